@@ -1,0 +1,78 @@
+//! What may be asked of any device over its local control socket: cables and figures, never
+//! configuration (that is a MAD over the fabric).
+//!
+//! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
+//! packet, one reply a request, in order.
+
+use std::net::SocketAddr;
+
+use bincode::{Decode, Encode};
+use wire::{Guid, PortNum};
+
+/// A request to a device.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum DeviceRequest {
+    /// Who are you? Answered by [`DeviceReply::Identity`].
+    Identify,
+    /// The local UDP addresses of the device's cables. Answered by [`DeviceReply::Endpoints`].
+    Endpoints,
+    /// UDP: the other end of a port's cable is at `peer`. Link-up starts anew if it has changed.
+    Connect {
+        /// The port.
+        port: PortNum,
+        /// Where its peer receives.
+        peer: SocketAddr,
+    },
+    /// The cable of a port is pulled (`false`) or plugged (`true`).
+    Cable {
+        /// The port.
+        port: PortNum,
+        /// Whether it is plugged.
+        plugged: bool,
+    },
+    /// State, lanes and counters of every port. Answered by [`DeviceReply::Ports`].
+    Ports,
+    /// Tell the peers that the links go down, then exit.
+    Shutdown,
+}
+
+/// What a device answers.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum DeviceReply {
+    /// Who the device is.
+    Identity {
+        /// Node description.
+        name: String,
+        /// Node GUID.
+        guid: Guid,
+        /// Process id.
+        pid: u32,
+    },
+    /// Local UDP addresses, one a cable, in ascending order of port.
+    Endpoints(Vec<(PortNum, SocketAddr)>),
+    /// Every port's status, in ascending order of port.
+    Ports(Vec<PortStatus>),
+    /// Done.
+    Done,
+    /// The request could not be met: what was wrong, and what to do.
+    Refused(String),
+}
+
+/// One port as its device sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct PortStatus {
+    /// The port; 0 is a switch's management port.
+    pub port: PortNum,
+    /// Logical state: 1 Down, 2 Init, 3 Armed, 4 Active (IBA 14.2.5.6).
+    pub state: u8,
+    /// Base LID (port 0 of a switch, port 1 of a host; else 0).
+    pub lid: u16,
+    /// LID mask control.
+    pub lmc: u8,
+    /// Operational data lanes.
+    pub vls: u8,
+    /// MTU in use, bytes.
+    pub mtu: u16,
+    /// Counters by their specification names, and drops by reason, in a stable order.
+    pub counters: Vec<(String, u64)>,
+}

@@ -1,0 +1,210 @@
+//! The contract between a device core and the shell that runs it.
+//!
+//! A shell (a daemon's dataplane thread, or the simulator) does, in this order:
+//!
+//! 1. hand in all that waits: [`Device::handle`], one call a received frame or command;
+//! 2. for every port in [`Device::ready`], pull frames with [`Device::transmit`] until the core
+//!    has nothing more for that port or the transport takes no more;
+//! 3. take what is left to tell with [`Device::poll_event`];
+//! 4. wait for input until [`Device::deadline`], then hand in [`Input::Tick`].
+//!
+//! Pulling, where a push of each packet would also do, gives the arbiter a choice and makes
+//! frames that carry many packets come by themselves.
+
+use core::fmt;
+
+use wire::PortNum;
+
+use crate::{FrameBuf, Time};
+
+/// A device without IO: a switch or a channel adapter.
+pub trait Device {
+    /// What the local control side may ask of the device (never configuration: that is a MAD).
+    type Command;
+    /// What the device tells its shell.
+    type Event;
+
+    /// Takes in one thing that has happened. Never blocks, never fails: what is wrong with a
+    /// frame is a drop with a reason and a counter.
+    fn handle(&mut self, now: Time, input: Input<'_, Self::Command>);
+
+    /// The ports for which [`Device::transmit`] would now produce something.
+    fn ready(&self, now: Time) -> PortSet;
+
+    /// Fills one frame for `port` in the order of its arbiter, under credits and pacing, up to
+    /// the frame's room. Returns how many records were added; 0 means nothing is ready.
+    fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize;
+
+    /// The next thing to tell the shell, oldest first.
+    fn poll_event(&mut self) -> Option<Self::Event>;
+
+    /// Until when nothing is due without input, and who waits for it; `None`: nothing is.
+    fn deadline(&self) -> Option<Deadline>;
+}
+
+/// One thing that happens to a device.
+#[derive(Debug)]
+pub enum Input<'a, C> {
+    /// A whole received frame: records (delimiter and link packet) back to back, behind whatever
+    /// header the transport puts in front.
+    Frame {
+        /// The port it came in on.
+        port: PortNum,
+        /// When its first bit arrived. In a daemon equal to `tail`.
+        head: Time,
+        /// When its last bit arrived.
+        tail: Time,
+        /// The records.
+        bytes: &'a [u8],
+    },
+    /// The transport found the cable of a port plugged (`true`) or pulled (`false`).
+    Carrier {
+        /// The port.
+        port: PortNum,
+        /// Whether there is a peer that could be heard.
+        up: bool,
+    },
+    /// The deadline is due.
+    Tick,
+    /// The local control side asks for something.
+    Command(C),
+}
+
+/// Until when nothing is due, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline {
+    /// The moment.
+    pub at: Time,
+    /// Who wants it.
+    pub why: Why,
+}
+
+impl Deadline {
+    /// The earlier of two optional deadlines.
+    #[must_use]
+    pub fn earlier(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// Who waits for a deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// A flow-control packet or keep-alive is to be sent on this port.
+    KeepAlive(PortNum),
+    /// The port goes down if nothing is heard until then.
+    Silence(PortNum),
+    /// Pacing holds back the next packet of this port.
+    Pacing(PortNum),
+    /// A packet at the head of a queue of this port reaches its lifetime limit.
+    Lifetime(PortNum),
+    /// A management transaction times out.
+    Transaction,
+    /// A trap is repeated.
+    Trap,
+    /// The traffic source sends again.
+    Traffic,
+}
+
+/// A set of port numbers, 0..=255.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortSet([u64; 4]);
+
+impl PortSet {
+    /// The empty set.
+    pub const EMPTY: Self = Self([0; 4]);
+
+    /// Adds `port`.
+    pub const fn insert(&mut self, port: PortNum) {
+        self.0[port.index() / 64] |= 1 << (port.index() % 64);
+    }
+
+    /// Takes `port` out.
+    pub const fn remove(&mut self, port: PortNum) {
+        self.0[port.index() / 64] &= !(1 << (port.index() % 64));
+    }
+
+    /// Whether `port` is in the set.
+    #[must_use]
+    pub const fn contains(&self, port: PortNum) -> bool {
+        self.0[port.index() / 64] & (1 << (port.index() % 64)) != 0
+    }
+
+    /// Whether no port is in the set.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0[0] | self.0[1] | self.0[2] | self.0[3] == 0
+    }
+
+    /// How many ports are in the set.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.0[0].count_ones()
+            + self.0[1].count_ones()
+            + self.0[2].count_ones()
+            + self.0[3].count_ones()
+    }
+
+    /// The ports in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = PortNum> + use<> {
+        let words = self.0;
+        (0..4usize).flat_map(move |index| {
+            let mut word = words[index];
+            core::iter::from_fn(move || {
+                if word == 0 {
+                    return None;
+                }
+                let bit = word.trailing_zeros() as usize;
+                word &= word - 1;
+                u8::try_from(index * 64 + bit).ok().map(PortNum::truncate)
+            })
+        })
+    }
+}
+
+impl FromIterator<PortNum> for PortSet {
+    fn from_iter<I: IntoIterator<Item = PortNum>>(ports: I) -> Self {
+        let mut set = Self::EMPTY;
+        for port in ports {
+            set.insert(port);
+        }
+        set
+    }
+}
+
+impl fmt::Debug for PortSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set()
+            .entries(self.iter().map(PortNum::get))
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_set_lists_its_members_in_order() {
+        let members = [3, 63, 64, 255, 0].map(PortNum::truncate);
+        let mut set: PortSet = members.into_iter().collect();
+        set.remove(PortNum::truncate(3));
+        let listed: Vec<u8> = set.iter().map(PortNum::get).collect();
+        assert_eq!(listed, [0, 63, 64, 255]);
+        assert_eq!(set.len(), 4);
+    }
+
+    #[test]
+    fn the_earlier_deadline_wins() {
+        let at = |ns| Deadline {
+            at: Time(ns),
+            why: Why::Trap,
+        };
+        assert_eq!(Deadline::earlier(Some(at(2)), Some(at(1))), Some(at(1)));
+        assert_eq!(Deadline::earlier(None, Some(at(1))), Some(at(1)));
+        assert_eq!(Deadline::earlier(None, None), None);
+    }
+}

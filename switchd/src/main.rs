@@ -1,0 +1,3 @@
+//! The daemon.
+
+fn main() {}
