@@ -1,1 +1,4 @@
-//! See the workspace's ARCHITECTURE.md.
+//! InfiniBand management without IO: SMI, SMA, PMA, transactions, and the messages of local MAD
+//! sockets.
+
+pub mod local;

@@ -1,0 +1,283 @@
+//! What may be asked of a host over its local control socket: who it is, pings, and the traffic
+//! source and sink behind `ibemu perf`. Never configuration: that is a MAD over the fabric.
+//!
+//! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
+//! packet, one reply a request, in order. Every request is answered at once, save
+//! [`Request::Ping`], which is answered when its last echo has come or timed out.
+
+use bincode::{Decode, Encode};
+use link::control::{DeviceReply, DeviceRequest};
+use wire::{Guid, Lid, Lmc, Qpn, Sl};
+
+/// The queue pair of every host that sends pings back (Q_Key [`SERVICE_QKEY`]).
+pub const PING_QPN: Qpn = Qpn::truncate(0x1b0);
+/// The queue pair of every host that counts traffic and acknowledges it (Q_Key [`SERVICE_QKEY`]).
+pub const SINK_QPN: Qpn = Qpn::truncate(0x1b1);
+/// The queue pair that pings are sent from.
+pub const PINGER_QPN: Qpn = Qpn::truncate(0x1b2);
+/// The queue pair that traffic is sent from.
+pub const SOURCE_QPN: Qpn = Qpn::truncate(0x1b3);
+/// The Q_Key of the four queue pairs above. The highest bit is clear, so that an unprivileged
+/// consumer could use it too (IBA 10.2.5).
+pub const SERVICE_QKEY: u32 = 0x0000_1bed;
+
+/// The most targets that one [`PingRequest`] may name.
+pub const PING_TARGETS_MAX: usize = 512;
+/// The most ping requests that a host serves at once.
+pub const PING_REQUESTS_MAX: usize = 32;
+/// The most flows that a host's source holds, running and finished together.
+pub const FLOWS_MAX: usize = 1024;
+/// The most flows that a host's sink tells apart; packets of further ones are dropped and counted.
+pub const SINK_FLOWS_MAX: usize = 1024;
+/// The widest window of a flow, packets.
+pub const WINDOW_MAX: u32 = 1 << 20;
+/// The shortest packet of pings and traffic, bytes from LRH to VCRC: the headers, the payload's
+/// own fields and the CRCs.
+pub const PACKET_BYTES_MIN: u16 = 98;
+
+/// A request to a host.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Request {
+    /// What may be asked of any device. Answered by [`Reply::Device`].
+    Device(DeviceRequest),
+    /// Who and where the host is. Answered by [`Reply::Identity`].
+    Identity,
+    /// Sends echo requests to many hosts at once. Answered by [`Reply::Ping`] when the last one
+    /// has come back or has timed out.
+    Ping(PingRequest),
+    /// Starts a flow of traffic. Answered by [`Reply::Done`].
+    PerfStart(PerfRequest),
+    /// How a flow fares. Answered by [`Reply::Perf`].
+    PerfReport {
+        /// The flow.
+        flow: u32,
+    },
+    /// How all flows fare, in ascending order. Answered by [`Reply::PerfAll`], at most
+    /// [`PERF_REPORTS_MAX`] from the first flow number that is at least `from`.
+    PerfReports {
+        /// The first flow number wanted.
+        from: u32,
+    },
+    /// Ends a flow now: nothing more is sent; what is under way is still awaited and counted.
+    /// Answered by [`Reply::Done`].
+    PerfStop {
+        /// The flow.
+        flow: u32,
+    },
+    /// Ends and forgets all flows, and what the sink has counted. Answered by [`Reply::Done`].
+    PerfClear,
+    /// What the sink has counted, by source and flow. Answered by [`Reply::Sink`], at most
+    /// [`PERF_REPORTS_MAX`] entries from the `skip`-th.
+    SinkReport {
+        /// How many entries to leave out (ascending by source LID and flow).
+        skip: u32,
+    },
+}
+
+/// The most entries of one [`Reply::PerfAll`] or [`Reply::Sink`].
+pub const PERF_REPORTS_MAX: usize = 128;
+
+/// What a host answers.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    /// The answer to [`Request::Device`].
+    Device(DeviceReply),
+    /// Who and where the host is.
+    Identity(HostIdentity),
+    /// One result a target, in the order of the request.
+    Ping(Vec<PingResult>),
+    /// How a flow fares.
+    Perf(Box<FlowReport>),
+    /// How flows fare.
+    PerfAll(Vec<FlowReport>),
+    /// What the sink has counted.
+    Sink(Vec<SinkFlow>),
+    /// Done.
+    Done,
+    /// The request could not be met: what was wrong, and what to do.
+    Refused(String),
+}
+
+/// Who and where a host is.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct HostIdentity {
+    /// Node description.
+    pub name: String,
+    /// Node GUID.
+    pub guid: Guid,
+    /// GUID of port 1.
+    pub port_guid: Guid,
+    /// Base LID; 0 before a subnet manager has set it.
+    pub lid: Lid,
+    /// LID mask control.
+    pub lmc: Lmc,
+    /// LID of the subnet manager; 0 before one has set it.
+    pub sm_lid: Lid,
+    /// Logical state: 1 Down, 2 Init, 3 Armed, 4 Active (IBA 14.2.5.6).
+    pub state: u8,
+    /// MTU in use, bytes.
+    pub mtu: u16,
+    /// Whether a program beside this host has declared itself subnet manager.
+    pub is_sm: bool,
+}
+
+/// Echo requests to many hosts at once.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct PingRequest {
+    /// Destination LIDs, 1..=[`PING_TARGETS_MAX`]; any of a host's `2^lmc` LIDs.
+    pub targets: Vec<Lid>,
+    /// Echo requests a target, at least 1.
+    pub count: u32,
+    /// Microseconds between two requests to the same target.
+    pub interval_us: u32,
+    /// Packet length from LRH to VCRC, bytes: [`PACKET_BYTES_MIN`] to the MTU in use with its
+    /// headers. Rounded up to a multiple of four plus the VCRC.
+    pub size: u16,
+    /// Service level, there and back.
+    pub sl: Sl,
+    /// Milliseconds to wait for each answer.
+    pub timeout_ms: u32,
+}
+
+/// What became of the echo requests to one target.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct PingResult {
+    /// The LID asked.
+    pub dlid: Lid,
+    /// Requests sent.
+    pub sent: u32,
+    /// Answers received in time.
+    pub received: u32,
+    /// Round-trip times of the answers.
+    pub rtt: Latency,
+    /// The responder's node description; empty if none has answered.
+    pub responder: String,
+    /// The responder's base LID; 0 if none has answered.
+    pub responder_lid: Lid,
+}
+
+/// Summary of a set of durations, nanoseconds. All zero if `samples` is 0. Percentiles have two
+/// significant decimal digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Latency {
+    /// How many durations.
+    pub samples: u64,
+    /// The shortest.
+    pub min_ns: u64,
+    /// The arithmetic mean.
+    pub mean_ns: u64,
+    /// Half of them are at most this.
+    pub p50_ns: u64,
+    /// 90 % of them are at most this.
+    pub p90_ns: u64,
+    /// 99 % of them are at most this.
+    pub p99_ns: u64,
+    /// 99.9 % of them are at most this.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+/// A flow of traffic to one destination.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct PerfRequest {
+    /// The flow's number, chosen by the caller; one that has finished is replaced.
+    pub flow: u32,
+    /// Destination LID.
+    pub dlid: Lid,
+    /// Destination queue pair, normally [`SINK_QPN`].
+    pub qpn: Qpn,
+    /// Packet length from LRH to VCRC, bytes (see [`PingRequest::size`]).
+    pub size: u16,
+    /// Packets sent and not acknowledged at most, 1..=[`WINDOW_MAX`]; 0 for no window: an open
+    /// loop, which needs a `rate`.
+    pub window: u32,
+    /// Offered load in bits a second, counted over whole packets; 0 for as fast as the window
+    /// and the link allow.
+    pub rate: u64,
+    /// Service level.
+    pub sl: Sl,
+    /// Ends after this many packets; 0 for no such end.
+    pub count: u64,
+    /// Ends after this many milliseconds; 0 for no such end. A flow with neither end runs until
+    /// [`Request::PerfStop`].
+    pub duration_ms: u32,
+    /// Seed of the payload's bytes and of the flow's first phase when `rate` is given, so that
+    /// flows of equal rate do not send in step.
+    pub seed: u64,
+}
+
+/// How far a flow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum FlowState {
+    /// Packets are being sent.
+    Running,
+    /// The last packet is out; the sink's last word is awaited.
+    Draining,
+    /// The sink's figures are final.
+    Finished,
+    /// The sink has not answered, or the port went down for good: the figures are the last known.
+    Abandoned,
+}
+
+/// A flow as its source sees it, with the last word of its sink.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct FlowReport {
+    /// The flow's number.
+    pub flow: u32,
+    /// Destination LID.
+    pub dlid: Lid,
+    /// How far it is.
+    pub state: FlowState,
+    /// Packet length from LRH to VCRC, bytes, after rounding.
+    pub size: u16,
+    /// Packets that the rate, count and duration have asked for so far; without a rate, as many
+    /// as were sent.
+    pub offered: u64,
+    /// Packets handed to the port.
+    pub sent: u64,
+    /// Packets that the sink has received, without duplicates.
+    pub delivered: u64,
+    /// Packets sent of which nothing is known yet.
+    pub in_flight: u64,
+    /// Packets sent that never came: gaps in the sink's sequence, and what was outstanding at the
+    /// end.
+    pub lost: u64,
+    /// Packets that came more than once.
+    pub duplicates: u64,
+    /// Packets that came after one with a higher number.
+    pub reordered: u64,
+    /// Bytes delivered, LRH to VCRC.
+    pub bytes_delivered: u64,
+    /// Nanoseconds from the first packet sent to the last known delivery.
+    pub elapsed_ns: u64,
+    /// One-way latency from queueing at the source to arrival at the sink. Source and sink must
+    /// count time from one origin.
+    pub latency: Latency,
+    /// Times that the window was closed and nothing was heard until the source gave up on what
+    /// was outstanding.
+    pub stalls: u64,
+}
+
+/// A flow as its sink sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct SinkFlow {
+    /// LID that the packets come from.
+    pub source: Lid,
+    /// The flow's number at that source.
+    pub flow: u32,
+    /// Packets received, without duplicates.
+    pub received: u64,
+    /// Gaps in the sequence that have not been filled.
+    pub lost: u64,
+    /// Packets that came more than once.
+    pub duplicates: u64,
+    /// Packets that came after one with a higher number.
+    pub reordered: u64,
+    /// Bytes received, LRH to VCRC, without duplicates.
+    pub bytes: u64,
+    /// Nanoseconds from the first arrival to the last.
+    pub elapsed_ns: u64,
+    /// One-way latency.
+    pub latency: Latency,
+}
