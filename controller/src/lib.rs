@@ -1,1 +1,31 @@
-//! See the workspace's ARCHITECTURE.md.
+//! The subnet manager of a fabric, without IO: it discovers the subnet, gives LIDs, computes
+//! forwarding tables with the `routing` crate, programs every device by management packets, and
+//! keeps the subnet routed while cables and devices come and go. It also answers the queries of
+//! the subnet administrator that programs on the hosts need most.
+//!
+//! A shell runs an [`Sm`] beside an end node, whose MAD socket carries
+//! [`mad::local::ToAgent`] and [`mad::local::FromAgent`]:
+//!
+//! ```text
+//!   sm.tick(now)                       once, to start
+//!   loop {
+//!       while let Some(message) = sm.poll_transmit() { send it to the host's MAD socket }
+//!       while let Some(event)   = sm.poll_event()    { log it; persist the LIDs it carries }
+//!       wait for the socket, the control socket, or sm.deadline()
+//!       received:  sm.handle(now, message)
+//!       deadline:  sm.tick(now)
+//!       control:   sm.status(now), sm.resweep(now)
+//!   }
+//! ```
+//!
+//! Nothing here reads a clock, opens a socket or draws an unseeded random number: the same code
+//! runs in the daemon and in virtual time.
+
+mod config;
+pub mod control;
+mod event;
+mod sm;
+
+pub use config::{ConfigError, RoutingChoice, SmConfig, UnknownRouting};
+pub use event::{SmEvent, UpSummary};
+pub use sm::Sm;

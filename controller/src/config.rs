@@ -1,0 +1,163 @@
+//! What a subnet manager is started with.
+
+use core::fmt;
+use core::str::FromStr;
+
+use thiserror::Error;
+use wire::Lmc;
+
+/// Options of an [`crate::Sm`]. [`SmConfig::default`] suits a fabric of any size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SmConfig {
+    /// Which routing engine to use.
+    pub routing: RoutingChoice,
+    /// LID mask control of the hosts; `None`: what the engine wants (MLID: as much as the LID
+    /// space holds; others: 0).
+    pub lmc: Option<Lmc>,
+    /// Seed of what the engines leave to chance (ties between equal paths).
+    pub seed: u64,
+    /// How many SMPs may be unanswered at a time, 1..=4096.
+    pub smps_in_flight: usize,
+    /// How long an SMP may stay unanswered before it is sent again, nanoseconds, at least
+    /// 1,000,000. Not scaled by the fabric's time scale.
+    pub timeout_ns: u64,
+    /// How often an unanswered SMP is sent again before its device is left out, 0..=100.
+    pub retries: u8,
+    /// Time between light sweeps, nanoseconds; 0 for none (then only traps and requests start a
+    /// sweep).
+    pub sweep_interval_ns: u64,
+    /// How long the manager waits after a trap for further traps before it sweeps, nanoseconds.
+    pub trap_delay_ns: u64,
+    /// Priority among subnet managers (IBA 14.4.1), 0..=15; the highest is master.
+    pub priority: u8,
+    /// What the last [`crate::SmEvent::Persist`] carried (the `guid2lid` file), if anything.
+    pub guid2lid: Option<String>,
+}
+
+impl Default for SmConfig {
+    fn default() -> Self {
+        Self {
+            routing: RoutingChoice::Auto,
+            lmc: None,
+            seed: 1,
+            smps_in_flight: 64,
+            timeout_ns: 200_000_000,
+            retries: 4,
+            sweep_interval_ns: 10_000_000_000,
+            trap_delay_ns: 2_000_000,
+            priority: 8,
+            guid2lid: None,
+        }
+    }
+}
+
+/// The routing engines by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RoutingChoice {
+    /// MLID where the fabric is an m-port n-tree that admits it, else shortest paths under
+    /// up*/down*.
+    #[default]
+    Auto,
+    /// Multiple LIDs on an m-port n-tree (MLID04).
+    Mlid,
+    /// One LID a host on an m-port n-tree (MLID04).
+    Slid,
+    /// Shortest paths under the up*/down* rule: free of deadlock on any graph.
+    UpDown,
+    /// Shortest paths without further rule: may deadlock.
+    MinHop,
+}
+
+impl RoutingChoice {
+    /// Every choice with its name on the command line.
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Auto, "auto"),
+        (Self::Mlid, "mlid"),
+        (Self::Slid, "slid"),
+        (Self::UpDown, "updn"),
+        (Self::MinHop, "minhop"),
+    ];
+}
+
+impl fmt::Display for RoutingChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL
+            .iter()
+            .find(|(choice, _)| choice == self)
+            .map_or("?", |(_, name)| name);
+        f.write_str(name)
+    }
+}
+
+/// A routing engine that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown routing {0:?}: choose auto, mlid, slid, updn or minhop")]
+pub struct UnknownRouting(pub String);
+
+impl FromStr for RoutingChoice {
+    type Err = UnknownRouting;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRouting> {
+        Self::ALL
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|&(choice, _)| choice)
+            .ok_or_else(|| UnknownRouting(name.to_owned()))
+    }
+}
+
+/// A configuration that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A number outside its range.
+    #[error("{option} is {value}; it must be {least} to {most}")]
+    OutOfRange {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        value: u64,
+        /// Its least value.
+        least: u64,
+        /// Its greatest value.
+        most: u64,
+    },
+    /// The text of the GUID file is damaged.
+    #[error("guid2lid, line {line}: {problem}; repair the line or remove the file")]
+    GuidFile {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+}
+
+impl SmConfig {
+    /// Checks the ranges.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`].
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let ranges = [
+            (
+                "smps_in_flight",
+                u64::try_from(self.smps_in_flight).unwrap_or(u64::MAX),
+                1,
+                4096,
+            ),
+            ("timeout_ns", self.timeout_ns, 1_000_000, u64::MAX),
+            ("retries", u64::from(self.retries), 0, 100),
+            ("priority", u64::from(self.priority), 0, 15),
+        ];
+        for (option, value, least, most) in ranges {
+            if value < least || value > most {
+                return Err(ConfigError::OutOfRange {
+                    option,
+                    value,
+                    least,
+                    most,
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! What may be asked of the controller over its local control socket.
+//!
+//! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
+//! packet, one reply a request, in order.
+
+use bincode::{Decode, Encode};
+use wire::Guid;
+
+/// How many warnings and how many unreachable devices a [`Status`] holds at most.
+pub const LIST_MAX: usize = 32;
+
+/// A request to the controller.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Request {
+    /// Who are you? Answered by [`Reply::Identity`].
+    Identify,
+    /// How does the subnet stand? Answered by [`Reply::Status`].
+    Status,
+    /// Discover the subnet anew at once. Answered by [`Reply::Done`] before the sweep ends;
+    /// [`Status::generation`] tells when it has.
+    Resweep,
+    /// Exit. The subnet is left as it is.
+    Shutdown,
+}
+
+/// What the controller answers.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    /// Who the controller is.
+    Identity {
+        /// Process id.
+        pid: u32,
+    },
+    /// How the subnet stands.
+    Status(Box<Status>),
+    /// Done.
+    Done,
+    /// The request could not be met: what was wrong, and what to do.
+    Refused(String),
+}
+
+/// What the subnet manager is doing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub enum Phase {
+    /// Not started yet.
+    #[default]
+    Starting,
+    /// Asking devices who they are and where their cables lead.
+    Discovering,
+    /// Computing LIDs and tables, and writing them into the devices.
+    Programming,
+    /// All that was found is programmed and Active.
+    Up,
+    /// Another subnet manager of higher priority (or lower GUID) runs the subnet.
+    Standby {
+        /// Port GUID of the master.
+        master: Guid,
+    },
+    /// The subnet cannot be brought up as asked. The manager goes on answering, and tries again
+    /// when the fabric changes.
+    Failed {
+        /// What was wrong, and what to do.
+        reason: String,
+    },
+}
+
+/// A device that cannot be managed.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Unreachable {
+    /// Its name, if it was once known; else the port that leads to it.
+    pub name: String,
+    /// Its GUID, if it was once known; else 0.
+    pub guid: Guid,
+    /// Why.
+    pub reason: String,
+}
+
+/// How the subnet stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Status {
+    /// What the manager is doing.
+    pub phase: Phase,
+    /// How many sweeps have been completed, programming included. It grows by one each time the
+    /// subnet has come (or stayed) up after a sweep.
+    pub generation: u64,
+    /// Routing engine in use, with its parameters, e.g. `mlid on IBFT(4,3)`; empty before the
+    /// first tables.
+    pub engine: String,
+    /// Whether something that was once there is missing (cables, devices).
+    pub degraded: bool,
+    /// LID mask control of the hosts.
+    pub lmc: u8,
+    /// Switches found.
+    pub switches: u32,
+    /// Channel adapters found.
+    pub hosts: u32,
+    /// Cables found, each counted once.
+    pub links: u32,
+    /// LIDs in use, those of every LID mask counted.
+    pub lids_used: u32,
+    /// Ports with a cable that are Active (both ends counted; management ports not).
+    pub active_ports: u32,
+    /// The latest warnings, oldest first, at most [`LIST_MAX`].
+    pub warnings: Vec<String>,
+    /// Devices that were there or showed a link but cannot be managed, at most [`LIST_MAX`].
+    pub unreachable: Vec<Unreachable>,
+    /// SMPs sent since the start, repetitions included.
+    pub smps_sent: u64,
+    /// SMPs that were not answered in time.
+    pub smps_timed_out: u64,
+    /// Duration of the latest discovery, nanoseconds.
+    pub discovery_ns: u64,
+    /// Duration of the latest computation and programming, nanoseconds.
+    pub programming_ns: u64,
+    /// Forwarding-table blocks written by the latest programming.
+    pub blocks_written: u64,
+}
