@@ -1,0 +1,153 @@
+//! Devices die, cables are pulled, the controller restarts: the fabric carries on.
+
+use std::time::Duration;
+
+use e2e::{Fabric, Outcome, Transport, within};
+
+const RECOVERY: Duration = Duration::from_secs(3);
+
+fn kill(pid: i32) {
+    let outcome = Outcome::of(std::process::Command::new("kill").args(["-9", &pid.to_string()]));
+    assert_eq!(outcome.code, 0, "{outcome}");
+}
+
+/// The ports that the packet from one host to another takes, as `ibemu path` prints them.
+fn path(fabric: &Fabric, source: &str, destination: &str) -> String {
+    fabric.call(&["path", source, destination]).success().stdout
+}
+
+fn a_root_dies_and_returns(transport: Transport) {
+    let fabric = Fabric::up(transport, "fat-tree-4-3", &[]);
+    let before = path(&fabric, "h0.0.0", "h3.0.0");
+    let root = before
+        .split_whitespace()
+        .find(|word| word.starts_with("s0."))
+        .expect("the path crosses a root")
+        .trim_end_matches(|c: char| !c.is_ascii_digit())
+        .to_owned();
+    kill(fabric.pid(&root));
+    within(RECOVERY, "all pairs answer without the root", || fabric.all_pairs());
+    let around = path(&fabric, "h0.0.0", "h3.0.0");
+    assert!(!around.contains(&root), "{root} is dead but still on the path: {around}");
+    let _ = fabric.call(&["restart", &root]).success();
+    within(RECOVERY, "the full tables return with the root", || {
+        fabric.all_pairs()?;
+        let now = path(&fabric, "h0.0.0", "h3.0.0");
+        if now == before { Ok(()) } else { Err(now) }
+    });
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn all_pairs_answer_within_three_seconds_of_the_death_of_a_root_over_veth() {
+    a_root_dies_and_returns(Transport::Veth);
+}
+
+#[test]
+fn all_pairs_answer_within_three_seconds_of_the_death_of_a_root_over_udp() {
+    a_root_dies_and_returns(Transport::Udp);
+}
+
+#[test]
+fn all_pairs_answer_after_a_link_goes_down_and_after_it_returns() {
+    for transport in [Transport::Veth, Transport::Udp] {
+        let fabric = Fabric::up(transport, "fat-tree-4-3", &[]);
+        let before = path(&fabric, "h0.0.0", "h3.0.0");
+        // Port 3 of a leaf leads up.
+        let _ = fabric.call(&["link", "down", "s2.0.0:3"]).success();
+        within(RECOVERY, "all pairs answer without the link", || fabric.all_pairs());
+        let _ = fabric.call(&["link", "up", "s2.0.0:3"]).success();
+        within(RECOVERY, "the full tables return with the link", || {
+            fabric.all_pairs()?;
+            let now = path(&fabric, "h0.0.0", "h3.0.0");
+            if now == before { Ok(()) } else { Err(now) }
+        });
+        fabric.down();
+    }
+}
+
+/// `ip` inside a device's namespace.
+fn ip(fabric: &Fabric, device: &str, arguments: &[&str]) {
+    let namespace = format!("{}.{device}", fabric.name());
+    let mut command = std::process::Command::new("ip");
+    command.args(["-n", &namespace]).args(arguments);
+    let _ = Outcome::of(&mut command).success();
+}
+
+#[test]
+fn all_pairs_answer_after_one_end_of_a_link_is_set_down_by_hand() {
+    let fabric = Fabric::up(Transport::Veth, "fat-tree-4-3", &[]);
+    ip(&fabric, "s2.0.0", &["link", "set", "p3", "down"]);
+    within(RECOVERY, "all pairs answer without the link", || fabric.all_pairs());
+    ip(&fabric, "s2.0.0", &["link", "set", "p3", "up"]);
+    within(RECOVERY, "the link is Active again", || {
+        let device = fabric.device("s2.0.0");
+        if device["ports_active"] == device["ports_connected"] {
+            fabric.all_pairs()
+        } else {
+            Err(device.to_string())
+        }
+    });
+    fabric.down();
+}
+
+#[test]
+fn all_pairs_answer_after_one_end_of_a_link_is_deleted_by_hand() {
+    let fabric = Fabric::up(Transport::Veth, "fat-tree-4-3", &[]);
+    ip(&fabric, "s2.0.0", &["link", "delete", "p3"]);
+    within(RECOVERY, "all pairs answer without the link", || fabric.all_pairs());
+    // The return of the cable: `link up` makes the pair anew.
+    let _ = fabric.call(&["link", "up", "s2.0.0:3"]).success();
+    within(RECOVERY, "the link is Active again", || {
+        let device = fabric.device("s2.0.0");
+        if device["ports_active"] == device["ports_connected"] {
+            fabric.all_pairs()
+        } else {
+            Err(device.to_string())
+        }
+    });
+    fabric.down();
+}
+
+#[test]
+fn a_restart_of_the_controller_loses_no_packet() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
+    let lids = |fabric: &Fabric| -> Vec<(String, String)> {
+        let status = fabric.status();
+        let devices = status["devices"].as_array().expect("devices").clone();
+        devices
+            .iter()
+            .map(|device| (device["name"].to_string(), device["lid"].to_string()))
+            .collect()
+    };
+    let before = lids(&fabric);
+    let mut perf = fabric.command(&["perf", "h0.0.0", "h3.1.1"]);
+    perf.args(["--seconds", "4", "--rate", "20M", "--json"]).stdout(std::process::Stdio::piped());
+    let traffic = perf.spawn().expect("perf starts");
+    kill(fabric.pid("controller"));
+    let _ = fabric.call(&["restart", "controller"]).success();
+    within(RECOVERY, "the controller has the subnet up again", || {
+        let status = fabric.status();
+        if status["sm"]["phase"] == "up" { Ok(()) } else { Err(status["sm"].to_string()) }
+    });
+    let output = traffic.wait_with_output().expect("perf ends");
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["total"]["lost"], 0, "{report:#}");
+    assert_eq!(lids(&fabric), before, "LIDs are sticky over a restart");
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn the_death_of_the_supervisor_harms_no_traffic_and_its_successor_adopts_what_runs() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
+    let switch = fabric.pid("s0.0");
+    kill(fabric.pid("supervisor"));
+    fabric.all_pairs().expect("all pairs answer without a supervisor");
+    let _ = fabric.call(&["restart", "h0.0"]).success();
+    within(RECOVERY, "all pairs answer after the restart", || fabric.all_pairs());
+    assert_eq!(fabric.pid("s0.0"), switch, "the switch was adopted, not restarted");
+    fabric.down();
+}

@@ -1,0 +1,146 @@
+//! What cannot be done says what was wrong, where, and what to do; and leaves nothing behind.
+
+use std::process::Command;
+
+use e2e::{Fabric, Outcome, Transport, ibemu, ibemu_command};
+
+#[test]
+fn a_topology_that_cannot_be_is_a_usage_error_with_its_reason() {
+    for (topology, reason) in [
+        ("fat-tree-5-2", "even"),
+        ("fat-tree-4", "fat-tree-M-N"),
+        ("fat-tre-4-3", "fat-tree"),
+        ("mesh-0x3-1", "mesh"),
+        ("irregular-4-1-5-1", "degree"),
+        ("fat-tree-64-4", "LID"),
+        ("no/such/file.topo", "no/such/file.topo"),
+    ] {
+        let fabric = Fabric::planned(Transport::Udp);
+        let refused = fabric.try_up(topology, &[]);
+        assert_eq!(refused.code, 2, "{refused}");
+        assert!(
+            refused.stderr.to_lowercase().contains(&reason.to_lowercase()),
+            "no {reason:?} in {refused}"
+        );
+        fabric.assert_gone();
+    }
+}
+
+#[test]
+fn a_dangling_link_in_a_file_is_told_with_its_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("broken.net");
+    std::fs::write(&path, "Switch 4 \"s0\"\n[1] \"h0\"[1]\n[2] \"h9\"[1]\n\nHca 1 \"h0\"\n[1] \"s0\"[1]\n")
+        .expect("a file");
+    let fabric = Fabric::planned(Transport::Udp);
+    let refused = fabric.try_up(path.to_str().expect("UTF-8"), &[]);
+    refused.fails_with(2, "h9");
+    refused.fails_with(2, "line 3");
+    fabric.assert_gone();
+}
+
+#[test]
+fn a_routing_that_cannot_be_applied_says_why_and_leaves_nothing() {
+    let fabric = Fabric::planned(Transport::Udp);
+    let refused = fabric.try_up("ring-5-1", &["--routing", "mlid"]);
+    assert!(matches!(refused.code, 1 | 2), "{refused}");
+    assert!(refused.stderr.contains("mlid"), "{refused}");
+    fabric.assert_gone();
+}
+
+#[test]
+fn an_unknown_node_or_port_is_named() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    for call in [
+        &["ping", "h0", "h7"][..],
+        &["path", "h7", "h0"],
+        &["exec", "h7", "true"],
+        &["restart", "h7"],
+        &["link", "down", "h7:1"],
+    ] {
+        let refused = fabric.call(call);
+        assert_ne!(refused.code, 0, "{refused}");
+        assert!(refused.stderr.contains("h7"), "{refused}");
+    }
+    let refused = fabric.call(&["link", "down", "s0:9"]);
+    assert_ne!(refused.code, 0, "{refused}");
+    assert!(refused.stderr.contains('9'), "{refused}");
+    fabric.down();
+}
+
+#[test]
+fn a_fabric_that_does_not_exist_is_an_error_of_one_line() {
+    for verb in [&["status"][..], &["down"], &["ping", "h0", "h1"], &["exec", "h0", "true"]] {
+        let mut arguments = vec![verb[0], "--fabric", "nosuchfabric"];
+        arguments.extend(&verb[1..]);
+        let refused = Outcome::of(&mut ibemu_command(&arguments));
+        refused.fails_with(1, "nosuchfabric");
+    }
+}
+
+#[test]
+fn every_option_of_up_is_in_its_help_with_its_default() {
+    let help = Outcome::of(&mut ibemu_command(&["up", "--help"])).success().stdout;
+    for option in [
+        "--fabric", "--transport", "--sm", "--sm-node", "--routing", "--lmc", "--vls", "--mtu",
+        "--width", "--speed", "--time-scale", "--unpaced", "--buffer", "--seed", "--verify",
+    ] {
+        assert!(help.contains(option), "{option} is missing in:\n{help}");
+    }
+}
+
+/// Runs `ibemu` as a user without privileges.
+fn unprivileged(arguments: &[&str], runtime: &std::path::Path) -> Outcome {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"])
+        .arg(ibemu_copy(runtime))
+        .args(arguments)
+        .env("IBEMU_RUNTIME_DIR", runtime.join("run"))
+        .env_remove("XDG_RUNTIME_DIR")
+        .current_dir("/tmp");
+    Outcome::of(&mut command)
+}
+
+/// The binaries in a folder that any user may enter.
+fn ibemu_copy(folder: &std::path::Path) -> std::path::PathBuf {
+    let source = ibemu();
+    let bin = folder.join("bin");
+    if !bin.exists() {
+        std::fs::create_dir(&bin).expect("a folder");
+        for name in ["ibemu", "switchd", "hostd", "controller"] {
+            std::fs::copy(source.with_file_name(name), bin.join(name)).expect("a copy");
+        }
+    }
+    bin.join("ibemu")
+}
+
+/// A folder that belongs to nobody's account.
+fn nobodys_folder() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("ibemu").tempdir_in("/tmp").expect("a folder");
+    std::fs::create_dir(folder.path().join("run")).expect("a folder");
+    std::os::unix::fs::chown(folder.path().join("run"), Some(65534), Some(65534)).expect("chown");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), mode).expect("chmod");
+    folder
+}
+
+#[test]
+fn udp_needs_no_privilege() {
+    let folder = nobodys_folder();
+    let up = ["up", "fat-tree-4-2", "--fabric", "plain", "--transport", "udp"];
+    let _ = unprivileged(&up, folder.path()).success();
+    let ping = unprivileged(&["ping", "--fabric", "plain", "--all"], folder.path());
+    let down = unprivileged(&["down", "--fabric", "plain"], folder.path());
+    let _ = (ping.success(), down.success());
+    assert!(!folder.path().join("run/plain").exists());
+}
+
+#[test]
+fn veth_without_privileges_names_the_remedy() {
+    let folder = nobodys_folder();
+    let up = ["up", "star-2", "--fabric", "plain", "--transport", "veth"];
+    let refused = unprivileged(&up, folder.path());
+    refused.fails_with(1, "--transport udp");
+    assert!(!folder.path().join("run/plain").exists());
+}

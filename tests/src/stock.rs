@@ -1,0 +1,122 @@
+//! Programs that no one here wrote, run against the fabric: OpenSM and infiniband-diags from
+//! Debian, through ibsim's client library.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use crate::traces::installed;
+use crate::{Fabric, Outcome, within};
+
+/// ibsim's client library, which stands in for `/dev/infiniband` in a stock program.
+///
+/// # Panics
+/// If it is not installed.
+#[must_use]
+pub fn umad2sim() -> PathBuf {
+    let path = PathBuf::from("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so");
+    assert!(path.exists(), "{} is missing: install ibsim-utils", path.display());
+    path
+}
+
+/// A stock OpenSM beside a host of the fabric.
+#[derive(Debug)]
+pub struct OpenSm {
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl OpenSm {
+    /// Starts OpenSM beside `host` and waits until it reports SUBNET UP.
+    ///
+    /// # Panics
+    /// If it does not within 60 s.
+    #[track_caller]
+    #[must_use]
+    pub fn start(fabric: &Fabric, host: &str, options: &[&str]) -> Self {
+        assert!(installed("opensm"), "opensm is missing: install it from Debian");
+        let _ = umad2sim();
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let log = folder.path().join("opensm.log");
+        let mut command = fabric.command(&["exec", host, "opensm"]);
+        // Every file that OpenSM writes stays in this test's folder.
+        command
+            .args(["-f".as_ref(), log.as_os_str()])
+            .args(["--pidfile".as_ref(), folder.path().join("pid").as_os_str()])
+            .args(options)
+            .env("OSM_TMP_DIR", folder.path())
+            .env("OSM_CACHE_DIR", folder.path())
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(File::create(folder.path().join("stdout")).expect("a file"))
+            .stderr(File::create(folder.path().join("stderr")).expect("a file"));
+        let child = command.spawn().expect("ibemu exec starts");
+        let mut sm = Self { child, folder };
+        within(Duration::from_secs(60), "OpenSM reaches SUBNET UP", || sm.is_up());
+        sm
+    }
+
+    fn is_up(&mut self) -> Result<(), String> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            panic!("OpenSM ended ({status}):\n{}", self.output());
+        }
+        let log = self.log();
+        if log.contains("SUBNET UP") { Ok(()) } else { Err(log) }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read(self.folder.path().join(name))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    fn output(&self) -> String {
+        format!("{}\n{}\n{}", self.read("stdout"), self.read("stderr"), self.log())
+    }
+
+    /// The whole log.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.read("opensm.log")
+    }
+
+    /// Asserts that the log holds no error (OpenSM marks each with `ERR` and a number).
+    ///
+    /// # Panics
+    /// If it does.
+    #[track_caller]
+    pub fn assert_no_errors(&self) {
+        let errors: Vec<String> =
+            self.log().lines().filter(|line| line.contains(" ERR ")).map(Into::into).collect();
+        assert!(errors.is_empty(), "OpenSM's log has errors:\n{}", errors.join("\n"));
+    }
+
+    /// The folder in which OpenSM runs and writes.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for OpenSm {
+    fn drop(&mut self) {
+        // `ibemu exec` becomes the command, so the child is OpenSM itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What stock `ibnetdiscover` prints beside `host`.
+///
+/// # Panics
+/// If it fails.
+#[track_caller]
+#[must_use]
+pub fn ibnetdiscover(fabric: &Fabric, host: &str) -> String {
+    assert!(installed("ibnetdiscover"), "ibnetdiscover is missing: install infiniband-diags");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = fabric.command(&["exec", host, "ibnetdiscover"]);
+    command.current_dir(folder.path());
+    Outcome::of(&mut command).success().stdout
+}
