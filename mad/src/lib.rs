@@ -2,3 +2,4 @@
 //! sockets.
 
 pub mod local;
+pub mod sma;
