@@ -1,0 +1,173 @@
+//! The subnet management interface: where a directed-route SMP goes next (IBA 14.2.2).
+//!
+//! A directed-route SMP names the output port of every hop itself, so that it crosses switches
+//! that have no forwarding table yet. Each hop moves the hop pointer and, outwards, notes the port
+//! of arrival for the way back:
+//!
+//! ```text
+//!            requester          switch            switch           responder
+//! out    ptr 0 -> 1, leave   ptr 1 -> 2        ptr 2 -> 3        ptr 3 -> 4
+//! (D=0)  by Initial[1]       Return[1] := in   Return[2] := in   Return[3] := in
+//! cnt=3                      by Initial[2]     by Initial[3]     to its SMA
+//!
+//! back   ptr 1 -> 0          ptr 2 -> 1        ptr 3 -> 2        ptr 4 -> 3
+//! (D=1)  to its client       by Return[1]      by Return[2]      by Return[3]
+//! ```
+//!
+//! Pure directed routes only: a route with a LID-routed part before or behind (DrSLID or DrDLID
+//! not permissive) is refused with a reason of its own.
+
+use thiserror::Error;
+use wire::PortNum;
+
+use crate::layout;
+
+/// The longest directed route, in hops: the path fields hold 64 bytes, of which the first is
+/// unused (IBA 14.2.1.2).
+pub const HOPS_MAX: u8 = 63;
+
+/// Where an SMP has come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From this node: its SMA or a local client has just written it.
+    Here,
+    /// From the link of this port.
+    Port(PortNum),
+}
+
+/// Where an SMP goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its route ends here: a request is for the SMA, an answer for the local client.
+    Deliver,
+    /// Out of this port, in a packet with permissive LIDs on VL15.
+    Forward(PortNum),
+    /// Nowhere.
+    Discard(Discard),
+}
+
+/// Why a directed-route SMP goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
+pub enum Discard {
+    /// HopCount is above [`HOPS_MAX`].
+    #[error("hop count above 63")]
+    HopCount,
+    /// HopPointer has a value that it cannot have at this place of the route.
+    #[error("hop pointer does not fit the place in the route")]
+    HopPointer,
+    /// The route goes through a channel adapter.
+    #[error("route goes on behind a channel adapter")]
+    ThroughChannelAdapter,
+    /// The path names a port that the node does not have.
+    #[error("path names a port that is not there")]
+    NoSuchPort,
+    /// DrSLID or DrDLID is not permissive: part of the route is by LID.
+    #[error("route is partly by LID")]
+    Combined,
+}
+
+/// What the SMI must know of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whether SMPs may pass through: it is a switch.
+    pub switch: bool,
+    /// External ports, 1..=254.
+    pub ports: u8,
+}
+
+impl Place {
+    /// Moves a directed-route SMP on by this node: judges where it goes, and writes HopPointer and
+    /// ReturnPath as the next place expects them. Nothing is written if it is discarded.
+    ///
+    /// The caller has made sure that the class is 0x81 and the packet's DLID permissive.
+    #[must_use]
+    pub fn route(self, smp: &mut [u8; 256], origin: Origin) -> Verdict {
+        let (pointer, count) = (smp[layout::HOP_POINTER], smp[layout::HOP_COUNT]);
+        if count > HOPS_MAX {
+            return Verdict::Discard(Discard::HopCount);
+        }
+        if layout::dr_slid(smp) != 0xffff || layout::dr_dlid(smp) != 0xffff {
+            return Verdict::Discard(Discard::Combined);
+        }
+        let moved = if layout::is_returning(smp) {
+            self.back(smp, origin, pointer, count)
+        } else {
+            self.out(smp, origin, pointer, count)
+        };
+        match moved {
+            Ok(verdict) => verdict,
+            Err(reason) => Verdict::Discard(reason),
+        }
+    }
+
+    /// A request on its way out (IBA 14.2.2.2, outgoing).
+    fn out(
+        self,
+        smp: &mut [u8; 256],
+        origin: Origin,
+        pointer: u8,
+        count: u8,
+    ) -> Result<Verdict, Discard> {
+        let verdict = match origin {
+            Origin::Here if pointer != 0 => return Err(Discard::HopPointer),
+            Origin::Here if count == 0 => Verdict::Deliver,
+            Origin::Here => self.leave_by(smp[layout::INITIAL_PATH + 1])?,
+            Origin::Port(arrival) => {
+                if pointer == 0 || pointer > count {
+                    return Err(Discard::HopPointer);
+                }
+                let verdict = if pointer == count {
+                    Verdict::Deliver
+                } else {
+                    self.pass_through(smp[layout::INITIAL_PATH + usize::from(pointer) + 1])?
+                };
+                smp[layout::RETURN_PATH + usize::from(pointer)] = arrival.get();
+                verdict
+            }
+        };
+        smp[layout::HOP_POINTER] = pointer + 1;
+        Ok(verdict)
+    }
+
+    /// An answer on its way back (IBA 14.2.2.2, returning).
+    fn back(
+        self,
+        smp: &mut [u8; 256],
+        origin: Origin,
+        pointer: u8,
+        count: u8,
+    ) -> Result<Verdict, Discard> {
+        let at_start = pointer == count + 1;
+        let verdict = match origin {
+            Origin::Here if !at_start => return Err(Discard::HopPointer),
+            Origin::Here if count == 0 => Verdict::Deliver,
+            Origin::Here => self.leave_by(smp[layout::RETURN_PATH + usize::from(count)])?,
+            Origin::Port(_) if pointer == 0 || at_start || pointer > count => {
+                return Err(Discard::HopPointer);
+            }
+            Origin::Port(_) if pointer == 1 => Verdict::Deliver,
+            Origin::Port(_) => {
+                self.pass_through(smp[layout::RETURN_PATH + usize::from(pointer) - 1])?
+            }
+        };
+        smp[layout::HOP_POINTER] = pointer - 1;
+        Ok(verdict)
+    }
+
+    fn pass_through(self, port: u8) -> Result<Verdict, Discard> {
+        if !self.switch {
+            return Err(Discard::ThroughChannelAdapter);
+        }
+        self.leave_by(port)
+    }
+
+    fn leave_by(self, port: u8) -> Result<Verdict, Discard> {
+        if port == 0 || port > self.ports {
+            return Err(Discard::NoSuchPort);
+        }
+        Ok(Verdict::Forward(PortNum::truncate(port)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+use super::*;
+
+const SWITCH: Place = Place {
+    switch: true,
+    ports: 36,
+};
+const ADAPTER: Place = Place {
+    switch: false,
+    ports: 1,
+};
+
+fn port(number: u8) -> PortNum {
+    PortNum::truncate(number)
+}
+
+/// A directed-route request along `path` (output ports), not yet sent.
+fn request(path: &[u8]) -> [u8; 256] {
+    let mut smp = [0; 256];
+    smp[layout::CLASS] = 0x81;
+    smp[layout::HOP_COUNT] = u8::try_from(path.len()).unwrap();
+    smp[layout::DR_SLID..layout::DR_SLID + 4].fill(0xff);
+    smp[layout::INITIAL_PATH + 1..][..path.len()].copy_from_slice(path);
+    smp
+}
+
+fn answered(mut smp: [u8; 256]) -> [u8; 256] {
+    smp[layout::STATUS] |= layout::RETURNING;
+    smp
+}
+
+#[test]
+fn a_request_goes_hop_by_hop_to_its_end_and_the_answer_comes_back() {
+    let path = [1, 5, 17];
+    let arrivals = [9, 20, 1];
+    let mut smp = request(&path);
+    assert_eq!(
+        ADAPTER.route(&mut smp, Origin::Here),
+        Verdict::Forward(port(1))
+    );
+    for (hop, &arrival) in arrivals.iter().enumerate() {
+        assert_eq!(usize::from(smp[layout::HOP_POINTER]), hop + 1);
+        let last = hop + 1 == path.len();
+        let place = if last { ADAPTER } else { SWITCH };
+        let expected = match last {
+            true => Verdict::Deliver,
+            false => Verdict::Forward(port(path[hop + 1])),
+        };
+        assert_eq!(place.route(&mut smp, Origin::Port(port(arrival))), expected);
+    }
+    assert_eq!(smp[layout::HOP_POINTER], 4);
+    assert_eq!(smp[layout::RETURN_PATH..][..4], [0, 9, 20, 1]);
+
+    let mut smp = answered(smp);
+    assert_eq!(
+        ADAPTER.route(&mut smp, Origin::Here),
+        Verdict::Forward(port(1))
+    );
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Port(port(17))),
+        Verdict::Forward(port(20))
+    );
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Port(port(5))),
+        Verdict::Forward(port(9))
+    );
+    assert_eq!(
+        ADAPTER.route(&mut smp, Origin::Port(port(1))),
+        Verdict::Deliver
+    );
+    assert_eq!(smp[layout::HOP_POINTER], 0);
+}
+
+#[test]
+fn a_request_without_hops_is_delivered_here_and_so_is_its_answer() {
+    for place in [SWITCH, ADAPTER] {
+        let mut smp = request(&[]);
+        assert_eq!(place.route(&mut smp, Origin::Here), Verdict::Deliver);
+        let mut smp = answered(smp);
+        assert_eq!(place.route(&mut smp, Origin::Here), Verdict::Deliver);
+        assert_eq!(smp[layout::HOP_POINTER], 0);
+    }
+}
+
+/// What the SMI does for each hop pointer of a route of `count` hops, as letters: deliver,
+/// forward, `p`ointer refused, `c`hannel adapter refused.
+fn row(place: Place, origin: Origin, returning: bool, count: u8) -> String {
+    (0..=count + 3)
+        .map(|pointer| {
+            let mut smp = request(&vec![1; usize::from(count)]);
+            smp[layout::RETURN_PATH..][..64].fill(1);
+            smp[layout::HOP_POINTER] = pointer;
+            if returning {
+                smp = answered(smp);
+            }
+            let before = smp;
+            let verdict = place.route(&mut smp, origin);
+            match verdict {
+                Verdict::Discard(_) => assert_eq!(before, smp, "nothing is written"),
+                _ if returning => assert_eq!(smp[layout::HOP_POINTER], pointer - 1),
+                _ => assert_eq!(smp[layout::HOP_POINTER], pointer + 1),
+            }
+            match verdict {
+                Verdict::Deliver => 'D',
+                Verdict::Forward(_) => 'F',
+                Verdict::Discard(Discard::HopPointer) => 'p',
+                Verdict::Discard(Discard::ThroughChannelAdapter) => 'c',
+                Verdict::Discard(other) => panic!("{other}"),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_hop_pointer_is_judged_by_its_place() {
+    let link = Origin::Port(port(1));
+    // Hop pointer 0, 1, 2 ... count + 3.
+    let table = [
+        (SWITCH, Origin::Here, false, 0, "Dppp"),
+        (SWITCH, Origin::Here, false, 3, "Fpppppp"),
+        (SWITCH, Origin::Here, true, 0, "pDpp"),
+        (SWITCH, Origin::Here, true, 3, "ppppFpp"),
+        (SWITCH, link, false, 0, "pppp"),
+        (SWITCH, link, false, 3, "pFFDppp"),
+        (SWITCH, link, true, 0, "pppp"),
+        (SWITCH, link, true, 3, "pDFFppp"),
+        (ADAPTER, Origin::Here, false, 0, "Dppp"),
+        (ADAPTER, Origin::Here, false, 3, "Fpppppp"),
+        (ADAPTER, Origin::Here, true, 0, "pDpp"),
+        (ADAPTER, Origin::Here, true, 3, "ppppFpp"),
+        (ADAPTER, link, false, 0, "pppp"),
+        (ADAPTER, link, false, 3, "pccDppp"),
+        (ADAPTER, link, true, 0, "pppp"),
+        (ADAPTER, link, true, 3, "pDccppp"),
+    ];
+    for (place, origin, returning, count, expected) in table {
+        let found = row(place, origin, returning, count);
+        assert_eq!(
+            found, expected,
+            "{place:?} {origin:?} returning {returning} of {count} hops"
+        );
+    }
+}
+
+#[test]
+fn a_path_that_names_no_port_is_discarded() {
+    for wrong in [0, 37, 255] {
+        let mut smp = request(&[1, wrong]);
+        smp[layout::HOP_POINTER] = 1;
+        let verdict = SWITCH.route(&mut smp, Origin::Port(port(3)));
+        assert_eq!(verdict, Verdict::Discard(Discard::NoSuchPort));
+        let verdict = ADAPTER.route(&mut request(&[wrong.max(2)]), Origin::Here);
+        assert_eq!(verdict, Verdict::Discard(Discard::NoSuchPort));
+    }
+}
+
+#[test]
+fn sixty_three_hops_are_the_limit() {
+    let mut smp = request(&[1; 63]);
+    smp[layout::HOP_POINTER] = 63;
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Port(port(36))),
+        Verdict::Deliver
+    );
+    assert_eq!(smp[layout::RETURN_PATH + 63], 36);
+    for count in [64, 255] {
+        smp[layout::HOP_COUNT] = count;
+        for pointer in [0, 1, 64, 255] {
+            smp[layout::HOP_POINTER] = pointer;
+            let verdict = SWITCH.route(&mut smp, Origin::Port(port(36)));
+            assert_eq!(verdict, Verdict::Discard(Discard::HopCount));
+        }
+    }
+}
+
+#[test]
+fn a_route_that_is_partly_by_lid_is_refused() {
+    for at in [layout::DR_SLID, layout::DR_SLID + 2] {
+        let mut smp = request(&[1, 2]);
+        smp[at..at + 2].copy_from_slice(&[0, 5]);
+        assert_eq!(
+            ADAPTER.route(&mut smp, Origin::Here),
+            Verdict::Discard(Discard::Combined)
+        );
+    }
+}
