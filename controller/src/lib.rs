@@ -24,6 +24,8 @@
 mod config;
 pub mod control;
 mod event;
+mod exchange;
+mod guid2lid;
 mod sm;
 
 pub use config::{ConfigError, RoutingChoice, SmConfig, UnknownRouting};

@@ -1,0 +1,210 @@
+//! Requests that wait for their answers: many at a time, each repeated when it stays unanswered.
+//!
+//! A request is known here by what it is for (`J`); its bytes are built when it is sent, so that
+//! a long queue is small. Requests go out in the order in which they were pushed, at most a
+//! window of them unanswered; a repetition goes before new ones and keeps its transaction id, so
+//! that the answer to any copy counts.
+//!
+//! The time-out is the configured one or eight smoothed round trips, whichever is longer: on a
+//! host where a thousand devices share two processors an answer may take its time, and
+//! repetitions would only make the queue longer. Round trips of repeated requests do not count
+//! (Karn's rule).
+
+use std::collections::VecDeque;
+
+use link::Time;
+use mad::transaction::{Due, Timing, Transactions};
+
+/// How much longer than a smoothed round trip a request may take.
+const ROUND_TRIPS: u64 = 8;
+
+/// A window of requests. `J` says what a request is for.
+#[derive(Debug)]
+pub(crate) struct Exchange<J> {
+    window: usize,
+    timeout_ns: u64,
+    queue: VecDeque<(J, u8)>,
+    repeat: VecDeque<u64>,
+    flying: Transactions<Flying<J>>,
+    last_transaction: u32,
+    round_trip_ns: u64,
+    sent: u64,
+    timed_out: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flying<J> {
+    job: J,
+    first_sent: Time,
+    timeout_ns: u64,
+}
+
+impl<J: Copy> Exchange<J> {
+    /// Nothing asked yet.
+    pub(crate) fn new(window: usize, timeout_ns: u64) -> Self {
+        Self {
+            window,
+            timeout_ns,
+            queue: VecDeque::new(),
+            repeat: VecDeque::new(),
+            flying: Transactions::new(window),
+            last_transaction: 0,
+            round_trip_ns: 0,
+            sent: 0,
+            timed_out: 0,
+        }
+    }
+
+    /// Adds a request that is sent again at most `retries` times.
+    pub(crate) fn push(&mut self, job: J, retries: u8) {
+        self.queue.push_back((job, retries));
+    }
+
+    /// The next request to send, with its transaction id. The caller sends it, or calls
+    /// [`Self::answered`] to drop it.
+    pub(crate) fn next(&mut self, now: Time) -> Option<(u64, J)> {
+        while let Some(transaction) = self.repeat.pop_front() {
+            if let Some(flying) = self.flying.get(transaction) {
+                self.sent += 1;
+                return Some((transaction, flying.job));
+            }
+        }
+        if self.flying.len() >= self.window {
+            return None;
+        }
+        let (job, retries) = self.queue.pop_front()?;
+        let timeout_ns = self
+            .timeout_ns
+            .max(self.round_trip_ns.saturating_mul(ROUND_TRIPS));
+        // The host keeps the upper half of a transaction id for itself.
+        self.last_transaction = self.last_transaction.wrapping_add(1).max(1);
+        let transaction = u64::from(self.last_transaction);
+        let timing = Timing {
+            timeout_ns,
+            attempts: retries.saturating_add(1),
+        };
+        let flying = Flying {
+            job,
+            first_sent: now,
+            timeout_ns,
+        };
+        self.flying.start(now, transaction, timing, flying).ok()?;
+        self.sent += 1;
+        Some((transaction, job))
+    }
+
+    /// Takes a request out whose answer has come; `None` if nobody waits for it (any more).
+    pub(crate) fn answered(&mut self, now: Time, transaction: u64) -> Option<J> {
+        let flying = self.flying.finish(transaction)?;
+        let round_trip_ns = now.since_ns(flying.first_sent);
+        if round_trip_ns < flying.timeout_ns {
+            self.round_trip_ns = if self.round_trip_ns == 0 {
+                round_trip_ns
+            } else {
+                self.round_trip_ns / 8 * 7 + round_trip_ns / 8
+            };
+        }
+        Some(flying.job)
+    }
+
+    /// Gives up on one request that has expired for the last time, and marks the others that
+    /// have expired for repetition. Call until `None`.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<J> {
+        while let Some(due) = self.flying.poll(now) {
+            self.timed_out += 1;
+            match due {
+                Due::Again { tid, .. } => self.repeat.push_back(tid),
+                Due::GivenUp { request, .. } => return Some(request.job),
+            }
+        }
+        None
+    }
+
+    /// When the next request expires.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.flying.deadline()
+    }
+
+    /// Whether nothing waits, neither to be sent nor to be answered.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queue.is_empty() && self.flying.is_empty()
+    }
+
+    /// Forgets all requests: answers to them are no longer waited for.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+        self.repeat.clear();
+        self.flying = Transactions::new(self.window);
+    }
+
+    /// Requests sent since the start, repetitions included.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Requests that expired since the start.
+    pub(crate) fn timed_out(&self) -> u64 {
+        self.timed_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(exchange: &mut Exchange<char>, now: u64) -> Vec<(u64, char)> {
+        core::iter::from_fn(|| exchange.next(Time(now))).collect()
+    }
+
+    #[test]
+    fn no_more_than_the_window_is_unanswered_at_a_time() {
+        let mut exchange = Exchange::new(2, 100);
+        for job in ['a', 'b', 'c'] {
+            exchange.push(job, 0);
+        }
+        assert_eq!(sent(&mut exchange, 0), [(1, 'a'), (2, 'b')]);
+        assert_eq!(exchange.answered(Time(1), 2), Some('b'));
+        assert_eq!(exchange.answered(Time(1), 2), None, "a second copy");
+        assert_eq!(sent(&mut exchange, 1), [(3, 'c')]);
+        assert!(!exchange.is_idle());
+    }
+
+    #[test]
+    fn an_unanswered_request_is_repeated_under_its_id_and_then_given_up() {
+        let mut exchange = Exchange::new(1, 100);
+        exchange.push('a', 1);
+        exchange.push('b', 1);
+        assert_eq!(sent(&mut exchange, 0), [(1, 'a')]);
+        assert_eq!(exchange.deadline(), Some(Time(100)));
+        assert_eq!(exchange.expire(Time(99)), None);
+        assert_eq!(sent(&mut exchange, 99), []);
+        assert_eq!(exchange.expire(Time(100)), None);
+        assert_eq!(sent(&mut exchange, 100), [(1, 'a')]);
+        assert_eq!(exchange.expire(Time(200)), Some('a'));
+        assert_eq!(sent(&mut exchange, 200), [(2, 'b')]);
+        assert_eq!((exchange.sent(), exchange.timed_out()), (3, 2));
+    }
+
+    #[test]
+    fn an_answer_between_expiry_and_repetition_counts() {
+        let mut exchange = Exchange::new(1, 100);
+        exchange.push('a', 3);
+        sent(&mut exchange, 0);
+        assert_eq!(exchange.expire(Time(100)), None);
+        assert_eq!(exchange.answered(Time(100), 1), Some('a'));
+        assert_eq!(sent(&mut exchange, 100), []);
+        assert!(exchange.is_idle());
+        assert_eq!(exchange.deadline(), None);
+    }
+
+    #[test]
+    fn the_time_out_grows_with_the_round_trips() {
+        let mut exchange = Exchange::new(1, 100);
+        exchange.push('a', 0);
+        exchange.push('b', 0);
+        sent(&mut exchange, 0);
+        exchange.answered(Time(50), 1);
+        sent(&mut exchange, 50);
+        assert_eq!(exchange.deadline(), Some(Time(50 + 8 * 50)));
+    }
+}

@@ -1,0 +1,227 @@
+//! The `guid2lid` text: what a subnet manager remembers over its own restarts.
+//!
+//! One statement a line, words separated by blanks; empty lines and lines that begin with `#`
+//! say nothing. Numbers are decimal, GUIDs `0x` and up to 16 hexadecimal digits.
+//!
+//! ```text
+//! version 1                     first statement, always
+//! lid GUID LID LMC              the port of that GUID has 2^LMC LIDs from LID
+//! switch GUID PORTS NAME        the fabric as it was when it was whole: a device
+//! host GUID PORTS NAME          (NAME is the rest of the line)
+//! cable GUID PORT GUID PORT     a cable between two devices named above
+//! ```
+//!
+//! The devices and cables tell a manager that starts on a degraded fabric what is missing, so
+//! that it keeps the labels of a fat tree. Remove them (or the whole file) when the fabric was
+//! rebuilt on purpose. A file that cannot be read is refused with the line's number.
+
+use core::fmt::Write as _;
+use std::collections::BTreeMap;
+
+use topologies::{Endpoint, Graph, Node, NodeKind};
+use wire::{Guid, Lid, Lmc, PortNum};
+
+use crate::ConfigError;
+
+const HEADER: &str = "\
+# LIDs by port GUID, and the whole fabric, as the ibemu controller last knew them.
+# Remove this file to forget them.
+version 1
+";
+
+/// What is remembered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    /// Base LID and LMC by GUID of the end port (a switch's node GUID).
+    pub(crate) lids: BTreeMap<Guid, (Lid, Lmc)>,
+    /// The fabric when it was whole; empty if unknown.
+    pub(crate) fabric: Graph,
+}
+
+impl Memory {
+    /// Reads the text.
+    ///
+    /// # Errors
+    /// [`ConfigError::GuidFile`] with the line's number.
+    pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
+        let mut memory = Self::default();
+        let mut versioned = false;
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (keyword, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let result = match (versioned, keyword) {
+                (false, "version") if rest.trim() == "1" => {
+                    versioned = true;
+                    Ok(())
+                }
+                (false, _) => Err("the first statement must be `version 1`".to_owned()),
+                (true, "lid") => memory.read_lid(rest),
+                (true, "switch") => memory.read_node(NodeKind::Switch, rest),
+                (true, "host") => memory.read_node(NodeKind::Host, rest),
+                (true, "cable") => memory.read_cable(rest),
+                (true, _) => Err(format!("unknown statement {keyword:?}")),
+            };
+            result.map_err(|problem| ConfigError::GuidFile {
+                line: index + 1,
+                problem,
+            })?;
+        }
+        Ok(memory)
+    }
+
+    fn read_lid(&mut self, rest: &str) -> Result<(), String> {
+        let mut words = rest.split_whitespace();
+        let guid = guid(words.next())?;
+        let base = Lid::truncate(number(words.next(), "a LID")?);
+        let lmc = number::<u8>(words.next(), "an LMC")?;
+        end(words.next())?;
+        let lmc = Lmc::new(lmc).map_err(|error| error.to_string())?;
+        let last = base.get().checked_add(lmc.lids() - 1);
+        if !base.is_unicast()
+            || !base.get().is_multiple_of(lmc.lids())
+            || last.is_none_or(|last| last > Lid::UNICAST_LAST.get())
+        {
+            return Err(format!("{base} with LMC {lmc} is no unicast base LID"));
+        }
+        if self.lids.insert(guid, (base, lmc)).is_some() {
+            return Err(format!("{guid} has a LID already"));
+        }
+        Ok(())
+    }
+
+    fn read_node(&mut self, kind: NodeKind, rest: &str) -> Result<(), String> {
+        let mut words = rest.trim().splitn(3, char::is_whitespace);
+        let guid = guid(words.next())?;
+        let ports = number(words.next(), "a number of ports")?;
+        let name = words.next().map(str::trim).unwrap_or_default();
+        if name.is_empty() {
+            return Err("a name is missing".to_owned());
+        }
+        let node = Node {
+            name: name.to_owned(),
+            kind,
+            guid,
+            ports,
+        };
+        self.fabric
+            .add(node)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    }
+
+    fn read_cable(&mut self, rest: &str) -> Result<(), String> {
+        let mut words = rest.split_whitespace();
+        let mut side = || {
+            let guid = guid(words.next())?;
+            let port = PortNum::truncate(number(words.next(), "a port")?);
+            let node = self
+                .fabric
+                .find_guid(guid)
+                .ok_or_else(|| format!("no device {guid} above this line"))?;
+            Ok::<_, String>(Endpoint { node, port })
+        };
+        let (a, b) = (side()?, side()?);
+        end(words.next())?;
+        self.fabric.connect(a, b).map_err(|error| error.to_string())
+    }
+
+    /// The text that [`Self::parse`] reads.
+    pub(crate) fn write(&self) -> String {
+        let mut text = String::from(HEADER);
+        // Writing into a String does not fail.
+        for (guid, (base, lmc)) in &self.lids {
+            let _ = writeln!(text, "lid {guid} {base} {lmc}");
+        }
+        for id in self.fabric.ids() {
+            let node = self.fabric.node(id);
+            let kind = match node.kind {
+                NodeKind::Switch => "switch",
+                NodeKind::Host => "host",
+            };
+            let _ = writeln!(text, "{kind} {} {} {}", node.guid, node.ports, node.name);
+        }
+        for (a, b) in self.fabric.links() {
+            let side = |end: Endpoint| (self.fabric.node(end.node).guid, end.port);
+            let ((a, a_port), (b, b_port)) = (side(a), side(b));
+            let _ = writeln!(text, "cable {a} {a_port} {b} {b_port}");
+        }
+        text
+    }
+}
+
+fn guid(word: Option<&str>) -> Result<Guid, String> {
+    let word = word.ok_or("a GUID is missing")?;
+    word.strip_prefix("0x")
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        .map(Guid)
+        .ok_or_else(|| format!("{word:?} is no GUID (0x and up to 16 hexadecimal digits)"))
+}
+
+fn number<N: core::str::FromStr>(word: Option<&str>, what: &str) -> Result<N, String> {
+    let word = word.ok_or_else(|| format!("{what} is missing"))?;
+    word.parse().map_err(|_| format!("{word:?} is not {what}"))
+}
+
+fn end(word: Option<&str>) -> Result<(), String> {
+    word.map_or(Ok(()), |word| Err(format!("{word:?} is too much")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str =
+        "# LIDs by port GUID, and the whole fabric, as the ibemu controller last knew them.
+# Remove this file to forget them.
+version 1
+lid 0x0000000000000011 4 2
+switch 0x0000000000000001 4 the first switch
+host 0x0000000000000010 1 h0
+cable 0x0000000000000001 3 0x0000000000000010 1
+";
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let memory = Memory::parse(TEXT).unwrap();
+        assert_eq!(memory.lids[&Guid(0x11)].0.get(), 4);
+        assert_eq!(memory.fabric.links().count(), 1);
+        assert!(memory.fabric.find("the first switch").is_some());
+        assert_eq!(memory.write(), TEXT);
+    }
+
+    #[test]
+    fn a_damaged_line_is_named() {
+        for (text, line, problem) in [
+            ("lid 0x1 4 2", 1, "the first statement"),
+            ("version 2", 1, "the first statement"),
+            ("version 1\nlid 0x1 5 2", 2, "no unicast base LID"),
+            ("version 1\nlid 0x1 49151 1", 2, "no unicast base LID"),
+            ("version 1\nlid 0x1 65536 0", 2, "not a LID"),
+            ("version 1\nlid 0x1 4 2 9", 2, "too much"),
+            ("version 1\n\nlid 0x1 4 2\nlid 0x1 8 2", 4, "already"),
+            ("version 1\nlid one 4 2", 2, "no GUID"),
+            ("version 1\nhost 0x1 1", 2, "a name is missing"),
+            ("version 1\nhost 0x1 1 a\ncable 0x1 1 0x2 1", 3, "no device"),
+            ("version 1\nrouter 0x1 1 a", 2, "unknown statement"),
+        ] {
+            match Memory::parse(text) {
+                Err(ConfigError::GuidFile {
+                    line: at,
+                    problem: what,
+                }) => {
+                    assert_eq!(at, line, "{text:?}");
+                    assert!(what.contains(problem), "{text:?}: {what}");
+                }
+                other => panic!("{text:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_text_is_an_empty_memory() {
+        assert_eq!(Memory::parse("").unwrap(), Memory::default());
+    }
+}
