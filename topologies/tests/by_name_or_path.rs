@@ -1,0 +1,75 @@
+//! What `topologies::parse` makes of names and of paths.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use topologies::{Kind, TopologyError, parse, read_text, write_ibnetdiscover, write_net};
+
+fn file(name: &str) -> String {
+    format!("{}/files/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_name_gives_its_graph_kind_and_normal_form() {
+    let topology = parse("clos-2-2-2-1").unwrap();
+    assert_eq!(topology.name, "clos-2-2-2");
+    assert_eq!(topology.graph.len(), 8);
+    assert_eq!(
+        parse("fat-tree-4-3").unwrap().kind,
+        Some(Kind::FatTree {
+            ports: 4,
+            levels: 3
+        })
+    );
+}
+
+#[test]
+fn the_sample_fabrics_are_what_the_generators_and_writers_give() {
+    for name in ["fat-tree-4-3", "irregular-8-2-3-1"] {
+        let topology = parse(name).unwrap();
+        let net = parse(&file(&format!("{name}.net"))).unwrap();
+        let discovered = parse(&file(&format!("{name}.ibnetdiscover"))).unwrap();
+        assert_eq!(net.graph, topology.graph);
+        assert_eq!(discovered.graph, topology.graph);
+        assert_eq!(net.kind, None);
+        for (path, written) in [
+            (net.name, write_net(&topology.graph)),
+            (discovered.name, write_ibnetdiscover(&topology.graph)),
+        ] {
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), written, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_sample_of_a_cluster_with_two_port_adapters_reads() {
+    let graph = parse(&file("two-rails.net")).unwrap().graph;
+    let host = graph.find("node1").unwrap();
+    assert_eq!(graph.cables(host).count(), 2);
+    assert_eq!(read_text(&write_net(&graph)).unwrap(), graph);
+}
+
+#[test]
+fn a_path_that_leads_nowhere_is_an_unreadable_file_and_a_word_an_unknown_name() {
+    assert!(matches!(
+        parse("./no-such-file.net"),
+        Err(TopologyError::Unreadable { .. })
+    ));
+    assert!(matches!(
+        parse("dragonfly-4-4"),
+        Err(TopologyError::Unknown { .. })
+    ));
+    assert!(matches!(
+        parse("fat-tree-5-3"),
+        Err(TopologyError::Impossible { .. })
+    ));
+}
+
+#[test]
+fn a_broken_file_is_refused_with_path_and_line() {
+    let mut broken = tempfile::NamedTempFile::with_suffix(".net").unwrap();
+    std::io::Write::write_all(&mut broken, b"Switch 2 \"s0\"\n[1]\t\"h0\"[1]\n").unwrap();
+    let path = broken.path().to_str().unwrap();
+    assert_eq!(
+        parse(path).unwrap_err().to_string(),
+        format!("{path}:2: dangling link: port 1 of \"s0\" leads to \"h0\", which is not defined")
+    );
+}

@@ -1,0 +1,122 @@
+//! ibsim loads what we write, and ibnetdiscover, run against it, prints what we read.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use topologies::{Graph, NodeKind, parse, read_text, write_net};
+
+const CLIENT_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
+
+/// A running ibsim, ended with the test.
+struct Ibsim {
+    process: Child,
+    /// Kept open: ibsim dies when nobody can read what it prints.
+    _out: BufReader<ChildStdout>,
+    socket: String,
+    _file: tempfile::NamedTempFile,
+}
+
+impl Ibsim {
+    fn start(net: &str, case: &str) -> Self {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(net.as_bytes()).unwrap();
+        let socket = format!("ibemu-topologies-{case}-{}", std::process::id());
+        let mut process = Command::new("stdbuf")
+            .args(["-oL", "ibsim", "-s", "-n"])
+            .arg(file.path())
+            .env("IBSIM_SOCKNAME", &socket)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("stdbuf (coreutils) and ibsim (package ibsim-utils) are needed");
+        let mut log = String::new();
+        let mut out = BufReader::new(process.stdout.take().unwrap());
+        while !log.contains("MaxMcastCap") {
+            let more = out.read_line(&mut log).unwrap();
+            assert_ne!(more, 0, "ibsim refused the file: {log}\n{net}");
+        }
+        Self {
+            process,
+            _out: out,
+            socket,
+            _file: file,
+        }
+    }
+
+    fn discover(&self) -> String {
+        let output = Command::new("ibnetdiscover")
+            .env("LD_PRELOAD", CLIENT_LIBRARY)
+            .env("IBSIM_SOCKNAME", &self.socket)
+            .output()
+            .expect("ibnetdiscover (package infiniband-diags) is needed");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Ibsim {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Nodes and cables by name, whatever the order of nodes.
+fn picture(graph: &Graph) -> (Vec<String>, Vec<String>) {
+    let mut nodes: Vec<_> = graph
+        .ids()
+        .map(|id| {
+            let node = graph.node(id);
+            let kind = match node.kind {
+                NodeKind::Switch => "switch",
+                NodeKind::Host => "host",
+            };
+            format!("{kind} {} {} {}", node.name, node.guid, node.ports)
+        })
+        .collect();
+    nodes.sort();
+    let mut cables: Vec<_> = graph
+        .links()
+        .map(|(a, b)| {
+            let mut ends = [a, b].map(|end| format!("{}:{}", graph.node(end.node).name, end.port));
+            ends.sort();
+            ends.join(" ")
+        })
+        .collect();
+    cables.sort();
+    (nodes, cables)
+}
+
+fn survives_ibsim(name: &str, case: &str) {
+    let graph = parse(name).unwrap().graph;
+    let ibsim = Ibsim::start(&write_net(&graph), case);
+    let printed = ibsim.discover();
+    let read = read_text(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
+    assert_eq!(picture(&read), picture(&graph));
+}
+
+#[test]
+fn a_fat_tree_goes_through_ibsim_and_ibnetdiscover_unchanged() {
+    survives_ibsim("fat-tree-4-3", "tree");
+}
+
+#[test]
+fn parallel_cables_go_through_ibsim_and_ibnetdiscover_unchanged() {
+    survives_ibsim("clos-3-2-2-2", "clos");
+}
+
+#[test]
+fn an_irregular_fabric_goes_through_ibsim_and_ibnetdiscover_unchanged() {
+    survives_ibsim("irregular-8-2-3-1", "irregular");
+}
+
+#[test]
+fn names_that_are_no_ids_go_through_ibsim_as_descriptions() {
+    let text = "Switch 3 \"a\" # \"core switch, row 7/U1\"\n[2] \"b\"[1]\n\n\
+                Ca 1 \"b\" # \"node 1 HCA-1\"\n[1] \"a\"[2]\n";
+    let graph = read_text(text).unwrap();
+    let ibsim = Ibsim::start(&write_net(&graph), "names");
+    let read = read_text(&ibsim.discover()).unwrap();
+    assert_eq!(picture(&read), picture(&graph));
+}
