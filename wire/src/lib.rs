@@ -3,7 +3,49 @@
 //!
 //! No state, no IO, no time. Parsers never panic and never allocate for a length that the bytes
 //! do not hold; emitters write every byte, reserved bits as zero.
+//!
+//! - a link packet: [`lrh`], [`grh`], [`bth`], [`transport`], [`flow`], [`crc`], [`packet`];
+//! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`sa`];
+//! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
+//! - local sockets: [`control`], [`umad2sim`];
+//! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`].
+//!
+//! A format of fixed length implements [`Format`].
 
+pub mod attr;
+pub mod bth;
+pub mod control;
+pub mod crc;
+pub mod erf;
+mod error;
+pub mod ether;
+pub mod flow;
+mod format;
+pub mod grh;
+pub mod lrh;
+pub mod mad;
+pub mod mtu;
+pub mod packet;
+pub mod pma;
+pub mod rate;
+pub mod record;
+pub mod sa;
+pub mod smp;
+pub mod transport;
 mod types;
+pub mod udplink;
+pub mod umad2sim;
 
+pub use bth::{Bth, Opcode};
+pub use error::{EmitError, ParseError};
+pub use flow::{FlowControl, FlowOp};
+pub use format::Format;
+pub use grh::{Gid, Grh};
+pub use lrh::{Lnh, Lrh};
+pub use mad::{AttributeId, Mad, MadHeader, MadStatus, Method, MgmtClass};
+pub use mtu::Mtu;
+pub use packet::{DataPacket, GlobalRoute, Transport, UdPacket};
+pub use rate::{LinkRate, LinkSpeed, LinkWidth};
+pub use record::{Delimiter, Record, RecordKind, Records, Training};
+pub use transport::{Aeth, Deth, Reth};
 pub use types::{Guid, Lid, Lmc, OutOfRange, PortNum, Psn, Qpn, Sl, Vl};

@@ -1,0 +1,454 @@
+//! Management datagrams: the header that all classes share, and a datagram's 256 bytes (IBA 13.4).
+//!
+//! ```text
+//! +---------------+---------------+---------------+-+-------------+
+//! |  BaseVersion  |   MgmtClass   | ClassVersion  |R|   Method    |
+//! +---------------+---------------+---------------+-+-------------+
+//! |            Status             |         ClassSpecific         |
+//! +-------------------------------+-------------------------------+
+//! |                       TransactionID (8)                       |
+//! +-------------------------------+-------------------------------+
+//! |          AttributeID          |               0               |
+//! +-------------------------------+-------------------------------+
+//! |                       AttributeModifier                       |
+//! +---------------------------------------------------------------+
+//! ```
+
+use core::fmt;
+
+use bincode::{Decode, Encode};
+
+use crate::format::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
+use crate::{Format, ParseError};
+
+/// A management class (IBA 13.4.4).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct MgmtClass(pub u8);
+
+impl MgmtClass {
+    /// Subnet management, LID routed.
+    pub const SUBN_LID: Self = Self(0x01);
+    /// Subnet management, directed route.
+    pub const SUBN_DIR: Self = Self(0x81);
+    /// Subnet administration.
+    pub const SUBN_ADM: Self = Self(0x03);
+    /// Performance management.
+    pub const PERF: Self = Self(0x04);
+    /// Baseboard management.
+    pub const BM: Self = Self(0x05);
+    /// Device management.
+    pub const DEV_MGT: Self = Self(0x06);
+    /// Communication management.
+    pub const COMM: Self = Self(0x07);
+    /// First vendor class with an OUI (range 2: 0x30..=0x4f).
+    pub const VENDOR2_FIRST: Self = Self(0x30);
+    /// Last vendor class with an OUI.
+    pub const VENDOR2_LAST: Self = Self(0x4f);
+
+    /// Whether datagrams of this class are SMPs: QP0, lane 15.
+    #[must_use]
+    pub const fn is_subnet_management(self) -> bool {
+        self.0 & 0x7f == 0x01
+    }
+}
+
+/// What a datagram asks or answers (IBA 13.4.5). The top bit is R: a response.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct Method(pub u8);
+
+impl Method {
+    /// Request of an attribute.
+    pub const GET: Self = Self(0x01);
+    /// Change of an attribute.
+    pub const SET: Self = Self(0x02);
+    /// Datagram without answer.
+    pub const SEND: Self = Self(0x03);
+    /// Event report from an agent.
+    pub const TRAP: Self = Self(0x05);
+    /// Event report to a subscriber.
+    pub const REPORT: Self = Self(0x06);
+    /// Ends the repetition of a trap.
+    pub const TRAP_REPRESS: Self = Self(0x07);
+    /// Answer to Get and Set.
+    pub const GET_RESP: Self = Self(0x81);
+    /// Answer to Report.
+    pub const REPORT_RESP: Self = Self(0x86);
+    /// Request of a table (SA).
+    pub const GET_TABLE: Self = Self(0x12);
+    /// Request of a path trace table (SA).
+    pub const GET_TRACE_TABLE: Self = Self(0x13);
+    /// Request with several attributes (SA).
+    pub const GET_MULTI: Self = Self(0x14);
+    /// Removal of a record (SA).
+    pub const DELETE: Self = Self(0x15);
+    /// Answer to GetTable (SA).
+    pub const GET_TABLE_RESP: Self = Self(0x92);
+    /// Answer to GetMulti (SA).
+    pub const GET_MULTI_RESP: Self = Self(0x94);
+    /// Answer to Delete (SA).
+    pub const DELETE_RESP: Self = Self(0x95);
+
+    /// Whether this is a response.
+    #[must_use]
+    pub const fn is_response(self) -> bool {
+        self.0 & 0x80 != 0
+    }
+}
+
+/// Which attribute a datagram carries; its meaning depends on the class (IBA 14.2.5, 15.2.5, 16.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct AttributeId(pub u16);
+
+impl AttributeId {
+    /// ClassPortInfo, every class but subnet management.
+    pub const CLASS_PORT_INFO: Self = Self(0x0001);
+    /// Notice.
+    pub const NOTICE: Self = Self(0x0002);
+    /// InformInfo.
+    pub const INFORM_INFO: Self = Self(0x0003);
+
+    /// Subnet management: NodeDescription.
+    pub const NODE_DESCRIPTION: Self = Self(0x0010);
+    /// Subnet management: NodeInfo.
+    pub const NODE_INFO: Self = Self(0x0011);
+    /// Subnet management: SwitchInfo.
+    pub const SWITCH_INFO: Self = Self(0x0012);
+    /// Subnet management: GUIDInfo.
+    pub const GUID_INFO: Self = Self(0x0014);
+    /// Subnet management: PortInfo.
+    pub const PORT_INFO: Self = Self(0x0015);
+    /// Subnet management: P_KeyTable.
+    pub const PKEY_TABLE: Self = Self(0x0016);
+    /// Subnet management: SLtoVLMappingTable.
+    pub const SL_TO_VL_TABLE: Self = Self(0x0017);
+    /// Subnet management: VLArbitrationTable.
+    pub const VL_ARB_TABLE: Self = Self(0x0018);
+    /// Subnet management: LinearForwardingTable.
+    pub const LINEAR_FORWARDING_TABLE: Self = Self(0x0019);
+    /// Subnet management: RandomForwardingTable.
+    pub const RANDOM_FORWARDING_TABLE: Self = Self(0x001a);
+    /// Subnet management: MulticastForwardingTable.
+    pub const MULTICAST_FORWARDING_TABLE: Self = Self(0x001b);
+    /// Subnet management: SMInfo.
+    pub const SM_INFO: Self = Self(0x0020);
+    /// Subnet management: VendorDiag.
+    pub const VENDOR_DIAG: Self = Self(0x0030);
+    /// Subnet management: LedInfo.
+    pub const LED_INFO: Self = Self(0x0031);
+
+    /// Performance management: PortSamplesControl.
+    pub const PORT_SAMPLES_CONTROL: Self = Self(0x0010);
+    /// Performance management: PortCounters.
+    pub const PORT_COUNTERS: Self = Self(0x0012);
+    /// Performance management: PortCountersExtended.
+    pub const PORT_COUNTERS_EXTENDED: Self = Self(0x001d);
+
+    /// Subnet administration: NodeRecord.
+    pub const NODE_RECORD: Self = Self(0x0011);
+    /// Subnet administration: PortInfoRecord.
+    pub const PORT_INFO_RECORD: Self = Self(0x0012);
+    /// Subnet administration: SLtoVLMappingTableRecord.
+    pub const SL_TO_VL_TABLE_RECORD: Self = Self(0x0013);
+    /// Subnet administration: SwitchInfoRecord.
+    pub const SWITCH_INFO_RECORD: Self = Self(0x0014);
+    /// Subnet administration: LinearForwardingTableRecord.
+    pub const LINEAR_FORWARDING_TABLE_RECORD: Self = Self(0x0015);
+    /// Subnet administration: MulticastForwardingTableRecord.
+    pub const MULTICAST_FORWARDING_TABLE_RECORD: Self = Self(0x0017);
+    /// Subnet administration: SMInfoRecord.
+    pub const SM_INFO_RECORD: Self = Self(0x0018);
+    /// Subnet administration: LinkRecord.
+    pub const LINK_RECORD: Self = Self(0x0020);
+    /// Subnet administration: GuidInfoRecord.
+    pub const GUID_INFO_RECORD: Self = Self(0x0030);
+    /// Subnet administration: ServiceRecord.
+    pub const SERVICE_RECORD: Self = Self(0x0031);
+    /// Subnet administration: P_KeyTableRecord.
+    pub const PKEY_TABLE_RECORD: Self = Self(0x0033);
+    /// Subnet administration: PathRecord.
+    pub const PATH_RECORD: Self = Self(0x0035);
+    /// Subnet administration: VLArbitrationTableRecord.
+    pub const VL_ARB_TABLE_RECORD: Self = Self(0x0036);
+    /// Subnet administration: MCMemberRecord.
+    pub const MC_MEMBER_RECORD: Self = Self(0x0038);
+    /// Subnet administration: MultiPathRecord.
+    pub const MULTI_PATH_RECORD: Self = Self(0x003a);
+}
+
+/// How a request went (IBA 13.4.7). In a directed-route SMP the top bit is the direction instead.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+pub struct MadStatus(pub u16);
+
+impl MadStatus {
+    /// No error.
+    pub const OK: Self = Self(0x0000);
+    /// Busy: discarded, try again.
+    pub const BUSY: Self = Self(0x0001);
+    /// Redirection required.
+    pub const REDIRECT: Self = Self(0x0002);
+    /// Base or class version not supported.
+    pub const BAD_VERSION: Self = Self(0x0004);
+    /// Method not supported.
+    pub const BAD_METHOD: Self = Self(0x0008);
+    /// Method and attribute do not go together.
+    pub const BAD_METHOD_ATTRIBUTE: Self = Self(0x000c);
+    /// A field of the attribute or its modifier is invalid.
+    pub const BAD_FIELD: Self = Self(0x001c);
+    /// SA: no resources.
+    pub const SA_NO_RESOURCES: Self = Self(0x0100);
+    /// SA: the request is invalid.
+    pub const SA_REQUEST_INVALID: Self = Self(0x0200);
+    /// SA: no record matches.
+    pub const SA_NO_RECORDS: Self = Self(0x0300);
+    /// SA: more than one record matches a Get.
+    pub const SA_TOO_MANY_RECORDS: Self = Self(0x0400);
+    /// SA: the requester's GID is invalid.
+    pub const SA_INVALID_GID: Self = Self(0x0500);
+    /// SA: components that the method needs are missing.
+    pub const SA_INSUFFICIENT_COMPONENTS: Self = Self(0x0600);
+    /// SA: denied.
+    pub const SA_DENIED: Self = Self(0x0700);
+
+    /// The status without the direction bit of a directed-route SMP.
+    #[must_use]
+    pub const fn without_direction(self) -> Self {
+        Self(self.0 & 0x7fff)
+    }
+}
+
+macro_rules! show_as_hex {
+    ($($name:ident $format:literal),*) => {
+        $(impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "(", $format, ")"), self.0)
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $format, self.0)
+            }
+        })*
+    };
+}
+show_as_hex!(MgmtClass "{:#04x}", Method "{:#04x}", AttributeId "{:#06x}", MadStatus "{:#06x}");
+
+/// The header that all management datagrams share.
+///
+/// Parsing takes every bit pattern: what an agent does not support it answers with a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MadHeader {
+    /// Version of this header; [`MadHeader::BASE_VERSION`].
+    pub base_version: u8,
+    /// Management class.
+    pub class: MgmtClass,
+    /// Version of the class: 1, for subnet administration 2.
+    pub class_version: u8,
+    /// Method.
+    pub method: Method,
+    /// Status, and in directed-route SMPs the direction.
+    pub status: MadStatus,
+    /// Class specific; in directed-route SMPs hop pointer and hop count.
+    pub class_specific: u16,
+    /// Transaction id.
+    pub tid: u64,
+    /// Attribute.
+    pub attr_id: AttributeId,
+    /// Attribute modifier.
+    pub attr_mod: u32,
+}
+
+impl MadHeader {
+    /// The length in bytes, as a constant for array types.
+    pub const LEN: usize = 24;
+    /// The version of this header's layout.
+    pub const BASE_VERSION: u8 = 1;
+
+    /// The header of a request: version 1 (class version 2 for subnet administration), the rest 0.
+    #[must_use]
+    pub const fn request(
+        class: MgmtClass,
+        method: Method,
+        attr_id: AttributeId,
+        attr_mod: u32,
+        tid: u64,
+    ) -> Self {
+        Self {
+            base_version: Self::BASE_VERSION,
+            class,
+            class_version: if class.0 == MgmtClass::SUBN_ADM.0 {
+                2
+            } else {
+                1
+            },
+            method,
+            status: MadStatus::OK,
+            class_specific: 0,
+            tid,
+            attr_id,
+            attr_mod,
+        }
+    }
+}
+
+impl Format for MadHeader {
+    const NAME: &'static str = "MAD header";
+    const LEN: usize = Self::LEN;
+
+    fn read(raw: &[u8]) -> Result<Self, ParseError> {
+        Ok(Self {
+            base_version: raw[0],
+            class: MgmtClass(raw[1]),
+            class_version: raw[2],
+            method: Method(raw[3]),
+            status: MadStatus(u16_at(raw, 4)),
+            class_specific: u16_at(raw, 6),
+            tid: u64_at(raw, 8),
+            attr_id: AttributeId(u16_at(raw, 16)),
+            attr_mod: u32_at(raw, 20),
+        })
+    }
+
+    fn write(&self, raw: &mut [u8]) {
+        raw[0] = self.base_version;
+        raw[1] = self.class.0;
+        raw[2] = self.class_version;
+        raw[3] = self.method.0;
+        put_u16(raw, 4, self.status.0);
+        put_u16(raw, 6, self.class_specific);
+        put_u64(raw, 8, self.tid);
+        put_u16(raw, 16, self.attr_id.0);
+        put_u32(raw, 20, self.attr_mod);
+    }
+}
+
+/// One management datagram: its 256 bytes, with access to what all classes share. Accessors of one
+/// class stand in that class's module ([`smp`](crate::smp), [`pma`](crate::pma),
+/// [`sa`](crate::sa)).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Encode, Decode)]
+pub struct Mad(pub(crate) [u8; Self::LEN]);
+
+impl Mad {
+    /// The length in bytes of every datagram.
+    pub const LEN: usize = 256;
+
+    /// A datagram with this header, the rest zero.
+    #[must_use]
+    pub fn new(header: &MadHeader) -> Self {
+        let mut mad = Self([0; Self::LEN]);
+        header.emit(&mut mad.0);
+        mad
+    }
+
+    /// A datagram from its bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
+        Self(bytes)
+    }
+
+    /// Copies a datagram from the front of `bytes`.
+    ///
+    /// # Errors
+    /// [`ParseError::Truncated`] below 256 bytes.
+    pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ParseError> {
+        let (mad, rest) = bytes.split_first_chunk().ok_or(ParseError::Truncated {
+            what: "MAD",
+            need: Self::LEN,
+            have: bytes.len(),
+        })?;
+        Ok((Self(*mad), rest))
+    }
+
+    /// All bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+
+    /// All bytes, to be changed.
+    pub const fn as_bytes_mut(&mut self) -> &mut [u8; Self::LEN] {
+        &mut self.0
+    }
+
+    /// The common header.
+    #[must_use]
+    pub fn header(&self) -> MadHeader {
+        MadHeader {
+            base_version: self.0[0],
+            class: self.class(),
+            class_version: self.0[2],
+            method: self.method(),
+            status: self.status(),
+            class_specific: u16_at(&self.0, 6),
+            tid: self.tid(),
+            attr_id: self.attr_id(),
+            attr_mod: self.attr_mod(),
+        }
+    }
+
+    /// Replaces the common header.
+    pub fn set_header(&mut self, header: &MadHeader) {
+        header.emit(&mut self.0);
+    }
+
+    /// Management class.
+    #[must_use]
+    pub const fn class(&self) -> MgmtClass {
+        MgmtClass(self.0[1])
+    }
+
+    /// Method.
+    #[must_use]
+    pub const fn method(&self) -> Method {
+        Method(self.0[3])
+    }
+
+    /// Replaces the method.
+    pub const fn set_method(&mut self, method: Method) {
+        self.0[3] = method.0;
+    }
+
+    /// Status as it stands: in a directed-route SMP with the direction bit.
+    #[must_use]
+    pub fn status(&self) -> MadStatus {
+        MadStatus(u16_at(&self.0, 4))
+    }
+
+    /// Replaces all 16 bits of the status.
+    pub fn set_status(&mut self, status: MadStatus) {
+        put_u16(&mut self.0, 4, status.0);
+    }
+
+    /// Transaction id.
+    #[must_use]
+    pub fn tid(&self) -> u64 {
+        u64_at(&self.0, 8)
+    }
+
+    /// Replaces the transaction id.
+    pub fn set_tid(&mut self, tid: u64) {
+        put_u64(&mut self.0, 8, tid);
+    }
+
+    /// Attribute.
+    #[must_use]
+    pub fn attr_id(&self) -> AttributeId {
+        AttributeId(u16_at(&self.0, 16))
+    }
+
+    /// Attribute modifier.
+    #[must_use]
+    pub fn attr_mod(&self) -> u32 {
+        u32_at(&self.0, 20)
+    }
+
+    /// Replaces the attribute modifier.
+    pub fn set_attr_mod(&mut self, attr_mod: u32) {
+        put_u32(&mut self.0, 20, attr_mod);
+    }
+}
+
+impl fmt::Debug for Mad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.header(), f)
+    }
+}

@@ -1,0 +1,71 @@
+//! Payload sizes of a link (IBA 14.2.5.6, NeighborMTU).
+
+use bincode::{Decode, Encode};
+
+/// The largest payload of a packet. The discriminant is the specification's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[repr(u8)]
+pub enum Mtu {
+    /// 256 bytes.
+    Mtu256 = 1,
+    /// 512 bytes.
+    Mtu512 = 2,
+    /// 1024 bytes.
+    Mtu1024 = 3,
+    /// 2048 bytes.
+    Mtu2048 = 4,
+    /// 4096 bytes.
+    Mtu4096 = 5,
+}
+
+impl Mtu {
+    /// All sizes, smallest first.
+    pub const ALL: [Self; 5] = [
+        Self::Mtu256,
+        Self::Mtu512,
+        Self::Mtu1024,
+        Self::Mtu2048,
+        Self::Mtu4096,
+    ];
+    /// How many bytes a packet on the link has at most beyond its payload: LRH, GRH, BTH, the
+    /// longest extended headers, ICRC and VCRC (IBA 7.7.8 counts 126 bytes).
+    pub const OVERHEAD_MAX: usize = 126;
+
+    /// The size with this code, 1..=5.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Mtu256),
+            2 => Some(Self::Mtu512),
+            3 => Some(Self::Mtu1024),
+            4 => Some(Self::Mtu2048),
+            5 => Some(Self::Mtu4096),
+            _ => None,
+        }
+    }
+
+    /// The size of this many bytes, if it is one.
+    #[must_use]
+    pub const fn from_bytes(bytes: u16) -> Option<Self> {
+        match bytes {
+            256 => Some(Self::Mtu256),
+            512 => Some(Self::Mtu512),
+            1024 => Some(Self::Mtu1024),
+            2048 => Some(Self::Mtu2048),
+            4096 => Some(Self::Mtu4096),
+            _ => None,
+        }
+    }
+
+    /// The specification's code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The size in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u16 {
+        128 << (self as u8)
+    }
+}
