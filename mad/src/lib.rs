@@ -1,7 +1,7 @@
 //! InfiniBand management without IO: SMI, SMA, PMA, transactions, and the messages of local MAD
 //! sockets.
 
-mod layout;
+pub mod agent;
 pub mod local;
 pub mod sma;
 pub mod smi;

@@ -18,13 +18,9 @@
 //! not permissive) is refused with a reason of its own.
 
 use thiserror::Error;
-use wire::PortNum;
-
-use crate::layout;
-
-/// The longest directed route, in hops: the path fields hold 64 bytes, of which the first is
-/// unused (IBA 14.2.1.2).
-pub const HOPS_MAX: u8 = 63;
+use wire::mad::Mad;
+pub use wire::smp::HOPS_MAX;
+use wire::{Lid, PortNum};
 
 /// Where an SMP has come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,15 +77,15 @@ impl Place {
     ///
     /// The caller has made sure that the class is 0x81 and the packet's DLID permissive.
     #[must_use]
-    pub fn route(self, smp: &mut [u8; 256], origin: Origin) -> Verdict {
-        let (pointer, count) = (smp[layout::HOP_POINTER], smp[layout::HOP_COUNT]);
+    pub fn route(self, smp: &mut Mad, origin: Origin) -> Verdict {
+        let (pointer, count) = (smp.hop_pointer(), smp.hop_count());
         if count > HOPS_MAX {
             return Verdict::Discard(Discard::HopCount);
         }
-        if layout::dr_slid(smp) != 0xffff || layout::dr_dlid(smp) != 0xffff {
+        if smp.dr_slid() != Lid::PERMISSIVE || smp.dr_dlid() != Lid::PERMISSIVE {
             return Verdict::Discard(Discard::Combined);
         }
-        let moved = if layout::is_returning(smp) {
+        let moved = if smp.is_returning() {
             self.back(smp, origin, pointer, count)
         } else {
             self.out(smp, origin, pointer, count)
@@ -103,7 +99,7 @@ impl Place {
     /// A request on its way out (IBA 14.2.2.2, outgoing).
     fn out(
         self,
-        smp: &mut [u8; 256],
+        smp: &mut Mad,
         origin: Origin,
         pointer: u8,
         count: u8,
@@ -111,7 +107,7 @@ impl Place {
         let verdict = match origin {
             Origin::Here if pointer != 0 => return Err(Discard::HopPointer),
             Origin::Here if count == 0 => Verdict::Deliver,
-            Origin::Here => self.leave_by(smp[layout::INITIAL_PATH + 1])?,
+            Origin::Here => self.leave_by(smp.initial_path()[1])?,
             Origin::Port(arrival) => {
                 if pointer == 0 || pointer > count {
                     return Err(Discard::HopPointer);
@@ -119,20 +115,20 @@ impl Place {
                 let verdict = if pointer == count {
                     Verdict::Deliver
                 } else {
-                    self.pass_through(smp[layout::INITIAL_PATH + usize::from(pointer) + 1])?
+                    self.pass_through(smp.initial_path()[usize::from(pointer) + 1])?
                 };
-                smp[layout::RETURN_PATH + usize::from(pointer)] = arrival.get();
+                smp.return_path_mut()[usize::from(pointer)] = arrival.get();
                 verdict
             }
         };
-        smp[layout::HOP_POINTER] = pointer + 1;
+        smp.set_hop_pointer(pointer + 1);
         Ok(verdict)
     }
 
     /// An answer on its way back (IBA 14.2.2.2, returning).
     fn back(
         self,
-        smp: &mut [u8; 256],
+        smp: &mut Mad,
         origin: Origin,
         pointer: u8,
         count: u8,
@@ -141,16 +137,14 @@ impl Place {
         let verdict = match origin {
             Origin::Here if !at_start => return Err(Discard::HopPointer),
             Origin::Here if count == 0 => Verdict::Deliver,
-            Origin::Here => self.leave_by(smp[layout::RETURN_PATH + usize::from(count)])?,
+            Origin::Here => self.leave_by(smp.return_path()[usize::from(count)])?,
             Origin::Port(_) if pointer == 0 || at_start || pointer > count => {
                 return Err(Discard::HopPointer);
             }
             Origin::Port(_) if pointer == 1 => Verdict::Deliver,
-            Origin::Port(_) => {
-                self.pass_through(smp[layout::RETURN_PATH + usize::from(pointer) - 1])?
-            }
+            Origin::Port(_) => self.pass_through(smp.return_path()[usize::from(pointer) - 1])?,
         };
-        smp[layout::HOP_POINTER] = pointer - 1;
+        smp.set_hop_pointer(pointer - 1);
         Ok(verdict)
     }
 

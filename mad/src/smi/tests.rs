@@ -1,3 +1,5 @@
+use wire::mad::{AttributeId, Method};
+
 use super::*;
 
 const SWITCH: Place = Place {
@@ -14,17 +16,13 @@ fn port(number: u8) -> PortNum {
 }
 
 /// A directed-route request along `path` (output ports), not yet sent.
-fn request(path: &[u8]) -> [u8; 256] {
-    let mut smp = [0; 256];
-    smp[layout::CLASS] = 0x81;
-    smp[layout::HOP_COUNT] = u8::try_from(path.len()).unwrap();
-    smp[layout::DR_SLID..layout::DR_SLID + 4].fill(0xff);
-    smp[layout::INITIAL_PATH + 1..][..path.len()].copy_from_slice(path);
-    smp
+fn request(path: &[u8]) -> Mad {
+    let path: Vec<PortNum> = path.iter().map(|&number| port(number)).collect();
+    Mad::directed_smp(Method::GET, AttributeId::NODE_INFO, 0, 1, &path).unwrap()
 }
 
-fn answered(mut smp: [u8; 256]) -> [u8; 256] {
-    smp[layout::STATUS] |= layout::RETURNING;
+fn answered(mut smp: Mad) -> Mad {
+    smp.set_returning(true);
     smp
 }
 
@@ -38,7 +36,7 @@ fn a_request_goes_hop_by_hop_to_its_end_and_the_answer_comes_back() {
         Verdict::Forward(port(1))
     );
     for (hop, &arrival) in arrivals.iter().enumerate() {
-        assert_eq!(usize::from(smp[layout::HOP_POINTER]), hop + 1);
+        assert_eq!(usize::from(smp.hop_pointer()), hop + 1);
         let last = hop + 1 == path.len();
         let place = if last { ADAPTER } else { SWITCH };
         let expected = match last {
@@ -47,8 +45,8 @@ fn a_request_goes_hop_by_hop_to_its_end_and_the_answer_comes_back() {
         };
         assert_eq!(place.route(&mut smp, Origin::Port(port(arrival))), expected);
     }
-    assert_eq!(smp[layout::HOP_POINTER], 4);
-    assert_eq!(smp[layout::RETURN_PATH..][..4], [0, 9, 20, 1]);
+    assert_eq!(smp.hop_pointer(), 4);
+    assert_eq!(smp.return_path()[..4], [0, 9, 20, 1]);
 
     let mut smp = answered(smp);
     assert_eq!(
@@ -67,7 +65,7 @@ fn a_request_goes_hop_by_hop_to_its_end_and_the_answer_comes_back() {
         ADAPTER.route(&mut smp, Origin::Port(port(1))),
         Verdict::Deliver
     );
-    assert_eq!(smp[layout::HOP_POINTER], 0);
+    assert_eq!(smp.hop_pointer(), 0);
 }
 
 #[test]
@@ -77,7 +75,7 @@ fn a_request_without_hops_is_delivered_here_and_so_is_its_answer() {
         assert_eq!(place.route(&mut smp, Origin::Here), Verdict::Deliver);
         let mut smp = answered(smp);
         assert_eq!(place.route(&mut smp, Origin::Here), Verdict::Deliver);
-        assert_eq!(smp[layout::HOP_POINTER], 0);
+        assert_eq!(smp.hop_pointer(), 0);
     }
 }
 
@@ -87,8 +85,8 @@ fn row(place: Place, origin: Origin, returning: bool, count: u8) -> String {
     (0..=count + 3)
         .map(|pointer| {
             let mut smp = request(&vec![1; usize::from(count)]);
-            smp[layout::RETURN_PATH..][..64].fill(1);
-            smp[layout::HOP_POINTER] = pointer;
+            smp.return_path_mut().fill(1);
+            smp.set_hop_pointer(pointer);
             if returning {
                 smp = answered(smp);
             }
@@ -96,8 +94,8 @@ fn row(place: Place, origin: Origin, returning: bool, count: u8) -> String {
             let verdict = place.route(&mut smp, origin);
             match verdict {
                 Verdict::Discard(_) => assert_eq!(before, smp, "nothing is written"),
-                _ if returning => assert_eq!(smp[layout::HOP_POINTER], pointer - 1),
-                _ => assert_eq!(smp[layout::HOP_POINTER], pointer + 1),
+                _ if returning => assert_eq!(smp.hop_pointer(), pointer - 1),
+                _ => assert_eq!(smp.hop_pointer(), pointer + 1),
             }
             match verdict {
                 Verdict::Deliver => 'D',
@@ -145,7 +143,7 @@ fn every_hop_pointer_is_judged_by_its_place() {
 fn a_path_that_names_no_port_is_discarded() {
     for wrong in [0, 37, 255] {
         let mut smp = request(&[1, wrong]);
-        smp[layout::HOP_POINTER] = 1;
+        smp.set_hop_pointer(1);
         let verdict = SWITCH.route(&mut smp, Origin::Port(port(3)));
         assert_eq!(verdict, Verdict::Discard(Discard::NoSuchPort));
         let verdict = ADAPTER.route(&mut request(&[wrong.max(2)]), Origin::Here);
@@ -156,16 +154,16 @@ fn a_path_that_names_no_port_is_discarded() {
 #[test]
 fn sixty_three_hops_are_the_limit() {
     let mut smp = request(&[1; 63]);
-    smp[layout::HOP_POINTER] = 63;
+    smp.set_hop_pointer(63);
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Port(port(36))),
         Verdict::Deliver
     );
-    assert_eq!(smp[layout::RETURN_PATH + 63], 36);
+    assert_eq!(smp.return_path()[63], 36);
     for count in [64, 255] {
-        smp[layout::HOP_COUNT] = count;
+        smp.set_hop_count(count);
         for pointer in [0, 1, 64, 255] {
-            smp[layout::HOP_POINTER] = pointer;
+            smp.set_hop_pointer(pointer);
             let verdict = SWITCH.route(&mut smp, Origin::Port(port(36)));
             assert_eq!(verdict, Verdict::Discard(Discard::HopCount));
         }
@@ -174,9 +172,9 @@ fn sixty_three_hops_are_the_limit() {
 
 #[test]
 fn a_route_that_is_partly_by_lid_is_refused() {
-    for at in [layout::DR_SLID, layout::DR_SLID + 2] {
+    for set in [Mad::set_dr_slid, Mad::set_dr_dlid] {
         let mut smp = request(&[1, 2]);
-        smp[at..at + 2].copy_from_slice(&[0, 5]);
+        set(&mut smp, Lid::truncate(5));
         assert_eq!(
             ADAPTER.route(&mut smp, Origin::Here),
             Verdict::Discard(Discard::Combined)

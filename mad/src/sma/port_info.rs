@@ -1,0 +1,384 @@
+//! PortInfo: what a port is shown as, and what a `Set` may do to it (IBA 14.2.5.6).
+//!
+//! A `Set` is judged as a whole before anything is changed: one illegal value refuses it all
+//! (status "invalid field", IBA 13.4.7). What a zero leaves as it is, and what a kind of port has
+//! no use for (the state of port 0, the LID of a switch's external port, the head-of-queue limit
+//! of a channel adapter), is passed over.
+
+use link::PhysicalState;
+use wire::attr::{PKeyTable, PortInfo, PortPhysState, PortState, VlCount, capability};
+use wire::{Guid, Lid, LinkRate, LinkSpeed, LinkWidth, PortNum};
+
+use super::node::{Identity, LinkCommand, LinkStatus, PortCapabilities, PortSettings};
+
+/// LinkWidthEnabled: all supported.
+const ALL_WIDTHS: u8 = 0xff;
+/// LinkSpeedEnabled: all supported.
+const ALL_SPEEDS: u8 = 0x0f;
+/// LinkSpeedExtEnabled: none.
+const NO_EXTENDED_SPEEDS: u8 = 30;
+/// LinkSpeedExtEnabled: all supported.
+const ALL_EXTENDED_SPEEDS: u8 = 31;
+/// LinkDownDefaultState: polling.
+const POLLING: u8 = 2;
+/// The subnet prefix before a subnet manager sets one (IBA 4.1.1).
+const DEFAULT_GID_PREFIX: u64 = 0xfe80_0000_0000_0000;
+/// SubnetTimeOut at the start: about a second.
+const DEFAULT_SUBNET_TIMEOUT: u8 = 18;
+/// RespTimeValue: about 0.27 s.
+const RESP_TIME_VALUE: u8 = 16;
+
+/// Entries of a P_Key table: one block.
+pub(super) const PKEYS: u16 = 32;
+/// Entries of a GUID table: one block.
+pub(super) const GUIDS: u8 = 8;
+
+/// The component of a `Set` that holds what it must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadField(pub(super) &'static str);
+
+/// Which rules hold for a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A port of a channel adapter.
+    Adapter,
+    /// Port 0 of a switch (a base port: LMC 0, no state of its own).
+    SwitchBase,
+    /// An external port of a switch.
+    SwitchExternal,
+}
+
+impl Role {
+    pub(super) fn of(identity: &Identity, port: PortNum) -> Self {
+        match (identity.is_switch(), port) {
+            (false, _) => Self::Adapter,
+            (true, PortNum::MANAGEMENT) => Self::SwitchBase,
+            (true, _) => Self::SwitchExternal,
+        }
+    }
+
+    /// Whether the port has a LID, and with it keys and a subnet manager.
+    fn is_addressed(self) -> bool {
+        self != Self::SwitchExternal
+    }
+
+    /// Whether the port has a link.
+    fn has_link(self) -> bool {
+        self != Self::SwitchBase
+    }
+}
+
+/// What the agent keeps for one port.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) settings: PortSettings,
+    pub(super) m_key: u64,
+    pub(super) m_key_protect: u8,
+    pub(super) m_key_violations: u16,
+    pub(super) gid_prefix: u64,
+    pub(super) is_sm: bool,
+    pub(super) subnet_timeout: u8,
+    pub(super) pkeys: [u16; PKEYS as usize],
+    pub(super) guids: [Guid; GUIDS as usize],
+    m_key_lease_period: u16,
+    widths_enabled: u8,
+    speeds_enabled: u8,
+    extended_speeds_enabled: u8,
+    local_phy_errors: u8,
+    overrun_errors: u8,
+}
+
+/// Widths, speeds and extended speeds that a port of this greatest rate offers, as PortInfo's
+/// bits.
+fn supported(rate: LinkRate) -> (u8, u8, u8) {
+    let widths = LinkWidth::X1.code() | rate.width.code();
+    let (speeds, extended) = match rate.speed {
+        LinkSpeed::Sdr => (0x1, 0x0),
+        LinkSpeed::Ddr => (0x3, 0x0),
+        LinkSpeed::Qdr | LinkSpeed::Fdr10 => (0x7, 0x0),
+        LinkSpeed::Fdr => (0x7, 0x1),
+        LinkSpeed::Edr => (0x7, 0x3),
+        LinkSpeed::Hdr => (0x7, 0x7),
+        LinkSpeed::Ndr => (0x7, 0xf),
+    };
+    (widths, speeds, extended)
+}
+
+/// A choice among supported bits: 0 leaves what is, `all` takes everything.
+fn choice(wanted: u8, all: u8, now: u8, supported: u8, name: &'static str) -> Result<u8, BadField> {
+    match wanted {
+        0 => Ok(now),
+        _ if wanted == all => Ok(supported),
+        _ if wanted & !supported == 0 => Ok(wanted),
+        _ => Err(BadField(name)),
+    }
+}
+
+impl Port {
+    pub(super) fn new(guid: Guid, role: Role, can: &PortCapabilities) -> Self {
+        let (widths_enabled, speeds_enabled, extended_speeds_enabled) = supported(can.rate);
+        let mut pkeys = [0; PKEYS as usize];
+        let mut guids = [Guid::default(); GUIDS as usize];
+        if role.is_addressed() {
+            pkeys[0] = PKeyTable::DEFAULT_FULL;
+            guids[0] = guid;
+        }
+        Self {
+            settings: PortSettings::INITIAL,
+            m_key: 0,
+            m_key_protect: 0,
+            m_key_violations: 0,
+            gid_prefix: if role.is_addressed() {
+                DEFAULT_GID_PREFIX
+            } else {
+                0
+            },
+            is_sm: false,
+            subnet_timeout: DEFAULT_SUBNET_TIMEOUT,
+            pkeys,
+            guids,
+            m_key_lease_period: 0,
+            widths_enabled,
+            speeds_enabled,
+            extended_speeds_enabled,
+            local_phy_errors: 0,
+            overrun_errors: 0,
+        }
+    }
+
+    /// CapabilityMask.
+    pub(super) fn capability_mask(&self, role: Role, can: &PortCapabilities) -> u32 {
+        let (_, _, extended) = supported(can.rate);
+        let optional = |yes: bool, bit: u32| if yes { bit } else { 0 };
+        let common = capability::IS_TRAP
+            | capability::IS_SL_MAPPING
+            | capability::IS_SYSTEM_IMAGE_GUID
+            | optional(extended != 0, capability::IS_EXTENDED_SPEEDS);
+        match role {
+            Role::Adapter => {
+                common
+                    | capability::IS_CLIENT_REREGISTRATION
+                    | capability::IS_CAPABILITY_MASK_NOTICE
+                    | optional(self.is_sm, capability::IS_SM)
+            }
+            Role::SwitchBase => common,
+            Role::SwitchExternal => 0,
+        }
+    }
+
+    /// PortInfo as `Get` shows it to a request that came in on `arrival`. `link` is `None` for
+    /// port 0 of a switch.
+    pub(super) fn show(
+        &self,
+        role: Role,
+        can: &PortCapabilities,
+        link: Option<LinkStatus>,
+        arrival: PortNum,
+    ) -> PortInfo {
+        let (widths, speeds, extended) = supported(can.rate);
+        let rate = link.map_or(can.rate, |link| link.rate);
+        let mut info = PortInfo {
+            capability_mask: self.capability_mask(role, can),
+            local_port_num: arrival,
+            link_width_enabled: self.widths_enabled,
+            link_width_supported: widths,
+            link_width_active: rate.width.code(),
+            link_speed_supported: speeds,
+            link_speed_enabled: self.speeds_enabled,
+            link_speed_active: rate.speed.code(),
+            link_speed_ext_supported: extended,
+            link_speed_ext_enabled: self.extended_speeds_enabled,
+            link_speed_ext_active: rate.speed.extended_code(),
+            port_state: link.map_or(PortState::Active, |link| shown_state(link.state)),
+            port_phys_state: link.map_or(PortPhysState::LinkUp, |link| shown_phys(link.physical)),
+            link_down_default_state: POLLING,
+            neighbor_mtu: Some(self.settings.mtu),
+            vl_cap: VlCount::at_most(can.vls),
+            vl_high_limit: self.settings.vl_high_limit,
+            vl_arbitration_high_cap: can.arbitration_high,
+            vl_arbitration_low_cap: can.arbitration_low,
+            mtu_cap: Some(can.mtu),
+            operational_vls: VlCount::at_most(self.settings.operational_vls),
+            local_phy_errors: self.local_phy_errors,
+            overrun_errors: self.overrun_errors,
+            ..PortInfo::default()
+        };
+        if role == Role::SwitchExternal {
+            info.vl_stall_count = self.settings.vl_stall_count;
+            info.hoq_life = self.settings.hoq_life;
+        }
+        if role.is_addressed() {
+            info.m_key = self.m_key;
+            info.m_key_protect_bits = self.m_key_protect;
+            info.m_key_lease_period = self.m_key_lease_period;
+            info.m_key_violations = self.m_key_violations;
+            info.gid_prefix = self.gid_prefix;
+            info.lid = self.settings.lid;
+            info.lmc = self.settings.lmc;
+            info.master_sm_lid = self.settings.sm_lid;
+            info.master_sm_sl = self.settings.sm_sl;
+            info.guid_cap = GUIDS;
+            info.subnet_timeout = self.subnet_timeout;
+            info.resp_time_value = RESP_TIME_VALUE;
+        }
+        info
+    }
+
+    /// What the port is after a `Set`, and what is asked of its link.
+    pub(super) fn changed(
+        &self,
+        role: Role,
+        can: &PortCapabilities,
+        link: Option<LinkStatus>,
+        wanted: &PortInfo,
+    ) -> Result<(Self, Option<LinkCommand>), BadField> {
+        let mut next = self.clone();
+        if role.is_addressed() {
+            next.take_address(role, wanted)?;
+        }
+        let mut command = None;
+        if let Some(link) = link.filter(|_| role.has_link()) {
+            next.take_link(role, can, wanted)?;
+            command = link_command(link, wanted)?;
+        }
+        next.take_lanes(can, wanted)?;
+        Ok((next, command))
+    }
+
+    /// LID, keys and subnet manager.
+    fn take_address(&mut self, role: Role, wanted: &PortInfo) -> Result<(), BadField> {
+        let lid = wanted.lid.get();
+        if wanted.lid > Lid::UNICAST_LAST || lid & (wanted.lmc.lids() - 1) != 0 {
+            return Err(BadField("LID"));
+        }
+        if role == Role::SwitchBase && wanted.lmc.get() != 0 {
+            return Err(BadField("LMC"));
+        }
+        if wanted.master_sm_lid > Lid::UNICAST_LAST {
+            return Err(BadField("MasterSMLID"));
+        }
+        self.settings.lid = wanted.lid;
+        self.settings.lmc = wanted.lmc;
+        self.settings.sm_lid = wanted.master_sm_lid;
+        self.settings.sm_sl = wanted.master_sm_sl;
+        self.m_key = wanted.m_key;
+        self.m_key_protect = wanted.m_key_protect_bits;
+        self.m_key_lease_period = wanted.m_key_lease_period;
+        self.m_key_violations = wanted.m_key_violations;
+        self.gid_prefix = wanted.gid_prefix;
+        self.subnet_timeout = wanted.subnet_timeout;
+        Ok(())
+    }
+
+    /// What the two ends of a link agree on, and the limits of a switch's output.
+    fn take_link(
+        &mut self,
+        role: Role,
+        can: &PortCapabilities,
+        wanted: &PortInfo,
+    ) -> Result<(), BadField> {
+        let (widths, speeds, extended) = supported(can.rate);
+        self.widths_enabled = choice(
+            wanted.link_width_enabled,
+            ALL_WIDTHS,
+            self.widths_enabled,
+            widths,
+            "LinkWidthEnabled",
+        )?;
+        self.speeds_enabled = choice(
+            wanted.link_speed_enabled,
+            ALL_SPEEDS,
+            self.speeds_enabled,
+            speeds,
+            "LinkSpeedEnabled",
+        )?;
+        self.extended_speeds_enabled = match wanted.link_speed_ext_enabled {
+            NO_EXTENDED_SPEEDS => 0,
+            other => choice(
+                other,
+                ALL_EXTENDED_SPEEDS,
+                self.extended_speeds_enabled,
+                extended,
+                "LinkSpeedExtEnabled",
+            )?,
+        };
+        if !matches!(wanted.link_down_default_state, 0 | POLLING) {
+            return Err(BadField("LinkDownDefaultState"));
+        }
+        self.local_phy_errors = wanted.local_phy_errors;
+        self.overrun_errors = wanted.overrun_errors;
+        if role == Role::SwitchExternal {
+            self.settings.hoq_life = wanted.hoq_life;
+            if wanted.vl_stall_count != 0 {
+                self.settings.vl_stall_count = wanted.vl_stall_count;
+            }
+        }
+        Ok(())
+    }
+
+    /// Payload size, lanes and the limit of their arbiter.
+    fn take_lanes(&mut self, can: &PortCapabilities, wanted: &PortInfo) -> Result<(), BadField> {
+        if let Some(mtu) = wanted.neighbor_mtu {
+            if mtu > can.mtu {
+                return Err(BadField("NeighborMTU"));
+            }
+            self.settings.mtu = mtu;
+        }
+        if let Some(vls) = wanted.operational_vls {
+            if vls.lanes() > can.vls {
+                return Err(BadField("OperationalVLs"));
+            }
+            self.settings.operational_vls = vls.lanes();
+        }
+        self.settings.vl_high_limit = wanted.vl_high_limit;
+        Ok(())
+    }
+}
+
+/// The legal steps of a port's state (IBA 14.2.5.6, PortState and PortPhysicalState). A state that
+/// the port is in already is no step.
+fn link_command(link: LinkStatus, wanted: &PortInfo) -> Result<Option<LinkCommand>, BadField> {
+    use link::PortState as Now;
+    match (wanted.port_phys_state, wanted.port_state) {
+        (PortPhysState::NoChange, PortState::NoChange) => Ok(None),
+        (PortPhysState::NoChange, PortState::Down) => Ok(Some(LinkCommand::Down)),
+        (PortPhysState::NoChange, PortState::Armed) => match link.state {
+            Now::Init => Ok(Some(LinkCommand::Arm)),
+            Now::Armed => Ok(None),
+            Now::Down | Now::Active => Err(BadField("PortState")),
+        },
+        (PortPhysState::NoChange, PortState::Active) => match link.state {
+            Now::Armed => Ok(Some(LinkCommand::Activate)),
+            Now::Active => Ok(None),
+            Now::Down | Now::Init => Err(BadField("PortState")),
+        },
+        (PortPhysState::Polling, PortState::NoChange | PortState::Down) => {
+            Ok(Some(LinkCommand::Poll))
+        }
+        (PortPhysState::Disabled, PortState::NoChange | PortState::Down) => {
+            Ok(Some(LinkCommand::Disable))
+        }
+        (PortPhysState::NoChange | PortPhysState::Polling | PortPhysState::Disabled, _) => {
+            Err(BadField("PortState"))
+        }
+        _ => Err(BadField("PortPhysicalState")),
+    }
+}
+
+fn shown_state(state: link::PortState) -> PortState {
+    match state {
+        link::PortState::Down => PortState::Down,
+        link::PortState::Init => PortState::Init,
+        link::PortState::Armed => PortState::Armed,
+        link::PortState::Active => PortState::Active,
+    }
+}
+
+fn shown_phys(state: PhysicalState) -> PortPhysState {
+    match state {
+        PhysicalState::Polling => PortPhysState::Polling,
+        PhysicalState::Disabled => PortPhysState::Disabled,
+        PhysicalState::Training => PortPhysState::ConfigurationTraining,
+        PhysicalState::LinkUp => PortPhysState::LinkUp,
+    }
+}

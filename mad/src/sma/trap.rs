@@ -1,0 +1,118 @@
+//! Traps: notices that are sent until the subnet manager represses them (IBA 13.4.9, 14.3.11).
+//!
+//! One notice of each kind is outstanding at most. A second event of the same kind while the first
+//! waits gets a transaction id of its own, so that a repress on its way ends the first one only,
+//! and goes out a little later: a switch that loses all its links at once says so twice and not 36
+//! times.
+
+use std::collections::BTreeMap;
+
+use link::Time;
+use wire::attr::Notice;
+use wire::mad::{AttributeId, Mad, Method};
+use wire::{Lid, Sl};
+
+use super::node::PortSettings;
+
+/// Two traps of a kind are at least this far apart.
+const SPACING_NS: u64 = 50_000_000;
+/// How often a trap is sent if nobody represses it.
+const ATTEMPTS: u8 = 16;
+/// SubnetTimeOut below this is not taken for the interval of repetition: half a second.
+const INTERVAL_NS_MIN: u64 = 500_000_000;
+/// SubnetTimeOut above this is not taken either: 17 s.
+const SUBNET_TIMEOUT_MAX: u8 = 22;
+
+/// A trap to be sent: LID routed, on VL15.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutgoingTrap {
+    /// The subnet manager's LID.
+    pub dlid: Lid,
+    /// The sender's LID.
+    pub slid: Lid,
+    /// The service level towards the subnet manager.
+    pub sl: Sl,
+    /// The trap.
+    pub mad: Mad,
+}
+
+#[derive(Debug)]
+struct Pending {
+    trap: OutgoingTrap,
+    due: Time,
+    interval_ns: u64,
+    attempts_left: u8,
+    last_sent: Option<Time>,
+}
+
+/// The traps of one node, by trap number: the agent knows two.
+#[derive(Debug, Default)]
+pub(super) struct Traps {
+    pending: BTreeMap<u16, Pending>,
+    last_tid: u32,
+}
+
+impl Traps {
+    /// Reports `notice` to the subnet manager that the port knows; without one it is forgotten.
+    pub(super) fn raise(
+        &mut self,
+        now: Time,
+        port: &PortSettings,
+        subnet_timeout: u8,
+        notice: Notice,
+    ) {
+        if !port.sm_lid.is_unicast() || !port.lid.is_unicast() {
+            return;
+        }
+        self.last_tid = self.last_tid.wrapping_add(1);
+        let tid = u64::from(self.last_tid);
+        let mut mad = Mad::lid_smp(Method::TRAP, AttributeId::NOTICE, 0, tid);
+        mad.set_smp_attribute(&notice);
+        let last_sent = self
+            .pending
+            .get(&notice.trap_number)
+            .and_then(|old| old.last_sent);
+        let trap = OutgoingTrap {
+            dlid: port.sm_lid,
+            slid: port.lid,
+            sl: port.sm_sl,
+            mad,
+        };
+        let pending = Pending {
+            trap,
+            due: last_sent.map_or(now, |sent| now.max(sent + SPACING_NS)),
+            interval_ns: (4096 << subnet_timeout.min(SUBNET_TIMEOUT_MAX)).max(INTERVAL_NS_MIN),
+            attempts_left: ATTEMPTS,
+            last_sent,
+        };
+        self.pending.insert(notice.trap_number, pending);
+    }
+
+    /// The subnet manager has heard the trap with this transaction id. Only its low half counts:
+    /// the agents on the way own the upper one.
+    pub(super) fn repress(&mut self, tid: u64) {
+        let own = |trap: &OutgoingTrap| trap.mad.tid() & 0xffff_ffff;
+        self.pending
+            .retain(|_, pending| own(&pending.trap) != tid & 0xffff_ffff);
+    }
+
+    /// The next trap that is due.
+    pub(super) fn poll(&mut self, now: Time) -> Option<OutgoingTrap> {
+        let (&number, pending) = self
+            .pending
+            .iter_mut()
+            .find(|(_, entry)| entry.due <= now)?;
+        pending.attempts_left -= 1;
+        pending.due = now + pending.interval_ns;
+        pending.last_sent = Some(now);
+        let trap = pending.trap.clone();
+        if pending.attempts_left == 0 {
+            self.pending.remove(&number);
+        }
+        Some(trap)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.pending.values().map(|pending| pending.due).min()
+    }
+}
