@@ -1,1 +1,25 @@
-//! See the workspace's ARCHITECTURE.md.
+//! Sockets, threads, clocks and namespaces: the only crate of the workspace that touches the
+//! operating system, and the only one with `unsafe`.
+//!
+//! A daemon is two threads. The *dataplane* thread ([`dataplane`]) owns a device core and its
+//! links ([`transport`]): it receives, hands in, pulls, sends, and sleeps in `epoll` until the next
+//! frame or deadline. The *control* thread runs a tokio current-thread runtime with the local
+//! sockets ([`control`], [`seqpacket`]). Bounded channels and event descriptors join them.
+//!
+//! The rest serves the command that starts such daemons: [`namespace`], [`process`].
+
+pub mod args;
+pub mod clock;
+pub mod control;
+pub mod dataplane;
+mod error;
+mod interim;
+pub mod logging;
+pub mod namespace;
+mod poll;
+pub mod process;
+pub mod seqpacket;
+pub mod signals;
+pub mod transport;
+
+pub use error::NetError;

@@ -1,0 +1,269 @@
+//! Requests and replies over a local socket: one message a packet, one reply a request, in order.
+//!
+//! The codec is `wire::control`'s (capped bincode). A server serves a bounded number of clients; a
+//! message that does not decode ends its sender's connection.
+
+use std::future::Future;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use bincode::{Decode, Encode};
+use thiserror::Error;
+use tokio::task::JoinSet;
+
+use crate::NetError;
+use crate::seqpacket::{BlockingConnection, Connection, Listener};
+
+/// Clients that a server speaks with at once; further ones wait.
+pub const CLIENTS_MAX: usize = 32;
+
+/// Why a request got no reply.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// The socket cannot be reached.
+    #[error(transparent)]
+    Unreachable(#[from] NetError),
+    /// The connection failed or timed out.
+    #[error("the control connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// The peer has closed the connection: it has exited, or does not know the request.
+    #[error("the peer closed the control connection without a reply")]
+    Closed,
+    /// No reply within the time.
+    #[error("no reply within {0:?}")]
+    TimedOut(Duration),
+    /// A message does not encode or decode: the peer is of another version.
+    #[error(transparent)]
+    Codec(#[from] crate::interim::control::ControlError),
+}
+
+/// A blocking client.
+#[derive(Debug)]
+pub struct ControlClient {
+    connection: BlockingConnection,
+    timeout: Duration,
+}
+
+impl ControlClient {
+    /// Connects to the socket at `path`; every request then waits `timeout` at most.
+    ///
+    /// # Errors
+    /// If nobody listens there, or the listener is another user's.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
+        let connection = BlockingConnection::connect(path, timeout)?;
+        Ok(Self {
+            connection,
+            timeout,
+        })
+    }
+
+    /// Sends `request` and waits for its reply. After an error the connection is out of step and
+    /// must be dropped.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn request<Req: Encode, Rep: Decode<()>>(
+        &mut self,
+        request: &Req,
+    ) -> Result<Rep, ControlError> {
+        let timed_out = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock => ControlError::TimedOut(self.timeout),
+            io::ErrorKind::BrokenPipe => ControlError::Closed,
+            _ => ControlError::Io(error),
+        };
+        self.connection
+            .send(&crate::interim::control::encode(request)?)
+            .map_err(timed_out)?;
+        let reply = self.connection.receive().map_err(timed_out)?;
+        Ok(crate::interim::control::decode(
+            &reply.ok_or(ControlError::Closed)?,
+        )?)
+    }
+}
+
+/// A client under tokio.
+#[derive(Debug)]
+pub struct AsyncControlClient {
+    connection: Connection,
+    timeout: Duration,
+}
+
+impl AsyncControlClient {
+    /// Connects to the socket at `path`; every request then waits `timeout` at most. To be called
+    /// inside a tokio runtime with IO and time.
+    ///
+    /// # Errors
+    /// If nobody listens there, or the listener is another user's.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
+        let connection = Connection::connect(path)?;
+        Ok(Self {
+            connection,
+            timeout,
+        })
+    }
+
+    /// Sends `request` and waits for its reply. After an error the connection is out of step and
+    /// must be dropped.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub async fn request<Req: Encode, Rep: Decode<()>>(
+        &mut self,
+        request: &Req,
+    ) -> Result<Rep, ControlError> {
+        let message = crate::interim::control::encode(request)?;
+        let exchange = async {
+            self.connection.send(&message).await?;
+            self.connection.receive().await
+        };
+        let reply = tokio::time::timeout(self.timeout, exchange)
+            .await
+            .map_err(|_| ControlError::TimedOut(self.timeout))?
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::BrokenPipe => ControlError::Closed,
+                _ => ControlError::Io(error),
+            })?;
+        Ok(crate::interim::control::decode(
+            &reply.ok_or(ControlError::Closed)?,
+        )?)
+    }
+}
+
+/// Serves the clients of `listener` until the system can accept no more of them. `handler` makes
+/// the reply of each request. To be run inside a [`tokio::task::LocalSet`]; dropping the future
+/// ends all connections.
+///
+/// # Errors
+/// When accepting fails (descriptors, memory).
+pub async fn serve<Req, Rep, H, F>(listener: &Listener, handler: H) -> io::Result<()>
+where
+    Req: Decode<()> + 'static,
+    Rep: Encode + 'static,
+    H: Fn(Req) -> F + Clone + 'static,
+    F: Future<Output = Rep> + 'static,
+{
+    let mut clients = JoinSet::new();
+    loop {
+        while clients.try_join_next().is_some() {}
+        if clients.len() >= CLIENTS_MAX {
+            clients.join_next().await;
+            continue;
+        }
+        let connection = listener.accept().await?;
+        let handler = handler.clone();
+        clients.spawn_local(async move {
+            if let Err(error) = converse(&connection, handler).await {
+                tracing::debug!("a control connection ended: {error}");
+            }
+        });
+    }
+}
+
+async fn converse<Req, Rep, H, F>(connection: &Connection, handler: H) -> Result<(), ControlError>
+where
+    Req: Decode<()>,
+    Rep: Encode,
+    H: Fn(Req) -> F,
+    F: Future<Output = Rep>,
+{
+    while let Some(message) = connection.receive().await? {
+        let reply = handler(crate::interim::control::decode(&message)?).await;
+        connection
+            .send(&crate::interim::control::encode(&reply)?)
+            .await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::LocalSet;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    async fn double(request: u32) -> Vec<u32> {
+        vec![request, request * 2]
+    }
+
+    #[tokio::test]
+    async fn every_request_gets_its_reply_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.ctl");
+        let listener = Listener::bind(&path).unwrap();
+        let work = async {
+            let mut client = AsyncControlClient::connect(&path, TIMEOUT).unwrap();
+            for request in 0..10u32 {
+                let reply: Vec<u32> = client.request(&request).await.unwrap();
+                assert_eq!(reply, [request, request * 2]);
+            }
+        };
+        LocalSet::new()
+            .run_until(async {
+                tokio::select! {
+                    ended = serve(&listener, double) => panic!("{ended:?}"),
+                    () = work => {}
+                }
+            })
+            .await;
+    }
+
+    #[tokio::test]
+    async fn more_clients_than_the_limit_are_served_as_others_leave() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.ctl");
+        let listener = Listener::bind(&path).unwrap();
+        let work = async {
+            let mut clients: Vec<_> = (0..=CLIENTS_MAX)
+                .map(|_| AsyncControlClient::connect(&path, TIMEOUT).unwrap())
+                .collect();
+            for client in &mut clients[..CLIENTS_MAX] {
+                let _: Vec<u32> = client.request(&1u32).await.unwrap();
+            }
+            let mut last = clients.pop().unwrap();
+            drop(clients);
+            let reply: Vec<u32> = last.request(&4u32).await.unwrap();
+            assert_eq!(reply, [4, 8]);
+        };
+        LocalSet::new()
+            .run_until(async {
+                tokio::select! {
+                    ended = serve(&listener, double) => panic!("{ended:?}"),
+                    () = work => {}
+                }
+            })
+            .await;
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_decode_ends_the_connection_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.ctl");
+        let listener = Listener::bind(&path).unwrap();
+        let work = async {
+            let hostile = Connection::connect(&path).unwrap();
+            hostile.send(&[0xff; 3]).await.unwrap();
+            assert_eq!(hostile.receive().await.unwrap(), None);
+            let client_path = path.clone();
+            let reply: Vec<u32> = tokio::task::spawn_blocking(move || {
+                ControlClient::connect(&client_path, TIMEOUT)
+                    .unwrap()
+                    .request(&21u32)
+                    .unwrap()
+            })
+            .await
+            .unwrap();
+            assert_eq!(reply, [21, 42]);
+        };
+        LocalSet::new()
+            .run_until(async {
+                tokio::select! {
+                    ended = serve(&listener, double) => panic!("{ended:?}"),
+                    () = work => {}
+                }
+            })
+            .await;
+    }
+}

@@ -1,0 +1,164 @@
+//! The control thread's side: orders in, events out.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use thiserror::Error;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use wire::PortNum;
+
+use crate::poll::{EventFd, register};
+
+/// What the control thread asks of the dataplane thread.
+#[derive(Debug)]
+pub(super) enum Order<C> {
+    /// For the core.
+    Command(C),
+    /// UDP: the peer of a port.
+    Connect(PortNum, SocketAddr),
+    /// A cable is plugged or pulled.
+    Cable(PortNum, bool),
+    /// Send what is ready, then end.
+    Stop,
+}
+
+/// An order was not taken: the dataplane thread is more than a thousand behind, or has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the dataplane takes no more orders at the moment; try again")]
+pub struct Busy;
+
+/// A running dataplane thread.
+#[derive(Debug)]
+pub struct Running<C, E> {
+    /// Gives it orders.
+    pub handle: Handle<C>,
+    /// What it tells.
+    pub events: Events<E>,
+    /// Ends with it. A panic of the core is a panic of this thread.
+    pub thread: JoinHandle<()>,
+}
+
+/// Gives orders to a dataplane thread. Orders are taken in the order in which they are given.
+pub struct Handle<C> {
+    orders: Sender<Order<C>>,
+    wake: Arc<EventFd>,
+}
+
+impl<C> Handle<C> {
+    pub(super) fn new(orders: Sender<Order<C>>, wake: Arc<EventFd>) -> Self {
+        Self { orders, wake }
+    }
+
+    fn give(&self, order: Order<C>) -> Result<(), Busy> {
+        self.orders.try_send(order).map_err(|_| Busy)?;
+        self.wake.signal();
+        Ok(())
+    }
+
+    /// Hands `command` to the core.
+    ///
+    /// # Errors
+    /// [`Busy`]
+    pub fn command(&self, command: C) -> Result<(), Busy> {
+        self.give(Order::Command(command))
+    }
+
+    /// UDP: the peer of `port` receives at `peer`. The link starts anew if that is news.
+    ///
+    /// # Errors
+    /// [`Busy`]
+    pub fn connect(&self, port: PortNum, peer: SocketAddr) -> Result<(), Busy> {
+        self.give(Order::Connect(port, peer))
+    }
+
+    /// Plugs or pulls the cable of `port`.
+    ///
+    /// # Errors
+    /// [`Busy`]
+    pub fn cable(&self, port: PortNum, plugged: bool) -> Result<(), Busy> {
+        self.give(Order::Cable(port, plugged))
+    }
+
+    /// Has the thread send what is ready, and end.
+    ///
+    /// # Errors
+    /// [`Busy`]
+    pub fn stop(&self) -> Result<(), Busy> {
+        self.give(Order::Stop)
+    }
+}
+
+impl<C> Clone for Handle<C> {
+    fn clone(&self) -> Self {
+        Self {
+            orders: self.orders.clone(),
+            wake: Arc::clone(&self.wake),
+        }
+    }
+}
+
+impl<C> fmt::Debug for Handle<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+/// An event descriptor that two threads share, as tokio wants to hold it.
+struct Shared(Arc<EventFd>);
+
+impl AsFd for Shared {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Shared {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// What a dataplane thread tells.
+pub struct Events<E> {
+    receiver: Receiver<E>,
+    wake: AsyncFd<Shared>,
+}
+
+impl<E> Events<E> {
+    pub(super) fn new(receiver: Receiver<E>, wake: Arc<EventFd>) -> io::Result<Self> {
+        Ok(Self {
+            receiver,
+            wake: register(Shared(wake), Interest::READABLE)?,
+        })
+    }
+
+    /// The next event; `None` when the thread has ended. Nothing is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// If the runtime cannot wait.
+    pub async fn next(&mut self) -> io::Result<Option<E>> {
+        loop {
+            match self.receiver.try_recv() {
+                Ok(event) => return Ok(Some(event)),
+                Err(TryRecvError::Disconnected) => return Ok(None),
+                Err(TryRecvError::Empty) => {}
+            }
+            let mut guard = self.wake.readable().await?;
+            if !guard.get_inner().0.take()? {
+                guard.clear_ready();
+            }
+        }
+    }
+}
+
+impl<E> fmt::Debug for Events<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,99 @@
+//! The dataplane thread: runs one device core over its links.
+//!
+//! ```text
+//!            ┌──────────────────────── sleep in epoll ◄───────────────────────┐
+//!            ▼        (until a frame, an order, room to send, a deadline)     │
+//!   interfaces → receive on every ready port → orders → tick ─► transmit ─► events
+//!                       │ Input::Frame           │ Input::Command    ▲          │
+//!                       └────────► device core ◄─┘                   │          ▼
+//!                                       └────────── frames ──────────┘    control thread
+//! ```
+//!
+//! All that waits is received before anything is sent, so that frames fill by themselves and the
+//! arbiter has a choice. Every loop is bounded; what is left over is taken up in the next round,
+//! after one look at everything else. The thread never spins: a core that wants to be called at
+//! once, again and again, without anything to do is called every [`shell::PAUSE_NS`].
+//!
+//! Frames that the system does not take are kept, and nothing more is pulled for that port until
+//! they have gone. Frames that come while a cable is pulled are dropped and counted.
+
+mod handle;
+mod port;
+mod shell;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::thread;
+
+use link::Device;
+
+pub use handle::{Busy, Events, Handle, Running};
+
+use crate::NetError;
+use crate::poll::EventFd;
+use crate::transport::Link;
+
+/// Orders that wait for the dataplane thread at most.
+const ORDERS_MAX: usize = 1024;
+
+/// Events that wait for the control thread at most. Further ones wait in the core.
+const EVENTS_MAX: usize = 1024;
+
+/// The stack of a dataplane thread, bytes.
+const STACK_BYTES: usize = 512 * 1024;
+
+/// How the thread runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The thread's name, as `top -H` shows it; 15 bytes are kept.
+    pub name: String,
+    /// Records that a frame holds at most, 1 or more.
+    pub frame_packets: usize,
+}
+
+/// Starts the thread. `build` makes the core on it, so that a core need not be able to move between
+/// threads. To be called inside a tokio runtime with IO.
+///
+/// # Errors
+/// If descriptors or the thread cannot be had.
+pub fn spawn<D, B>(
+    settings: Settings,
+    links: Vec<Link>,
+    build: B,
+) -> Result<Running<D::Command, D::Event>, NetError>
+where
+    D: Device,
+    D::Command: Send + 'static,
+    D::Event: Send + 'static,
+    B: FnOnce() -> D + Send + 'static,
+{
+    let failed = |source| NetError::new("set up the dataplane thread", source);
+    let order_wake = Arc::new(EventFd::new().map_err(failed)?);
+    let event_wake = Arc::new(EventFd::new().map_err(failed)?);
+    let (order_sender, orders) = crossbeam_channel::bounded(ORDERS_MAX);
+    let (event_sender, event_receiver) = crossbeam_channel::bounded(EVENTS_MAX);
+    let mailboxes = shell::Mailboxes {
+        orders,
+        order_wake: Arc::clone(&order_wake),
+        events: event_sender,
+        event_wake: Arc::clone(&event_wake),
+    };
+    let frame_packets = settings.frame_packets.max(1);
+    let prepared = shell::Prepared::new(links, mailboxes, frame_packets)?;
+    let events = Events::new(event_receiver, event_wake).map_err(failed)?;
+    let thread = thread::Builder::new()
+        .name(settings.name)
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            crate::process::schedule_as_batch();
+            prepared.run(build());
+        })
+        .map_err(failed)?;
+    Ok(Running {
+        handle: Handle::new(order_sender, order_wake),
+        events,
+        thread,
+    })
+}

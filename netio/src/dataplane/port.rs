@@ -1,0 +1,195 @@
+//! One port of a running device: its link, its carrier, and frames that wait for room.
+
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+
+use link::Time;
+
+use crate::NetError;
+use crate::poll::Epoll;
+use crate::transport::{Attached, InterfaceChange, Link, SendBatch, Sent};
+
+/// How long a port waits when the system is short of queue room, nanoseconds.
+const RETRY_NS: u64 = 200_000;
+
+/// Why a port sends nothing at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blocked {
+    /// It does.
+    No,
+    /// Until epoll says that there is room.
+    UntilWritable,
+    /// Until this moment.
+    Until(Time),
+}
+
+/// What the core is to be told about a port's carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// Nothing new.
+    Nothing,
+    /// It has come, or gone.
+    Carrier(bool),
+    /// It has gone and come back.
+    Restart,
+}
+
+/// One port of a running device.
+pub(super) struct Port {
+    pub(super) link: Link,
+    pub(super) blocked: Blocked,
+    /// Frames that were pulled and not taken, back to back, with their lengths.
+    unsent: Vec<u8>,
+    unsent_lengths: Vec<usize>,
+    /// What the transport says.
+    carrier: bool,
+    /// What the control side says.
+    plugged: bool,
+    /// What the core was told.
+    told: bool,
+    /// epoll's name of the port.
+    token: u64,
+}
+
+impl Port {
+    pub(super) fn new(link: Link, token: u64) -> Self {
+        Self {
+            link,
+            blocked: Blocked::No,
+            unsent: Vec::new(),
+            unsent_lengths: Vec::new(),
+            carrier: false,
+            plugged: true,
+            told: false,
+            token,
+        }
+    }
+
+    /// Whether frames of this port count: those of a pulled cable do not.
+    pub(super) fn is_up(&self) -> bool {
+        self.told
+    }
+
+    /// Has epoll watch the link's socket, if there is one.
+    pub(super) fn watch(&self, epoll: &Epoll) -> Result<(), NetError> {
+        let Some(fd) = self.link.fd() else {
+            return Ok(());
+        };
+        epoll
+            .add(fd.as_raw_fd(), self.token)
+            .map_err(|source| NetError::new(format!("watch port {}", self.link.port()), source))
+    }
+
+    /// UDP: takes in where the peer is.
+    pub(super) fn connect(&mut self, peer: SocketAddr) -> Result<Telling, NetError> {
+        if !self.link.connect(peer)? {
+            return Ok(Telling::Nothing);
+        }
+        self.carrier = true;
+        Ok(self.tell(true))
+    }
+
+    /// Takes in whether the cable is plugged.
+    pub(super) fn plug(&mut self, plugged: bool) -> Telling {
+        if plugged && !self.plugged {
+            self.link.start_epoch();
+        }
+        self.plugged = plugged;
+        self.tell(false)
+    }
+
+    /// UDP: whether the peer has started anew.
+    pub(super) fn take_restart(&mut self) -> Telling {
+        if self.link.take_restart() {
+            self.tell(true)
+        } else {
+            Telling::Nothing
+        }
+    }
+
+    /// veth: takes in a change of an interface.
+    pub(super) fn interface_changed(
+        &mut self,
+        change: &InterfaceChange<'_>,
+        epoll: &Epoll,
+    ) -> Telling {
+        let Some(Attached { carrier, reopened }) = self.link.interface_changed(change) else {
+            return Telling::Nothing;
+        };
+        if reopened {
+            // The kernel forgets the old socket by itself when it is closed.
+            self.forget_unsent();
+            if let Err(error) = self.watch(epoll) {
+                tracing::error!("{error}");
+                return self.set_carrier(false, true);
+            }
+        }
+        self.set_carrier(carrier, reopened)
+    }
+
+    fn set_carrier(&mut self, carrier: bool, anew: bool) -> Telling {
+        self.carrier = carrier;
+        self.tell(anew)
+    }
+
+    /// What the core has to be told; `anew` if a carrier that stands is another one than before.
+    fn tell(&mut self, anew: bool) -> Telling {
+        let up = self.carrier && self.plugged;
+        let before = std::mem::replace(&mut self.told, up);
+        match (before, up) {
+            (true, true) if anew => Telling::Restart,
+            (false, false) | (true, true) => Telling::Nothing,
+            _ => Telling::Carrier(up),
+        }
+    }
+
+    /// Sends the frames of `batch`; keeps those that the system does not take.
+    pub(super) fn send(&mut self, batch: &mut SendBatch, now: Time, epoll: &Epoll) {
+        let (next, blocked) = match self.link.send(batch, 0) {
+            Sent::All => return,
+            Sent::UntilWritable(next) => (next, Blocked::UntilWritable),
+            Sent::UntilLater(next) => (next, Blocked::Until(now + RETRY_NS)),
+        };
+        for index in next..batch.len() {
+            let frame = batch.frame(index);
+            self.unsent.extend_from_slice(frame);
+            self.unsent_lengths.push(frame.len());
+        }
+        self.block(blocked, epoll);
+    }
+
+    /// Sends what was kept, if its time has come. Afterwards the port is open, or blocked again.
+    pub(super) fn send_again(&mut self, batch: &mut SendBatch, now: Time, epoll: &Epoll) {
+        batch.clear();
+        let mut start = 0;
+        for &length in &self.unsent_lengths {
+            // What is kept was one batch, so it fits into one.
+            if let Some(room) = batch.room(length) {
+                room.copy_from_slice(&self.unsent[start..start + length]);
+                batch.commit(length);
+            }
+            start += length;
+        }
+        self.forget_unsent();
+        self.block(Blocked::No, epoll);
+        self.send(batch, now, epoll);
+    }
+
+    fn block(&mut self, blocked: Blocked, epoll: &Epoll) {
+        let before = std::mem::replace(&mut self.blocked, blocked);
+        let writable = blocked == Blocked::UntilWritable;
+        if writable == (before == Blocked::UntilWritable) {
+            return;
+        }
+        if let Some(fd) = self.link.fd()
+            && let Err(error) = epoll.modify(fd.as_raw_fd(), self.token, writable)
+        {
+            tracing::error!("cannot watch port {}: {error}", self.link.port());
+        }
+    }
+
+    fn forget_unsent(&mut self) {
+        self.unsent = Vec::new();
+        self.unsent_lengths = Vec::new();
+    }
+}

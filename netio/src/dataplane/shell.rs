@@ -1,0 +1,435 @@
+//! The loop itself.
+
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+use link::{Device, FrameBuf, Input, Time};
+use wire::PortNum;
+
+use super::handle::Order;
+use super::port::{Blocked, Port, Telling};
+use crate::NetError;
+use crate::clock;
+use crate::poll::{Epoll, EventFd};
+use crate::transport::{
+    Carriers, FRAME_BYTES_MAX, Link, LinkCounter, RECEIVE_MAX, ReceiveBatch, SendBatch,
+};
+
+/// The shortest sleep of a thread that had nothing to do in the last round, nanoseconds.
+pub(super) const PAUSE_NS: u64 = 50_000;
+
+/// Receiving calls a port and round at most.
+const RECEIVES_MAX: usize = 4;
+
+/// Sending calls a port and pass at most.
+const SENDS_MAX: usize = 4;
+
+/// Passes over all ready ports a round at most.
+const PASSES_MAX: usize = 8;
+
+/// Orders a round at most.
+const ORDERS_A_ROUND: usize = 256;
+
+/// How long a thread that was told to stop goes on sending at most, nanoseconds.
+const FLUSH_NS: u64 = 100_000_000;
+
+/// How long an event waits for the control thread before it is offered again, nanoseconds.
+const OFFER_NS: u64 = 1_000_000;
+
+/// epoll's names of what is no port. Ports are named by their place in the list.
+const TOKEN_ORDERS: u64 = u64::MAX;
+const TOKEN_CARRIERS: u64 = u64::MAX - 1;
+
+/// Both channels to the control thread.
+pub(super) struct Mailboxes<C, E> {
+    pub(super) orders: Receiver<Order<C>>,
+    pub(super) order_wake: Arc<EventFd>,
+    pub(super) events: Sender<E>,
+    pub(super) event_wake: Arc<EventFd>,
+}
+
+impl<C, E> Mailboxes<C, E> {
+    /// Wakes the control thread.
+    fn wake(&self) {
+        self.event_wake.signal();
+    }
+}
+
+/// Wakes the control thread when the dataplane thread ends in whatever way, so that it sees the
+/// closed channel.
+struct WakeAtEnd(Arc<EventFd>);
+
+impl Drop for WakeAtEnd {
+    fn drop(&mut self) {
+        self.0.signal();
+    }
+}
+
+/// All that the loop needs but the core, opened where errors can still be reported.
+pub(super) struct Prepared<C, E> {
+    // Fields are dropped in this order: the channel closes, then the control thread is woken.
+    mailboxes: Mailboxes<C, E>,
+    _end: WakeAtEnd,
+    ports: Vec<Port>,
+    /// The place in `ports` of each port number.
+    places: Box<[Option<u8>; 256]>,
+    epoll: Epoll,
+    carriers: Option<Carriers>,
+    receive: ReceiveBatch,
+    send: SendBatch,
+    frame_packets: usize,
+}
+
+impl<C, E> Prepared<C, E> {
+    pub(super) fn new(
+        links: Vec<Link>,
+        mailboxes: Mailboxes<C, E>,
+        frame_packets: usize,
+    ) -> Result<Self, NetError> {
+        let failed = |source| NetError::new("set up the dataplane thread", source);
+        let epoll = Epoll::new().map_err(failed)?;
+        epoll
+            .add(mailboxes.order_wake.as_raw_fd(), TOKEN_ORDERS)
+            .map_err(failed)?;
+        let carriers = if links.iter().any(Link::has_interface) {
+            let carriers = Carriers::open()?;
+            epoll
+                .add(carriers.fd().as_raw_fd(), TOKEN_CARRIERS)
+                .map_err(failed)?;
+            Some(carriers)
+        } else {
+            None
+        };
+        let mut places = Box::new([None; 256]);
+        let mut ports = Vec::with_capacity(links.len());
+        for (place, link) in (0u8..=254).zip(links) {
+            places[link.port().index()] = Some(place);
+            let port = Port::new(link, u64::from(place));
+            port.watch(&epoll)?;
+            ports.push(port);
+        }
+        Ok(Self {
+            _end: WakeAtEnd(Arc::clone(&mailboxes.event_wake)),
+            mailboxes,
+            ports,
+            places,
+            epoll,
+            carriers,
+            receive: ReceiveBatch::new(),
+            send: SendBatch::new(),
+            frame_packets,
+        })
+    }
+
+    /// Runs `device` until an order to stop.
+    pub(super) fn run<D: Device<Command = C, Event = E>>(self, device: D) {
+        Shell {
+            io: self,
+            device,
+            held: None,
+            more: true,
+            idle: false,
+            stopping: None,
+        }
+        .run();
+    }
+}
+
+struct Shell<D: Device> {
+    io: Prepared<D::Command, D::Event>,
+    device: D,
+    /// An event that the full channel did not take.
+    held: Option<D::Event>,
+    /// A bound was hit: there is work left.
+    more: bool,
+    /// Nothing came and nothing went in the last round.
+    idle: bool,
+    /// Told to stop; when at the latest.
+    stopping: Option<Time>,
+}
+
+impl<D: Device> Shell<D> {
+    fn run(mut self) {
+        loop {
+            let timeout_ns = self.timeout_ns();
+            if let Err(error) = self.io.epoll.wait(timeout_ns) {
+                tracing::error!("the dataplane cannot wait: {error}");
+                return;
+            }
+            self.more = false;
+            self.idle = true;
+            self.take_input();
+            let now = clock::now();
+            if self.device.deadline().is_some_and(|due| due.at <= now) {
+                self.device.handle(now, Input::Tick);
+            }
+            self.send_again(now);
+            self.transmit(now);
+            self.tell_events();
+            if let Some(latest) = self.stopping
+                && (now >= latest || self.nothing_to_send(now))
+            {
+                return;
+            }
+        }
+    }
+
+    /// How long to sleep at most; `None` is for ever.
+    fn timeout_ns(&self) -> Option<u64> {
+        if self.more {
+            return Some(0);
+        }
+        let mut until = self.device.deadline().map(|due| due.at);
+        let mut no_later = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
+        for port in &self.io.ports {
+            if let Blocked::Until(at) = port.blocked {
+                no_later(at);
+            }
+        }
+        if let Some(latest) = self.stopping {
+            no_later(latest);
+        }
+        let least_ns = if self.idle { PAUSE_NS } else { 0 };
+        let now = clock::now();
+        if self.held.is_some() {
+            no_later(now + OFFER_NS);
+        }
+        until.map(|until| until.since_ns(now).max(least_ns))
+    }
+
+    /// Takes in what has made epoll return: interfaces first, so that frames find their carrier;
+    /// orders last, because they may end it.
+    fn take_input(&mut self) {
+        let (mut orders, mut carriers) = (false, false);
+        for index in 0..self.io.epoll.len() {
+            match self.io.epoll.ready(index).token {
+                TOKEN_ORDERS => orders = true,
+                TOKEN_CARRIERS => carriers = true,
+                _ => {}
+            }
+        }
+        if carriers {
+            self.take_interface_changes();
+        }
+        for index in 0..self.io.epoll.len() {
+            let ready = self.io.epoll.ready(index);
+            let Ok(place) = usize::try_from(ready.token) else {
+                continue;
+            };
+            if place < self.io.ports.len() {
+                if ready.writable && self.io.ports[place].blocked == Blocked::UntilWritable {
+                    self.io.ports[place].blocked = Blocked::Until(Time::ZERO);
+                }
+                self.receive(place);
+            }
+        }
+        if orders {
+            self.take_orders();
+        }
+    }
+
+    fn take_interface_changes(&mut self) {
+        self.idle = false;
+        let Some(carriers) = &mut self.io.carriers else {
+            return;
+        };
+        let (ports, epoll, device) = (&mut self.io.ports, &self.io.epoll, &mut self.device);
+        carriers.receive(|change| {
+            for port in ports.iter_mut() {
+                let telling = port.interface_changed(change, epoll);
+                tell(device, port.link.port(), telling);
+            }
+        });
+    }
+
+    /// Receives on one port and hands in what has come.
+    fn receive(&mut self, place: usize) {
+        let port = &mut self.io.ports[place];
+        for _ in 0..RECEIVES_MAX {
+            let count = port.link.receive(&mut self.io.receive);
+            if count == 0 {
+                return;
+            }
+            self.idle = false;
+            let now = clock::now();
+            for index in 0..count {
+                let Some(bytes) = port.link.records(&self.io.receive.frame(index)) else {
+                    continue;
+                };
+                let telling = port.take_restart();
+                let number = port.link.port();
+                tell(&mut self.device, number, telling);
+                if port.is_up() {
+                    let input = Input::Frame {
+                        port: number,
+                        head: now,
+                        tail: now,
+                        bytes,
+                    };
+                    self.device.handle(now, input);
+                } else {
+                    port.link.counters().add(LinkCounter::Unplugged);
+                }
+            }
+            if count < RECEIVE_MAX {
+                return;
+            }
+        }
+        self.more = true;
+    }
+
+    fn take_orders(&mut self) {
+        self.idle = false;
+        // Before the channel is looked at, so that no order given in between is missed.
+        if let Err(error) = self.io.mailboxes.order_wake.take() {
+            tracing::error!("cannot take orders: {error}");
+        }
+        for _ in 0..ORDERS_A_ROUND {
+            match self.io.mailboxes.orders.try_recv() {
+                Ok(order) => self.obey(order),
+                Err(_) => return,
+            }
+        }
+        self.io.mailboxes.order_wake.signal();
+    }
+
+    fn obey(&mut self, order: Order<D::Command>) {
+        match order {
+            Order::Command(command) => {
+                self.device.handle(clock::now(), Input::Command(command));
+            }
+            Order::Connect(number, peer) => {
+                let Some(port) = self.port(number) else {
+                    return;
+                };
+                match port.connect(peer) {
+                    Ok(telling) => tell(&mut self.device, number, telling),
+                    Err(error) => tracing::error!("{error}"),
+                }
+            }
+            Order::Cable(number, plugged) => {
+                let Some(port) = self.port(number) else {
+                    return;
+                };
+                let telling = port.plug(plugged);
+                tell(&mut self.device, number, telling);
+            }
+            Order::Stop => self.stopping = Some(clock::now() + FLUSH_NS),
+        }
+    }
+
+    fn port(&mut self, number: PortNum) -> Option<&mut Port> {
+        let place = self.io.places[number.index()]?;
+        self.io.ports.get_mut(usize::from(place))
+    }
+
+    /// Sends kept frames whose time has come.
+    fn send_again(&mut self, now: Time) {
+        for port in &mut self.io.ports {
+            if let Blocked::Until(at) = port.blocked
+                && at <= now
+            {
+                self.idle = false;
+                port.send_again(&mut self.io.send, now, &self.io.epoll);
+            }
+        }
+    }
+
+    /// Pulls and sends on all ready ports, until none is ready or a bound is hit. What leaves one
+    /// port may make room that makes another ready, hence several passes.
+    fn transmit(&mut self, now: Time) {
+        for _ in 0..PASSES_MAX {
+            let mut any = false;
+            for number in self.device.ready(now).iter() {
+                if let Some(place) = self.io.places[number.index()] {
+                    any |= self.transmit_port(usize::from(place), now);
+                }
+            }
+            if !any {
+                return;
+            }
+            self.idle = false;
+        }
+        self.more = true;
+    }
+
+    /// Pulls and sends on one port; whether anything was pulled.
+    fn transmit_port(&mut self, place: usize, now: Time) -> bool {
+        let io = &mut self.io;
+        let port = &mut io.ports[place];
+        let number = port.link.port();
+        let header_bytes = port.link.header_bytes();
+        let mut any = false;
+        for _ in 0..SENDS_MAX {
+            if port.blocked != Blocked::No {
+                return any;
+            }
+            io.send.clear();
+            let mut dry = false;
+            while let Some(room) = io.send.room(FRAME_BYTES_MAX) {
+                let (header, room) = room.split_at_mut(header_bytes);
+                let mut frame = FrameBuf::new(room, io.frame_packets);
+                if self.device.transmit(now, number, &mut frame) == 0 {
+                    dry = true;
+                    break;
+                }
+                let length = header_bytes + frame.len();
+                port.link.write_header(header);
+                io.send.commit(length);
+            }
+            if io.send.len() == 0 {
+                return any;
+            }
+            any = true;
+            port.send(&mut io.send, now, &io.epoll);
+            if dry {
+                return any;
+            }
+        }
+        any
+    }
+
+    /// Hands events to the control thread as long as it takes them.
+    fn tell_events(&mut self) {
+        let mut any = false;
+        while let Some(event) = self.held.take().or_else(|| self.device.poll_event()) {
+            match self.io.mailboxes.events.try_send(event) {
+                Ok(()) => any = true,
+                Err(TrySendError::Full(event)) => {
+                    self.held = Some(event);
+                    break;
+                }
+                // Nobody listens any more.
+                Err(TrySendError::Disconnected(_)) => {}
+            }
+        }
+        if any {
+            self.io.mailboxes.wake();
+        }
+    }
+
+    fn nothing_to_send(&self, now: Time) -> bool {
+        let has_link = |number: PortNum| {
+            self.io.places[number.index()]
+                .and_then(|place| self.io.ports.get(usize::from(place)))
+                .is_some_and(Port::is_up)
+        };
+        self.io.ports.iter().all(|port| port.blocked == Blocked::No)
+            && self.held.is_none()
+            && !self.device.ready(now).iter().any(has_link)
+    }
+}
+
+/// Tells the core about a carrier.
+fn tell<D: Device>(device: &mut D, port: PortNum, telling: Telling) {
+    let now = clock::now();
+    match telling {
+        Telling::Nothing => {}
+        Telling::Carrier(up) => device.handle(now, Input::Carrier { port, up }),
+        Telling::Restart => {
+            device.handle(now, Input::Carrier { port, up: false });
+            device.handle(now, Input::Carrier { port, up: true });
+        }
+    }
+}

@@ -1,0 +1,262 @@
+use std::collections::VecDeque;
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
+
+use link::{Deadline, Device, FrameBuf, Input, PortSet, Time, Why};
+use wire::PortNum;
+
+use super::*;
+use crate::transport::{LinkCounter, LinkSpec, Medium};
+
+/// What a toy tells.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Carrier(bool),
+    /// A record, and how many were in its frame.
+    Record(Vec<u8>, usize),
+    Tick,
+}
+
+/// What a toy is asked.
+#[derive(Debug)]
+enum Ask {
+    Send(Vec<u8>),
+    TickIn(u64),
+}
+
+/// A device of one port that tells what comes, and sends what it is asked to, one length byte in
+/// front of each record. One that echoes sends back instead of telling.
+struct Toy {
+    echoes: bool,
+    waiting: VecDeque<Vec<u8>>,
+    told: VecDeque<Told>,
+    due: Option<Time>,
+}
+
+const PORT: PortNum = PortNum::truncate(1);
+
+impl Toy {
+    fn new(echoes: bool) -> Self {
+        Self {
+            echoes,
+            waiting: VecDeque::new(),
+            told: VecDeque::new(),
+            due: None,
+        }
+    }
+}
+
+impl Device for Toy {
+    type Command = Ask;
+    type Event = Told;
+
+    fn handle(&mut self, now: Time, input: Input<'_, Ask>) {
+        match input {
+            Input::Frame { mut bytes, .. } => {
+                let mut records = Vec::new();
+                while let Some((&length, rest)) = bytes.split_first() {
+                    let (record, rest) = rest.split_at(usize::from(length));
+                    records.push(record.to_vec());
+                    bytes = rest;
+                }
+                let count = records.len();
+                for record in records {
+                    if self.echoes {
+                        self.waiting.push_back(record);
+                    } else {
+                        self.told.push_back(Told::Record(record, count));
+                    }
+                }
+            }
+            Input::Carrier { up, .. } => self.told.push_back(Told::Carrier(up)),
+            Input::Tick => {
+                if self.due.take_if(|due| *due <= now).is_some() {
+                    self.told.push_back(Told::Tick);
+                }
+            }
+            Input::Command(Ask::Send(record)) => self.waiting.push_back(record),
+            Input::Command(Ask::TickIn(ns)) => self.due = Some(now + ns),
+        }
+    }
+
+    fn ready(&self, _: Time) -> PortSet {
+        self.waiting.front().map(|_| PORT).into_iter().collect()
+    }
+
+    fn transmit(&mut self, _: Time, _: PortNum, frame: &mut FrameBuf<'_>) -> usize {
+        while let Some(record) = self.waiting.front() {
+            let Some(room) = frame.push(record.len() + 1) else {
+                break;
+            };
+            room[0] = u8::try_from(record.len()).unwrap();
+            room[1..].copy_from_slice(record);
+            self.waiting.pop_front();
+        }
+        frame.records()
+    }
+
+    fn poll_event(&mut self) -> Option<Told> {
+        self.told.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let at = self.due?;
+        Some(Deadline {
+            at,
+            why: Why::Traffic,
+        })
+    }
+}
+
+fn open() -> Link {
+    Link::open(&LinkSpec {
+        port: PORT,
+        medium: Medium::Udp(IpAddr::from([127, 0, 0, 1])),
+    })
+    .unwrap()
+}
+
+fn start(link: Link, echoes: bool, frame_packets: usize) -> Running<Ask, Told> {
+    let settings = Settings {
+        name: "toy".to_owned(),
+        frame_packets,
+    };
+    spawn(settings, vec![link], move || Toy::new(echoes)).unwrap()
+}
+
+async fn next(running: &mut Running<Ask, Told>) -> Told {
+    tokio::time::timeout(Duration::from_secs(10), running.events.next())
+        .await
+        .expect("an event within ten seconds")
+        .unwrap()
+        .expect("the thread lives")
+}
+
+async fn stop(mut running: Running<Ask, Told>) {
+    running.handle.stop().unwrap();
+    while tokio::time::timeout(Duration::from_secs(10), running.events.next())
+        .await
+        .expect("the thread ends")
+        .unwrap()
+        .is_some()
+    {}
+    running.thread.join().unwrap();
+}
+
+/// A sender and an echo, each knowing the other.
+async fn pair(frame_packets: usize) -> (Running<Ask, Told>, Running<Ask, Told>) {
+    let (one, other) = (open(), open());
+    let (at_one, at_other) = (one.endpoint().unwrap(), other.endpoint().unwrap());
+    let mut sender = start(one, false, frame_packets);
+    let mut echo = start(other, true, frame_packets);
+    echo.handle.connect(PORT, at_one).unwrap();
+    assert_eq!(next(&mut echo).await, Told::Carrier(true));
+    sender.handle.connect(PORT, at_other).unwrap();
+    assert_eq!(next(&mut sender).await, Told::Carrier(true));
+    (sender, echo)
+}
+
+#[tokio::test]
+async fn records_come_back_in_order_from_an_echo_in_another_thread() {
+    let (mut sender, echo) = pair(100).await;
+    for number in 0..200u8 {
+        sender.handle.command(Ask::Send(vec![number; 100])).unwrap();
+    }
+    for number in 0..200u8 {
+        let Told::Record(record, _) = next(&mut sender).await else {
+            panic!("something else than a record");
+        };
+        assert_eq!(record, vec![number; 100]);
+    }
+    stop(sender).await;
+    stop(echo).await;
+}
+
+#[tokio::test]
+async fn a_frame_holds_no_more_records_than_allowed() {
+    let (mut sender, echo) = pair(1).await;
+    for number in 0..50u8 {
+        sender.handle.command(Ask::Send(vec![number])).unwrap();
+    }
+    for number in 0..50u8 {
+        assert_eq!(next(&mut sender).await, Told::Record(vec![number], 1));
+    }
+    stop(sender).await;
+    stop(echo).await;
+}
+
+#[tokio::test]
+async fn a_deadline_is_kept_without_any_input() {
+    let mut running = start(open(), false, 1);
+    running.handle.command(Ask::TickIn(2_000_000)).unwrap();
+    assert_eq!(next(&mut running).await, Told::Tick);
+    stop(running).await;
+}
+
+#[tokio::test]
+async fn a_pulled_cable_carries_nothing_until_it_is_plugged_in_again() {
+    let (mut sender, mut echo) = pair(1).await;
+    echo.handle.cable(PORT, false).unwrap();
+    assert_eq!(next(&mut echo).await, Told::Carrier(false));
+    sender.handle.command(Ask::Send(vec![1])).unwrap();
+    echo.handle.cable(PORT, true).unwrap();
+    assert_eq!(next(&mut echo).await, Told::Carrier(true));
+    // The record went while the cable was pulled, or came as it was plugged in again; either way
+    // this one follows.
+    sender.handle.command(Ask::Send(vec![2])).unwrap();
+    loop {
+        match next(&mut sender).await {
+            Told::Record(record, _) if record == [2] => break,
+            Told::Record(record, _) => assert_eq!(record, [1]),
+            // The echo speaks in a new epoch, which starts the sender's link anew.
+            Told::Carrier(_) => {}
+            Told::Tick => panic!("nobody asked for a tick"),
+        }
+    }
+    stop(sender).await;
+    stop(echo).await;
+}
+
+#[tokio::test]
+async fn datagrams_of_strangers_are_never_handed_in() {
+    let link = open();
+    let counters = Arc::clone(link.counters());
+    let at = link.endpoint().unwrap();
+    let mut running = start(link, false, 1);
+    let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    running
+        .handle
+        .connect(PORT, peer.local_addr().unwrap())
+        .unwrap();
+    assert_eq!(next(&mut running).await, Told::Carrier(true));
+    stranger
+        .send_to(&[1, 0, 0, 0, 0, 0, 0, 0, 1, 7], at)
+        .unwrap();
+    // The peer itself, without a link header that makes sense.
+    peer.send_to(&[0xff; 20], at).unwrap();
+    running.handle.command(Ask::TickIn(1)).unwrap();
+    assert_eq!(next(&mut running).await, Told::Tick, "no record before it");
+    stop(running).await;
+    assert_eq!(counters.get(LinkCounter::Foreign), 1);
+    assert_eq!(counters.get(LinkCounter::FramesReceived), 1);
+}
+
+#[tokio::test]
+async fn an_absent_peer_is_counted_and_not_fatal() {
+    let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = gone.local_addr().unwrap();
+    drop(gone);
+    let link = open();
+    let counters = Arc::clone(link.counters());
+    let mut running = start(link, false, 1);
+    running.handle.connect(PORT, address).unwrap();
+    assert_eq!(next(&mut running).await, Told::Carrier(true));
+    for _ in 0..4 {
+        running.handle.command(Ask::Send(vec![1])).unwrap();
+        running.handle.command(Ask::TickIn(1)).unwrap();
+        assert_eq!(next(&mut running).await, Told::Tick);
+    }
+    stop(running).await;
+    assert!(counters.get(LinkCounter::PeerAbsent) > 0);
+}

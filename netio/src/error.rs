@@ -1,0 +1,67 @@
+//! What the operating system refused: what was tried, where, why, and what to do.
+
+use std::io;
+
+use thiserror::Error;
+
+/// A failed request to the operating system.
+#[derive(Debug, Error)]
+#[error("cannot {what}: {source}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
+pub struct NetError {
+    /// What was tried and where: "open a packet socket on p1".
+    pub what: String,
+    /// The system's reason.
+    #[source]
+    pub source: io::Error,
+    /// What to do about it; may be empty.
+    pub remedy: &'static str,
+}
+
+impl NetError {
+    /// An error with the remedy that fits its kind.
+    #[must_use]
+    pub fn new(what: impl Into<String>, source: io::Error) -> Self {
+        let remedy = match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                "run as root, or use --transport udp, which needs no privileges"
+            }
+            Some(libc::EMFILE | libc::ENFILE) => {
+                "raise the limit of open files (ulimit -n, fs.file-max)"
+            }
+            Some(libc::ENOMEM | libc::ENOBUFS) => "free memory, or start a smaller fabric",
+            Some(libc::EADDRINUSE) => "another process uses this name; end it, or choose another",
+            _ => "",
+        };
+        Self {
+            what: what.into(),
+            source,
+            remedy,
+        }
+    }
+
+    /// The same error with a remedy of the caller's.
+    #[must_use]
+    pub fn with_remedy(mut self, remedy: &'static str) -> Self {
+        self.remedy = remedy;
+        self
+    }
+}
+
+/// Turns the result of a system call into `Ok(value)` or the thread's `errno`.
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// [`check`] for calls that return a length.
+pub(crate) fn check_len(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Whether an operation on a nonblocking descriptor has nothing to do right now.
+pub(crate) fn is_would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}

@@ -1,0 +1,97 @@
+//! What happens to frames below the records, counted where the control thread can read it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// A counter of a link.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum LinkCounter {
+            $($(#[$doc])* $name,)*
+        }
+
+        /// All counters, in the order in which they show.
+        const ALL: &[(LinkCounter, &str)] = &[$((LinkCounter::$name, $text),)*];
+    };
+}
+
+counters! {
+    /// Frames received, before any check.
+    FramesReceived = "frames_received",
+    /// Frames handed to the system.
+    FramesSent = "frames_sent",
+    /// Received frames longer than any that is sent.
+    Truncated = "frames_dropped_truncated",
+    /// Received frames that are not of this link, or of another version.
+    Foreign = "frames_dropped_foreign",
+    /// Received frames of an earlier life of the peer.
+    OldEpoch = "frames_dropped_old_epoch",
+    /// Received frames that came twice, or after a later one.
+    OutOfOrder = "frames_dropped_out_of_order",
+    /// Frames that never came, by the gaps in the sequence: lost below, most often because the
+    /// socket's buffer was full (`net.core.rmem_max`).
+    Missing = "frames_missing",
+    /// Received frames of a cable that is pulled.
+    Unplugged = "frames_dropped_unplugged",
+    /// Frames that could not be sent and were dropped.
+    SendFailed = "frames_dropped_send_failed",
+    /// Times that the system was short of queue room.
+    SendQueueFull = "send_queue_full",
+    /// Times that the peer's socket was not there.
+    PeerAbsent = "peer_absent",
+    /// Times that the interface was found down.
+    InterfaceDown = "interface_down",
+}
+
+/// The counters of one link. The dataplane thread counts, any thread reads.
+#[derive(Debug)]
+pub struct LinkCounters([AtomicU64; ALL.len()]);
+
+impl Default for LinkCounters {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; ALL.len()])
+    }
+}
+
+impl LinkCounters {
+    pub(crate) fn add(&self, counter: LinkCounter) {
+        self.add_many(counter, 1);
+    }
+
+    pub(crate) fn add_many(&self, counter: LinkCounter, count: usize) {
+        // One thread writes, so no addition is lost and none needs a locked instruction.
+        let cell = &self.0[counter as usize];
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        cell.store(
+            cell.load(Ordering::Relaxed).wrapping_add(count),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// The value of one counter.
+    #[must_use]
+    pub fn get(&self, counter: LinkCounter) -> u64 {
+        self.0[counter as usize].load(Ordering::Relaxed)
+    }
+
+    /// All counters that are not zero, by name, in a stable order.
+    pub fn nonzero(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        ALL.iter()
+            .map(|&(counter, name)| (name, self.get(counter)))
+            .filter(|&(_, value)| value != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_show_by_name_and_only_if_they_have_counted() {
+        let counters = LinkCounters::default();
+        counters.add_many(LinkCounter::FramesSent, 3);
+        counters.add(LinkCounter::Foreign);
+        let shown: Vec<_> = counters.nonzero().collect();
+        assert_eq!(shown, [("frames_sent", 3), ("frames_dropped_foreign", 1)]);
+    }
+}

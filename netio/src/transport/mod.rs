@@ -1,0 +1,388 @@
+//! How the frames of one link travel: veth pairs or UDP, chosen per link at run time.
+//!
+//! A [`Link`] is one end of one cable. It receives into and sends from batches that all links of a
+//! daemon share, and knows what stands in front of the records. Nothing here blocks.
+//!
+//! | | veth | UDP |
+//! |---|---|---|
+//! | socket | `AF_PACKET`, one EtherType, bound to the interface | connected |
+//! | header | Ethernet, 14 bytes | link header, 8 bytes: epoch and sequence |
+//! | carrier | the interface's, told by rtnetlink | whether the peer is known |
+//! | privileges | `CAP_NET_RAW` in its namespace | none |
+//!
+//! A frame is at most [`FRAME_BYTES_MAX`] long. Longer ones would carry more, but the kernel holds
+//! a frame in one piece of memory, and pieces above 32 KiB are slow to come by and charged double.
+
+mod batch;
+mod carrier;
+mod counters;
+mod udp;
+mod veth;
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use wire::PortNum;
+
+pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
+pub(crate) use carrier::{Carriers, InterfaceChange};
+pub use counters::{LinkCounter, LinkCounters};
+pub(crate) use udp::UdpLink;
+pub(crate) use veth::VethLink;
+
+use crate::NetError;
+
+/// The longest frame that is sent, bytes, with its header. Received are up to 65,535.
+pub const FRAME_BYTES_MAX: usize = 32_000;
+
+/// What is asked of a socket as room for received frames, bytes. Without privileges the system's
+/// limit (`net.core.rmem_max`) holds.
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+
+/// Which transport one link uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The interface of this name in the daemon's namespace.
+    Veth(String),
+    /// A UDP socket on this local address and a port of the kernel's choice.
+    Udp(IpAddr),
+}
+
+/// One link of a daemon: `PORT=veth:INTERFACE` or `PORT=udp:ADDRESS`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSpec {
+    /// The port that the cable is in.
+    pub port: PortNum,
+    /// How its frames travel.
+    pub medium: Medium,
+}
+
+impl FromStr for LinkSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |what: &str| format!("{what}; write PORT=veth:INTERFACE or PORT=udp:ADDRESS");
+        let (port, medium) = text
+            .split_once('=')
+            .ok_or_else(|| wrong("there is no '='"))?;
+        let port = port
+            .parse()
+            .ok()
+            .and_then(|port: u8| (1..=254).contains(&port).then_some(PortNum::truncate(port)))
+            .ok_or_else(|| wrong("the port is not a number from 1 to 254"))?;
+        let medium = match medium.split_once(':') {
+            // IFNAMSIZ counts the NUL.
+            Some(("veth", name)) if (1..=15).contains(&name.len()) => Medium::Veth(name.to_owned()),
+            Some(("veth", _)) => return Err(wrong("an interface's name has 1 to 15 bytes")),
+            Some(("udp", address)) => Medium::Udp(
+                address
+                    .parse()
+                    .map_err(|_| wrong("the address is not a numeric IP address"))?,
+            ),
+            _ => return Err(wrong("the transport is neither veth nor udp")),
+        };
+        Ok(Self { port, medium })
+    }
+}
+
+impl fmt::Display for LinkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.medium {
+            Medium::Veth(name) => write!(f, "{}=veth:{name}", self.port),
+            Medium::Udp(address) => write!(f, "{}=udp:{address}", self.port),
+        }
+    }
+}
+
+/// What became of an attempt to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// All frames have gone, or were dropped and counted.
+    All,
+    /// From this frame on, all wait until the socket is writable.
+    UntilWritable(usize),
+    /// From this frame on, all wait for a moment: the system is short of queue room and will not
+    /// say when there is some.
+    UntilLater(usize),
+}
+
+/// One end of one cable.
+#[derive(Debug)]
+pub struct Link {
+    port: PortNum,
+    medium: Transport,
+    counters: Arc<LinkCounters>,
+}
+
+/// The transports there are.
+#[derive(Debug)]
+enum Transport {
+    Veth(VethLink),
+    Udp(UdpLink),
+}
+
+impl Link {
+    /// Opens the link: its socket stands, its carrier is not known yet.
+    ///
+    /// # Errors
+    /// Without the right to open the socket, or if there is no such interface or address.
+    pub fn open(spec: &LinkSpec) -> Result<Self, NetError> {
+        let counters = Arc::new(LinkCounters::default());
+        let medium = match &spec.medium {
+            Medium::Veth(name) => Transport::Veth(VethLink::open(name)?),
+            Medium::Udp(address) => Transport::Udp(UdpLink::open(*address)?),
+        };
+        Ok(Self {
+            port: spec.port,
+            medium,
+            counters,
+        })
+    }
+
+    /// The port that the cable is in.
+    #[must_use]
+    pub fn port(&self) -> PortNum {
+        self.port
+    }
+
+    /// Where the peer has to send (UDP).
+    #[must_use]
+    pub fn endpoint(&self) -> Option<SocketAddr> {
+        match &self.medium {
+            Transport::Veth(_) => None,
+            Transport::Udp(link) => Some(link.local()),
+        }
+    }
+
+    /// What has happened to frames below the records.
+    #[must_use]
+    pub fn counters(&self) -> &Arc<LinkCounters> {
+        &self.counters
+    }
+
+    /// Whether a carrier of this link is told by rtnetlink.
+    pub(crate) fn has_interface(&self) -> bool {
+        matches!(self.medium, Transport::Veth(_))
+    }
+
+    /// The socket; `None` while there is none.
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.medium {
+            Transport::Veth(link) => link.fd(),
+            Transport::Udp(link) => Some(link.fd()),
+        }
+    }
+
+    /// Bytes in front of a frame's records.
+    pub(crate) fn header_bytes(&self) -> usize {
+        match &self.medium {
+            Transport::Veth(_) => veth::HEADER_BYTES,
+            Transport::Udp(_) => udp::HEADER_BYTES,
+        }
+    }
+
+    /// Writes the header of the next frame; `header` has [`Self::header_bytes`] bytes.
+    pub(crate) fn write_header(&mut self, header: &mut [u8]) {
+        match &mut self.medium {
+            Transport::Veth(link) => link.write_header(header),
+            Transport::Udp(link) => link.write_header(header),
+        }
+    }
+
+    /// The records of a received frame; `None` if it is dropped (and counted).
+    pub(crate) fn records<'a>(&mut self, frame: &batch::Received<'a>) -> Option<&'a [u8]> {
+        let counters = &self.counters;
+        counters.add(LinkCounter::FramesReceived);
+        if frame.truncated {
+            counters.add(LinkCounter::Truncated);
+            return None;
+        }
+        let checked = match &mut self.medium {
+            Transport::Veth(_) => veth::records(frame.bytes).map(|records| (records, 0)),
+            Transport::Udp(link) => link.records(frame.bytes),
+        };
+        match checked {
+            Ok((records, missing)) => {
+                if missing > 0 {
+                    let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+                    counters.add_many(LinkCounter::Missing, missing);
+                }
+                Some(records)
+            }
+            Err(why) => {
+                counters.add(why);
+                None
+            }
+        }
+    }
+
+    /// Takes what waits into `batch`; how many frames. Nothing, or a link without a socket, is 0.
+    pub(crate) fn receive(&mut self, batch: &mut ReceiveBatch) -> usize {
+        // A pending error of the socket (a peer that is not there yet, an interface that went
+        // down) is told once, ahead of frames that may still wait.
+        for _ in 0..2 {
+            let Some(fd) = self.fd() else { return 0 };
+            match batch.receive(fd) {
+                Ok(count) => return count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return 0,
+                Err(error) => self.note(&error),
+            }
+        }
+        0
+    }
+
+    /// Sends the frames of `batch` from the `first`th on.
+    pub(crate) fn send(&mut self, batch: &mut SendBatch, first: usize) -> Sent {
+        let mut next = first;
+        let mut retried = false;
+        while next < batch.len() {
+            let Some(fd) = self.fd() else { break };
+            match batch.send(fd, next) {
+                Ok(count) => {
+                    self.counters.add_many(LinkCounter::FramesSent, count);
+                    next += count;
+                    retried = false;
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => return Sent::UntilWritable(next),
+                    Some(libc::ENOBUFS | libc::ENOMEM) => {
+                        self.counters.add(LinkCounter::SendQueueFull);
+                        return Sent::UntilLater(next);
+                    }
+                    Some(libc::EINTR) => {}
+                    _ => {
+                        self.note(&error);
+                        // The error of an earlier frame is told in place of sending this one; if
+                        // it comes twice it is this frame's own.
+                        if retried {
+                            self.counters.add(LinkCounter::SendFailed);
+                            next += 1;
+                        }
+                        retried = !retried;
+                    }
+                },
+            }
+        }
+        self.counters
+            .add_many(LinkCounter::SendFailed, batch.len() - next);
+        Sent::All
+    }
+
+    /// A pending error of the socket.
+    fn note(&self, error: &io::Error) {
+        match error.raw_os_error() {
+            Some(libc::ECONNREFUSED) => self.counters.add(LinkCounter::PeerAbsent),
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => {
+                self.counters.add(LinkCounter::InterfaceDown);
+            }
+            _ => tracing::warn!(port = self.port.get(), "the link's socket failed: {error}"),
+        }
+    }
+
+    /// UDP: connects to `peer`. Whether it is another one than before, so that the link must start
+    /// anew.
+    pub(crate) fn connect(&mut self, peer: SocketAddr) -> Result<bool, NetError> {
+        match &mut self.medium {
+            Transport::Udp(link) => link.connect(peer),
+            Transport::Veth(_) => Err(NetError::new(
+                format!("connect port {} to {peer}", self.port),
+                io::Error::from_raw_os_error(libc::EOPNOTSUPP),
+            )
+            .with_remedy("the port's cable is a veth pair, which needs no address")),
+        }
+    }
+
+    /// UDP: whether the peer has started anew since the last call.
+    pub(crate) fn take_restart(&mut self) -> bool {
+        match &mut self.medium {
+            Transport::Udp(link) => link.take_restart(),
+            Transport::Veth(_) => false,
+        }
+    }
+
+    /// UDP: starts a new epoch of what this side sends.
+    pub(crate) fn start_epoch(&mut self) {
+        if let Transport::Udp(link) = &mut self.medium {
+            link.start_epoch();
+        }
+    }
+
+    /// veth: takes in what rtnetlink says. What it means for this link: `None` if nothing.
+    pub(crate) fn interface_changed(&mut self, change: &InterfaceChange<'_>) -> Option<Attached> {
+        match &mut self.medium {
+            Transport::Veth(link) => link.interface_changed(change),
+            Transport::Udp(_) => None,
+        }
+    }
+}
+
+/// What a change of an interface means for its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attached {
+    /// Whether the interface is there and its peer up.
+    pub carrier: bool,
+    /// Whether the socket is a new one.
+    pub reopened: bool,
+}
+
+/// Makes room for received frames: forced past the system's limit where that is allowed.
+pub(crate) fn size_buffers(fd: BorrowedFd<'_>) {
+    use crate::error::check;
+    use std::os::fd::AsRawFd;
+
+    let wanted = libc::c_int::try_from(RECEIVE_BUFFER_BYTES).unwrap_or(libc::c_int::MAX);
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
+    let set = |option| {
+        // SAFETY: `wanted` is readable for its length.
+        check(unsafe {
+            libc::setsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                option,
+                (&raw const wanted).cast(),
+                length,
+            )
+        })
+        .is_ok()
+    };
+    if !set(libc::SO_RCVBUFFORCE) {
+        // Cut to the system's limit without an error.
+        set(libc::SO_RCVBUF);
+    }
+    if !set(libc::SO_SNDBUFFORCE) {
+        set(libc::SO_SNDBUF);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_written_as_it_is_read() {
+        for text in ["1=veth:p1", "36=udp:127.0.0.1", "254=udp:::1"] {
+            let spec: LinkSpec = text.parse().unwrap();
+            assert_eq!(spec.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_wrong_link_says_what_is_wrong() {
+        for (text, what) in [
+            ("1", "no '='"),
+            ("0=veth:p0", "1 to 254"),
+            ("x=veth:p0", "1 to 254"),
+            ("1=veth:", "1 to 15 bytes"),
+            ("1=veth:abcdefghijklmnop", "1 to 15 bytes"),
+            ("1=udp:localhost", "numeric"),
+            ("1=tcp:127.0.0.1", "neither veth nor udp"),
+        ] {
+            let error = text.parse::<LinkSpec>().unwrap_err();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Links over veth pairs: a packet socket that sees one EtherType on one interface.
+//!
+//! The socket is bound to the interface's index. When the interface is deleted the socket is of no
+//! more use; when one of the same name comes up again, a new socket is bound to it.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::{Attached, InterfaceChange, LinkCounter, size_buffers};
+use crate::NetError;
+use crate::error::check;
+
+/// Local experimental EtherType 1 (IEEE 802): what ibemu's frames carry.
+const ETHERTYPE: u16 = 0x88b5;
+
+/// Bytes of the Ethernet header.
+pub(super) const HEADER_BYTES: usize = 14;
+
+/// Destination, source and EtherType of every frame. There is one receiver behind a cable and it
+/// takes frames by their type, so the addresses are constants: all stations, and a local one.
+const HEADER: [u8; HEADER_BYTES] = {
+    let [high, low] = ETHERTYPE.to_be_bytes();
+    [
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0, high, low,
+    ]
+};
+
+/// One end of a veth cable.
+#[derive(Debug)]
+pub(crate) struct VethLink {
+    name: String,
+    attached: Option<Socket>,
+    carrier: bool,
+}
+
+#[derive(Debug)]
+struct Socket {
+    fd: OwnedFd,
+    index: libc::c_int,
+}
+
+impl VethLink {
+    /// Binds to the interface `name`. One that is not there is waited for.
+    pub(super) fn open(name: &str) -> Result<Self, NetError> {
+        let attached = match interface_index(name) {
+            Some(index) => Some(Socket::open(name, index)?),
+            None => {
+                tracing::warn!("there is no interface {name} yet; its link stays down");
+                None
+            }
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            attached,
+            carrier: false,
+        })
+    }
+
+    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.attached.as_ref().map(|socket| socket.fd.as_fd())
+    }
+
+    pub(super) fn write_header(&self, header: &mut [u8]) {
+        header.copy_from_slice(&HEADER);
+    }
+
+    pub(super) fn interface_changed(&mut self, change: &InterfaceChange<'_>) -> Option<Attached> {
+        let index = self.attached.as_ref().map(|socket| socket.index);
+        if change.deleted {
+            if index != Some(change.index) {
+                return None;
+            }
+            self.attached = None;
+            return self.settle(false, true);
+        }
+        if change.name != self.name {
+            return None;
+        }
+        let mut reopened = false;
+        if index != Some(change.index) {
+            self.attached = match Socket::open(&self.name, change.index) {
+                Ok(socket) => Some(socket),
+                Err(error) => {
+                    tracing::error!("{error}");
+                    None
+                }
+            };
+            reopened = true;
+        }
+        let carrier = change.carrier && self.attached.is_some();
+        self.settle(carrier, reopened)
+    }
+
+    fn settle(&mut self, carrier: bool, reopened: bool) -> Option<Attached> {
+        if carrier == self.carrier && !reopened {
+            return None;
+        }
+        self.carrier = carrier;
+        Some(Attached { carrier, reopened })
+    }
+}
+
+/// The records behind the Ethernet header.
+pub(super) fn records(frame: &[u8]) -> Result<&[u8], LinkCounter> {
+    match frame.split_at_checked(HEADER_BYTES) {
+        // The socket takes no other type; addresses do not matter on a cable of two ends.
+        Some((header, records)) if header[12..] == ETHERTYPE.to_be_bytes() => Ok(records),
+        _ => Err(LinkCounter::Foreign),
+    }
+}
+
+impl Socket {
+    fn open(name: &str, index: libc::c_int) -> Result<Self, NetError> {
+        let failed = |source| NetError::new(format!("open a packet socket on {name}"), source);
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // SAFETY: socket takes three integers and returns a new descriptor or -1. Protocol 0
+        // receives nothing until the bind below.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(failed)?;
+        // SAFETY: the descriptor was returned by the call just made; nobody else owns it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // Past the queueing discipline: there is nothing to queue for on a cable.
+        set_packet_option(&fd, libc::PACKET_QDISC_BYPASS).map_err(failed)?;
+        set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING).map_err(failed)?;
+        size_buffers(fd.as_fd());
+        // SAFETY: all fields of the structure are integers, for which zero is a valid value.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or(0);
+        address.sll_protocol = ETHERTYPE.to_be();
+        address.sll_ifindex = index;
+        let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_ll>()).unwrap_or(0);
+        // SAFETY: `address` is readable for `length` bytes.
+        check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) })
+            .map_err(failed)?;
+        Ok(Self { fd, index })
+    }
+}
+
+fn set_packet_option(fd: &OwnedFd, option: libc::c_int) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
+    // SAFETY: `on` is readable for its length.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            (&raw const on).cast(),
+            length,
+        )
+    })?;
+    Ok(())
+}
+
+fn interface_index(name: &str) -> Option<libc::c_int> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name ends in NUL and lives through the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    libc::c_int::try_from(index).ok().filter(|&index| index > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_of_another_type_or_too_short_is_foreign() {
+        let mut frame = [0u8; 20];
+        assert_eq!(records(&frame), Err(LinkCounter::Foreign));
+        frame[..HEADER_BYTES].copy_from_slice(&HEADER);
+        assert_eq!(records(&frame), Ok(&[0u8; 6][..]));
+        assert_eq!(records(&frame[..13]), Err(LinkCounter::Foreign));
+    }
+}
