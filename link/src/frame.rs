@@ -1,5 +1,7 @@
 //! The room that a shell offers a core for one outgoing frame.
 
+use crate::Time;
+
 /// One frame being filled: records (delimiter and link packet) back to back.
 ///
 /// The shell owns the memory and what stands in front of the records (an Ethernet header, the UDP
@@ -10,6 +12,7 @@ pub struct FrameBuf<'a> {
     used: usize,
     records: usize,
     records_max: usize,
+    tail: Time,
 }
 
 impl<'a> FrameBuf<'a> {
@@ -21,6 +24,7 @@ impl<'a> FrameBuf<'a> {
             used: 0,
             records: 0,
             records_max,
+            tail: Time::ZERO,
         }
     }
 
@@ -58,6 +62,19 @@ impl<'a> FrameBuf<'a> {
     #[must_use]
     pub fn records(&self) -> usize {
         self.records
+    }
+
+    /// When the last bit of the frame leaves at the link's rate; [`Time::ZERO`] if it holds link
+    /// control only, which takes no time. Virtual time delivers by this; a daemon has no use for
+    /// it.
+    #[must_use]
+    pub fn tail(&self) -> Time {
+        self.tail
+    }
+
+    /// Notes that the packet just pushed leaves until `tail`.
+    pub fn set_tail(&mut self, tail: Time) {
+        self.tail = self.tail.max(tail);
     }
 
     /// The bytes written so far.

@@ -2,12 +2,41 @@
 //!
 //! Nothing here reads a clock, opens a socket, starts a thread or draws an unseeded random number:
 //! the same code runs in a daemon and in virtual time.
+//!
+//! - the contract: [`Device`], [`Input`], [`FrameBuf`], [`Deadline`], [`Time`];
+//! - a port: [`Port`], built from a [`PortConfig`], with its [`PortState`], [`Arbiter`],
+//!   [`SlToVl`] and [`Counts`];
+//! - packets inside a device: [`Packet`], [`Pool`];
+//! - what the local control side may ask: [`control`].
 
+mod config;
 pub mod control;
+mod counters;
+mod credits;
 mod device;
 mod frame;
+mod lane;
+mod pacing;
+mod packet;
+mod pool;
+mod port;
+mod sl2vl;
+mod state;
 mod time;
+mod training;
+mod vcrc;
+mod vlarb;
 
+pub use config::{
+    BLOCK_BYTES, CREDIT_BLOCKS_MAX, ConfigError, DATA_VLS_MAX, Pacing, Patience, PortConfig, blocks,
+};
+pub use counters::{Counts, DropReason, Drops, PortCounters};
 pub use device::{Deadline, Device, Input, PortSet, Why};
 pub use frame::FrameBuf;
+pub use packet::{Packet, PacketError};
+pub use pool::{Payload, Pool, PoolError};
+pub use port::{Admission, Arrival, Cause, Peer, Port, PortEvent, Refusal, SetState};
+pub use sl2vl::SlToVl;
+pub use state::{InvalidTransition, PhysicalState, PortState, StateInput};
 pub use time::Time;
+pub use vlarb::{ArbEntry, Arbiter, VLARB_ENTRIES_MAX};

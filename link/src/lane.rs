@@ -1,0 +1,112 @@
+//! The buffers of a port: what has come in on a lane, and what waits to leave by one.
+
+use std::collections::VecDeque;
+
+use crate::credits::{ReceiveCredits, SendCredits};
+use crate::{Packet, Pool, Time};
+
+/// The input buffer of one lane.
+#[derive(Debug)]
+pub(crate) struct InputLane {
+    pub(crate) queue: VecDeque<Packet>,
+    pub(crate) credits: ReceiveCredits,
+}
+
+impl InputLane {
+    pub(crate) fn new(capacity: u32, packet: u16) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            credits: ReceiveCredits::new(capacity, packet),
+        }
+    }
+}
+
+/// The output queue of one lane.
+#[derive(Debug)]
+pub(crate) struct OutputLane {
+    queue: VecDeque<Packet>,
+    used: u32,
+    capacity: u32,
+    pub(crate) credits: SendCredits,
+    /// Since when the packet at the head has been there.
+    head_since: Time,
+}
+
+impl OutputLane {
+    pub(crate) fn new(capacity: u32) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            used: 0,
+            capacity,
+            credits: SendCredits::default(),
+            head_since: Time::ZERO,
+        }
+    }
+
+    /// Whether a packet of `blocks` fits; an empty queue takes any.
+    #[inline]
+    pub(crate) fn has_room(&self, blocks: u16) -> bool {
+        self.queue.is_empty() || self.used + u32::from(blocks) <= self.capacity
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    #[inline]
+    pub(crate) fn head(&self) -> Option<&Packet> {
+        self.queue.front()
+    }
+
+    /// Whether there is a packet and credits for it.
+    #[inline]
+    pub(crate) fn can_send(&self) -> bool {
+        self.queue
+            .front()
+            .is_some_and(|packet| self.credits.allows(packet.blocks()))
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, now: Time, packet: Packet) {
+        if self.queue.is_empty() {
+            self.head_since = now;
+        }
+        self.used += u32::from(packet.blocks());
+        self.queue.push_back(packet);
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, now: Time) -> Option<Packet> {
+        let packet = self.queue.pop_front()?;
+        self.used -= u32::from(packet.blocks());
+        self.head_since = now;
+        Some(packet)
+    }
+
+    /// When the head is at its limit, if it may stay for `head_ns` at the head and for
+    /// `device_ns` in the device.
+    #[inline]
+    pub(crate) fn expires_at(&self, head_ns: u64, device_ns: u64) -> Time {
+        self.queue.front().map_or(Time::NEVER, |packet| {
+            (self.head_since + head_ns).min(packet.entered + device_ns)
+        })
+    }
+
+    /// Since when the head has been there.
+    #[inline]
+    pub(crate) fn head_since(&self) -> Time {
+        self.head_since
+    }
+
+    /// Drops everything; how many packets that were.
+    pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
+        let mut dropped = 0;
+        for packet in self.queue.drain(..) {
+            packet.release(pool);
+            dropped += 1;
+        }
+        self.used = 0;
+        dropped
+    }
+}

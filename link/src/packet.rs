@@ -1,0 +1,117 @@
+//! A packet inside a device: its own LRH and VCRC, a payload that copies may share, its times.
+
+use wire::{DataPacket, Format, Lrh, ParseError, Vl};
+
+use crate::config::blocks;
+use crate::{Payload, Pool, PoolError, Time, vcrc};
+
+/// A packet in a device's buffers.
+///
+/// Its payload belongs to the device's [`Pool`]: who drops a packet gives it to
+/// [`Packet::release`].
+#[derive(Debug)]
+#[must_use = "a packet that is not released is lost memory"]
+pub struct Packet {
+    /// The header.
+    pub lrh: Lrh,
+    /// The VCRC, right for `lrh` and the payload as long as the packet was whole.
+    pub vcrc: u16,
+    /// Everything between LRH and VCRC.
+    pub payload: Payload,
+    /// When its first byte was there to be sent on.
+    pub head: Time,
+    /// When its last byte is there; later than now while a packet is still coming in.
+    pub tail: Time,
+    /// When it came into this device: its lifetime counts from then.
+    pub entered: Time,
+}
+
+/// Why bytes did not become a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PacketError {
+    /// They are no packet.
+    #[error(transparent)]
+    Malformed(#[from] ParseError),
+    /// There is no memory for it.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+impl Packet {
+    /// A packet from its bytes, LRH to VCRC. No check sum is looked at.
+    ///
+    /// # Errors
+    /// [`PacketError`]: no well-formed packet, or no memory left.
+    pub fn from_bytes(pool: &mut Pool, now: Time, bytes: &[u8]) -> Result<Self, PacketError> {
+        let packet = DataPacket::parse(bytes)?;
+        Ok(Self::from_checked(pool, now, now, &packet)?)
+    }
+
+    /// A packet whose first byte came at `head` and whose last comes at `tail`.
+    #[inline]
+    pub(crate) fn from_checked(
+        pool: &mut Pool,
+        head: Time,
+        tail: Time,
+        packet: &DataPacket<'_>,
+    ) -> Result<Self, PoolError> {
+        Ok(Self {
+            lrh: *packet.lrh(),
+            vcrc: packet.vcrc(),
+            payload: pool.insert(packet.body())?,
+            head,
+            tail,
+            entered: head,
+        })
+    }
+
+    /// Its length from LRH to VCRC, in bytes.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.lrh.packet_bytes()
+    }
+
+    /// How many blocks of 64 bytes it counts for.
+    #[inline]
+    #[must_use]
+    pub fn blocks(&self) -> u16 {
+        blocks(self.bytes())
+    }
+
+    /// Moves the packet to another lane and updates its VCRC.
+    #[inline]
+    pub fn set_vl(&mut self, vl: Vl) {
+        if vl != self.lrh.vl {
+            self.vcrc = vcrc::relane(self.vcrc, self.lrh.pkt_len_words, self.lrh.vl, vl);
+            self.lrh.vl = vl;
+        }
+    }
+
+    /// A copy with a header of its own and the same payload.
+    pub fn share(&self, pool: &mut Pool) -> Self {
+        Self {
+            payload: pool.share(&self.payload),
+            ..*self
+        }
+    }
+
+    /// Gives the payload back.
+    #[inline]
+    pub fn release(self, pool: &mut Pool) {
+        pool.release(self.payload);
+    }
+
+    /// Copies the packet, LRH to VCRC, to the front of `out`, which has [`Packet::bytes`] bytes.
+    ///
+    /// # Panics
+    /// If `out` has another length.
+    #[inline]
+    pub fn emit(&self, pool: &Pool, out: &mut [u8]) {
+        let (header, rest) = out.split_at_mut(Lrh::LEN);
+        let (payload, vcrc) = rest.split_at_mut(self.payload.len());
+        self.lrh.emit(header);
+        payload.copy_from_slice(pool.bytes(&self.payload));
+        vcrc.copy_from_slice(&self.vcrc.to_be_bytes());
+    }
+}

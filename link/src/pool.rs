@@ -1,0 +1,315 @@
+//! The memory of packets: fixed slots in a few sizes, counted references, a limit.
+//!
+//! A [`Payload`] is a handle on what stands between the LRH and the VCRC of a packet. Slots are
+//! made in chunks when they are first needed and never given back, so that a device that has seen
+//! its busiest moment allocates no more. Copies of a multicast packet share one slot.
+//!
+//! Whoever holds a [`Payload`] must give it back with [`Pool::release`]; the handle is neither
+//! `Clone` nor `Copy`, so that this happens once.
+
+use thiserror::Error;
+
+/// Slot sizes in bytes. 320 holds a management packet, the larger ones a packet of each MTU with
+/// all its headers.
+const SIZES: [usize; 7] = [64, 128, 320, 640, 1152, 2176, 4224];
+/// Bytes of one chunk of slots, about.
+const CHUNK_BYTES: usize = 32 * 1024;
+
+/// A handle on the bytes of one packet between LRH and VCRC.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a payload that is not released is lost memory"]
+pub struct Payload {
+    class: u8,
+    slot: u32,
+    len: u16,
+}
+
+impl Payload {
+    /// How many bytes it has.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        usize::from(self.len)
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// Why a pool did not take a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum PoolError {
+    /// The limit is reached.
+    #[error("packet memory is at its limit of {limit} bytes")]
+    Full {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// No slot is that large.
+    #[error("a payload of {len} bytes: at most {max}")]
+    TooLong {
+        /// The bytes that were offered.
+        len: usize,
+        /// The largest slot.
+        max: usize,
+    },
+}
+
+/// The slots of one size.
+#[derive(Debug, Default)]
+struct Class {
+    chunks: Vec<Box<[u8]>>,
+    /// References to each slot; 0: free.
+    references: Vec<u16>,
+    free: Vec<u32>,
+}
+
+/// The packet memory of one device.
+#[derive(Debug)]
+pub struct Pool {
+    classes: [Class; SIZES.len()],
+    bytes: usize,
+    limit: usize,
+    live: usize,
+}
+
+impl Pool {
+    /// The longest payload that fits a slot, in bytes.
+    pub const PAYLOAD_BYTES_MAX: usize = SIZES[SIZES.len() - 1];
+
+    /// An empty pool that grows to about `limit` bytes of slots: not beyond, but at least to one
+    /// chunk of each size.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            classes: Default::default(),
+            bytes: 0,
+            limit,
+            live: 0,
+        }
+    }
+
+    /// Stores a copy of `bytes`.
+    ///
+    /// # Errors
+    /// [`PoolError`]: the limit is reached, or the payload is longer than any slot.
+    #[inline]
+    pub fn insert(&mut self, bytes: &[u8]) -> Result<Payload, PoolError> {
+        let payload = self.allocate(bytes.len())?;
+        self.slot_mut(&payload)[..bytes.len()].copy_from_slice(bytes);
+        Ok(payload)
+    }
+
+    /// Stores `len` bytes that `fill` writes; it is given zeros.
+    ///
+    /// # Errors
+    /// As [`Pool::insert`].
+    pub fn insert_with(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Payload, PoolError> {
+        let payload = self.allocate(len)?;
+        let slot = &mut self.slot_mut(&payload)[..len];
+        slot.fill(0);
+        fill(slot);
+        Ok(payload)
+    }
+
+    /// The bytes of `payload`.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self, payload: &Payload) -> &[u8] {
+        let (chunk, at) = place(payload);
+        let class = &self.classes[usize::from(payload.class)];
+        &class.chunks[chunk][at..at + payload.len()]
+    }
+
+    /// A second handle on the same bytes.
+    ///
+    /// # Panics
+    /// At the 65,536th handle on one payload: more than any switch has ports.
+    pub fn share(&mut self, payload: &Payload) -> Payload {
+        let class = &mut self.classes[usize::from(payload.class)];
+        let references = &mut class.references[payload.slot as usize];
+        *references = references.checked_add(1).expect("fewer copies than ports");
+        self.live += 1;
+        Payload { ..*payload }
+    }
+
+    /// Gives one handle back; the last one frees the slot.
+    #[inline]
+    pub fn release(&mut self, payload: Payload) {
+        let class = &mut self.classes[usize::from(payload.class)];
+        let references = &mut class.references[payload.slot as usize];
+        debug_assert!(*references > 0, "a payload was released twice");
+        *references = references.saturating_sub(1);
+        self.live -= 1;
+        if *references == 0 {
+            class.free.push(payload.slot);
+        }
+    }
+
+    /// How many handles are out.
+    #[must_use]
+    pub fn handles(&self) -> usize {
+        self.live
+    }
+
+    /// Bytes of all slots made so far.
+    #[must_use]
+    pub fn bytes_made(&self) -> usize {
+        self.bytes
+    }
+
+    #[inline]
+    fn allocate(&mut self, len: usize) -> Result<Payload, PoolError> {
+        let too_long = PoolError::TooLong {
+            len,
+            max: Self::PAYLOAD_BYTES_MAX,
+        };
+        let class_at = SIZES.iter().position(|&size| len <= size).ok_or(too_long)?;
+        let slot = match self.classes[class_at].free.pop() {
+            Some(slot) => slot,
+            None => self.grow(class_at)?,
+        };
+        self.classes[class_at].references[slot as usize] = 1;
+        self.live += 1;
+        Ok(Payload {
+            class: u8::try_from(class_at).map_err(|_| too_long)?,
+            slot,
+            len: u16::try_from(len).map_err(|_| too_long)?,
+        })
+    }
+
+    /// Makes one more chunk of slots and takes the first of them.
+    #[cold]
+    fn grow(&mut self, class_at: usize) -> Result<u32, PoolError> {
+        let full = PoolError::Full { limit: self.limit };
+        let size = SIZES[class_at];
+        let count = slots_a_chunk(class_at);
+        let class = &mut self.classes[class_at];
+        let first = class.references.len();
+        if first > 0 && self.bytes + size * count > self.limit {
+            return Err(full);
+        }
+        let first_slot = u32::try_from(first).map_err(|_| full)?;
+        let last_slot = u32::try_from(first + count - 1).map_err(|_| full)?;
+        class.chunks.push(vec![0; size * count].into_boxed_slice());
+        class.references.resize(first + count, 0);
+        // Room for every slot, so that giving back never allocates.
+        class.free.reserve(first + count);
+        class.free.extend((first_slot + 1..=last_slot).rev());
+        self.bytes += size * count;
+        Ok(first_slot)
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, payload: &Payload) -> &mut [u8] {
+        let (chunk, at) = place(payload);
+        let class = &mut self.classes[usize::from(payload.class)];
+        &mut class.chunks[chunk][at..]
+    }
+}
+
+/// The number of slots in a chunk: a power of two, so that finding one is a shift.
+#[inline]
+const fn slots_a_chunk(class: usize) -> usize {
+    1 << (CHUNK_BYTES / SIZES[class]).ilog2()
+}
+
+/// Chunk of a payload and the offset in it.
+#[inline]
+fn place(payload: &Payload) -> (usize, usize) {
+    let class = usize::from(payload.class);
+    let count = slots_a_chunk(class);
+    let slot = payload.slot as usize;
+    (slot / count, slot % count * SIZES[class])
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_payload_reads_as_it_was_written() {
+        let mut pool = Pool::new(1 << 20);
+        let one = pool.insert(&[1; 280]).unwrap();
+        let other = pool.insert_with(5, |bytes| bytes[0] = 9).unwrap();
+        assert_eq!(pool.bytes(&one), [1; 280]);
+        assert_eq!(pool.bytes(&other), [9, 0, 0, 0, 0]);
+        pool.release(one);
+        pool.release(other);
+        assert_eq!(pool.handles(), 0);
+    }
+
+    #[test]
+    fn a_shared_payload_lives_until_its_last_handle_is_back() {
+        let mut pool = Pool::new(1 << 20);
+        let one = pool.insert(&[1; 100]).unwrap();
+        let copy = pool.share(&one);
+        pool.release(one);
+        let next = pool.insert(&[2; 100]).unwrap();
+        assert_eq!(pool.bytes(&copy), [1; 100]);
+        pool.release(copy);
+        pool.release(next);
+        assert_eq!(pool.handles(), 0);
+    }
+
+    #[test]
+    fn a_pool_at_its_limit_refuses_until_something_is_given_back() {
+        let mut pool = Pool::new(0);
+        let mut held = Vec::new();
+        let refused = loop {
+            match pool.insert(&[0; 4000]) {
+                Ok(payload) => held.push(payload),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(refused, PoolError::Full { limit: 0 });
+        pool.release(held.pop().unwrap());
+        assert!(pool.insert(&[0; 4000]).is_ok());
+    }
+
+    #[test]
+    fn a_payload_longer_than_any_slot_is_refused() {
+        let mut pool = Pool::new(1 << 20);
+        assert!(matches!(
+            pool.insert(&[0; 4225]),
+            Err(PoolError::TooLong { .. })
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn payloads_never_overlap_and_slots_are_used_again(
+            steps in prop::collection::vec((0usize..=4224, any::<u8>(), any::<bool>()), 0..300),
+        ) {
+            let mut pool = Pool::new(usize::MAX);
+            let mut held = std::collections::VecDeque::new();
+            for (len, byte, free) in steps {
+                if free && let Some((payload, byte)) = held.pop_front() {
+                    let bytes: &[u8] = pool.bytes(&payload);
+                    prop_assert!(bytes.iter().all(|&b| b == byte));
+                    pool.release(payload);
+                } else {
+                    held.push_back((pool.insert(&vec![byte; len]).unwrap(), byte));
+                }
+            }
+            for (payload, byte) in held {
+                prop_assert!(pool.bytes(&payload).iter().all(|&b| b == byte));
+                pool.release(payload);
+            }
+            prop_assert_eq!(pool.handles(), 0);
+            let made = pool.bytes_made();
+            let again = pool.insert(&[0; 1]).unwrap();
+            pool.release(again);
+            prop_assert!(pool.bytes_made() <= made + CHUNK_BYTES);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Whether there is a link, what state the port is in, and what time does to it.
+
+use wire::Vl;
+
+use crate::port::{Cause, Port, PortEvent};
+use crate::state::{InvalidTransition, StateInput};
+use crate::training::{LinkEffect, LinkInput};
+use crate::{Deadline, DropReason, Pool, Time, Why};
+
+impl Port {
+    /// The transport sees (`true`) or no longer sees the other end of the cable.
+    pub fn set_carrier(&mut self, now: Time, carrier: bool, pool: &mut Pool) {
+        self.carrier = carrier;
+        self.follow_plug(now, pool);
+        if !carrier {
+            // Nothing reaches the peer any more.
+            self.goodbye = false;
+        }
+    }
+
+    /// The local control side plugs (`true`) or pulls the cable; the peer is told.
+    pub fn set_plugged(&mut self, now: Time, plugged: bool, pool: &mut Pool) {
+        self.plugged = plugged;
+        self.follow_plug(now, pool);
+    }
+
+    /// Management switches the port on (Polling) or off (Disabled); the peer is told.
+    pub fn set_enabled(&mut self, now: Time, enabled: bool, pool: &mut Pool) {
+        self.enabled = enabled;
+        self.follow_plug(now, pool);
+    }
+
+    /// Takes the link down and brings it up anew, as after a change of what the cable leads to.
+    pub fn retrain(&mut self, now: Time, pool: &mut Pool) {
+        self.link_input(now, LinkInput::Retrain, pool);
+    }
+
+    pub(super) fn is_plugged(&self) -> bool {
+        self.carrier && self.plugged && self.enabled
+    }
+
+    fn follow_plug(&mut self, now: Time, pool: &mut Pool) {
+        if self.is_plugged() {
+            self.link_input(now, LinkInput::Enable, pool);
+        } else {
+            if self.training.hears_peer() {
+                self.goodbye = true;
+            }
+            self.link_input(now, LinkInput::Disable, pool);
+        }
+    }
+
+    /// Management sets the logical state.
+    ///
+    /// # Errors
+    /// [`InvalidTransition`] if the state cannot follow the present one (IBA 14.2.5.6).
+    pub fn set_state(
+        &mut self,
+        now: Time,
+        wanted: SetState,
+        pool: &mut Pool,
+    ) -> Result<(), InvalidTransition> {
+        let input = match wanted {
+            SetState::Down => StateInput::SetDown,
+            SetState::Armed => StateInput::SetArmed,
+            SetState::Active => StateInput::SetActive,
+        };
+        self.state.after(input)?;
+        self.state_input(now, input, Cause::Management);
+        if wanted == SetState::Down {
+            self.clear_outputs(pool);
+            self.link_input(now, LinkInput::Retrain, pool);
+        }
+        Ok(())
+    }
+
+    /// Feeds the logical state; what it does not take leaves it as it is.
+    pub(super) fn state_input(&mut self, now: Time, input: StateInput, cause: Cause) {
+        let from = self.state;
+        let Ok(to) = from.after(input) else {
+            return;
+        };
+        if to != from {
+            self.state = to;
+            self.push_event(PortEvent::StateChanged { from, to, cause });
+            self.note_stall(now);
+        }
+    }
+
+    /// Feeds link-up and does what comes of it.
+    pub(super) fn link_input(&mut self, now: Time, input: LinkInput, pool: &mut Pool) {
+        match self.training.handle(now, input) {
+            LinkEffect::Nothing => {}
+            LinkEffect::TellCredits => self.tell_all_at = now,
+            LinkEffect::CameUp => {
+                for lane in &mut self.inputs {
+                    lane.credits.restart();
+                }
+                for lane in &mut self.outputs {
+                    lane.credits = Default::default();
+                }
+                self.tell = 0;
+                self.tell_all_at = now;
+                self.state_input(now, StateInput::LinkUp, Cause::Link);
+            }
+            LinkEffect::WentDown => {
+                self.counts.spec.link_downed += 1;
+                self.tell = 0;
+                self.tell_all_at = Time::NEVER;
+                self.state_input(now, StateInput::LinkDown, Cause::Link);
+                self.clear_outputs(pool);
+            }
+        }
+    }
+
+    fn clear_outputs(&mut self, pool: &mut Pool) {
+        let mut dropped = 0;
+        for lane in &mut self.outputs {
+            dropped += lane.clear(pool);
+        }
+        for packet in self.management_out.drain(..) {
+            packet.release(pool);
+            dropped += 1;
+        }
+        self.waiting = 0;
+        self.sendable = 0;
+        self.stalled_since = None;
+        self.counts.drop_many(DropReason::LinkDown, dropped);
+    }
+
+    /// Does what is due: silence, lifetimes. What is due to be sent waits for
+    /// [`Port::transmit`].
+    pub fn tick(&mut self, now: Time, pool: &mut Pool) {
+        if self.training.silent_at(self.config.patience.silence_ns) <= now {
+            self.link_input(now, LinkInput::Silence, pool);
+        }
+        if self.waiting != 0 && self.has_lifetimes() {
+            self.drop_expired(now, pool);
+        }
+    }
+
+    fn has_lifetimes(&self) -> bool {
+        self.head_life_ns != u64::MAX || self.device_life_ns != u64::MAX
+    }
+
+    fn drop_expired(&mut self, now: Time, pool: &mut Pool) {
+        for vl in (0..self.config.vls).map(Vl::truncate) {
+            let lane = &mut self.outputs[vl.index()];
+            while lane.expires_at(self.head_life_ns, self.device_life_ns) <= now {
+                let reason = if lane.head_since() + self.head_life_ns <= now {
+                    DropReason::HeadOfQueue
+                } else {
+                    DropReason::Lifetime
+                };
+                let Some(packet) = lane.pop(now) else {
+                    break;
+                };
+                packet.release(pool);
+                self.counts.drop_one(reason);
+            }
+            self.refresh(vl);
+        }
+        self.note_stall(now);
+    }
+
+    /// Until when nothing is due, and why.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Deadline> {
+        let port = self.number;
+        let silence_at = self.training.silent_at(self.config.patience.silence_ns);
+        let mut earliest = Deadline {
+            at: silence_at,
+            why: Why::Silence(port),
+        };
+        let mut consider = |at: Time, why: Why| earliest = earliest.min(Deadline { at, why });
+        consider(self.training.next_at(), Why::KeepAlive(port));
+        if self.goodbye {
+            consider(Time::ZERO, Why::KeepAlive(port));
+        }
+        if self.training.is_up() {
+            let tell_at = if self.tell == 0 {
+                self.tell_all_at
+            } else {
+                Time::ZERO
+            };
+            consider(tell_at, Why::KeepAlive(port));
+            if self.has_starving_lane() {
+                consider(self.retell_at, Why::KeepAlive(port));
+            }
+            if self.has_sendable() {
+                consider(self.pacer.wake_at(), Why::Pacing(port));
+            }
+            if self.waiting != 0 && self.has_lifetimes() {
+                for lane in &self.outputs {
+                    let at = lane.expires_at(self.head_life_ns, self.device_life_ns);
+                    consider(at, Why::Lifetime(port));
+                }
+            }
+        }
+        (earliest.at < Time::NEVER).then_some(earliest)
+    }
+
+    /// Keeps the clock of PortXmitWait: running while data waits and no credit lets any go.
+    #[inline]
+    pub(super) fn note_stall(&mut self, now: Time) {
+        let stalled = self.waiting != 0 && self.sendable == 0 && self.state.sends_data();
+        match (stalled, self.stalled_since) {
+            (true, None) => self.stalled_since = Some(now),
+            (false, Some(since)) => {
+                self.counts.spec.xmit_wait_ns += now.since_ns(since);
+                self.stalled_since = None;
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+    }
+}
+
+/// What management may set a port's logical state to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetState {
+    /// Down, from where the link comes up anew.
+    Down,
+    /// Armed, from Init.
+    Armed,
+    /// Active, from Armed.
+    Active,
+}

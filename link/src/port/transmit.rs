@@ -1,0 +1,204 @@
+//! From output lanes to a frame: what goes first, under credits and pacing.
+
+use wire::{Delimiter, FlowOp, Format, RecordKind, Training, Vl};
+
+use crate::credits::tell;
+use crate::port::Port;
+use crate::{FrameBuf, Packet, Pool, PortState, Time};
+
+/// A starving lane tells its count this many times a keep-alive.
+const RETELL_FRACTION: u64 = 16;
+/// Keep-alives fall on this fraction of their interval, so that a device's ports wake it together.
+const KEEPALIVE_GRID: u64 = 4;
+
+impl Port {
+    /// Whether [`Port::transmit`] would now put something into a frame.
+    #[inline]
+    #[must_use]
+    pub fn is_ready(&self, now: Time) -> bool {
+        if self.training.is_up() {
+            self.tell != 0
+                || self.tell_all_at <= now
+                || (self.has_starving_lane() && self.retell_at <= now)
+                || self.training.next_at() <= now
+                || (self.has_sendable() && self.pacer.is_open(now))
+        } else {
+            self.goodbye || self.training.next_at() <= now
+        }
+    }
+
+    /// Fills a frame: link control first, then packets in the order of the arbiter, under credits
+    /// and pacing, as far as the frame has room. Returns how many records were added.
+    pub fn transmit(&mut self, now: Time, frame: &mut FrameBuf<'_>, pool: &mut Pool) -> usize {
+        let before = frame.records();
+        self.begin_frame(now, frame);
+        while self.send_next(now, frame, pool).is_some() {}
+        frame.records() - before
+    }
+
+    /// Puts link control that is due into a frame: the first step of [`Port::transmit`], for a
+    /// device that refills the output lanes between the packets.
+    pub fn begin_frame(&mut self, now: Time, frame: &mut FrameBuf<'_>) {
+        if self.goodbye && push(frame, RecordKind::LinkDown, 0).is_some() {
+            self.goodbye = false;
+        }
+        if self.training.next_at() <= now {
+            self.push_training(now, frame);
+            if self.training.is_configured() {
+                // The peer may be where this port is: only flow control is missing.
+                self.tell = self.all_lanes();
+            }
+        }
+        if !self.training.is_configured() {
+            return;
+        }
+        let mut lanes = self.tell;
+        if self.tell_all_at <= now {
+            lanes = self.all_lanes();
+            self.tell_all_at = self.keepalive_after(now);
+        }
+        if self.has_starving_lane() && self.retell_at <= now {
+            lanes |= self.waiting & !self.sendable;
+            self.retell_at = now + self.retell_ns();
+        }
+        if self.has_sendable() {
+            lanes |= self.lanes_worth_a_ride();
+        }
+        if lanes != 0 {
+            self.push_credits(lanes, frame);
+        }
+    }
+
+    /// Puts the next packet into a frame and returns its lane; `None` if nothing is to be sent, no
+    /// credits or pacing let it go, or it does not fit.
+    #[inline]
+    pub fn send_next(
+        &mut self,
+        now: Time,
+        frame: &mut FrameBuf<'_>,
+        pool: &mut Pool,
+    ) -> Option<Vl> {
+        if !self.pacer.is_open(now) {
+            return None;
+        }
+        if let Some(packet) = self.management_out.front() {
+            let out = push(frame, RecordKind::Data, packet.bytes())?;
+            packet.emit(pool, out);
+            let packet = self.management_out.pop_front()?;
+            self.sent(now, packet, frame, pool);
+            return Some(Vl::MANAGEMENT);
+        }
+        if self.sendable == 0 || !self.state.sends_data() {
+            return None;
+        }
+        let vl = self.arbiter.pick(self.sendable)?;
+        let lane = &mut self.outputs[vl.index()];
+        let packet = lane.head()?;
+        let bytes = packet.bytes();
+        let out = push(frame, RecordKind::Data, bytes)?;
+        packet.emit(pool, out);
+        lane.credits.spend(packet.blocks());
+        let packet = lane.pop(now)?;
+        self.arbiter.spend(bytes);
+        self.refresh(vl);
+        self.sent(now, packet, frame, pool);
+        self.note_stall(now);
+        Some(vl)
+    }
+
+    /// Books a packet that has been put into a frame.
+    #[inline]
+    fn sent(&mut self, now: Time, packet: Packet, frame: &mut FrameBuf<'_>, pool: &mut Pool) {
+        let bytes = packet.bytes() - if self.config.vcrc_takes_time { 0 } else { 2 };
+        frame.set_tail(self.pacer.spend(now, bytes, packet.tail));
+        let spec = &mut self.counts.spec;
+        spec.xmit_pkts += 1;
+        spec.xmit_data_words += u64::from(packet.lrh.pkt_len_words);
+        if packet.lrh.dlid.is_multicast() {
+            spec.multicast_xmit_pkts += 1;
+        } else {
+            spec.unicast_xmit_pkts += 1;
+        }
+        packet.release(pool);
+    }
+
+    fn push_training(&mut self, now: Time, frame: &mut FrameBuf<'_>) {
+        let Some(out) = push(frame, RecordKind::Training, Training::LEN) else {
+            return;
+        };
+        let (epoch, heard_epoch) = self.training.record(now);
+        Training {
+            guid: self.config.node_guid,
+            port: self.number,
+            epoch,
+            heard_epoch,
+        }
+        .emit(out);
+    }
+
+    /// Tells the credits of `lanes`; those that do not fit stay to be told.
+    fn push_credits(&mut self, lanes: u16, frame: &mut FrameBuf<'_>) {
+        let op = match self.state {
+            PortState::Down | PortState::Init => FlowOp::Init,
+            PortState::Armed | PortState::Active => FlowOp::Normal,
+        };
+        self.tell |= lanes;
+        for (vl, (input, output)) in (0u8..).zip(self.inputs.iter_mut().zip(&self.outputs)) {
+            let bit = 1 << vl;
+            if self.tell & bit == 0 {
+                continue;
+            }
+            let Some(out) = push(frame, RecordKind::FlowControl, wire::FlowControl::LEN) else {
+                return;
+            };
+            let vl = Vl::truncate(vl);
+            tell(op, vl, &output.credits, &mut input.credits).emit(out);
+            self.tell &= !bit;
+        }
+    }
+
+    #[inline]
+    pub(super) fn has_sendable(&self) -> bool {
+        !self.management_out.is_empty() || (self.sendable != 0 && self.state.sends_data())
+    }
+
+    #[inline]
+    pub(super) fn has_starving_lane(&self) -> bool {
+        self.waiting & !self.sendable != 0 && self.state.sends_data()
+    }
+
+    fn retell_ns(&self) -> u64 {
+        self.config.patience.keepalive_ns / RETELL_FRACTION
+    }
+
+    fn all_lanes(&self) -> u16 {
+        (1 << self.config.vls) - 1
+    }
+
+    fn lanes_worth_a_ride(&self) -> u16 {
+        (0u8..)
+            .zip(&self.inputs)
+            .filter(|(_, lane)| lane.credits.is_worth_a_ride())
+            .fold(0, |lanes, (vl, _)| lanes | (1 << vl))
+    }
+
+    /// The keep-alive after one at `now`: not later than the interval, on the grid.
+    fn keepalive_after(&self, now: Time) -> Time {
+        let interval = self.config.patience.keepalive_ns;
+        let grid = (interval / KEEPALIVE_GRID).max(1);
+        Time((now + interval).0 / grid * grid)
+    }
+}
+
+/// Room for a record of `len` bytes behind its delimiter.
+#[inline]
+fn push<'f>(frame: &'f mut FrameBuf<'_>, kind: RecordKind, len: usize) -> Option<&'f mut [u8]> {
+    let out = frame.push(Delimiter::LEN + len)?;
+    let (delimiter, rest) = out.split_at_mut(Delimiter::LEN);
+    Delimiter {
+        kind,
+        len: u16::try_from(len).ok()?,
+    }
+    .emit(delimiter);
+    Some(rest)
+}

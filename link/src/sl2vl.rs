@@ -1,0 +1,87 @@
+//! From service level to virtual lane (IBA 7.6.6, 14.2.5.8).
+//!
+//! The lane on which a packet leaves depends on its service level, on the port that it came in on
+//! and on the port that it leaves by. Management writes one row of 16 lanes for each pair of
+//! ports; until it does, lanes are the service level modulo the number of data lanes.
+
+use wire::{PortNum, Sl, Vl};
+
+/// The rows of one output port: one for each input port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlToVl {
+    rows: Vec<[Vl; 16]>,
+}
+
+impl SlToVl {
+    /// Rows for input ports `0..=ports_in`; a channel adapter has only row 0.
+    #[must_use]
+    pub fn new(ports_in: u8, vls: u8) -> Self {
+        Self {
+            rows: vec![Self::default_row(vls); usize::from(ports_in) + 1],
+        }
+    }
+
+    /// The row that holds until management writes one: service level modulo data lanes.
+    #[must_use]
+    pub fn default_row(vls: u8) -> [Vl; 16] {
+        let mut row = [Vl::default(); 16];
+        for (sl, vl) in (0u8..).zip(&mut row) {
+            *vl = Vl::truncate(sl % vls.max(1));
+        }
+        row
+    }
+
+    /// The lane for `sl` of a packet that came in on `input`; VL15, "drop", for a port that has no
+    /// row.
+    #[inline]
+    #[must_use]
+    pub fn map(&self, input: PortNum, sl: Sl) -> Vl {
+        self.rows
+            .get(input.index())
+            .map_or(Vl::MANAGEMENT, |row| row[sl.index()])
+    }
+
+    /// The row for packets that came in on `input`, if there is one.
+    #[must_use]
+    pub fn row(&self, input: PortNum) -> Option<&[Vl; 16]> {
+        self.rows.get(input.index())
+    }
+
+    /// Writes the row for packets that came in on `input`; `false` if the port has no row.
+    pub fn set_row(&mut self, input: PortNum, row: [Vl; 16]) -> bool {
+        match self.rows.get_mut(input.index()) {
+            Some(old) => {
+                *old = row;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lane_depends_on_the_service_level_and_the_port_in() {
+        let mut table = SlToVl::new(2, 4);
+        let sl = Sl::truncate(6);
+        assert_eq!(table.map(PortNum::truncate(2), sl), Vl::truncate(2));
+        let mut row = SlToVl::default_row(4);
+        row[6] = Vl::truncate(1);
+        assert!(table.set_row(PortNum::truncate(2), row));
+        assert_eq!(table.map(PortNum::truncate(2), sl), Vl::truncate(1));
+        assert_eq!(table.map(PortNum::truncate(1), sl), Vl::truncate(2));
+    }
+
+    #[test]
+    fn a_port_without_a_row_drops() {
+        let mut table = SlToVl::new(2, 4);
+        assert_eq!(
+            table.map(PortNum::truncate(3), Sl::truncate(0)),
+            Vl::MANAGEMENT
+        );
+        assert!(!table.set_row(PortNum::truncate(3), SlToVl::default_row(4)));
+    }
+}

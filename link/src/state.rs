@@ -1,0 +1,238 @@
+//! The logical state of a port (IBA 7.2): what may pass, and what changes it.
+//!
+//! ```text
+//!             link up                SetArmed               SetActive, or the first
+//!   +------+ ---------> +------+ ---------------> +-------+ data packet  +--------+
+//!   | Down |            | Init |                  | Armed | -----------> | Active |
+//!   +------+ <--------- +------+                  +-------+              +--------+
+//!      ^      link down,    |  link down, SetDown      |  link down, SetDown  |
+//!      |      SetDown       +                          |                      |
+//!      +-----------------------------------------------+----------------------+
+//! ```
+//!
+//! | state | sends | takes in |
+//! |---|---|---|
+//! | Down | training | training |
+//! | Init | flow control, VL15 | flow control, VL15 |
+//! | Armed | flow control, VL15 | everything |
+//! | Active | everything | everything |
+
+use bincode::{Decode, Encode};
+use thiserror::Error;
+
+/// The logical state of a port. The discriminant is PortInfo's PortState.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[repr(u8)]
+pub enum PortState {
+    /// No link.
+    #[default]
+    Down = 1,
+    /// The link is up; only flow control and VL15 pass.
+    Init = 2,
+    /// Configured; data is taken in and not yet sent.
+    Armed = 3,
+    /// Everything passes.
+    Active = 4,
+}
+
+/// What the physical link is doing. The discriminant is PortInfo's PortPhysicalState.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[repr(u8)]
+pub enum PhysicalState {
+    /// Looking for a peer.
+    #[default]
+    Polling = 2,
+    /// Cable pulled, or switched off by management.
+    Disabled = 3,
+    /// A peer is heard; the ends agree on a link-up.
+    Training = 4,
+    /// Link packets pass.
+    LinkUp = 5,
+}
+
+/// What moves a port from one logical state to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateInput {
+    /// The physical link has come up.
+    LinkUp,
+    /// The physical link has gone.
+    LinkDown,
+    /// Management sets PortState to Down.
+    SetDown,
+    /// Management sets PortState to Armed.
+    SetArmed,
+    /// Management sets PortState to Active.
+    SetActive,
+    /// A data packet has come in (ActiveEnable): the neighbour is active already.
+    DataArrived,
+}
+
+/// Management asked for a change of state that IBA 14.2.5.6 does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a port in state {from:?} does not take {input:?}")]
+pub struct InvalidTransition {
+    /// The state that the port is in, and stays in.
+    pub from: PortState,
+    /// What was asked for.
+    pub input: StateInput,
+}
+
+impl PortState {
+    /// The state with this code, 1..=4.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Down),
+            2 => Some(Self::Init),
+            3 => Some(Self::Armed),
+            4 => Some(Self::Active),
+            _ => None,
+        }
+    }
+
+    /// PortInfo's code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The state after `input`; the same one where nothing changes.
+    ///
+    /// # Errors
+    /// [`InvalidTransition`] where management asks for a step that does not exist.
+    pub const fn after(self, input: StateInput) -> Result<Self, InvalidTransition> {
+        use PortState::{Active, Armed, Down, Init};
+        use StateInput::{DataArrived, LinkDown, LinkUp, SetActive, SetArmed, SetDown};
+        match (self, input) {
+            (Down, LinkUp) => Ok(Init),
+            (Down, LinkDown | SetDown | DataArrived) => Ok(Down),
+            (Init, SetArmed) => Ok(Armed),
+            (Init, LinkUp | DataArrived) => Ok(Init),
+            (Armed, SetActive | DataArrived) => Ok(Active),
+            (Armed, LinkUp | SetArmed) => Ok(Armed),
+            (Active, LinkUp | SetActive | DataArrived) => Ok(Active),
+            (Init | Armed | Active, LinkDown | SetDown) => Ok(Down),
+            (Down, SetArmed | SetActive) | (Init, SetActive) | (Active, SetArmed) => {
+                Err(InvalidTransition { from: self, input })
+            }
+        }
+    }
+
+    /// Whether data packets (all lanes but VL15) are taken in.
+    #[inline]
+    #[must_use]
+    pub const fn takes_data(self) -> bool {
+        matches!(self, Self::Armed | Self::Active)
+    }
+
+    /// Whether data packets are sent.
+    #[inline]
+    #[must_use]
+    pub const fn sends_data(self) -> bool {
+        matches!(self, Self::Active)
+    }
+
+    /// Whether flow control and VL15 pass, both ways.
+    #[inline]
+    #[must_use]
+    pub const fn passes_management(self) -> bool {
+        !matches!(self, Self::Down)
+    }
+}
+
+impl PhysicalState {
+    /// PortInfo's code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PortState::{Active, Armed, Down, Init};
+    use super::StateInput::{DataArrived, LinkDown, LinkUp, SetActive, SetArmed, SetDown};
+    use super::*;
+
+    #[test]
+    fn every_state_answers_every_input_as_the_table_says() {
+        let inputs = [LinkUp, LinkDown, SetDown, SetArmed, SetActive, DataArrived];
+        let table = [
+            (
+                Down,
+                [Some(Init), Some(Down), Some(Down), None, None, Some(Down)],
+            ),
+            (
+                Init,
+                [
+                    Some(Init),
+                    Some(Down),
+                    Some(Down),
+                    Some(Armed),
+                    None,
+                    Some(Init),
+                ],
+            ),
+            (
+                Armed,
+                [
+                    Some(Armed),
+                    Some(Down),
+                    Some(Down),
+                    Some(Armed),
+                    Some(Active),
+                    Some(Active),
+                ],
+            ),
+            (
+                Active,
+                [
+                    Some(Active),
+                    Some(Down),
+                    Some(Down),
+                    None,
+                    Some(Active),
+                    Some(Active),
+                ],
+            ),
+        ];
+        for (state, after) in table {
+            for (input, expected) in inputs.into_iter().zip(after) {
+                let refused = InvalidTransition { from: state, input };
+                assert_eq!(
+                    state.after(input),
+                    expected.ok_or(refused),
+                    "{state:?} on {input:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_passes_grows_with_the_state() {
+        let passes = |state: PortState| {
+            (
+                state.passes_management(),
+                state.takes_data(),
+                state.sends_data(),
+            )
+        };
+        assert_eq!(passes(Down), (false, false, false));
+        assert_eq!(passes(Init), (true, false, false));
+        assert_eq!(passes(Armed), (true, true, false));
+        assert_eq!(passes(Active), (true, true, true));
+    }
+
+    #[test]
+    fn codes_are_those_of_port_info() {
+        for state in [Down, Init, Armed, Active] {
+            assert_eq!(PortState::from_code(state.code()), Some(state));
+        }
+        assert_eq!(
+            PortState::from_code(0),
+            None,
+            "0 is no state but 'no change'"
+        );
+        assert_eq!(PhysicalState::LinkUp.code(), 5);
+    }
+}

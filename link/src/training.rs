@@ -1,0 +1,418 @@
+//! How two ends of a cable agree that there is a link (in place of IBA 5.6, link training).
+//!
+//! Each attempt of a port to bring its link up has a number, its epoch. Training records carry the
+//! sender's epoch and the epoch that it has heard from the other end; a port that reads its own
+//! epoch back knows that it is heard *now*, not by a peer that has been restarted since. The link
+//! is up when a flow-control packet follows.
+//!
+//! ```text
+//!                 peer heard              own epoch heard           flow control heard
+//!  +---------+ ------------> +----------+ --------------> +------------+ -----------> +----+
+//!  | Polling |               | Training |                 | Configured |              | Up |
+//!  +---------+ <-----------  +----------+                 +------------+              +----+
+//!    |  ^  ^     silence          |  ^                          |                        |
+//!    |  |  |                      |  +--------------------------+------------------------+
+//!    |  |  |                      |        peer has a new epoch (after Up: and so have we)
+//!    |  |  +----------------------+-----------------------------+------------------------+
+//!    |  |                               silence, link-down record, retrain
+//!    v  | enable
+//!  +----------+
+//!  | Disabled |  <--- disable, from everywhere
+//!  +----------+
+//! ```
+//!
+//! Polling and Training send training records; Configured sends them with flow control; Up sends
+//! flow control only, and answers a peer that still trains with flow control (it only lacks that)
+//! or with a training record (it has not heard our epoch). An answer never asks for one by itself,
+//! so that two ends cannot keep each other busy.
+
+use crate::{PhysicalState, Time};
+
+/// Where link-up stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// No cable, or switched off.
+    Disabled,
+    /// Calling.
+    Polling,
+    /// A peer is heard; it may not have heard us.
+    Training,
+    /// Both have heard each other.
+    Configured,
+    /// Flow control is exchanged.
+    Up,
+}
+
+/// What link-up reacts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkInput {
+    /// Cable plugged, or switched on.
+    Enable,
+    /// Cable pulled, or switched off.
+    Disable,
+    /// A training record.
+    Heard {
+        /// The sender's epoch; 0 is none and not heard.
+        epoch: u32,
+        /// The epoch of ours that the sender has heard; 0: none.
+        echo: u32,
+    },
+    /// A flow-control packet.
+    FlowControl,
+    /// The peer takes the link down.
+    PeerDown,
+    /// Nothing was heard for too long.
+    Silence,
+    /// Management wants the link brought up anew.
+    Retrain,
+}
+
+/// What comes of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinkEffect {
+    Nothing,
+    /// The link has come up.
+    CameUp,
+    /// The link was up and is no more.
+    WentDown,
+    /// The peer waits for flow control.
+    TellCredits,
+}
+
+/// Link-up of one port.
+#[derive(Clone, Debug)]
+pub(crate) struct Training {
+    phase: Phase,
+    epoch: u32,
+    peer: u32,
+    /// When the next training record is due; [`Time::NEVER`] where none is sent.
+    next_at: Time,
+    /// When the peer was last heard, or link-up began.
+    heard_at: Time,
+    keepalive_ns: u64,
+}
+
+impl Training {
+    pub(crate) fn new(epoch_seed: u32, keepalive_ns: u64) -> Self {
+        Self {
+            phase: Phase::Disabled,
+            epoch: epoch_seed.max(1),
+            peer: 0,
+            next_at: Time::NEVER,
+            heard_at: Time::ZERO,
+            keepalive_ns,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_up(&self) -> bool {
+        self.phase == Phase::Up
+    }
+
+    #[inline]
+    pub(crate) fn is_configured(&self) -> bool {
+        matches!(self.phase, Phase::Configured | Phase::Up)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Whether there is a peer that speaks.
+    pub(crate) fn hears_peer(&self) -> bool {
+        matches!(self.phase, Phase::Training | Phase::Configured | Phase::Up)
+    }
+
+    pub(crate) fn physical(&self) -> PhysicalState {
+        match self.phase {
+            Phase::Disabled => PhysicalState::Disabled,
+            Phase::Polling => PhysicalState::Polling,
+            Phase::Training | Phase::Configured => PhysicalState::Training,
+            Phase::Up => PhysicalState::LinkUp,
+        }
+    }
+
+    /// The number of this link-up.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Notes that something came in.
+    #[inline]
+    pub(crate) fn hear(&mut self, now: Time) {
+        self.heard_at = now;
+    }
+
+    /// When silence takes the link (or the attempt) down.
+    pub(crate) fn silent_at(&self, silence_ns: u64) -> Time {
+        match self.phase {
+            Phase::Training | Phase::Configured | Phase::Up => self.heard_at + silence_ns,
+            Phase::Disabled | Phase::Polling => Time::NEVER,
+        }
+    }
+
+    /// When the next training record is due.
+    #[inline]
+    pub(crate) fn next_at(&self) -> Time {
+        self.next_at
+    }
+
+    /// The training record to send now, as (own epoch, peer's epoch).
+    pub(crate) fn record(&mut self, now: Time) -> (u32, u32) {
+        self.next_at = match self.phase {
+            Phase::Polling => now + self.keepalive_ns,
+            Phase::Training | Phase::Configured => now + self.keepalive_ns / 8,
+            Phase::Disabled | Phase::Up => Time::NEVER,
+        };
+        (self.epoch, self.peer)
+    }
+
+    pub(crate) fn handle(&mut self, now: Time, input: LinkInput) -> LinkEffect {
+        use Phase::{Configured, Disabled, Polling, Training, Up};
+        let own = self.epoch;
+        match (self.phase, input) {
+            (Disabled, LinkInput::Enable) => self.start(now, Polling, 0),
+            (Polling | Training | Configured | Up, LinkInput::Disable) => {
+                let effect = self.leave();
+                self.phase = Disabled;
+                self.next_at = Time::NEVER;
+                effect
+            }
+            (Polling | Training | Configured | Up, LinkInput::Heard { epoch: 0, .. }) => {
+                LinkEffect::Nothing
+            }
+            (Up, LinkInput::Heard { epoch, echo }) if epoch == self.peer => {
+                if echo == own {
+                    return LinkEffect::TellCredits;
+                }
+                self.next_at = now;
+                LinkEffect::Nothing
+            }
+            (Up, LinkInput::Heard { epoch, .. }) => {
+                let effect = self.leave();
+                self.start(now, Training, epoch);
+                effect
+            }
+            (Polling | Training | Configured, LinkInput::Heard { epoch, echo }) => {
+                let heard = if echo == own { Configured } else { Training };
+                // An answer is news to the peer if it is new to us, or the peer does not echo.
+                if self.phase != heard || self.peer != epoch || echo != own {
+                    self.start(now, heard, epoch);
+                }
+                LinkEffect::Nothing
+            }
+            (Configured, LinkInput::FlowControl) => {
+                self.phase = Up;
+                self.next_at = Time::NEVER;
+                LinkEffect::CameUp
+            }
+            (Training | Configured | Up, LinkInput::PeerDown | LinkInput::Silence)
+            | (Polling | Training | Configured | Up, LinkInput::Retrain) => {
+                let effect = self.leave();
+                self.start(now, Polling, 0);
+                effect
+            }
+            (Disabled, _)
+            | (Polling | Training | Configured | Up, LinkInput::Enable)
+            | (Polling, LinkInput::Silence | LinkInput::PeerDown)
+            | (Polling | Training | Up, LinkInput::FlowControl) => LinkEffect::Nothing,
+        }
+    }
+
+    /// Enters `phase` and lets a training record go at once.
+    fn start(&mut self, now: Time, phase: Phase, peer: u32) -> LinkEffect {
+        self.phase = phase;
+        self.peer = peer;
+        self.next_at = now;
+        self.heard_at = now;
+        LinkEffect::Nothing
+    }
+
+    /// Ends this attempt; the next one has another epoch.
+    fn leave(&mut self) -> LinkEffect {
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+        if self.phase == Phase::Up {
+            LinkEffect::WentDown
+        } else {
+            LinkEffect::Nothing
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Time = Time(7);
+
+    fn in_phase(phase: Phase) -> Training {
+        Training {
+            phase,
+            epoch: 10,
+            peer: 20,
+            next_at: Time::NEVER,
+            heard_at: NOW,
+            keepalive_ns: 80,
+        }
+    }
+
+    #[test]
+    fn every_phase_answers_every_input_as_the_table_says() {
+        use LinkEffect::{CameUp, Nothing, TellCredits, WentDown};
+        use Phase::{Configured, Disabled, Polling, Training, Up};
+        let heard = |epoch, echo| LinkInput::Heard { epoch, echo };
+        let inputs = [
+            LinkInput::Enable,
+            LinkInput::Disable,
+            heard(20, 10),
+            heard(20, 0),
+            heard(21, 0),
+            heard(0, 0),
+            LinkInput::FlowControl,
+            LinkInput::PeerDown,
+            LinkInput::Silence,
+            LinkInput::Retrain,
+        ];
+        let table = [
+            (
+                Disabled,
+                [
+                    (Polling, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                    (Disabled, Nothing),
+                ],
+            ),
+            (
+                Polling,
+                [
+                    (Polling, Nothing),
+                    (Disabled, Nothing),
+                    (Configured, Nothing),
+                    (Training, Nothing),
+                    (Training, Nothing),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                ],
+            ),
+            (
+                Training,
+                [
+                    (Training, Nothing),
+                    (Disabled, Nothing),
+                    (Configured, Nothing),
+                    (Training, Nothing),
+                    (Training, Nothing),
+                    (Training, Nothing),
+                    (Training, Nothing),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                ],
+            ),
+            (
+                Configured,
+                [
+                    (Configured, Nothing),
+                    (Disabled, Nothing),
+                    (Configured, Nothing),
+                    (Training, Nothing),
+                    (Training, Nothing),
+                    (Configured, Nothing),
+                    (Up, CameUp),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                    (Polling, Nothing),
+                ],
+            ),
+            (
+                Up,
+                [
+                    (Up, Nothing),
+                    (Disabled, WentDown),
+                    (Up, TellCredits),
+                    (Up, Nothing),
+                    (Training, WentDown),
+                    (Up, Nothing),
+                    (Up, Nothing),
+                    (Polling, WentDown),
+                    (Polling, WentDown),
+                    (Polling, WentDown),
+                ],
+            ),
+        ];
+        for (phase, answers) in table {
+            for (input, (after, effect)) in inputs.into_iter().zip(answers) {
+                let mut training = in_phase(phase);
+                assert_eq!(
+                    training.handle(NOW, input),
+                    effect,
+                    "{phase:?} on {input:?}"
+                );
+                assert_eq!(training.phase(), after, "{phase:?} on {input:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn leaving_a_link_takes_a_new_epoch() {
+        let mut training = in_phase(Phase::Up);
+        training.handle(NOW, LinkInput::Silence);
+        assert_eq!(training.record(NOW), (11, 0));
+        training.epoch = u32::MAX;
+        training.handle(NOW, LinkInput::Retrain);
+        assert_eq!(training.epoch(), 1, "0 is no epoch");
+    }
+
+    #[test]
+    fn two_ends_come_up_and_fall_silent() {
+        let mut ends = [Training::new(5, 80), Training::new(9, 80)];
+        for end in &mut ends {
+            end.handle(NOW, LinkInput::Enable);
+        }
+        let mut records = 0;
+        for round in 0..10 {
+            for (from, to) in [(0, 1), (1, 0)] {
+                if ends[from].next_at() <= NOW {
+                    records += 1;
+                    let (epoch, echo) = ends[from].record(NOW);
+                    ends[to].handle(NOW, LinkInput::Heard { epoch, echo });
+                }
+                if ends[from].is_configured() {
+                    ends[to].handle(NOW, LinkInput::FlowControl);
+                }
+            }
+            assert!(round < 4 || ends.iter().all(Training::is_up));
+        }
+        assert!(records <= 5, "{records} records");
+    }
+
+    #[test]
+    fn a_restarted_peer_takes_the_link_down_and_up_again() {
+        let mut end = in_phase(Phase::Up);
+        let new_peer = LinkInput::Heard { epoch: 33, echo: 0 };
+        assert_eq!(end.handle(NOW, new_peer), LinkEffect::WentDown);
+        assert_eq!(end.next_at(), NOW, "it is answered at once");
+        assert_eq!(end.record(NOW), (11, 33));
+        let stale = LinkInput::Heard {
+            epoch: 33,
+            echo: 10,
+        };
+        end.handle(NOW, stale);
+        assert_eq!(
+            end.phase(),
+            Phase::Training,
+            "an echo of the old epoch is none"
+        );
+    }
+}

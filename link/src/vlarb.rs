@@ -1,0 +1,200 @@
+//! Which lane sends next: two-level weighted round robin (IBA 7.6.9).
+//!
+//! A port has two tables of up to 64 entries (lane, weight in units of 64 bytes). The entry whose
+//! turn it is sends while it has weight left; a packet may overdraw the weight, so that weights
+//! round up to whole packets; an entry of weight 0 is passed over. When the entry's lane has
+//! nothing to send, or no weight is left, the turn moves on and the next entry starts with its
+//! full weight.
+//!
+//! The high-priority table goes first, until `LimitOfHighPriority` x 4096 bytes have gone without
+//! the low-priority table getting its chance: then one low-priority packet goes, if there is one,
+//! and the count starts anew. Limit 255 is no limit; limit 0 is one high-priority packet.
+//!
+//! VL15 is not in the tables: it always goes before.
+
+use arrayvec::ArrayVec;
+use bincode::{Decode, Encode};
+use wire::Vl;
+
+/// How many entries a table has at most.
+pub const VLARB_ENTRIES_MAX: usize = 64;
+
+/// Bytes of one unit of weight.
+const WEIGHT_UNIT_BYTES: usize = 64;
+/// Bytes of one unit of LimitOfHighPriority.
+const LIMIT_UNIT_BYTES: i64 = 4096;
+
+/// One entry of a VL arbitration table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct ArbEntry {
+    /// The lane. VL15 and lanes that the port does not have are passed over.
+    pub vl: Vl,
+    /// How much it may send in a turn, in units of 64 bytes; 0 passes the entry over.
+    pub weight: u8,
+}
+
+/// Where one table stands.
+#[derive(Clone, Debug, Default)]
+struct Wheel {
+    entries: ArrayVec<ArbEntry, VLARB_ENTRIES_MAX>,
+    /// The lanes that have weight in some entry.
+    lanes: u16,
+    at: usize,
+    /// Weight units that the entry at `at` has left in this turn.
+    left: i32,
+}
+
+impl Wheel {
+    fn set(&mut self, entries: impl IntoIterator<Item = ArbEntry>) {
+        self.entries = entries.into_iter().take(VLARB_ENTRIES_MAX).collect();
+        self.lanes = self
+            .entries
+            .iter()
+            .filter(|entry| entry.weight > 0 && entry.vl != Vl::MANAGEMENT)
+            .fold(0, |lanes, entry| lanes | (1 << entry.vl.get()));
+        self.at = 0;
+        self.left = self
+            .entries
+            .first()
+            .map_or(0, |entry| i32::from(entry.weight));
+    }
+
+    /// The entry's lane that sends next, of those in `sendable`; moves the turn to it.
+    fn pick(&mut self, sendable: u16) -> Option<Vl> {
+        let sendable = sendable & self.lanes;
+        if sendable == 0 {
+            return None;
+        }
+        // One round and the entry itself again, with fresh weight: some lane of `lanes` is met.
+        for _ in 0..=self.entries.len() {
+            let entry = self.entries[self.at];
+            if self.left > 0 && sendable & (1 << entry.vl.get()) != 0 {
+                return Some(entry.vl);
+            }
+            self.at += 1;
+            if self.at == self.entries.len() {
+                self.at = 0;
+            }
+            self.left = i32::from(self.entries[self.at].weight);
+        }
+        None
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        let units = bytes.div_ceil(WEIGHT_UNIT_BYTES);
+        self.left -= i32::try_from(units).unwrap_or(i32::MAX);
+    }
+}
+
+/// The arbiter of one output port.
+#[derive(Clone, Debug)]
+pub struct Arbiter {
+    high: Wheel,
+    low: Wheel,
+    limit: u8,
+    /// Bytes that high priority may still send before low priority gets its chance.
+    high_left: i64,
+    /// The table of the last choice.
+    chose_high: bool,
+}
+
+impl Arbiter {
+    /// An arbiter that shares the link equally among the first `vls` data lanes: what holds until
+    /// management writes the tables.
+    #[must_use]
+    pub fn new(vls: u8) -> Self {
+        let mut arbiter = Self {
+            high: Wheel::default(),
+            low: Wheel::default(),
+            limit: 255,
+            high_left: 0,
+            chose_high: false,
+        };
+        arbiter.set_low((0..vls).map(|vl| ArbEntry {
+            vl: Vl::truncate(vl),
+            weight: 64,
+        }));
+        arbiter
+    }
+
+    /// Writes the high-priority table; entries past the 64th are left out. Its turn starts anew.
+    pub fn set_high(&mut self, entries: impl IntoIterator<Item = ArbEntry>) {
+        self.high.set(entries);
+    }
+
+    /// Writes the low-priority table; entries past the 64th are left out. Its turn starts anew.
+    pub fn set_low(&mut self, entries: impl IntoIterator<Item = ArbEntry>) {
+        self.low.set(entries);
+    }
+
+    /// Writes LimitOfHighPriority, in units of 4096 bytes; 255: no limit, 0: one packet.
+    pub fn set_limit(&mut self, limit: u8) {
+        self.limit = limit;
+        self.refill();
+    }
+
+    /// The high-priority table as written.
+    #[must_use]
+    pub fn high(&self) -> &[ArbEntry] {
+        &self.high.entries
+    }
+
+    /// The low-priority table as written.
+    #[must_use]
+    pub fn low(&self) -> &[ArbEntry] {
+        &self.low.entries
+    }
+
+    /// LimitOfHighPriority.
+    #[must_use]
+    pub fn limit(&self) -> u8 {
+        self.limit
+    }
+
+    /// The lane that sends next among `sendable` (bit n: lane n has a packet, and credits for
+    /// it). The packet that is sent must be booked with [`Arbiter::spend`]; choosing again
+    /// without that gives the same lane.
+    #[inline]
+    pub fn pick(&mut self, sendable: u16) -> Option<Vl> {
+        let high_waits = sendable & self.high.lanes != 0;
+        let low_waits = sendable & self.low.lanes != 0;
+        if high_waits && low_waits && self.is_high_spent() {
+            self.chose_high = false;
+        } else {
+            if high_waits && self.is_high_spent() {
+                // Low priority had its chance and nothing to send.
+                self.refill();
+            }
+            self.chose_high = high_waits;
+        }
+        if self.chose_high {
+            self.high.pick(sendable)
+        } else {
+            self.low.pick(sendable)
+        }
+    }
+
+    /// Books the packet of `bytes` (LRH to VCRC) that the chosen lane has sent.
+    #[inline]
+    pub fn spend(&mut self, bytes: usize) {
+        if self.chose_high {
+            self.high.spend(bytes);
+            self.high_left -= i64::try_from(bytes).unwrap_or(i64::MAX);
+        } else {
+            self.low.spend(bytes);
+            self.refill();
+        }
+    }
+
+    fn is_high_spent(&self) -> bool {
+        self.limit != 255 && self.high_left <= 0
+    }
+
+    fn refill(&mut self) {
+        // Limit 0 leaves one byte, which any one packet uses up.
+        self.high_left = (i64::from(self.limit) * LIMIT_UNIT_BYTES).max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests;
