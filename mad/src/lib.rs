@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod local;
+pub mod pma;
 pub mod sma;
 pub mod smi;
 pub mod transaction;

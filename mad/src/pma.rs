@@ -1,0 +1,489 @@
+//! The performance management agent: what answers requests for a port's counters (IBA 16.1).
+//!
+//! The counters of the dataplane only ever grow. What a `Set` writes, mostly zero, is kept here as
+//! the difference, so that a monitoring program that clears counters disturbs nobody who reads
+//! them over the local control socket. 32-bit and narrower counters stop at their largest value.
+
+use link::PortCounters as Counts;
+use wire::PortNum;
+use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
+use wire::pma::{
+    ClassPortInfo, PortCounters, PortCountersExtended, capability, select, select_extended, select2,
+};
+
+/// PortSelect: all ports, added up.
+const ALL_PORTS: u8 = 0xff;
+/// RespTimeValue: about 0.27 s.
+const RESP_TIME_VALUE: u8 = 16;
+/// PortXmitWait counts microseconds: a 32-bit counter of nanoseconds would be full in 4 s.
+const XMIT_WAIT_TICK_NS: u64 = 1000;
+
+/// Access to one counter.
+type Counter = fn(&mut Counts) -> &mut u64;
+
+/// The counters of PortCounters with their bits of CounterSelect.
+const BASIC: [(u16, Counter); 16] = [
+    (select::SYMBOL_ERROR, |c| &mut c.symbol_errors),
+    (select::LINK_ERROR_RECOVERY, |c| {
+        &mut c.link_error_recoveries
+    }),
+    (select::LINK_DOWNED, |c| &mut c.link_downed),
+    (select::RCV_ERRORS, |c| &mut c.rcv_errors),
+    (select::RCV_REMOTE_PHYSICAL_ERRORS, |c| {
+        &mut c.rcv_remote_physical_errors
+    }),
+    (select::RCV_SWITCH_RELAY_ERRORS, |c| {
+        &mut c.rcv_switch_relay_errors
+    }),
+    (select::XMIT_DISCARDS, |c| &mut c.xmit_discards),
+    (select::XMIT_CONSTRAINT_ERRORS, |c| {
+        &mut c.xmit_constraint_errors
+    }),
+    (select::RCV_CONSTRAINT_ERRORS, |c| {
+        &mut c.rcv_constraint_errors
+    }),
+    (select::LOCAL_LINK_INTEGRITY_ERRORS, |c| {
+        &mut c.local_link_integrity_errors
+    }),
+    (select::EXCESSIVE_BUFFER_OVERRUN_ERRORS, |c| {
+        &mut c.excessive_buffer_overruns
+    }),
+    (select::VL15_DROPPED, |c| &mut c.vl15_dropped),
+    (select::XMIT_DATA, |c| &mut c.xmit_data_words),
+    (select::RCV_DATA, |c| &mut c.rcv_data_words),
+    (select::XMIT_PKTS, |c| &mut c.xmit_pkts),
+    (select::RCV_PKTS, |c| &mut c.rcv_pkts),
+];
+
+/// PortXmitWait, the one counter of CounterSelect2.
+const XMIT_WAIT: Counter = |c| &mut c.xmit_wait_ns;
+
+/// The counters of PortCountersExtended with their bits of CounterSelect.
+const EXTENDED: [(u16, Counter); 8] = [
+    (select_extended::XMIT_DATA, |c| &mut c.xmit_data_words),
+    (select_extended::RCV_DATA, |c| &mut c.rcv_data_words),
+    (select_extended::XMIT_PKTS, |c| &mut c.xmit_pkts),
+    (select_extended::RCV_PKTS, |c| &mut c.rcv_pkts),
+    (select_extended::UNICAST_XMIT_PKTS, |c| {
+        &mut c.unicast_xmit_pkts
+    }),
+    (select_extended::UNICAST_RCV_PKTS, |c| {
+        &mut c.unicast_rcv_pkts
+    }),
+    (select_extended::MULTICAST_XMIT_PKTS, |c| {
+        &mut c.multicast_xmit_pkts
+    }),
+    (select_extended::MULTICAST_RCV_PKTS, |c| {
+        &mut c.multicast_rcv_pkts
+    }),
+];
+
+/// The agent of one node.
+#[derive(Debug)]
+pub struct Pma {
+    /// By port number, what is taken off each counter when it is shown: one set for PortCounters
+    /// and one for PortCountersExtended, which are cleared apart.
+    basic: Vec<Counts>,
+    extended: Vec<Counts>,
+}
+
+impl Pma {
+    /// The agent of a node with external ports `1..=ports`, all counters as they stand.
+    #[must_use]
+    pub fn new(ports: u8) -> Self {
+        let all = vec![Counts::default(); usize::from(ports) + 1];
+        Self {
+            basic: all.clone(),
+            extended: all,
+        }
+    }
+
+    /// Answers `mad` in place. `counts` gives the counters of an external port. Returns `false` if
+    /// there is nothing to answer: it is no request.
+    pub fn handle<'c>(&mut self, mad: &mut Mad, counts: impl Fn(PortNum) -> &'c Counts) -> bool {
+        let header = mad.header();
+        let set = match header.method {
+            Method::GET => false,
+            Method::SET => true,
+            Method::SEND | Method::TRAP | Method::REPORT | Method::TRAP_REPRESS => return false,
+            method if method.is_response() => return false,
+            _ => {
+                answer(mad, MadStatus::BAD_METHOD);
+                return true;
+            }
+        };
+        let status = match header.attr_id {
+            _ if header.base_version != MadHeader::BASE_VERSION || header.class_version != 1 => {
+                MadStatus::BAD_VERSION
+            }
+            AttributeId::CLASS_PORT_INFO if !set => {
+                mad.set_pma_attribute(&class_port_info());
+                MadStatus::OK
+            }
+            AttributeId::PORT_COUNTERS => self.port_counters(mad, set, counts),
+            AttributeId::PORT_COUNTERS_EXTENDED => self.port_counters_extended(mad, set, counts),
+            _ => MadStatus::BAD_METHOD_ATTRIBUTE,
+        };
+        answer(mad, status);
+        true
+    }
+
+    /// The ports that PortSelect names.
+    fn ports(&self, select: PortNum) -> Option<std::ops::RangeInclusive<u8>> {
+        let last = u8::try_from(self.basic.len() - 1).ok()?;
+        match select.get() {
+            ALL_PORTS => Some(1..=last),
+            0 => None,
+            port if port > last => None,
+            port => Some(port..=port),
+        }
+    }
+
+    fn port_counters<'c>(
+        &mut self,
+        mad: &mut Mad,
+        set: bool,
+        counts: impl Fn(PortNum) -> &'c Counts,
+    ) -> MadStatus {
+        let Ok(wanted) = mad.pma_attribute::<PortCounters>() else {
+            return MadStatus::BAD_FIELD;
+        };
+        let Some(ports) = self.ports(wanted.port_select) else {
+            return MadStatus::BAD_FIELD;
+        };
+        if set {
+            let mut values = from_wire(&wanted);
+            for port in ports.clone() {
+                let mut now = counts(PortNum::truncate(port)).clone();
+                let base = &mut self.basic[usize::from(port)];
+                for (bit, counter) in BASIC {
+                    if wanted.counter_select & bit != 0 {
+                        rebase(counter, &mut now, base, &mut values);
+                    }
+                }
+                if wanted.counter_select2 & select2::XMIT_WAIT != 0 {
+                    rebase(XMIT_WAIT, &mut now, base, &mut values);
+                }
+            }
+        }
+        let counters = BASIC.iter().map(|&(_, counter)| counter).chain([XMIT_WAIT]);
+        let sum = shown(&self.basic, ports, counters, counts);
+        mad.set_pma_attribute(&to_wire(&wanted, &sum));
+        MadStatus::OK
+    }
+
+    fn port_counters_extended<'c>(
+        &mut self,
+        mad: &mut Mad,
+        set: bool,
+        counts: impl Fn(PortNum) -> &'c Counts,
+    ) -> MadStatus {
+        let Ok(wanted) = mad.pma_attribute::<PortCountersExtended>() else {
+            return MadStatus::BAD_FIELD;
+        };
+        let Some(ports) = self.ports(wanted.port_select) else {
+            return MadStatus::BAD_FIELD;
+        };
+        if set {
+            let mut values = from_wire_extended(&wanted);
+            for port in ports.clone() {
+                let mut now = counts(PortNum::truncate(port)).clone();
+                let base = &mut self.extended[usize::from(port)];
+                for (bit, counter) in EXTENDED {
+                    if wanted.counter_select & bit != 0 {
+                        rebase(counter, &mut now, base, &mut values);
+                    }
+                }
+            }
+        }
+        let counters = EXTENDED.iter().map(|&(_, counter)| counter);
+        let sum = shown(&self.extended, ports, counters, counts);
+        mad.set_pma_attribute(&PortCountersExtended {
+            port_select: wanted.port_select,
+            counter_select: wanted.counter_select,
+            xmit_data: sum.xmit_data_words,
+            rcv_data: sum.rcv_data_words,
+            xmit_pkts: sum.xmit_pkts,
+            rcv_pkts: sum.rcv_pkts,
+            unicast_xmit_pkts: sum.unicast_xmit_pkts,
+            unicast_rcv_pkts: sum.unicast_rcv_pkts,
+            multicast_xmit_pkts: sum.multicast_xmit_pkts,
+            multicast_rcv_pkts: sum.multicast_rcv_pkts,
+        });
+        MadStatus::OK
+    }
+}
+
+fn answer(mad: &mut Mad, status: MadStatus) {
+    mad.set_method(Method::GET_RESP);
+    mad.set_status(status);
+}
+
+fn class_port_info() -> ClassPortInfo {
+    ClassPortInfo {
+        base_version: MadHeader::BASE_VERSION,
+        class_version: 1,
+        capability_mask: capability::PMA_ALL_PORT_SELECT
+            | capability::PMA_EXTENDED_WIDTH
+            | capability::PMA_XMIT_WAIT,
+        resp_time_value: RESP_TIME_VALUE,
+        ..ClassPortInfo::default()
+    }
+}
+
+/// Makes `counter` show what `values` hold.
+fn rebase(counter: Counter, now: &mut Counts, base: &mut Counts, values: &mut Counts) {
+    *counter(base) = counter(now).wrapping_sub(*counter(values));
+}
+
+/// The sum over `ports` of each counter, less what is taken off it.
+fn shown<'c>(
+    base: &[Counts],
+    ports: std::ops::RangeInclusive<u8>,
+    counters: impl Iterator<Item = Counter> + Clone,
+    counts: impl Fn(PortNum) -> &'c Counts,
+) -> Counts {
+    let mut sum = Counts::default();
+    for port in ports {
+        let mut now = counts(PortNum::truncate(port)).clone();
+        let mut base = base[usize::from(port)].clone();
+        for counter in counters.clone() {
+            let value = counter(&mut now).wrapping_sub(*counter(&mut base));
+            let total = counter(&mut sum);
+            *total = total.saturating_add(value);
+        }
+    }
+    sum
+}
+
+fn clip8(value: u64) -> u8 {
+    u8::try_from(value).unwrap_or(u8::MAX)
+}
+
+fn clip16(value: u64) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+fn clip32(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+fn to_wire(wanted: &PortCounters, sum: &Counts) -> PortCounters {
+    PortCounters {
+        port_select: wanted.port_select,
+        counter_select: wanted.counter_select,
+        counter_select2: wanted.counter_select2,
+        symbol_error: clip16(sum.symbol_errors),
+        link_error_recovery: clip8(sum.link_error_recoveries),
+        link_downed: clip8(sum.link_downed),
+        rcv_errors: clip16(sum.rcv_errors),
+        rcv_remote_physical_errors: clip16(sum.rcv_remote_physical_errors),
+        rcv_switch_relay_errors: clip16(sum.rcv_switch_relay_errors),
+        xmit_discards: clip16(sum.xmit_discards),
+        xmit_constraint_errors: clip8(sum.xmit_constraint_errors),
+        rcv_constraint_errors: clip8(sum.rcv_constraint_errors),
+        local_link_integrity_errors: clip8(sum.local_link_integrity_errors).min(0x0f),
+        excessive_buffer_overrun_errors: clip8(sum.excessive_buffer_overruns).min(0x0f),
+        qp1_dropped: 0,
+        vl15_dropped: clip16(sum.vl15_dropped),
+        xmit_data: clip32(sum.xmit_data_words),
+        rcv_data: clip32(sum.rcv_data_words),
+        xmit_pkts: clip32(sum.xmit_pkts),
+        rcv_pkts: clip32(sum.rcv_pkts),
+        xmit_wait: clip32(sum.xmit_wait_ns / XMIT_WAIT_TICK_NS),
+    }
+}
+
+fn from_wire(wanted: &PortCounters) -> Counts {
+    Counts {
+        symbol_errors: wanted.symbol_error.into(),
+        link_error_recoveries: wanted.link_error_recovery.into(),
+        link_downed: wanted.link_downed.into(),
+        rcv_errors: wanted.rcv_errors.into(),
+        rcv_remote_physical_errors: wanted.rcv_remote_physical_errors.into(),
+        rcv_switch_relay_errors: wanted.rcv_switch_relay_errors.into(),
+        xmit_discards: wanted.xmit_discards.into(),
+        xmit_constraint_errors: wanted.xmit_constraint_errors.into(),
+        rcv_constraint_errors: wanted.rcv_constraint_errors.into(),
+        local_link_integrity_errors: wanted.local_link_integrity_errors.into(),
+        excessive_buffer_overruns: wanted.excessive_buffer_overrun_errors.into(),
+        vl15_dropped: wanted.vl15_dropped.into(),
+        xmit_data_words: wanted.xmit_data.into(),
+        rcv_data_words: wanted.rcv_data.into(),
+        xmit_pkts: wanted.xmit_pkts.into(),
+        rcv_pkts: wanted.rcv_pkts.into(),
+        xmit_wait_ns: u64::from(wanted.xmit_wait) * XMIT_WAIT_TICK_NS,
+        ..Counts::default()
+    }
+}
+
+fn from_wire_extended(wanted: &PortCountersExtended) -> Counts {
+    Counts {
+        xmit_data_words: wanted.xmit_data,
+        rcv_data_words: wanted.rcv_data,
+        xmit_pkts: wanted.xmit_pkts,
+        rcv_pkts: wanted.rcv_pkts,
+        unicast_xmit_pkts: wanted.unicast_xmit_pkts,
+        unicast_rcv_pkts: wanted.unicast_rcv_pkts,
+        multicast_xmit_pkts: wanted.multicast_xmit_pkts,
+        multicast_rcv_pkts: wanted.multicast_rcv_pkts,
+        ..Counts::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Format;
+
+    use super::*;
+
+    fn ask<A: Format>(
+        pma: &mut Pma,
+        counts: &[Counts],
+        method: Method,
+        id: AttributeId,
+        attribute: &A,
+    ) -> (MadStatus, Mad) {
+        let mut mad = Mad::pma(method, id, 0, 7);
+        mad.set_pma_attribute(attribute);
+        assert!(pma.handle(&mut mad, |port| &counts[port.index()]));
+        assert_eq!((mad.method(), mad.tid()), (Method::GET_RESP, 7));
+        (mad.status(), mad)
+    }
+
+    fn basic(
+        pma: &mut Pma,
+        counts: &[Counts],
+        method: Method,
+        wanted: PortCounters,
+    ) -> PortCounters {
+        let (status, mad) = ask(pma, counts, method, AttributeId::PORT_COUNTERS, &wanted);
+        assert_eq!(status, MadStatus::OK);
+        mad.pma_attribute().unwrap()
+    }
+
+    fn counts() -> Vec<Counts> {
+        let one = Counts {
+            xmit_pkts: 10,
+            rcv_errors: 3,
+            xmit_wait_ns: 2_500_000,
+            local_link_integrity_errors: 40,
+            xmit_data_words: 1 << 40,
+            multicast_rcv_pkts: 9,
+            ..Counts::default()
+        };
+        vec![Counts::default(), one.clone(), one]
+    }
+
+    fn of_port(port: u8) -> PortCounters {
+        PortCounters {
+            port_select: PortNum::truncate(port),
+            ..PortCounters::default()
+        }
+    }
+
+    #[test]
+    fn counters_stop_at_the_width_of_their_field() {
+        let got = basic(&mut Pma::new(2), &counts(), Method::GET, of_port(2));
+        assert_eq!(
+            (got.xmit_pkts, got.rcv_errors, got.xmit_wait),
+            (10, 3, 2500)
+        );
+        assert_eq!(
+            (got.xmit_data, got.local_link_integrity_errors),
+            (u32::MAX, 15)
+        );
+    }
+
+    #[test]
+    fn a_set_changes_the_selected_counters_of_the_selected_port_only() {
+        let (mut pma, mut counts) = (Pma::new(2), counts());
+        let wanted = PortCounters {
+            counter_select: select::RCV_ERRORS,
+            rcv_errors: 1,
+            ..of_port(1)
+        };
+        let got = basic(&mut pma, &counts, Method::SET, wanted);
+        assert_eq!((got.rcv_errors, got.xmit_pkts), (1, 10));
+        counts[1].rcv_errors += 2;
+        assert_eq!(
+            basic(&mut pma, &counts, Method::GET, of_port(1)).rcv_errors,
+            3
+        );
+        assert_eq!(
+            basic(&mut pma, &counts, Method::GET, of_port(2)).rcv_errors,
+            3
+        );
+    }
+
+    #[test]
+    fn all_ports_are_added_up_and_cleared_together() {
+        let (mut pma, counts) = (Pma::new(2), counts());
+        assert_eq!(
+            basic(&mut pma, &counts, Method::GET, of_port(0xff)).xmit_pkts,
+            20
+        );
+        let clear = PortCounters {
+            counter_select: 0xffff,
+            counter_select2: select2::XMIT_WAIT,
+            ..of_port(0xff)
+        };
+        let got = basic(&mut pma, &counts, Method::SET, clear);
+        assert_eq!(got, clear);
+        assert_eq!(
+            basic(&mut pma, &counts, Method::GET, of_port(2)),
+            of_port(2)
+        );
+    }
+
+    #[test]
+    fn extended_counters_are_64_bits_wide_and_cleared_apart() {
+        let (mut pma, counts) = (Pma::new(2), counts());
+        let wanted = PortCountersExtended {
+            port_select: PortNum::truncate(1),
+            counter_select: select_extended::XMIT_PKTS,
+            ..PortCountersExtended::default()
+        };
+        let id = AttributeId::PORT_COUNTERS_EXTENDED;
+        let (status, mad) = ask(&mut pma, &counts, Method::SET, id, &wanted);
+        let got: PortCountersExtended = mad.pma_attribute().unwrap();
+        assert_eq!(status, MadStatus::OK);
+        assert_eq!(
+            (got.xmit_pkts, got.xmit_data, got.multicast_rcv_pkts),
+            (0, 1 << 40, 9)
+        );
+        assert_eq!(
+            basic(&mut pma, &counts, Method::GET, of_port(1)).xmit_pkts,
+            10
+        );
+    }
+
+    #[test]
+    fn what_is_not_there_is_refused_by_status() {
+        let (mut pma, counts) = (Pma::new(2), counts());
+        let mut status = |method, id, port| ask(&mut pma, &counts, method, id, &of_port(port)).0;
+        let get = Method::GET;
+        assert_eq!(
+            status(get, AttributeId::PORT_COUNTERS, 3),
+            MadStatus::BAD_FIELD
+        );
+        assert_eq!(
+            status(get, AttributeId::PORT_COUNTERS, 0),
+            MadStatus::BAD_FIELD
+        );
+        let samples = AttributeId::PORT_SAMPLES_CONTROL;
+        assert_eq!(status(get, samples, 1), MadStatus::BAD_METHOD_ATTRIBUTE);
+        let info = AttributeId::CLASS_PORT_INFO;
+        assert_eq!(
+            status(Method::SET, info, 1),
+            MadStatus::BAD_METHOD_ATTRIBUTE
+        );
+        assert_eq!(status(Method(0x12), info, 1), MadStatus::BAD_METHOD);
+        let mut old = Mad::pma(get, info, 0, 1);
+        old.as_bytes_mut()[2] = 2;
+        assert!(pma.handle(&mut old, |port| &counts[port.index()]));
+        assert_eq!(old.status(), MadStatus::BAD_VERSION);
+        let mut response = Mad::pma(Method::GET_RESP, info, 0, 1);
+        assert!(!pma.handle(&mut response, |port| &counts[port.index()]));
+    }
+}
