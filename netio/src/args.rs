@@ -1,1 +1,288 @@
-//! x
+//! The options that all devices' daemons share.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{ArgGroup, Args, ValueEnum};
+use link::{ConfigError, Pacing, Patience, PortConfig};
+use tracing::level_filters::LevelFilter;
+use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
+
+use crate::transport::LinkSpec;
+
+/// Records that a frame may hold unless `--frame-packets` says otherwise: as many as fit.
+const FRAME_PACKETS: u16 = u16::MAX;
+
+/// Who the device is and where its sockets stand.
+#[derive(Args, Clone, Debug)]
+pub struct DeviceArgs {
+    /// Node description, and name of the sockets
+    #[arg(long)]
+    pub name: String,
+
+    /// Node GUID, hexadecimal, with or without 0x
+    #[arg(long, value_parser = guid)]
+    pub guid: Guid,
+
+    /// Directory of the fabric's sockets
+    #[arg(long, value_name = "FABRIC_DIR")]
+    pub dir: PathBuf,
+
+    /// A cable: PORT=veth:INTERFACE or PORT=udp:ADDRESS; once for each
+    #[arg(long = "link", value_name = "PORT=MEDIUM:WHERE")]
+    pub links: Vec<LinkSpec>,
+
+    /// The least severe events to log to stderr: off, error, warn, info, debug or trace
+    #[arg(long, default_value = "info")]
+    pub log_level: LevelFilter,
+}
+
+impl DeviceArgs {
+    /// Where the socket `<dir>/<name>.<kind>` stands.
+    #[must_use]
+    pub fn socket(&self, kind: &str) -> PathBuf {
+        self.dir.join(format!("{}.{kind}", self.name))
+    }
+}
+
+/// What the device's ports are built with.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Link options")]
+#[command(group(ArgGroup::new("pace").args(["time_scale", "unpaced"])))]
+pub struct LinkArgs {
+    /// Data lanes of each port, 1 to 15
+    #[arg(long, default_value_t = PortConfig::default().vls)]
+    pub vls: u8,
+
+    /// Largest payload, bytes: 256, 512, 1024, 2048 or 4096
+    #[arg(long, default_value = "2048", value_parser = mtu)]
+    pub mtu: Mtu,
+
+    /// Lanes of copper or fibre that a link has
+    #[arg(long, value_enum, default_value = "4x")]
+    pub width: Width,
+
+    /// Speed of one of them
+    #[arg(long, value_enum, default_value = "sdr")]
+    pub speed: Speed,
+
+    /// Links run this many times slower than real
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub time_scale: f64,
+
+    /// Links run as fast as they can
+    #[arg(long)]
+    pub unpaced: bool,
+
+    /// Input buffer of each data lane, bytes; what credits advertise
+    #[arg(long, value_name = "BYTES", default_value_t = PortConfig::default().buffer_bytes)]
+    pub buffer: usize,
+
+    /// A port speaks at least this often, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 250)]
+    pub keepalive_ms: u32,
+
+    /// A peer that has said nothing for this long is gone, milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub silence_ms: u32,
+
+    /// Packets that one frame carries at most
+    #[arg(long, value_name = "N", default_value_t = FRAME_PACKETS, value_parser = clap::value_parser!(u16).range(1..))]
+    pub frame_packets: u16,
+
+    /// Seed of what is left to chance
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl LinkArgs {
+    /// The configuration of each port of a process that was started now: its link-ups are numbered
+    /// from the time of day, so that no port is taken for one of an earlier life.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: which option is out of range.
+    pub fn port_config(&self) -> Result<PortConfig, ConfigError> {
+        let pacing = if self.unpaced {
+            Pacing::Unpaced
+        } else {
+            Pacing::live(self.time_scale)?
+        };
+        let milliseconds = |ms: u32| u64::from(ms) * 1_000_000;
+        let config = PortConfig {
+            mtu: self.mtu,
+            vls: self.vls,
+            rate: LinkRate {
+                width: self.width.into(),
+                speed: self.speed.into(),
+            },
+            pacing,
+            buffer_bytes: self.buffer,
+            patience: Patience {
+                keepalive_ns: milliseconds(self.keepalive_ms),
+                silence_ns: milliseconds(self.silence_ms),
+            },
+            epoch_seed: crate::clock::epoch(),
+            ..PortConfig::default()
+        };
+        config.check()?;
+        Ok(config)
+    }
+}
+
+/// Width of a link, as the command line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Width {
+    /// One lane.
+    #[value(name = "1x")]
+    X1,
+    /// Two lanes.
+    #[value(name = "2x")]
+    X2,
+    /// Four lanes.
+    #[value(name = "4x")]
+    X4,
+    /// Eight lanes.
+    #[value(name = "8x")]
+    X8,
+    /// Twelve lanes.
+    #[value(name = "12x")]
+    X12,
+}
+
+impl From<Width> for LinkWidth {
+    fn from(width: Width) -> Self {
+        match width {
+            Width::X1 => Self::X1,
+            Width::X2 => Self::X2,
+            Width::X4 => Self::X4,
+            Width::X8 => Self::X8,
+            Width::X12 => Self::X12,
+        }
+    }
+}
+
+/// Speed of a lane, as the command line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Speed {
+    /// 2.5 Gb/s.
+    Sdr,
+    /// 5 Gb/s.
+    Ddr,
+    /// 10 Gb/s.
+    Qdr,
+    /// 10.3125 Gb/s.
+    Fdr10,
+    /// 14.0625 Gb/s.
+    Fdr,
+    /// 25.78125 Gb/s.
+    Edr,
+    /// 53.125 Gb/s.
+    Hdr,
+    /// 106.25 Gb/s.
+    Ndr,
+}
+
+impl From<Speed> for LinkSpeed {
+    fn from(speed: Speed) -> Self {
+        match speed {
+            Speed::Sdr => Self::Sdr,
+            Speed::Ddr => Self::Ddr,
+            Speed::Qdr => Self::Qdr,
+            Speed::Fdr10 => Self::Fdr10,
+            Speed::Fdr => Self::Fdr,
+            Speed::Edr => Self::Edr,
+            Speed::Hdr => Self::Hdr,
+            Speed::Ndr => Self::Ndr,
+        }
+    }
+}
+
+fn guid(text: &str) -> Result<Guid, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16)
+        .map(Guid)
+        .map_err(|_| "write 1 to 16 hexadecimal digits".to_owned())
+}
+
+fn mtu(text: &str) -> Result<Mtu, String> {
+    u16::from_str(text)
+        .ok()
+        .and_then(Mtu::from_bytes)
+        .ok_or_else(|| "choose 256, 512, 1024, 2048 or 4096".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Daemon {
+        #[command(flatten)]
+        device: DeviceArgs,
+        #[command(flatten)]
+        link: LinkArgs,
+    }
+
+    const LEAST: [&str; 7] = ["d", "--name", "s0", "--guid", "0x1f", "--dir", "/tmp/x"];
+
+    fn parse(more: &[&str]) -> Result<Daemon, clap::Error> {
+        Daemon::try_parse_from(LEAST.iter().chain(more))
+    }
+
+    #[test]
+    fn options_become_a_port_configuration() {
+        let daemon = parse(&[
+            "--link",
+            "1=veth:p1",
+            "--link",
+            "2=udp:127.0.0.1",
+            "--vls",
+            "4",
+            "--mtu",
+            "4096",
+            "--width",
+            "12x",
+            "--speed",
+            "edr",
+            "--unpaced",
+            "--buffer",
+            "16384",
+            "--keepalive-ms",
+            "100",
+            "--silence-ms",
+            "900",
+        ])
+        .unwrap();
+        assert_eq!(daemon.device.guid, Guid(0x1f));
+        assert_eq!(daemon.device.links.len(), 2);
+        assert_eq!(daemon.device.socket("ctl"), PathBuf::from("/tmp/x/s0.ctl"));
+        let config = daemon.link.port_config().unwrap();
+        assert_eq!(config.vls, 4);
+        assert_eq!(config.mtu, Mtu::Mtu4096);
+        assert_eq!(config.pacing, Pacing::Unpaced);
+        assert_eq!(config.buffer_bytes, 16384);
+        assert_eq!(config.patience.silence_ns, 900_000_000);
+        assert_eq!(config.rate.width, LinkWidth::X12);
+    }
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        for wrong in [
+            ["--mtu", "1500"],
+            ["--guid", "xyz"],
+            ["--frame-packets", "0"],
+            ["--width", "3x"],
+            ["--link", "1=carrier-pigeon"],
+        ] {
+            assert!(parse(&wrong).is_err(), "{wrong:?}");
+        }
+        assert!(parse(&["--unpaced", "--time-scale", "3"]).is_err());
+        let config = |more: &[&str]| parse(more).unwrap().link.port_config();
+        assert!(config(&["--vls", "16"]).is_err());
+        assert!(config(&["--buffer", "100"]).is_err());
+        assert!(config(&["--time-scale", "0"]).is_err());
+        assert!(config(&[]).is_ok());
+    }
+}

@@ -1,5 +1,7 @@
 //! The clock that all daemons of a machine share.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use link::Time;
 
 /// Now, in nanoseconds of `CLOCK_MONOTONIC`: the origin is the machine's start, so that times of
@@ -16,6 +18,16 @@ pub fn now() -> Time {
     let seconds = u64::try_from(spec.tv_sec).unwrap_or(0);
     let nanoseconds = u64::try_from(spec.tv_nsec).unwrap_or(0);
     Time(seconds * 1_000_000_000 + nanoseconds)
+}
+
+/// A number that is larger at each start of a process than at the one before: the time of day in
+/// milliseconds, cut to 32 bits (it wraps around after 49 days).
+#[must_use]
+pub fn epoch() -> u32 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u32::try_from(since.as_millis() & u128::from(u32::MAX)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub enum ControlError {
     TimedOut(Duration),
     /// A message does not encode or decode: the peer is of another version.
     #[error(transparent)]
-    Codec(#[from] crate::interim::control::ControlError),
+    Codec(#[from] wire::control::ControlError),
 }
 
 /// A blocking client.
@@ -73,12 +73,10 @@ impl ControlClient {
             _ => ControlError::Io(error),
         };
         self.connection
-            .send(&crate::interim::control::encode(request)?)
+            .send(&wire::control::encode(request)?)
             .map_err(timed_out)?;
         let reply = self.connection.receive().map_err(timed_out)?;
-        Ok(crate::interim::control::decode(
-            &reply.ok_or(ControlError::Closed)?,
-        )?)
+        Ok(wire::control::decode(&reply.ok_or(ControlError::Closed)?)?)
     }
 }
 
@@ -112,7 +110,7 @@ impl AsyncControlClient {
         &mut self,
         request: &Req,
     ) -> Result<Rep, ControlError> {
-        let message = crate::interim::control::encode(request)?;
+        let message = wire::control::encode(request)?;
         let exchange = async {
             self.connection.send(&message).await?;
             self.connection.receive().await
@@ -124,9 +122,7 @@ impl AsyncControlClient {
                 io::ErrorKind::BrokenPipe => ControlError::Closed,
                 _ => ControlError::Io(error),
             })?;
-        Ok(crate::interim::control::decode(
-            &reply.ok_or(ControlError::Closed)?,
-        )?)
+        Ok(wire::control::decode(&reply.ok_or(ControlError::Closed)?)?)
     }
 }
 
@@ -168,10 +164,8 @@ where
     F: Future<Output = Rep>,
 {
     while let Some(message) = connection.receive().await? {
-        let reply = handler(crate::interim::control::decode(&message)?).await;
-        connection
-            .send(&crate::interim::control::encode(&reply)?)
-            .await?;
+        let reply = handler(wire::control::decode(&message)?).await;
+        connection.send(&wire::control::encode(&reply)?).await?;
     }
     Ok(())
 }

@@ -13,7 +13,6 @@ pub mod clock;
 pub mod control;
 pub mod dataplane;
 mod error;
-mod interim;
 pub mod logging;
 pub mod namespace;
 mod poll;

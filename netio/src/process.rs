@@ -151,6 +151,13 @@ pub fn schedule_as_batch() {
     }
 }
 
+/// Makes the calling process the leader of a session without terminal: the signals of the terminal
+/// it was started from no longer reach it. A leader of a process group stays where it is.
+pub fn new_session() {
+    // SAFETY: setsid takes nothing; it fails (and changes nothing) for leaders of a group.
+    unsafe { libc::setsid() };
+}
+
 /// The calling process's effective user id.
 #[must_use]
 pub fn effective_uid() -> u32 {

@@ -20,7 +20,7 @@ use crate::poll::register;
 use crate::process::effective_uid;
 
 /// The longest message, bytes.
-pub const MESSAGE_BYTES_MAX: usize = crate::interim::control::MESSAGE_LEN_MAX;
+pub const MESSAGE_BYTES_MAX: usize = wire::control::MESSAGE_LEN_MAX;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;

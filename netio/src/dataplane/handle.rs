@@ -22,8 +22,6 @@ pub(super) enum Order<C> {
     Command(C),
     /// UDP: the peer of a port.
     Connect(PortNum, SocketAddr),
-    /// A cable is plugged or pulled.
-    Cable(PortNum, bool),
     /// Send what is ready, then end.
     Stop,
 }
@@ -75,14 +73,6 @@ impl<C> Handle<C> {
     /// [`Busy`]
     pub fn connect(&self, port: PortNum, peer: SocketAddr) -> Result<(), Busy> {
         self.give(Order::Connect(port, peer))
-    }
-
-    /// Plugs or pulls the cable of `port`.
-    ///
-    /// # Errors
-    /// [`Busy`]
-    pub fn cable(&self, port: PortNum, plugged: bool) -> Result<(), Busy> {
-        self.give(Order::Cable(port, plugged))
     }
 
     /// Has the thread send what is ready, and end.

@@ -15,7 +15,7 @@
 //! once, again and again, without anything to do is called every [`shell::PAUSE_NS`].
 //!
 //! Frames that the system does not take are kept, and nothing more is pulled for that port until
-//! they have gone. Frames that come while a cable is pulled are dropped and counted.
+//! they have gone. Frames that come before the core knows of a carrier are dropped and counted.
 
 mod handle;
 mod port;

@@ -41,12 +41,8 @@ pub(super) struct Port {
     /// Frames that were pulled and not taken, back to back, with their lengths.
     unsent: Vec<u8>,
     unsent_lengths: Vec<usize>,
-    /// What the transport says.
-    carrier: bool,
-    /// What the control side says.
-    plugged: bool,
-    /// What the core was told.
-    told: bool,
+    /// What the core was told of the carrier.
+    up: bool,
     /// epoll's name of the port.
     token: u64,
 }
@@ -58,16 +54,14 @@ impl Port {
             blocked: Blocked::No,
             unsent: Vec::new(),
             unsent_lengths: Vec::new(),
-            carrier: false,
-            plugged: true,
-            told: false,
+            up: false,
             token,
         }
     }
 
-    /// Whether frames of this port count: those of a pulled cable do not.
+    /// Whether the core knows of a carrier: frames of others do not count.
     pub(super) fn is_up(&self) -> bool {
-        self.told
+        self.up
     }
 
     /// Has epoll watch the link's socket, if there is one.
@@ -85,23 +79,13 @@ impl Port {
         if !self.link.connect(peer)? {
             return Ok(Telling::Nothing);
         }
-        self.carrier = true;
-        Ok(self.tell(true))
-    }
-
-    /// Takes in whether the cable is plugged.
-    pub(super) fn plug(&mut self, plugged: bool) -> Telling {
-        if plugged && !self.plugged {
-            self.link.start_epoch();
-        }
-        self.plugged = plugged;
-        self.tell(false)
+        Ok(self.tell(true, true))
     }
 
     /// UDP: whether the peer has started anew.
     pub(super) fn take_restart(&mut self) -> Telling {
         if self.link.take_restart() {
-            self.tell(true)
+            self.tell(true, true)
         } else {
             Telling::Nothing
         }
@@ -121,21 +105,15 @@ impl Port {
             self.forget_unsent();
             if let Err(error) = self.watch(epoll) {
                 tracing::error!("{error}");
-                return self.set_carrier(false, true);
+                return self.tell(false, true);
             }
         }
-        self.set_carrier(carrier, reopened)
+        self.tell(carrier, reopened)
     }
 
-    fn set_carrier(&mut self, carrier: bool, anew: bool) -> Telling {
-        self.carrier = carrier;
-        self.tell(anew)
-    }
-
-    /// What the core has to be told; `anew` if a carrier that stands is another one than before.
-    fn tell(&mut self, anew: bool) -> Telling {
-        let up = self.carrier && self.plugged;
-        let before = std::mem::replace(&mut self.told, up);
+    /// What the core has to be told when the carrier is `up`; `anew` if a carrier that stands is another one than before.
+    fn tell(&mut self, up: bool, anew: bool) -> Telling {
+        let before = std::mem::replace(&mut self.up, up);
         match (before, up) {
             (true, true) if anew => Telling::Restart,
             (false, false) | (true, true) => Telling::Nothing,

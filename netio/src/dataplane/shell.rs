@@ -269,7 +269,7 @@ impl<D: Device> Shell<D> {
                     };
                     self.device.handle(now, input);
                 } else {
-                    port.link.counters().add(LinkCounter::Unplugged);
+                    port.link.counters().add(LinkCounter::NoCarrier);
                 }
             }
             if count < RECEIVE_MAX {
@@ -307,13 +307,6 @@ impl<D: Device> Shell<D> {
                     Ok(telling) => tell(&mut self.device, number, telling),
                     Err(error) => tracing::error!("{error}"),
                 }
-            }
-            Order::Cable(number, plugged) => {
-                let Some(port) = self.port(number) else {
-                    return;
-                };
-                let telling = port.plug(plugged);
-                tell(&mut self.device, number, telling);
             }
             Order::Stop => self.stopping = Some(clock::now() + FLUSH_NS),
         }

@@ -194,30 +194,6 @@ async fn a_deadline_is_kept_without_any_input() {
 }
 
 #[tokio::test]
-async fn a_pulled_cable_carries_nothing_until_it_is_plugged_in_again() {
-    let (mut sender, mut echo) = pair(1).await;
-    echo.handle.cable(PORT, false).unwrap();
-    assert_eq!(next(&mut echo).await, Told::Carrier(false));
-    sender.handle.command(Ask::Send(vec![1])).unwrap();
-    echo.handle.cable(PORT, true).unwrap();
-    assert_eq!(next(&mut echo).await, Told::Carrier(true));
-    // The record went while the cable was pulled, or came as it was plugged in again; either way
-    // this one follows.
-    sender.handle.command(Ask::Send(vec![2])).unwrap();
-    loop {
-        match next(&mut sender).await {
-            Told::Record(record, _) if record == [2] => break,
-            Told::Record(record, _) => assert_eq!(record, [1]),
-            // The echo speaks in a new epoch, which starts the sender's link anew.
-            Told::Carrier(_) => {}
-            Told::Tick => panic!("nobody asked for a tick"),
-        }
-    }
-    stop(sender).await;
-    stop(echo).await;
-}
-
-#[tokio::test]
 async fn datagrams_of_strangers_are_never_handed_in() {
     let link = open();
     let counters = Arc::clone(link.counters());

@@ -31,8 +31,8 @@ counters! {
     /// Frames that never came, by the gaps in the sequence: lost below, most often because the
     /// socket's buffer was full (`net.core.rmem_max`).
     Missing = "frames_missing",
-    /// Received frames of a cable that is pulled.
-    Unplugged = "frames_dropped_unplugged",
+    /// Received frames of a link whose carrier the core was not told of yet.
+    NoCarrier = "frames_dropped_no_carrier",
     /// Frames that could not be sent and were dropped.
     SendFailed = "frames_dropped_send_failed",
     /// Times that the system was short of queue room.

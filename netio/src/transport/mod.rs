@@ -208,7 +208,7 @@ impl Link {
         match checked {
             Ok((records, missing)) => {
                 if missing > 0 {
-                    let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+                    let missing = usize::from(missing);
                     counters.add_many(LinkCounter::Missing, missing);
                 }
                 Some(records)
@@ -301,13 +301,6 @@ impl Link {
         match &mut self.medium {
             Transport::Udp(link) => link.take_restart(),
             Transport::Veth(_) => false,
-        }
-    }
-
-    /// UDP: starts a new epoch of what this side sends.
-    pub(crate) fn start_epoch(&mut self) {
-        if let Transport::Udp(link) = &mut self.medium {
-            link.start_epoch();
         }
     }
 

@@ -4,7 +4,7 @@
 //! older than the last datagram taken is dropped. Its epoch tells one life of the peer from the
 //! next: a datagram of an earlier epoch is dropped, one of a later epoch makes the link start anew,
 //! so that nobody speaks with credits of a life before. A side starts a new epoch when it is told of
-//! another peer and when its cable is plugged in again.
+//! another peer.
 //!
 //! Epochs start at the time of day and count up, so that also a restarted process on a fixed
 //! address begins later than it ended.
@@ -12,11 +12,13 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use wire::Format;
+use wire::udplink::{Sequence, UdpLinkHeader};
 
 use super::{LinkCounter, size_buffers};
 use crate::NetError;
-use crate::interim::udplink::UdpLinkHeader;
+use crate::clock;
 
 /// Bytes of the link header.
 pub(super) const HEADER_BYTES: usize = UdpLinkHeader::LEN;
@@ -30,16 +32,16 @@ pub(crate) struct UdpLink {
     /// Of what is sent.
     epoch: u16,
     /// Of the next datagram sent.
-    sequence: u32,
+    sequence: Sequence,
 }
 
 #[derive(Debug)]
 struct Peer {
     address: SocketAddr,
     /// The same number at both ends: datagrams that carry another are not of this cable.
-    link: u8,
+    link_id: u16,
     /// Epoch of the last datagram taken, and the sequence that should follow.
-    last: Option<(u16, u32)>,
+    last: Option<(u16, Sequence)>,
     /// A later epoch has begun.
     restarted: bool,
 }
@@ -51,15 +53,13 @@ impl UdpLink {
         socket.set_nonblocking(true).map_err(failed)?;
         size_buffers(socket.as_fd());
         let local = socket.local_addr().map_err(failed)?;
-        let seconds = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
         Ok(Self {
             socket,
             local,
             peer: None,
-            epoch: u16::try_from(seconds & 0xffff).unwrap_or(0),
-            sequence: 0,
+            // About seconds.
+            epoch: u16::try_from((clock::epoch() >> 10) & 0xffff).unwrap_or(0),
+            sequence: Sequence(0),
         })
     }
 
@@ -86,7 +86,7 @@ impl UdpLink {
         self.discard_waiting();
         self.peer = Some(Peer {
             address,
-            link: link_id(self.local, address),
+            link_id: link_id(self.local, address),
             last: None,
             restarted: false,
         });
@@ -106,9 +106,9 @@ impl UdpLink {
         }
     }
 
-    pub(super) fn start_epoch(&mut self) {
+    fn start_epoch(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
-        self.sequence = 0;
+        self.sequence = Sequence(0);
     }
 
     pub(super) fn take_restart(&mut self) -> bool {
@@ -118,14 +118,14 @@ impl UdpLink {
     }
 
     pub(super) fn write_header(&mut self, header: &mut [u8]) {
-        let link = self.peer.as_ref().map_or(0, |peer| peer.link);
+        let link_id = self.peer.as_ref().map_or(0, |peer| peer.link_id);
         UdpLinkHeader {
-            link,
+            link_id,
             epoch: self.epoch,
             sequence: self.sequence,
         }
         .emit(header);
-        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence = self.sequence.next();
     }
 
     /// The records behind the link header, if the datagram is this cable's and in time. How many
@@ -133,10 +133,10 @@ impl UdpLink {
     pub(super) fn records<'a>(
         &mut self,
         datagram: &'a [u8],
-    ) -> Result<(&'a [u8], u32), LinkCounter> {
+    ) -> Result<(&'a [u8], u16), LinkCounter> {
         let peer = self.peer.as_mut().ok_or(LinkCounter::Foreign)?;
-        let (header, records) = UdpLinkHeader::parse(datagram).ok_or(LinkCounter::Foreign)?;
-        if header.link != peer.link {
+        let (header, records) = UdpLinkHeader::parse(datagram).map_err(|_| LinkCounter::Foreign)?;
+        if header.link_id != peer.link_id {
             return Err(LinkCounter::Foreign);
         }
         let mut missing = 0;
@@ -149,21 +149,20 @@ impl UdpLink {
             if epochs_ahead > 0 {
                 peer.restarted = true;
             } else {
-                missing = header.sequence.wrapping_sub(expected);
+                missing = header.sequence.steps_from(expected);
                 if missing.cast_signed() < 0 {
                     return Err(LinkCounter::OutOfOrder);
                 }
             }
         }
-        peer.last = Some((header.epoch, header.sequence.wrapping_add(1)));
+        peer.last = Some((header.epoch, header.sequence.next()));
         Ok((records, missing))
     }
 }
 
 /// A number that both ends of a cable compute alike and that most other cables do not have.
-fn link_id(one: SocketAddr, other: SocketAddr) -> u8 {
-    let [high, low] = (one.port() ^ other.port()).to_be_bytes();
-    high ^ low
+fn link_id(one: SocketAddr, other: SocketAddr) -> u16 {
+    one.port() ^ other.port()
 }
 
 #[cfg(test)]
@@ -219,7 +218,7 @@ mod tests {
         for length in 0..HEADER_BYTES {
             assert_eq!(other.records(&good[..length]), Err(LinkCounter::Foreign));
         }
-        for at in 0..2 {
+        for at in [0, 2, 3] {
             let mut bad = good.clone();
             bad[at] ^= 0x80;
             assert_eq!(other.records(&bad), Err(LinkCounter::Foreign), "byte {at}");

@@ -7,23 +7,21 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use wire::Format;
+use wire::ether::LinkEthernet;
+
 use super::{Attached, InterfaceChange, LinkCounter, size_buffers};
 use crate::NetError;
 use crate::error::check;
 
-/// Local experimental EtherType 1 (IEEE 802): what ibemu's frames carry.
-const ETHERTYPE: u16 = 0x88b5;
-
 /// Bytes of the Ethernet header.
-pub(super) const HEADER_BYTES: usize = 14;
+pub(super) const HEADER_BYTES: usize = LinkEthernet::LEN;
 
-/// Destination, source and EtherType of every frame. There is one receiver behind a cable and it
-/// takes frames by their type, so the addresses are constants: all stations, and a local one.
-const HEADER: [u8; HEADER_BYTES] = {
-    let [high, low] = ETHERTYPE.to_be_bytes();
-    [
-        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02, 0, 0, 0, 0, 0, high, low,
-    ]
+/// The header of every frame. There is one receiver behind a cable and it takes frames by their
+/// type, so the addresses do not matter: all stations, and a local one.
+const HEADER: LinkEthernet = LinkEthernet {
+    destination: LinkEthernet::BROADCAST,
+    source: [0x02, 0, 0, 0, 0, 0],
 };
 
 /// One end of a veth cable.
@@ -62,7 +60,7 @@ impl VethLink {
     }
 
     pub(super) fn write_header(&self, header: &mut [u8]) {
-        header.copy_from_slice(&HEADER);
+        HEADER.emit(header);
     }
 
     pub(super) fn interface_changed(&mut self, change: &InterfaceChange<'_>) -> Option<Attached> {
@@ -103,11 +101,9 @@ impl VethLink {
 
 /// The records behind the Ethernet header.
 pub(super) fn records(frame: &[u8]) -> Result<&[u8], LinkCounter> {
-    match frame.split_at_checked(HEADER_BYTES) {
-        // The socket takes no other type; addresses do not matter on a cable of two ends.
-        Some((header, records)) if header[12..] == ETHERTYPE.to_be_bytes() => Ok(records),
-        _ => Err(LinkCounter::Foreign),
-    }
+    LinkEthernet::parse(frame)
+        .map(|(_, records)| records)
+        .map_err(|_| LinkCounter::Foreign)
 }
 
 impl Socket {
@@ -126,7 +122,7 @@ impl Socket {
         // SAFETY: all fields of the structure are integers, for which zero is a valid value.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or(0);
-        address.sll_protocol = ETHERTYPE.to_be();
+        address.sll_protocol = LinkEthernet::ETHER_TYPE.to_be();
         address.sll_ifindex = index;
         let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_ll>()).unwrap_or(0);
         // SAFETY: `address` is readable for `length` bytes.
@@ -167,7 +163,7 @@ mod tests {
     fn a_frame_of_another_type_or_too_short_is_foreign() {
         let mut frame = [0u8; 20];
         assert_eq!(records(&frame), Err(LinkCounter::Foreign));
-        frame[..HEADER_BYTES].copy_from_slice(&HEADER);
+        HEADER.emit(&mut frame);
         assert_eq!(records(&frame), Ok(&[0u8; 6][..]));
         assert_eq!(records(&frame[..13]), Err(LinkCounter::Foreign));
     }
