@@ -16,9 +16,13 @@ const FRAME_PACKETS: u16 = u16::MAX;
 /// Who the device is and where its sockets stand.
 #[derive(Args, Clone, Debug)]
 pub struct DeviceArgs {
-    /// Node description, and name of the sockets
+    /// Node description
     #[arg(long)]
     pub name: String,
+
+    /// Name of the sockets, if the node description does not do as one
+    #[arg(long)]
+    pub handle: Option<String>,
 
     /// Node GUID, hexadecimal, with or without 0x
     #[arg(long, value_parser = guid)]
@@ -28,7 +32,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "FABRIC_DIR")]
     pub dir: PathBuf,
 
-    /// A cable: PORT=veth:INTERFACE or PORT=udp:ADDRESS; once for each
+    /// A cable: PORT=veth:INTERFACE or PORT=udp:ADDRESS[:UDPPORT]; once for each
     #[arg(long = "link", value_name = "PORT=MEDIUM:WHERE")]
     pub links: Vec<LinkSpec>,
 
@@ -38,10 +42,11 @@ pub struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// Where the socket `<dir>/<name>.<kind>` stands.
+    /// Where the socket `<dir>/<handle>.<kind>` stands.
     #[must_use]
     pub fn socket(&self, kind: &str) -> PathBuf {
-        self.dir.join(format!("{}.{kind}", self.name))
+        let handle = self.handle.as_ref().unwrap_or(&self.name);
+        self.dir.join(format!("{handle}.{kind}"))
     }
 }
 

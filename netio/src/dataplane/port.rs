@@ -43,6 +43,8 @@ pub(super) struct Port {
     unsent_lengths: Vec<usize>,
     /// What the core was told of the carrier.
     up: bool,
+    /// epoll is asked to tell of room to write.
+    asked_for_room: bool,
     /// epoll's name of the port.
     token: u64,
 }
@@ -55,6 +57,7 @@ impl Port {
             unsent: Vec::new(),
             unsent_lengths: Vec::new(),
             up: false,
+            asked_for_room: false,
             token,
         }
     }
@@ -72,6 +75,13 @@ impl Port {
         epoll
             .add(fd.as_raw_fd(), self.token)
             .map_err(|source| NetError::new(format!("watch port {}", self.link.port()), source))
+    }
+
+    /// epoll has found room to write: what is kept may go at once.
+    pub(super) fn has_room(&mut self) {
+        if self.blocked == Blocked::UntilWritable {
+            self.blocked = Blocked::Until(Time::ZERO);
+        }
     }
 
     /// UDP: takes in where the peer is.
@@ -103,6 +113,8 @@ impl Port {
         if reopened {
             // The kernel forgets the old socket by itself when it is closed.
             self.forget_unsent();
+            self.blocked = Blocked::No;
+            self.asked_for_room = false;
             if let Err(error) = self.watch(epoll) {
                 tracing::error!("{error}");
                 return self.tell(false, true);
@@ -111,7 +123,8 @@ impl Port {
         self.tell(carrier, reopened)
     }
 
-    /// What the core has to be told when the carrier is `up`; `anew` if a carrier that stands is another one than before.
+    /// What the core has to be told when the carrier is `up`; `anew` if a carrier that stands is
+    /// another one than before.
     fn tell(&mut self, up: bool, anew: bool) -> Telling {
         let before = std::mem::replace(&mut self.up, up);
         match (before, up) {
@@ -154,11 +167,12 @@ impl Port {
     }
 
     fn block(&mut self, blocked: Blocked, epoll: &Epoll) {
-        let before = std::mem::replace(&mut self.blocked, blocked);
+        self.blocked = blocked;
         let writable = blocked == Blocked::UntilWritable;
-        if writable == (before == Blocked::UntilWritable) {
+        if writable == self.asked_for_room {
             return;
         }
+        self.asked_for_room = writable;
         if let Some(fd) = self.link.fd()
             && let Err(error) = epoll.modify(fd.as_raw_fd(), self.token, writable)
         {

@@ -218,8 +218,8 @@ impl<D: Device> Shell<D> {
                 continue;
             };
             if place < self.io.ports.len() {
-                if ready.writable && self.io.ports[place].blocked == Blocked::UntilWritable {
-                    self.io.ports[place].blocked = Blocked::Until(Time::ZERO);
+                if ready.writable {
+                    self.io.ports[place].has_room();
                 }
                 self.receive(place);
             }

@@ -1,5 +1,5 @@
 use std::collections::VecDeque;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use link::{Deadline, Device, FrameBuf, Input, PortSet, Time, Why};
@@ -111,7 +111,7 @@ impl Device for Toy {
 fn open() -> Link {
     Link::open(&LinkSpec {
         port: PORT,
-        medium: Medium::Udp(IpAddr::from([127, 0, 0, 1])),
+        medium: Medium::Udp(SocketAddr::from(([127, 0, 0, 1], 0))),
     })
     .unwrap()
 }

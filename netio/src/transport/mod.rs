@@ -48,11 +48,11 @@ pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 pub enum Medium {
     /// The interface of this name in the daemon's namespace.
     Veth(String),
-    /// A UDP socket on this local address and a port of the kernel's choice.
-    Udp(IpAddr),
+    /// A UDP socket on this local address; port 0 leaves the port to the kernel.
+    Udp(SocketAddr),
 }
 
-/// One link of a daemon: `PORT=veth:INTERFACE` or `PORT=udp:ADDRESS`.
+/// One link of a daemon: `PORT=veth:INTERFACE` or `PORT=udp:ADDRESS[:UDPPORT]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
     /// The port that the cable is in.
@@ -65,7 +65,8 @@ impl FromStr for LinkSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| format!("{what}; write PORT=veth:INTERFACE or PORT=udp:ADDRESS");
+        let wrong =
+            |what: &str| format!("{what}; write PORT=veth:INTERFACE or PORT=udp:ADDRESS[:UDPPORT]");
         let (port, medium) = text
             .split_once('=')
             .ok_or_else(|| wrong("there is no '='"))?;
@@ -81,6 +82,7 @@ impl FromStr for LinkSpec {
             Some(("udp", address)) => Medium::Udp(
                 address
                     .parse()
+                    .or_else(|_| address.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)))
                     .map_err(|_| wrong("the address is not a numeric IP address"))?,
             ),
             _ => return Err(wrong("the transport is neither veth nor udp")),
@@ -357,9 +359,17 @@ mod tests {
 
     #[test]
     fn a_link_is_written_as_it_is_read() {
-        for text in ["1=veth:p1", "36=udp:127.0.0.1", "254=udp:::1"] {
+        for text in ["1=veth:p1", "36=udp:127.0.0.1:0", "254=udp:[::1]:7000"] {
             let spec: LinkSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_address_alone_leaves_the_port_to_the_kernel() {
+        for text in ["1=udp:127.0.0.1", "1=udp:::1"] {
+            let spec: LinkSpec = text.parse().unwrap();
+            assert!(matches!(spec.medium, Medium::Udp(at) if at.port() == 0));
         }
     }
 

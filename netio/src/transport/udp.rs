@@ -10,7 +10,7 @@
 //! address begins later than it ended.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use wire::Format;
@@ -47,9 +47,9 @@ struct Peer {
 }
 
 impl UdpLink {
-    pub(super) fn open(address: IpAddr) -> Result<Self, NetError> {
+    pub(super) fn open(address: SocketAddr) -> Result<Self, NetError> {
         let failed = |source| NetError::new(format!("open a UDP socket on {address}"), source);
-        let socket = UdpSocket::bind((address, 0)).map_err(failed)?;
+        let socket = UdpSocket::bind(address).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         size_buffers(socket.as_fd());
         let local = socket.local_addr().map_err(failed)?;
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn pair() -> (UdpLink, UdpLink) {
-        let address = IpAddr::from([127, 0, 0, 1]);
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut one = UdpLink::open(address).unwrap();
         let mut other = UdpLink::open(address).unwrap();
         assert!(one.connect(other.local()).unwrap());
@@ -223,7 +223,7 @@ mod tests {
             bad[at] ^= 0x80;
             assert_eq!(other.records(&bad), Err(LinkCounter::Foreign), "byte {at}");
         }
-        let mut alone = UdpLink::open(IpAddr::from([127, 0, 0, 1])).unwrap();
+        let mut alone = UdpLink::open(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         assert_eq!(alone.records(&good), Err(LinkCounter::Foreign));
     }
 
@@ -237,11 +237,11 @@ mod tests {
 
     #[test]
     fn what_was_sent_before_the_connection_is_never_seen() {
-        let address = IpAddr::from([127, 0, 0, 1]);
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut link = UdpLink::open(address).unwrap();
-        let stranger = UdpSocket::bind((address, 0)).unwrap();
+        let stranger = UdpSocket::bind(address).unwrap();
         stranger.send_to(b"from a stranger", link.local()).unwrap();
-        let peer = UdpSocket::bind((address, 0)).unwrap();
+        let peer = UdpSocket::bind(address).unwrap();
         link.connect(peer.local_addr().unwrap()).unwrap();
         stranger.send_to(b"again", link.local()).unwrap();
         let mut byte = [0u8; 1];
