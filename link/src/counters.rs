@@ -24,13 +24,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Words of 4 bytes sent in data packets, LRH to ICRC, VL15 left out.
+    /// Words of 4 bytes sent in data packets of all lanes, LRH to ICRC.
     xmit_data_words = "PortXmitData",
-    /// Words of 4 bytes received in data packets, LRH to ICRC, VL15 left out.
+    /// Words of 4 bytes received in data packets of all lanes, LRH to ICRC.
     rcv_data_words = "PortRcvData",
-    /// Data packets sent, VL15 left out.
+    /// Data packets sent on all lanes.
     xmit_pkts = "PortXmitPkts",
-    /// Data packets received, VL15 left out.
+    /// Data packets received on all lanes.
     rcv_pkts = "PortRcvPkts",
     /// Unicast data packets sent.
     unicast_xmit_pkts = "PortUnicastXmitPkts",

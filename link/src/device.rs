@@ -101,6 +101,8 @@ pub enum Why {
     Pacing(PortNum),
     /// A packet at the head of a queue of this port reaches its lifetime limit.
     Lifetime(PortNum),
+    /// A packet moves through the crossbar of this port's input.
+    Crossbar(PortNum),
     /// A management transaction times out.
     Transaction,
     /// A trap is repeated.

@@ -43,10 +43,10 @@ impl OutputLane {
         }
     }
 
-    /// Whether a packet of `blocks` fits; an empty queue takes any.
+    /// Whether a packet of `blocks` fits; an empty buffer takes any.
     #[inline]
     pub(crate) fn has_room(&self, blocks: u16) -> bool {
-        self.queue.is_empty() || self.used + u32::from(blocks) <= self.capacity
+        self.used == 0 || self.used + u32::from(blocks) <= self.capacity
     }
 
     #[inline]
@@ -76,12 +76,18 @@ impl OutputLane {
         self.queue.push_back(packet);
     }
 
+    /// Takes the head out of the queue; its blocks stay taken until [`OutputLane::free`].
     #[inline]
     pub(crate) fn pop(&mut self, now: Time) -> Option<Packet> {
         let packet = self.queue.pop_front()?;
-        self.used -= u32::from(packet.blocks());
         self.head_since = now;
         Some(packet)
+    }
+
+    /// Frees the blocks of a packet that was popped.
+    #[inline]
+    pub(crate) fn free(&mut self, blocks: u16) {
+        self.used = self.used.saturating_sub(u32::from(blocks));
     }
 
     /// When the head is at its limit, if it may stay for `head_ns` at the head and for

@@ -24,7 +24,6 @@ mod sl2vl;
 mod state;
 mod time;
 mod training;
-mod vcrc;
 mod vlarb;
 
 pub use config::{
@@ -39,4 +38,4 @@ pub use port::{Admission, Arrival, Cause, Peer, Port, PortEvent, Refusal, SetSta
 pub use sl2vl::SlToVl;
 pub use state::{InvalidTransition, PhysicalState, PortState, StateInput};
 pub use time::Time;
-pub use vlarb::{ArbEntry, Arbiter, VLARB_ENTRIES_MAX};
+pub use vlarb::{Arbiter, VLARB_ENTRIES_MAX};

@@ -41,6 +41,17 @@ impl Pacer {
         self.free_at <= now
     }
 
+    /// Whether a packet on its way out still takes up its buffer: where time is exact.
+    #[inline]
+    pub(crate) fn is_exact(&self) -> bool {
+        self.ps_per_kilobyte.is_some() && self.tick_ns == 0
+    }
+
+    /// Whether packets ever wait for the link.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.ps_per_kilobyte.is_some()
+    }
+
     /// When a port that has something to send should wake up, if the link is busy now.
     pub(crate) fn wake_at(&self) -> Time {
         self.free_at + self.tick_ns
@@ -64,7 +75,7 @@ impl Pacer {
             .saturating_add(ps_per_kilobyte.saturating_mul(bytes) / 1000);
         self.free_at = self.free_at + ps / 1000;
         self.rest_ps = ps % 1000;
-        if self.free_at < tail {
+        if tail > now && self.free_at < tail {
             self.free_at = tail;
             self.rest_ps = 0;
         }

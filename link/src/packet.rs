@@ -1,9 +1,10 @@
 //! A packet inside a device: its own LRH and VCRC, a payload that copies may share, its times.
 
+use wire::crc::vcrc_update_vl;
 use wire::{DataPacket, Format, Lrh, ParseError, Vl};
 
 use crate::config::blocks;
-use crate::{Payload, Pool, PoolError, Time, vcrc};
+use crate::{Payload, Pool, PoolError, Time};
 
 /// A packet in a device's buffers.
 ///
@@ -83,7 +84,7 @@ impl Packet {
     #[inline]
     pub fn set_vl(&mut self, vl: Vl) {
         if vl != self.lrh.vl {
-            self.vcrc = vcrc::relane(self.vcrc, self.lrh.pkt_len_words, self.lrh.vl, vl);
+            self.vcrc = vcrc_update_vl(self.vcrc, self.lrh.pkt_len_words, self.lrh.vl, vl);
             self.lrh.vl = vl;
         }
     }

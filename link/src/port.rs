@@ -122,6 +122,8 @@ pub struct Port {
     waiting: u16,
     /// Those of them that have credits for it.
     sendable: u16,
+    /// Where time is exact: lane and blocks of the packet on its way out, and when it has left.
+    leaving: Option<(Vl, u16, Time)>,
     /// Since when data waits and no credit lets any of it go.
     stalled_since: Option<Time>,
 
@@ -174,6 +176,7 @@ impl Port {
             management_out: VecDeque::new(),
             waiting: 0,
             sendable: 0,
+            leaving: None,
             stalled_since: None,
             tell: 0,
             tell_all_at: Time::NEVER,

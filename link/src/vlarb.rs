@@ -13,8 +13,8 @@
 //! VL15 is not in the tables: it always goes before.
 
 use arrayvec::ArrayVec;
-use bincode::{Decode, Encode};
 use wire::Vl;
+use wire::attr::VlArbEntry;
 
 /// How many entries a table has at most.
 pub const VLARB_ENTRIES_MAX: usize = 64;
@@ -24,19 +24,12 @@ const WEIGHT_UNIT_BYTES: usize = 64;
 /// Bytes of one unit of LimitOfHighPriority.
 const LIMIT_UNIT_BYTES: i64 = 4096;
 
-/// One entry of a VL arbitration table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct ArbEntry {
-    /// The lane. VL15 and lanes that the port does not have are passed over.
-    pub vl: Vl,
-    /// How much it may send in a turn, in units of 64 bytes; 0 passes the entry over.
-    pub weight: u8,
-}
-
 /// Where one table stands.
 #[derive(Clone, Debug, Default)]
 struct Wheel {
-    entries: ArrayVec<ArbEntry, VLARB_ENTRIES_MAX>,
+    written: ArrayVec<VlArbEntry, VLARB_ENTRIES_MAX>,
+    /// Those of the entries that can have a turn.
+    entries: ArrayVec<VlArbEntry, VLARB_ENTRIES_MAX>,
     /// The lanes that have weight in some entry.
     lanes: u16,
     at: usize,
@@ -45,12 +38,17 @@ struct Wheel {
 }
 
 impl Wheel {
-    fn set(&mut self, entries: impl IntoIterator<Item = ArbEntry>) {
-        self.entries = entries.into_iter().take(VLARB_ENTRIES_MAX).collect();
+    fn set(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
+        self.written = entries.into_iter().take(VLARB_ENTRIES_MAX).collect();
+        self.entries = self
+            .written
+            .iter()
+            .filter(|entry| entry.weight > 0 && entry.vl != Vl::MANAGEMENT)
+            .copied()
+            .collect();
         self.lanes = self
             .entries
             .iter()
-            .filter(|entry| entry.weight > 0 && entry.vl != Vl::MANAGEMENT)
             .fold(0, |lanes, entry| lanes | (1 << entry.vl.get()));
         self.at = 0;
         self.left = self
@@ -110,7 +108,7 @@ impl Arbiter {
             high_left: 0,
             chose_high: false,
         };
-        arbiter.set_low((0..vls).map(|vl| ArbEntry {
+        arbiter.set_low((0..vls).map(|vl| VlArbEntry {
             vl: Vl::truncate(vl),
             weight: 64,
         }));
@@ -118,12 +116,12 @@ impl Arbiter {
     }
 
     /// Writes the high-priority table; entries past the 64th are left out. Its turn starts anew.
-    pub fn set_high(&mut self, entries: impl IntoIterator<Item = ArbEntry>) {
+    pub fn set_high(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
         self.high.set(entries);
     }
 
     /// Writes the low-priority table; entries past the 64th are left out. Its turn starts anew.
-    pub fn set_low(&mut self, entries: impl IntoIterator<Item = ArbEntry>) {
+    pub fn set_low(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
         self.low.set(entries);
     }
 
@@ -135,14 +133,14 @@ impl Arbiter {
 
     /// The high-priority table as written.
     #[must_use]
-    pub fn high(&self) -> &[ArbEntry] {
-        &self.high.entries
+    pub fn high(&self) -> &[VlArbEntry] {
+        &self.high.written
     }
 
     /// The low-priority table as written.
     #[must_use]
-    pub fn low(&self) -> &[ArbEntry] {
-        &self.low.entries
+    pub fn low(&self) -> &[VlArbEntry] {
+        &self.low.written
     }
 
     /// LimitOfHighPriority.

@@ -122,6 +122,7 @@ impl Port {
             packet.release(pool);
             dropped += 1;
         }
+        self.leaving = None;
         self.waiting = 0;
         self.sendable = 0;
         self.stalled_since = None;
@@ -131,6 +132,7 @@ impl Port {
     /// Does what is due: silence, lifetimes. What is due to be sent waits for
     /// [`Port::transmit`].
     pub fn tick(&mut self, now: Time, pool: &mut Pool) {
+        self.settle(now);
         if self.training.silent_at(self.config.patience.silence_ns) <= now {
             self.link_input(now, LinkInput::Silence, pool);
         }
@@ -155,6 +157,7 @@ impl Port {
                 let Some(packet) = lane.pop(now) else {
                     break;
                 };
+                lane.free(packet.blocks());
                 packet.release(pool);
                 self.counts.drop_one(reason);
             }
@@ -163,7 +166,7 @@ impl Port {
         self.note_stall(now);
     }
 
-    /// Until when nothing is due, and why.
+    /// Until when nothing is due, and why. What is due now shows in [`Port::is_ready`].
     #[must_use]
     pub fn deadline(&self) -> Option<Deadline> {
         let port = self.number;
@@ -174,21 +177,16 @@ impl Port {
         };
         let mut consider = |at: Time, why: Why| earliest = earliest.min(Deadline { at, why });
         consider(self.training.next_at(), Why::KeepAlive(port));
-        if self.goodbye {
-            consider(Time::ZERO, Why::KeepAlive(port));
-        }
         if self.training.is_up() {
-            let tell_at = if self.tell == 0 {
-                self.tell_all_at
-            } else {
-                Time::ZERO
-            };
-            consider(tell_at, Why::KeepAlive(port));
+            consider(self.tell_all_at, Why::KeepAlive(port));
             if self.has_starving_lane() {
                 consider(self.retell_at, Why::KeepAlive(port));
             }
-            if self.has_sendable() {
+            if self.has_sendable() && self.pacer.is_paced() {
                 consider(self.pacer.wake_at(), Why::Pacing(port));
+            }
+            if let Some((_, _, gone_at)) = self.leaving {
+                consider(gone_at, Why::Pacing(port));
             }
             if self.waiting != 0 && self.has_lifetimes() {
                 for lane in &self.outputs {

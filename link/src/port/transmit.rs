@@ -39,6 +39,7 @@ impl Port {
     /// Puts link control that is due into a frame: the first step of [`Port::transmit`], for a
     /// device that refills the output lanes between the packets.
     pub fn begin_frame(&mut self, now: Time, frame: &mut FrameBuf<'_>) {
+        self.settle(now);
         if self.goodbye && push(frame, RecordKind::LinkDown, 0).is_some() {
             self.goodbye = false;
         }
@@ -97,20 +98,44 @@ impl Port {
         let bytes = packet.bytes();
         let out = push(frame, RecordKind::Data, bytes)?;
         packet.emit(pool, out);
-        lane.credits.spend(packet.blocks());
+        let blocks = packet.blocks();
+        lane.credits.spend(blocks);
         let packet = lane.pop(now)?;
+        let gone_at = self.sent(now, packet, frame, pool);
+        if gone_at > now && self.pacer.is_exact() {
+            self.leaving = Some((vl, blocks, gone_at));
+        } else {
+            self.outputs[vl.index()].free(blocks);
+        }
         self.arbiter.spend(bytes);
         self.refresh(vl);
-        self.sent(now, packet, frame, pool);
         self.note_stall(now);
         Some(vl)
     }
 
-    /// Books a packet that has been put into a frame.
+    /// Frees the buffer of the packet whose last byte has left by `now`.
     #[inline]
-    fn sent(&mut self, now: Time, packet: Packet, frame: &mut FrameBuf<'_>, pool: &mut Pool) {
+    pub(super) fn settle(&mut self, now: Time) {
+        if let Some((vl, blocks, gone_at)) = self.leaving
+            && gone_at <= now
+        {
+            self.leaving = None;
+            self.outputs[vl.index()].free(blocks);
+        }
+    }
+
+    /// Books a packet that has been put into a frame; when its last byte leaves.
+    #[inline]
+    fn sent(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        frame: &mut FrameBuf<'_>,
+        pool: &mut Pool,
+    ) -> Time {
         let bytes = packet.bytes() - if self.config.vcrc_takes_time { 0 } else { 2 };
-        frame.set_tail(self.pacer.spend(now, bytes, packet.tail));
+        let gone_at = self.pacer.spend(now, bytes, packet.tail);
+        frame.set_tail(gone_at);
         let spec = &mut self.counts.spec;
         spec.xmit_pkts += 1;
         spec.xmit_data_words += u64::from(packet.lrh.pkt_len_words);
@@ -120,6 +145,7 @@ impl Port {
             spec.unicast_xmit_pkts += 1;
         }
         packet.release(pool);
+        gone_at
     }
 
     fn push_training(&mut self, now: Time, frame: &mut FrameBuf<'_>) {

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn entry(vl: u8, weight: u8) -> ArbEntry {
-    ArbEntry {
+fn entry(vl: u8, weight: u8) -> VlArbEntry {
+    VlArbEntry {
         vl: Vl::truncate(vl),
         weight,
     }
@@ -135,8 +135,9 @@ fn low_priority_never_starves_under_a_limit() {
 #[test]
 fn an_arbiter_that_nobody_configured_shares_equally() {
     let mut arbiter = Arbiter::new(4);
-    let sent = shares(&mut arbiter, 0xffff, 40_000, 64);
-    assert_eq!(sent[..5], [640_000, 640_000, 640_000, 640_000, 0]);
+    let sent = shares(&mut arbiter, 0xffff, 64 * 4 * 100, 64);
+    let each = 64 * 100 * 64;
+    assert_eq!(sent[..5], [each, each, each, each, 0]);
 }
 
 proptest! {
