@@ -21,6 +21,13 @@ pub fn blocks(bytes: usize) -> u16 {
     u16::try_from(bytes.div_ceil(BLOCK_BYTES)).unwrap_or(u16::MAX)
 }
 
+/// How long a packet lives by a HOQLife or LifeTimeValue of `code`, in nanoseconds of link-layer
+/// time: 4.096 us times two to the code; `None`, for ever, above 19 (IBA 18.2.5.4).
+#[must_use]
+pub const fn life_time_ns(code: u8) -> Option<u64> {
+    if code <= 19 { Some(4096 << code) } else { None }
+}
+
 /// Whether and how a port holds itself to the rate of its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pacing {

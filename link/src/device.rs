@@ -150,6 +150,29 @@ impl PortSet {
             + self.0[3].count_ones()
     }
 
+    /// The ports `16 * position ..` as a mask, as a block of a multicast forwarding table holds
+    /// them; `position` counts modulo 16.
+    #[must_use]
+    pub const fn mask16(&self, position: u8) -> u16 {
+        let place = position as usize % 16;
+        let [low, high, ..] = (self.0[place / 4] >> (place % 4 * 16)).to_le_bytes();
+        u16::from_le_bytes([low, high])
+    }
+
+    /// Replaces the ports `16 * position ..` by a mask.
+    pub const fn set_mask16(&mut self, position: u8, mask: u16) {
+        let place = position as usize % 16;
+        let shift = place % 4 * 16;
+        self.0[place / 4] &= !(0xffff << shift);
+        self.0[place / 4] |= (mask as u64) << shift;
+    }
+
+    /// The lowest port of the set.
+    #[must_use]
+    pub fn first(&self) -> Option<PortNum> {
+        self.iter().next()
+    }
+
     /// The ports in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = PortNum> + use<> {
         let words = self.0;
@@ -197,6 +220,18 @@ mod tests {
         let listed: Vec<u8> = set.iter().map(PortNum::get).collect();
         assert_eq!(listed, [0, 63, 64, 255]);
         assert_eq!(set.len(), 4);
+    }
+
+    #[test]
+    fn a_port_set_reads_and_writes_the_masks_of_a_multicast_table() {
+        let mut set = PortSet::EMPTY;
+        set.set_mask16(0, 0x0002);
+        set.set_mask16(5, 0x8001);
+        let listed: Vec<u8> = set.iter().map(PortNum::get).collect();
+        assert_eq!(listed, [1, 80, 95]);
+        assert_eq!((set.mask16(5), set.mask16(4)), (0x8001, 0));
+        set.set_mask16(5, 0);
+        assert_eq!(set.len(), 1);
     }
 
     #[test]

@@ -27,7 +27,8 @@ mod training;
 mod vlarb;
 
 pub use config::{
-    BLOCK_BYTES, CREDIT_BLOCKS_MAX, ConfigError, DATA_VLS_MAX, Pacing, Patience, PortConfig, blocks,
+    BLOCK_BYTES, CREDIT_BLOCKS_MAX, ConfigError, DATA_VLS_MAX, Pacing, Patience, PortConfig,
+    blocks, life_time_ns,
 };
 pub use counters::{Counts, DropReason, Drops, PortCounters};
 pub use device::{Deadline, Device, Input, PortSet, Why};

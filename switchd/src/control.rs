@@ -1,0 +1,32 @@
+//! What may be asked of a switch over its local control socket.
+
+use bincode::{Decode, Encode};
+use link::control::{DeviceReply, DeviceRequest};
+use wire::PortNum;
+
+/// A request to a switch.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Request {
+    /// What may be asked of any device. Answered by [`Reply::Device`].
+    Device(DeviceRequest),
+    /// Drops by reason. Answered by [`Reply::Drops`].
+    Drops,
+}
+
+/// What a switch answers.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    /// The answer to [`Request::Device`].
+    Device(DeviceReply),
+    /// Each port that has dropped something, in ascending order.
+    Drops(Vec<PortDrops>),
+}
+
+/// What one port has dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct PortDrops {
+    /// The port.
+    pub port: PortNum,
+    /// Each reason for which something was dropped with its count, in a stable order.
+    pub reasons: Vec<(String, u64)>,
+}

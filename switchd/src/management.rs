@@ -1,0 +1,309 @@
+//! Management packets: VL15 from any port, and what is addressed to port 0.
+//!
+//! Directed-route SMPs go through the SMI of every switch on their way; LID-routed ones are
+//! forwarded like data, but on VL15. Requests to this switch are answered by the agents of crate
+//! `mad`; answers leave in packets of their own.
+
+use std::collections::VecDeque;
+
+use link::{Admission, DropReason, Packet, Time};
+use mad::agent::{Arrival, Next, handle_smp};
+use mad::pma::Pma;
+use mad::sma::Sma;
+use mad::smi::Origin;
+use tracing::trace;
+use wire::packet::MAD_PACKET_LEN;
+use wire::{DataPacket, Deth, Lid, Mad, MgmtClass, PortNum, Qpn, Sl, UdPacket, Vl};
+
+use crate::plane::{LaneId, Plane};
+
+/// Answers of QP1 that wait for room in an output lane at most.
+const REPLIES_MAX: usize = 64;
+/// A MAD with a GRH, VCRC included: the longest packet that port 0 reads.
+const READ_BYTES_MAX: usize = MAD_PACKET_LEN + 40;
+
+/// The management side of a switch.
+#[derive(Debug)]
+pub(crate) struct Management {
+    pub(crate) sma: Sma,
+    pma: Pma,
+    /// Answers on data lanes that found no room yet.
+    replies: VecDeque<Packet>,
+}
+
+/// A management datagram that has come in, without its packet.
+struct Received {
+    mad: Mad,
+    slid: Lid,
+    dlid: Lid,
+    sl: Sl,
+    dest_qp: Qpn,
+    src_qp: Qpn,
+    qkey: u32,
+    /// When the last byte of its packet is there: no answer leaves before.
+    tail: Time,
+}
+
+impl Management {
+    pub(crate) fn new(plane: &Plane) -> Self {
+        Self {
+            sma: Sma::new(plane),
+            pma: Pma::new(plane.identity.ports),
+            replies: VecDeque::new(),
+        }
+    }
+
+    /// Takes all VL15 packets of a port.
+    pub(crate) fn take_vl15(&mut self, now: Time, plane: &mut Plane, input: PortNum) {
+        while let Some(packet) = plane
+            .port_mut(input)
+            .and_then(|port| port.consume(Vl::MANAGEMENT))
+        {
+            let dlid = packet.lrh.dlid;
+            if dlid != Lid::PERMISSIVE && dlid != plane.lid {
+                forward_vl15(now, plane, input, packet);
+                continue;
+            }
+            let outcome = match read(plane, packet) {
+                Ok(received) => self.answer_smp(now, plane, input, received),
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = outcome {
+                plane.count_drop(input, reason);
+            }
+        }
+    }
+
+    /// An SMP for this switch's SMI or SMA.
+    fn answer_smp(
+        &mut self,
+        now: Time,
+        plane: &mut Plane,
+        input: PortNum,
+        received: Received,
+    ) -> Result<(), DropReason> {
+        if received.dest_qp != Qpn::SMI {
+            return Err(DropReason::NoQueuePair);
+        }
+        let Received { mut mad, tail, .. } = received;
+        let arrival = Arrival {
+            origin: Origin::Port(input),
+            slid: received.slid,
+            dlid: received.dlid,
+        };
+        match handle_smp(now, &mut self.sma, plane, &mut mad, arrival, false) {
+            Next::Directed(output) => {
+                let packet = build(
+                    plane,
+                    now,
+                    tail,
+                    &UdPacket::smp(Lid::PERMISSIVE, Lid::PERMISSIVE, &mad),
+                )?;
+                send_vl15(now, plane, output, packet);
+                Ok(())
+            }
+            Next::ToLid { dlid, slid } => {
+                send_smp(now, plane, input, tail, &UdPacket::smp(slid, dlid, &mad))
+            }
+            Next::Client => Err(DropReason::NotForUs),
+            Next::Nowhere(ending) => match ending.drop_reason() {
+                Some(reason) => Err(reason),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Reads what the crossbar has put aside for port 0, and answers.
+    pub(crate) fn take_inbox(&mut self, now: Time, plane: &mut Plane) {
+        while let Some((input, packet)) = plane.inbox.pop_front() {
+            let outcome = match read(plane, packet) {
+                Ok(received) => self.answer_gmp(now, plane, received),
+                Err(reason) => Err(reason),
+            };
+            if let Err(reason) = outcome {
+                plane.count_drop(input, reason);
+            }
+        }
+        self.send_replies(now, plane);
+    }
+
+    /// A datagram of general management for QP1 of port 0.
+    fn answer_gmp(
+        &mut self,
+        now: Time,
+        plane: &mut Plane,
+        received: Received,
+    ) -> Result<(), DropReason> {
+        if received.dest_qp != Qpn::GSI {
+            return Err(DropReason::NoQueuePair);
+        }
+        if received.qkey != Deth::QKEY_GSI {
+            return Err(DropReason::BadQkey);
+        }
+        let mut mad = received.mad;
+        if mad.class() != MgmtClass::PERF {
+            return Err(DropReason::NotForUs);
+        }
+        let ports = &plane.ports;
+        // The agent names external ports only.
+        let counts = |port: PortNum| &ports[port.index() - 1].counts().spec;
+        if !self.pma.handle(&mut mad, counts) {
+            return Err(DropReason::NotForUs);
+        }
+        if self.replies.len() >= REPLIES_MAX {
+            return Err(DropReason::ReceiverFull);
+        }
+        let answer = UdPacket {
+            dest_qp: received.src_qp,
+            ..UdPacket::gmp(
+                received.dlid,
+                received.slid,
+                received.sl,
+                Vl::default(),
+                &mad,
+            )
+        };
+        let packet = build(plane, now, received.tail, &answer)?;
+        self.replies.push_back(packet);
+        Ok(())
+    }
+
+    /// Whether answers wait for room.
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// Puts answers of QP1 into their output lanes, as far as there is room.
+    pub(crate) fn send_replies(&mut self, now: Time, plane: &mut Plane) {
+        while let Some(reply) = self.replies.front() {
+            let (lrh, bytes) = (reply.lrh, reply.bytes());
+            let output = plane.linear.lookup(lrh.dlid);
+            let admission = plane.port(output).map(|port| {
+                let vl = port.sl_to_vl().map(PortNum::MANAGEMENT, lrh.sl);
+                let admission = match vl {
+                    Vl::MANAGEMENT => Admission::Drop(DropReason::SlToVl),
+                    vl => port.admits(vl, bytes),
+                };
+                (LaneId { port: output, vl }, admission)
+            });
+            if let Some((_, Admission::Full)) = admission {
+                return;
+            }
+            let Some(reply) = self.replies.pop_front() else {
+                return;
+            };
+            match admission {
+                Some((lane, Admission::Room | Admission::Full)) => {
+                    if let Some(port) = plane.port_mut(lane.port) {
+                        port.enqueue(now, lane.vl, reply);
+                    }
+                }
+                Some((lane, Admission::Drop(reason))) => {
+                    reply.release(&mut plane.pool);
+                    plane.count_drop(lane.port, reason);
+                }
+                None => {
+                    trace!(dlid = lrh.dlid.get(), "answer without a route");
+                    reply.release(&mut plane.pool);
+                }
+            }
+        }
+    }
+
+    /// Sends the traps that are due.
+    pub(crate) fn send_traps(&mut self, now: Time, plane: &mut Plane) {
+        while let Some(trap) = self.sma.poll_trap(now) {
+            let packet = UdPacket::smp(trap.slid, trap.dlid, &trap.mad);
+            if let Err(reason) = send_smp(now, plane, PortNum::MANAGEMENT, now, &packet) {
+                trace!(reason = reason.name(), "trap not sent");
+            }
+        }
+    }
+}
+
+/// Reads a whole datagram out of a packet, and gives the packet back.
+fn read(plane: &mut Plane, packet: Packet) -> Result<Received, DropReason> {
+    let mut bytes = [0; READ_BYTES_MAX];
+    let (len, tail) = (packet.bytes(), packet.tail);
+    let fits = bytes
+        .get_mut(..len)
+        .map(|out| packet.emit(&plane.pool, out));
+    packet.release(&mut plane.pool);
+    fits.ok_or(DropReason::NotForUs)?;
+    let whole = DataPacket::parse(&bytes[..len]).map_err(|_| DropReason::BadLength)?;
+    whole.check_icrc().map_err(|_| DropReason::BadIcrc)?;
+    let datagram = UdPacket::parse(&whole).map_err(|_| DropReason::BadMad)?;
+    Ok(Received {
+        mad: datagram.mad().map_err(|_| DropReason::BadMad)?,
+        slid: datagram.slid,
+        dlid: datagram.dlid,
+        sl: datagram.sl,
+        dest_qp: datagram.dest_qp,
+        src_qp: datagram.src_qp,
+        qkey: datagram.qkey,
+        tail,
+    })
+}
+
+/// A packet of this switch's own.
+fn build(
+    plane: &mut Plane,
+    now: Time,
+    tail: Time,
+    datagram: &UdPacket<'_>,
+) -> Result<Packet, DropReason> {
+    let mut bytes = [0; MAD_PACKET_LEN];
+    let len = datagram
+        .emit(&mut bytes)
+        .map_err(|_| DropReason::BadLength)?;
+    let mut packet = Packet::from_bytes(&mut plane.pool, now, &bytes[..len])
+        .map_err(|_| DropReason::PoolFull)?;
+    packet.tail = now.max(tail);
+    Ok(packet)
+}
+
+/// Sends an LID-routed SMP of this switch's own by the linear table.
+fn send_smp(
+    now: Time,
+    plane: &mut Plane,
+    input: PortNum,
+    tail: Time,
+    datagram: &UdPacket<'_>,
+) -> Result<(), DropReason> {
+    let packet = build(plane, now, tail, datagram)?;
+    forward_vl15(now, plane, input, packet);
+    Ok(())
+}
+
+/// Forwards an LID-routed SMP by the linear table; without a route, `input` counts the drop.
+fn forward_vl15(now: Time, plane: &mut Plane, input: PortNum, mut packet: Packet) {
+    let output = plane.linear.lookup(packet.lrh.dlid);
+    if plane.port(output).is_none() {
+        packet.release(&mut plane.pool);
+        plane.count_drop(input, DropReason::NoRoute);
+        return;
+    }
+    packet.head = now;
+    send_vl15(now, plane, output, packet);
+}
+
+/// Puts a packet into VL15 of an external port, or drops it: no credits guard this lane.
+fn send_vl15(now: Time, plane: &mut Plane, output: PortNum, packet: Packet) {
+    let admission = plane
+        .port(output)
+        .map_or(Admission::Drop(DropReason::NoRoute), |port| {
+            port.admits(Vl::MANAGEMENT, packet.bytes())
+        });
+    let reason = match admission {
+        Admission::Room => {
+            if let Some(port) = plane.port_mut(output) {
+                port.enqueue(now, Vl::MANAGEMENT, packet);
+            }
+            return;
+        }
+        Admission::Full => DropReason::Vl15Full,
+        Admission::Drop(reason) => reason,
+    };
+    packet.release(&mut plane.pool);
+    plane.count_drop(output, reason);
+}

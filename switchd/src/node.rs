@@ -1,0 +1,162 @@
+//! The switch as its subnet management agent sees it.
+
+use link::{Port, SetState, SlToVl, Time, life_time_ns};
+use mad::sma::{
+    Forwarding, Identity, LinkCommand, LinkStatus, Node, PortCapabilities, PortSettings, Priority,
+};
+use tracing::debug;
+use wire::attr::VlArbEntry;
+use wire::{Lid, PortNum, Vl};
+
+use crate::plane::Plane;
+use crate::tables::{LINEAR_CAPACITY, MULTICAST_CAPACITY};
+
+/// Entries of each VL arbitration table.
+const ARBITRATION_ENTRIES: u8 = 64;
+
+impl Node for Plane {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn capabilities(&self, _port: PortNum) -> PortCapabilities {
+        PortCapabilities {
+            rate: self.port_config.rate,
+            mtu: self.port_config.mtu,
+            vls: self.port_config.vls,
+            arbitration_high: ARBITRATION_ENTRIES,
+            arbitration_low: ARBITRATION_ENTRIES,
+        }
+    }
+
+    fn link(&self, port: PortNum) -> LinkStatus {
+        LinkStatus {
+            state: self.port(port).map_or_else(Default::default, Port::state),
+            physical: self
+                .port(port)
+                .map_or_else(Default::default, Port::physical),
+            rate: self.port_config.rate,
+        }
+    }
+
+    fn configure(&mut self, _now: Time, number: PortNum, settings: &PortSettings) {
+        debug!(port = number.get(), ?settings, "port configured");
+        if number == PortNum::MANAGEMENT {
+            self.lid = settings.lid;
+        }
+        if let Some(port) = self.port_mut(number) {
+            port.set_neighbor_mtu(settings.mtu);
+            port.set_operational_vls(settings.operational_vls);
+            port.set_head_of_queue_life_ns(life_time_ns(settings.hoq_life));
+            port.arbiter_mut().set_limit(settings.vl_high_limit);
+        }
+    }
+
+    fn command_link(&mut self, now: Time, port: PortNum, command: LinkCommand) {
+        let Some(port) = port
+            .index()
+            .checked_sub(1)
+            .and_then(|at| self.ports.get_mut(at))
+        else {
+            return;
+        };
+        let pool = &mut self.pool;
+        let wanted = match command {
+            LinkCommand::Down => SetState::Down,
+            LinkCommand::Arm => SetState::Armed,
+            LinkCommand::Activate => SetState::Active,
+            LinkCommand::Poll => {
+                port.set_enabled(now, true, pool);
+                SetState::Down
+            }
+            LinkCommand::Disable => {
+                port.set_enabled(now, false, pool);
+                return;
+            }
+        };
+        if let Err(refused) = port.set_state(now, wanted, pool) {
+            // The agent has judged the step before; only a race with the link gets here.
+            debug!(port = port.number().get(), %refused, "port state not set");
+        }
+    }
+
+    fn sl_to_vl(&self, input: PortNum, output: PortNum) -> [Vl; 16] {
+        self.port(output)
+            .and_then(|port| port.sl_to_vl().row(input))
+            .copied()
+            .unwrap_or_else(|| SlToVl::default_row(self.port_config.vls))
+    }
+
+    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, lanes: &[Vl; 16]) {
+        if let Some(port) = self.port_mut(output) {
+            port.sl_to_vl_mut().set_row(input, *lanes);
+        }
+    }
+
+    fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
+        let table = self.port(port).map_or(&[][..], |port| match priority {
+            Priority::Low => port.arbiter().low(),
+            Priority::High => port.arbiter().high(),
+        });
+        core::array::from_fn(|at| table.get(at).copied().unwrap_or_default())
+    }
+
+    fn set_arbitration(&mut self, port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]) {
+        if let Some(port) = self.port_mut(port) {
+            match priority {
+                Priority::Low => port.arbiter_mut().set_low(entries.iter().copied()),
+                Priority::High => port.arbiter_mut().set_high(entries.iter().copied()),
+            }
+        }
+    }
+
+    fn forwarding(&mut self) -> Option<&mut dyn Forwarding> {
+        Some(self)
+    }
+}
+
+impl Forwarding for Plane {
+    fn linear_capacity(&self) -> u16 {
+        LINEAR_CAPACITY
+    }
+
+    fn linear_block(&self, block: u16) -> [PortNum; 64] {
+        self.linear.block(block)
+    }
+
+    fn set_linear_block(&mut self, block: u16, ports: &[PortNum; 64]) {
+        debug!(block, "linear forwarding table block set");
+        self.linear.set_block(block, ports);
+    }
+
+    fn set_linear_top(&mut self, top: Lid) {
+        self.linear.set_top(top);
+    }
+
+    fn multicast_capacity(&self) -> u16 {
+        MULTICAST_CAPACITY
+    }
+
+    fn multicast_block(&self, block: u16, position: u8) -> [u16; 32] {
+        self.multicast.block(block, position)
+    }
+
+    fn set_multicast_block(&mut self, block: u16, position: u8, masks: &[u16; 32]) {
+        debug!(block, position, "multicast forwarding table block set");
+        self.multicast.set_block(block, position, masks);
+    }
+
+    fn set_multicast_top(&mut self, top: Option<Lid>) {
+        self.multicast.set_top(top);
+    }
+
+    fn set_multicast_default(&mut self, primary: PortNum, not_primary: PortNum) {
+        self.multicast.set_default(primary, not_primary);
+    }
+
+    fn set_life_time(&mut self, value: u8) {
+        for port in &mut self.ports {
+            port.set_device_life_ns(life_time_ns(value));
+        }
+    }
+}

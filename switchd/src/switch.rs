@@ -1,0 +1,306 @@
+//! The switch: the contract of a device over dataplane and management.
+
+use std::collections::VecDeque;
+
+use link::control::{DeviceReply, DeviceRequest, PortStatus};
+use link::{Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState};
+use link::{Time, Why};
+use tracing::{info, trace};
+use wire::{PortNum, Vl};
+
+use crate::control::{PortDrops, Reply, Request};
+use crate::management::Management;
+use crate::plane::{LaneId, Plane};
+use crate::{SwitchConfig, SwitchError};
+
+/// Replies that wait for the shell at most; commands beyond are forgotten.
+const EVENTS_MAX: usize = 1024;
+
+/// A request from the local control side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Chosen by the shell; comes back with the reply.
+    pub token: u64,
+    /// What is asked.
+    pub request: Request,
+}
+
+/// What a switch tells its shell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The answer to a [`Command`].
+    Reply {
+        /// The command's token.
+        token: u64,
+        /// The answer.
+        reply: Reply,
+    },
+}
+
+/// An InfiniBand switch without IO.
+#[derive(Debug)]
+pub struct Switch {
+    plane: Plane,
+    management: Management,
+    events: VecDeque<Event>,
+}
+
+impl Switch {
+    /// A switch without cables: [`Input::Carrier`] plugs them in.
+    ///
+    /// # Errors
+    /// [`SwitchError`]: which setting is out of range.
+    pub fn new(config: &SwitchConfig) -> Result<Self, SwitchError> {
+        use mad::sma::Node;
+        let mut plane = Plane::new(config)?;
+        let management = Management::new(&plane);
+        for number in (0..=config.ports).map(PortNum::truncate) {
+            let settings = management.sma.settings(number);
+            plane.configure(Time::ZERO, number, &settings);
+        }
+        Ok(Self {
+            plane,
+            management,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// One of the external ports, for tests and for the simulator's figures.
+    #[must_use]
+    pub fn port(&self, number: PortNum) -> Option<&link::Port> {
+        self.plane.port(number)
+    }
+
+    /// How many packets are inside the switch: 0 when everything has been passed on or dropped.
+    #[must_use]
+    pub fn packets_inside(&self) -> usize {
+        self.plane.pool.handles()
+    }
+
+    /// Bytes that packet memory has grown to.
+    #[must_use]
+    pub fn pool_bytes(&self) -> usize {
+        self.plane.pool.bytes_made()
+    }
+
+    fn receive(&mut self, arrival: Arrival, number: PortNum, bytes: &[u8]) {
+        let plane = &mut self.plane;
+        let Some(port) = number
+            .index()
+            .checked_sub(1)
+            .and_then(|at| plane.ports.get_mut(at))
+        else {
+            trace!(port = number.get(), "frame on a port that is not there");
+            return;
+        };
+        port.receive(arrival, bytes, &mut plane.pool);
+        if port.arrived() & (1 << Vl::MANAGEMENT.get()) != 0 {
+            self.management.take_vl15(arrival.now, plane, number);
+        }
+        plane.advance_arrived(arrival.now, number);
+        if !plane.inbox.is_empty() {
+            self.management.take_inbox(arrival.now, plane);
+        }
+    }
+
+    fn tick(&mut self, now: Time) {
+        for port in &mut self.plane.ports {
+            port.tick(now, &mut self.plane.pool);
+        }
+        self.plane.run_timers(now);
+        for number in (1..=self.plane.identity.ports).map(PortNum::truncate) {
+            self.plane.serve_all(now, number);
+        }
+        if !self.plane.inbox.is_empty() || self.management.has_replies() {
+            self.management.take_inbox(now, &mut self.plane);
+        }
+    }
+
+    /// Follows the states of the ports, and sends traps that are due.
+    fn settle(&mut self, now: Time) {
+        let mut trap = false;
+        for at in 0..self.plane.ports.len() {
+            while let Some(event) = self.plane.ports[at].poll_event() {
+                let number = self.plane.ports[at].number();
+                trap |= self.state_changed(now, number, event);
+            }
+        }
+        if trap {
+            self.management.sma.link_changed(now);
+        }
+        self.management.send_traps(now, &mut self.plane);
+    }
+
+    /// Whether the subnet manager has to hear of it (IBA 14.3.7, trap 128).
+    fn state_changed(&mut self, now: Time, number: PortNum, event: PortEvent) -> bool {
+        let PortEvent::StateChanged { from, to, cause } = event;
+        info!(
+            switch = %self.plane.identity.description,
+            port = number.get(),
+            ?from,
+            ?to,
+            ?cause,
+            "port state"
+        );
+        // What waits for a lane of this port now goes, or is dropped.
+        self.plane.serve_all(now, number);
+        cause == Cause::Link && (from == PortState::Down || to == PortState::Down)
+    }
+
+    fn obey(&mut self, now: Time, command: Command) {
+        let reply = match command.request {
+            Request::Device(request) => Reply::Device(self.obey_device(now, &request)),
+            Request::Drops => Reply::Drops(self.drops()),
+        };
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(Event::Reply {
+                token: command.token,
+                reply,
+            });
+        }
+    }
+
+    fn obey_device(&mut self, now: Time, request: &DeviceRequest) -> DeviceReply {
+        match *request {
+            DeviceRequest::Identify => DeviceReply::Identity {
+                name: self.plane.identity.description.clone(),
+                guid: self.plane.identity.node_guid,
+                // A core does not know its process: the shell fills this in.
+                pid: 0,
+            },
+            DeviceRequest::Ports => DeviceReply::Ports(self.statuses()),
+            DeviceRequest::Cable { port, plugged } => {
+                let plane = &mut self.plane;
+                let Some(port) = port
+                    .index()
+                    .checked_sub(1)
+                    .and_then(|at| plane.ports.get_mut(at))
+                else {
+                    let ports = plane.identity.ports;
+                    return DeviceReply::Refused(format!("no port {port}: it has 1 to {ports}"));
+                };
+                port.set_plugged(now, plugged, &mut plane.pool);
+                DeviceReply::Done
+            }
+            DeviceRequest::Shutdown => {
+                for port in &mut self.plane.ports {
+                    port.set_plugged(now, false, &mut self.plane.pool);
+                }
+                DeviceReply::Done
+            }
+            DeviceRequest::Endpoints | DeviceRequest::Connect { .. } => {
+                DeviceReply::Refused("addresses are the daemon's affair".to_owned())
+            }
+        }
+    }
+
+    fn statuses(&self) -> Vec<PortStatus> {
+        let management = PortStatus {
+            port: PortNum::MANAGEMENT,
+            state: PortState::Active.code(),
+            lid: self.plane.lid.get(),
+            lmc: 0,
+            vls: self.plane.port_config.vls,
+            mtu: self.plane.port_config.mtu.bytes(),
+            counters: Vec::new(),
+        };
+        let external = self.plane.ports.iter().map(|port| PortStatus {
+            port: port.number(),
+            state: port.state().code(),
+            lid: 0,
+            lmc: 0,
+            vls: port.operational_vls(),
+            mtu: port.neighbor_mtu().bytes(),
+            counters: port.counts().named().collect(),
+        });
+        core::iter::once(management).chain(external).collect()
+    }
+
+    fn drops(&self) -> Vec<PortDrops> {
+        self.plane
+            .ports
+            .iter()
+            .filter(|port| port.counts().drops.total() > 0)
+            .map(|port| PortDrops {
+                port: port.number(),
+                reasons: port
+                    .counts()
+                    .drops
+                    .iter()
+                    .filter(|&(_, count)| count > 0)
+                    .map(|(reason, count)| (reason.name().to_owned(), count))
+                    .collect(),
+            })
+            .collect()
+    }
+}
+
+impl Device for Switch {
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, now: Time, input: Input<'_, Command>) {
+        match input {
+            Input::Frame {
+                port,
+                head,
+                tail,
+                bytes,
+            } => self.receive(Arrival { now, head, tail }, port, bytes),
+            Input::Carrier { port, up } => {
+                let plane = &mut self.plane;
+                if let Some(port) = port
+                    .index()
+                    .checked_sub(1)
+                    .and_then(|at| plane.ports.get_mut(at))
+                {
+                    port.set_carrier(now, up, &mut plane.pool);
+                }
+            }
+            Input::Tick => self.tick(now),
+            Input::Command(command) => self.obey(now, command),
+        }
+        self.settle(now);
+    }
+
+    fn ready(&self, now: Time) -> PortSet {
+        self.plane.ready(now)
+    }
+
+    fn transmit(&mut self, now: Time, number: PortNum, frame: &mut FrameBuf<'_>) -> usize {
+        let plane = &mut self.plane;
+        let Some(at) = number.index().checked_sub(1) else {
+            return 0;
+        };
+        let Some(port) = plane.ports.get_mut(at) else {
+            return 0;
+        };
+        let before = frame.records();
+        port.begin_frame(now, frame);
+        if plane.wanted[at] != 0 {
+            plane.serve_all(now, number);
+        }
+        while let Some(vl) = plane.ports[at].send_next(now, frame, &mut plane.pool) {
+            if plane.wanted[at] & (1 << vl.get()) != 0 {
+                plane.serve(now, LaneId { port: number, vl });
+            }
+        }
+        if self.management.has_replies() {
+            self.management.send_replies(now, plane);
+        }
+        frame.records() - before
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let trap = self
+            .management
+            .sma
+            .deadline()
+            .map(|at| Deadline { at, why: Why::Trap });
+        Deadline::earlier(self.plane.deadline(), trap)
+    }
+}

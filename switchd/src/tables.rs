@@ -1,0 +1,233 @@
+//! The forwarding tables: from DLID to output ports (IBA 18.2.4.3).
+//!
+//! Both grow to the highest block that was ever written with something in it, so that a small
+//! subnet costs a switch little memory. Behind the end, and above the top that management has
+//! set, there is no port.
+
+use link::PortSet;
+use wire::{Lid, PortNum};
+
+/// LIDs of one block of the linear table.
+pub(crate) const LINEAR_BLOCK: usize = 64;
+/// LIDs of one block of the multicast table.
+pub(crate) const MULTICAST_BLOCK: usize = 32;
+/// LIDs that the linear table covers: all unicast LIDs.
+pub(crate) const LINEAR_CAPACITY: u16 = 0xc000;
+/// Multicast LIDs that the multicast table covers, from 0xc000: whole blocks below the permissive
+/// LID.
+pub(crate) const MULTICAST_CAPACITY: u16 = 0x3fe0;
+
+/// The linear forwarding table.
+#[derive(Debug, Default)]
+pub(crate) struct LinearTable {
+    ports: Vec<PortNum>,
+    /// Entries that are looked up: those below the top, as far as they are there.
+    active: usize,
+    /// The highest LID that is looked up.
+    top: usize,
+}
+
+impl LinearTable {
+    /// The output port for a unicast DLID; [`PortNum::NONE`] where there is none.
+    #[inline]
+    pub(crate) fn lookup(&self, dlid: Lid) -> PortNum {
+        match self.ports[..self.active].get(dlid.index()) {
+            Some(&port) => port,
+            None => PortNum::NONE,
+        }
+    }
+
+    pub(crate) fn block(&self, block: u16) -> [PortNum; LINEAR_BLOCK] {
+        let start = usize::from(block) * LINEAR_BLOCK;
+        core::array::from_fn(|at| self.ports.get(start + at).copied().unwrap_or(PortNum::NONE))
+    }
+
+    pub(crate) fn set_block(&mut self, block: u16, ports: &[PortNum; LINEAR_BLOCK]) {
+        let start = usize::from(block) * LINEAR_BLOCK;
+        let end = start + LINEAR_BLOCK;
+        if end > usize::from(LINEAR_CAPACITY) {
+            return;
+        }
+        if end > self.ports.len() {
+            if ports.iter().all(|&port| port == PortNum::NONE) {
+                return;
+            }
+            self.ports.resize(end, PortNum::NONE);
+        }
+        self.ports[start..end].copy_from_slice(ports);
+        self.set_active();
+    }
+
+    pub(crate) fn set_top(&mut self, top: Lid) {
+        self.top = top.index();
+        self.set_active();
+    }
+
+    fn set_active(&mut self) {
+        self.active = self.ports.len().min(self.top + 1);
+    }
+}
+
+/// The multicast forwarding table.
+#[derive(Debug)]
+pub(crate) struct MulticastTable {
+    masks: Vec<PortSet>,
+    top: Option<Lid>,
+    primary: PortNum,
+    not_primary: PortNum,
+}
+
+impl Default for MulticastTable {
+    fn default() -> Self {
+        Self {
+            masks: Vec::new(),
+            top: None,
+            primary: PortNum::NONE,
+            not_primary: PortNum::NONE,
+        }
+    }
+}
+
+impl MulticastTable {
+    /// The output ports for a multicast DLID that came in on `input`: the members, or where there
+    /// are none the default port; never `input` itself.
+    pub(crate) fn lookup(&self, dlid: Lid, input: PortNum) -> PortSet {
+        let mut ports = self.entry(dlid);
+        if ports.is_empty() {
+            let default = if input == self.primary {
+                self.not_primary
+            } else {
+                self.primary
+            };
+            if default != PortNum::NONE {
+                ports.insert(default);
+            }
+        }
+        ports.remove(input);
+        ports
+    }
+
+    fn entry(&self, dlid: Lid) -> PortSet {
+        if self.top.is_some_and(|top| dlid > top) {
+            return PortSet::EMPTY;
+        }
+        let at = dlid.get().checked_sub(Lid::MULTICAST_FIRST.get());
+        at.and_then(|at| self.masks.get(usize::from(at)))
+            .copied()
+            .unwrap_or(PortSet::EMPTY)
+    }
+
+    pub(crate) fn block(&self, block: u16, position: u8) -> [u16; MULTICAST_BLOCK] {
+        let start = usize::from(block) * MULTICAST_BLOCK;
+        core::array::from_fn(|at| {
+            self.masks
+                .get(start + at)
+                .map_or(0, |set| set.mask16(position))
+        })
+    }
+
+    pub(crate) fn set_block(&mut self, block: u16, position: u8, masks: &[u16; MULTICAST_BLOCK]) {
+        let start = usize::from(block) * MULTICAST_BLOCK;
+        let end = start + MULTICAST_BLOCK;
+        if end > usize::from(MULTICAST_CAPACITY) {
+            return;
+        }
+        if end > self.masks.len() {
+            if masks.iter().all(|&mask| mask == 0) {
+                return;
+            }
+            self.masks.resize(end, PortSet::EMPTY);
+        }
+        for (set, &mask) in self.masks[start..end].iter_mut().zip(masks) {
+            set.set_mask16(position, mask);
+        }
+    }
+
+    pub(crate) fn set_top(&mut self, top: Option<Lid>) {
+        self.top = top;
+    }
+
+    pub(crate) fn set_default(&mut self, primary: PortNum, not_primary: PortNum) {
+        self.primary = primary;
+        self.not_primary = not_primary;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(number: u8) -> PortNum {
+        PortNum::truncate(number)
+    }
+
+    #[test]
+    fn a_lid_above_the_top_or_never_written_has_no_port() {
+        let mut table = LinearTable::default();
+        let mut block = [PortNum::NONE; LINEAR_BLOCK];
+        block[5] = port(3);
+        block[9] = port(4);
+        table.set_block(1, &block);
+        assert_eq!(
+            table.lookup(Lid::truncate(69)),
+            PortNum::NONE,
+            "no top was set"
+        );
+        table.set_top(Lid::truncate(69));
+        assert_eq!(table.lookup(Lid::truncate(69)), port(3));
+        assert_eq!(
+            table.lookup(Lid::truncate(73)),
+            PortNum::NONE,
+            "above the top"
+        );
+        assert_eq!(table.lookup(Lid::truncate(5)), PortNum::NONE);
+        assert_eq!(table.lookup(Lid::PERMISSIVE), PortNum::NONE);
+        assert_eq!(table.block(1), block);
+        assert_eq!(table.block(700), [PortNum::NONE; LINEAR_BLOCK]);
+    }
+
+    #[test]
+    fn a_table_grows_only_to_blocks_that_hold_something() {
+        let mut table = LinearTable::default();
+        table.set_block(767, &[PortNum::NONE; LINEAR_BLOCK]);
+        table.set_block(768, &[port(1); LINEAR_BLOCK]);
+        assert!(table.ports.is_empty());
+        table.set_block(767, &[port(1); LINEAR_BLOCK]);
+        table.set_top(Lid::UNICAST_LAST);
+        assert_eq!(table.lookup(Lid::UNICAST_LAST), port(1));
+    }
+
+    #[test]
+    fn a_multicast_packet_never_leaves_by_the_port_that_it_came_in_on() {
+        let mut table = MulticastTable::default();
+        let mut masks = [0; MULTICAST_BLOCK];
+        masks[2] = 0b1010;
+        table.set_block(0, 0, &masks);
+        let group = Lid::truncate(0xc002);
+        let out: Vec<u8> = table
+            .lookup(group, port(3))
+            .iter()
+            .map(PortNum::get)
+            .collect();
+        assert_eq!(out, [1]);
+        assert_eq!(table.lookup(group, port(2)).len(), 2);
+        masks[2] = 1;
+        table.set_block(0, 1, &masks);
+        assert!(table.lookup(group, port(3)).contains(port(16)));
+        assert_eq!(table.block(0, 0)[2], 0b1010);
+    }
+
+    #[test]
+    fn a_group_without_an_entry_goes_to_the_default_ports() {
+        let mut table = MulticastTable::default();
+        let group = Lid::truncate(0xc100);
+        assert!(table.lookup(group, port(1)).is_empty());
+        table.set_default(port(4), port(5));
+        assert_eq!(table.lookup(group, port(1)).first(), Some(port(4)));
+        assert_eq!(table.lookup(group, port(4)).first(), Some(port(5)));
+        table.set_block(8, 0, &[0b10; MULTICAST_BLOCK]);
+        assert_eq!(table.lookup(group, port(4)).first(), Some(port(1)));
+        table.set_top(Some(Lid::truncate(0xc0ff)));
+        assert_eq!(table.lookup(group, port(4)).first(), Some(port(5)));
+    }
+}
