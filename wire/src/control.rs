@@ -12,6 +12,11 @@ use thiserror::Error;
 /// The longest message in bytes, 192 KiB: a port status of every port of a large switch fits.
 pub const MESSAGE_LEN_MAX: usize = 192 * 1024;
 
+/// The most that decoding one message may claim, in bytes as the values lie in memory: an element
+/// of a list takes more there than its few bytes in the message. Bounds what a list's length field
+/// can make us allocate.
+const DECODE_CLAIM_MAX: usize = 16 * MESSAGE_LEN_MAX;
+
 /// Why a message could not be encoded or decoded.
 #[derive(Debug, Error)]
 pub enum ControlError {
@@ -35,9 +40,9 @@ pub enum ControlError {
     },
 }
 
-type Config = Configuration<LittleEndian, Varint, Limit<MESSAGE_LEN_MAX>>;
+type Config = Configuration<LittleEndian, Varint, Limit<DECODE_CLAIM_MAX>>;
 
-const CONFIG: Config = bincode::config::standard().with_limit::<MESSAGE_LEN_MAX>();
+const CONFIG: Config = bincode::config::standard().with_limit::<DECODE_CLAIM_MAX>();
 
 /// The bytes of a message.
 ///

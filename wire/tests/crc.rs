@@ -11,6 +11,8 @@
 //!   by shifting single bits here. Capture cards of Endace use the same register (0xD008, the
 //!   reflected polynomial). No public capture with intact VCRCs was found.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use wire::bth::Bth;
 use wire::{DataPacket, Format, GlobalRoute, Grh, Lrh, Psn, Qpn, Sl, UdPacket, Vl, crc};
