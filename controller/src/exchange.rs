@@ -60,8 +60,8 @@ impl<J: Copy> Exchange<J> {
         self.queue.push_back((job, retries));
     }
 
-    /// The next request to send, with its transaction id. The caller sends it, or calls
-    /// [`Self::answered`] to drop it.
+    /// The next request to send, with its transaction id. The caller sends it or calls
+    /// [`Self::withdraw`].
     pub(crate) fn next(&mut self, now: Time) -> Option<(u64, J)> {
         while let Some(transaction) = self.repeat.pop_front() {
             if let Some(flying) = self.flying.get(transaction) {
@@ -91,6 +91,12 @@ impl<J: Copy> Exchange<J> {
         self.flying.start(now, transaction, timing, flying).ok()?;
         self.sent += 1;
         Some((transaction, job))
+    }
+
+    /// Takes a request out that was not sent after all.
+    pub(crate) fn withdraw(&mut self, transaction: u64) {
+        self.flying.finish(transaction);
+        self.sent -= 1;
     }
 
     /// Takes a request out whose answer has come; `None` if nobody waits for it (any more).

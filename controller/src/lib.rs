@@ -23,10 +23,23 @@
 
 mod config;
 pub mod control;
+mod discovery;
 mod event;
 mod exchange;
 mod guid2lid;
+mod light;
+mod managers;
+mod mirror;
+mod notices;
+mod plan;
+mod port_settings;
+mod program;
+mod report;
+mod sa;
 mod sm;
+mod smp;
+mod subnet;
+mod sweep;
 
 pub use config::{ConfigError, RoutingChoice, SmConfig, UnknownRouting};
 pub use event::{SmEvent, UpSummary};

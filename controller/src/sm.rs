@@ -1,20 +1,64 @@
-//! The subnet manager as its shell sees it.
+//! The subnet manager as its shell sees it: inputs, outputs, and the requests under way.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use link::{Deadline, Time, Why};
-use mad::local::{FromAgent, ToAgent};
+use mad::local::{FromAgent, MadMessage, ToAgent};
+use wire::{Guid, Mad, Method, MgmtClass, PortNum};
 
-use crate::control::Status;
-use crate::{ConfigError, SmConfig, SmEvent};
+use crate::control::{Phase, Status};
+use crate::discovery::Ask;
+use crate::exchange::Exchange;
+use crate::light::Look;
+use crate::mirror::Mirrors;
+use crate::plan::{Plan, Planner};
+use crate::program::{Site, Write};
+use crate::report::Report;
+use crate::smp::{Answer, Request};
+use crate::subnet::Subnet;
+use crate::sweep::{Activity, Agenda};
+use crate::{ConfigError, SmConfig, SmEvent, light};
+
+/// The management classes that the manager takes requests of.
+const CLASSES: [MgmtClass; 3] = [
+    MgmtClass::SUBN_LID,
+    MgmtClass::SUBN_DIR,
+    MgmtClass::SUBN_ADM,
+];
+
+/// What an SMP under way is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    /// Discovery.
+    Ask(Ask),
+    /// Programming.
+    Write(Write),
+    /// Light sweep.
+    Look(Look),
+}
 
 /// A subnet manager without IO. See the crate's documentation for how to run one.
 #[derive(Debug)]
 pub struct Sm {
-    config: SmConfig,
+    pub(crate) config: SmConfig,
+    pub(crate) exchange: Exchange<Job>,
+    pub(crate) report: Report,
+    pub(crate) activity: Activity,
+    pub(crate) agenda: Agenda,
+    /// The subnet as last found; its PortInfo follows what has been written.
+    pub(crate) subnet: Subnet,
+    /// What was last planned for it.
+    pub(crate) plan: Plan,
+    pub(crate) planner: Planner,
+    pub(crate) mirrors: Mirrors,
+    /// Names of the devices that are or should be there.
+    pub(crate) names: BTreeMap<Guid, String>,
+    /// Ports with a link behind which nothing answered last time.
+    pub(crate) suspects: BTreeSet<(Guid, PortNum)>,
+    /// Grows with every sweep (SMInfo:ActCount).
+    pub(crate) act_count: u32,
     started: bool,
     transmit: VecDeque<ToAgent>,
-    events: VecDeque<SmEvent>,
 }
 
 impl Sm {
@@ -25,22 +69,56 @@ impl Sm {
     pub fn new(config: SmConfig) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
-            config,
+            exchange: Exchange::new(config.smps_in_flight, config.timeout_ns),
+            report: Report::default(),
+            activity: Activity::Idle,
+            agenda: Agenda::default(),
+            subnet: Subnet::default(),
+            plan: Plan::default(),
+            planner: Planner::new(&config)?,
+            mirrors: Mirrors::new(),
+            names: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            act_count: 0,
             started: false,
             transmit: VecDeque::new(),
-            events: VecDeque::new(),
+            config,
         })
     }
 
     /// Takes in what has arrived on the host's MAD socket.
     pub fn handle(&mut self, now: Time, message: FromAgent) {
-        let _ = (now, message, &self.config);
+        match message {
+            FromAgent::Received(message) => self.received(now, &message),
+            FromAgent::Registered {
+                registered: true, ..
+            } => {}
+            FromAgent::Registered { class, .. } => {
+                let reason = format!(
+                    "another program of this host already serves management class {class:#04x}; \
+                     stop it, or choose another host for the manager"
+                );
+                self.report.enter(Phase::Failed { reason });
+            }
+        }
+        self.pump(now);
     }
 
     /// Starts the manager, and does what is due by `now`. Early and extra calls do no harm.
     pub fn tick(&mut self, now: Time) {
-        let _ = now;
-        self.started = true;
+        if !self.started {
+            self.started = true;
+            for class in CLASSES {
+                self.transmit
+                    .push_back(ToAgent::Register { class: class.0 });
+            }
+            self.transmit.push_back(ToAgent::SetIsSm(true));
+            self.agenda.sweep_at = Some(now);
+        }
+        while let Some(job) = self.exchange.expire(now) {
+            self.complete(job, Answer::Silence);
+        }
+        self.pump(now);
     }
 
     /// The next message for the host's MAD socket, oldest first. If the socket takes no more,
@@ -51,27 +129,131 @@ impl Sm {
 
     /// The next event, oldest first.
     pub fn poll_event(&mut self) -> Option<SmEvent> {
-        self.events.pop_front()
+        self.report.poll()
     }
 
     /// Until when nothing is due without input; [`Time::ZERO`] before the first [`Sm::tick`].
     #[must_use]
     pub fn deadline(&self) -> Option<Deadline> {
-        (!self.started).then_some(Deadline {
-            at: Time::ZERO,
+        if !self.started {
+            return Some(Deadline {
+                at: Time::ZERO,
+                why: Why::Transaction,
+            });
+        }
+        let sweep = self.next_sweep();
+        let request = self.exchange.deadline();
+        let at = match (sweep, request) {
+            (Some(sweep), Some(request)) => Some(sweep.min(request)),
+            (sweep, request) => sweep.or(request),
+        };
+        at.map(|at| Deadline {
+            at,
             why: Why::Transaction,
         })
     }
 
-    /// Starts a full sweep as soon as the present one, if any, has ended.
+    /// Starts a full sweep at once; one that is under way starts anew.
     pub fn resweep(&mut self, now: Time) {
-        let _ = now;
+        self.want_sweep(now);
+        self.pump(now);
     }
 
     /// How the subnet stands.
     #[must_use]
     pub fn status(&self, now: Time) -> Status {
-        let _ = now;
-        Status::default()
+        let (discovery_ns, programming_ns) = self.durations(now);
+        Status {
+            discovery_ns,
+            programming_ns,
+            smps_sent: self.exchange.sent(),
+            smps_timed_out: self.exchange.timed_out(),
+            ..self.report.status.clone()
+        }
+    }
+
+    /// Sends a message.
+    pub(crate) fn send(&mut self, message: MadMessage) {
+        self.transmit.push_back(ToAgent::Send(message));
+    }
+
+    fn received(&mut self, now: Time, message: &MadMessage) {
+        let mad = Mad::from_bytes(*message.mad);
+        if mad.class().is_subnet_management() {
+            match mad.method() {
+                Method::TRAP => self.trap(now, message, &mad),
+                method if method.is_response() => {
+                    if let Some(job) = self.exchange.answered(now, mad.tid()) {
+                        self.complete(job, Answer::Mad(&mad));
+                    }
+                }
+                _ => self.manager_request(now, message, &mad),
+            }
+        } else if mad.class() == MgmtClass::SUBN_ADM && !mad.method().is_response() {
+            self.administration_request(message, &mad);
+        }
+    }
+
+    /// Takes in what became of a request, and queues what follows from it.
+    fn complete(&mut self, job: Job, answer: Answer<'_>) {
+        let retries = self.config.retries;
+        match (job, &mut self.activity) {
+            (Job::Ask(ask), Activity::Discovering(discovery)) => {
+                for (ask, retries) in discovery.complete(ask, answer) {
+                    self.exchange.push(Job::Ask(ask), retries);
+                }
+            }
+            (Job::Write(write), Activity::Programming(programming)) => {
+                let mut site = Site {
+                    subnet: &mut self.subnet,
+                    plan: &self.plan,
+                    mirrors: &mut self.mirrors,
+                };
+                if let Some(write) = programming.complete(write, answer, &mut site) {
+                    self.exchange.push(Job::Write(write), retries);
+                }
+            }
+            (Job::Look(look), Activity::Looking(looking)) => {
+                looking.complete(look, answer, &self.subnet);
+            }
+            // An answer for what was broken off in the meantime.
+            (Job::Ask(_) | Job::Write(_) | Job::Look(_), _) => {}
+        }
+    }
+
+    /// Sends what may be sent, and goes on to the next stage when nothing is under way.
+    fn pump(&mut self, now: Time) {
+        if !self.started {
+            return;
+        }
+        loop {
+            self.break_off(now);
+            while let Some((transaction, job)) = self.exchange.next(now) {
+                let request = self.request(job);
+                match request.and_then(|request| request.message(transaction)) {
+                    Some(message) => self.send(message),
+                    None => self.exchange.withdraw(transaction),
+                }
+            }
+            if !self.exchange.is_idle() || !self.advance(now) {
+                return;
+            }
+        }
+    }
+
+    fn request(&mut self, job: Job) -> Option<Request> {
+        match (job, &self.activity) {
+            (Job::Ask(ask), Activity::Discovering(discovery)) => discovery.request(ask),
+            (Job::Write(write), Activity::Programming(programming)) => {
+                let mut site = Site {
+                    subnet: &mut self.subnet,
+                    plan: &self.plan,
+                    mirrors: &mut self.mirrors,
+                };
+                programming.request(write, &mut site)
+            }
+            (Job::Look(look), Activity::Looking(_)) => light::request(look, &self.subnet),
+            (Job::Ask(_) | Job::Write(_) | Job::Look(_), _) => None,
+        }
     }
 }

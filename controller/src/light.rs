@@ -1,0 +1,92 @@
+//! The light sweep: has anything changed since the subnet was last looked at?
+//!
+//! It asks every switch for SwitchInfo, whose change flag says that a port has changed its state
+//! since the last discovery cleared it, and the own port for its state. On any sign of change, or
+//! silence, a full sweep follows.
+
+use wire::attr::{PortInfo, SmInfo, SwitchInfo};
+
+use crate::smp::{Answer, Request};
+use crate::subnet::{Index, Subnet, has_link};
+
+/// What a light sweep asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// SwitchInfo of a switch.
+    Switch(Index),
+    /// PortInfo of the own port.
+    OwnPort,
+    /// SMInfo of the manager that is master.
+    Master(Index),
+}
+
+/// A light sweep under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Looking {
+    /// Whether anything has changed.
+    pub(crate) changed: bool,
+    /// What the master said.
+    pub(crate) master: Option<SmInfo>,
+}
+
+/// All that a light sweep asks.
+pub(crate) fn looks(subnet: &Subnet) -> Vec<Look> {
+    let switches = subnet
+        .devices
+        .iter()
+        .enumerate()
+        .filter(|(_, device)| device.switch.is_some())
+        .map(|(index, _)| Look::Switch(index));
+    core::iter::once(Look::OwnPort).chain(switches).collect()
+}
+
+/// The SMP of a request.
+pub(crate) fn request(look: Look, subnet: &Subnet) -> Option<Request> {
+    Some(match look {
+        Look::Switch(index) => {
+            Request::get::<SwitchInfo>(subnet.devices.get(index)?.route.clone(), 0)
+        }
+        Look::OwnPort => {
+            let port = subnet
+                .devices
+                .get(subnet.own)
+                .map_or(1, |own| own.end_port().get());
+            Request::get::<PortInfo>(Vec::new(), u32::from(port))
+        }
+        Look::Master(index) => Request::get::<SmInfo>(subnet.devices.get(index)?.route.clone(), 0),
+    })
+}
+
+impl Looking {
+    /// Takes in what became of a request.
+    pub(crate) fn complete(&mut self, look: Look, answer: Answer<'_>, subnet: &Subnet) {
+        let changed = match look {
+            Look::Switch(index) => {
+                let known = subnet.devices.get(index).and_then(|device| device.switch);
+                match (answer.attribute::<SwitchInfo>(), known) {
+                    (Ok(now), Some(known)) => {
+                        now.port_state_change || now.linear_fdb_top != known.linear_fdb_top
+                    }
+                    _ => true,
+                }
+            }
+            Look::OwnPort => {
+                let known = subnet
+                    .devices
+                    .get(subnet.own)
+                    .and_then(|own| own.end_port_info());
+                match (answer.attribute::<PortInfo>(), known) {
+                    (Ok(now), Some(known)) => {
+                        now.lid != known.lid || has_link(&now) != has_link(known)
+                    }
+                    _ => true,
+                }
+            }
+            Look::Master(_) => {
+                self.master = answer.attribute().ok();
+                self.master.is_none()
+            }
+        };
+        self.changed |= changed;
+    }
+}

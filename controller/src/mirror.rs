@@ -1,0 +1,46 @@
+//! What the devices hold, as last read from or written into them.
+
+use std::collections::BTreeMap;
+
+use wire::attr::{LinearForwardingTable, SlToVlTable, SwitchInfo, VlArbTable};
+use wire::{Guid, PortNum};
+
+/// What the tables of a device are known to hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mirror {
+    /// Whether the device had never been programmed when it was first seen: a forwarding block
+    /// that was not written since routes nothing, and no other table is worth reading.
+    pub(crate) fresh: bool,
+    /// Forwarding blocks read or written; `None`: a write is under way or was lost.
+    pub(crate) blocks: BTreeMap<u16, Option<Box<LinearForwardingTable>>>,
+    /// LinearFDBTop as last set or seen.
+    pub(crate) top: u16,
+    /// Rows of service levels to lanes, by input and output.
+    pub(crate) lanes: BTreeMap<(PortNum, PortNum), SlToVlTable>,
+    /// Blocks of the arbitration of a port.
+    pub(crate) arbitration: BTreeMap<(PortNum, u8), VlArbTable>,
+}
+
+/// The mirrors of all devices, by node GUID.
+pub(crate) type Mirrors = BTreeMap<Guid, Mirror>;
+
+const ROUTES_NOTHING: LinearForwardingTable = LinearForwardingTable([PortNum::NONE; 64]);
+
+impl Mirror {
+    /// A mirror of a switch of which nothing else is known.
+    pub(crate) fn of(switch: &SwitchInfo) -> Self {
+        Self {
+            fresh: switch.linear_fdb_top == 0,
+            top: switch.linear_fdb_top,
+            ..Self::default()
+        }
+    }
+
+    /// What a block holds, if that is known.
+    pub(crate) fn block(&self, block: u16) -> Option<&LinearForwardingTable> {
+        match self.blocks.get(&block) {
+            Some(held) => held.as_deref(),
+            None => self.fresh.then_some(&ROUTES_NOTHING),
+        }
+    }
+}

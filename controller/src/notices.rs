@@ -1,0 +1,72 @@
+//! Traps: what devices report unasked (IBA 13.4.9, 14.2.5.1).
+//!
+//! Every trap is answered with TrapRepress, which ends its repetition. A change of link state
+//! (128) or of a node's own settings (144) starts a full sweep after a short delay, in which
+//! further traps are gathered: the loss of one switch makes all its neighbours report.
+
+use link::Time;
+use mad::local::MadMessage;
+use wire::attr::{Notice, Trap144, trap};
+use wire::{Format as _, Mad, Method, Qpn};
+
+use crate::sm::Sm;
+use crate::smp::message;
+use crate::sweep::Activity;
+
+impl Sm {
+    /// A device reports something.
+    pub(crate) fn trap(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        let Ok(notice) = request.smp_attribute::<Notice>() else {
+            return;
+        };
+        let mut repress = *request;
+        repress.set_method(Method::TRAP_REPRESS);
+        self.send(message(from.lid, Qpn::SMI, &repress));
+        if !notice.is_generic {
+            return;
+        }
+        match notice.trap_number {
+            trap::LINK_STATE_CHANGE => {
+                if !self.will_still_see(&notice) {
+                    self.want_sweep(now + self.config.trap_delay_ns);
+                }
+            }
+            trap::CAPABILITY_CHANGE | trap::SYSTEM_IMAGE_GUID_CHANGE => {
+                let renamed = Trap144::parse(&notice.details).is_ok_and(|(change, _)| {
+                    change.change_flags & Trap144::NODE_DESCRIPTION_CHANGE != 0
+                });
+                if renamed {
+                    self.forget_name(&notice);
+                }
+                self.want_sweep(now + self.config.trap_delay_ns);
+            }
+            number => {
+                let name = self.reporter(&notice);
+                self.report.warn(format!("{name} reports trap {number}"));
+            }
+        }
+    }
+
+    /// Whether a discovery is under way that has yet to ask the reporting switch for its ports.
+    fn will_still_see(&self, notice: &Notice) -> bool {
+        let Activity::Discovering(discovery) = &self.activity else {
+            return false;
+        };
+        self.subnet
+            .find_lid(notice.issuer_lid)
+            .is_some_and(|index| !discovery.may_have_missed(self.subnet.devices[index].guid()))
+    }
+
+    fn forget_name(&mut self, notice: &Notice) {
+        if let Some(index) = self.subnet.find_lid(notice.issuer_lid) {
+            self.names.remove(&self.subnet.devices[index].guid());
+        }
+    }
+
+    fn reporter(&self, notice: &Notice) -> String {
+        match self.subnet.find_lid(notice.issuer_lid) {
+            Some(index) => self.subnet.devices[index].label(),
+            None => format!("LID {}", notice.issuer_lid),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What is to be written into the devices: LIDs and tables from the `routing` crate, and the
+//! memory that keeps them the same over changes and restarts.
+//!
+//! The largest fabric seen is remembered as the whole one. While what is found is a part of it,
+//! the fabric counts as degraded: a fat tree keeps its labels, so that only entries over what is
+//! missing move. A cable or device that the whole fabric does not have makes a new whole fabric;
+//! but a cable that does not belong into a recognised tree is left unused, with a warning, as
+//! long as the tree is still recognised without it.
+
+use topologies::{Endpoint, Graph, NodeId};
+use wire::attr::LinearForwardingTable;
+use wire::{Guid, Lid, Lmc};
+
+use routing::fat_tree::{FatTreeLabels, recognise};
+use routing::{LabelsDoNotFit, Options, RoutingError, Tables, Warning, engine};
+
+use crate::guid2lid::Memory;
+use crate::subnet::{Index, Subnet};
+use crate::{ConfigError, RoutingChoice, SmConfig};
+
+/// LIDs and tables of a subnet.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// The engine with its parameters.
+    pub(crate) engine: String,
+    /// Base LID and LMC of each device's end port; `None`: it gets none.
+    pub(crate) lids: Vec<Option<(Lid, Lmc)>>,
+    /// LMC of the hosts.
+    pub(crate) lmc: Lmc,
+    /// The highest LID in use.
+    pub(crate) top: u16,
+    /// Whether something of the whole fabric is missing.
+    pub(crate) degraded: bool,
+    /// What is worth telling.
+    pub(crate) warnings: Vec<String>,
+    /// The fabric as it was routed; node ids are positions of devices.
+    pub(crate) graph: Graph,
+    /// What the engine computed.
+    pub(crate) tables: Option<Tables>,
+}
+
+impl Plan {
+    /// A forwarding block of a switch.
+    pub(crate) fn block(&self, index: Index, block: u16) -> Option<LinearForwardingTable> {
+        let lft = self.tables.as_ref()?.lft(NodeId::from_index(index));
+        let block = usize::from(block);
+        (block < lft.blocks()).then(|| LinearForwardingTable(lft.block(block)))
+    }
+
+    /// The LIDs of a device.
+    pub(crate) fn lid(&self, index: Index) -> Option<(Lid, Lmc)> {
+        *self.lids.get(index)?
+    }
+}
+
+/// Makes plans, and remembers what later ones must keep.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    routing: RoutingChoice,
+    lmc: Option<Lmc>,
+    memory: Memory,
+    labels: Option<FatTreeLabels>,
+}
+
+impl Planner {
+    /// A planner with the memory of an earlier manager.
+    ///
+    /// # Errors
+    /// [`ConfigError::GuidFile`].
+    pub(crate) fn new(config: &SmConfig) -> Result<Self, ConfigError> {
+        let memory = match &config.guid2lid {
+            Some(text) => Memory::parse(text)?,
+            None => Memory::default(),
+        };
+        Ok(Self {
+            routing: config.routing,
+            lmc: config.lmc,
+            labels: recognise(&memory.fabric).ok(),
+            memory,
+        })
+    }
+
+    /// What is to be remembered.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Whether the device belongs to the whole fabric.
+    pub(crate) fn expects(&self, guid: Guid) -> bool {
+        self.memory.fabric.find_guid(guid).is_some()
+    }
+
+    /// Plans for a subnet.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do, as one sentence.
+    pub(crate) fn plan(&mut self, subnet: &Subnet) -> Result<Plan, String> {
+        let mut graph = subnet
+            .graph()
+            .map_err(|error| format!("what the devices say contradicts itself: {error}"))?;
+        let mut warnings = Vec::new();
+        let labels = self.labels_for(&mut graph, &mut warnings);
+        let tables = self.route(subnet, &graph, labels)?;
+        if let Some(labels) = &tables.labels {
+            self.labels = Some(labels.clone());
+        }
+        self.memory.lids.extend(tables.lids.known());
+        if !is_part(&graph, &self.memory.fabric) {
+            self.memory.fabric = graph.clone();
+        }
+        let whole = &self.memory.fabric;
+        let degraded = graph.len() < whole.len() || graph.links().count() < whole.links().count();
+        warnings.extend(tables.warnings.iter().map(Warning::to_string));
+        let because = tables.because.as_deref();
+        let lids: Vec<Option<(Lid, Lmc)>> = subnet
+            .devices
+            .iter()
+            .enumerate()
+            .map(|(index, device)| {
+                let node = NodeId::from_index(index);
+                let port = device.end_port();
+                let range = tables.lids.of(Endpoint { node, port })?;
+                Some((range.base, range.lmc))
+            })
+            .collect();
+        Ok(Plan {
+            engine: match because {
+                Some(because) => format!("{} ({because})", tables.engine),
+                None => tables.engine.to_owned(),
+            },
+            lmc: lids
+                .iter()
+                .flatten()
+                .map(|&(_, lmc)| lmc)
+                .max()
+                .unwrap_or_default(),
+            lids,
+            top: tables.top().get(),
+            degraded,
+            warnings,
+            graph,
+            tables: Some(tables),
+        })
+    }
+
+    /// The labels that the fabric keeps, if it is the known tree or a part of it. Takes cables
+    /// out of `graph` that do not belong there.
+    fn labels_for(&self, graph: &mut Graph, warnings: &mut Vec<String>) -> Option<FatTreeLabels> {
+        let labels = self.labels.as_ref()?;
+        let mut pruned = graph.clone();
+        let mut unused = Vec::new();
+        loop {
+            match labels.fit(&pruned) {
+                Ok(()) => break,
+                Err(LabelsDoNotFit::NewNode { .. }) => return None,
+                Err(LabelsDoNotFit::NewCable { ends }) => {
+                    let [(name, port), (other, other_port)] = *ends;
+                    let node = pruned.find(&name)?;
+                    pruned.disconnect(Endpoint { node, port })?;
+                    unused.push(format!(
+                        "the cable between port {port} of {name} and port {other_port} of \
+                         {other} does not belong into the fat tree and is not used"
+                    ));
+                }
+            }
+        }
+        // Cables may have been moved so that another tree came out.
+        if !unused.is_empty() && recognise(graph).is_ok() {
+            return None;
+        }
+        *graph = pruned;
+        warnings.extend(unused);
+        Some(labels.clone())
+    }
+
+    fn route(
+        &self,
+        subnet: &Subnet,
+        graph: &Graph,
+        labels: Option<FatTreeLabels>,
+    ) -> Result<Tables, String> {
+        let mut known = self.memory.lids.clone();
+        for device in &subnet.devices {
+            if let Some(info) = device.end_port_info()
+                && info.lid.is_unicast()
+            {
+                known
+                    .entry(device.end_port_guid())
+                    .or_insert((info.lid, info.lmc));
+            }
+        }
+        let options = Options {
+            lmc: self.lmc,
+            known,
+            labels,
+            ..Options::default()
+        };
+        engine(&self.routing.to_string())
+            .and_then(|engine| engine.route(graph, &options))
+            .map_err(|error| self.explain(&error))
+    }
+
+    fn explain(&self, error: &RoutingError) -> String {
+        match error {
+            RoutingError::NotFatTree { .. } => {
+                format!("{error}; --routing auto or updn works on any fabric")
+            }
+            _ => format!("--routing {}: {error}", self.routing),
+        }
+    }
+}
+
+/// Whether every device and cable of `part` is in `whole`.
+fn is_part(part: &Graph, whole: &Graph) -> bool {
+    let counterpart = |end: Endpoint| {
+        let node = whole.find_guid(part.node(end.node).guid)?;
+        Some(Endpoint {
+            node,
+            port: end.port,
+        })
+    };
+    part.ids()
+        .all(|id| whole.find_guid(part.node(id).guid).is_some())
+        && part.links().all(|(a, b)| {
+            counterpart(a)
+                .zip(counterpart(b))
+                .is_some_and(|(a, b)| whole.peer(a) == Some(b))
+        })
+}

@@ -1,0 +1,133 @@
+//! What the ports of a subnet are set to.
+
+use topologies::NodeKind;
+use wire::attr::{
+    PortInfo, PortPhysState, PortState, SlToVlTable, VlArbEntry, VlArbTable, VlCount,
+};
+use wire::{Gid, Lid, PortNum, Sl, Vl};
+
+use crate::plan::Plan;
+use crate::subnet::{Index, Subnet};
+
+/// How long a packet may stay in a switch, and at the head of a lane: 4.096 us * 2^18, about a
+/// second.
+pub(crate) const LIFE_TIME: u8 = 18;
+/// Expected time through the subnet: 4.096 us * 2^18, about a second.
+const SUBNET_TIMEOUT: u8 = 18;
+/// How many packets may be dropped in a row before a lane stalls: the most that there is.
+const STALL_COUNT: u8 = 7;
+/// Weight of each lane in the arbitration of a port, in units of 64 bytes: one packet of the
+/// largest MTU.
+const LANE_WEIGHT: u8 = 64;
+
+/// PortInfo that sets what makes a device addressable; `None` if its port is not known.
+pub(crate) fn identity(subnet: &Subnet, plan: &Plan, index: Index) -> Option<PortInfo> {
+    let device = subnet.devices.get(index)?;
+    let mut wanted = untouched(device.end_port_info()?);
+    let (lid, lmc) = plan.lid(index)?;
+    wanted.lid = lid;
+    wanted.lmc = lmc;
+    wanted.master_sm_lid = sm_lid(subnet, plan);
+    wanted.master_sm_sl = Sl::default();
+    wanted.gid_prefix = Gid::DEFAULT_PREFIX;
+    wanted.subnet_timeout = SUBNET_TIMEOUT;
+    Some(wanted)
+}
+
+/// PortInfo that sets up a port with a link, and moves it from Init to Armed; `None` if the port
+/// or its peer is not known.
+pub(crate) fn settings(
+    subnet: &Subnet,
+    plan: &Plan,
+    (index, port): (Index, PortNum),
+) -> Option<PortInfo> {
+    let device = subnet.devices.get(index)?;
+    let slot = device.ports.get(port.index())?;
+    let info = slot.info.as_ref()?;
+    let (peer, peer_port) = slot.peer?;
+    let peer_info = subnet.devices.get(peer)?.port_info(peer_port)?;
+    let mut wanted = if device.end_port() == port {
+        identity(subnet, plan, index)?
+    } else {
+        untouched(info)
+    };
+    wanted.neighbor_mtu = info.mtu_cap.min(peer_info.mtu_cap);
+    wanted.operational_vls = info.vl_cap.min(peer_info.vl_cap);
+    if device.kind == NodeKind::Switch {
+        wanted.hoq_life = LIFE_TIME;
+        wanted.vl_stall_count = STALL_COUNT;
+    }
+    if info.port_state == PortState::Init {
+        wanted.port_state = PortState::Armed;
+    }
+    Some(wanted)
+}
+
+/// The port's own PortInfo as a Set that changes nothing.
+fn untouched(info: &PortInfo) -> PortInfo {
+    PortInfo {
+        port_state: PortState::NoChange,
+        port_phys_state: PortPhysState::NoChange,
+        link_down_default_state: 0,
+        link_width_enabled: 0,
+        link_speed_enabled: 0,
+        link_speed_ext_enabled: 0,
+        client_reregister: false,
+        ..*info
+    }
+}
+
+/// Whether a port must be written to have the settings wanted. States are not looked at.
+pub(crate) fn differs(info: &PortInfo, wanted: &PortInfo) -> bool {
+    let settings = |info: &PortInfo| {
+        (
+            (info.lid, info.lmc, info.master_sm_lid, info.master_sm_sl),
+            (info.gid_prefix, info.subnet_timeout),
+            (info.neighbor_mtu, info.operational_vls),
+            (info.hoq_life, info.vl_stall_count),
+        )
+    };
+    settings(info) != settings(wanted)
+}
+
+/// The LID of this manager's port.
+pub(crate) fn sm_lid(subnet: &Subnet, plan: &Plan) -> Lid {
+    plan.lid(subnet.own).map_or(Lid::ZERO, |(base, _)| base)
+}
+
+/// How many lanes both ends of a port's cable have; `None` if only one, so that there is nothing
+/// to map or to arbitrate.
+fn shared_lanes(subnet: &Subnet, (index, port): (Index, PortNum)) -> Option<u8> {
+    let slot = subnet.devices.get(index)?.ports.get(port.index())?;
+    let (peer, peer_port) = slot.peer?;
+    let peer_info = subnet.devices.get(peer)?.port_info(peer_port)?;
+    let count = slot.info.as_ref()?.vl_cap.min(peer_info.vl_cap)?;
+    (count > VlCount::One).then(|| count.lanes())
+}
+
+/// Service levels to lanes on the way out of a port: level modulo lanes.
+pub(crate) fn lanes(subnet: &Subnet, output: (Index, PortNum)) -> Option<SlToVlTable> {
+    let lanes = shared_lanes(subnet, output)?;
+    let mut table = SlToVlTable::default();
+    for (sl, vl) in (0u8..).zip(&mut table.0) {
+        *vl = Vl::truncate(sl % lanes);
+    }
+    Some(table)
+}
+
+/// A block of the arbitration of a port: all lanes alike in the low table, nothing in the high.
+pub(crate) fn weights(subnet: &Subnet, end: (Index, PortNum), block: u8) -> Option<VlArbTable> {
+    let lanes = shared_lanes(subnet, end)?;
+    let info = subnet.devices[end.0].port_info(end.1)?;
+    let mut table = VlArbTable::default();
+    if block == VlArbTable::LOW_FIRST {
+        let entries = info.vl_arbitration_low_cap.min(lanes);
+        for (vl, entry) in (0..entries).zip(&mut table.0) {
+            *entry = VlArbEntry {
+                vl: Vl::truncate(vl),
+                weight: LANE_WEIGHT,
+            };
+        }
+    }
+    Some(table)
+}

@@ -1,0 +1,346 @@
+//! Writing the plan into the devices, in stages; each begins when the one before it is answered.
+//!
+//! 1. Identities: LIDs, LMC, the manager's LID, P_Keys; how far each forwarding table reaches.
+//! 2. Tables: forwarding blocks, service levels to lanes, arbitration.
+//! 3. Every port with a link that is in Init: MTU and lanes, and on to Armed.
+//! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3).
+//!
+//! Only what differs is written. What a device holds is known from its answers: PortInfo from
+//! the discovery, tables from the [`crate::mirror::Mirror`] of what was last read or written. A table of which
+//! nothing is known is read first, unless its switch has never been programmed
+//! (LinearFDBTop is 0): then it forwards nothing. So a manager that takes over a running subnet
+//! writes nothing that is there already, and no port ever leaves Active.
+
+mod stages;
+
+use std::collections::BTreeMap;
+
+use topologies::NodeKind;
+use wire::PortNum;
+use wire::attr::{
+    LinearForwardingTable, PKeyTable, PortInfo, PortState, SlToVlTable, SwitchInfo, VlArbTable,
+};
+
+use crate::control::Unreachable;
+use crate::mirror::Mirrors;
+use crate::plan::Plan;
+use crate::port_settings;
+use crate::smp::{Answer, Request, Useless};
+use crate::subnet::{Device, Index, Subnet};
+
+/// What programming asks of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// PortInfo of the end port: LID and what goes with it.
+    Identity(Index),
+    /// Reads the P_Key table of an adapter.
+    ReadKeys(Index),
+    /// Puts the default partition into the P_Key table of an adapter.
+    Keys(Index),
+    /// SwitchInfo: how far the forwarding table reaches.
+    Reach(Index),
+    /// Reads a forwarding block.
+    ReadBlock(Index, u16),
+    /// Sets a forwarding block.
+    Block(Index, u16),
+    /// Reads a table of lanes (input, output).
+    ReadLanes(Index, PortNum, PortNum),
+    /// Sets a table of lanes.
+    Lanes(Index, PortNum, PortNum),
+    /// Reads an arbitration block of a port.
+    ReadWeights(Index, PortNum, u8),
+    /// Sets an arbitration block of a port.
+    Weights(Index, PortNum, u8),
+    /// PortInfo: MTU, lanes, and Armed if the port is in Init.
+    Settings(Index, PortNum),
+    /// PortInfo: Active.
+    Activate(Index, PortNum),
+}
+
+impl Write {
+    fn device(self) -> Index {
+        match self {
+            Self::Identity(index)
+            | Self::ReadKeys(index)
+            | Self::Keys(index)
+            | Self::Reach(index)
+            | Self::ReadBlock(index, _)
+            | Self::Block(index, _)
+            | Self::ReadLanes(index, ..)
+            | Self::Lanes(index, ..)
+            | Self::ReadWeights(index, ..)
+            | Self::Weights(index, ..)
+            | Self::Settings(index, _)
+            | Self::Activate(index, _) => index,
+        }
+    }
+}
+
+/// The stages in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Identities,
+    Tables,
+    Arm,
+    Activate,
+    Done,
+}
+
+/// A plan being written.
+#[derive(Debug)]
+pub(crate) struct Programming {
+    stage: Stage,
+    failures: BTreeMap<Index, String>,
+    blocks_written: u64,
+    /// Whether something did not come out as written, so that the subnet must be looked at again.
+    unsettled: bool,
+}
+
+/// What programming works on.
+pub(crate) struct Site<'a> {
+    /// The devices; their PortInfo follows what they answer.
+    pub(crate) subnet: &'a mut Subnet,
+    /// What is to be written.
+    pub(crate) plan: &'a Plan,
+    /// What the devices hold.
+    pub(crate) mirrors: &'a mut Mirrors,
+}
+
+impl Programming {
+    /// Nothing written yet.
+    pub(crate) fn start() -> Self {
+        Self {
+            stage: Stage::Identities,
+            failures: BTreeMap::new(),
+            blocks_written: 0,
+            unsettled: false,
+        }
+    }
+
+    /// The requests of the next stage that has any; none when all is done.
+    pub(crate) fn next_stage(&mut self, site: &mut Site<'_>) -> Vec<Write> {
+        while self.stage != Stage::Done {
+            let (writes, next) = match self.stage {
+                Stage::Identities => (stages::identities(site), Stage::Tables),
+                Stage::Tables => (stages::tables(site), Stage::Arm),
+                Stage::Arm => (stages::settings(site), Stage::Activate),
+                Stage::Activate => (stages::activations(site), Stage::Done),
+                Stage::Done => (Vec::new(), Stage::Done),
+            };
+            self.stage = next;
+            if !writes.is_empty() {
+                return writes;
+            }
+        }
+        Vec::new()
+    }
+
+    /// The SMP of a request; `None` if it is no longer needed.
+    pub(crate) fn request(&self, write: Write, site: &mut Site<'_>) -> Option<Request> {
+        let index = write.device();
+        if self.failures.contains_key(&index) {
+            return None;
+        }
+        let device = site.subnet.devices.get(index)?;
+        let route = device.route.clone();
+        let end_port = u32::from(device.end_port().get());
+        Some(match write {
+            Write::Identity(_) => {
+                let wanted = port_settings::identity(site.subnet, site.plan, index)?;
+                Request::set(route, end_port, &wanted)
+            }
+            Write::ReadKeys(_) => Request::get::<PKeyTable>(route, 0),
+            Write::Keys(_) => {
+                let mut keys = PKeyTable::default();
+                keys.0[0] = PKeyTable::DEFAULT_FULL;
+                Request::set(route, 0, &keys)
+            }
+            Write::Reach(_) => {
+                let mut switch = device.switch?;
+                switch.linear_fdb_top = site.plan.top;
+                switch.life_time_value = port_settings::LIFE_TIME;
+                // Written as one it would clear a change that nobody has looked at.
+                switch.port_state_change = false;
+                let guid = device.guid();
+                site.mirrors.entry(guid).or_default().top = site.plan.top;
+                Request::set(route, 0, &switch)
+            }
+            Write::ReadBlock(_, block) => {
+                Request::get::<LinearForwardingTable>(route, u32::from(block))
+            }
+            Write::Block(_, block) => {
+                let guid = device.guid();
+                // Until the answer comes it is unknown which content holds.
+                let mirror = site.mirrors.entry(guid).or_default();
+                mirror.blocks.insert(block, None);
+                Request::set(route, u32::from(block), &site.plan.block(index, block)?)
+            }
+            Write::ReadLanes(_, input, output) => {
+                Request::get::<SlToVlTable>(route, lanes_modifier(device, input, output, false))
+            }
+            Write::Lanes(_, input, output) => {
+                let wanted = port_settings::lanes(site.subnet, (index, output))?;
+                let modifier = lanes_modifier(device, input, output, true);
+                let guid = device.guid();
+                let mirror = site.mirrors.entry(guid).or_default();
+                mirror.lanes.remove(&(input, output));
+                Request::set(route, modifier, &wanted)
+            }
+            Write::ReadWeights(_, port, block) => {
+                Request::get::<VlArbTable>(route, VlArbTable::modifier(block, port))
+            }
+            Write::Weights(_, port, block) => {
+                let wanted = port_settings::weights(site.subnet, (index, port), block)?;
+                let guid = device.guid();
+                let mirror = site.mirrors.entry(guid).or_default();
+                mirror.arbitration.remove(&(port, block));
+                Request::set(route, VlArbTable::modifier(block, port), &wanted)
+            }
+            Write::Settings(_, port) => {
+                let wanted = port_settings::settings(site.subnet, site.plan, (index, port))?;
+                Request::set(route, u32::from(port.get()), &wanted)
+            }
+            Write::Activate(_, port) => {
+                let mut wanted = port_settings::settings(site.subnet, site.plan, (index, port))?;
+                wanted.port_state = PortState::Active;
+                Request::set(route, u32::from(port.get()), &wanted)
+            }
+        })
+    }
+
+    /// Takes in what became of a request, and says what to ask next.
+    pub(crate) fn complete(
+        &mut self,
+        write: Write,
+        answer: Answer<'_>,
+        site: &mut Site<'_>,
+    ) -> Option<Write> {
+        self.apply(write, answer, site).unwrap_or_else(|useless| {
+            self.unsettled = true;
+            self.failures.insert(write.device(), useless.to_string());
+            None
+        })
+    }
+
+    fn apply(
+        &mut self,
+        write: Write,
+        answer: Answer<'_>,
+        site: &mut Site<'_>,
+    ) -> Result<Option<Write>, Useless> {
+        let index = write.device();
+        let guid = site.subnet.devices[index].guid();
+        let mirror = site.mirrors.entry(guid).or_default();
+        match write {
+            Write::Identity(_) => {
+                let info = answer.attribute()?;
+                let port = site.subnet.devices[index].end_port();
+                site.subnet.devices[index].ports[port.index()].info = Some(info);
+            }
+            Write::ReadKeys(_) => {
+                let keys: PKeyTable = answer.attribute()?;
+                let missing = keys.0[0] != PKeyTable::DEFAULT_FULL;
+                return Ok(missing.then_some(Write::Keys(index)));
+            }
+            Write::Keys(_) => {
+                answer.attribute::<PKeyTable>()?;
+            }
+            Write::Reach(_) => {
+                let switch: SwitchInfo = answer.attribute()?;
+                mirror.top = switch.linear_fdb_top;
+                site.subnet.devices[index].switch = Some(switch);
+            }
+            Write::ReadBlock(_, block) => {
+                let table: LinearForwardingTable = answer.attribute()?;
+                mirror.blocks.insert(block, Some(Box::new(table)));
+                let differs = site.plan.block(index, block) != Some(table);
+                return Ok(differs.then_some(Write::Block(index, block)));
+            }
+            Write::Block(_, block) => {
+                let table = answer.attribute()?;
+                mirror.blocks.insert(block, Some(Box::new(table)));
+                self.blocks_written += 1;
+            }
+            Write::ReadLanes(_, input, output) => {
+                let table: SlToVlTable = answer.attribute()?;
+                mirror.lanes.insert((input, output), table);
+                let wanted = port_settings::lanes(site.subnet, (index, output));
+                let differs = wanted.is_some_and(|wanted| wanted != table);
+                return Ok(differs.then_some(Write::Lanes(index, input, output)));
+            }
+            Write::Lanes(_, input, output) => {
+                mirror.lanes.insert((input, output), answer.attribute()?);
+            }
+            Write::ReadWeights(_, port, block) => {
+                let table: VlArbTable = answer.attribute()?;
+                mirror.arbitration.insert((port, block), table);
+                let wanted = port_settings::weights(site.subnet, (index, port), block);
+                let differs = wanted.is_some_and(|wanted| wanted != table);
+                return Ok(differs.then_some(Write::Weights(index, port, block)));
+            }
+            Write::Weights(_, port, block) => {
+                mirror
+                    .arbitration
+                    .insert((port, block), answer.attribute()?);
+            }
+            Write::Settings(_, port) | Write::Activate(_, port) => {
+                self.port_answered(site.subnet, (index, port), answer);
+            }
+        }
+        Ok(None)
+    }
+
+    /// A port may lose its link at any moment, so a refusal here is no failure of the device.
+    fn port_answered(&mut self, subnet: &mut Subnet, end: (Index, PortNum), answer: Answer<'_>) {
+        let device = &mut subnet.devices[end.0];
+        match answer.attribute::<PortInfo>() {
+            Ok(info) => {
+                self.unsettled |= !crate::subnet::has_link(&info);
+                device.ports[end.1.index()].info = Some(info);
+            }
+            Err(Useless::Silent) => {
+                self.unsettled = true;
+                self.failures.insert(end.0, Useless::Silent.to_string());
+            }
+            Err(_) => self.unsettled = true,
+        }
+    }
+
+    /// Forwarding blocks written so far.
+    pub(crate) fn blocks_written(&self) -> u64 {
+        self.blocks_written
+    }
+
+    /// Whether the subnet must be looked at again.
+    pub(crate) fn unsettled(&self) -> bool {
+        self.unsettled
+    }
+
+    /// The devices that could not be programmed.
+    pub(crate) fn unreachable(&self, subnet: &Subnet) -> Vec<Unreachable> {
+        self.failures
+            .iter()
+            .map(|(&index, reason)| Unreachable {
+                name: subnet.devices[index].label(),
+                guid: subnet.devices[index].guid(),
+                reason: reason.clone(),
+            })
+            .collect()
+    }
+}
+
+/// As the input of a table of lanes: all inputs at once, where a switch can do that.
+const ALL_INPUTS: PortNum = PortNum::NONE;
+/// SLtoVLMappingTable's modifier for all inputs, in a Set (SwitchInfo:
+/// OptimizedSLtoVLMappingProgramming).
+const ALL_INPUTS_BIT: u32 = 1 << 17;
+
+fn lanes_modifier(device: &Device, input: PortNum, output: PortNum, set: bool) -> u32 {
+    match (device.kind, input) {
+        (NodeKind::Host, _) => 0,
+        (NodeKind::Switch, ALL_INPUTS) if set => ALL_INPUTS_BIT | u32::from(output.get()),
+        // Whoever wrote all inputs at once wrote the switch's own packets' row too.
+        (NodeKind::Switch, ALL_INPUTS) => SlToVlTable::switch_modifier(PortNum::MANAGEMENT, output),
+        (NodeKind::Switch, input) => SlToVlTable::switch_modifier(input, output),
+    }
+}

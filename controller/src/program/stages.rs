@@ -1,0 +1,144 @@
+//! What each stage has to write.
+
+use topologies::NodeKind;
+use wire::attr::{PortState, VlArbTable};
+use wire::{Lid, PortNum};
+
+use super::{ALL_INPUTS, Site, Write};
+use crate::mirror::Mirror;
+use crate::port_settings;
+use crate::subnet::{Device, Index};
+
+pub(super) fn identities(site: &mut Site<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for (index, device) in site.subnet.devices.iter().enumerate() {
+        let Some(info) = device.end_port_info() else {
+            continue;
+        };
+        let mirror = site.mirrors.get(&device.guid());
+        if let Some(switch) = &device.switch {
+            // A switch that was restarted has forgotten its tables.
+            if mirror.is_none_or(|mirror| mirror.top != switch.linear_fdb_top) {
+                site.mirrors.insert(device.guid(), Mirror::of(switch));
+            }
+            if switch.linear_fdb_top != site.plan.top
+                || switch.life_time_value != port_settings::LIFE_TIME
+            {
+                writes.push(Write::Reach(index));
+            }
+        } else if mirror.is_none() || info.lid == Lid::ZERO {
+            let mirror = Mirror {
+                fresh: info.lid == Lid::ZERO,
+                ..Mirror::default()
+            };
+            site.mirrors.insert(device.guid(), mirror);
+            writes.push(Write::ReadKeys(index));
+        }
+        let wanted = port_settings::identity(site.subnet, site.plan, index);
+        if wanted.is_some_and(|wanted| port_settings::differs(info, &wanted)) {
+            writes.push(Write::Identity(index));
+        }
+    }
+    writes
+}
+
+/// The blocks of all switches come block by block, not switch by switch, so that what is in
+/// flight is spread over the fabric.
+pub(super) fn tables(site: &mut Site<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for block in 0..=site.plan.top / 64 {
+        for (index, device) in site.subnet.devices.iter().enumerate() {
+            let Some(wanted) = site.plan.block(index, block) else {
+                continue;
+            };
+            match site
+                .mirrors
+                .get(&device.guid())
+                .and_then(|mirror| mirror.block(block))
+            {
+                Some(held) if *held == wanted => {}
+                Some(_) => writes.push(Write::Block(index, block)),
+                None => writes.push(Write::ReadBlock(index, block)),
+            }
+        }
+    }
+    for (index, device) in site.subnet.devices.iter().enumerate() {
+        writes.extend(lane_tables(site, index, device));
+    }
+    writes
+}
+
+fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
+    let mut writes = Vec::new();
+    let Some(mirror) = site.mirrors.get(&device.guid()) else {
+        return writes;
+    };
+    let outputs: Vec<PortNum> = device.cables().map(|(port, _)| port).collect();
+    let at_once = device
+        .switch
+        .is_some_and(|switch| switch.optimized_sl_to_vl != 0);
+    let inputs: &[PortNum] = match device.kind {
+        NodeKind::Switch if at_once => &[ALL_INPUTS],
+        NodeKind::Switch => &outputs,
+        NodeKind::Host => &[PortNum::MANAGEMENT],
+    };
+    for &output in &outputs {
+        let Some(wanted) = port_settings::lanes(site.subnet, (index, output)) else {
+            continue;
+        };
+        for &input in inputs {
+            match mirror.lanes.get(&(input, output)) {
+                Some(held) if *held == wanted => {}
+                None if !mirror.fresh => writes.push(Write::ReadLanes(index, input, output)),
+                _ => writes.push(Write::Lanes(index, input, output)),
+            }
+        }
+        for block in [VlArbTable::LOW_FIRST, VlArbTable::HIGH_FIRST] {
+            let Some(wanted) = port_settings::weights(site.subnet, (index, output), block) else {
+                continue;
+            };
+            match mirror.arbitration.get(&(output, block)) {
+                Some(held) if *held == wanted => {}
+                None if !mirror.fresh => writes.push(Write::ReadWeights(index, output, block)),
+                _ => writes.push(Write::Weights(index, output, block)),
+            }
+        }
+    }
+    writes
+}
+
+pub(super) fn settings(site: &mut Site<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for (index, device) in site.subnet.devices.iter().enumerate() {
+        for (port, _) in device.cables() {
+            let wanted = port_settings::settings(site.subnet, site.plan, (index, port));
+            let (Some(info), Some(wanted)) = (device.port_info(port), wanted) else {
+                continue;
+            };
+            if info.port_state == PortState::Init || port_settings::differs(info, &wanted) {
+                writes.push(Write::Settings(index, port));
+            }
+        }
+    }
+    writes
+}
+
+pub(super) fn activations(site: &mut Site<'_>) -> Vec<Write> {
+    let ready = |end: (Index, PortNum)| {
+        site.subnet.devices[end.0]
+            .port_info(end.1)
+            .is_some_and(|info| info.port_state >= PortState::Armed)
+    };
+    let mut writes = Vec::new();
+    for (index, device) in site.subnet.devices.iter().enumerate() {
+        for (port, peer) in device.cables() {
+            let armed = device
+                .port_info(port)
+                .is_some_and(|info| info.port_state == PortState::Armed);
+            if armed && ready(peer) {
+                writes.push(Write::Activate(index, port));
+            }
+        }
+    }
+    writes
+}

@@ -1,0 +1,113 @@
+//! One subnet management packet to a device: what is asked, and what came back.
+
+use wire::attr::Attribute;
+use wire::mad::{AttributeId, Mad, MadStatus, Method};
+use wire::{Lid, ParseError, PortNum, Qpn, Sl};
+
+use mad::local::MadMessage;
+
+/// A Get or Set of one attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The exit port of each hop, from this manager's host on.
+    pub(crate) route: Vec<PortNum>,
+    method: Method,
+    attribute: AttributeId,
+    modifier: u32,
+    data: [u8; 64],
+}
+
+impl Request {
+    /// Asks for an attribute.
+    pub(crate) fn get<A: Attribute>(route: Vec<PortNum>, modifier: u32) -> Self {
+        Self {
+            route,
+            method: Method::GET,
+            attribute: A::ID,
+            modifier,
+            data: [0; 64],
+        }
+    }
+
+    /// Sets an attribute.
+    pub(crate) fn set<A: Attribute>(route: Vec<PortNum>, modifier: u32, value: &A) -> Self {
+        let mut data = [0; 64];
+        value.emit(&mut data);
+        Self {
+            route,
+            method: Method::SET,
+            attribute: A::ID,
+            modifier,
+            data,
+        }
+    }
+
+    /// The directed-route SMP, ready for the host's MAD socket; `None` if the route has more hops
+    /// than an SMP holds.
+    pub(crate) fn message(&self, transaction: u64) -> Option<MadMessage> {
+        let mut mad = Mad::directed_smp(
+            self.method,
+            self.attribute,
+            self.modifier,
+            transaction,
+            &self.route,
+        )
+        .ok()?;
+        *mad.smp_data_mut() = self.data;
+        Some(message(Lid::PERMISSIVE, Qpn::SMI, &mad))
+    }
+}
+
+/// A MAD with its addressing, on service level 0.
+pub(crate) fn message(lid: Lid, qpn: Qpn, mad: &Mad) -> MadMessage {
+    MadMessage {
+        lid,
+        qpn,
+        sl: Sl::default(),
+        mad: Box::new(*mad.as_bytes()),
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer<'a> {
+    /// Nothing came, however often it was asked.
+    Silence,
+    /// The answer.
+    Mad(&'a Mad),
+}
+
+/// Why an answer is of no use. Its text completes "the device ...".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Useless {
+    /// None came.
+    #[error("does not answer")]
+    Silent,
+    /// The device refused.
+    #[error("refuses {attribute} with status {status}")]
+    Refused {
+        /// What was asked.
+        attribute: AttributeId,
+        /// Its status.
+        status: MadStatus,
+    },
+    /// The answer cannot be read.
+    #[error("sends a damaged answer: {0}")]
+    Damaged(#[from] ParseError),
+}
+
+impl Answer<'_> {
+    /// The attribute that the device has answered with.
+    pub(crate) fn attribute<A: Attribute>(self) -> Result<A, Useless> {
+        match self {
+            Self::Silence => Err(Useless::Silent),
+            Self::Mad(mad) => match mad.status().without_direction() {
+                MadStatus::OK => Ok(mad.smp_attribute()?),
+                status => Err(Useless::Refused {
+                    attribute: A::ID,
+                    status,
+                }),
+            },
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What has been found: devices, their ports, and the cables between them.
+
+use std::collections::BTreeMap;
+
+use topologies::{Endpoint, Graph, GraphError, Node, NodeId, NodeKind};
+use wire::attr::{NodeInfo, PortInfo, PortState, SwitchInfo};
+use wire::{Guid, Lid, PortNum};
+
+/// A device by its position in a [`Subnet`].
+pub(crate) type Index = usize;
+
+/// A switch or channel adapter.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    /// What it said about itself when it was first reached.
+    pub(crate) info: NodeInfo,
+    /// What it is.
+    pub(crate) kind: NodeKind,
+    /// Its node description; empty until it is known.
+    pub(crate) name: String,
+    /// Exit port of each hop from this manager's host.
+    pub(crate) route: Vec<PortNum>,
+    /// A switch's SwitchInfo, once it has answered.
+    pub(crate) switch: Option<SwitchInfo>,
+    /// By port number, from 0.
+    pub(crate) ports: Vec<Port>,
+    /// Why it cannot be managed, if so.
+    pub(crate) failure: Option<String>,
+}
+
+/// One port of a device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Port {
+    /// Its PortInfo, once it has answered.
+    pub(crate) info: Option<PortInfo>,
+    /// The other end of its cable.
+    pub(crate) peer: Option<(Index, PortNum)>,
+}
+
+impl Device {
+    /// A device that was reached by `route`.
+    pub(crate) fn new(info: NodeInfo, kind: NodeKind, route: Vec<PortNum>) -> Self {
+        Self {
+            info,
+            kind,
+            name: String::new(),
+            route,
+            switch: None,
+            ports: vec![Port::default(); usize::from(info.num_ports) + 1],
+            failure: None,
+        }
+    }
+
+    /// Node GUID.
+    pub(crate) fn guid(&self) -> Guid {
+        self.info.node_guid
+    }
+
+    /// The port that holds the LIDs: 0 of a switch, the one it was reached by of an adapter.
+    pub(crate) fn end_port(&self) -> PortNum {
+        match self.kind {
+            NodeKind::Switch => PortNum::MANAGEMENT,
+            NodeKind::Host => self.info.local_port_num,
+        }
+    }
+
+    /// GUID of the end port.
+    pub(crate) fn end_port_guid(&self) -> Guid {
+        match self.kind {
+            NodeKind::Switch => self.info.node_guid,
+            NodeKind::Host => self.info.port_guid,
+        }
+    }
+
+    /// PortInfo of a port, if it is known.
+    pub(crate) fn port_info(&self, port: PortNum) -> Option<&PortInfo> {
+        self.ports.get(port.index())?.info.as_ref()
+    }
+
+    /// PortInfo of the end port, if it is known.
+    pub(crate) fn end_port_info(&self) -> Option<&PortInfo> {
+        self.port_info(self.end_port())
+    }
+
+    /// Its external ports with a cable, and what they lead to.
+    pub(crate) fn cables(&self) -> impl Iterator<Item = (PortNum, (Index, PortNum))> + '_ {
+        (0u8..=u8::MAX)
+            .zip(&self.ports)
+            .filter_map(|(number, port)| Some((PortNum::truncate(number), port.peer?)))
+    }
+
+    /// How people are told of it.
+    pub(crate) fn label(&self) -> String {
+        if self.name.is_empty() {
+            self.guid().to_string()
+        } else {
+            self.name.clone()
+        }
+    }
+}
+
+/// The devices of a subnet. In a finished one they are in order of node GUID, so that a device's
+/// position is its [`NodeId`] in [`Subnet::graph`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subnet {
+    /// All devices.
+    pub(crate) devices: Vec<Device>,
+    /// The position of this manager's own host.
+    pub(crate) own: Index,
+    by_guid: BTreeMap<Guid, Index>,
+    by_end_port: BTreeMap<Guid, Index>,
+}
+
+impl Subnet {
+    /// Adds a device that is not there yet.
+    pub(crate) fn add(&mut self, device: Device) -> Index {
+        let index = self.devices.len();
+        self.by_guid.insert(device.guid(), index);
+        self.by_end_port.insert(device.end_port_guid(), index);
+        self.devices.push(device);
+        index
+    }
+
+    /// The device of that node GUID.
+    pub(crate) fn find(&self, guid: Guid) -> Option<Index> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// The device whose end port has that GUID.
+    pub(crate) fn find_end_port(&self, guid: Guid) -> Option<Index> {
+        self.by_end_port.get(&guid).copied()
+    }
+
+    /// The device one of whose LIDs this is.
+    pub(crate) fn find_lid(&self, lid: Lid) -> Option<Index> {
+        self.devices.iter().position(|device| {
+            device
+                .end_port_info()
+                .is_some_and(|info| lid.belongs_to(info.lid, info.lmc))
+        })
+    }
+
+    /// Joins two ports. `false` if one of them is already joined to another.
+    pub(crate) fn join(&mut self, a: (Index, PortNum), b: (Index, PortNum)) -> bool {
+        let peer = |this: &Self, end: (Index, PortNum)| {
+            this.devices[end.0]
+                .ports
+                .get(end.1.index())
+                .map(|port| port.peer)
+        };
+        let (Some(a_peer), Some(b_peer)) = (peer(self, a), peer(self, b)) else {
+            return false;
+        };
+        if a_peer.is_some_and(|peer| peer != b) || b_peer.is_some_and(|peer| peer != a) {
+            return false;
+        }
+        self.devices[a.0].ports[a.1.index()].peer = Some(b);
+        self.devices[b.0].ports[b.1.index()].peer = Some(a);
+        true
+    }
+
+    /// The same subnet without cables one end of which has no link (any more), and without the
+    /// devices that cannot be managed or reached over managed ones, in order of node GUID; and
+    /// the devices left out.
+    pub(crate) fn finish(mut self) -> (Self, Vec<Device>) {
+        self.drop_dead_cables();
+        let reached = self.reached();
+        let mut order: Vec<Index> = (0..self.devices.len()).collect();
+        order.sort_by_key(|&index| self.devices[index].guid());
+        let mut new_index = vec![None; self.devices.len()];
+        let kept = order.iter().filter(|&&index| reached[index]);
+        for (new, &old) in kept.enumerate() {
+            new_index[old] = Some(new);
+        }
+        let own = new_index.get(self.own).copied().flatten().unwrap_or(0);
+        let mut finished = Self {
+            own,
+            ..Self::default()
+        };
+        let mut left_out = Vec::new();
+        let mut devices: Vec<Option<Device>> = self.devices.into_iter().map(Some).collect();
+        for old in order {
+            let Some(mut device) = devices[old].take() else {
+                continue;
+            };
+            if new_index[old].is_none() {
+                device
+                    .failure
+                    .get_or_insert_with(|| "is behind devices that cannot be managed".into());
+                left_out.push(device);
+                continue;
+            }
+            for port in &mut device.ports {
+                port.peer = port
+                    .peer
+                    .and_then(|(index, number)| Some((new_index[index]?, number)));
+            }
+            finished.add(device);
+        }
+        (finished, left_out)
+    }
+
+    fn drop_dead_cables(&mut self) {
+        let mut dead: Vec<(Index, PortNum)> = Vec::new();
+        for (index, device) in self.devices.iter().enumerate() {
+            for (port, peer) in device.cables() {
+                if !self.has_link((index, port)) || !self.has_link(peer) {
+                    dead.push((index, port));
+                }
+            }
+        }
+        for (index, port) in dead {
+            self.devices[index].ports[port.index()].peer = None;
+        }
+    }
+
+    fn has_link(&self, (index, port): (Index, PortNum)) -> bool {
+        self.devices[index].port_info(port).is_some_and(has_link)
+    }
+
+    fn reached(&self) -> Vec<bool> {
+        let mut reached = vec![false; self.devices.len()];
+        let mut waiting = Vec::new();
+        if self.devices.get(self.own).is_some_and(is_managed) {
+            reached[self.own] = true;
+            waiting.push(self.own);
+        }
+        while let Some(index) = waiting.pop() {
+            for (_, (peer, _)) in self.devices[index].cables() {
+                if !reached[peer] && is_managed(&self.devices[peer]) {
+                    reached[peer] = true;
+                    waiting.push(peer);
+                }
+            }
+        }
+        reached
+    }
+
+    /// The fabric as a graph whose node ids are the positions of the devices. A description that
+    /// is missing or used twice is made unique by the GUID.
+    ///
+    /// # Errors
+    /// [`GraphError`] if devices contradict each other in a way that no graph holds.
+    pub(crate) fn graph(&self) -> Result<Graph, GraphError> {
+        let mut uses = BTreeMap::new();
+        for device in &self.devices {
+            *uses.entry(device.name.as_str()).or_insert(0) += 1;
+        }
+        let mut graph = Graph::new();
+        for device in &self.devices {
+            let name = match uses.get(device.name.as_str()) {
+                Some(1) if !device.name.is_empty() => device.name.clone(),
+                _ => format!("{}#{}", device.name, device.guid()),
+            };
+            graph.add(Node {
+                name,
+                kind: device.kind,
+                guid: device.guid(),
+                ports: device.info.num_ports,
+            })?;
+        }
+        for (index, device) in self.devices.iter().enumerate() {
+            for (port, (peer, peer_port)) in device.cables() {
+                if (index, port) < (peer, peer_port) {
+                    let end = |index, port| Endpoint {
+                        node: NodeId::from_index(index),
+                        port,
+                    };
+                    graph.connect(end(index, port), end(peer, peer_port))?;
+                }
+            }
+        }
+        Ok(graph)
+    }
+
+    /// How many ports with a cable are Active.
+    pub(crate) fn active_ports(&self) -> usize {
+        self.devices
+            .iter()
+            .flat_map(|device| device.cables().map(move |(port, _)| device.port_info(port)))
+            .filter(|info| info.is_some_and(|info| info.port_state == PortState::Active))
+            .count()
+    }
+
+    /// How many cables there are.
+    pub(crate) fn cables(&self) -> usize {
+        let ends: usize = self
+            .devices
+            .iter()
+            .map(|device| device.cables().count())
+            .sum();
+        ends / 2
+    }
+}
+
+/// Whether the port sees a peer.
+pub(crate) fn has_link(info: &PortInfo) -> bool {
+    matches!(
+        info.port_state,
+        PortState::Init | PortState::Armed | PortState::Active
+    )
+}
+
+fn is_managed(device: &Device) -> bool {
+    device.failure.is_none()
+}

@@ -1,0 +1,405 @@
+//! When the manager looks at the subnet, and what follows.
+//!
+//! ```text
+//!          ┌──────────────── full sweep due (start, trap, request, change seen) ────────────┐
+//!          v                                                                                │
+//!   Discovering ──> a better manager? ── yes ──> Standby: ask it now and then               │
+//!          │                                     (gone or lower: full sweep) ───────────────┤
+//!          v no                                                                             │
+//!   [first time: Looking, has it changed meanwhile? ── yes ─────────────────────────────────┤
+//!          │ no                                                                             │
+//!          v                                                                                │
+//!   planned? ── no ──> Failed: look for changes often ──────────────────────────────────────┤
+//!          │ yes                                                                            │
+//!          v                                                                                │
+//!   Programming ──> Up ──> Looking every interval: changed? ── yes ─────────────────────────┘
+//! ```
+//!
+//! A full sweep that falls due while another activity is under way breaks it off: what has been
+//! written stays known, so nothing is lost, and a device that has died meanwhile does not hold up
+//! the rerouting by its time-outs. After [`BREAKS_MAX`] breaks in a row one sweep is let through,
+//! so that a link that flaps does not keep the rest of the subnet down.
+
+use std::collections::BTreeSet;
+
+use link::Time;
+use wire::Guid;
+
+use crate::control::{Phase, Unreachable};
+use crate::discovery::{Discovery, Found};
+use crate::event::{SmEvent, UpSummary};
+use crate::light::{Look, Looking, looks};
+use crate::program::{Programming, Site};
+use crate::sm::{Job, Sm};
+
+/// How often in a row a sweep may be broken off.
+const BREAKS_MAX: u32 = 8;
+/// How often the first discovery is repeated because links are still coming up.
+const FIRST_LOOKS_MAX: u32 = 50;
+/// Time to the first sweep after one that left something open, nanoseconds; it doubles each time.
+const TROUBLE_DELAY_NS: u64 = 200_000_000;
+/// The longest that it becomes, nanoseconds.
+const TROUBLE_DELAY_NS_MAX: u64 = 10_000_000_000;
+/// Time between looks when there is no working subnet, nanoseconds, unless sweeps are more often.
+const ANXIOUS_DELAY_NS: u64 = 500_000_000;
+
+/// What the manager is doing.
+#[derive(Debug)]
+pub(crate) enum Activity {
+    /// Nothing.
+    Idle,
+    /// A full sweep's first half.
+    Discovering(Box<Discovery>),
+    /// A full sweep's second half.
+    Programming(Box<Programming>),
+    /// A light sweep.
+    Looking(Looking),
+}
+
+/// What is to be done when.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    /// When the next full sweep is due.
+    pub(crate) sweep_at: Option<Time>,
+    /// When the next light sweep is due.
+    look_at: Option<Time>,
+    sweep_started: Time,
+    programming_started: Time,
+    breaks: u32,
+    first_looks: u32,
+    troubled_sweeps: u32,
+    /// What the discovery found beside the subnet, until it is acted on.
+    found: Option<Found>,
+    /// The devices of the subnet when it was last up.
+    present: BTreeSet<Guid>,
+    written_memory: String,
+}
+
+impl Sm {
+    /// A full sweep is to start at `at`, if none is due earlier.
+    pub(crate) fn want_sweep(&mut self, at: Time) {
+        let sweep_at = &mut self.agenda.sweep_at;
+        *sweep_at = Some(sweep_at.map_or(at, |earlier| earlier.min(at)));
+    }
+
+    /// When the next sweep that may start is due.
+    pub(crate) fn next_sweep(&self) -> Option<Time> {
+        let idle = matches!(self.activity, Activity::Idle);
+        let full = self.agenda.sweep_at.filter(|_| idle || self.may_break());
+        let light = self.agenda.look_at.filter(|_| idle);
+        match (full, light) {
+            (Some(full), Some(light)) => Some(full.min(light)),
+            (full, light) => full.or(light),
+        }
+    }
+
+    fn may_break(&self) -> bool {
+        self.agenda.breaks < BREAKS_MAX
+    }
+
+    /// Breaks off what is under way if a full sweep is due.
+    pub(crate) fn break_off(&mut self, now: Time) {
+        let due = self.agenda.sweep_at.is_some_and(|at| at <= now);
+        if !due || matches!(self.activity, Activity::Idle) || !self.may_break() {
+            return;
+        }
+        if !matches!(self.activity, Activity::Looking(_)) {
+            self.agenda.breaks += 1;
+        }
+        self.exchange.clear();
+        self.agenda.found = None;
+        self.activity = Activity::Idle;
+    }
+
+    /// Goes on when no request is under way. `false` if there is nothing to do at `now`.
+    pub(crate) fn advance(&mut self, now: Time) -> bool {
+        match core::mem::replace(&mut self.activity, Activity::Idle) {
+            Activity::Idle => return self.start_what_is_due(now),
+            Activity::Discovering(discovery) => self.discovered(now, *discovery),
+            Activity::Looking(looking) => self.looked(now, &looking),
+            Activity::Programming(mut programming) => {
+                let mut site = Site {
+                    subnet: &mut self.subnet,
+                    plan: &self.plan,
+                    mirrors: &mut self.mirrors,
+                };
+                let writes = programming.next_stage(&mut site);
+                if writes.is_empty() {
+                    self.programmed(now, &programming);
+                } else {
+                    for write in writes {
+                        self.exchange.push(Job::Write(write), self.config.retries);
+                    }
+                    self.activity = Activity::Programming(programming);
+                }
+            }
+        }
+        true
+    }
+
+    fn start_what_is_due(&mut self, now: Time) -> bool {
+        if self.agenda.sweep_at.is_some_and(|at| at <= now) {
+            self.agenda.sweep_at = None;
+            self.agenda.look_at = None;
+            self.start_discovery(now);
+            return true;
+        }
+        if self.agenda.look_at.is_some_and(|at| at <= now) {
+            self.agenda.look_at = None;
+            self.start_looking();
+            return true;
+        }
+        false
+    }
+
+    fn start_discovery(&mut self, now: Time) {
+        self.act_count = self.act_count.wrapping_add(1);
+        self.agenda.sweep_started = now;
+        let anxious = matches!(
+            self.report.status.phase,
+            Phase::Failed { .. } | Phase::Standby { .. }
+        );
+        if !anxious {
+            self.report.enter(Phase::Discovering);
+        }
+        let (discovery, asks) = Discovery::start(
+            self.names.clone(),
+            self.suspects.clone(),
+            self.config.retries,
+        );
+        for (ask, retries) in asks {
+            self.exchange.push(Job::Ask(ask), retries);
+        }
+        self.activity = Activity::Discovering(Box::new(discovery));
+    }
+
+    fn start_looking(&mut self) {
+        let looks = match self.report.status.phase {
+            Phase::Standby { master } => {
+                let master = self.subnet.find_end_port(master);
+                master.map(Look::Master).into_iter().collect()
+            }
+            _ => looks(&self.subnet),
+        };
+        for look in looks {
+            self.exchange.push(Job::Look(look), self.config.retries);
+        }
+        self.activity = Activity::Looking(Looking::default());
+    }
+
+    fn discovered(&mut self, now: Time, discovery: Discovery) {
+        let (subnet, mut found) = discovery.finish();
+        self.report.status.discovery_ns = now.since_ns(self.agenda.sweep_started);
+        self.suspects = core::mem::take(&mut found.silent);
+        for warning in found.warnings.drain(..) {
+            self.report.warn(warning);
+        }
+        let fingerprint = |list: &[Unreachable]| -> Vec<_> {
+            list.iter().map(|device| device.name.clone()).collect()
+        };
+        if fingerprint(&found.unreachable) != fingerprint(&self.report.status.unreachable) {
+            self.agenda.troubled_sweeps = 0;
+        }
+        self.subnet = subnet;
+        self.agenda.found = Some(found);
+        let first = self.report.status.generation == 0;
+        if first && self.agenda.first_looks < FIRST_LOOKS_MAX {
+            self.agenda.first_looks += 1;
+            for look in looks(&self.subnet) {
+                self.exchange.push(Job::Look(look), self.config.retries);
+            }
+            self.activity = Activity::Looking(Looking::default());
+        } else {
+            self.found_out(now);
+        }
+    }
+
+    fn looked(&mut self, now: Time, looking: &Looking) {
+        if let Phase::Standby { .. } = self.report.status.phase
+            && self.agenda.found.is_none()
+        {
+            return match looking.master {
+                Some(master) if self.yields_to(&master) => {
+                    self.agenda.look_at = Some(now + self.look_interval_ns());
+                }
+                _ => self.want_sweep(now),
+            };
+        }
+        if looking.changed {
+            self.agenda.found = None;
+            self.want_sweep(now);
+        } else if self.agenda.found.is_some() {
+            self.found_out(now);
+        } else if self.report.status.unreachable.is_empty() {
+            self.schedule_look(now);
+        } else {
+            // What was silent is looked for again, though nothing has changed its state.
+            self.want_sweep(now);
+        }
+    }
+
+    /// The subnet is known: whose it is, and what it is to become.
+    fn found_out(&mut self, now: Time) {
+        let Some(found) = self.agenda.found.take() else {
+            return;
+        };
+        let master = found
+            .managers
+            .iter()
+            .filter(|(_, manager)| self.yields_to(manager))
+            .max_by(|(_, a), (_, b)| crate::managers::rank(a).cmp(&crate::managers::rank(b)));
+        if let Some(&(index, manager)) = master {
+            let name = self.subnet.devices[index].label();
+            self.report.warn(format!(
+                "the subnet manager on {name} has priority {}: standing by",
+                manager.priority
+            ));
+            self.report.enter(Phase::Standby {
+                master: manager.guid,
+            });
+            self.agenda.look_at = Some(now + self.look_interval_ns());
+            return;
+        }
+        self.report.unreachable(found.unreachable);
+        match self.planner.plan(&self.subnet) {
+            Ok(plan) => {
+                self.plan = plan;
+                for warning in core::mem::take(&mut self.plan.warnings) {
+                    self.report.warn(warning);
+                }
+                self.report.enter(Phase::Programming);
+                self.agenda.programming_started = now;
+                self.activity = Activity::Programming(Box::new(Programming::start()));
+            }
+            Err(reason) => {
+                self.take_stock();
+                self.report.enter(Phase::Failed { reason });
+                self.schedule_look(now);
+            }
+        }
+    }
+
+    fn programmed(&mut self, now: Time, programming: &Programming) {
+        self.agenda.breaks = 0;
+        let mut unreachable = core::mem::take(&mut self.report.status.unreachable);
+        let failed = programming.unreachable(&self.subnet);
+        unreachable.retain(|device| !failed.iter().any(|other| other.guid == device.guid));
+        unreachable.extend(failed);
+        let troubled = programming.unsettled() || !unreachable.is_empty();
+        self.report.unreachable(unreachable);
+        self.take_stock();
+        let status = &mut self.report.status;
+        status.generation += 1;
+        status.programming_ns = now.since_ns(self.agenda.programming_started);
+        status.blocks_written = programming.blocks_written();
+        let summary = UpSummary {
+            generation: status.generation,
+            engine: status.engine.clone(),
+            switches: status.switches,
+            hosts: status.hosts,
+            links: status.links,
+            degraded: status.degraded,
+            blocks_written: status.blocks_written,
+            duration_ns: now.since_ns(self.agenda.sweep_started),
+        };
+        self.report.enter(Phase::Up);
+        self.report.tell(SmEvent::SubnetUp(summary));
+        self.tell_of_devices();
+        self.persist();
+        if troubled {
+            let delay_ns = TROUBLE_DELAY_NS << self.agenda.troubled_sweeps.min(8);
+            self.agenda.troubled_sweeps += 1;
+            self.want_sweep(now + delay_ns.min(TROUBLE_DELAY_NS_MAX));
+        } else {
+            self.agenda.troubled_sweeps = 0;
+        }
+        self.schedule_look(now);
+    }
+
+    /// How long discovery and programming took, or take since their start if under way.
+    pub(crate) fn durations(&self, now: Time) -> (u64, u64) {
+        let status = &self.report.status;
+        match status.phase {
+            Phase::Discovering => (
+                now.since_ns(self.agenda.sweep_started),
+                status.programming_ns,
+            ),
+            Phase::Programming => (
+                status.discovery_ns,
+                now.since_ns(self.agenda.programming_started),
+            ),
+            _ => (status.discovery_ns, status.programming_ns),
+        }
+    }
+
+    fn look_interval_ns(&self) -> u64 {
+        let anxious = !matches!(self.report.status.phase, Phase::Up);
+        match self.config.sweep_interval_ns {
+            0 if anxious => ANXIOUS_DELAY_NS,
+            interval if anxious => interval.min(ANXIOUS_DELAY_NS),
+            interval => interval,
+        }
+    }
+
+    fn schedule_look(&mut self, now: Time) {
+        let interval_ns = self.look_interval_ns();
+        self.agenda.look_at = (interval_ns > 0).then(|| now + interval_ns);
+    }
+
+    /// Fills the status with what stands.
+    fn take_stock(&mut self) {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let switches = self
+            .subnet
+            .devices
+            .iter()
+            .filter(|device| device.switch.is_some())
+            .count();
+        let status = &mut self.report.status;
+        status.engine.clone_from(&self.plan.engine);
+        status.degraded = self.plan.degraded || !status.unreachable.is_empty();
+        status.lmc = self.plan.lmc.get();
+        status.switches = count(switches);
+        status.hosts = count(self.subnet.devices.len() - switches);
+        status.links = count(self.subnet.cables());
+        status.lids_used = self
+            .plan
+            .lids
+            .iter()
+            .flatten()
+            .map(|(_, lmc)| u32::from(lmc.lids()))
+            .sum();
+        status.active_ports = count(self.subnet.active_ports());
+    }
+
+    /// Tells which devices have gone and which have come back since the subnet was last up.
+    fn tell_of_devices(&mut self) {
+        let devices = &self.subnet.devices;
+        let present: BTreeSet<Guid> = devices.iter().map(|device| device.guid()).collect();
+        for &guid in self.agenda.present.difference(&present) {
+            let name = self.names.get(&guid).cloned().unwrap_or_default();
+            self.report.tell(SmEvent::DeviceLost { name, guid });
+        }
+        for device in devices {
+            let (name, guid) = (device.name.clone(), device.guid());
+            if self.names.contains_key(&guid) && !self.agenda.present.contains(&guid) {
+                self.report.tell(SmEvent::DeviceBack { name, guid });
+            }
+        }
+        let planner = &self.planner;
+        self.names
+            .retain(|&guid, _| present.contains(&guid) || planner.expects(guid));
+        for device in devices {
+            self.names.insert(device.guid(), device.name.clone());
+        }
+        self.agenda.present = present;
+    }
+
+    fn persist(&mut self) {
+        let text = self.planner.memory().write();
+        if text != self.agenda.written_memory {
+            self.agenda.written_memory.clone_from(&text);
+            self.report.tell(SmEvent::Persist(text));
+        }
+    }
+}
