@@ -3,13 +3,17 @@
 //! The codec is `wire::control`'s (capped bincode). A server serves a bounded number of clients; a
 //! message that does not decode ends its sender's connection.
 
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bincode::{Decode, Encode};
 use thiserror::Error;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
 use crate::NetError;
@@ -126,6 +130,60 @@ impl AsyncControlClient {
     }
 }
 
+/// Requests that another thread answers: each is known by a token until its reply comes.
+#[derive(Debug)]
+pub struct Pending<Rep> {
+    waiting: RefCell<BTreeMap<u64, oneshot::Sender<Rep>>>,
+    last: Cell<u64>,
+}
+
+impl<Rep> Default for Pending<Rep> {
+    fn default() -> Self {
+        Self {
+            waiting: RefCell::default(),
+            last: Cell::new(0),
+        }
+    }
+}
+
+impl<Rep> Pending<Rep> {
+    /// A new token, and where the reply to it will come. The receiver sees an error if the reply
+    /// never comes.
+    pub fn begin(&self) -> (u64, oneshot::Receiver<Rep>) {
+        let token = self.last.get() + 1;
+        self.last.set(token);
+        let (sender, receiver) = oneshot::channel();
+        let mut waiting = self.waiting.borrow_mut();
+        // Clients that have left wait no longer; there are at most as many others as clients.
+        waiting.retain(|_, sender| !sender.is_closed());
+        waiting.insert(token, sender);
+        (token, receiver)
+    }
+
+    /// The reply to a token has come.
+    pub fn finish(&self, token: u64, reply: Rep) {
+        if let Some(sender) = self.waiting.borrow_mut().remove(&token) {
+            // A client that has left misses nothing.
+            let _ = sender.send(reply);
+        }
+    }
+}
+
+/// What a handler answers.
+#[derive(Debug)]
+pub struct Answer<Rep> {
+    /// The reply.
+    pub reply: Rep,
+    /// Is notified when the reply has gone: for a server that then ends.
+    pub sent: Option<Rc<Notify>>,
+}
+
+impl<Rep> From<Rep> for Answer<Rep> {
+    fn from(reply: Rep) -> Self {
+        Self { reply, sent: None }
+    }
+}
+
 /// Serves the clients of `listener` until the system can accept no more of them. `handler` makes
 /// the reply of each request. To be run inside a [`tokio::task::LocalSet`]; dropping the future
 /// ends all connections.
@@ -137,7 +195,7 @@ where
     Req: Decode<()> + 'static,
     Rep: Encode + 'static,
     H: Fn(Req) -> F + Clone + 'static,
-    F: Future<Output = Rep> + 'static,
+    F: Future<Output = Answer<Rep>> + 'static,
 {
     let mut clients = JoinSet::new();
     loop {
@@ -161,11 +219,17 @@ where
     Req: Decode<()>,
     Rep: Encode,
     H: Fn(Req) -> F,
-    F: Future<Output = Rep>,
+    F: Future<Output = Answer<Rep>>,
 {
     while let Some(message) = connection.receive().await? {
-        let reply = handler(wire::control::decode(&message)?).await;
-        connection.send(&wire::control::encode(&reply)?).await?;
+        let answer = handler(wire::control::decode(&message)?).await;
+        let gone = connection
+            .send(&wire::control::encode(&answer.reply)?)
+            .await;
+        if let Some(sent) = answer.sent {
+            sent.notify_one();
+        }
+        gone?;
     }
     Ok(())
 }
@@ -178,8 +242,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 
-    async fn double(request: u32) -> Vec<u32> {
-        vec![request, request * 2]
+    async fn double(request: u32) -> Answer<Vec<u32>> {
+        vec![request, request * 2].into()
     }
 
     #[tokio::test]

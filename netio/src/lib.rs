@@ -9,6 +9,7 @@
 //! The rest serves the command that starts such daemons: [`namespace`], [`process`].
 
 pub mod args;
+pub mod cables;
 pub mod clock;
 pub mod control;
 pub mod dataplane;

@@ -120,7 +120,8 @@ impl Connection {
         })
     }
 
-    /// Sends one message; waits while the peer's queue is full.
+    /// Sends one message; waits while the peer's queue is full. If the future is dropped the message
+    /// has gone whole or not at all.
     ///
     /// # Errors
     /// `InvalidInput` if it is empty or longer than [`MESSAGE_BYTES_MAX`]; `BrokenPipe` if the
@@ -132,16 +133,29 @@ impl Connection {
             .await
     }
 
-    /// The next message; `None` when the peer has left.
+    /// Sends one message if the peer's queue has room now.
+    ///
+    /// # Errors
+    /// As [`Self::send`], and `WouldBlock` if there is no room.
+    pub fn try_send(&self, message: &[u8]) -> io::Result<()> {
+        check_length(message)?;
+        send(self.fd.get_ref(), message)
+    }
+
+    /// The next message if one waits; `None` when the peer has left.
+    ///
+    /// # Errors
+    /// As [`Self::receive`], and `WouldBlock` if none waits.
+    pub fn try_receive(&self) -> io::Result<Option<Vec<u8>>> {
+        received(receive(self.fd.get_ref()))
+    }
+
+    /// The next message; `None` when the peer has left. Nothing is lost if the future is dropped.
     ///
     /// # Errors
     /// `InvalidData` if the peer sends one longer than [`MESSAGE_BYTES_MAX`].
     pub async fn receive(&self) -> io::Result<Option<Vec<u8>>> {
-        let received = self.fd.async_io(Interest::READABLE, receive).await;
-        match received {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
-            other => other,
-        }
+        received(self.fd.async_io(Interest::READABLE, receive).await)
     }
 }
 
@@ -181,10 +195,15 @@ impl BlockingConnection {
     /// # Errors
     /// As [`Connection::receive`], and `WouldBlock` at the timeout.
     pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
-        match receive(&self.socket) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
-            other => other,
-        }
+        received(receive(&self.socket))
+    }
+}
+
+/// A peer that left with messages of ours unread has left, no more.
+fn received(result: io::Result<Option<Vec<u8>>>) -> io::Result<Option<Vec<u8>>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
+        other => other,
     }
 }
 

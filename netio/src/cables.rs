@@ -1,0 +1,125 @@
+//! The cables of one device, as its control side knows them: local addresses, and what was counted
+//! below the core.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use link::control::DeviceReply;
+use wire::PortNum;
+
+use crate::NetError;
+use crate::transport::{Link, LinkCounters, LinkSpec};
+
+/// The cables of one device.
+#[derive(Debug)]
+pub struct Cables {
+    ends: Vec<End>,
+}
+
+#[derive(Debug)]
+struct End {
+    port: PortNum,
+    address: Option<SocketAddr>,
+    counters: Arc<LinkCounters>,
+}
+
+impl Cables {
+    /// Opens the links of a device with `ports` ports.
+    ///
+    /// # Errors
+    /// If two cables are in one port or one is in none, or a link cannot be opened.
+    pub fn open(specs: &[LinkSpec], ports: u8) -> Result<(Self, Vec<Link>), NetError> {
+        let mut specs: Vec<&LinkSpec> = specs.iter().collect();
+        specs.sort_by_key(|spec| spec.port);
+        let refuse = |spec: &LinkSpec, remedy| {
+            let source = std::io::Error::from_raw_os_error(libc::EINVAL);
+            NetError::new(format!("plug in {spec}"), source).with_remedy(remedy)
+        };
+        for pair in specs.windows(2) {
+            if pair[0].port == pair[1].port {
+                return Err(refuse(pair[1], "the port has a cable already"));
+            }
+        }
+        if let Some(spec) = specs.last().filter(|spec| spec.port.get() > ports) {
+            return Err(refuse(spec, "the device has fewer ports"));
+        }
+        let links: Vec<Link> = specs
+            .into_iter()
+            .map(Link::open)
+            .collect::<Result<_, _>>()?;
+        let ends = links
+            .iter()
+            .map(|link| End {
+                port: link.port(),
+                address: link.endpoint(),
+                counters: Arc::clone(link.counters()),
+            })
+            .collect();
+        Ok((Self { ends }, links))
+    }
+
+    /// The local UDP addresses, in ascending order of port.
+    #[must_use]
+    pub fn endpoints(&self) -> Vec<(PortNum, SocketAddr)> {
+        self.ends
+            .iter()
+            .filter_map(|end| Some((end.port, end.address?)))
+            .collect()
+    }
+
+    /// Whether the cable of `port` is a UDP link, which can be connected.
+    #[must_use]
+    pub fn has_endpoint(&self, port: PortNum) -> bool {
+        self.ends
+            .iter()
+            .any(|end| end.port == port && end.address.is_some())
+    }
+
+    /// Adds to the reply of a core what only its shell knows: the process's number, and the
+    /// counters of the links.
+    pub fn complete(&self, reply: &mut DeviceReply) {
+        match reply {
+            DeviceReply::Identity { pid, .. } => *pid = std::process::id(),
+            DeviceReply::Ports(statuses) => {
+                for status in statuses {
+                    let end = self.ends.iter().find(|end| end.port == status.port);
+                    let counters = end.into_iter().flat_map(|end| end.counters.nonzero());
+                    status
+                        .counters
+                        .extend(counters.map(|(name, value)| (name.to_owned(), value)));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(specs: &[&str]) -> Result<Cables, NetError> {
+        let specs: Vec<_> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+        Cables::open(&specs, 4).map(|(cables, _)| cables)
+    }
+
+    #[test]
+    fn every_udp_cable_has_an_address_of_its_own() {
+        let cables = open(&["3=udp:127.0.0.1", "1=udp:127.0.0.1"]).unwrap();
+        let endpoints = cables.endpoints();
+        let ports: Vec<_> = endpoints.iter().map(|(port, _)| port.get()).collect();
+        assert_eq!(ports, [1, 3]);
+        assert_ne!(endpoints[0].1, endpoints[1].1);
+    }
+
+    #[test]
+    fn a_cable_needs_a_port_of_its_own() {
+        for (specs, what) in [
+            (["1=udp:127.0.0.1", "1=udp:127.0.0.1"], "already"),
+            (["1=udp:127.0.0.1", "5=udp:127.0.0.1"], "fewer ports"),
+        ] {
+            let error = open(&specs).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}
