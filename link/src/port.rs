@@ -425,6 +425,7 @@ impl Port {
         }
         self.outputs[vl.index()].push(now, packet);
         self.refresh(vl);
+        self.note_stall(now);
     }
 
     /// Puts a packet into the output queue of lane `vl`, if it is taken.
