@@ -1,0 +1,218 @@
+//! Forwarding tables as text, as infiniband-diags' `dump_fts` prints them and `opensm -R file -U`
+//! reads them:
+//!
+//! ```text
+//! Unicast lids [0x0-0x24] of switch Lid 17 guid 0x021be20000000010 (s0.0.0):
+//!   Lid  Out   Destination
+//!        Port     Info
+//! 0x0001 003 : (Channel Adapter portguid 0x021be10000000011: 'h0.0.0')
+//! 36 valid lids dumped
+//! ```
+//!
+//! OpenSM's own dump (`opensm-lfts.dump`), which differs in punctuation, is read as well.
+
+use core::fmt::Write as _;
+
+use std::collections::BTreeMap;
+
+use thiserror::Error;
+use topologies::{Graph, NodeId, NodeKind};
+use wire::{Guid, Lid, PortNum};
+
+use crate::tables::{Lft, Tables};
+
+/// The table of one switch, as read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwitchDump {
+    /// The switch.
+    pub guid: Guid,
+    /// Its LID, if the line says it.
+    pub lid: Option<Lid>,
+    /// Its name, which may be empty.
+    pub name: String,
+    /// The entries.
+    pub lft: Lft,
+    /// Port GUIDs of owners, where the text names them.
+    pub owners: BTreeMap<Lid, Guid>,
+}
+
+/// Why a text is no dump, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("line {line}: {problem}")]
+pub struct DumpError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub problem: DumpProblem,
+}
+
+/// What is wrong with a line.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DumpProblem {
+    /// A switch line without GUID.
+    #[error("\" guid 0x...\" is missing or is no GUID")]
+    NoGuid,
+    /// A switch that comes twice.
+    #[error("switch {0} was dumped above already")]
+    SwitchTwice(Guid),
+    /// An entry before any switch line.
+    #[error("an entry without a switch above it")]
+    NoSwitch,
+    /// An entry whose LID is no unicast LID.
+    #[error("{0:?} is not a unicast LID, 0x0001 to 0xbfff")]
+    BadLid(String),
+    /// An entry whose port is none.
+    #[error("{0:?} is not a port, 0 to 255")]
+    BadPort(String),
+    /// A LID that comes twice in one table.
+    #[error("LID {0} was given a port above already")]
+    LidTwice(Lid),
+    /// A dump of multicast tables.
+    #[error("this is a dump of multicast tables")]
+    Multicast,
+    /// Anything else.
+    #[error("not understood: {0:?}")]
+    NotUnderstood(String),
+    /// No switch at all.
+    #[error("there is no table in it")]
+    Empty,
+}
+
+/// All tables of a fabric, switches in the order of the graph.
+#[must_use]
+pub fn write(graph: &Graph, tables: &Tables) -> String {
+    let mut out = String::new();
+    for switch in graph.switches() {
+        write_switch(&mut out, graph, tables, switch);
+    }
+    out
+}
+
+fn write_switch(out: &mut String, graph: &Graph, tables: &Tables, switch: NodeId) {
+    let node = graph.node(switch);
+    let lid = tables.lids.of_node(switch).map_or(Lid::ZERO, |r| r.base);
+    let lft = tables.lft(switch);
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "Unicast lids [0x0-{:#x}] of switch Lid {lid} guid {} ({}):",
+        lft.entries().len().saturating_sub(1),
+        node.guid,
+        node.name
+    );
+    out.push_str("  Lid  Out   Destination\n       Port     Info\n");
+    let mut count = 0;
+    for (number, &port) in (0_u16..).zip(lft.entries()) {
+        if port == PortNum::NONE {
+            continue;
+        }
+        count += 1;
+        let _ = write!(out, "{number:#06x} {:03} : (", port.get());
+        let owner = tables.lids.owner(Lid::truncate(number));
+        match owner.and_then(|range| Some((range.guid, graph.node(range.end?.node)))) {
+            Some((guid, node)) => {
+                let kind = match node.kind {
+                    NodeKind::Switch => "Switch",
+                    NodeKind::Host => "Channel Adapter",
+                };
+                let _ = writeln!(out, "{kind} portguid {guid}: '{}')", node.name);
+            }
+            None => out.push_str("unknown node and type)\n"),
+        }
+    }
+    let _ = writeln!(out, "{count} valid lids dumped");
+}
+
+/// Reads what [`write()`], `dump_fts` or OpenSM wrote.
+///
+/// # Errors
+/// [`DumpError`] with the line.
+pub fn read(text: &str) -> Result<Vec<SwitchDump>, DumpError> {
+    let mut dumps: Vec<SwitchDump> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        read_line(&mut dumps, line.trim()).map_err(|problem| DumpError {
+            line: index + 1,
+            problem,
+        })?;
+    }
+    if dumps.is_empty() {
+        return Err(DumpError {
+            line: text.lines().count().max(1),
+            problem: DumpProblem::Empty,
+        });
+    }
+    Ok(dumps)
+}
+
+fn read_line(dumps: &mut Vec<SwitchDump>, line: &str) -> Result<(), DumpProblem> {
+    let is_heading = line.starts_with("Lid ") || line.starts_with("Port ");
+    if line.is_empty() || line.starts_with('#') || is_heading || line.ends_with("lids dumped") {
+        Ok(())
+    } else if line.starts_with("Multicast mlids") {
+        Err(DumpProblem::Multicast)
+    } else if line.starts_with("Unicast lids") {
+        let dump = read_switch(line)?;
+        if dumps.iter().any(|other| other.guid == dump.guid) {
+            return Err(DumpProblem::SwitchTwice(dump.guid));
+        }
+        dumps.push(dump);
+        Ok(())
+    } else if line.starts_with("0x") {
+        read_entry(dumps.last_mut().ok_or(DumpProblem::NoSwitch)?, line)
+    } else {
+        let start = line.chars().take(60).collect();
+        Err(DumpProblem::NotUnderstood(start))
+    }
+}
+
+fn read_switch(line: &str) -> Result<SwitchDump, DumpProblem> {
+    let (head, rest) = line.split_once(" guid 0x").ok_or(DumpProblem::NoGuid)?;
+    let (digits, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let guid = hexadecimal(digits).ok_or(DumpProblem::NoGuid)?;
+    let lid = head
+        .rsplit_once("Lid ")
+        .and_then(|(_, lid)| lid.parse().ok())
+        .map(Lid::truncate);
+    let name = rest
+        .trim_end_matches(':')
+        .trim_start_matches('(')
+        .trim_end_matches(')')
+        .trim_matches('\'');
+    Ok(SwitchDump {
+        guid: Guid(guid),
+        lid,
+        name: name.to_owned(),
+        lft: Lft::default(),
+        owners: BTreeMap::new(),
+    })
+}
+
+fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<(), DumpProblem> {
+    let mut words = line.split_whitespace();
+    let lid_word = words.next().unwrap_or_default();
+    let lid = lid_word
+        .strip_prefix("0x")
+        .and_then(|digits| u16::from_str_radix(digits, 16).ok())
+        .map(Lid::truncate)
+        .filter(|lid| lid.is_unicast())
+        .ok_or_else(|| DumpProblem::BadLid(lid_word.to_owned()))?;
+    let port_word = words.next().unwrap_or_default();
+    let port = port_word
+        .parse()
+        .map(PortNum::truncate)
+        .map_err(|_| DumpProblem::BadPort(port_word.to_owned()))?;
+    if dump.lft.get(lid) != PortNum::NONE {
+        return Err(DumpProblem::LidTwice(lid));
+    }
+    dump.lft.set(lid, port);
+    if let Some((_, rest)) = line.split_once(" portguid 0x") {
+        let digits = rest.split([':', ' ', ')']).next().unwrap_or_default();
+        dump.owners
+            .extend(hexadecimal(digits).map(|guid| (lid, Guid(guid))));
+    }
+    Ok(())
+}
+
+fn hexadecimal(digits: &str) -> Option<u64> {
+    u64::from_str_radix(digits, 16).ok()
+}

@@ -1,0 +1,166 @@
+//! Why there are no tables, and what is worth knowing about the tables that there are.
+
+use core::fmt;
+
+use thiserror::Error;
+use wire::{Guid, Lid, Lmc};
+
+use crate::fat_tree::NotFatTree;
+
+/// Why an engine gives no tables.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RoutingError {
+    /// No engine of that name.
+    #[error("no routing engine is called {name:?}; there are {known}")]
+    UnknownEngine {
+        /// What was asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The engine is for fat trees only, and this is none.
+    #[error("{engine} needs an m-port n-tree, and this fabric is none: {reason}")]
+    NotFatTree {
+        /// The engine.
+        engine: &'static str,
+        /// What is different.
+        reason: NotFatTree,
+    },
+    /// The number of paths between two hosts is no power of two, so that no LMC describes it.
+    #[error(
+        "mlid needs a power of two paths between hosts; a {ports}-port {levels}-tree has {paths}. \
+         slid works on it"
+    )]
+    PathsNotPowerOfTwo {
+        /// m.
+        ports: u8,
+        /// n.
+        levels: u8,
+        /// `(m/2)^(n-1)`.
+        paths: u32,
+    },
+    /// An LMC that the engine has no use for.
+    #[error("{engine} has no use for LMC {lmc} here: allowed is 0 to {max}")]
+    LmcTooLarge {
+        /// The engine.
+        engine: &'static str,
+        /// What was asked for.
+        lmc: Lmc,
+        /// The largest that it can use on this fabric.
+        max: u8,
+    },
+    /// More LIDs wanted than there are.
+    #[error(
+        "{hosts} host ports with LMC {lmc} and {switches} switches need LIDs up to {wanted}, the \
+         last unicast LID is {}",
+        Lid::UNICAST_LAST
+    )]
+    LidSpaceExhausted {
+        /// Host ports.
+        hosts: u64,
+        /// LMC of each.
+        lmc: Lmc,
+        /// Switches, one LID each.
+        switches: u64,
+        /// The last LID that they would take.
+        wanted: u64,
+    },
+    /// The labels that the fabric had do not describe what it is now.
+    #[error("the fabric is no longer the recognised fat tree: {0}")]
+    LabelsDoNotFit(LabelsDoNotFit),
+}
+
+/// In what way a fabric is more than, or other than, the tree that it was.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LabelsDoNotFit {
+    /// A node that has come since.
+    #[error("{name:?} ({guid}) has no label")]
+    NewNode {
+        /// Its name.
+        name: String,
+        /// Its GUID.
+        guid: Guid,
+    },
+    /// A cable that the tree does not have.
+    #[error("a cable joins port {} of {:?} and port {} of {:?}", ends[0].1, ends[0].0, ends[1].1, ends[1].0)]
+    NewCable {
+        /// Names and ports.
+        ends: Box<[(String, wire::PortNum); 2]>,
+    },
+}
+
+/// Something about tables that a user should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// MLID04's LMC is larger than allowed or than LIDs are left for.
+    LmcCapped {
+        /// What the scheme asks for: log2 of the number of paths.
+        wanted: u8,
+        /// What was taken.
+        taken: Lmc,
+    },
+    /// A fat tree whose number of paths is no power of two: one LID a host.
+    SlidInstead {
+        /// `(m/2)^(n-1)`.
+        paths: u32,
+    },
+    /// Known LIDs that could not be kept.
+    LidsChanged {
+        /// How many ports lost the LIDs that they had.
+        ports: usize,
+    },
+    /// Devices or cables of the tree that are missing now.
+    Degraded {
+        /// Missing or isolated switches.
+        switches: usize,
+        /// Missing or isolated hosts.
+        hosts: usize,
+        /// Missing cables between switches that are there.
+        cables: usize,
+    },
+    /// Switches with hosts that no path joins which first goes up and then down. Their packets take
+    /// a way round that turns upwards again, in one branch of the fabric only, where that cannot
+    /// deadlock.
+    Detours {
+        /// How many (switch, destination switch) pairs.
+        pairs: usize,
+    },
+    /// Switches that no path joins, although cables do.
+    NoPath {
+        /// How many (switch, destination switch) pairs have no path.
+        pairs: usize,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LmcCapped { wanted, taken } => write!(
+                f,
+                "LMC {taken} instead of {wanted}: no more LIDs fit; several paths share a LID"
+            ),
+            Self::SlidInstead { paths } => write!(
+                f,
+                "{paths} paths are no power of two: one LID a host (slid) instead of mlid"
+            ),
+            Self::LidsChanged { ports } => {
+                write!(f, "{ports} ports could not keep the LIDs that they had")
+            }
+            Self::Degraded {
+                switches,
+                hosts,
+                cables,
+            } => write!(
+                f,
+                "the fat tree is degraded: {switches} switches, {hosts} hosts and {cables} other \
+                 cables are missing"
+            ),
+            Self::Detours { pairs } => write!(
+                f,
+                "hosts of {pairs} pairs of switches have no up*/down* path and take a detour that \
+                 is free of deadlock"
+            ),
+            Self::NoPath { pairs } => write!(f, "{pairs} pairs of switches have no path"),
+        }
+    }
+}

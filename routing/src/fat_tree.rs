@@ -1,0 +1,127 @@
+//! Fat trees: recognising them, and the MLID and SLID schemes of MLID04.
+//!
+//! A fabric is first given the labels of an m-port n-tree ([`recognise`]); tables follow from
+//! labels alone, with the ports that the cables are really in. Labels outlive the loss of devices:
+//! [`route_degraded`] moves only what must move.
+
+mod labels;
+mod layout;
+mod recognise;
+mod structure;
+mod tables;
+mod wiring;
+
+use topologies::{FatTree, Graph};
+
+pub use labels::FatTreeLabels;
+pub use recognise::{NotFatTree, recognise};
+
+use crate::engines::{Engine, Options};
+use crate::error::RoutingError;
+use crate::tables::Tables;
+use layout::Scheme;
+
+/// Multiple LIDs (MLID04 section 4): `LMC = log2((m/2)^(n-1))`, so that every path between two
+/// hosts has a LID of its own.
+///
+/// * Tables: equations (1) and (2). Cost: switches x LIDs, one copy of memory.
+/// * Path selection: [`Tables::dlid_for`], section 4.2.
+/// * Where the scheme's LMC does not fit (it is above 7, or hosts and switches need more than
+///   0xbfff LIDs), the largest LMC `c` that fits is taken: offset `o` of a host stands for
+///   `o + 2^c (PID mod 2^(L-c))` in equation (2), L being the LMC wanted. `c = L` is the paper's
+///   scheme, `c = 0` is [`Slid`].
+/// * LIDs of switches, of which the paper does not speak, stand behind those of all hosts. They are
+///   reached upwards through the ancestors that lead there; switches that no path up and then down
+///   joins (two roots, say) reach each other by a turn below one leaf switch, see [`Tables`].
+pub(crate) struct Mlid;
+
+/// A single LID a host (MLID04 section 5 leaves the scheme open): equation (2) with `lid - 1`
+/// replaced by the PID, which agrees with figure 7. Works for every even m.
+pub(crate) struct Slid;
+
+impl Engine for Mlid {
+    fn name(&self) -> &'static str {
+        "mlid"
+    }
+
+    fn summary(&self) -> &'static str {
+        "fat trees: a LID for each path between two hosts (MLID04)"
+    }
+
+    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+        route(graph, options, Scheme::Mlid)
+    }
+}
+
+impl Engine for Slid {
+    fn name(&self) -> &'static str {
+        "slid"
+    }
+
+    fn summary(&self) -> &'static str {
+        "fat trees: one LID a host, destinations spread over the paths (MLID04)"
+    }
+
+    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+        route(graph, options, Scheme::Slid)
+    }
+}
+
+fn route(graph: &Graph, options: &Options, scheme: Scheme) -> Result<Tables, RoutingError> {
+    match &options.labels {
+        Some(labels) => {
+            labels.fit(graph).map_err(RoutingError::LabelsDoNotFit)?;
+            tables::build(graph, labels, options, scheme)
+        }
+        None => {
+            let labels = recognise(graph).map_err(|reason| RoutingError::NotFatTree {
+                engine: scheme.name(),
+                reason,
+            })?;
+            tables::build(graph, &labels, options, scheme)
+        }
+    }
+}
+
+/// MLID tables (SLID where the number of paths is no power of two) of a fabric that was recognised
+/// when it was whole, as it is now: LIDs and LMC stay, and so does every entry that still leads to
+/// its destination. An entry whose port is dead, or leads to where there is no way down any more,
+/// moves to another parent that still has one. Entries towards what is not there at all stay, for
+/// its return, unless their port is dead.
+///
+/// Paths still go up and then down. Where two switches have no such path left they take a detour
+/// (see [`crate::Warning::Detours`]).
+///
+/// # Errors
+/// [`RoutingError::LabelsDoNotFit`] if there are nodes or cables that the tree does not have;
+/// otherwise as the engines.
+pub fn route_degraded(
+    labels: &FatTreeLabels,
+    graph: &Graph,
+    options: &Options,
+) -> Result<Tables, RoutingError> {
+    let tree = labels.tree();
+    let scheme = if tree.power(tree.levels() - 1).is_power_of_two() {
+        Scheme::Mlid
+    } else {
+        Scheme::Slid
+    };
+    let options = Options {
+        labels: Some(labels.clone()),
+        ..options.clone()
+    };
+    route(graph, &options, scheme)
+}
+
+/// The rank by which a source picks a LID of a destination (MLID04 section 4.2): with `alpha` the
+/// length of their common prefix, the rank of the source in the group of hosts that have its first
+/// `alpha + 1` digits. 0 for two hosts of one leaf switch, and for a host and itself.
+#[must_use]
+pub fn path_rank(tree: &FatTree, source: u32, destination: u32) -> u32 {
+    (0..tree.levels())
+        .find(|&digit| tree.host_digit(source, digit) != tree.host_digit(destination, digit))
+        .map_or(0, |alpha| source % tree.power(tree.levels() - 1 - alpha))
+}
+
+#[cfg(test)]
+mod tests;

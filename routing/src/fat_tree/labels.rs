@@ -1,0 +1,275 @@
+//! The labels of a recognised fat tree, by GUID, so that they outlive any one graph.
+
+use std::collections::BTreeMap;
+
+use topologies::{Below, Endpoint, FatTree, Graph, NodeId, NodeKind, SwitchLabel};
+use wire::{Guid, PortNum};
+
+use super::recognise::NotFatTree;
+use crate::error::LabelsDoNotFit;
+
+/// Who is where in an m-port n-tree, and in which ports its cables are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FatTreeLabels {
+    tree: FatTree,
+    /// By PID.
+    hosts: Vec<HostPlace>,
+    /// By ordinal (level by level from the roots).
+    switches: Vec<SwitchPlace>,
+    pids: BTreeMap<Guid, u32>,
+    ordinals: BTreeMap<Guid, u32>,
+}
+
+/// A host: its node GUID and the port that has the cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HostPlace {
+    pub(super) guid: Guid,
+    pub(super) port: PortNum,
+}
+
+/// A switch: its GUID and, for each port `k` of the paper, the port that it really is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SwitchPlace {
+    pub(super) guid: Guid,
+    pub(super) ports: Vec<PortNum>,
+}
+
+/// What a cable of the tree leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Far {
+    pub(super) guid: Guid,
+    pub(super) port: PortNum,
+}
+
+/// A candidate: a label for every node, which may or may not agree with the cables.
+pub(super) struct Candidate {
+    /// By node; `None` for hosts.
+    pub(super) switches: Vec<Option<SwitchLabel>>,
+    /// By node; `None` for switches.
+    pub(super) pids: Vec<Option<u32>>,
+}
+
+impl FatTreeLabels {
+    /// Holds a candidate against the cables: every node has a label of its own, and every cable
+    /// of the tree is there, in whatever ports.
+    pub(super) fn place(
+        graph: &Graph,
+        tree: &FatTree,
+        candidate: &Candidate,
+    ) -> Result<Self, NotFatTree> {
+        let mut host_at = vec![None; tree.hosts() as usize];
+        let mut switch_at = vec![None; tree.switches() as usize];
+        for id in graph.ids() {
+            let slot = match (candidate.switches[id.index()], candidate.pids[id.index()]) {
+                (Some(label), None) => switch_at.get_mut(tree.ordinal(label)),
+                (None, Some(pid)) => host_at.get_mut(pid as usize),
+                _ => None,
+            };
+            match slot {
+                Some(slot @ None) => *slot = Some(id),
+                _ => return Err(NotFatTree::label(graph, id)),
+            }
+        }
+        let (Some(host_at), Some(switch_at)) = (
+            host_at.into_iter().collect::<Option<Vec<NodeId>>>(),
+            switch_at.into_iter().collect::<Option<Vec<NodeId>>>(),
+        ) else {
+            return Err(NotFatTree::Empty);
+        };
+        let mut switches = Vec::with_capacity(switch_at.len());
+        for label in tree.labels() {
+            let id = switch_at[tree.ordinal(label)];
+            switches.push(SwitchPlace {
+                guid: graph.node(id).guid,
+                ports: ports_of(graph, tree, label, id, &host_at, &switch_at)?,
+            });
+        }
+        let hosts = host_at
+            .iter()
+            .map(|&id| HostPlace {
+                guid: graph.node(id).guid,
+                port: graph.cables(id).next().map_or(PortNum::NONE, |(p, _)| p),
+            })
+            .collect();
+        Ok(Self::new(tree.clone(), hosts, switches))
+    }
+
+    fn new(tree: FatTree, hosts: Vec<HostPlace>, switches: Vec<SwitchPlace>) -> Self {
+        Self {
+            pids: hosts.iter().map(|h| h.guid).zip(0..).collect(),
+            ordinals: switches.iter().map(|s| s.guid).zip(0..).collect(),
+            tree,
+            hosts,
+            switches,
+        }
+    }
+
+    /// The shape.
+    #[must_use]
+    pub fn tree(&self) -> &FatTree {
+        &self.tree
+    }
+
+    /// The PID of the host of that node GUID.
+    #[must_use]
+    pub fn pid(&self, host: Guid) -> Option<u32> {
+        self.pids.get(&host).copied()
+    }
+
+    /// The label of the switch of that GUID.
+    #[must_use]
+    pub fn switch(&self, switch: Guid) -> Option<SwitchLabel> {
+        let ordinal = *self.ordinals.get(&switch)?;
+        self.tree.labels().nth(ordinal as usize)
+    }
+
+    /// Whether every cable is where the paper has it, port `k` of the tree being port `k + 1`.
+    #[must_use]
+    pub fn follows_the_paper(&self) -> bool {
+        self.switches.iter().all(|switch| {
+            switch
+                .ports
+                .iter()
+                .zip(0..)
+                .all(|(&port, k)| port == self.tree.port(k))
+        })
+    }
+
+    pub(super) fn hosts(&self) -> &[HostPlace] {
+        &self.hosts
+    }
+
+    pub(super) fn switches(&self) -> &[SwitchPlace] {
+        &self.switches
+    }
+
+    pub(super) fn ordinal(&self, switch: Guid) -> Option<u32> {
+        self.ordinals.get(&switch).copied()
+    }
+
+    /// What port `k` of the paper leads to, from a switch in the tree.
+    pub(super) fn far(&self, label: SwitchLabel, k: u32) -> Far {
+        let switch_end = |label, k: u32| {
+            let switch = &self.switches[self.tree.ordinal(label)];
+            Far {
+                guid: switch.guid,
+                port: switch.ports[k as usize],
+            }
+        };
+        let down = self.tree.down_ports(label.level);
+        if let Some(j) = k.checked_sub(down) {
+            // Below the roots every port that does not lead down has a parent.
+            return self.tree.above(label, j).map_or(
+                Far {
+                    guid: Guid(0),
+                    port: PortNum::NONE,
+                },
+                |(parent, k)| switch_end(parent, k),
+            );
+        }
+        match self.tree.below(label, k) {
+            Below::Host(pid) => {
+                let host = self.hosts[pid as usize];
+                Far {
+                    guid: host.guid,
+                    port: host.port,
+                }
+            }
+            Below::Switch(child, j) => switch_end(child, self.tree.half() + j),
+        }
+    }
+
+    /// Whether there is nothing in the fabric that the tree does not have. What is missing does
+    /// not matter, nor do hosts without a cable.
+    ///
+    /// # Errors
+    /// The first node or cable that is new.
+    pub fn fit(&self, graph: &Graph) -> Result<(), LabelsDoNotFit> {
+        for id in graph.ids() {
+            let node = graph.node(id);
+            let known = match node.kind {
+                NodeKind::Switch => self.ordinals.contains_key(&node.guid),
+                NodeKind::Host => {
+                    self.pids.contains_key(&node.guid) || graph.cables(id).next().is_none()
+                }
+            };
+            if !known {
+                return Err(LabelsDoNotFit::NewNode {
+                    name: node.name.clone(),
+                    guid: node.guid,
+                });
+            }
+        }
+        for (a, b) in graph.links() {
+            if !self.has_cable(graph, a, b) {
+                let show = |end: Endpoint| (graph.node(end.node).name.clone(), end.port);
+                return Err(LabelsDoNotFit::NewCable {
+                    ends: Box::new([show(a), show(b)]),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn has_cable(&self, graph: &Graph, a: Endpoint, b: Endpoint) -> bool {
+        let (a, b) = if graph.node(a.node).kind == NodeKind::Switch {
+            (a, b)
+        } else {
+            (b, a)
+        };
+        let Some(ordinal) = self.ordinal(graph.node(a.node).guid) else {
+            return false;
+        };
+        let Some(label) = self.switch(graph.node(a.node).guid) else {
+            return false;
+        };
+        let ports = &self.switches[ordinal as usize].ports;
+        (0..)
+            .zip(ports)
+            .find(|(_, port)| **port == a.port)
+            .is_some_and(|(k, _)| {
+                self.far(label, k)
+                    == Far {
+                        guid: graph.node(b.node).guid,
+                        port: b.port,
+                    }
+            })
+    }
+}
+
+/// For each port `k` of the paper the port of `id` with the cable to whom `k` should lead.
+fn ports_of(
+    graph: &Graph,
+    tree: &FatTree,
+    label: SwitchLabel,
+    id: NodeId,
+    host_at: &[NodeId],
+    switch_at: &[NodeId],
+) -> Result<Vec<PortNum>, NotFatTree> {
+    let towards: BTreeMap<NodeId, PortNum> = graph
+        .cables(id)
+        .map(|(port, peer)| (peer.node, port))
+        .collect();
+    let find = |neighbour: NodeId| {
+        towards
+            .get(&neighbour)
+            .copied()
+            .ok_or_else(|| NotFatTree::NoCable {
+                from: graph.node(id).name.clone(),
+                to: graph.node(neighbour).name.clone(),
+            })
+    };
+    let mut ports = Vec::with_capacity(usize::from(tree.ports()));
+    for k in 0..tree.down_ports(label.level) {
+        ports.push(find(match tree.below(label, k) {
+            Below::Host(pid) => host_at[pid as usize],
+            Below::Switch(child, _) => switch_at[tree.ordinal(child)],
+        })?);
+    }
+    for j in 0..tree.half() {
+        if let Some((parent, _)) = tree.above(label, j) {
+            ports.push(find(switch_at[tree.ordinal(parent)])?);
+        }
+    }
+    Ok(ports)
+}

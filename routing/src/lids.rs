@@ -1,0 +1,305 @@
+//! Which port has which LIDs.
+//!
+//! A host's port gets `2^LMC` consecutive LIDs, a switch (its port 0) gets one: a base switch port
+//! 0 has no LMC (IBA 14.2.5.6). InfiniBand wants the low LMC bits of a base LID to be zero (IBA
+//! 4.1.3); the worked examples of MLID04 count from 1 without regard to that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use wire::{Guid, Lid, Lmc, PortNum};
+
+use crate::error::RoutingError;
+use crate::net::Net;
+
+/// Where the LIDs of hosts begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LidBase {
+    /// Host `i` has base `2^LMC * (i + 1)`, which is aligned as InfiniBand demands.
+    #[default]
+    Aligned,
+    /// Host `i` has base `2^LMC * i + 1`, as MLID04 section 4.1 counts. For worked examples, not
+    /// for a live fabric.
+    Paper,
+}
+
+impl LidBase {
+    /// The base LID of host `index`, as a plain number that may be too large for a LID.
+    pub(crate) fn host(self, index: u64, lmc: Lmc) -> u64 {
+        match self {
+            Self::Aligned => (index + 1) << lmc.get(),
+            Self::Paper => (index << lmc.get()) + 1,
+        }
+    }
+}
+
+/// LIDs that ports had before, by port GUID (a switch's is its node GUID).
+pub type KnownLids = BTreeMap<Guid, (Lid, Lmc)>;
+
+/// A port and its LIDs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LidRange {
+    /// Port GUID; a switch's is its node GUID.
+    pub guid: Guid,
+    /// The first LID.
+    pub base: Lid,
+    /// There are `2^lmc` of them.
+    pub lmc: Lmc,
+    /// Where in the graph the port is (port 0 of a switch); `None` while it is missing and its
+    /// LIDs wait for its return.
+    pub end: Option<Endpoint>,
+}
+
+impl LidRange {
+    /// All LIDs of the port.
+    pub fn lids(&self) -> impl ExactSizeIterator<Item = Lid> + use<> {
+        let base = self.base.get();
+        (base..base.saturating_add(self.lmc.lids())).map(Lid::truncate)
+    }
+
+    /// The LID at that offset from the base, modulo the number of LIDs.
+    #[must_use]
+    pub fn at_offset(&self, offset: u32) -> Lid {
+        let offset = offset % u32::from(self.lmc.lids());
+        Lid::truncate(self.base.get() + u16::try_from(offset).unwrap_or_default())
+    }
+
+    fn holds(&self, lid: Lid) -> bool {
+        (u32::from(self.base.get())..u32::from(self.base.get()) + u32::from(self.lmc.lids()))
+            .contains(&u32::from(lid.get()))
+    }
+}
+
+/// All LIDs of a fabric.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lids {
+    /// In ascending order of base; ranges do not overlap.
+    ranges: Vec<LidRange>,
+    by_guid: BTreeMap<Guid, usize>,
+    by_end: BTreeMap<Endpoint, usize>,
+}
+
+impl Lids {
+    /// The LIDs of these ports. Ranges must not overlap.
+    #[must_use]
+    pub(crate) fn new(mut ranges: Vec<LidRange>) -> Self {
+        ranges.sort_by_key(|range| range.base);
+        let by_guid = ranges
+            .iter()
+            .enumerate()
+            .map(|(i, r)| (r.guid, i))
+            .collect();
+        let by_end = ranges
+            .iter()
+            .enumerate()
+            .filter_map(|(i, r)| Some((r.end?, i)))
+            .collect();
+        Self {
+            ranges,
+            by_guid,
+            by_end,
+        }
+    }
+
+    /// All ports in ascending order of LID.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &LidRange> {
+        self.ranges.iter()
+    }
+
+    /// The last LID in use; 0 if there is none.
+    #[must_use]
+    pub fn top(&self) -> Lid {
+        self.ranges
+            .last()
+            .and_then(|range| range.lids().last())
+            .unwrap_or(Lid::ZERO)
+    }
+
+    /// Whose LID that is.
+    #[must_use]
+    pub fn owner(&self, lid: Lid) -> Option<&LidRange> {
+        let after = self.ranges.partition_point(|range| range.base <= lid);
+        let range = self.ranges.get(after.checked_sub(1)?)?;
+        range.holds(lid).then_some(range)
+    }
+
+    /// The LIDs of a port: port 0 of a switch, a connected port of a host.
+    #[must_use]
+    pub fn of(&self, end: Endpoint) -> Option<&LidRange> {
+        self.by_end.get(&end).map(|&index| &self.ranges[index])
+    }
+
+    /// The LIDs of the port of that GUID.
+    #[must_use]
+    pub fn of_guid(&self, guid: Guid) -> Option<&LidRange> {
+        self.by_guid.get(&guid).map(|&index| &self.ranges[index])
+    }
+
+    /// The LIDs of a node: of a switch, or of a host's first port that has any.
+    #[must_use]
+    pub fn of_node(&self, node: NodeId) -> Option<&LidRange> {
+        let port = |port| Endpoint { node, port };
+        self.by_end
+            .range(port(PortNum::MANAGEMENT)..=port(PortNum::MAX))
+            .next()
+            .map(|(_, &index)| &self.ranges[index])
+    }
+
+    /// As input for the next computation, so that everybody keeps what he has.
+    #[must_use]
+    pub fn known(&self) -> KnownLids {
+        self.ranges
+            .iter()
+            .map(|range| (range.guid, (range.base, range.lmc)))
+            .collect()
+    }
+}
+
+/// The GUID of a port: a switch's own, a host's plus the port's number.
+#[must_use]
+pub fn port_guid(graph: &Graph, end: Endpoint) -> Guid {
+    let node = graph.node(end.node);
+    match node.kind {
+        NodeKind::Switch => node.guid,
+        NodeKind::Host => Guid(node.guid.0.wrapping_add(u64::from(end.port.get()))),
+    }
+}
+
+/// Gives LIDs to every switch and every connected host port of any fabric.
+///
+/// Ports keep what `known` says where that is a unicast range of the right size, aligned, and not
+/// claimed by two (the smaller GUID has it then). LIDs known for ports that are missing stay free
+/// for their return as long as there are others. New host ports in order of GUID take the first
+/// free range; new switches take the first free LIDs behind all hosts. Returns also how many ports
+/// that are here could not keep what they had.
+pub(crate) fn assign(
+    net: &Net<'_>,
+    lmc: Lmc,
+    base: LidBase,
+    known: &KnownLids,
+) -> Result<(Lids, usize), RoutingError> {
+    let mut plan = Plan::new(base);
+    let mut here: BTreeMap<Guid, (Endpoint, Lmc)> = BTreeMap::new();
+    for host in &net.ends {
+        here.insert(host.guid, (host.end, lmc));
+    }
+    for &node in &net.switches {
+        let end = Endpoint {
+            node,
+            port: PortNum::MANAGEMENT,
+        };
+        here.insert(net.graph.node(node).guid, (end, Lmc::default()));
+    }
+    let mut changed = 0;
+    for (&guid, &(end, lmc)) in &here {
+        if let Some(&(lid, had)) = known.get(&guid)
+            && (had != lmc || !plan.take(lid, lmc, guid, Some(end)))
+        {
+            changed += 1;
+        }
+    }
+    let mut with_reserved = plan.clone();
+    for (&guid, &(lid, lmc)) in known {
+        if !here.contains_key(&guid) {
+            with_reserved.take(lid, lmc, guid, None);
+        }
+    }
+    let (hosts, switches) = (net.ends.len() as u64, net.switches.len() as u64);
+    let ranges = with_reserved
+        .fill(&here)
+        .or_else(|| plan.fill(&here))
+        .ok_or(RoutingError::LidSpaceExhausted {
+            hosts,
+            lmc,
+            switches,
+            wanted: base.host(hosts, lmc) - 1 + switches,
+        })?;
+    Ok((Lids::new(ranges), changed))
+}
+
+#[derive(Clone)]
+struct Plan {
+    base: LidBase,
+    used: Vec<bool>,
+    ranges: Vec<LidRange>,
+    done: BTreeSet<Guid>,
+}
+
+impl Plan {
+    fn new(base: LidBase) -> Self {
+        Self {
+            base,
+            used: vec![false; Lid::UNICAST_LAST.index() + 1],
+            ranges: Vec::new(),
+            done: BTreeSet::new(),
+        }
+    }
+
+    fn is_free(&self, first: usize, lmc: Lmc) -> bool {
+        first > 0
+            && self
+                .used
+                .get(first..first + usize::from(lmc.lids()))
+                .is_some_and(|lids| !lids.contains(&true))
+    }
+
+    /// Takes that range if it is a valid one and free.
+    fn take(&mut self, base: Lid, lmc: Lmc, guid: Guid, end: Option<Endpoint>) -> bool {
+        let aligned = base.get().is_multiple_of(lmc.lids()) || self.base == LidBase::Paper;
+        if !aligned || !self.is_free(base.index(), lmc) {
+            return false;
+        }
+        self.used[base.index()..base.index() + usize::from(lmc.lids())].fill(true);
+        self.done.insert(guid);
+        self.ranges.push(LidRange {
+            guid,
+            base,
+            lmc,
+            end,
+        });
+        true
+    }
+
+    /// Gives LIDs to those that have none yet, if they suffice.
+    fn fill(&mut self, here: &BTreeMap<Guid, (Endpoint, Lmc)>) -> Option<Vec<LidRange>> {
+        let (switches, hosts): (Vec<_>, Vec<_>) = here
+            .iter()
+            .filter(|(guid, _)| !self.done.contains(guid))
+            .partition(|(_, (end, _))| end.port == PortNum::MANAGEMENT);
+        let mut index = 0;
+        for (&guid, &(end, lmc)) in hosts {
+            loop {
+                let lid = u16::try_from(self.base.host(index, lmc)).ok()?;
+                index += 1;
+                if self.take(Lid::truncate(lid), lmc, guid, Some(end)) {
+                    break;
+                }
+            }
+        }
+        let mut next = self.behind_hosts();
+        for (&guid, &(end, lmc)) in switches {
+            let lid = self.first_free(next)?;
+            next = lid.index() + 1;
+            self.take(lid, lmc, guid, Some(end));
+        }
+        Some(core::mem::take(&mut self.ranges))
+    }
+
+    fn behind_hosts(&self) -> usize {
+        self.ranges
+            .iter()
+            .filter(|range| range.end.is_some_and(|end| end.port != PortNum::MANAGEMENT))
+            .map(|range| range.base.index() + usize::from(range.lmc.lids()))
+            .max()
+            .unwrap_or(1)
+    }
+
+    /// The first free LID from `next` on, or else anywhere.
+    fn first_free(&self, next: usize) -> Option<Lid> {
+        (next..self.used.len())
+            .chain(1..next)
+            .find(|&lid| self.is_free(lid, Lmc::default()))
+            .and_then(|lid| u16::try_from(lid).ok())
+            .map(Lid::truncate)
+    }
+}

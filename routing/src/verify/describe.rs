@@ -1,0 +1,83 @@
+//! A report in words.
+
+use core::fmt;
+
+use topologies::{Graph, NodeId};
+
+use super::{Channel, Problem, Report, Trouble};
+
+pub(super) struct Described<'a> {
+    pub(super) report: &'a Report,
+    pub(super) graph: &'a Graph,
+}
+
+impl Described<'_> {
+    fn name(&self, id: NodeId) -> &str {
+        &self.graph.node(id).name
+    }
+
+    fn channels(&self, cycle: &[Channel]) -> String {
+        let words: Vec<String> = cycle
+            .iter()
+            .map(|c| format!("{} port {} VL {}", self.name(c.switch), c.port, c.vl))
+            .collect();
+        words.join(" -> ")
+    }
+
+    fn problem(&self, problem: &Problem) -> String {
+        match problem {
+            Problem::Unreachable { from, lid, trouble } => {
+                let what = match trouble {
+                    Trouble::NoEntry(at) => format!("{} has no entry", self.name(*at)),
+                    Trouble::DeadPort(at, port) => {
+                        format!("port {port} of {} has no cable", self.name(*at))
+                    }
+                    Trouble::WrongPlace(at) => format!("{} gives them away", self.name(*at)),
+                    Trouble::Loop(nodes) => {
+                        let names: Vec<_> = nodes.iter().map(|&id| self.name(id)).collect();
+                        format!("they go round {}", names.join(", "))
+                    }
+                };
+                let from = self.name(*from);
+                format!("packets for LID {lid} do not arrive from {from}: {what}")
+            }
+            Problem::NotMinimal {
+                from,
+                lid,
+                hops,
+                shortest,
+            } => {
+                let from = self.name(*from);
+                format!("from {from} to LID {lid} it takes {hops} hops, {shortest} are enough")
+            }
+            Problem::UpAfterDown { at, lid } => {
+                let at = self.name(*at);
+                format!("packets for LID {lid} go down to {at} and up again")
+            }
+            Problem::Deadlock(cycle) => {
+                format!("channels wait in a circle: {}", self.channels(cycle))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.report;
+        write!(
+            f,
+            "{} paths followed, {} hops at most, {} problems",
+            report.pairs, report.hops_max, report.problem_count
+        )?;
+        for problem in &report.problems {
+            write!(f, "\n{}", self.problem(problem))?;
+        }
+        let is_deadlock = |problem: &Problem| matches!(problem, Problem::Deadlock(_));
+        if let Some(cycle) = &report.cycle
+            && !report.problems.iter().any(is_deadlock)
+        {
+            write!(f, "\ndeadlock possible: {}", self.channels(cycle))?;
+        }
+        Ok(())
+    }
+}
