@@ -24,7 +24,7 @@ pub const SERVICE_QKEY: u32 = 0x0000_1bed;
 /// The most targets that one [`PingRequest`] may name.
 pub const PING_TARGETS_MAX: usize = 512;
 /// The most ping requests that a host serves at once.
-pub const PING_REQUESTS_MAX: usize = 32;
+pub const PING_REQUESTS_MAX: usize = 8;
 /// The most flows that a host's source holds, running and finished together.
 pub const FLOWS_MAX: usize = 1024;
 /// The most flows that a host's sink tells apart; packets of further ones are dropped and counted.

@@ -2,4 +2,15 @@
 //! performance agent, unreliable-datagram queue pairs, a ping responder, and a traffic source and
 //! sink.
 
+mod adapter;
+mod clients;
 pub mod control;
+mod host;
+mod latency;
+mod outbox;
+mod ping;
+mod service;
+mod traffic;
+
+pub use clients::ClientId;
+pub use host::{Command, Event, Host, HostConfig};

@@ -20,8 +20,14 @@ pub enum ToAgent {
         /// Management class.
         class: u8,
     },
-    /// Sets or clears `CapabilityMask.IsSM` of the host's port.
+    /// Sets or clears `CapabilityMask.IsSM` of the host's port. The bit stays set as long as one
+    /// client wants it.
     SetIsSm(bool),
+    /// Deliver this class to this client no longer. Not answered.
+    Unregister {
+        /// Management class.
+        class: u8,
+    },
 }
 
 /// From the host to a client.

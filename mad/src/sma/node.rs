@@ -26,8 +26,8 @@ pub trait Node {
 
     /// A `Set(PortInfo)` has been accepted: `settings` hold from now on. Called for port 0 of a
     /// switch too (LID, LMC, subnet manager). Called before [`Node::command_link`], if the same
-    /// request asks for both. What holds before the first call is [`PortSettings::INITIAL`] with
-    /// the agent's defaults, [`Sma::settings`](super::Sma::settings).
+    /// request asks for both. What holds before the first call is what the new agent's
+    /// [`Sma::settings`](super::Sma::settings) says: the port's own MTU and lanes, no limits.
     fn configure(&mut self, now: Time, port: PortNum, settings: &PortSettings);
 
     /// A legal change of the port's state is asked for (IBA 14.2.5.6, table of PortState and
@@ -197,7 +197,7 @@ pub struct PortSettings {
 }
 
 impl PortSettings {
-    /// What holds at the start: no LID, the least MTU, one lane, no limits.
+    /// No LID, the least MTU, one lane, no limits.
     pub const INITIAL: Self = Self {
         lid: Lid::ZERO,
         lmc: Lmc::truncate(0),

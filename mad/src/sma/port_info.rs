@@ -124,7 +124,11 @@ impl Port {
             guids[0] = guid;
         }
         Self {
-            settings: PortSettings::INITIAL,
+            settings: PortSettings {
+                mtu: can.mtu,
+                operational_vls: VlCount::at_most(can.vls).map_or(1, VlCount::lanes),
+                ..PortSettings::INITIAL
+            },
             m_key: 0,
             m_key_protect: 0,
             m_key_violations: 0,

@@ -1,0 +1,148 @@
+//! The channel adapter behind its agents: one port, its packet memory, and what a subnet manager
+//! has set.
+
+use link::{
+    Counts, PhysicalState, Pool, Port, PortConfig, PortCounters, PortState, SetState, Time,
+};
+use mad::sma::{
+    Forwarding, Identity, LinkCommand, LinkStatus, Node, PortCapabilities, PortSettings, Priority,
+};
+use tracing::debug;
+use wire::attr::VlArbEntry;
+use wire::{Lid, PortNum, Sl, Vl};
+
+/// The adapter's only port.
+pub(crate) const PORT: PortNum = PortNum::truncate(1);
+/// Where the adapter's own packets come from in its SL-to-VL table.
+const OWN: PortNum = PortNum::MANAGEMENT;
+/// Entries of each arbitration table.
+const ARBITRATION_ENTRIES: u8 = 64;
+
+/// The channel adapter: a port and its packet memory.
+#[derive(Debug)]
+pub(crate) struct Adapter {
+    pub(crate) identity: Identity,
+    pub(crate) port: Port,
+    pub(crate) pool: Pool,
+    pub(crate) settings: PortSettings,
+}
+
+impl Adapter {
+    pub(crate) fn new(identity: Identity, port: Port, pool: Pool) -> Self {
+        Self {
+            identity,
+            port,
+            pool,
+            settings: PortSettings::INITIAL,
+        }
+    }
+
+    /// Whether packets to `lid` are for this host.
+    pub(crate) fn owns(&self, lid: Lid) -> bool {
+        lid.belongs_to(self.settings.lid, self.settings.lmc)
+    }
+
+    /// The lane of a service level.
+    pub(crate) fn lane(&self, sl: Sl) -> Vl {
+        self.port.sl_to_vl().map(OWN, sl)
+    }
+
+    /// Counters and drops of the port.
+    pub(crate) fn counts(&mut self) -> &mut Counts {
+        self.port.counts_mut()
+    }
+
+    /// The specification's counters of the port.
+    pub(crate) fn spec_counters(&self) -> &PortCounters {
+        &self.port.counts().spec
+    }
+
+    fn config(&self) -> &PortConfig {
+        self.port.config()
+    }
+}
+
+impl Node for Adapter {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn capabilities(&self, _port: PortNum) -> PortCapabilities {
+        let config = self.config();
+        PortCapabilities {
+            rate: config.rate,
+            mtu: config.mtu,
+            vls: config.vls,
+            arbitration_high: ARBITRATION_ENTRIES,
+            arbitration_low: ARBITRATION_ENTRIES,
+        }
+    }
+
+    fn link(&self, _port: PortNum) -> LinkStatus {
+        LinkStatus {
+            state: self.port.state(),
+            physical: match self.port.state() {
+                PortState::Down => self.port.physical(),
+                _ => PhysicalState::LinkUp,
+            },
+            rate: self.config().rate,
+        }
+    }
+
+    fn configure(&mut self, _now: Time, _port: PortNum, settings: &PortSettings) {
+        self.settings = *settings;
+        self.port.set_operational_vls(settings.operational_vls);
+        self.port.set_neighbor_mtu(settings.mtu);
+        self.port.arbiter_mut().set_limit(settings.vl_high_limit);
+    }
+
+    fn command_link(&mut self, now: Time, _port: PortNum, command: LinkCommand) {
+        let Self { port, pool, .. } = self;
+        let state = match command {
+            LinkCommand::Down => SetState::Down,
+            LinkCommand::Arm => SetState::Armed,
+            LinkCommand::Activate => SetState::Active,
+            LinkCommand::Poll => {
+                port.set_enabled(now, true, pool);
+                return port.retrain(now, pool);
+            }
+            LinkCommand::Disable => return port.set_enabled(now, false, pool),
+        };
+        if let Err(refused) = port.set_state(now, state, pool) {
+            debug!(%refused, "state change");
+        }
+    }
+
+    fn sl_to_vl(&self, _input: PortNum, _output: PortNum) -> [Vl; 16] {
+        self.port.sl_to_vl().row(OWN).copied().unwrap_or_default()
+    }
+
+    fn set_sl_to_vl(&mut self, _input: PortNum, _output: PortNum, lanes: &[Vl; 16]) {
+        self.port.sl_to_vl_mut().set_row(OWN, *lanes);
+    }
+
+    fn arbitration(&self, _port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
+        let arbiter = self.port.arbiter();
+        let written = match priority {
+            Priority::Low => arbiter.low(),
+            Priority::High => arbiter.high(),
+        };
+        let mut table = [VlArbEntry::default(); 64];
+        for (entry, written) in table.iter_mut().zip(written) {
+            *entry = *written;
+        }
+        table
+    }
+
+    fn set_arbitration(&mut self, _port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]) {
+        let arbiter = self.port.arbiter_mut();
+        match priority {
+            Priority::Low => arbiter.set_low(entries.iter().copied()),
+            Priority::High => arbiter.set_high(entries.iter().copied()),
+        }
+    }
+
+    fn forwarding(&mut self) -> Option<&mut dyn Forwarding> {
+        None
+    }
+}

@@ -1,0 +1,240 @@
+//! QP0 and QP1: between the fabric, the agents and the clients of the MAD sockets.
+
+use link::{DropReason, Time};
+use mad::agent::{self, Arrival, Next};
+use mad::local::{FromAgent, MadMessage, ToAgent};
+use mad::smi::Origin;
+use tracing::debug;
+use wire::mad::{Mad, MgmtClass};
+use wire::{DataPacket, Lid, Qpn, Sl, UdPacket, Vl};
+
+use super::receive::is_answerable;
+use super::{Event, Host};
+use crate::adapter::PORT;
+use crate::clients::ClientId;
+
+/// Where a MAD has come from.
+#[derive(Clone, Copy, Debug)]
+struct Sender {
+    lid: Lid,
+    qpn: Qpn,
+    sl: Sl,
+}
+
+impl Host {
+    /// A client of a MAD socket says something.
+    pub(super) fn client_says(&mut self, now: Time, client: ClientId, message: ToAgent) {
+        match message {
+            ToAgent::Send(message) => self.send_mad(now, client, message),
+            ToAgent::Register { class } => {
+                let registered = self.clients.register(client, class);
+                let message = FromAgent::Registered { class, registered };
+                self.tell(Event::Mad { client, message });
+            }
+            ToAgent::Unregister { class } => self.clients.unregister(client, class),
+            ToAgent::SetIsSm(is_sm) => {
+                self.clients.set_is_sm(client, is_sm);
+                self.follow_managers(now);
+            }
+        }
+    }
+
+    /// A client of a MAD socket is gone.
+    pub(super) fn client_gone(&mut self, now: Time, client: ClientId) {
+        self.clients.remove(client);
+        self.follow_managers(now);
+    }
+
+    /// CapabilityMask.IsSM follows the clients.
+    fn follow_managers(&mut self, now: Time) {
+        self.sma
+            .set_is_sm(now, &self.adapter, PORT, self.clients.is_sm());
+    }
+
+    fn send_mad(&mut self, now: Time, client: ClientId, message: MadMessage) {
+        let mut mad = Mad::from_bytes(*message.mad);
+        self.clients.send(client, &mut mad);
+        match (message.qpn, mad.class().is_subnet_management()) {
+            (Qpn::SMI, true) => self.send_smp(now, mad, message.lid),
+            (Qpn::SMI, false) | (_, true) => {
+                debug!(class = %mad.class(), qpn = %message.qpn, "class does not belong to QP");
+                self.drop_one(DropReason::BadMad);
+            }
+            (qpn, false) => self.send_gmp(now, &mad, message.lid, qpn, message.sl),
+        }
+    }
+
+    /// Sends an SMP that was written here: by its directed route, or to a LID, which may be the
+    /// host's own.
+    pub(super) fn send_smp(&mut self, now: Time, mut mad: Mad, dlid: Lid) {
+        let directed = mad.class() == MgmtClass::SUBN_DIR;
+        if directed || self.adapter.owns(dlid) {
+            let arrival = Arrival {
+                origin: Origin::Here,
+                slid: self.lid(),
+                dlid: if directed { Lid::PERMISSIVE } else { dlid },
+            };
+            return self.handle_smp(now, &mut mad, arrival);
+        }
+        if !dlid.is_unicast() {
+            return self.drop_one(DropReason::BadDlid);
+        }
+        let slid = self.lid();
+        self.send(now, &UdPacket::smp(slid, dlid, &mad));
+    }
+
+    /// An SMP from the link.
+    pub(super) fn smp_packet(
+        &mut self,
+        now: Time,
+        packet: &DataPacket<'_>,
+    ) -> Result<(), DropReason> {
+        let datagram = UdPacket::parse(packet).map_err(|_| DropReason::BadManagement)?;
+        let mut mad = datagram.mad().map_err(|_| DropReason::BadManagement)?;
+        if datagram.dest_qp != Qpn::SMI {
+            return Err(DropReason::BadManagement);
+        }
+        let (slid, dlid) = (datagram.slid, datagram.dlid);
+        if dlid != Lid::PERMISSIVE && !self.adapter.owns(dlid) {
+            return Err(DropReason::NotForUs);
+        }
+        self.handle_smp(
+            now,
+            &mut mad,
+            Arrival {
+                origin: Origin::Port(PORT),
+                slid,
+                dlid,
+            },
+        );
+        Ok(())
+    }
+
+    fn handle_smp(&mut self, now: Time, mad: &mut Mad, arrival: Arrival) {
+        let sm_here = self.clients.serves_sm_info();
+        let next = agent::handle_smp(now, &mut self.sma, &mut self.adapter, mad, arrival, sm_here);
+        self.known_pkey = None;
+        match next {
+            Next::Directed(_) => {
+                let permissive = Lid::PERMISSIVE;
+                self.send(now, &UdPacket::smp(permissive, permissive, mad));
+            }
+            Next::ToLid { dlid, slid } if arrival.origin == Origin::Here => {
+                debug_assert!(self.adapter.owns(dlid) || dlid == Lid::ZERO);
+                self.deliver(
+                    mad,
+                    Sender {
+                        lid: slid,
+                        qpn: Qpn::SMI,
+                        sl: Sl::default(),
+                    },
+                );
+            }
+            Next::ToLid { dlid, slid } => {
+                if is_answerable(dlid) {
+                    self.send(now, &UdPacket::smp(slid, dlid, mad));
+                } else {
+                    self.drop_one(DropReason::BadMad);
+                }
+            }
+            Next::Client => {
+                let directed = mad.class() == MgmtClass::SUBN_DIR;
+                let lid = if directed {
+                    Lid::PERMISSIVE
+                } else {
+                    arrival.slid
+                };
+                self.deliver(
+                    mad,
+                    Sender {
+                        lid,
+                        qpn: Qpn::SMI,
+                        sl: Sl::default(),
+                    },
+                );
+            }
+            Next::Nowhere(ending) => {
+                if let Some(reason) = ending.drop_reason() {
+                    debug!(%ending, class = %mad.class(), attribute = %mad.attr_id(), "SMP dropped");
+                    self.drop_one(reason);
+                }
+            }
+        }
+    }
+
+    /// A MAD to QP1 from the link or from here.
+    pub(super) fn gmp_packet(
+        &mut self,
+        now: Time,
+        datagram: &UdPacket<'_>,
+    ) -> Result<(), DropReason> {
+        let mut mad = datagram.mad().map_err(|_| DropReason::BadMad)?;
+        if mad.class().is_subnet_management() {
+            return Err(DropReason::BadMad);
+        }
+        if mad.class() == MgmtClass::PERF && !mad.method().is_response() {
+            let counters = self.adapter.spec_counters();
+            if !self.pma.handle(&mut mad, |_| counters) {
+                return Err(DropReason::NotForUs);
+            }
+            if !is_answerable(datagram.slid) {
+                return Err(DropReason::BadMad);
+            }
+            self.send_gmp_from(
+                now,
+                &mad,
+                datagram.dlid,
+                datagram.slid,
+                datagram.src_qp,
+                datagram.sl,
+            );
+            return Ok(());
+        }
+        let sender = Sender {
+            lid: datagram.slid,
+            qpn: datagram.src_qp,
+            sl: datagram.sl,
+        };
+        self.deliver(&mut mad, sender);
+        Ok(())
+    }
+
+    fn send_gmp(&mut self, now: Time, mad: &Mad, dlid: Lid, qpn: Qpn, sl: Sl) {
+        if !dlid.is_unicast() && !dlid.is_multicast() {
+            return self.drop_one(DropReason::BadDlid);
+        }
+        let slid = self.lid();
+        self.send_gmp_from(now, mad, slid, dlid, qpn, sl);
+    }
+
+    fn send_gmp_from(&mut self, now: Time, mad: &Mad, slid: Lid, dlid: Lid, qpn: Qpn, sl: Sl) {
+        let pkey = self.own_pkey();
+        let datagram = UdPacket::gmp(slid, dlid, sl, Vl::default(), mad);
+        self.send(
+            now,
+            &UdPacket {
+                pkey,
+                dest_qp: qpn,
+                ..datagram
+            },
+        );
+    }
+
+    /// Gives a MAD to the client that asked for it or registered its class.
+    fn deliver(&mut self, mad: &mut Mad, sender: Sender) {
+        let Some(client) = self.clients.receive(mad) else {
+            debug!(class = %mad.class(), method = %mad.method(), attribute = %mad.attr_id(), "nobody's MAD");
+            return self.drop_one(DropReason::NotForUs);
+        };
+        let message = MadMessage {
+            lid: sender.lid,
+            qpn: sender.qpn,
+            sl: sender.sl,
+            mad: Box::new(*mad.as_bytes()),
+        };
+        self.tell(Event::Mad {
+            client,
+            message: FromAgent::Received(message),
+        });
+    }
+}

@@ -1,0 +1,248 @@
+//! From the port's input lanes to the queue pairs.
+
+use link::{DropReason, Time};
+use wire::bth::Opcode;
+use wire::{DataPacket, Deth, Format, Lid, Qpn, UdPacket, Vl};
+
+use super::{Host, service_datagram};
+use crate::adapter::PORT;
+use crate::control::{PING_QPN, PINGER_QPN, SERVICE_QKEY, SINK_QPN, SOURCE_QPN};
+use crate::outbox::assemble;
+use crate::ping::PingSend;
+use crate::service::{Echo, FlowHead, FlowKind, NAME_LEN, SinkCounts};
+use crate::traffic::{From, Query, Told, rounded};
+
+/// Everything of a service packet but its payload, LRH to VCRC.
+const SERVICE_OVERHEAD: usize = 34;
+/// Payload of an acknowledgement or report.
+const TOLD_LEN: usize = FlowHead::LEN + SinkCounts::LEN + 64;
+
+impl Host {
+    /// Uses up what has come in: management first, then the data lanes.
+    pub(super) fn drain_input(&mut self, now: Time) {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        loop {
+            let arrived = self.adapter.port.arrived();
+            if arrived == 0 {
+                break;
+            }
+            let lane = match arrived >> 15 {
+                0 => Vl::truncate(u8::try_from(arrived.trailing_zeros()).unwrap_or(0)),
+                _ => Vl::MANAGEMENT,
+            };
+            let Some(packet) = self.adapter.port.consume(lane) else {
+                break;
+            };
+            let at = packet.tail.max(now);
+            let assembled = assemble(&self.adapter, &packet, &mut inbox);
+            packet.release(&mut self.adapter.pool);
+            match assembled {
+                Some(len) => self.accept(now, at, &inbox[..len]),
+                None => self.drop_one(DropReason::TooLong),
+            }
+        }
+        self.inbox = inbox;
+    }
+
+    pub(super) fn drop_one(&mut self, reason: DropReason) {
+        self.adapter.counts().drop_one(reason);
+    }
+
+    /// Takes in one packet, LRH to VCRC, whose last byte came at `at`. The VCRC has been checked.
+    pub(super) fn accept(&mut self, now: Time, at: Time, bytes: &[u8]) {
+        if let Err(reason) = self.dispatch(now, at, bytes) {
+            self.drop_one(reason);
+        }
+    }
+
+    fn dispatch(&mut self, now: Time, at: Time, bytes: &[u8]) -> Result<(), DropReason> {
+        let packet = DataPacket::parse(bytes).map_err(|_| DropReason::BadLength)?;
+        packet.check_icrc().map_err(|_| DropReason::BadIcrc)?;
+        let lrh = *packet.lrh();
+        if lrh.vl == Vl::MANAGEMENT {
+            return self.smp_packet(now, &packet);
+        }
+        if !self.adapter.owns(lrh.dlid) {
+            return Err(DropReason::NotForUs);
+        }
+        let datagram = UdPacket::parse(&packet).map_err(|_| malformed(&packet))?;
+        if !self.admits_pkey(datagram.pkey) {
+            return Err(DropReason::RcvPartition);
+        }
+        match datagram.dest_qp {
+            Qpn::GSI if datagram.qkey == Deth::QKEY_GSI => self.gmp_packet(now, &datagram),
+            PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN if datagram.qkey == SERVICE_QKEY => {
+                self.service_packet(now, at, &datagram, bytes.len())
+            }
+            Qpn::GSI | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN => Err(DropReason::BadQkey),
+            _ => Err(DropReason::NoQueuePair),
+        }
+    }
+
+    /// Whether a packet's partition is one of the port's, and one of the two is a full member
+    /// (IBA 10.9.3).
+    fn admits_pkey(&mut self, pkey: u16) -> bool {
+        if self.known_pkey == Some(pkey) {
+            return true;
+        }
+        let matches = |&own: &u16| {
+            own & 0x7fff != 0 && (own ^ pkey) & 0x7fff == 0 && (own | pkey) & 0x8000 != 0
+        };
+        let admitted = self.sma.pkeys(PORT).iter().any(matches);
+        if admitted {
+            self.known_pkey = Some(pkey);
+        }
+        admitted
+    }
+
+    /// A datagram to one of the host's own services.
+    fn service_packet(
+        &mut self,
+        now: Time,
+        at: Time,
+        datagram: &UdPacket<'_>,
+        bytes: usize,
+    ) -> Result<(), DropReason> {
+        let payload = datagram.payload;
+        let unknown = |_| DropReason::NotForUs;
+        match datagram.dest_qp {
+            PING_QPN => {
+                let (echo, _) = Echo::parse(payload).map_err(unknown)?;
+                self.answer_ping(now, datagram, &echo)
+            }
+            PINGER_QPN => {
+                let (echo, _) = Echo::parse(payload).map_err(unknown)?;
+                if echo.answer {
+                    self.pinger.answer(at, &echo);
+                }
+                Ok(())
+            }
+            SINK_QPN => {
+                let (head, _) = FlowHead::parse(payload).map_err(unknown)?;
+                if !matches!(head.kind, FlowKind::Data | FlowKind::Query) {
+                    return Err(DropReason::NotForUs);
+                }
+                let from = From {
+                    lid: datagram.slid,
+                    qpn: datagram.src_qp,
+                    sl: datagram.sl,
+                    to: datagram.dlid,
+                };
+                let told = self.sink.receive(at, from, &head, bytes);
+                if let Some(told) = told.map_err(|_| DropReason::ReceiverFull)? {
+                    self.send_told(now, &told);
+                }
+                Ok(())
+            }
+            _ => {
+                let (head, rest) = FlowHead::parse(payload).map_err(unknown)?;
+                let (counts, rest) = SinkCounts::parse(rest).map_err(unknown)?;
+                let latency = match head.kind {
+                    FlowKind::Ack => None,
+                    FlowKind::Report => Some(Format::parse(rest).map_err(unknown)?.0),
+                    FlowKind::Data | FlowKind::Query => return Err(DropReason::NotForUs),
+                };
+                self.source.hear(at, &head, counts, latency);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends a ping back: as long, on the same service level, from the LID that was asked.
+    fn answer_ping(
+        &mut self,
+        now: Time,
+        asked: &UdPacket<'_>,
+        echo: &Echo,
+    ) -> Result<(), DropReason> {
+        if echo.answer {
+            return Err(DropReason::NotForUs);
+        }
+        let mut name = [0; NAME_LEN];
+        let own = &self.adapter.identity.description;
+        let len = own.floor_char_boundary(NAME_LEN);
+        name[..len].copy_from_slice(&own.as_bytes()[..len]);
+        let answer = Echo {
+            answer: true,
+            responder: self.lid(),
+            name,
+            ..*echo
+        };
+        let mut payload = [0; wire::Mtu::Mtu4096.bytes() as usize];
+        let payload = payload
+            .get_mut(..asked.payload.len())
+            .ok_or(DropReason::TooLong)?;
+        payload.copy_from_slice(asked.payload);
+        answer.emit(payload);
+        let qps = (PING_QPN, asked.src_qp);
+        let pkey = self.own_pkey();
+        let datagram = service_datagram(&self.adapter, asked.slid, qps, asked.sl, pkey, payload);
+        self.send(
+            now,
+            &UdPacket {
+                slid: asked.dlid,
+                ..datagram
+            },
+        );
+        Ok(())
+    }
+
+    pub(super) fn send_ping(&mut self, now: Time, ping: &PingSend) {
+        let mut payload = [0; wire::Mtu::Mtu4096.bytes() as usize];
+        // The MTU may have shrunk since the request was accepted: then the port drops and counts.
+        let len = rounded(ping.size, wire::Mtu::Mtu4096).map_or(Echo::LEN, usize::from);
+        let payload = &mut payload[..(len - SERVICE_OVERHEAD.min(len)).max(Echo::LEN)];
+        ping.echo.emit(payload);
+        let qps = (PINGER_QPN, PING_QPN);
+        let pkey = self.own_pkey();
+        let datagram = service_datagram(&self.adapter, ping.dlid, qps, ping.sl, pkey, payload);
+        self.send(now, &datagram);
+    }
+
+    pub(super) fn send_query(&mut self, now: Time, query: &Query) {
+        let mut payload = [0; Echo::LEN];
+        query.head.emit(&mut payload);
+        let qps = (SOURCE_QPN, query.qpn);
+        let pkey = self.own_pkey();
+        let datagram = service_datagram(&self.adapter, query.dlid, qps, query.sl, pkey, &payload);
+        self.send(now, &datagram);
+    }
+
+    pub(super) fn send_told(&mut self, now: Time, told: &Told) {
+        let mut payload = [0; TOLD_LEN];
+        told.head.emit(&mut payload);
+        let mut len = FlowHead::LEN + SinkCounts::LEN;
+        told.counts.emit(&mut payload[FlowHead::LEN..]);
+        if let Some(latency) = &told.latency {
+            latency.emit(&mut payload[len..]);
+            len = TOLD_LEN;
+        }
+        let From { lid, qpn, sl, to } = told.to;
+        // A multicast packet is acknowledged from the host's own LID.
+        let slid = if to.is_multicast() { self.lid() } else { to };
+        let qps = (SINK_QPN, qpn);
+        let pkey = self.own_pkey();
+        let datagram = service_datagram(&self.adapter, lid, qps, sl, pkey, &payload[..len]);
+        self.send(now, &UdPacket { slid, ..datagram });
+    }
+}
+
+/// Why a packet is no datagram: of another transport, or wrong in itself.
+fn malformed(packet: &DataPacket<'_>) -> DropReason {
+    match packet.transport() {
+        Ok(transport)
+            if !matches!(
+                transport.bth.opcode,
+                Opcode::UD_SEND_ONLY | Opcode::UD_SEND_ONLY_IMM
+            ) =>
+        {
+            DropReason::NoQueuePair
+        }
+        _ => DropReason::BadLength,
+    }
+}
+
+/// Whether a LID can be answered.
+pub(super) fn is_answerable(lid: Lid) -> bool {
+    lid.is_unicast()
+}

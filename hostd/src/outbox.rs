@@ -1,0 +1,147 @@
+//! The way out for everything but traffic, which writes its packets when the port has room: packets
+//! are built here, wait here while their lane is full, and come back from here if they are for the
+//! host itself.
+
+use std::collections::VecDeque;
+
+use link::{Admission, DropReason, Packet, PacketError, Refusal, Time};
+use tracing::warn;
+use wire::packet::VCRC_LEN;
+use wire::{Mtu, UdPacket, Vl};
+
+use crate::adapter::Adapter;
+
+/// Packets that wait for room in their lanes at most, all lanes together.
+const BACKLOG_MAX: usize = 4096;
+/// Packets to the host itself that wait at most.
+const LOOPED_MAX: usize = 4096;
+/// The longest packet, LRH to VCRC.
+pub(crate) const PACKET_BYTES_MAX: usize = Mtu::Mtu4096.bytes() as usize + Mtu::OVERHEAD_MAX;
+
+/// Packets on their way to the port.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    scratch: Box<[u8]>,
+    /// By lane.
+    backlog: [VecDeque<Packet>; 16],
+    waiting: usize,
+    looped: VecDeque<Box<[u8]>>,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            scratch: vec![0; PACKET_BYTES_MAX].into_boxed_slice(),
+            backlog: Default::default(),
+            waiting: 0,
+            looped: VecDeque::new(),
+        }
+    }
+
+    /// Sends a datagram: to the port, or back if it is for this host. What cannot go is dropped
+    /// and counted.
+    pub(crate) fn send(&mut self, now: Time, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
+        let is_smp = datagram.vl == Vl::MANAGEMENT;
+        let lane = if is_smp {
+            Vl::MANAGEMENT
+        } else {
+            adapter.lane(datagram.sl)
+        };
+        if !is_smp && lane == Vl::MANAGEMENT {
+            return adapter.counts().drop_one(DropReason::SlToVl);
+        }
+        let datagram = UdPacket {
+            vl: lane,
+            ..*datagram
+        };
+        let bytes = match datagram.emit(&mut self.scratch) {
+            Ok(len) => &self.scratch[..len],
+            Err(error) => {
+                warn!(%error, "datagram not sent");
+                return adapter.counts().drop_one(DropReason::NeighborMtu);
+            }
+        };
+        if adapter.owns(datagram.dlid) {
+            if self.looped.len() < LOOPED_MAX {
+                self.looped.push_back(bytes.into());
+            } else {
+                adapter.counts().drop_one(DropReason::ReceiverFull);
+            }
+            return;
+        }
+        match Packet::from_bytes(&mut adapter.pool, now, bytes) {
+            Ok(packet) => self.push(now, adapter, lane, packet),
+            Err(PacketError::Pool(_)) => adapter.counts().drop_one(DropReason::PoolFull),
+            Err(PacketError::Malformed(_)) => adapter.counts().drop_one(DropReason::BadLength),
+        }
+    }
+
+    fn push(&mut self, now: Time, adapter: &mut Adapter, lane: Vl, packet: Packet) {
+        let backlog = &mut self.backlog[lane.index()];
+        let packet = if backlog.is_empty() {
+            match adapter.port.offer(now, lane, packet, &mut adapter.pool) {
+                Err(Refusal::Full(packet)) => packet,
+                Ok(()) | Err(Refusal::Dropped(_)) => return,
+            }
+        } else {
+            packet
+        };
+        if self.waiting < BACKLOG_MAX {
+            backlog.push_back(packet);
+            self.waiting += 1;
+        } else {
+            packet.release(&mut adapter.pool);
+            let full = lane == Vl::MANAGEMENT;
+            let reason = if full {
+                DropReason::Vl15Full
+            } else {
+                DropReason::PoolFull
+            };
+            adapter.counts().drop_one(reason);
+        }
+    }
+
+    /// Moves what has waited into lanes that have room now.
+    pub(crate) fn flush(&mut self, now: Time, adapter: &mut Adapter) {
+        if self.waiting == 0 {
+            return;
+        }
+        for (lane, backlog) in (0u8..).map(Vl::truncate).zip(&mut self.backlog) {
+            while let Some(packet) = backlog.pop_front() {
+                match adapter.port.offer(now, lane, packet, &mut adapter.pool) {
+                    Err(Refusal::Full(packet)) => {
+                        backlog.push_front(packet);
+                        break;
+                    }
+                    Ok(()) | Err(Refusal::Dropped(_)) => self.waiting -= 1,
+                }
+            }
+        }
+    }
+
+    /// Whether [`Outbox::flush`] would move something.
+    pub(crate) fn can_flush(&self, adapter: &Adapter) -> bool {
+        self.waiting > 0
+            && (0u8..)
+                .map(Vl::truncate)
+                .zip(&self.backlog)
+                .any(|(lane, backlog)| {
+                    backlog.front().is_some_and(|packet| {
+                        adapter.port.admits(lane, packet.bytes()) != Admission::Full
+                    })
+                })
+    }
+
+    /// The next packet from this host to itself, LRH to VCRC.
+    pub(crate) fn poll_looped(&mut self) -> Option<Box<[u8]>> {
+        self.looped.pop_front()
+    }
+}
+
+/// Puts the parts of a received packet back together, LRH to VCRC, and returns its length.
+pub(crate) fn assemble(adapter: &Adapter, packet: &Packet, out: &mut [u8]) -> Option<usize> {
+    let len = packet.bytes();
+    debug_assert!(len >= VCRC_LEN);
+    packet.emit(&adapter.pool, out.get_mut(..len)?);
+    Some(len)
+}

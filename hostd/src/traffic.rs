@@ -1,0 +1,24 @@
+//! The traffic behind `ibemu perf`: sources that send at a rate or under a window, and a sink that
+//! counts what comes and says so.
+//!
+//! ```text
+//!  source                                                   sink
+//!    | data 0, 1, 2 ... (number, time queued)                 |
+//!    |------------------------------------------------------->| counts, measures
+//!    |<------------------------------------------------------ | ack: highest number + 1, counts
+//!    | query: all before n is sent                            |
+//!    |------------------------------------------------------->| what is missing below n is lost
+//!    |<------------------------------------------------------ | report: counts and latency
+//! ```
+//!
+//! Queries travel behind the data on the same lane and path, so that a sink that sees one knows
+//! what is lost without a timer. A source asks twice a second, when its window has been closed in
+//! silence, and at the end until it is answered. That makes the figures exact under any loss: what
+//! was sent is delivered, lost or still under way.
+
+mod flow;
+mod sink;
+mod source;
+
+pub(crate) use sink::{From, Sink, Told};
+pub(crate) use source::{Query, Source, rounded};

@@ -1,0 +1,355 @@
+//! One flow at its source: what may be sent when, and what its sink has said.
+
+use link::Time;
+use wire::{Format, Lid, Psn, Qpn, UdPacket, Vl};
+
+use crate::control::{FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SOURCE_QPN};
+use crate::service::{FlowHead, FlowKind, SinkCounts};
+
+/// A running flow asks its sink this often.
+const QUERY_NS: u64 = 500_000_000;
+/// A flow whose window has been closed in silence asks after this long, and a draining one
+/// repeats its question.
+const STALL_NS: u64 = 250_000_000;
+/// A draining flow gives up after this many questions without a word.
+const QUERIES_MAX: u32 = 40;
+/// Where the payload starts in a packet: LRH, BTH, DETH.
+const PAYLOAD_AT: usize = 28;
+/// Where PSN stands: the last three bytes of the BTH.
+const PSN_AT: usize = 17;
+/// Where SLID stands in the LRH.
+const SLID_AT: usize = 6;
+/// ICRC and VCRC.
+const TRAILER: usize = 6;
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+/// One flow at its source.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) request: PerfRequest,
+    pub(super) state: FlowState,
+    /// A whole packet; number, time and CRCs are written for each.
+    template: Box<[u8]>,
+    pub(super) run: u32,
+    ack_every: u16,
+    /// The next packet's number: packets sent.
+    pub(super) next: u64,
+    /// Everything below this number is delivered or lost, as the sink says.
+    known: u64,
+    counts: SinkCounts,
+    latency: Latency,
+    started: Time,
+    ends: Time,
+    /// Picoseconds a packet at the flow's rate; 0 without a rate.
+    interval_ps: u128,
+    /// The last word of the sink, or the moment from which one is awaited.
+    heard: Time,
+    pub(super) asked: Time,
+    questions: u32,
+    stalls: u64,
+    /// Whether the flow stands in a ring of the source.
+    pub(super) ringed: bool,
+    /// What the source's timers hold for it.
+    pub(super) timer: Option<Time>,
+}
+
+/// The payload's bytes behind the head: reproducible noise.
+fn noise(seed: u64, out: &mut [u8]) {
+    let mut state = seed;
+    for chunk in out.chunks_mut(8) {
+        // SplitMix64: any sequence without a period in sight would do.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        chunk.copy_from_slice(&(word ^ (word >> 31)).to_le_bytes()[..chunk.len()]);
+    }
+}
+
+impl Flow {
+    /// A flow that starts now. `size` is the packet's length from LRH to VCRC, already rounded.
+    pub(super) fn new(now: Time, request: PerfRequest, run: u32, size: u16, pkey: u16) -> Self {
+        let mut payload = vec![0; usize::from(size) - PAYLOAD_AT - TRAILER];
+        let ack_every = u16::try_from(request.window / 4).unwrap_or(u16::MAX);
+        noise(request.seed, &mut payload);
+        let head = FlowHead {
+            kind: FlowKind::Data,
+            ack_every,
+            flow: request.flow,
+            run,
+            sequence: 0,
+            sent_at_ns: 0,
+        };
+        head.emit(&mut payload);
+        let mut template = vec![0; usize::from(size)];
+        let packet = UdPacket {
+            vl: Vl::default(),
+            sl: request.sl,
+            dlid: request.dlid,
+            slid: Lid::ZERO,
+            global: None,
+            solicited: false,
+            pkey,
+            dest_qp: request.qpn,
+            psn: Psn::default(),
+            qkey: SERVICE_QKEY,
+            src_qp: SOURCE_QPN,
+            immediate: None,
+            payload: &payload,
+        };
+        // The template has the packet's own length, so there is room.
+        let emitted = packet.emit(&mut template);
+        debug_assert_eq!(emitted, Ok(template.len()));
+        let bits = u128::from(size) * 8;
+        let interval_ps = match request.rate {
+            0 => 0,
+            rate => (bits * PS_PER_S / u128::from(rate)).max(1),
+        };
+        // Flows of one rate do not send in step: the first packet's phase is the seed's.
+        let phase_ns = u64::try_from(u128::from(request.seed) % (interval_ps / 1000).max(1));
+        let ends = match request.duration_ms {
+            0 => Time::NEVER,
+            ms => now + u64::from(ms) * 1_000_000,
+        };
+        Self {
+            state: FlowState::Running,
+            template: template.into_boxed_slice(),
+            run,
+            ack_every,
+            next: 0,
+            known: 0,
+            counts: SinkCounts::default(),
+            latency: Latency::default(),
+            started: now + phase_ns.unwrap_or(0),
+            ends,
+            interval_ps,
+            heard: now,
+            asked: now,
+            questions: 0,
+            stalls: 0,
+            ringed: false,
+            timer: None,
+            request,
+        }
+    }
+
+    /// Packet length, LRH to VCRC.
+    pub(super) fn size(&self) -> usize {
+        self.template.len()
+    }
+
+    /// When the next packet is due by the rate.
+    fn due_ps(&self) -> u128 {
+        u128::from(self.started.0) * 1000 + u128::from(self.next) * self.interval_ps
+    }
+
+    fn is_window_closed(&self) -> bool {
+        self.request.window != 0 && self.next - self.known >= u64::from(self.request.window)
+    }
+
+    fn is_counted_out(&self) -> bool {
+        self.request.count != 0 && self.next >= self.request.count
+    }
+
+    /// Whether a packet may go now.
+    #[inline]
+    pub(super) fn may_send(&self, now: Time) -> bool {
+        self.state == FlowState::Running
+            && !self.is_window_closed()
+            && now < self.ends
+            && (self.interval_ps == 0 || self.due_ps() <= u128::from(now.0) * 1000)
+    }
+
+    /// Writes the next packet on lane `vl` from `slid`, and books it.
+    #[inline]
+    pub(super) fn next_packet(&mut self, now: Time, slid: Lid, vl: Vl) -> &[u8] {
+        let number = self.next.to_be_bytes();
+        let packet = &mut self.template;
+        packet[0] = vl.get() << 4;
+        packet[SLID_AT..SLID_AT + 2].copy_from_slice(&slid.get().to_be_bytes());
+        packet[PSN_AT..PSN_AT + 3].copy_from_slice(&number[5..]);
+        packet[PAYLOAD_AT + FlowHead::SEQUENCE_AT..][..8].copy_from_slice(&number);
+        packet[PAYLOAD_AT + FlowHead::SENT_AT..][..8].copy_from_slice(&now.0.to_be_bytes());
+        let (covered, trailer) = packet.split_at_mut(packet.len() - TRAILER);
+        trailer[..4].copy_from_slice(&wire::crc::icrc(covered).to_be_bytes());
+        let vcrc = wire::crc::vcrc(&packet[..packet.len() - 2]).to_be_bytes();
+        let at = packet.len() - 2;
+        packet[at..].copy_from_slice(&vcrc);
+        if self.next == self.known {
+            // Nothing was awaited until now.
+            self.heard = now;
+        }
+        self.next += 1;
+        if self.is_counted_out() {
+            self.drain(now);
+        }
+        &self.template
+    }
+
+    /// Ends sending; what is under way is still awaited.
+    pub(super) fn drain(&mut self, now: Time) {
+        if self.state == FlowState::Running {
+            self.state = if self.next == 0 {
+                FlowState::Finished
+            } else {
+                FlowState::Draining
+            };
+            self.questions = 0;
+            self.asked = Time::ZERO;
+            self.ends = self.ends.min(now);
+        }
+    }
+
+    /// Gives up: the port will never take this flow's packets.
+    pub(super) fn abandon(&mut self, now: Time) {
+        self.ends = self.ends.min(now);
+        self.state = FlowState::Abandoned;
+    }
+
+    /// When something is to be done for the flow without input. `rate_from`: a packet that is due
+    /// by the rate waits until then, so that many go in one burst.
+    pub(super) fn deadline(&self, rate_from: Time) -> Option<Time> {
+        let at = match self.state {
+            FlowState::Finished | FlowState::Abandoned => Time::NEVER,
+            FlowState::Draining if self.asked == Time::ZERO => Time::ZERO,
+            FlowState::Draining => self.asked + STALL_NS,
+            FlowState::Running => {
+                let ask_at = if self.next == self.known {
+                    Time::NEVER
+                } else if self.is_window_closed() {
+                    self.heard.max(self.asked) + STALL_NS
+                } else {
+                    self.asked + QUERY_NS
+                };
+                let send_at = if self.ringed || self.interval_ps == 0 || self.is_window_closed() {
+                    Time::NEVER
+                } else {
+                    let due = self.due_ps().div_ceil(1000);
+                    Time(u64::try_from(due).unwrap_or(u64::MAX)).max(rate_from)
+                };
+                ask_at.min(send_at).min(self.ends)
+            }
+        };
+        (at < Time::NEVER).then_some(at)
+    }
+
+    /// Does what is due; whether the sink is to be asked now.
+    pub(super) fn tick(&mut self, now: Time) -> bool {
+        if self.state == FlowState::Running && self.ends <= now {
+            self.drain(now);
+        }
+        let ask = match self.state {
+            FlowState::Finished | FlowState::Abandoned => false,
+            FlowState::Draining => self.asked == Time::ZERO || self.asked + STALL_NS <= now,
+            FlowState::Running if self.next == self.known => false,
+            FlowState::Running if self.is_window_closed() => {
+                let ask = self.heard.max(self.asked) + STALL_NS <= now;
+                self.stalls += u64::from(ask);
+                ask
+            }
+            FlowState::Running => self.asked + QUERY_NS <= now,
+        };
+        if ask && self.state == FlowState::Draining && self.questions >= QUERIES_MAX {
+            self.abandon(now);
+            return false;
+        }
+        if ask {
+            self.asked = now;
+            self.questions += 1;
+        }
+        ask
+    }
+
+    /// The head of a question to the sink.
+    pub(super) fn question(&self, now: Time) -> FlowHead {
+        FlowHead {
+            kind: FlowKind::Query,
+            ack_every: self.ack_every,
+            flow: self.request.flow,
+            run: self.run,
+            sequence: self.next,
+            sent_at_ns: now.0,
+        }
+    }
+
+    /// Takes in what the sink says; a report also says the latency.
+    pub(super) fn hear(
+        &mut self,
+        now: Time,
+        known: u64,
+        counts: SinkCounts,
+        latency: Option<Latency>,
+    ) {
+        if known > self.next || counts.received < self.counts.received {
+            // Nonsense, or older than what is known.
+            return;
+        }
+        self.heard = now;
+        self.questions = 0;
+        self.known = self.known.max(known);
+        self.counts = counts;
+        if let Some(latency) = latency {
+            self.latency = latency;
+            if self.state == FlowState::Draining && known == self.next {
+                self.state = FlowState::Finished;
+            }
+        }
+    }
+
+    /// Packets that rate, count and duration have asked for so far.
+    fn offered(&self, now: Time) -> u64 {
+        if self.interval_ps == 0 {
+            return self.next;
+        }
+        let until = now.min(self.ends);
+        if until < self.started {
+            return 0;
+        }
+        let elapsed_ps = u128::from(until.since_ns(self.started)) * 1000;
+        // A moment that ends the flow offers no packet of its own.
+        let due = match until < self.ends {
+            true => elapsed_ps / self.interval_ps + 1,
+            false => elapsed_ps.div_ceil(self.interval_ps),
+        };
+        let due = u64::try_from(due).unwrap_or(u64::MAX);
+        let due = if self.request.count == 0 {
+            due
+        } else {
+            due.min(self.request.count)
+        };
+        due.max(self.next)
+    }
+
+    pub(super) fn report(&self, now: Time) -> FlowReport {
+        let ended = matches!(self.state, FlowState::Finished | FlowState::Abandoned);
+        let under_way = self.next - self.known;
+        let missing = self.known.saturating_sub(self.counts.received);
+        let elapsed_ns = match self.counts.received {
+            0 => 0,
+            _ => Time(self.counts.last_at_ns).since_ns(self.started),
+        };
+        let size = u16::try_from(self.size()).unwrap_or(u16::MAX);
+        FlowReport {
+            flow: self.request.flow,
+            dlid: self.request.dlid,
+            state: self.state,
+            size,
+            offered: self.offered(now),
+            sent: self.next,
+            delivered: self.counts.received,
+            in_flight: if ended { 0 } else { under_way },
+            lost: if ended { missing + under_way } else { missing },
+            duplicates: self.counts.duplicates,
+            reordered: self.counts.reordered,
+            bytes_delivered: self.counts.received * u64::from(size),
+            elapsed_ns,
+            latency: self.latency,
+            stalls: self.stalls,
+        }
+    }
+
+    /// Where questions go.
+    pub(super) fn destination(&self) -> (Lid, Qpn) {
+        (self.request.dlid, self.request.qpn)
+    }
+}

@@ -1,0 +1,373 @@
+//! The sink: counts what comes of each flow, finds gaps, repetitions and disorder, and tells the
+//! source.
+//!
+//! Of each flow it keeps the number after the highest that has come and which of the 1024 numbers
+//! below it have: a packet below them is taken for a repetition.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use link::Time;
+use wire::{Lid, Qpn, Sl};
+
+use crate::control::{Latency, PERF_REPORTS_MAX, SINK_FLOWS_MAX, SinkFlow};
+use crate::latency::Durations;
+use crate::service::{FlowHead, FlowKind, SinkCounts};
+
+/// How long a packet may stay unacknowledged.
+const ACK_DELAY_NS: u64 = 1_000_000;
+/// A flow that has been quiet for this long makes room for another.
+const QUIET_NS: u64 = 10_000_000_000;
+/// Numbers below the highest whose arrival is remembered.
+const SEEN: u64 = 1024;
+const SEEN_WORDS: usize = 16;
+
+/// Where a datagram of a flow comes from, and on what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct From {
+    pub(crate) lid: Lid,
+    pub(crate) qpn: Qpn,
+    pub(crate) sl: Sl,
+    /// The LID that was addressed.
+    pub(crate) to: Lid,
+}
+
+/// What the source of a flow is to be told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) to: From,
+    pub(crate) head: FlowHead,
+    pub(crate) counts: SinkCounts,
+    pub(crate) latency: Option<Latency>,
+}
+
+type Key = (Lid, u32);
+
+#[derive(Debug)]
+struct Counted {
+    from: From,
+    run: u32,
+    /// The number after the highest that has come, or that the source says was sent.
+    next: u64,
+    /// Bit `n % SEEN`: number `n`, of the last [`SEEN`] below `next`, has come.
+    seen: [u64; SEEN_WORDS],
+    counts: SinkCounts,
+    bytes: u64,
+    first_at: Time,
+    last_at: Time,
+    unacknowledged: u32,
+    ack_at: Option<Time>,
+    latency: Durations,
+}
+
+fn bit_of(number: u64) -> (usize, u64) {
+    let at = number % SEEN;
+    // Below 16, so no narrowing.
+    (usize::try_from(at / 64).unwrap_or(0), 1 << (at % 64))
+}
+
+impl Counted {
+    fn new(from: From, run: u32, now: Time) -> Self {
+        Self {
+            from,
+            run,
+            next: 0,
+            seen: [0; SEEN_WORDS],
+            counts: SinkCounts::default(),
+            bytes: 0,
+            first_at: now,
+            last_at: now,
+            unacknowledged: 0,
+            ack_at: None,
+            latency: Durations::new(),
+        }
+    }
+
+    /// Moves `next` up, and forgets what was seen of the numbers that its window then covers anew.
+    fn advance(&mut self, next: u64) {
+        if next - self.next >= SEEN {
+            self.seen = [0; SEEN_WORDS];
+        } else {
+            for number in self.next..next {
+                let (word, bit) = bit_of(number);
+                self.seen[word] &= !bit;
+            }
+        }
+        self.next = next;
+    }
+
+    #[inline]
+    fn take(&mut self, at: Time, head: &FlowHead, bytes: usize) {
+        let number = head.sequence;
+        let (word, bit) = bit_of(number);
+        if number >= self.next {
+            self.advance(number.saturating_add(1));
+        } else if self.next - number > SEEN || self.seen[word] & bit != 0 {
+            self.counts.duplicates += 1;
+            return;
+        } else {
+            self.counts.reordered += 1;
+        }
+        self.seen[word] |= bit;
+        self.counts.received += 1;
+        self.counts.last_at_ns = at.0;
+        self.bytes += u64::try_from(bytes).unwrap_or(0);
+        self.last_at = at;
+        self.latency.record(at.since_ns(Time(head.sent_at_ns)));
+    }
+
+    fn told(&mut self, flow: u32, kind: FlowKind, sent_at_ns: u64) -> Told {
+        self.unacknowledged = 0;
+        Told {
+            to: self.from,
+            head: FlowHead {
+                kind,
+                ack_every: 0,
+                flow,
+                run: self.run,
+                sequence: self.next,
+                sent_at_ns,
+            },
+            counts: self.counts,
+            latency: (kind == FlowKind::Report).then(|| self.latency.summary()),
+        }
+    }
+}
+
+/// What one host has received of all flows.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    flows: BTreeMap<Key, Counted>,
+    acks: BTreeSet<(Time, Key)>,
+}
+
+impl Sink {
+    /// Takes in a packet of traffic or a question that came at `at`: what its source is to be
+    /// told now, if anything.
+    ///
+    /// # Errors
+    /// The table of flows is full: the packet is not counted.
+    pub(crate) fn receive(
+        &mut self,
+        at: Time,
+        from: From,
+        head: &FlowHead,
+        bytes: usize,
+    ) -> Result<Option<Told>, Full> {
+        let key = (from.lid, head.flow);
+        if !self.flows.contains_key(&key) {
+            self.make_room(at)?;
+        }
+        let counted = self
+            .flows
+            .entry(key)
+            .or_insert_with(|| Counted::new(from, head.run, at));
+        if counted.run != head.run {
+            if let Some(ack_at) = counted.ack_at.take() {
+                self.acks.remove(&(ack_at, key));
+            }
+            *counted = Counted::new(from, head.run, at);
+        }
+        if head.kind == FlowKind::Query {
+            counted.advance(counted.next.max(head.sequence));
+            let told = counted.told(head.flow, FlowKind::Report, head.sent_at_ns);
+            Self::acknowledged(&mut self.acks, key, counted);
+            return Ok(Some(told));
+        }
+        counted.take(at, head, bytes);
+        counted.unacknowledged += 1;
+        if head.ack_every > 0 && counted.unacknowledged >= u32::from(head.ack_every) {
+            let told = counted.told(head.flow, FlowKind::Ack, head.sent_at_ns);
+            Self::acknowledged(&mut self.acks, key, counted);
+            return Ok(Some(told));
+        }
+        if counted.ack_at.is_none() {
+            let ack_at = at + ACK_DELAY_NS;
+            counted.ack_at = Some(ack_at);
+            self.acks.insert((ack_at, key));
+        }
+        Ok(None)
+    }
+
+    fn acknowledged(acks: &mut BTreeSet<(Time, Key)>, key: Key, counted: &mut Counted) {
+        if let Some(at) = counted.ack_at.take() {
+            acks.remove(&(at, key));
+        }
+    }
+
+    /// Forgets the flow that has been quiet for longest, if the table is full.
+    fn make_room(&mut self, now: Time) -> Result<(), Full> {
+        if self.flows.len() < SINK_FLOWS_MAX {
+            return Ok(());
+        }
+        let quiet = self.flows.iter().min_by_key(|(_, counted)| counted.last_at);
+        let key = quiet
+            .filter(|(_, counted)| counted.last_at + QUIET_NS <= now)
+            .map(|(&key, _)| key)
+            .ok_or(Full)?;
+        if let Some(mut gone) = self.flows.remove(&key) {
+            Self::acknowledged(&mut self.acks, key, &mut gone);
+        }
+        Ok(())
+    }
+
+    /// The next acknowledgement that has waited long enough at `now`. Call until `None`.
+    pub(crate) fn poll(&mut self, now: Time) -> Option<Told> {
+        while let Some(&(at, key)) = self.acks.first() {
+            if at > now {
+                return None;
+            }
+            self.acks.pop_first();
+            if let Some(counted) = self.flows.get_mut(&key) {
+                counted.ack_at = None;
+                return Some(counted.told(key.1, FlowKind::Ack, 0));
+            }
+        }
+        None
+    }
+
+    /// When an acknowledgement is due.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.acks.first().map(|&(at, _)| at)
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.flows.clear();
+        self.acks.clear();
+    }
+
+    pub(crate) fn reports(&self, skip: u32) -> Vec<SinkFlow> {
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let flows = self.flows.iter().skip(skip).take(PERF_REPORTS_MAX);
+        flows
+            .map(|(&(source, flow), counted)| SinkFlow {
+                source,
+                flow,
+                received: counted.counts.received,
+                lost: counted.next.saturating_sub(counted.counts.received),
+                duplicates: counted.counts.duplicates,
+                reordered: counted.counts.reordered,
+                bytes: counted.bytes,
+                elapsed_ns: counted.last_at.since_ns(counted.first_at),
+                latency: counted.latency.summary(),
+            })
+            .collect()
+    }
+}
+
+/// The table of flows is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FROM: From = From {
+        lid: Lid::truncate(3),
+        qpn: Qpn::truncate(0x1b3),
+        sl: Sl::truncate(0),
+        to: Lid::truncate(4),
+    };
+
+    fn data(sequence: u64) -> FlowHead {
+        FlowHead {
+            kind: FlowKind::Data,
+            ack_every: 4,
+            flow: 1,
+            run: 1,
+            sequence,
+            sent_at_ns: 1000 * sequence,
+        }
+    }
+
+    fn feed(sink: &mut Sink, numbers: &[u64]) -> Vec<Told> {
+        let take = |&number: &u64| {
+            let at = Time(1000 * number + 500);
+            sink.receive(at, FROM, &data(number), 290).unwrap()
+        };
+        numbers.iter().filter_map(take).collect()
+    }
+
+    #[test]
+    fn gaps_repetitions_and_disorder_are_told_apart() {
+        let mut sink = Sink::default();
+        feed(&mut sink, &[0, 1, 4, 2, 2, 5, 0]);
+        let report = &sink.reports(0)[0];
+        assert_eq!((report.received, report.lost), (5, 1), "3 is missing");
+        assert_eq!((report.duplicates, report.reordered), (2, 1));
+        assert_eq!(report.bytes, 5 * 290);
+        assert_eq!((report.latency.min_ns, report.latency.max_ns), (500, 500));
+    }
+
+    #[test]
+    fn every_fourth_packet_is_acknowledged_and_the_rest_after_a_while() {
+        let mut sink = Sink::default();
+        let told = feed(&mut sink, &[0, 1, 2, 3, 4]);
+        assert_eq!(told.len(), 1);
+        assert_eq!((told[0].head.sequence, told[0].counts.received), (4, 4));
+        let due = sink.deadline().unwrap();
+        assert!(sink.poll(due - 1).is_none());
+        assert_eq!(sink.poll(due).unwrap().head.sequence, 5);
+        assert_eq!((sink.poll(due).is_none(), sink.deadline()), (true, None));
+    }
+
+    #[test]
+    fn a_question_makes_what_is_missing_lost() {
+        let mut sink = Sink::default();
+        feed(&mut sink, &[0, 1]);
+        let question = FlowHead {
+            kind: FlowKind::Query,
+            ..data(10)
+        };
+        let told = sink.receive(Time(9), FROM, &question, 98).unwrap().unwrap();
+        assert_eq!((told.head.kind, told.head.sequence), (FlowKind::Report, 10));
+        assert_eq!(
+            (told.counts.received, told.latency.unwrap().samples),
+            (2, 2)
+        );
+        assert_eq!(sink.reports(0)[0].lost, 8);
+        assert_eq!(sink.deadline(), None);
+    }
+
+    #[test]
+    fn a_new_run_of_a_flow_starts_from_nothing() {
+        let mut sink = Sink::default();
+        feed(&mut sink, &[0, 1, 2]);
+        let again = FlowHead { run: 2, ..data(0) };
+        sink.receive(Time(0), FROM, &again, 290).unwrap();
+        assert_eq!(sink.reports(0)[0].received, 1);
+        assert_eq!(sink.acks.len(), 1, "the old run's timer is gone");
+    }
+
+    #[test]
+    fn a_jump_beyond_the_window_of_memory_forgets_it() {
+        let mut sink = Sink::default();
+        feed(&mut sink, &[5, 5 + SEEN * 3, 5 + SEEN * 2]);
+        let report = &sink.reports(0)[0];
+        assert_eq!(
+            (report.received, report.duplicates),
+            (2, 1),
+            "too old to be judged"
+        );
+        assert_eq!(feed(&mut sink, &[u64::MAX]).len(), 0);
+    }
+
+    #[test]
+    fn flows_are_bounded_and_quiet_ones_make_room() {
+        let mut sink = Sink::default();
+        let flow = |flow| FlowHead { flow, ..data(0) };
+        for id in 0..u32::try_from(SINK_FLOWS_MAX).unwrap() {
+            sink.receive(Time(u64::from(id)), FROM, &flow(id), 290)
+                .unwrap();
+        }
+        let last = flow(u32::MAX);
+        assert_eq!(sink.receive(Time(5000), FROM, &last, 290).err(), Some(Full));
+        assert!(sink.receive(Time(QUIET_NS), FROM, &last, 290).is_ok());
+        assert_eq!(sink.flows.len(), SINK_FLOWS_MAX);
+        assert!(
+            !sink.flows.contains_key(&(FROM.lid, 0)),
+            "the quietest has gone"
+        );
+    }
+}

@@ -1,0 +1,285 @@
+//! The flows of one host: which of them sends next.
+//!
+//! Flows that may send stand in a ring of their service level and take turns, a packet each. Flows
+//! that wait for a moment stand in a set of timers; those that wait for their sink stand nowhere.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use link::{Admission, DropReason, Packet, Time};
+use wire::{Lid, Mtu, Qpn, Sl, Vl};
+
+use super::flow::Flow;
+use crate::adapter::Adapter;
+use crate::control::{
+    FLOWS_MAX, FlowReport, FlowState, Latency, PACKET_BYTES_MIN, PERF_REPORTS_MAX, PerfRequest,
+    WINDOW_MAX,
+};
+use crate::service::{FlowHead, SinkCounts};
+
+/// A question to a sink.
+#[derive(Debug)]
+pub(crate) struct Query {
+    pub(crate) dlid: Lid,
+    pub(crate) qpn: Qpn,
+    pub(crate) sl: Sl,
+    pub(crate) head: FlowHead,
+}
+
+/// The flows of one host.
+#[derive(Debug)]
+pub(crate) struct Source {
+    flows: BTreeMap<u32, Flow>,
+    /// By service level, the flows that may send.
+    rings: [VecDeque<u32>; 16],
+    timers: BTreeSet<(Time, u32)>,
+    last_run: u32,
+    /// Flows with a rate are looked at no more often than this, and make up for it in one burst.
+    tick_ns: u64,
+}
+
+/// A packet length that PktLen can say: rounded up to whole words and the VCRC.
+pub(crate) fn rounded(size: u16, mtu: Mtu) -> Result<u16, String> {
+    let rounded = size.saturating_sub(2).next_multiple_of(4) + 2;
+    // LRH, BTH, DETH before the payload, ICRC and VCRC behind.
+    let max = mtu.bytes() + 34;
+    if rounded < PACKET_BYTES_MIN || rounded > max {
+        return Err(format!(
+            "a packet of {size} bytes: {PACKET_BYTES_MIN} to {max} under the MTU of {}",
+            mtu.bytes()
+        ));
+    }
+    Ok(rounded)
+}
+
+impl Source {
+    pub(crate) fn new(tick_ns: u64) -> Self {
+        Self {
+            flows: BTreeMap::new(),
+            rings: Default::default(),
+            timers: BTreeSet::new(),
+            last_run: 0,
+            tick_ns,
+        }
+    }
+
+    /// Starts a flow.
+    pub(crate) fn start(
+        &mut self,
+        now: Time,
+        request: PerfRequest,
+        adapter: &Adapter,
+        pkey: u16,
+    ) -> Result<(), String> {
+        let size = rounded(request.size, adapter.settings.mtu)?;
+        if !request.dlid.is_unicast() && !request.dlid.is_multicast() {
+            return Err(format!("LID {} is no destination", request.dlid));
+        }
+        if adapter.owns(request.dlid) {
+            return Err("the destination is this host itself".to_owned());
+        }
+        if request.window > WINDOW_MAX {
+            return Err(format!("a window has at most {WINDOW_MAX} packets"));
+        }
+        if request.window == 0 && request.rate == 0 {
+            return Err("a flow needs a window or a rate".to_owned());
+        }
+        let old = self.flows.get(&request.flow);
+        if old.is_some_and(|old| matches!(old.state, FlowState::Running | FlowState::Draining)) {
+            return Err(format!("flow {} is under way: stop it first", request.flow));
+        }
+        if old.is_none() && self.flows.len() >= FLOWS_MAX {
+            return Err(format!(
+                "a host holds {FLOWS_MAX} flows at most: clear some"
+            ));
+        }
+        // Not 0, and another one after a restart: the clock has gone on.
+        let [.., a, b, c, d] = (now.0 >> 10).to_be_bytes();
+        self.last_run = self
+            .last_run
+            .max(u32::from_be_bytes([a, b, c, d]))
+            .wrapping_add(1);
+        let id = request.flow;
+        self.flows
+            .insert(id, Flow::new(now, request, self.last_run, size, pkey));
+        self.follow(now, id);
+        Ok(())
+    }
+
+    /// Puts a flow where it belongs after something has changed: into its ring, its timer. A timer
+    /// that is too early stays: it finds nothing to do and is set anew.
+    fn follow(&mut self, now: Time, id: u32) {
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return;
+        };
+        if !flow.ringed && flow.may_send(now) {
+            flow.ringed = true;
+            self.rings[flow.request.sl.index()].push_back(id);
+        }
+        let Some(wanted) = flow.deadline(now + self.tick_ns) else {
+            return;
+        };
+        if flow.timer.is_some_and(|timer| timer <= wanted) {
+            return;
+        }
+        if let Some(late) = flow.timer.replace(wanted) {
+            self.timers.remove(&(late, id));
+        }
+        self.timers.insert((wanted, id));
+    }
+
+    /// Does what is due at `now` and returns the next question to be asked. Call until `None`.
+    pub(crate) fn poll(&mut self, now: Time) -> Option<Query> {
+        while let Some(&(at, id)) = self.timers.first() {
+            if at > now {
+                return None;
+            }
+            self.timers.pop_first();
+            let Some(flow) = self.flows.get_mut(&id) else {
+                continue;
+            };
+            flow.timer = None;
+            let ask = flow.tick(now);
+            let (dlid, qpn) = flow.destination();
+            let (sl, head) = (flow.request.sl, flow.question(now));
+            self.follow(now, id);
+            if ask {
+                return Some(Query {
+                    dlid,
+                    qpn,
+                    sl,
+                    head,
+                });
+            }
+        }
+        None
+    }
+
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.timers.first().map(|&(at, _)| at)
+    }
+
+    /// Whether [`Source::fill`] would find a packet and room for it.
+    pub(crate) fn can_fill(&self, adapter: &Adapter) -> bool {
+        (0u8..)
+            .map(Sl::truncate)
+            .zip(&self.rings)
+            .any(|(sl, ring)| {
+                let flow = ring.front().and_then(|id| self.flows.get(id));
+                flow.is_some_and(
+                    |flow| match admission(adapter, adapter.lane(sl), flow.size()) {
+                        Admission::Room => true,
+                        Admission::Full => false,
+                        Admission::Drop(reason) => reason != DropReason::OutputInactive,
+                    },
+                )
+            })
+    }
+
+    /// Writes packets into the port's output lanes, as long as flows may send and lanes have room.
+    pub(crate) fn fill(&mut self, now: Time, adapter: &mut Adapter) {
+        for sl in (0..16).map(Sl::truncate) {
+            let lane = adapter.lane(sl);
+            while let Some(&id) = self.rings[sl.index()].front() {
+                if !self.fill_one(now, adapter, id, lane) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Lets the flow at the front of its ring send one packet, or takes it out of the ring.
+    /// Returns `false` if the lane takes no more now.
+    #[inline]
+    fn fill_one(&mut self, now: Time, adapter: &mut Adapter, id: u32, lane: Vl) -> bool {
+        let Some(flow) = self.flows.get_mut(&id) else {
+            self.rings
+                .iter_mut()
+                .for_each(|ring| ring.retain(|&other| other != id));
+            return true;
+        };
+        let ring = &mut self.rings[flow.request.sl.index()];
+        if flow.may_send(now) {
+            match admission(adapter, lane, flow.size()) {
+                Admission::Room => {
+                    emit(now, flow, adapter, lane);
+                    if flow.may_send(now) {
+                        ring.rotate_left(1);
+                        return true;
+                    }
+                }
+                Admission::Full | Admission::Drop(DropReason::OutputInactive) => return false,
+                Admission::Drop(reason) => {
+                    adapter.counts().drop_one(reason);
+                    flow.abandon(now);
+                }
+            }
+        }
+        ring.pop_front();
+        flow.ringed = false;
+        self.follow(now, id);
+        true
+    }
+
+    /// Takes in what a sink says.
+    pub(crate) fn hear(
+        &mut self,
+        now: Time,
+        head: &FlowHead,
+        counts: SinkCounts,
+        latency: Option<Latency>,
+    ) {
+        let Some(flow) = self.flows.get_mut(&head.flow) else {
+            return;
+        };
+        if flow.run == head.run {
+            flow.hear(now, head.sequence, counts, latency);
+            self.follow(now, head.flow);
+        }
+    }
+
+    /// Ends a flow; `false` if there is none of this number.
+    pub(crate) fn stop(&mut self, now: Time, id: u32) -> bool {
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return false;
+        };
+        flow.drain(now);
+        self.follow(now, id);
+        true
+    }
+
+    /// Forgets all flows.
+    pub(crate) fn clear(&mut self) {
+        self.flows.clear();
+        self.timers.clear();
+        self.rings = Default::default();
+    }
+
+    pub(crate) fn report(&self, now: Time, id: u32) -> Option<FlowReport> {
+        self.flows.get(&id).map(|flow| flow.report(now))
+    }
+
+    pub(crate) fn reports(&self, now: Time, from: u32) -> Vec<FlowReport> {
+        let flows = self.flows.range(from..).take(PERF_REPORTS_MAX);
+        flows.map(|(_, flow)| flow.report(now)).collect()
+    }
+}
+
+/// Whether the port takes a packet of traffic on a lane. Lane 15 in the SL-to-VL table means drop.
+fn admission(adapter: &Adapter, lane: Vl, size: usize) -> Admission {
+    if lane == Vl::MANAGEMENT {
+        return Admission::Drop(DropReason::SlToVl);
+    }
+    adapter.port.admits(lane, size)
+}
+
+/// Puts the flow's next packet into the lane's output queue. Without memory it is lost, as the
+/// sink will find.
+#[inline]
+fn emit(now: Time, flow: &mut Flow, adapter: &mut Adapter, lane: Vl) {
+    let bytes = flow.next_packet(now, adapter.settings.lid, lane);
+    match Packet::from_bytes(&mut adapter.pool, now, bytes) {
+        Ok(packet) => adapter.port.enqueue(now, lane, packet),
+        Err(_) => adapter.counts().drop_one(DropReason::PoolFull),
+    }
+}
