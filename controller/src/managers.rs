@@ -9,11 +9,12 @@ use core::cmp::Reverse;
 use link::Time;
 use mad::local::MadMessage;
 use wire::attr::{SmInfo, SmState};
-use wire::{AttributeId, Guid, Mad, MadStatus, Method, MgmtClass, Qpn};
+use wire::{AttributeId, Guid, Lid, Mad, MadStatus, Method, MgmtClass, Qpn};
 
 use crate::control::Phase;
 use crate::sm::Sm;
 use crate::smp::message;
+use crate::sweep::Activity;
 
 /// AttributeModifier of a Set(SMInfo): the master hands over (IBA 14.4.1.1).
 const HANDOVER: u32 = 1;
@@ -24,14 +25,14 @@ pub(crate) fn rank(manager: &SmInfo) -> (u8, Reverse<Guid>) {
 }
 
 impl Sm {
-    /// What this manager says of itself.
-    pub(crate) fn own_info(&self) -> SmInfo {
-        let guid = self
-            .subnet
-            .devices
-            .get(self.subnet.own)
-            .map_or(Guid(0), |own| own.end_port_guid());
-        SmInfo {
+    /// What this manager says of itself; `None` before it has met its own host.
+    fn own_info(&self) -> Option<SmInfo> {
+        let guid = match (self.subnet.devices.get(self.subnet.own), &self.activity) {
+            (Some(own), _) => own.end_port_guid(),
+            (None, Activity::Discovering(discovery)) => discovery.own_port_guid()?,
+            (None, _) => return None,
+        };
+        Some(SmInfo {
             guid,
             sm_key: 0,
             act_count: self.act_count,
@@ -43,13 +44,14 @@ impl Sm {
                 Phase::Standby { .. } => SmState::Standby,
                 _ => SmState::Master,
             },
-        }
+        })
     }
 
     /// Whether another manager is the better one.
     pub(crate) fn yields_to(&self, other: &SmInfo) -> bool {
-        let own = self.own_info();
-        other.state != SmState::NotActive && other.guid != own.guid && rank(other) > rank(&own)
+        self.own_info().is_some_and(|own| {
+            other.state != SmState::NotActive && other.guid != own.guid && rank(other) > rank(&own)
+        })
     }
 
     /// Another manager, or a program, asks for SMInfo.
@@ -57,6 +59,9 @@ impl Sm {
         if request.attr_id() != AttributeId::SM_INFO {
             return;
         }
+        let Some(own) = self.own_info() else {
+            return;
+        };
         let status = match (request.method(), request.attr_mod()) {
             (Method::GET, _) => MadStatus::OK,
             (Method::SET, HANDOVER) => {
@@ -69,11 +74,13 @@ impl Sm {
         let mut answer = *request;
         answer.set_method(Method::GET_RESP);
         answer.set_status(status);
+        answer.set_smp_attribute(&own);
+        let mut to = from.lid;
         // A directed answer goes back by the way that the request has noted.
         if request.class() == MgmtClass::SUBN_DIR {
             answer.set_returning(true);
+            to = Lid::PERMISSIVE;
         }
-        answer.set_smp_attribute(&self.own_info());
-        self.send(message(from.lid, Qpn::SMI, &answer));
+        self.send(message(to, Qpn::SMI, &answer));
     }
 }

@@ -1,0 +1,199 @@
+use mad::local::MadMessage;
+use topologies::NodeId;
+use wire::mad::{AttributeId, Mad, MadStatus, Method};
+use wire::pma::ClassPortInfo;
+use wire::sa::{
+    NodeRecord, PathRecord, PortInfoRecord, SaHeader, SaRecord, Selector, path_component, rmpp_flag,
+};
+use wire::{Format as _, Gid, Guid, Mtu, PortNum, Qpn, Sl};
+
+use crate::bed::Bed;
+use crate::{offline, up};
+
+/// Sends a query from a host to the manager and returns the answer.
+fn ask(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> Mad {
+    let (lid, _) = bed.address(manager);
+    bed.write(
+        from,
+        &MadMessage {
+            lid,
+            qpn: Qpn::GSI,
+            sl: Sl::default(),
+            mad: Box::new(*query.as_bytes()),
+        },
+    );
+    bed.run_for(1_000_000);
+    let (to, answer) = bed.received.pop().expect("an answer has come");
+    assert_eq!((to, answer.qpn), (from, Qpn::GSI));
+    let answer = Mad::from_bytes(*answer.mad);
+    assert_eq!(answer.tid(), query.tid());
+    assert_eq!(answer.method().0, query.method().0 | 0x80);
+    answer
+}
+
+fn query<R: SaRecord>(method: Method, mask: u64, record: &R) -> Mad {
+    let mut mad = Mad::sa(method, R::ID, 0, 77);
+    mad.set_sa_header(&SaHeader {
+        component_mask: mask,
+        ..SaHeader::default()
+    });
+    mad.set_sa_record(record);
+    mad
+}
+
+fn gid(bed: &Bed, id: NodeId) -> Gid {
+    let guid = bed.graph.node(id).guid.0 + 1;
+    Gid::new(Gid::DEFAULT_PREFIX, Guid(guid))
+}
+
+#[test]
+fn a_path_goes_to_the_lid_that_the_scheme_selects() {
+    let (mut bed, manager) = up("fat-tree-4-3");
+    let tables = offline(&bed.graph);
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    let source = bed.id("h1.0.1");
+    for &destination in &hosts {
+        let asked = PathRecord {
+            sgid: gid(&bed, source),
+            dgid: gid(&bed, destination),
+            ..PathRecord::default()
+        };
+        let mask = path_component::SGID | path_component::DGID;
+        let mad = query(Method::GET, mask, &asked);
+        let answer = ask(&mut bed, source, manager, &mad);
+        assert_eq!(answer.status(), MadStatus::OK);
+        let path: PathRecord = answer.sa_record().unwrap();
+        assert_eq!(
+            Some(path.dlid),
+            tables.dlid_between(source, destination),
+            "{destination:?}"
+        );
+        assert_eq!(path.slid, bed.address(source).0);
+        assert_eq!((path.sgid, path.dgid), (asked.sgid, asked.dgid));
+        assert_eq!((path.pkey, path.mtu), (0xffff, Mtu::Mtu2048.code()));
+        assert_eq!(path.rate, 7, "4x QDR is 40 Gb/s");
+        assert_eq!(path.mtu_selector, Selector::Exactly);
+    }
+}
+
+#[test]
+fn a_table_of_paths_by_lid_has_one_record_behind_rmpp() {
+    let (mut bed, manager) = up("fat-tree-4-2");
+    let (source, destination) = (bed.id("h1.0"), bed.id("h2.1"));
+    let dlid = wire::Lid::truncate(bed.address(destination).0.get() + 1);
+    let asked = PathRecord {
+        slid: bed.address(source).0,
+        dlid,
+        numb_path: 1,
+        ..PathRecord::default()
+    };
+    let mask = path_component::SLID | path_component::DLID | path_component::NUMB_PATH;
+    let mad = query(Method::GET_TABLE, mask, &asked);
+    let answer = ask(&mut bed, source, manager, &mad);
+    let header = answer.sa_header().unwrap();
+    assert_eq!(
+        header.rmpp.flags,
+        rmpp_flag::ACTIVE | rmpp_flag::FIRST | rmpp_flag::LAST
+    );
+    assert_eq!((header.rmpp.data1, header.rmpp.data2), (1, 20 + 64));
+    assert_eq!(header.attribute_offset, 8);
+    let path: PathRecord = answer.sa_record().unwrap();
+    assert_eq!((path.dlid, path.dgid), (dlid, gid(&bed, destination)));
+}
+
+#[test]
+fn queries_that_cannot_be_met_say_why() {
+    let (mut bed, manager) = up("fat-tree-4-2");
+    let source = bed.id("h1.0");
+    let own = gid(&bed, source);
+    let path = PathRecord {
+        sgid: own,
+        dgid: Gid::new(Gid::DEFAULT_PREFIX, Guid(0xdead)),
+        pkey: 0x8001,
+        ..PathRecord::default()
+    };
+    let both = path_component::SGID | path_component::DGID;
+    let to_itself = PathRecord { dgid: own, ..path };
+    let mut old = query(Method::GET, both, &path);
+    old.as_bytes_mut()[2] = 1;
+    for (mad, status) in [
+        (query(Method::GET, both, &path), MadStatus::SA_NO_RECORDS),
+        (
+            query(Method::GET, path_component::SGID, &path),
+            MadStatus::SA_INSUFFICIENT_COMPONENTS,
+        ),
+        (
+            query(Method::GET, both | path_component::PKEY, &to_itself),
+            MadStatus::SA_NO_RECORDS,
+        ),
+        (query(Method::SET, both, &path), MadStatus::BAD_METHOD),
+        (
+            Mad::sa(Method::GET, AttributeId::SERVICE_RECORD, 0, 77),
+            MadStatus::BAD_METHOD_ATTRIBUTE,
+        ),
+        (old, MadStatus::BAD_VERSION),
+        (
+            Mad::sa(Method::GET_TABLE, AttributeId::NODE_RECORD, 0, 77),
+            MadStatus::SA_NO_RESOURCES,
+        ),
+        (
+            Mad::sa(Method::GET, AttributeId::NODE_RECORD, 0, 77),
+            MadStatus::SA_TOO_MANY_RECORDS,
+        ),
+    ] {
+        assert_eq!(ask(&mut bed, source, manager, &mad).status(), status);
+    }
+}
+
+#[test]
+fn nodes_and_ports_are_found_by_lid_and_by_guid() {
+    let (mut bed, manager) = up("fat-tree-4-2");
+    let (asker, root) = (bed.id("h1.0"), bed.id("s0.1"));
+    let (lid, _) = bed.address(root);
+    let mut by_lid = Mad::sa(Method::GET, AttributeId::NODE_RECORD, 0, 1);
+    by_lid.set_sa_header(&SaHeader {
+        component_mask: 1,
+        ..SaHeader::default()
+    });
+    by_lid.sa_data_mut()[..2].copy_from_slice(&lid.get().to_be_bytes());
+    let mut by_guid = Mad::sa(Method::GET, AttributeId::NODE_RECORD, 0, 2);
+    by_guid.set_sa_header(&SaHeader {
+        component_mask: 1 << 7,
+        ..SaHeader::default()
+    });
+    let guid = bed.graph.node(root).guid;
+    by_guid.sa_data_mut()[16..24].copy_from_slice(&guid.0.to_be_bytes());
+    for mad in [by_lid, by_guid] {
+        let answer = ask(&mut bed, asker, manager, &mad);
+        let record: NodeRecord = answer.sa_record().unwrap();
+        assert_eq!((record.lid, record.node_info.node_guid), (lid, guid));
+        assert_eq!(record.description.as_str(), "s0.1");
+    }
+    let mut port = Mad::sa(Method::GET, AttributeId::PORT_INFO_RECORD, 0, 3);
+    port.set_sa_header(&SaHeader {
+        component_mask: 3,
+        ..SaHeader::default()
+    });
+    port.sa_data_mut()[..2].copy_from_slice(&lid.get().to_be_bytes());
+    port.sa_data_mut()[2] = 4;
+    let answer = ask(&mut bed, asker, manager, &port);
+    let record: PortInfoRecord = answer.sa_record().unwrap();
+    assert_eq!((record.lid, record.port), (lid, PortNum::truncate(4)));
+    assert_eq!(record.port_info.port_state, wire::attr::PortState::Active);
+}
+
+#[test]
+fn class_port_info_names_the_version() {
+    let (mut bed, manager) = up("fat-tree-4-2");
+    let asker = bed.id("h1.0");
+    let mad = Mad::sa(Method::GET, AttributeId::CLASS_PORT_INFO, 0, 4);
+    let answer = ask(&mut bed, asker, manager, &mad);
+    assert_eq!(answer.status(), MadStatus::OK);
+    let (info, _) = ClassPortInfo::parse(answer.sa_data()).unwrap();
+    assert_eq!((info.base_version, info.class_version), (1, 2));
+    assert_eq!(tables_lmc(&bed), 1);
+}
+
+fn tables_lmc(bed: &Bed) -> u8 {
+    bed.address(bed.id("h0.0")).1.get()
+}

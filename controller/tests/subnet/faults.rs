@@ -1,0 +1,203 @@
+use controller::SmEvent;
+use controller::control::Phase;
+
+use crate::bed::Change;
+use crate::{arrives, assert_connected, assert_programmed, end, entries, first_host, offline, up};
+
+/// Rerouting is to be far below a second; light sweeps come every ten.
+const SOON_NS: u64 = 300_000_000;
+
+#[test]
+fn the_loss_of_a_root_moves_only_entries_over_it_and_its_return_brings_all_back() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    let tables = offline(&bed.graph);
+    let before = entries(&bed, tables.top());
+    let root = bed.id("s0.1.0");
+    bed.changes();
+    bed.kill(root);
+    let killed = bed.now;
+    let status = bed.run_until_up(host);
+    assert!(bed.now.since_ns(killed) < SOON_NS, "{:?}", bed.now);
+    assert!(status.degraded);
+    assert_eq!((status.switches, status.hosts, status.lmc), (19, 16, 2));
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    assert_connected(&bed, &hosts);
+
+    let after = entries(&bed, tables.top());
+    let switches: Vec<_> = bed.graph.switches().collect();
+    for (switch, (old, new)) in switches.iter().zip(before.iter().zip(&after)) {
+        if *switch == root {
+            continue;
+        }
+        for (lid, (old, new)) in old.iter().zip(new).enumerate() {
+            let over_root = bed
+                .graph
+                .peer(topologies::Endpoint {
+                    node: *switch,
+                    port: *old,
+                })
+                .is_some_and(|peer| peer.node == root);
+            let below_root = over_root || old == new || {
+                // Further down an entry moves only if the old way up led to the root.
+                let lid = wire::Lid::truncate(u16::try_from(lid).unwrap());
+                leads_over(&bed.graph, &tables, *switch, lid, root)
+            };
+            assert!(below_root, "{switch:?} moved LID {lid}: {old:?} to {new:?}");
+        }
+    }
+    assert!(
+        bed.told.iter().any(|(_, event)| matches!(
+            event,
+            SmEvent::DeviceLost { name, .. } if name == "s0.1.0"
+        )),
+        "{:?}",
+        bed.told
+    );
+
+    bed.revive(root);
+    bed.run_until(host, |status| status.phase == Phase::Up && !status.degraded);
+    assert_programmed(&bed, &tables);
+    assert_connected(&bed, &hosts);
+    assert!(bed.told.iter().any(|(_, event)| matches!(
+        event,
+        SmEvent::DeviceBack { name, .. } if name == "s0.1.0"
+    )));
+}
+
+/// Whether a packet in `switch` went over `via` by the whole fabric's tables.
+fn leads_over(
+    graph: &topologies::Graph,
+    tables: &routing::Tables,
+    switch: topologies::NodeId,
+    lid: wire::Lid,
+    via: topologies::NodeId,
+) -> bool {
+    let start = topologies::Endpoint {
+        node: switch,
+        port: wire::PortNum::MANAGEMENT,
+    };
+    let path = tables.path(graph, start, lid);
+    path.hops.iter().any(|hop| hop.node == via)
+}
+
+#[test]
+fn the_loss_of_a_link_is_routed_around() {
+    for name in ["fat-tree-4-3", "irregular-8-2-3-7"] {
+        let (mut bed, host) = up(name);
+        let cables: Vec<_> = bed
+            .graph
+            .links()
+            .filter(|(a, b)| bed.node(a.node).is_switch() && bed.node(b.node).is_switch())
+            .map(|(a, _)| a)
+            .collect();
+        let hosts: Vec<_> = bed.graph.hosts().collect();
+        for cable in cables {
+            bed.cut(cable);
+            let cut = bed.now;
+            bed.run_until_up(host);
+            assert!(bed.now.since_ns(cut) < SOON_NS, "{name}");
+            assert_connected(&bed, &hosts);
+            bed.run_for(100_000_000);
+            bed.plug(cable);
+            let plugged = bed.now;
+            bed.run_until_up(host);
+            assert!(bed.now.since_ns(plugged) < SOON_NS, "{name}");
+            assert_connected(&bed, &hosts);
+            bed.run_for(100_000_000);
+        }
+        assert!(!bed.status(host).degraded);
+        if name.starts_with("fat") {
+            assert_programmed(&bed, &offline(&bed.graph));
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_restarted_gets_its_lids_back_and_the_tables_stay() {
+    let (mut bed, host) = up("irregular-8-2-3-7");
+    let other = bed.graph.hosts().nth(3).unwrap();
+    let address = bed.address(other);
+    bed.kill(other);
+    bed.run_until_up(host);
+    assert_eq!(bed.address(other).0.get(), 0);
+    bed.changes();
+    bed.revive(other);
+    bed.run_until_up(host);
+    assert_eq!(bed.address(other), address);
+    let first = first_host(&bed.graph);
+    assert!(arrives(&bed, first, other, address.0));
+}
+
+#[test]
+fn a_switch_that_was_restarted_between_two_sweeps_is_programmed_again() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    let switch = bed.id("s1.2.1");
+    bed.kill(switch);
+    bed.revive(switch);
+    bed.run_until(host, |status| {
+        status.phase == Phase::Up && status.generation > 1
+    });
+    bed.run_for(1_000_000_000);
+    assert_programmed(&bed, &offline(&bed.graph));
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    assert_connected(&bed, &hosts);
+}
+
+#[test]
+fn a_light_sweep_finds_what_no_trap_told() {
+    let (mut bed, host) = up("ring-5-2");
+    bed.loss_per_mille = 1000;
+    bed.cut(end(&bed, "s1", 3));
+    bed.run_for(1_000_000);
+    bed.loss_per_mille = 0;
+    // Traps are repeated after half a second at the earliest; sweeps are every ten.
+    let status = bed.run_until_up(host);
+    assert!(status.degraded);
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    assert_connected(&bed, &hosts);
+}
+
+#[test]
+fn a_fabric_at_rest_is_only_looked_at() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    let before = bed.status(host);
+    bed.changes();
+    bed.run_for(100_000_000_000);
+    let after = bed.status(host);
+    assert_eq!(after.generation, before.generation);
+    assert_eq!(bed.changes(), []);
+    let sent = after.smps_sent - before.smps_sent;
+    // Ten seconds after the end of one light sweep the next begins: nine in a hundred seconds.
+    assert_eq!(sent, 9 * 21, "20 switches and the own port each time");
+}
+
+#[test]
+fn a_switch_that_dies_while_it_is_programmed_does_not_hold_up_the_others() {
+    let (mut bed, host) = up("fat-tree-8-2");
+    bed.cut(end(&bed, "s0.1", 1));
+    bed.run_until(host, |status| status.phase == Phase::Programming);
+    let root = bed.id("s0.2");
+    bed.kill(root);
+    let killed = bed.now;
+    bed.run_until(host, |status| {
+        status.phase == Phase::Up && status.switches == 11
+    });
+    assert!(bed.now.since_ns(killed) < SOON_NS);
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    assert_connected(&bed, &hosts);
+}
+
+#[test]
+fn no_port_ever_leaves_active_by_the_managers_doing() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    bed.changes();
+    bed.kill(bed.id("s1.0.0"));
+    bed.run_until_up(host);
+    for (id, change) in bed.changes() {
+        assert!(
+            !matches!(change, Change::Link(..)),
+            "{}: {change:?}",
+            bed.graph.node(id).name
+        );
+    }
+}

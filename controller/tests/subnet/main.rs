@@ -1,0 +1,121 @@
+//! The subnet manager against the management agents of whole fabrics, in virtual time.
+
+mod administration;
+mod bed;
+mod bring_up;
+mod faults;
+mod managers;
+mod restart;
+
+use bed::Bed;
+use controller::SmConfig;
+use routing::{Options, Tables, engine};
+use topologies::{Endpoint, Graph, NodeId};
+use wire::{Lid, PortNum};
+
+/// A generated topology.
+fn graph(name: &str) -> Graph {
+    topologies::parse(name).expect("the topology exists").graph
+}
+
+/// A fabric brought up by a manager beside its first host.
+fn up(name: &str) -> (Bed, NodeId) {
+    let mut bed = Bed::new(graph(name), 1);
+    let host = first_host(&bed.graph);
+    bed.start(host, SmConfig::default());
+    bed.run_until_up(host);
+    (bed, host)
+}
+
+fn first_host(graph: &Graph) -> NodeId {
+    graph.hosts().next().expect("there is a host")
+}
+
+fn end(bed: &Bed, name: &str, port: u8) -> Endpoint {
+    Endpoint {
+        node: bed.id(name),
+        port: PortNum::truncate(port),
+    }
+}
+
+/// What the engines compute offline for a whole fabric.
+fn offline(graph: &Graph) -> Tables {
+    engine("auto")
+        .and_then(|engine| engine.route(graph, &Options::default()))
+        .expect("there are tables")
+}
+
+/// The entries up to LID `top` of every switch, in order.
+fn entries(bed: &Bed, top: Lid) -> Vec<Vec<PortNum>> {
+    let switches = bed.graph.switches();
+    switches
+        .map(|id| bed.node(id).lft()[..=top.index()].to_vec())
+        .collect()
+}
+
+/// Checks that every switch and host holds what was computed.
+fn assert_programmed(bed: &Bed, tables: &Tables) {
+    for range in tables.lids.iter() {
+        let Some(end) = range.end else { continue };
+        assert_eq!(bed.address(end.node), (range.base, range.lmc));
+    }
+    for id in bed.graph.switches() {
+        let node = bed.node(id);
+        assert_eq!(node.top(), tables.top());
+        for (lid, &port) in (0..).zip(tables.lft(id).entries()) {
+            let lid = Lid::truncate(lid);
+            assert_eq!(
+                node.exit(lid),
+                port,
+                "LID {lid} in {}",
+                bed.graph.node(id).name
+            );
+        }
+    }
+}
+
+/// Whether a packet from `source` finds its way to that LID of `destination` by the tables that
+/// the switches hold, over links that are Active.
+fn arrives(bed: &Bed, source: NodeId, destination: NodeId, lid: Lid) -> bool {
+    let Some(mut at) = bed.ends(source).first().copied() else {
+        return false;
+    };
+    for _ in 0..=bed.graph.len() {
+        if bed.node(at.node).state(at.port) != link::PortState::Active {
+            return false;
+        }
+        let Some(peer) = bed.graph.peer(at) else {
+            return false;
+        };
+        if peer.node == destination {
+            return true;
+        }
+        let port = bed.node(peer.node).exit(lid);
+        if port == PortNum::NONE || port == PortNum::MANAGEMENT {
+            return false;
+        }
+        at = Endpoint {
+            node: peer.node,
+            port,
+        };
+    }
+    false
+}
+
+/// Checks that each of these hosts reaches each other by all of its LIDs.
+fn assert_connected(bed: &Bed, hosts: &[NodeId]) {
+    for &source in hosts {
+        for &destination in hosts {
+            let (base, lmc) = bed.address(destination);
+            for lid in base.get()..base.get() + lmc.lids() {
+                let name = |id| &bed.graph.node(id).name;
+                assert!(
+                    source == destination || arrives(bed, source, destination, Lid::truncate(lid)),
+                    "{} does not reach LID {lid} of {}",
+                    name(source),
+                    name(destination)
+                );
+            }
+        }
+    }
+}
