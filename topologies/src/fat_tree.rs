@@ -178,6 +178,25 @@ impl FatTree {
         (before + label.index) as usize
     }
 
+    /// The switch at that place in [`Self::labels`], if there are so many.
+    #[must_use]
+    pub fn label_at(&self, ordinal: u32) -> Option<SwitchLabel> {
+        if ordinal >= self.switches() {
+            return None;
+        }
+        let roots = self.switches_at(0);
+        let Some(below) = ordinal.checked_sub(roots) else {
+            return Some(SwitchLabel {
+                level: 0,
+                index: ordinal,
+            });
+        };
+        Some(SwitchLabel {
+            level: u8::try_from(1 + below / (2 * roots)).unwrap_or(u8::MAX),
+            index: below % (2 * roots),
+        })
+    }
+
     /// The digits `w_0 .. w_{l-1}` of a switch of level `l` as one number: what it has in common
     /// with every host below it.
     #[must_use]

@@ -119,8 +119,7 @@ impl FatTreeLabels {
     /// The label of the switch of that GUID.
     #[must_use]
     pub fn switch(&self, switch: Guid) -> Option<SwitchLabel> {
-        let ordinal = *self.ordinals.get(&switch)?;
-        self.tree.labels().nth(ordinal as usize)
+        self.tree.label_at(*self.ordinals.get(&switch)?)
     }
 
     /// Whether every cable is where the paper has it, port `k` of the tree being port `k + 1`.
@@ -141,10 +140,6 @@ impl FatTreeLabels {
 
     pub(super) fn switches(&self) -> &[SwitchPlace] {
         &self.switches
-    }
-
-    pub(super) fn ordinal(&self, switch: Guid) -> Option<u32> {
-        self.ordinals.get(&switch).copied()
     }
 
     /// What port `k` of the paper leads to, from a switch in the tree.
@@ -217,13 +212,10 @@ impl FatTreeLabels {
         } else {
             (b, a)
         };
-        let Some(ordinal) = self.ordinal(graph.node(a.node).guid) else {
-            return false;
-        };
         let Some(label) = self.switch(graph.node(a.node).guid) else {
             return false;
         };
-        let ports = &self.switches[ordinal as usize].ports;
+        let ports = &self.switches[self.tree.ordinal(label)].ports;
         (0..)
             .zip(ports)
             .find(|(_, port)| **port == a.port)

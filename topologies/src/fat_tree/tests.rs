@@ -90,7 +90,8 @@ fn labels_numbers_and_places_agree() {
     for tree in shapes() {
         let ordinals: Vec<_> = tree.labels().map(|label| tree.ordinal(label)).collect();
         assert!(ordinals.iter().copied().eq(0..tree.switches() as usize));
-        for label in tree.labels() {
+        for (ordinal, label) in (0..).zip(tree.labels()) {
+            assert_eq!(tree.label_at(ordinal), Some(label));
             let digits = tree.switch_digits(label);
             assert_eq!(tree.switch(label.level, &digits), Some(label));
             for j in 0..tree.half() {
@@ -101,6 +102,7 @@ fn labels_numbers_and_places_agree() {
                 }
             }
         }
+        assert_eq!(tree.label_at(tree.switches()), None);
         for pid in 0..tree.hosts() {
             assert_eq!(tree.pid(&tree.host_digits(pid)), Some(pid));
             let leaf = tree.leaf_of(pid);
