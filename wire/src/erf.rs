@@ -8,6 +8,8 @@
 //! ERF record  (16): timestamp (8, little endian, seconds in 1/2^32), type, flags,
 //!                   record length (2), loss counter (2), bytes on the wire (2); big endian
 //! ```
+//! Flow-control packets are filled up to 48 bytes: tshark 4.0 reads on behind their six, as if an
+//! LRH stood there, and calls what ends too early malformed.
 
 use std::io::{self, Write};
 
@@ -19,6 +21,10 @@ const SNAP_LEN: u32 = 65_535;
 const ERF_HEADER_LEN: u16 = 16;
 const TYPE_INFINIBAND: u8 = 21;
 const TYPE_INFINIBAND_LINK: u8 = 25;
+/// The length to which flow-control packets are filled up, and with what: no opcode, so that
+/// tshark does not name one.
+const FLOW_CONTROL_LEN: usize = 48;
+const FILL: [u8; FLOW_CONTROL_LEN] = [0xff; FLOW_CONTROL_LEN];
 /// Records vary in length.
 const FLAG_VARYING_LENGTH: u8 = 0x04;
 
@@ -51,13 +57,16 @@ impl<W: Write> ErfWriter<W> {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for a packet above 65,519 bytes; what writing says.
     pub fn write(&mut self, time_ns: u64, kind: RecordKind, packet: &[u8]) -> io::Result<()> {
-        let erf_type = match kind {
-            RecordKind::Data => TYPE_INFINIBAND,
-            RecordKind::FlowControl => TYPE_INFINIBAND_LINK,
+        let (erf_type, fill) = match kind {
+            RecordKind::Data => (TYPE_INFINIBAND, &[][..]),
+            RecordKind::FlowControl => (
+                TYPE_INFINIBAND_LINK,
+                FILL.get(packet.len()..).unwrap_or_default(),
+            ),
             RecordKind::Training | RecordKind::LinkDown => return Ok(()),
         };
         let too_long = || io::Error::new(io::ErrorKind::InvalidInput, "link packet too long");
-        let wire_len = u16::try_from(packet.len()).map_err(|_| too_long())?;
+        let wire_len = u16::try_from(packet.len() + fill.len()).map_err(|_| too_long())?;
         let record_len = wire_len.checked_add(ERF_HEADER_LEN).ok_or_else(too_long)?;
 
         let (seconds, nanos) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
@@ -77,7 +86,8 @@ impl<W: Write> ErfWriter<W> {
         header[26..28].copy_from_slice(&record_len.to_be_bytes());
         header[30..32].copy_from_slice(&wire_len.to_be_bytes());
         self.out.write_all(&header)?;
-        self.out.write_all(packet)
+        self.out.write_all(packet)?;
+        self.out.write_all(fill)
     }
 
     /// Flushes and gives back what was written to.

@@ -1,0 +1,537 @@
+//! Subnet management: every attribute, directed and LID routed.
+//!
+//! Where tshark 4.0 knows a field by an older layout than ours, the field is left out and the
+//! reason stands beside it.
+
+use wire::attr::{
+    Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
+    NodeInfo, NodeType, Notice, PKeyTable, PortInfo, PortPhysState, PortState, SlToVlTable, SmInfo,
+    SmState, SwitchInfo, Trap144, VlArbEntry, VlArbTable, VlCount, capability,
+};
+use wire::{AttributeId, Guid, Lid, Lmc, Mad, MadStatus, Method, Mtu, PortNum, Sl, Vl};
+
+use crate::decode::{Case, judge};
+
+const TID: u64 = 0x0102_0304_0506_0708;
+
+/// The attribute in a directed answer and in a LID-routed one.
+fn both<A: Attribute>(attribute: &A, attr_mod: u32) -> [Case; 2] {
+    let path = [3, 7, 5].map(PortNum::truncate);
+    let mut directed = Mad::directed_smp(Method::GET, A::ID, attr_mod, TID, &path).unwrap();
+    directed.set_method(Method::GET_RESP);
+    directed.set_smp_attribute(attribute);
+    directed.set_returning(true);
+    directed.set_hop_pointer(2);
+    directed.return_path_mut()[1..4].copy_from_slice(&[9, 8, 6]);
+    let mut routed = Mad::lid_smp(Method::GET_RESP, A::ID, attr_mod, TID);
+    routed.set_smp_attribute(attribute);
+    routed.set_m_key(0x1112_1314_1516_1718);
+    let directed = Case::smp(A::NAME, &directed)
+        .field("infiniband.mad.mgmtclass", 0x81u8)
+        .field("infiniband.smpdirected.hoppointer", 2u8)
+        .field("infiniband.smpdirected.hopcount", 3u8)
+        .field("infiniband.smpdirected.drslid", 0xffffu16)
+        .field("infiniband.smpdirected.drdlid", 0xffffu16);
+    let routed = Case::smp(A::NAME, &routed)
+        .field("infiniband.mad.mgmtclass", 0x01u8)
+        .field("infiniband.mad.status", 0u8)
+        .field("infiniband.smplid.mkey", 0x1112_1314_1516_1718u64);
+    [directed, routed].map(|case| {
+        case.field("infiniband.mad.baseversion", 1u8)
+            .field("infiniband.mad.classversion", 1u8)
+            .field("infiniband.mad.method", 0x81u8)
+            .field("infiniband.mad.transactionid", TID)
+            .field("infiniband.mad.attributeid", A::ID.0)
+            .field("infiniband.mad.attributemodifier", attr_mod)
+    })
+}
+
+#[test]
+fn requests_of_every_attribute() {
+    let ids = [
+        AttributeId::NODE_DESCRIPTION,
+        AttributeId::NODE_INFO,
+        AttributeId::SWITCH_INFO,
+        AttributeId::GUID_INFO,
+        AttributeId::PORT_INFO,
+        AttributeId::PKEY_TABLE,
+        AttributeId::SL_TO_VL_TABLE,
+        AttributeId::VL_ARB_TABLE,
+        AttributeId::LINEAR_FORWARDING_TABLE,
+        AttributeId::MULTICAST_FORWARDING_TABLE,
+        AttributeId::SM_INFO,
+        AttributeId::NOTICE,
+    ];
+    let cases: Vec<Case> = ids
+        .into_iter()
+        .flat_map(|id| {
+            let path = [PortNum::truncate(1); 63];
+            let directed = Mad::directed_smp(Method::GET, id, 1, TID, &path).unwrap();
+            let routed = Mad::lid_smp(Method::SET, id, 2, TID);
+            [
+                Case::smp("directed request", &directed)
+                    .field("infiniband.mad.method", 1u8)
+                    .field("infiniband.mad.attributeid", id.0)
+                    .field("infiniband.mad.attributemodifier", 1u8)
+                    .field("infiniband.smpdirected.hopcount", 63u8)
+                    .text(
+                        "infiniband.smpdirected.initialpath",
+                        &format!("00{}", ":01".repeat(63)),
+                    ),
+                Case::smp("LID-routed request", &routed)
+                    .field("infiniband.mad.method", 2u8)
+                    .field("infiniband.mad.attributeid", id.0)
+                    .field("infiniband.mad.attributemodifier", 2u8),
+            ]
+        })
+        .collect();
+    judge(&cases);
+}
+
+#[test]
+fn a_refusal_shows_its_status() {
+    let mut refused = Mad::lid_smp(Method::GET_RESP, AttributeId::PORT_INFO, 99, TID);
+    refused.set_status(MadStatus::BAD_FIELD);
+    let mut directed =
+        Mad::directed_smp(Method::GET_RESP, AttributeId::PORT_INFO, 99, TID, &[]).unwrap();
+    directed.set_returning(true);
+    directed.set_status(MadStatus(directed.status().0 | MadStatus::BAD_METHOD.0));
+    judge(&[
+        Case::smp("refused", &refused).field("infiniband.mad.status", 0x001cu16),
+        Case::smp("refused", &directed).field("infiniband.smpdirected.smpstatus", 0x8008u16),
+    ]);
+}
+
+#[test]
+fn nodes() {
+    let info = NodeInfo {
+        base_version: 1,
+        class_version: 2,
+        node_type: NodeType::Switch,
+        num_ports: 36,
+        system_image_guid: Guid(0x0102_0304_0506_0708),
+        node_guid: Guid(0x1112_1314_1516_1718),
+        port_guid: Guid(0x2122_2324_2526_2728),
+        partition_cap: 0x3132,
+        device_id: 0x4142,
+        revision: 0x5152_5354,
+        local_port_num: PortNum::truncate(0x61),
+        vendor_id: 0x71_7273,
+    };
+    let switch = SwitchInfo {
+        linear_fdb_cap: 0xc000,
+        random_fdb_cap: 0x0102,
+        multicast_fdb_cap: 0x0304,
+        linear_fdb_top: 0x0506,
+        default_port: PortNum::truncate(7),
+        default_multicast_primary_port: PortNum::truncate(8),
+        default_multicast_not_primary_port: PortNum::truncate(9),
+        life_time_value: 0x12,
+        port_state_change: true,
+        optimized_sl_to_vl: 1,
+        lids_per_port: 0x0a0b,
+        partition_enforcement_cap: 0x0c0d,
+        inbound_enforcement_cap: true,
+        outbound_enforcement_cap: false,
+        filter_raw_inbound_cap: true,
+        filter_raw_outbound_cap: false,
+        enhanced_port0: true,
+        multicast_fdb_top: Lid::truncate(0xc0ff),
+    };
+    let mut cases = Vec::new();
+    let description = NodeDescription::new("s0.0 of ibemu");
+    cases.extend(
+        both(&description, 0)
+            .map(|case| case.text("infiniband.nodedescription.nodestring", "s0.0 of ibemu")),
+    );
+    cases.extend(both(&info, 0).map(|case| {
+        case.field("infiniband.nodeinfo.baseversion", info.base_version)
+            .field("infiniband.nodeinfo.classversion", info.class_version)
+            .field("infiniband.nodeinfo.nodetype", info.node_type as u8)
+            .field("infiniband.nodeinfo.numports", info.num_ports)
+            .field(
+                "infiniband.nodeinfo.systemimageguid",
+                info.system_image_guid.0,
+            )
+            .field("infiniband.nodeinfo.nodeguid", info.node_guid.0)
+            .field("infiniband.nodeinfo.portguid", info.port_guid.0)
+            .field("infiniband.nodeinfo.partitioncap", info.partition_cap)
+            .field("infiniband.nodeinfo.deviceid", info.device_id)
+            .field("infiniband.nodeinfo.revision", info.revision)
+            .field(
+                "infiniband.nodeinfo.localportnum",
+                info.local_port_num.get(),
+            )
+            .field("infiniband.nodeinfo.vendorid", info.vendor_id)
+    }));
+    cases.extend(both(&switch, 0).map(|case| {
+        case.field("infiniband.switchinfo.linearfdbcap", switch.linear_fdb_cap)
+            .field("infiniband.switchinfo.randomfdbcap", switch.random_fdb_cap)
+            .field(
+                "infiniband.switchinfo.multicastfdbcap",
+                switch.multicast_fdb_cap,
+            )
+            .field("infiniband.switchinfo.linearfdbtop", switch.linear_fdb_top)
+            .field("infiniband.switchinfo.defaultport", 7u8)
+            .field("infiniband.switchinfo.defaultmulticastprimaryport", 8u8)
+            .field("infiniband.switchinfo.defaultmulticastnotprimaryport", 9u8)
+            .field(
+                "infiniband.switchinfo.lifetimevalue",
+                switch.life_time_value,
+            )
+            .field("infiniband.switchinfo.portstatechange", true)
+            .field(
+                "infiniband.switchinfo.optimizedsltovlmappingprogramming",
+                1u8,
+            )
+            .field("infiniband.switchinfo.lidsperport", switch.lids_per_port)
+            .field("infiniband.switchinfo.partitionenforcementcap", 0x0c0du16)
+            .field("infiniband.switchinfo.inboundenforcementcap", true)
+            .field("infiniband.switchinfo.outboundenforcementcap", false)
+            .field("infiniband.switchinfo.filterrawinboundcap", true)
+            .field("infiniband.switchinfo.filterrawoutboundcap", false)
+            .field("infiniband.switchinfo.enhancedportzero", true)
+    }));
+    let guids = GuidInfo(std::array::from_fn(|at| {
+        Guid(0xaa00 + u64::try_from(at).unwrap())
+    }));
+    cases.extend(
+        both(&guids, 3)
+            .map(|case| case.list("infiniband.switchinfo.guid", guids.0.map(|guid| guid.0))),
+    );
+    judge(&cases);
+}
+
+fn port_info() -> PortInfo {
+    PortInfo {
+        m_key: 0x0102_0304_0506_0708,
+        gid_prefix: 0x1112_1314_1516_1718,
+        lid: Lid::truncate(0x2122),
+        master_sm_lid: Lid::truncate(0x3132),
+        capability_mask: 0x4142_4344,
+        diag_code: 0x5152,
+        m_key_lease_period: 0x6162,
+        local_port_num: PortNum::truncate(0x71),
+        link_width_enabled: 0x72,
+        link_width_supported: 0x73,
+        link_width_active: 2,
+        link_speed_supported: 6,
+        port_state: PortState::Armed,
+        port_phys_state: PortPhysState::LinkUp,
+        link_down_default_state: 0xa,
+        m_key_protect_bits: 2,
+        lmc: Lmc::truncate(5),
+        link_speed_active: 4,
+        link_speed_enabled: 1,
+        neighbor_mtu: Some(Mtu::Mtu4096),
+        master_sm_sl: Sl::truncate(9),
+        vl_cap: Some(VlCount::Four),
+        init_type: 0xc,
+        vl_high_limit: 0x81,
+        vl_arbitration_high_cap: 0x82,
+        vl_arbitration_low_cap: 0x83,
+        init_type_reply: 0xd,
+        mtu_cap: Some(Mtu::Mtu2048),
+        vl_stall_count: 7,
+        hoq_life: 0x12,
+        operational_vls: Some(VlCount::Eight),
+        partition_enforcement_inbound: true,
+        partition_enforcement_outbound: false,
+        filter_raw_inbound: false,
+        filter_raw_outbound: true,
+        m_key_violations: 0x9192,
+        p_key_violations: 0xa1a2,
+        q_key_violations: 0xb1b2,
+        guid_cap: 0xc1,
+        client_reregister: true,
+        mcast_pkey_trap_suppression: 0,
+        subnet_timeout: 0x13,
+        resp_time_value: 0x15,
+        local_phy_errors: 0xe,
+        overrun_errors: 6,
+        max_credit_hint: 0xf1f2,
+        link_round_trip_latency: 0x01_0203,
+        capability_mask2: 0x1112,
+        link_speed_ext_active: 2,
+        link_speed_ext_supported: 1,
+        link_speed_ext_enabled: 0x1f,
+    }
+}
+
+/// All that tshark 4.0 shows: its layout ends with the round trip latency.
+fn with_port_info(case: Case, port: &PortInfo) -> Case {
+    case.field("infiniband.portinfo.m_key", port.m_key)
+        .field("infiniband.portinfo.guid", port.gid_prefix)
+        .field("infiniband.portinfo.lid", port.lid.get())
+        .field("infiniband.portinfo.mastersmlid", port.master_sm_lid.get())
+        .field("infiniband.portinfo.capabilitymask", port.capability_mask)
+        .field("infiniband.portinfo.diagcode", port.diag_code)
+        .field(
+            "infiniband.portinfo.m_keyleaseperiod",
+            port.m_key_lease_period,
+        )
+        .field(
+            "infiniband.portinfo.localportnum",
+            port.local_port_num.get(),
+        )
+        .field(
+            "infiniband.portinfo.linkwidthenabled",
+            port.link_width_enabled,
+        )
+        .field(
+            "infiniband.portinfo.linkwidthsupported",
+            port.link_width_supported,
+        )
+        .field(
+            "infiniband.portinfo.linkwidthactive",
+            port.link_width_active,
+        )
+        .field(
+            "infiniband.portinfo.linkspeedsupported",
+            port.link_speed_supported,
+        )
+        .field("infiniband.portinfo.portstate", port.port_state as u8)
+        .field(
+            "infiniband.portinfo.portphysicalstate",
+            port.port_phys_state as u8,
+        )
+        .field(
+            "infiniband.portinfo.linkdowndefaultstate",
+            port.link_down_default_state,
+        )
+        .field(
+            "infiniband.portinfo.m_keyprotectbits",
+            port.m_key_protect_bits,
+        )
+        .field("infiniband.portinfo.lmc", port.lmc.get())
+        .field(
+            "infiniband.portinfo.linkspeedactive",
+            port.link_speed_active,
+        )
+        .field(
+            "infiniband.portinfo.linkspeedenabled",
+            port.link_speed_enabled,
+        )
+        .field(
+            "infiniband.portinfo.neighbormtu",
+            port.neighbor_mtu.map_or(0, Mtu::code),
+        )
+        .field("infiniband.portinfo.mastersmsl", port.master_sm_sl.get())
+        .field(
+            "infiniband.portinfo.vlcap",
+            port.vl_cap.map_or(0, VlCount::code),
+        )
+        .field("infiniband.portinfo.inittype", port.init_type)
+        .field("infiniband.portinfo.vlhighlimit", port.vl_high_limit)
+        .field(
+            "infiniband.portinfo.vlarbitrationhighcap",
+            port.vl_arbitration_high_cap,
+        )
+        .field(
+            "infiniband.portinfo.vlarbitrationlowcap",
+            port.vl_arbitration_low_cap,
+        )
+        .field("infiniband.portinfo.inittypereply", port.init_type_reply)
+        .field(
+            "infiniband.portinfo.mtucap",
+            port.mtu_cap.map_or(0, Mtu::code),
+        )
+        .field("infiniband.portinfo.vlstallcount", port.vl_stall_count)
+        .field("infiniband.portinfo.hoqlife", port.hoq_life)
+        .field(
+            "infiniband.portinfo.operationalvls",
+            port.operational_vls.map_or(0, VlCount::code),
+        )
+        .field("infiniband.portinfo.partitionenforcementinbound", true)
+        .field("infiniband.portinfo.partitionenforcementoutbound", false)
+        .field("infiniband.portinfo.filterrawinbound", false)
+        .field("infiniband.portinfo.filterrawoutbound", true)
+        .field("infiniband.portinfo.m_keyviolations", port.m_key_violations)
+        .field("infiniband.portinfo.p_keyviolations", port.p_key_violations)
+        .field("infiniband.portinfo.q_keyviolations", port.q_key_violations)
+        .field("infiniband.portinfo.guidcap", port.guid_cap)
+        .field(
+            "infiniband.portinfo.clientreregister",
+            port.client_reregister,
+        )
+        .field("infiniband.portinfo.subnettimeout", port.subnet_timeout)
+        .field("infiniband.portinfo.resptimevalue", port.resp_time_value)
+        .field("infiniband.portinfo.localphyerrors", port.local_phy_errors)
+        .field("infiniband.portinfo.overrunerrors", port.overrun_errors)
+        .field("infiniband.portinfo.maxcredithint", port.max_credit_hint)
+        .field(
+            "infiniband.portinfo.linkroundtriplatency",
+            port.link_round_trip_latency,
+        )
+}
+
+#[test]
+fn ports() {
+    let port = port_info();
+    judge(&both(&port, 1).map(|case| with_port_info(case, &port)));
+}
+
+#[test]
+fn capabilities_have_the_names_that_tshark_knows() {
+    let bits = [
+        (capability::IS_SM, "issm"),
+        (capability::IS_NOTICE, "noticesupported"),
+        (capability::IS_TRAP, "trapsupported"),
+        (
+            capability::IS_AUTOMATIC_MIGRATION,
+            "automaticmigrationsupported",
+        ),
+        (capability::IS_SL_MAPPING, "slmappingsupported"),
+        (capability::IS_SYSTEM_IMAGE_GUID, "systemimageguidsupported"),
+        (
+            capability::IS_COMMUNICATION_MANAGEMENT,
+            "communicationmanagementsupported",
+        ),
+        (capability::IS_VENDOR_CLASS, "vendorclasssupported"),
+        (
+            capability::IS_CAPABILITY_MASK_NOTICE,
+            "capabilitymasknoticesupported",
+        ),
+        (
+            capability::IS_LINK_ROUND_TRIP_LATENCY,
+            "linkroundtriplatencysupported",
+        ),
+        (
+            capability::IS_CLIENT_REREGISTRATION,
+            "clientregistrationsupported",
+        ),
+        (
+            capability::IS_OTHER_LOCAL_CHANGES_NOTICE,
+            "otherlocalchangesnoticesupported",
+        ),
+    ];
+    let cases: Vec<Case> = bits
+        .iter()
+        .flat_map(|&(set, _)| {
+            let port = PortInfo {
+                capability_mask: set,
+                ..PortInfo::default()
+            };
+            both(&port, 1).map(|case| {
+                bits.iter().fold(case, |case, &(bit, name)| {
+                    let name = format!("infiniband.portinfo.capabilitymask.{name}");
+                    case.field(name.leak(), bit == set)
+                })
+            })
+        })
+        .collect();
+    judge(&cases);
+}
+
+#[test]
+fn tables() {
+    let mut cases = Vec::new();
+    let mut keys = PKeyTable::default();
+    keys.0[0] = PKeyTable::DEFAULT_FULL;
+    keys.0[1] = 0x7001;
+    cases.extend(both(&keys, 0).map(|case| {
+        case.list(
+            "infiniband.p_keytable.membershiptype",
+            keys.0.map(|key| key >> 15),
+        )
+        .list(
+            "infiniband.p_keytable.p_keybase",
+            keys.0.map(|key| key & 0x7fff),
+        )
+    }));
+
+    let lanes =
+        SlToVlTable([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Vl::truncate));
+    let (even, odd): (Vec<u8>, Vec<u8>) = lanes
+        .0
+        .chunks_exact(2)
+        .map(|pair| (pair[0].get(), pair[1].get()))
+        .unzip();
+    cases.extend(both(&lanes, 0x0102).map(|case| {
+        case.list("infiniband.sltovlmappingtable.sltovlhighbits", even.clone())
+            .list("infiniband.sltovlmappingtable.sltovllowbits", odd.clone())
+    }));
+
+    let arbitration = VlArbTable(std::array::from_fn(|at| {
+        let at = u8::try_from(at).unwrap();
+        VlArbEntry {
+            vl: Vl::truncate(at),
+            weight: 255 - at,
+        }
+    }));
+    cases.extend(
+        both(&arbitration, VlArbTable::modifier(3, PortNum::truncate(4))).map(|case| {
+            case.list(
+                "infiniband.vlarbitrationtable.vl",
+                arbitration.0.map(|entry| entry.vl.get()),
+            )
+            .list(
+                "infiniband.vlarbitrationtable.weight",
+                arbitration.0.map(|entry| entry.weight),
+            )
+        }),
+    );
+
+    let linear = LinearForwardingTable(std::array::from_fn(|at| {
+        PortNum::truncate(u8::try_from(at).unwrap() + 100)
+    }));
+    cases.extend(both(&linear, 5).map(|case| {
+        case.list(
+            "infiniband.linearforwardingtable.port",
+            linear.0.map(PortNum::get),
+        )
+    }));
+
+    let multicast = MulticastForwardingTable(std::array::from_fn(|at| {
+        0xf000 + u16::try_from(at).unwrap()
+    }));
+    cases.extend(
+        both(&multicast, MulticastForwardingTable::modifier(2, 7))
+            .map(|case| // tshark shows half of the 32 entries.
+            case.list("infiniband.multicastforwardingtable.portmask", multicast.0[..16].to_vec())),
+    );
+    judge(&cases);
+}
+
+#[test]
+fn subnet_managers_and_their_notices() {
+    let sm = SmInfo {
+        guid: Guid(0x0102_0304_0506_0708),
+        sm_key: 0x1112_1314_1516_1718,
+        act_count: 0x2122_2324,
+        priority: 14,
+        state: SmState::Standby,
+    };
+    let mut cases = Vec::new();
+    cases.extend(both(&sm, 0).map(|case| {
+        case.field("infiniband.sminfo.guid", sm.guid.0)
+            .field("infiniband.sminfo.sm_key", sm.sm_key)
+            .field("infiniband.sminfo.actcount", sm.act_count)
+            .field("infiniband.sminfo.priority", sm.priority)
+            .field("infiniband.sminfo.smstate", sm.state as u8)
+    }));
+
+    let link_state = Notice::link_state_change(Lid::truncate(0x0102));
+    let change = Trap144 {
+        lid: Lid::truncate(0x0304),
+        other_local_changes: true,
+        capability_mask: 0x0506_0708,
+        change_flags: Trap144::NODE_DESCRIPTION_CHANGE,
+    };
+    let local = Notice::local_change(Notice::PRODUCER_CHANNEL_ADAPTER, change);
+    for notice in [link_state, local] {
+        cases.extend(both(&notice, 0).map(|case| {
+            case.field("infiniband.notice.isgeneric", true)
+                .field("infiniband.notice.type", notice.notice_type)
+                .field(
+                    "infiniband.notice.producertypevendorid",
+                    notice.producer_type,
+                )
+                .field("infiniband.notice.trapnumberdeviceid", notice.trap_number)
+                .field("infiniband.notice.issuerlid", notice.issuer_lid.get())
+                .field("infiniband.notice.noticetoggle", notice.toggle)
+                .field("infiniband.notice.noticecount", notice.count)
+        }));
+    }
+    judge(&cases);
+}
