@@ -7,3 +7,4 @@ pub mod pma;
 pub mod sma;
 pub mod smi;
 pub mod transaction;
+pub mod umad2sim;

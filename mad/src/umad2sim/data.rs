@@ -1,0 +1,212 @@
+//! The data sockets: MADs of programs out to the fabric, and what comes for them.
+
+use link::Time;
+use tracing::debug;
+use wire::mad::{Mad, Method};
+use wire::umad2sim::DataDatagram;
+use wire::{Format, Lid, MgmtClass, Sl};
+
+use super::{
+    MANAGER_CLASSES, Output, Purpose, QUEUE_MAX, Server, ServerCounts, Slot, UnderWay, WAITING_MAX,
+};
+use crate::local::{FromAgent, MadMessage, ToAgent};
+use crate::transaction::Due;
+
+/// Whether an agent or manager answers a MAD of this method.
+fn is_answered(method: Method) -> bool {
+    !method.is_response() && !matches!(method, Method::SEND | Method::TRAP | Method::TRAP_REPRESS)
+}
+
+fn message(lid: Lid, qpn: wire::Qpn, mad: &Mad) -> ToAgent {
+    let mad = Box::new(*mad.as_bytes());
+    ToAgent::Send(MadMessage {
+        lid,
+        qpn,
+        sl: Sl::default(),
+        mad,
+    })
+}
+
+impl Slot {
+    fn push(&mut self, datagram: &DataDatagram, counts: &mut ServerCounts) {
+        if self.queue.len() >= QUEUE_MAX {
+            counts.queue_full += 1;
+            return;
+        }
+        self.queue.push_back(Box::new(datagram.to_bytes()));
+    }
+}
+
+impl<A: Clone> Server<A> {
+    /// Takes in a datagram from the data socket of `slot`.
+    pub fn handle_data(&mut self, now: Time, slot: u16, bytes: &[u8]) {
+        let datagram = match DataDatagram::parse(bytes) {
+            Ok((datagram, [])) if self.slots.contains_key(&slot) => datagram,
+            Ok(_) | Err(_) => {
+                self.counts.malformed += 1;
+                return;
+            }
+        };
+        let mut datagram = Box::new(datagram);
+        let directed = datagram.mad.class() == MgmtClass::SUBN_DIR;
+        let lid = if directed {
+            Lid::PERMISSIVE
+        } else {
+            datagram.dlid
+        };
+        let qpn = datagram.dest_qp;
+        if !is_answered(datagram.mad.method()) {
+            let message = message(lid, qpn, &datagram.mad);
+            self.outputs.push_back(Output::Agent { slot, message });
+            return;
+        }
+        let tid = datagram.mad.tid() & 0x0000_ffff_ffff_ffff;
+        datagram.mad.set_tid(u64::from(slot) << 48 | tid);
+        let mad = Box::new(datagram.mad);
+        let purpose = Purpose::Program(datagram);
+        self.start(
+            now,
+            UnderWay {
+                slot,
+                lid,
+                qpn,
+                mad,
+                purpose,
+            },
+        );
+    }
+
+    /// Sends a request now, or when others have been answered.
+    pub(super) fn start(&mut self, now: Time, request: UnderWay<A>) {
+        if self.waiting.len() >= WAITING_MAX {
+            return self.give_up(request);
+        }
+        self.waiting.push_back(request);
+        self.start_waiting(now);
+    }
+
+    pub(super) fn start_waiting(&mut self, now: Time) {
+        while self.under_way.room() > 0
+            && let Some(request) = self.waiting.pop_front()
+        {
+            let (slot, tid) = (request.slot, request.mad.tid());
+            let message = message(request.lid, request.qpn, &request.mad);
+            let timing = self.config.timing;
+            // There is room, so nothing is refused; the same id again replaces a request whose
+            // program has given it up.
+            if let Ok(Some(replaced)) = self.under_way.start(now, tid, timing, request) {
+                self.give_up(replaced);
+            }
+            self.outputs.push_back(Output::Agent { slot, message });
+        }
+    }
+
+    /// Nobody has answered: a program's request goes back to it as timed out.
+    fn give_up(&mut self, request: UnderWay<A>) {
+        match request.purpose {
+            Purpose::Program(mut datagram) => {
+                self.counts.timed_out += 1;
+                datagram.status = DataDatagram::TIMED_OUT;
+                if let Some(slot) = self.slots.get_mut(&request.slot) {
+                    slot.push(&datagram, &mut self.counts);
+                }
+            }
+            Purpose::Control { to, request } => self.refuse(to, &request),
+        }
+    }
+
+    /// Does what is due: sends again, gives up.
+    pub fn tick(&mut self, now: Time) {
+        loop {
+            match self.under_way.poll(now) {
+                Some(Due::Again { request, .. }) => {
+                    let message = message(request.lid, request.qpn, &request.mad);
+                    let slot = request.slot;
+                    self.outputs.push_back(Output::Agent { slot, message });
+                }
+                Some(Due::GivenUp { request, .. }) => self.give_up(request),
+                None => break,
+            }
+        }
+        self.start_waiting(now);
+    }
+
+    /// Takes in what the host tells its client number `slot`.
+    pub fn handle_agent(&mut self, now: Time, slot: u16, message: FromAgent) {
+        match message {
+            FromAgent::Received(message) => self.received(now, slot, &message),
+            FromAgent::Registered {
+                registered: true, ..
+            } => {}
+            FromAgent::Registered {
+                class,
+                registered: false,
+            } => {
+                debug!(slot, class, "class has another client already");
+            }
+        }
+    }
+
+    fn received(&mut self, now: Time, slot: u16, message: &MadMessage) {
+        let mad = Mad::from_bytes(*message.mad);
+        if !mad.method().is_response() {
+            return self.unsolicited(slot, message, mad);
+        }
+        let asked = self
+            .under_way
+            .get(mad.tid())
+            .is_some_and(|request| request.slot == slot);
+        let request = if asked {
+            self.under_way.finish(mad.tid())
+        } else {
+            None
+        };
+        let Some(request) = request else {
+            // The answer to a request that was sent twice, or given up.
+            self.counts.unwanted += 1;
+            return;
+        };
+        match request.purpose {
+            Purpose::Program(asked) => {
+                let answer = DataDatagram {
+                    dlid: asked.slid,
+                    slid: asked.dlid,
+                    dest_qp: asked.src_qp,
+                    src_qp: asked.dest_qp,
+                    status: 0,
+                    len: 256,
+                    mad,
+                };
+                if let Some(slot) = self.slots.get_mut(&slot) {
+                    slot.push(&answer, &mut self.counts);
+                }
+            }
+            Purpose::Control { to, request } => self.answer_control(to, &request, &mad),
+        }
+        self.start_waiting(now);
+    }
+
+    /// A request or trap: for a subnet manager, and of the classes that such a program registers.
+    fn unsolicited(&mut self, slot: u16, message: &MadMessage, mad: Mad) {
+        let wanted = MANAGER_CLASSES.contains(&mad.class());
+        match self
+            .slots
+            .get_mut(&slot)
+            .filter(|program| program.is_sm && wanted)
+        {
+            Some(program) => {
+                let datagram = DataDatagram {
+                    dlid: Lid::ZERO,
+                    slid: message.lid,
+                    dest_qp: message.qpn,
+                    src_qp: message.qpn,
+                    status: 0,
+                    len: 256,
+                    mad,
+                };
+                program.push(&datagram, &mut self.counts);
+            }
+            None => self.counts.unwanted += 1,
+        }
+    }
+}

@@ -1,0 +1,425 @@
+use wire::attr::{NodeInfo, NodeType};
+use wire::mad::{AttributeId, MadStatus, Method};
+use wire::umad2sim::{Connect, ControlDatagram, ControlKind, Vendor};
+use wire::{Format, PortNum, Sl};
+
+use super::*;
+use crate::local::{FromAgent, MadMessage};
+
+const MS: u64 = 1_000_000;
+type TestServer = Server<&'static str>;
+
+fn server(in_flight_max: usize) -> TestServer {
+    Server::new(ServerConfig {
+        name: "h0.1".to_owned(),
+        guid: Guid(0x0100),
+        timing: ServerConfig::TIMING,
+        in_flight_max,
+    })
+}
+
+fn outputs(server: &mut TestServer) -> Vec<Output<&'static str>> {
+    std::iter::from_fn(|| server.poll_output()).collect()
+}
+
+fn control(kind: ControlKind, client: u16, data: &[u8]) -> [u8; 80] {
+    let mut datagram = ControlDatagram {
+        client: client.into(),
+        kind,
+        len: 0,
+        data: [0; 64],
+    };
+    datagram.data[..data.len()].copy_from_slice(data);
+    datagram.to_bytes()
+}
+
+fn connect_bytes(id: u32, is_sm: bool, node: &str) -> [u8; 80] {
+    let connect = Connect {
+        id,
+        qp: 0,
+        is_sm,
+        node: Connect::node_bytes(node),
+    };
+    control(
+        ControlKind::CONNECT,
+        0,
+        &connect.to_bytes::<{ Connect::LEN }>(),
+    )
+}
+
+/// The one control answer among outputs.
+fn answer(outputs: &[Output<&'static str>]) -> ControlDatagram {
+    let mut answers = outputs.iter().filter_map(|output| match output {
+        Output::Control { bytes, .. } => Some(ControlDatagram::parse(&**bytes).unwrap().0),
+        _ => None,
+    });
+    let answer = answers.next().expect("an answer");
+    assert!(answers.next().is_none(), "one answer");
+    answer
+}
+
+/// Connects a program and returns its slot.
+fn connect(server: &mut TestServer, id: u32, is_sm: bool) -> u16 {
+    server.handle_control(Time(0), "ctl", &connect_bytes(id, is_sm, ""));
+    let answer = answer(&outputs(server));
+    assert_eq!(answer.kind, ControlKind::CONNECT);
+    let (connect, _) = Connect::parse(&answer.data).unwrap();
+    assert_eq!(connect.node_name(), Some("h0.1"));
+    u16::try_from(connect.id).unwrap()
+}
+
+fn request(tid: u64) -> DataDatagram {
+    let path = [1, 2].map(PortNum::truncate);
+    let mad = Mad::directed_smp(Method::GET, AttributeId::NODE_INFO, 0, tid, &path).unwrap();
+    DataDatagram {
+        dlid: Lid::PERMISSIVE,
+        slid: Lid::PERMISSIVE,
+        dest_qp: Qpn::SMI,
+        src_qp: Qpn::SMI,
+        status: 0,
+        len: 256,
+        mad,
+    }
+}
+
+fn put(server: &mut TestServer, now: Time, slot: u16, datagram: &DataDatagram) {
+    server.handle_data(now, slot, &datagram.to_bytes::<288>());
+}
+
+/// The MADs that the host is asked to send.
+fn sent(outputs: &[Output<&'static str>]) -> Vec<Mad> {
+    let sent = outputs.iter().filter_map(|output| match output {
+        Output::Agent {
+            message: ToAgent::Send(message),
+            ..
+        } => Some(Mad::from_bytes(*message.mad)),
+        _ => None,
+    });
+    sent.collect()
+}
+
+fn answered(mut mad: Mad) -> FromAgent {
+    mad.set_method(Method::GET_RESP);
+    mad.set_returning(true);
+    unsolicited(mad)
+}
+
+fn unsolicited(mad: Mad) -> FromAgent {
+    FromAgent::Received(MadMessage {
+        lid: Lid::PERMISSIVE,
+        qpn: Qpn::SMI,
+        sl: Sl::default(),
+        mad: Box::new(*mad.as_bytes()),
+    })
+}
+
+/// The next datagram for a program.
+fn read(server: &mut TestServer, slot: u16) -> Option<DataDatagram> {
+    let (datagram, _) = DataDatagram::parse(server.next_data(slot)?).unwrap();
+    server.data_sent(slot);
+    Some(datagram)
+}
+
+#[test]
+fn a_program_connects_to_this_host_and_to_no_other() {
+    let mut server = server(8);
+    for node in ["", "h0.1", "0x0000000000000100"] {
+        server.handle_control(Time(0), "ctl", &connect_bytes(77, false, node));
+        let outputs = outputs(&mut server);
+        assert_eq!(answer(&outputs).kind, ControlKind::CONNECT, "{node:?}");
+        assert!(outputs.contains(&Output::Open { slot: 0, id: 77 }));
+    }
+    server.handle_control(Time(0), "ctl", &connect_bytes(78, false, "h9"));
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
+}
+
+#[test]
+fn slots_go_beyond_nine_and_are_used_again() {
+    let mut server = server(8);
+    for id in 0..u32::from(SLOTS_MAX) {
+        assert_eq!(u32::from(connect(&mut server, 1000 + id, false)), id);
+    }
+    server.handle_control(Time(0), "ctl", &connect_bytes(1, false, ""));
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
+    server.program_gone(Time(0), 12);
+    let gone = outputs(&mut server);
+    assert_eq!(
+        gone,
+        [Output::AgentGone { slot: 12 }, Output::Close { slot: 12 }]
+    );
+    assert_eq!(connect(&mut server, 1, false), 12);
+    assert_eq!(server.programs().find(|&(_, id)| id == 1), Some((12, 1)));
+}
+
+#[test]
+fn only_one_program_is_subnet_manager_and_the_bit_goes_with_it() {
+    let mut server = server(8);
+    server.handle_control(Time(0), "ctl", &connect_bytes(1, true, ""));
+    let told = outputs(&mut server);
+    assert!(told.contains(&Output::Agent {
+        slot: 0,
+        message: ToAgent::SetIsSm(true)
+    }));
+    for class in [0x01, 0x81, 0x03] {
+        assert!(told.contains(&Output::Agent {
+            slot: 0,
+            message: ToAgent::Register { class }
+        }));
+    }
+    server.handle_control(Time(0), "ctl", &connect_bytes(2, true, ""));
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
+    let other = connect(&mut server, 3, false);
+    server.handle_control(
+        Time(0),
+        "ctl",
+        &control(ControlKind::SET_IS_SM, other, &[1]),
+    );
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
+    server.handle_control(Time(0), "ctl", &control(ControlKind::SET_IS_SM, 0, &[0]));
+    let told = outputs(&mut server);
+    assert!(told.contains(&Output::Agent {
+        slot: 0,
+        message: ToAgent::SetIsSm(false)
+    }));
+    server.handle_control(
+        Time(0),
+        "ctl",
+        &control(ControlKind::SET_IS_SM, other, &[1]),
+    );
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::SET_IS_SM);
+    server.handle_control(
+        Time(0),
+        "ctl",
+        &control(ControlKind::DISCONNECT, other, &[]),
+    );
+    let gone = outputs(&mut server);
+    assert_eq!(answer(&gone).kind, ControlKind::DISCONNECT);
+    assert!(
+        gone.contains(&Output::AgentGone { slot: other }),
+        "the host clears IsSM"
+    );
+}
+
+#[test]
+fn questions_about_the_host_are_answered_by_its_agent() {
+    let mut server = server(8);
+    let slot = connect(&mut server, 1, false);
+    server.handle_control(Time(0), "me", &control(ControlKind::GET_VENDOR, slot, &[]));
+    let asked = outputs(&mut server);
+    let mut mad = sent(&asked)[0];
+    assert_eq!(
+        (mad.attr_id(), mad.hop_count()),
+        (AttributeId::NODE_INFO, 0)
+    );
+    mad.set_smp_attribute(&NodeInfo {
+        base_version: 1,
+        class_version: 1,
+        node_type: NodeType::ChannelAdapter,
+        num_ports: 1,
+        system_image_guid: Guid(1),
+        node_guid: Guid(1),
+        port_guid: Guid(2),
+        partition_cap: 32,
+        device_id: 77,
+        revision: 3,
+        local_port_num: PortNum::truncate(1),
+        vendor_id: 0x02_1bed,
+    });
+    server.handle_agent(Time(0), slot, answered(mad));
+    let reply = answer(&outputs(&mut server));
+    let (vendor, _) = Vendor::parse(&reply.data).unwrap();
+    assert_eq!(
+        (vendor.vendor_id, vendor.part_id, vendor.hw_version),
+        (0x02_1bed, 77, 3)
+    );
+
+    server.handle_control(
+        Time(0),
+        "me",
+        &control(ControlKind::GET_PORT_INFO, slot, &[0]),
+    );
+    let mad = sent(&outputs(&mut server))[0];
+    assert_eq!(mad.attr_id(), AttributeId::PORT_INFO);
+    let mut refused = mad;
+    refused.set_status(MadStatus::BAD_FIELD);
+    server.handle_agent(Time(0), slot, answered(refused));
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
+}
+
+#[test]
+fn a_question_that_the_agent_leaves_open_is_refused_in_the_end() {
+    let mut server = server(8);
+    let slot = connect(&mut server, 1, false);
+    server.handle_control(Time(0), "me", &control(ControlKind::GET_PKEYS, slot, &[]));
+    outputs(&mut server);
+    while let Some(at) = server.deadline() {
+        server.tick(at);
+    }
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
+}
+
+#[test]
+fn what_is_no_control_request_has_no_answer_and_unknown_ones_an_error() {
+    let mut server = server(8);
+    let slot = connect(&mut server, 1, false);
+    let good = control(ControlKind::GET_GUID, slot, &[]);
+    server.handle_control(Time(0), "me", &good[..79]);
+    server.handle_control(Time(0), "me", &[good.as_slice(), &[0]].concat());
+    server.handle_control(Time(0), "me", &[0; 80]);
+    assert_eq!(
+        (outputs(&mut server), server.counts().malformed),
+        (vec![], 3)
+    );
+    for (kind, client) in [(ControlKind(11), slot), (ControlKind::GET_GUID, 9)] {
+        server.handle_control(Time(0), "me", &control(kind, client, &[]));
+        assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
+    }
+    server.handle_control(Time(0), "me", &good);
+    assert_eq!(
+        answer(&outputs(&mut server)).data[..8],
+        0x0100u64.to_be_bytes()
+    );
+}
+
+#[test]
+fn an_answer_goes_to_who_asked_with_addresses_turned_round() {
+    let mut server = server(8);
+    let slots = [
+        connect(&mut server, 1, false),
+        connect(&mut server, 2, false),
+    ];
+    for slot in slots {
+        put(&mut server, Time(0), slot, &request(0xffff_0005_0000_0007));
+    }
+    let mads = sent(&outputs(&mut server));
+    for (slot, mad) in slots.into_iter().zip(mads) {
+        assert_eq!(mad.tid(), u64::from(slot) << 48 | 0x0005_0000_0007);
+        assert_eq!(mad.hop_pointer(), 0);
+        server.handle_agent(Time(5), slot, answered(mad));
+        server.handle_agent(Time(6), slot, answered(mad));
+        let got = read(&mut server, slot).unwrap();
+        assert_eq!((got.mad.tid(), got.status, got.len), (mad.tid(), 0, 256));
+        assert_eq!(got.dlid, Lid::PERMISSIVE);
+        assert!(
+            read(&mut server, slot).is_none(),
+            "the second answer is nobody's"
+        );
+    }
+    assert_eq!((server.counts().unwanted, server.deadline()), (2, None));
+}
+
+#[test]
+fn a_silent_fabric_gives_every_request_back_after_three_tries() {
+    let mut server = server(8);
+    let slot = connect(&mut server, 1, false);
+    put(&mut server, Time(0), slot, &request(7));
+    let mut tries = sent(&outputs(&mut server)).len();
+    for at in [200 * MS, 400 * MS] {
+        assert_eq!(server.deadline(), Some(Time(at)));
+        server.tick(Time(at));
+        tries += sent(&outputs(&mut server)).len();
+        assert!(server.next_data(slot).is_none());
+    }
+    server.tick(Time(600 * MS));
+    let back = read(&mut server, slot).unwrap();
+    assert_eq!(tries, 3);
+    assert_eq!(back.status, DataDatagram::TIMED_OUT);
+    assert_eq!(
+        back.mad.method(),
+        Method::GET,
+        "the request itself, no answer"
+    );
+    assert_eq!((server.deadline(), server.counts().timed_out), (None, 1));
+}
+
+#[test]
+fn no_more_requests_than_allowed_are_under_way_and_none_is_forgotten() {
+    let mut server = server(3);
+    let slot = connect(&mut server, 1, false);
+    for tid in 0..10 {
+        put(&mut server, Time(0), slot, &request(tid));
+    }
+    let mut order = Vec::new();
+    let mut fabric: VecDeque<Mad> = sent(&outputs(&mut server)).into();
+    assert_eq!(fabric.len(), 3);
+    while let Some(mad) = fabric.pop_front() {
+        order.push(mad.tid());
+        server.handle_agent(Time(1), slot, answered(mad));
+        fabric.extend(sent(&outputs(&mut server)));
+    }
+    assert_eq!(order, (0..10).collect::<Vec<u64>>());
+    assert_eq!(std::iter::from_fn(|| read(&mut server, slot)).count(), 10);
+}
+
+#[test]
+fn requests_and_traps_reach_the_subnet_manager_only_and_of_its_classes_only() {
+    let mut server = server(8);
+    let manager = connect(&mut server, 1, true);
+    let other = connect(&mut server, 2, false);
+    let trap = Mad::lid_smp(Method::TRAP, AttributeId::NOTICE, 0, 5);
+    server.handle_agent(Time(0), other, unsolicited(trap));
+    assert!(server.next_data(other).is_none());
+    server.handle_agent(Time(0), manager, unsolicited(trap));
+    let got = read(&mut server, manager).unwrap();
+    assert_eq!(got.mad, trap, "as it came");
+    let foreign = Mad::pma(Method::GET, AttributeId::PORT_COUNTERS, 0, 5);
+    server.handle_agent(Time(0), manager, unsolicited(foreign));
+    assert!(server.next_data(manager).is_none());
+    assert_eq!(server.counts().unwanted, 2);
+}
+
+#[test]
+fn what_has_no_answer_is_passed_on_and_not_waited_for() {
+    let mut server = server(8);
+    let manager = connect(&mut server, 1, true);
+    for method in [Method::TRAP_REPRESS, Method::GET_RESP, Method::SEND] {
+        let mut datagram = request(0x1234_5678_9abc_def0);
+        datagram.mad.set_method(method);
+        put(&mut server, Time(0), manager, &datagram);
+        let mads = sent(&outputs(&mut server));
+        assert_eq!(mads, [datagram.mad], "{method}: as it came");
+    }
+    assert_eq!(server.deadline(), None);
+}
+
+#[test]
+fn a_program_that_does_not_read_holds_nobody_up() {
+    let mut server = server(8);
+    let (slow, quick) = (
+        connect(&mut server, 1, false),
+        connect(&mut server, 2, false),
+    );
+    let ask = |server: &mut TestServer, slot: u16, tid: u64| {
+        put(server, Time(0), slot, &request(tid));
+        for mad in sent(&outputs(server)) {
+            server.handle_agent(Time(0), slot, answered(mad));
+        }
+    };
+    for tid in 0..=u64::try_from(QUEUE_MAX).unwrap() {
+        ask(&mut server, slow, tid);
+    }
+    ask(&mut server, quick, 1);
+    assert!(read(&mut server, quick).is_some());
+    assert_eq!(server.counts().queue_full, 1);
+}
+
+#[test]
+fn a_program_that_dies_leaves_nothing_behind() {
+    let mut server = server(2);
+    let (dead, alive) = (
+        connect(&mut server, 1, true),
+        connect(&mut server, 2, false),
+    );
+    for tid in 0..5 {
+        put(&mut server, Time(0), dead, &request(tid));
+    }
+    put(&mut server, Time(0), alive, &request(9));
+    outputs(&mut server);
+    server.program_gone(Time(1), dead);
+    let after = outputs(&mut server);
+    assert!(after.contains(&Output::AgentGone { slot: dead }));
+    assert_eq!(sent(&after).len(), 1, "the living one's request moves up");
+    put(&mut server, Time(1), dead, &request(1));
+    assert_eq!(server.counts().malformed, 1);
+    assert_eq!(connect(&mut server, 3, true), dead);
+}
