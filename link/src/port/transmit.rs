@@ -23,7 +23,9 @@ impl Port {
                 || self.training.next_at() <= now
                 || (self.has_sendable() && self.pacer.is_open(now))
         } else {
-            self.goodbye || self.training.next_at() <= now
+            self.goodbye
+                || self.training.next_at() <= now
+                || (self.tell != 0 && self.training.is_configured())
         }
     }
 
