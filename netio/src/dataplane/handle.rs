@@ -26,7 +26,7 @@ pub(super) enum Order<C> {
     Stop,
 }
 
-/// An order was not taken: the dataplane thread is more than a thousand behind, or has ended.
+/// An order was not taken: the dataplane thread is hundreds behind, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the dataplane takes no more orders at the moment; try again")]
 pub struct Busy;

@@ -36,10 +36,10 @@ use crate::poll::EventFd;
 use crate::transport::Link;
 
 /// Orders that wait for the dataplane thread at most.
-const ORDERS_MAX: usize = 1024;
+const ORDERS_MAX: usize = 256;
 
 /// Events that wait for the control thread at most. Further ones wait in the core.
-const EVENTS_MAX: usize = 1024;
+const EVENTS_MAX: usize = 256;
 
 /// The stack of a dataplane thread, bytes.
 const STACK_BYTES: usize = 512 * 1024;

@@ -1,0 +1,125 @@
+//! The control side of one device's daemon: what all devices answer on their control sockets.
+//!
+//! Addresses are answered here, the rest by the core on the dataplane thread; what only the shell
+//! knows is added to the core's replies.
+
+use std::rc::Rc;
+
+use link::control::{DeviceReply, DeviceRequest};
+use tokio::sync::Notify;
+
+use crate::cables::Cables;
+use crate::control::{Answer, Pending};
+use crate::dataplane::Handle;
+
+/// The control messages of one kind of device.
+pub trait Protocol {
+    /// What its socket is asked.
+    type Request;
+    /// What its socket answers.
+    type Reply;
+    /// What its core is told.
+    type Command;
+
+    /// A request that is asked of any device.
+    fn from_device(request: DeviceRequest) -> Self::Request;
+
+    /// The request, if it is asked of any device.
+    fn as_device(request: &Self::Request) -> Option<&DeviceRequest>;
+
+    /// The answer to such a request.
+    fn reply(reply: DeviceReply) -> Self::Reply;
+
+    /// The answer, if it is one to such a request.
+    fn as_device_reply(reply: &mut Self::Reply) -> Option<&mut DeviceReply>;
+
+    /// What the core is told; its answer comes back with the token.
+    fn command(token: u64, request: Self::Request) -> Self::Command;
+}
+
+/// The control side of one device.
+#[derive(Debug)]
+pub struct ControlSide<P: Protocol> {
+    handle: Handle<P::Command>,
+    cables: Cables,
+    pending: Pending<P::Reply>,
+    /// The reply to a request to leave has gone.
+    leave: Rc<Notify>,
+}
+
+impl<P: Protocol> ControlSide<P> {
+    /// The control side of the device whose dataplane thread has this handle.
+    #[must_use]
+    pub fn new(handle: Handle<P::Command>, cables: Cables) -> Self {
+        Self {
+            handle,
+            cables,
+            pending: Pending::default(),
+            leave: Rc::default(),
+        }
+    }
+
+    /// Gives the dataplane thread orders.
+    #[must_use]
+    pub fn handle(&self) -> &Handle<P::Command> {
+        &self.handle
+    }
+
+    /// Answers a request of the control socket.
+    pub async fn answer(&self, request: P::Request) -> Answer<P::Reply> {
+        let reply = match P::as_device(&request) {
+            Some(DeviceRequest::Endpoints) => DeviceReply::Endpoints(self.cables.endpoints()),
+            Some(&DeviceRequest::Connect { port, peer }) => {
+                if !self.cables.has_endpoint(port) {
+                    DeviceReply::Refused(format!("port {port} has no UDP cable"))
+                } else if let Err(busy) = self.handle.connect(port, peer) {
+                    DeviceReply::Refused(busy.to_string())
+                } else {
+                    DeviceReply::Done
+                }
+            }
+            Some(DeviceRequest::Shutdown) => {
+                return Answer {
+                    reply: P::reply(DeviceReply::Done),
+                    sent: Some(Rc::clone(&self.leave)),
+                };
+            }
+            _ => return self.ask(request).await.into(),
+        };
+        P::reply(reply).into()
+    }
+
+    /// Has the core answer.
+    async fn ask(&self, request: P::Request) -> P::Reply {
+        let (token, reply) = self.pending.begin();
+        if let Err(busy) = self.handle.command(P::command(token, request)) {
+            return P::reply(DeviceReply::Refused(busy.to_string()));
+        }
+        let Ok(mut reply) = reply.await else {
+            let why = "the device did not answer; try again".to_owned();
+            return P::reply(DeviceReply::Refused(why));
+        };
+        if let Some(reply) = P::as_device_reply(&mut reply) {
+            self.cables.complete(reply);
+        }
+        reply
+    }
+
+    /// Hands the core's reply to whoever waits for it.
+    pub fn finish(&self, token: u64, reply: P::Reply) {
+        self.pending.finish(token, reply);
+    }
+
+    /// Resolves when a client has asked the device to leave, and has its reply.
+    pub async fn told_to_leave(&self) {
+        self.leave.notified().await;
+    }
+
+    /// Has the core tell its peers that the links go down, and the dataplane thread end when that
+    /// is out: its events then end. Whether it took the order; if not, it has ended already.
+    pub fn leave(&self) -> bool {
+        let (token, _) = self.pending.begin();
+        let command = P::command(token, P::from_device(DeviceRequest::Shutdown));
+        self.handle.command(command).is_ok() && self.handle.stop().is_ok()
+    }
+}
