@@ -7,13 +7,13 @@ use clap::Parser;
 use link::control::{DeviceReply, DeviceRequest};
 use netio::args::{DeviceArgs, LinkArgs};
 use netio::cables::Cables;
-use netio::control::{Answer, Pending, serve};
-use netio::dataplane::{self, Events, Handle, Running, Settings};
+use netio::control::serve;
+use netio::dataplane::{self, Events, Running, Settings};
+use netio::device::{ControlSide, Protocol};
 use netio::seqpacket::Listener;
 use netio::signals::LeaveSignals;
 use switchd::control::{Reply, Request};
 use switchd::{Command, Event, Switch, SwitchConfig, Timing};
-use tokio::sync::Notify;
 use tokio::task::LocalSet;
 
 /// Runs one switch of an ibemu fabric
@@ -61,12 +61,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         mut events,
         thread,
     } = dataplane::spawn(settings, links, move || switch)?;
-    let control = Rc::new(Control {
-        handle,
-        cables,
-        pending: Pending::default(),
-        leave: Rc::default(),
-    });
+    let control = Rc::new(ControlSide::<Speech>::new(handle, cables));
     let listener = Listener::bind(&device.socket("ctl"))?;
     let handler = {
         let control = Rc::clone(&control);
@@ -77,90 +72,61 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     };
     let outcome = tokio::select! {
         ended = serve(&listener, handler) => ended.context("the control socket failed"),
-        ended = control.pass_events(&mut events) => {
+        ended = pass_events(&control, &mut events) => {
             ended.and_then(|()| bail!("the dataplane thread has ended by itself"))
         }
-        () = control.leave.notified() => Ok(()),
+        () = control.told_to_leave() => Ok(()),
         () = signals.next() => Ok(()),
     };
-    control.leave_fabric(&mut events).await?;
+    if control.leave() {
+        pass_events(&control, &mut events).await?;
+    }
     if thread.join().is_err() {
         bail!("the dataplane thread has panicked");
     }
     outcome
 }
 
-/// What the control socket's clients reach.
-struct Control {
-    handle: Handle<Command>,
-    cables: Cables,
-    pending: Pending<Reply>,
-    /// The reply to a request to leave has gone.
-    leave: Rc<Notify>,
+/// Hands the core's answers to those who wait for them; ends when the dataplane thread does.
+async fn pass_events(control: &ControlSide<Speech>, events: &mut Events<Event>) -> Result<()> {
+    let failed = "cannot wait for events";
+    while let Some(Event::Reply { token, reply }) = events.next().await.context(failed)? {
+        control.finish(token, reply);
+    }
+    Ok(())
 }
 
-impl Control {
-    async fn answer(&self, request: Request) -> Answer<Reply> {
-        let Request::Device(request) = request else {
-            return self.ask(request).await.into();
-        };
+/// How a switch is spoken to.
+struct Speech;
+
+impl Protocol for Speech {
+    type Request = Request;
+    type Reply = Reply;
+    type Command = Command;
+
+    fn from_device(request: DeviceRequest) -> Request {
+        Request::Device(request)
+    }
+
+    fn as_device(request: &Request) -> Option<&DeviceRequest> {
         match request {
-            DeviceRequest::Endpoints => {
-                Reply::Device(DeviceReply::Endpoints(self.cables.endpoints())).into()
-            }
-            DeviceRequest::Connect { port, .. } if !self.cables.has_endpoint(port) => {
-                refused(format!("port {port} has no UDP cable")).into()
-            }
-            DeviceRequest::Connect { port, peer } => match self.handle.connect(port, peer) {
-                Ok(()) => Reply::Device(DeviceReply::Done).into(),
-                Err(busy) => refused(busy.to_string()).into(),
-            },
-            DeviceRequest::Shutdown => Answer {
-                reply: Reply::Device(DeviceReply::Done),
-                sent: Some(Rc::clone(&self.leave)),
-            },
-            request => self.ask(Request::Device(request)).await.into(),
+            Request::Device(request) => Some(request),
+            Request::Drops => None,
         }
     }
 
-    /// Has the core answer.
-    async fn ask(&self, request: Request) -> Reply {
-        let (token, reply) = self.pending.begin();
-        if let Err(busy) = self.handle.command(Command { token, request }) {
-            return refused(busy.to_string());
-        }
-        let Ok(mut reply) = reply.await else {
-            return refused("the switch is too busy to answer; try again".to_owned());
-        };
-        if let Reply::Device(reply) = &mut reply {
-            self.cables.complete(reply);
-        }
-        reply
+    fn reply(reply: DeviceReply) -> Reply {
+        Reply::Device(reply)
     }
 
-    /// Hands the core's answers to those who wait for them; ends when the dataplane thread does.
-    async fn pass_events(&self, events: &mut Events<Event>) -> Result<()> {
-        while let Some(Event::Reply { token, reply }) =
-            events.next().await.context("cannot wait for events")?
-        {
-            self.pending.finish(token, reply);
+    fn as_device_reply(reply: &mut Reply) -> Option<&mut DeviceReply> {
+        match reply {
+            Reply::Device(reply) => Some(reply),
+            Reply::Drops(_) => None,
         }
-        Ok(())
     }
 
-    /// Tells the peers that the links go down, and waits until that is out and the dataplane
-    /// thread has ended.
-    async fn leave_fabric(&self, events: &mut Events<Event>) -> Result<()> {
-        let (token, _) = self.pending.begin();
-        let request = Request::Device(DeviceRequest::Shutdown);
-        // A thread that takes no orders has ended, or will be ended with the process.
-        if self.handle.command(Command { token, request }).is_ok() && self.handle.stop().is_ok() {
-            self.pass_events(events).await?;
-        }
-        Ok(())
+    fn command(token: u64, request: Request) -> Command {
+        Command { token, request }
     }
-}
-
-fn refused(why: String) -> Reply {
-    Reply::Device(DeviceReply::Refused(why))
 }
