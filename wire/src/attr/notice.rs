@@ -216,8 +216,7 @@ pub struct Trap144 {
     pub other_local_changes: bool,
     /// The port's capability mask now.
     pub capability_mask: u32,
-    /// Which other things changed: bit 0 node description, 1 enabled width, 2 enabled speed,
-    /// 3 hierarchy information.
+    /// Which other things changed: bits named below.
     pub change_flags: u16,
 }
 
@@ -228,6 +227,8 @@ impl Trap144 {
     pub const LINK_WIDTH_ENABLED_CHANGE: u16 = 0x0002;
     /// Change flag: LinkSpeedEnabled.
     pub const LINK_SPEED_ENABLED_CHANGE: u16 = 0x0004;
+    /// Change flag: the priority of the port's subnet manager.
+    pub const SM_PRIORITY_CHANGE: u16 = 0x0008;
 }
 
 impl Format for Trap144 {

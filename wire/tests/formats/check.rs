@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use wire::{Format, ParseError};
+use wire::{Format, Gid, ParseError};
 
 /// The bytes of hexadecimal text; anything that is no digit separates.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
@@ -11,6 +11,16 @@ pub(crate) fn hex(text: &str) -> Vec<u8> {
         .chunks(2)
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
         .collect()
+}
+
+/// The GID of these bytes.
+pub(crate) fn gid(text: &str) -> Gid {
+    Gid(hex(text).try_into().unwrap())
+}
+
+/// A field's refusal.
+pub(crate) fn bad(what: &'static str, value: u64) -> ParseError {
+    ParseError::BadValue { what, value }
 }
 
 /// `text` and `value` are the same thing: the bytes parse to the value and leave what follows; the

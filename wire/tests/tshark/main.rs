@@ -9,4 +9,5 @@
 mod decode;
 mod link;
 mod management;
+mod ports;
 mod subnet;

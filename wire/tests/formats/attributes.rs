@@ -1,0 +1,324 @@
+//! Attributes of subnet management.
+
+use wire::attr::{
+    GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, NodeType,
+    Notice, PKeyTable, PortInfo, PortPhysState, PortState, SlToVlTable, SmInfo, SmState,
+    SwitchInfo, Trap144, TrapGid, TrapLid, VlArbEntry, VlArbTable, VlCount, trap,
+};
+use wire::{Format, Guid, Lid, Lmc, Mtu, PortNum, Sl, Vl};
+
+use crate::check::{bad, gid, golden, hex, refused};
+
+pub(crate) const NODE_INFO: &str = "01 02 03 24 0102030405060708 1112131415161718 2122232425262728
+    3132 4142 51525354 61 717273";
+
+pub(crate) fn node_info() -> NodeInfo {
+    NodeInfo {
+        base_version: 1,
+        class_version: 2,
+        node_type: NodeType::Router,
+        num_ports: 0x24,
+        system_image_guid: Guid(0x0102_0304_0506_0708),
+        node_guid: Guid(0x1112_1314_1516_1718),
+        port_guid: Guid(0x2122_2324_2526_2728),
+        partition_cap: 0x3132,
+        device_id: 0x4142,
+        revision: 0x5152_5354,
+        local_port_num: PortNum::truncate(0x61),
+        vendor_id: 0x71_7273,
+    }
+}
+
+#[test]
+fn node_info_and_its_node_types() {
+    golden(&node_info(), NODE_INFO);
+    for node_type in [0, 4, 0x12, 0xff] {
+        let error = refused::<NodeInfo>(NODE_INFO, 2, node_type);
+        assert_eq!(error, bad("NodeInfo:NodeType", u64::from(node_type)));
+    }
+}
+
+#[test]
+fn node_description() {
+    let zeros = "00".repeat(60);
+    golden(&NodeDescription::new("h0.1"), &format!("68302e31 {zeros}"));
+    let long = NodeDescription::new(&"ä".repeat(40));
+    assert_eq!(long.as_str(), "ä".repeat(32));
+    assert_eq!(NodeDescription([0xff; 64]).as_str(), "");
+    assert_eq!(NodeDescription([b'x'; 64]).to_string(), "x".repeat(64));
+}
+
+#[test]
+fn switch_info() {
+    let value = SwitchInfo {
+        linear_fdb_cap: 0xc000,
+        random_fdb_cap: 0x0102,
+        multicast_fdb_cap: 0x0304,
+        linear_fdb_top: 0x0506,
+        default_port: PortNum::truncate(7),
+        default_multicast_primary_port: PortNum::truncate(8),
+        default_multicast_not_primary_port: PortNum::truncate(9),
+        life_time_value: 0x12,
+        port_state_change: true,
+        optimized_sl_to_vl: 1,
+        lids_per_port: 0x0a0b,
+        partition_enforcement_cap: 0x0c0d,
+        inbound_enforcement_cap: true,
+        outbound_enforcement_cap: false,
+        filter_raw_inbound_cap: true,
+        filter_raw_outbound_cap: false,
+        enhanced_port0: true,
+        multicast_fdb_top: Lid::truncate(0xc0ff),
+    };
+    golden(
+        &value,
+        "c000 0102 0304 0506 07 08 09 95 0a0b 0c0d a8 00 c0ff",
+    );
+}
+
+#[test]
+fn guid_info() {
+    let value = GuidInfo(std::array::from_fn(|index| {
+        Guid(0x0101 * (index as u64 + 1))
+    }));
+    let text: String = (1..=8)
+        .map(|index| format!("000000000000{index:02x}{index:02x}"))
+        .collect();
+    golden(&value, &text);
+}
+
+#[test]
+fn pkey_table() {
+    let mut value = PKeyTable::default();
+    value.0[0] = PKeyTable::DEFAULT_FULL;
+    value.0[31] = 0x1234;
+    golden(&value, &format!("ffff {} 1234", "00".repeat(60)));
+    assert_eq!(
+        PKeyTable::switch_modifier(PortNum::truncate(5), 2),
+        0x0005_0002
+    );
+}
+
+#[test]
+fn sl_to_vl_table() {
+    let value =
+        SlToVlTable([15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0].map(Vl::truncate));
+    golden(&value, "fedcba98 76543210");
+    assert_eq!(value.vl(Sl::truncate(3)), Vl::truncate(12));
+    let modifier = SlToVlTable::switch_modifier(PortNum::truncate(3), PortNum::truncate(9));
+    assert_eq!(modifier, 0x0000_0309);
+}
+
+#[test]
+fn vl_arbitration_table() {
+    let mut value = VlArbTable::default();
+    value.0[0] = VlArbEntry {
+        vl: Vl::truncate(14),
+        weight: 255,
+    };
+    value.0[31] = VlArbEntry {
+        vl: Vl::truncate(1),
+        weight: 2,
+    };
+    golden(&value, &format!("0eff {} 0102", "00".repeat(60)));
+    let modifier = VlArbTable::modifier(VlArbTable::HIGH_SECOND, PortNum::truncate(36));
+    assert_eq!(modifier, 0x0004_0024);
+}
+
+#[test]
+fn forwarding_tables() {
+    let mut linear = LinearForwardingTable::default();
+    linear.0[1] = PortNum::truncate(3);
+    golden(&linear, &format!("ff03 {}", "ff".repeat(62)));
+
+    let mut multicast = MulticastForwardingTable::default();
+    multicast.0[2] = 0x8001;
+    golden(&multicast, &format!("0000 0000 8001 {}", "00".repeat(58)));
+    let modifier = MulticastForwardingTable::modifier(15, 0x1ff);
+    assert_eq!(modifier, 0xf000_01ff);
+    assert_eq!(
+        MulticastForwardingTable::from_modifier(modifier),
+        (15, 0x1ff)
+    );
+}
+
+const SM_INFO: &str = "0102030405060708 1112131415161718 21222324 e2";
+
+#[test]
+fn sm_info() {
+    let value = SmInfo {
+        guid: Guid(0x0102_0304_0506_0708),
+        sm_key: 0x1112_1314_1516_1718,
+        act_count: 0x2122_2324,
+        priority: 14,
+        state: SmState::Standby,
+    };
+    golden(&value, SM_INFO);
+    assert_eq!(
+        refused::<SmInfo>(SM_INFO, 20, 0xe4),
+        bad("SMInfo:SMState", 4)
+    );
+}
+
+#[test]
+fn notices() {
+    let zeros = |count| "00".repeat(count);
+    golden(
+        &Notice::link_state_change(Lid::truncate(0x0102)),
+        &format!("81 000002 0080 0102 0000 0102 {}", zeros(52)),
+    );
+    let change = Trap144 {
+        lid: Lid::truncate(0x0304),
+        other_local_changes: true,
+        capability_mask: 0x0506_0708,
+        change_flags: Trap144::NODE_DESCRIPTION_CHANGE,
+    };
+    golden(
+        &Notice::local_change(Notice::PRODUCER_CHANNEL_ADAPTER, change),
+        &format!(
+            "84 000001 0090 0304 0000 0000 0304 00 01 05060708 0001 {}",
+            zeros(42)
+        ),
+    );
+    golden(&change, "0000 0304 00 01 05060708 0001");
+    golden(
+        &TrapLid {
+            lid: Lid::truncate(0x0102),
+        },
+        "0102",
+    );
+    let in_service = TrapGid {
+        gid: gid("fe80000000000000 0102030405060708"),
+    };
+    golden(
+        &in_service,
+        "000000000000 fe80000000000000 0102030405060708",
+    );
+
+    let mut details = [0; 54];
+    in_service.emit(&mut details);
+    let vendor = Notice {
+        is_generic: false,
+        notice_type: Notice::TYPE_EMPTY,
+        producer_type: 0x0002_c903,
+        trap_number: trap::GID_IN_SERVICE,
+        issuer_lid: Lid::truncate(9),
+        toggle: true,
+        count: 0x7ffe,
+        details,
+    };
+    let tail = zeros(32);
+    golden(
+        &vendor,
+        &format!("7f 02c903 0040 0009 fffe 000000000000 fe80000000000000 0102030405060708 {tail}"),
+    );
+}
+
+pub(crate) const PORT_INFO: &str = "0102030405060708 1112131415161718 2122 3132 41424344 5152 6162
+    71 72 73 02  64 5a b7 41 59 3c 81 82 83 d5 f2 49
+    9192 a1a2 b1b2 c1 d3 15 e6 f1f2 00 010203 1112 21 1f";
+
+pub(crate) fn port_info() -> PortInfo {
+    PortInfo {
+        m_key: 0x0102_0304_0506_0708,
+        gid_prefix: 0x1112_1314_1516_1718,
+        lid: Lid::truncate(0x2122),
+        master_sm_lid: Lid::truncate(0x3132),
+        capability_mask: 0x4142_4344,
+        diag_code: 0x5152,
+        m_key_lease_period: 0x6162,
+        local_port_num: PortNum::truncate(0x71),
+        link_width_enabled: 0x72,
+        link_width_supported: 0x73,
+        link_width_active: 2,
+        link_speed_supported: 6,
+        port_state: PortState::Active,
+        port_phys_state: PortPhysState::LinkUp,
+        link_down_default_state: 0xa,
+        m_key_protect_bits: 2,
+        lmc: Lmc::truncate(7),
+        link_speed_active: 4,
+        link_speed_enabled: 1,
+        neighbor_mtu: Some(Mtu::Mtu4096),
+        master_sm_sl: Sl::truncate(9),
+        vl_cap: Some(VlCount::Four),
+        init_type: 0xc,
+        vl_high_limit: 0x81,
+        vl_arbitration_high_cap: 0x82,
+        vl_arbitration_low_cap: 0x83,
+        init_type_reply: 0xd,
+        mtu_cap: Some(Mtu::Mtu4096),
+        vl_stall_count: 7,
+        hoq_life: 0x12,
+        operational_vls: Some(VlCount::Eight),
+        partition_enforcement_inbound: true,
+        partition_enforcement_outbound: false,
+        filter_raw_inbound: false,
+        filter_raw_outbound: true,
+        m_key_violations: 0x9192,
+        p_key_violations: 0xa1a2,
+        q_key_violations: 0xb1b2,
+        guid_cap: 0xc1,
+        client_reregister: true,
+        mcast_pkey_trap_suppression: 2,
+        subnet_timeout: 0x13,
+        resp_time_value: 0x15,
+        local_phy_errors: 0xe,
+        overrun_errors: 6,
+        max_credit_hint: 0xf1f2,
+        link_round_trip_latency: 0x01_0203,
+        capability_mask2: 0x1112,
+        link_speed_ext_active: 2,
+        link_speed_ext_supported: 1,
+        link_speed_ext_enabled: 0x1f,
+    }
+}
+
+#[test]
+fn port_info_field_by_field() {
+    // Lmc's three bits stand under five others: 0x87 with the reserved ones zero.
+    let text = PORT_INFO.replace("64 5a b7", "64 5a 87");
+    golden(&port_info(), &text);
+    let (with_reserved, _) = PortInfo::parse(&hex(PORT_INFO)).unwrap();
+    assert_eq!(
+        with_reserved,
+        port_info(),
+        "reserved bits are not looked at"
+    );
+    assert_eq!(port_info().width(), Some(wire::LinkWidth::X4));
+    assert_eq!(
+        port_info().speed(),
+        Some(wire::LinkSpeed::Edr),
+        "the extended speed counts"
+    );
+}
+
+#[test]
+fn a_port_info_that_changes_nothing_is_all_zero() {
+    golden(&PortInfo::default(), &"00".repeat(64));
+}
+
+#[test]
+fn reserved_codes_in_port_info_are_refused_by_name() {
+    let refused = |at, to| refused::<PortInfo>(PORT_INFO, at, to);
+    assert_eq!(refused(32, 0x65), bad("PortInfo:PortState", 5));
+    assert_eq!(refused(33, 0x8a), bad("PortInfo:PortPhysicalState", 8));
+    assert_eq!(refused(36, 0x69), bad("PortInfo:NeighborMTU", 6));
+    assert_eq!(refused(37, 0x6c), bad("PortInfo:VLCap", 6));
+    assert_eq!(refused(41, 0xd6), bad("PortInfo:MTUCap", 6));
+    assert_eq!(refused(43, 0x69), bad("PortInfo:OperationalVLs", 6));
+}
+
+#[test]
+fn lane_counts_know_their_codes_and_lanes() {
+    for (code, lanes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 15)] {
+        let count = VlCount::from_code(code).unwrap();
+        assert_eq!((count.code(), count.lanes()), (code, lanes));
+        assert_eq!(VlCount::at_most(lanes), Some(count));
+    }
+    assert_eq!(VlCount::from_code(0), None);
+    assert_eq!(VlCount::from_code(6), None);
+    assert_eq!(VlCount::at_most(0), None);
+    assert_eq!(VlCount::at_most(14), Some(VlCount::Eight));
+    assert_eq!(VlCount::at_most(16), Some(VlCount::Fifteen));
+}
