@@ -1,3 +1,22 @@
-//! The daemon.
+//! The daemon: runs the subnet manager beside an end node, through that node's MAD socket.
 
-fn main() {}
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the daemon reads and writes the file of LIDs for the core"
+)]
+mod daemon;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = daemon::Arguments::parse();
+    match daemon::run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -19,11 +19,14 @@ use crate::poll::register;
 /// Room for one `ucred` in a control message, and the message's own header.
 const CONTROL_BYTES: usize = 64;
 
+/// The address of a socket.
+pub type Address = SockAddr;
+
 /// A received datagram's sender.
 #[derive(Clone, Debug)]
 pub struct Sender {
     /// Where an answer goes.
-    pub address: SockAddr,
+    pub address: Address,
     /// Process and user, where the socket asked for them.
     pub credentials: Option<Credentials>,
 }
@@ -128,7 +131,7 @@ impl AbstractSocket {
     ///
     /// # Errors
     /// `WouldBlock` if it has none, `ConnectionRefused` if it is gone.
-    pub fn try_send_to(&self, datagram: &[u8], receiver: &SockAddr) -> io::Result<()> {
+    pub fn try_send_to(&self, datagram: &[u8], receiver: &Address) -> io::Result<()> {
         self.fd.get_ref().send_to(datagram, receiver).map(drop)
     }
 }

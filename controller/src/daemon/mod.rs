@@ -1,0 +1,115 @@
+//! The subnet manager's shell: its arguments, its sockets, and the loop between them.
+
+mod agent;
+mod manager;
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use controller::{RoutingChoice, Sm, SmConfig};
+use netio::control::serve;
+use netio::seqpacket::Listener;
+use netio::signals::LeaveSignals;
+use tokio::task::LocalSet;
+use tracing::level_filters::LevelFilter;
+use wire::Lmc;
+
+use manager::Manager;
+
+/// Runs a subnet manager beside an end node of an ibemu fabric
+#[derive(Parser, Debug)]
+#[command(name = "controller", version)]
+pub(crate) struct Arguments {
+    /// The end node's MAD socket
+    #[arg(long, value_name = "PATH")]
+    mad_socket: PathBuf,
+
+    /// Directory of the fabric's sockets; holds `controller.ctl` and the file `guid2lid`
+    #[arg(long, value_name = "FABRIC_DIR")]
+    dir: PathBuf,
+
+    /// How to route: auto, mlid, slid, updn or minhop
+    #[arg(long, default_value = "auto")]
+    routing: RoutingChoice,
+
+    /// LID mask control of the hosts, 0 to 7; without it, what the routing wants
+    #[arg(long, value_name = "N", value_parser = lmc)]
+    lmc: Option<Lmc>,
+
+    /// Seed of what routing leaves to chance
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Time between two looks at the whole subnet, milliseconds; 0 for none
+    #[arg(long, value_name = "MS", default_value_t = 10_000)]
+    sweep_ms: u32,
+
+    /// Management packets that may be unanswered at a time, 1 to 4096
+    #[arg(long, value_name = "N", default_value_t = SmConfig::default().smps_in_flight)]
+    smps: usize,
+
+    /// The least severe events to log to stderr: off, error, warn, info, debug or trace
+    #[arg(long, default_value = "info")]
+    log_level: LevelFilter,
+}
+
+fn lmc(text: &str) -> Result<Lmc, String> {
+    text.parse()
+        .ok()
+        .and_then(|value| Lmc::new(value).ok())
+        .ok_or_else(|| "write a number from 0 to 7".to_owned())
+}
+
+impl Arguments {
+    fn config(&self, guid2lid: Option<String>) -> SmConfig {
+        SmConfig {
+            routing: self.routing,
+            lmc: self.lmc,
+            seed: self.seed,
+            smps_in_flight: self.smps,
+            sweep_interval_ns: u64::from(self.sweep_ms) * 1_000_000,
+            guid2lid,
+            ..SmConfig::default()
+        }
+    }
+}
+
+/// Runs the manager until it is told to leave.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    netio::logging::to_stderr(arguments.log_level);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .context("cannot start the control runtime")?;
+    LocalSet::new().block_on(&runtime, serve_fabric(arguments))
+}
+
+async fn serve_fabric(arguments: &Arguments) -> Result<()> {
+    let mut signals = LeaveSignals::new().context("cannot watch for signals")?;
+    let guid_file = arguments.dir.join("guid2lid");
+    let config = arguments.config(read_if_there(&guid_file)?);
+    let sm = Sm::new(config).with_context(|| format!("cannot use {}", guid_file.display()))?;
+    let manager = Rc::new(Manager::new(sm, guid_file));
+    let listener = Listener::bind(&arguments.dir.join("controller.ctl"))?;
+    let handler = {
+        let manager = Rc::clone(&manager);
+        move |request| std::future::ready(manager.answer(&request))
+    };
+    tokio::select! {
+        ended = serve(&listener, handler) => ended.context("the control socket failed"),
+        never = manager.work(&arguments.mad_socket) => match never {},
+        () = manager.told_to_leave() => Ok(()),
+        () = signals.next() => Ok(()),
+    }
+}
+
+fn read_if_there(path: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}

@@ -1,0 +1,258 @@
+//! The sockets of programs that were written for libibumad: the protocol of ibsim's client library.
+//!
+//! [`mad::umad2sim::Server`] knows the protocol; here are its sockets. One task carries out what
+//! the server wants, one hears the control socket, one keeps its time, and each connected program
+//! has one for its data socket and one that waits for its end.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hostd::{ClientId, Command};
+use mad::local::FromAgent;
+use mad::umad2sim::{Output, Server, ServerConfig};
+use netio::args::DeviceArgs;
+use netio::clock;
+use netio::datagram::{AbstractSocket, Address, Sender};
+use netio::dataplane::Handle;
+use netio::process::{Pidfd, effective_uid};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::mads::{FIRST_CLIENT, give};
+
+/// Longer than any datagram of the protocol, so that an overlong one is told from a good one.
+const DATAGRAM_BYTES: usize = 512;
+
+/// Time between two attempts to answer a program that has no room for the answer.
+const PATIENCE: Duration = Duration::from_millis(1);
+
+/// Attempts to answer it at most: it reads nothing else while it waits, so it must be gone.
+const ATTEMPTS: u32 = 100;
+
+/// The slot of a client of this socket; `None` for clients of the other one.
+pub(super) fn slot(client: ClientId) -> Option<u16> {
+    u16::try_from(client.0).ok()
+}
+
+const _: () = assert!(FIRST_CLIENT > u16::MAX as u32);
+
+/// The server and its sockets.
+pub(super) struct Umad {
+    base: String,
+    handle: Handle<Command>,
+    control: AbstractSocket,
+    server: RefCell<Server<Address>>,
+    programs: RefCell<BTreeMap<u16, Program>>,
+    /// The server may want something, or wait for another time.
+    changed: Notify,
+    /// The same, for the task that keeps time.
+    deadline_changed: Notify,
+}
+
+/// A connected program.
+struct Program {
+    /// The server may have something for it.
+    news: Rc<Notify>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl Umad {
+    /// Binds `<base>:ctl`.
+    pub(super) fn open(base: &str, device: &DeviceArgs, handle: Handle<Command>) -> Result<Self> {
+        let control = AbstractSocket::bind(&format!("{base}:ctl"))?;
+        control.ask_for_credentials()?;
+        let server = Server::new(ServerConfig {
+            name: device.name.clone(),
+            guid: device.guid,
+            timing: ServerConfig::TIMING,
+            in_flight_max: ServerConfig::IN_FLIGHT_MAX,
+        });
+        Ok(Self {
+            base: base.to_owned(),
+            handle,
+            control,
+            server: RefCell::new(server),
+            programs: RefCell::default(),
+            changed: Notify::new(),
+            deadline_changed: Notify::new(),
+        })
+    }
+
+    /// Serves programs until a socket fails.
+    pub(super) async fn serve(this: &Rc<Self>) -> Result<()> {
+        tokio::select! {
+            failed = this.hear_control() => failed.context("the umad2sim control socket failed"),
+            () = this.keep_time() => Ok(()),
+            () = Self::carry_out(this) => Ok(()),
+        }
+    }
+
+    /// The host tells the program in `slot`.
+    pub(super) fn hear(&self, slot: u16, message: FromAgent) {
+        self.with_server(|server| server.handle_agent(clock::now(), slot, message));
+    }
+
+    /// Lets `call` change the server, and everything that depends on it follow.
+    fn with_server(&self, call: impl FnOnce(&mut Server<Address>)) {
+        call(&mut self.server.borrow_mut());
+        self.changed.notify_one();
+        self.deadline_changed.notify_one();
+        for program in self.programs.borrow().values() {
+            program.news.notify_one();
+        }
+    }
+
+    async fn hear_control(&self) -> io::Result<()> {
+        let mut buffer = [0; DATAGRAM_BYTES];
+        loop {
+            let (length, from) = self.control.receive(&mut buffer).await?;
+            if !is_allowed(&from) {
+                tracing::warn!("a process of another user was refused: {from:?}");
+                continue;
+            }
+            let bytes = &buffer[..length];
+            self.with_server(|server| server.handle_control(clock::now(), from.address, bytes));
+        }
+    }
+
+    async fn keep_time(&self) {
+        loop {
+            let due = self.server.borrow().deadline();
+            let wait = due.map(|at| Duration::from_nanos(at.since_ns(clock::now())));
+            tokio::select! {
+                () = self.deadline_changed.notified() => {}
+                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
+                    self.with_server(|server| server.tick(clock::now()));
+                }
+            }
+        }
+    }
+
+    /// Does what the server wants, in the order in which it wants it.
+    async fn carry_out(this: &Rc<Self>) {
+        loop {
+            let output = this.server.borrow_mut().poll_output();
+            let Some(output) = output else {
+                this.changed.notified().await;
+                continue;
+            };
+            match output {
+                Output::Control { to, bytes } => this.answer(&to, &*bytes).await,
+                Output::Open { slot, id } => {
+                    if let Err(error) = Self::open_slot(this, slot, id) {
+                        tracing::warn!("{error:#}");
+                        this.with_server(|server| server.program_gone(clock::now(), slot));
+                    }
+                }
+                Output::Close { slot } => {
+                    this.programs.borrow_mut().remove(&slot);
+                }
+                Output::Agent { slot, message } => {
+                    let client = client(slot);
+                    give(&this.handle, &Command::Mad { client, message }).await;
+                }
+                Output::AgentGone { slot } => {
+                    let client = client(slot);
+                    give(&this.handle, &Command::MadGone { client }).await;
+                }
+            }
+        }
+    }
+
+    async fn answer(&self, to: &Address, bytes: &[u8]) {
+        for _ in 0..ATTEMPTS {
+            match self.control.try_send_to(bytes, to) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    tokio::time::sleep(PATIENCE).await;
+                }
+                Err(error) => return tracing::debug!("the program has left: {error}"),
+                Ok(()) => return,
+            }
+        }
+        tracing::warn!("a program does not read its answers");
+    }
+
+    /// Opens the data socket of `slot`, for the program that gave `id`, its process's number.
+    fn open_slot(this: &Rc<Self>, slot: u16, id: u32) -> Result<()> {
+        let socket = AbstractSocket::bind(&format!("{}:out{slot}", this.base))?;
+        socket.connect(&format!("{}:in{id}", this.base))?;
+        let news = Rc::new(Notify::new());
+        let data = Rc::clone(this).exchange(slot, socket, Rc::clone(&news));
+        let end = Rc::clone(this).await_end(slot, id);
+        let tasks = [
+            tokio::task::spawn_local(data),
+            tokio::task::spawn_local(end),
+        ];
+        let program = Program { news, tasks };
+        this.programs.borrow_mut().insert(slot, program);
+        Ok(())
+    }
+
+    /// Works through a program's data socket until the program has left.
+    async fn exchange(self: Rc<Self>, slot: u16, socket: AbstractSocket, news: Rc<Notify>) {
+        let mut buffer = [0; DATAGRAM_BYTES];
+        let error = loop {
+            tokio::select! {
+                received = socket.receive(&mut buffer) => match received {
+                    Ok((length, _)) => {
+                        let bytes = &buffer[..length];
+                        self.with_server(|server| server.handle_data(clock::now(), slot, bytes));
+                    }
+                    Err(error) => break error,
+                },
+                error = self.send_all(slot, &socket, &news) => break error,
+            }
+        };
+        tracing::debug!(slot, "the program has left: {error}");
+        self.with_server(|server| server.program_gone(clock::now(), slot));
+    }
+
+    /// Sends what the server has for a program, for ever; a full socket is waited for. Returns
+    /// the error that ends it.
+    async fn send_all(&self, slot: u16, socket: &AbstractSocket, news: &Notify) -> io::Error {
+        loop {
+            let datagram = self.server.borrow().next_data(slot).copied();
+            let Some(datagram) = datagram else {
+                news.notified().await;
+                continue;
+            };
+            match socket.send(&datagram).await {
+                Ok(()) => self.server.borrow_mut().data_sent(slot),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Waits for the end of a program's process. One that is of another pid namespace cannot be
+    /// watched; its closed socket is noticed when something is sent to it.
+    async fn await_end(self: Rc<Self>, slot: u16, id: u32) {
+        let Ok(process) = Pidfd::open(id) else {
+            return;
+        };
+        if process.ended().await.is_ok() {
+            self.with_server(|server| server.program_gone(clock::now(), slot));
+        }
+    }
+}
+
+fn client(slot: u16) -> ClientId {
+    ClientId(u32::from(slot))
+}
+
+/// Whether the sender is root or this process's user. Abstract names are open to everybody.
+fn is_allowed(from: &Sender) -> bool {
+    from.credentials
+        .is_some_and(|who| who.uid == 0 || who.uid == effective_uid())
+}
