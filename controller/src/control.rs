@@ -6,7 +6,7 @@
 use bincode::{Decode, Encode};
 use wire::Guid;
 
-/// How many warnings and how many unreachable devices a [`Status`] holds at most.
+/// How many warnings, unreachable and missing devices a [`Status`] holds at most.
 pub const LIST_MAX: usize = 32;
 
 /// A request to the controller.
@@ -104,6 +104,8 @@ pub struct Status {
     pub warnings: Vec<String>,
     /// Devices that were there or showed a link but cannot be managed, at most [`LIST_MAX`].
     pub unreachable: Vec<Unreachable>,
+    /// Names of devices of the whole fabric that are not there now, at most [`LIST_MAX`].
+    pub missing: Vec<String>,
     /// SMPs sent since the start, repetitions included.
     pub smps_sent: u64,
     /// SMPs that were not answered in time.

@@ -25,6 +25,11 @@ use crate::control::Unreachable;
 use crate::smp::{Answer, Request, Useless};
 use crate::subnet::{Device, Index, Subnet, has_link};
 
+/// More devices than there are unicast LIDs cannot be managed.
+const DEVICES_MAX: usize = 49_151;
+/// How many oddities of one discovery are told.
+const WARNINGS_MAX: usize = 32;
+
 /// What a discovery asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
@@ -48,6 +53,7 @@ pub(crate) struct Discovery {
     subnet: Subnet,
     names: BTreeMap<Guid, String>,
     retries: u8,
+    probe_retries: u8,
     suspects: BTreeSet<(Guid, PortNum)>,
     found: Found,
 }
@@ -69,17 +75,20 @@ pub(crate) struct Found {
 pub(crate) type Asks = Vec<(Ask, u8)>;
 
 impl Discovery {
-    /// Starts a discovery. Devices whose name is in `names` are not asked for it again; a port
-    /// in `suspects` is tried once, without repetition.
+    /// Starts a discovery. Devices whose name is in `names` are not asked for it again. A device
+    /// that is known to be there is asked up to `retries` times more, what a link leads to
+    /// `probe_retries` times; through a port in `suspects` it is asked once.
     pub(crate) fn start(
         names: BTreeMap<Guid, String>,
         suspects: BTreeSet<(Guid, PortNum)>,
         retries: u8,
+        probe_retries: u8,
     ) -> (Self, Asks) {
         let discovery = Self {
             subnet: Subnet::default(),
             names,
             retries,
+            probe_retries,
             suspects,
             found: Found::default(),
         };
@@ -135,9 +144,7 @@ impl Discovery {
                 Err(Useless::Silent) => Err(Useless::Silent),
                 Err(useless) if port != self.subnet.devices[index].end_port() => {
                     let name = self.subnet.devices[index].label();
-                    self.found
-                        .warnings
-                        .push(format!("port {port} of {name} is left out: it {useless}"));
+                    self.warn(format!("port {port} of {name} is left out: it {useless}"));
                     Ok(Vec::new())
                 }
                 Err(useless) => Err(useless),
@@ -162,6 +169,12 @@ impl Discovery {
             self.subnet.devices[index].failure = Some(useless.to_string());
             Vec::new()
         })
+    }
+
+    fn warn(&mut self, text: String) {
+        if self.found.warnings.len() < WARNINGS_MAX {
+            self.found.warnings.push(text);
+        }
     }
 
     fn nothing_behind(&mut self, via: Option<(Index, PortNum)>, useless: &Useless) {
@@ -190,13 +203,19 @@ impl Discovery {
             && arrival.get() <= info.num_ports
             && (arrival.get() > 0 || via.is_none());
         if !sound {
-            self.found.warnings.push(format!(
+            self.warn(format!(
                 "{} claims port {arrival} of {}: left out",
                 info.node_guid, info.num_ports
             ));
             return Vec::new();
         }
         let known = self.subnet.find(info.node_guid);
+        if known.is_none() && self.subnet.devices.len() >= DEVICES_MAX {
+            self.warn(format!(
+                "more than {DEVICES_MAX} devices: the rest is left out"
+            ));
+            return Vec::new();
+        }
         let index = known.unwrap_or_else(|| {
             let mut route = Vec::new();
             if let Some((before, port)) = via {
@@ -217,14 +236,14 @@ impl Discovery {
     fn cabled(&mut self, from: (Index, PortNum), to: (Index, PortNum)) {
         let devices = &self.subnet.devices;
         if devices[to.0].kind == NodeKind::Host && devices[to.0].end_port() != to.1 {
-            self.found.warnings.push(format!(
+            self.warn(format!(
                 "port {} of {} is left out: one port of an adapter is managed",
                 to.1,
                 devices[to.0].label()
             ));
         } else if !self.subnet.join(from, to) {
             let devices = &self.subnet.devices;
-            self.found.warnings.push(format!(
+            self.warn(format!(
                 "port {} of {} seems to lead to port {} of {}, which has another cable: is the \
                  GUID {} used twice?",
                 from.1,
@@ -291,7 +310,7 @@ impl Discovery {
         let mut asks = Vec::new();
         if goes_on && port != PortNum::MANAGEMENT && open && linked {
             let suspect = self.suspects.contains(&(device.guid(), port));
-            let retries = if suspect { 0 } else { self.retries };
+            let retries = if suspect { 0 } else { self.probe_retries };
             asks.push((Ask::Identify(Some((index, port))), retries));
         }
         let elsewhere = device.kind == NodeKind::Host && index != self.subnet.own;

@@ -14,6 +14,7 @@ use wire::{Guid, Lid, Lmc};
 use routing::fat_tree::{FatTreeLabels, recognise};
 use routing::{LabelsDoNotFit, Options, RoutingError, Tables, Warning, engine};
 
+use crate::control::LIST_MAX;
 use crate::guid2lid::Memory;
 use crate::subnet::{Index, Subnet};
 use crate::{ConfigError, RoutingChoice, SmConfig};
@@ -90,6 +91,30 @@ impl Planner {
         self.memory.fabric.find_guid(guid).is_some()
     }
 
+    /// Names of the devices of the whole fabric that the subnet does not have, as many as a
+    /// report lists.
+    pub(crate) fn missing(&self, subnet: &Subnet) -> Vec<String> {
+        let whole = &self.memory.fabric;
+        whole
+            .ids()
+            .map(|id| whole.node(id))
+            .filter(|node| subnet.find(node.guid).is_none())
+            .map(|node| node.name.clone())
+            .take(LIST_MAX)
+            .collect()
+    }
+
+    /// Remembers who has which LIDs, and forgets who had them before.
+    fn remember_lids(&mut self, tables: &Tables) {
+        let lids = &tables.lids;
+        self.memory.lids.retain(|&guid, &mut (base, lmc)| {
+            let mut range = base.get()..base.get().saturating_add(lmc.lids());
+            lids.of_guid(guid).is_some()
+                || range.all(|lid| lids.owner(Lid::truncate(lid)).is_none())
+        });
+        self.memory.lids.extend(lids.known());
+    }
+
     /// Plans for a subnet.
     ///
     /// # Errors
@@ -104,7 +129,7 @@ impl Planner {
         if let Some(labels) = &tables.labels {
             self.labels = Some(labels.clone());
         }
-        self.memory.lids.extend(tables.lids.known());
+        self.remember_lids(&tables);
         if !is_part(&graph, &self.memory.fabric) {
             self.memory.fabric = graph.clone();
         }

@@ -58,6 +58,8 @@ pub struct Sm {
     /// Grows with every sweep (SMInfo:ActCount).
     pub(crate) act_count: u32,
     started: bool,
+    /// The management classes that the host has granted.
+    registered: BTreeSet<u8>,
     transmit: VecDeque<ToAgent>,
 }
 
@@ -81,6 +83,7 @@ impl Sm {
             suspects: BTreeSet::new(),
             act_count: 0,
             started: false,
+            registered: BTreeSet::new(),
             transmit: VecDeque::new(),
             config,
         })
@@ -91,8 +94,14 @@ impl Sm {
         match message {
             FromAgent::Received(message) => self.received(now, &message),
             FromAgent::Registered {
-                registered: true, ..
-            } => {}
+                class,
+                registered: true,
+            } => {
+                // A second answer: the host was restarted, and its port has lost its LID.
+                if !self.registered.insert(class) {
+                    self.want_sweep(now);
+                }
+            }
             FromAgent::Registered { class, .. } => {
                 let reason = format!(
                     "another program of this host already serves management class {class:#04x}; \

@@ -101,6 +101,11 @@ impl Answer<'_> {
     pub(crate) fn attribute<A: Attribute>(self) -> Result<A, Useless> {
         match self {
             Self::Silence => Err(Useless::Silent),
+            Self::Mad(mad) if mad.attr_id() != A::ID => Err(ParseError::BadValue {
+                what: "AttributeID of an answer",
+                value: u64::from(mad.attr_id().0),
+            }
+            .into()),
             Self::Mad(mad) => match mad.status().without_direction() {
                 MadStatus::OK => Ok(mad.smp_attribute()?),
                 status => Err(Useless::Refused {

@@ -29,6 +29,7 @@ use crate::control::{Phase, Unreachable};
 use crate::discovery::{Discovery, Found};
 use crate::event::{SmEvent, UpSummary};
 use crate::light::{Look, Looking, looks};
+use crate::plan::Plan;
 use crate::program::{Programming, Site};
 use crate::sm::{Job, Sm};
 
@@ -40,8 +41,11 @@ const FIRST_LOOKS_MAX: u32 = 50;
 const TROUBLE_DELAY_NS: u64 = 200_000_000;
 /// The longest that it becomes, nanoseconds.
 const TROUBLE_DELAY_NS_MAX: u64 = 10_000_000_000;
+/// How often a later discovery asks again what a link leads to: a neighbour that has just died
+/// must not hold up the rerouting, and one that was only slow is found by the sweep that follows.
+const PROBE_RETRIES: u8 = 2;
 /// Time between looks when there is no working subnet, nanoseconds, unless sweeps are more often.
-const ANXIOUS_DELAY_NS: u64 = 500_000_000;
+const ANXIOUS_DELAY_NS: u64 = 200_000_000;
 
 /// What the manager is doing.
 #[derive(Debug)]
@@ -162,11 +166,13 @@ impl Sm {
         if !anxious {
             self.report.enter(Phase::Discovering);
         }
-        let (discovery, asks) = Discovery::start(
-            self.names.clone(),
-            self.suspects.clone(),
-            self.config.retries,
-        );
+        let retries = self.config.retries;
+        let probe_retries = match self.report.status.generation {
+            0 => retries,
+            _ => retries.min(PROBE_RETRIES),
+        };
+        let (names, suspects) = (self.names.clone(), self.suspects.clone());
+        let (discovery, asks) = Discovery::start(names, suspects, retries, probe_retries);
         for (ask, retries) in asks {
             self.exchange.push(Job::Ask(ask), retries);
         }
@@ -254,6 +260,7 @@ impl Sm {
                 "the subnet manager on {name} has priority {}: standing by",
                 manager.priority
             ));
+            self.plan = Plan::default();
             self.report.enter(Phase::Standby {
                 master: manager.guid,
             });
@@ -261,6 +268,15 @@ impl Sm {
             return;
         }
         self.report.unreachable(found.unreachable);
+        if self.subnet.cables() == 0 {
+            self.plan = Plan::default();
+            self.take_stock();
+            self.report
+                .warn("the port of this host has no link to anything that answers".into());
+            self.report.enter(Phase::Discovering);
+            self.schedule_look(now);
+            return;
+        }
         match self.planner.plan(&self.subnet) {
             Ok(plan) => {
                 self.plan = plan;
@@ -272,6 +288,7 @@ impl Sm {
                 self.activity = Activity::Programming(Box::new(Programming::start()));
             }
             Err(reason) => {
+                self.plan = Plan::default();
                 self.take_stock();
                 self.report.enter(Phase::Failed { reason });
                 self.schedule_look(now);
@@ -355,7 +372,9 @@ impl Sm {
             .iter()
             .filter(|device| device.switch.is_some())
             .count();
+        let missing = self.planner.missing(&self.subnet);
         let status = &mut self.report.status;
+        status.missing = missing;
         status.engine.clone_from(&self.plan.engine);
         status.degraded = self.plan.degraded || !status.unreachable.is_empty();
         status.lmc = self.plan.lmc.get();

@@ -214,3 +214,23 @@ fn several_lanes_share_service_levels_and_links() {
         }
     }
 }
+
+#[test]
+fn a_host_whose_cable_is_pulled_is_waited_for() {
+    let mut bed = Bed::new(graph("star-3"), 1);
+    let host = first_host(&bed.graph);
+    let cable = bed.ends(host)[0];
+    bed.cut(cable);
+    bed.start(host, SmConfig::default());
+    bed.run_for(3_000_000_000);
+    let status = bed.status(host);
+    assert_eq!(status.phase, Phase::Discovering);
+    assert!(
+        status.warnings[0].contains("no link"),
+        "{:?}",
+        status.warnings
+    );
+    bed.plug(cable);
+    let status = bed.run_until_up(host);
+    assert_eq!((status.switches, status.hosts), (1, 3));
+}

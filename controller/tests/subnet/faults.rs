@@ -20,6 +20,7 @@ fn the_loss_of_a_root_moves_only_entries_over_it_and_its_return_brings_all_back(
     assert!(bed.now.since_ns(killed) < SOON_NS, "{:?}", bed.now);
     assert!(status.degraded);
     assert_eq!((status.switches, status.hosts, status.lmc), (19, 16, 2));
+    assert_eq!(status.missing, ["s0.1.0"]);
     let hosts: Vec<_> = bed.graph.hosts().collect();
     assert_connected(&bed, &hosts);
 
@@ -200,4 +201,52 @@ fn no_port_ever_leaves_active_by_the_managers_doing() {
             bed.graph.node(id).name
         );
     }
+}
+
+#[test]
+fn the_managers_own_host_may_be_restarted() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    let address = bed.address(host);
+    bed.kill(host);
+    bed.run_for(10_000_000);
+    bed.revive(host);
+    bed.reconnect(host);
+    let revived = bed.now;
+    bed.run_until_up(host);
+    assert!(bed.now.since_ns(revived) < SOON_NS);
+    assert_eq!(bed.address(host), address);
+    assert_programmed(&bed, &offline(&bed.graph));
+}
+
+#[test]
+fn a_cable_in_the_wrong_place_is_left_unused_and_the_tree_keeps_its_lids() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    let tables = offline(&bed.graph);
+    // The up links of two leaf switches of different halves, joined to each other.
+    let (one, other) = (end(&bed, "s2.0.0", 3), end(&bed, "s2.3.1", 4));
+    for cable in [one, other] {
+        bed.cut(cable);
+        bed.graph.disconnect(cable);
+    }
+    bed.graph.connect(one, other).unwrap();
+    bed.plug(one);
+    let status = bed.run_until(host, |status| {
+        status.phase == Phase::Up && status.links == 47
+    });
+    bed.run_for(SOON_NS);
+    assert!(status.engine.starts_with("mlid"), "{}", status.engine);
+    assert!(
+        status
+            .warnings
+            .iter()
+            .any(|text| text.contains("does not belong into the fat tree")),
+        "{:?}",
+        status.warnings
+    );
+    for range in tables.lids.iter() {
+        let end = range.end.unwrap();
+        assert_eq!(bed.address(end.node), (range.base, range.lmc));
+    }
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    assert_connected(&bed, &hosts);
 }

@@ -4,6 +4,7 @@ mod administration;
 mod bed;
 mod bring_up;
 mod faults;
+mod hostile;
 mod managers;
 mod restart;
 

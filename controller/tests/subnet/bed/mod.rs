@@ -6,6 +6,7 @@
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
 mod node;
+mod station;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,30 +15,17 @@ use controller::{Sm, SmConfig, SmEvent};
 use link::{PortState, Time};
 use mad::agent::{Arrival, Next, handle_smp};
 use mad::local::{FromAgent, MadMessage, ToAgent};
-use mad::sma::Sma;
 use mad::smi::Origin;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Lid, Lmc, Mad, MgmtClass, PortNum, Qpn, Sl};
 
 pub use node::{BedNode, Change};
+use station::{Chance, Station};
 
 const HOP_NS_MIN: u64 = 1_000;
 const HOP_NS_SPREAD: u64 = 20_000;
 /// No scenario takes longer than this, in nanoseconds of virtual time.
 const PATIENCE_NS: u64 = 120_000_000_000;
-
-/// Random numbers from a seed (xorshift).
-#[derive(Debug)]
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -51,13 +39,6 @@ enum Event {
     Arrive(Endpoint, Box<Packet>),
     Client(NodeId, FromAgent),
     Trap(NodeId),
-}
-
-struct Station {
-    node: BedNode,
-    sma: Sma,
-    silent: bool,
-    dead: bool,
 }
 
 /// The fabric.
@@ -143,6 +124,21 @@ impl Bed {
     /// The manager beside a host.
     pub fn manager(&mut self, host: NodeId) -> &mut Sm {
         self.managers.get_mut(&host).expect("there is a manager")
+    }
+
+    /// The connection between a manager and its host, which was restarted, is made anew.
+    pub fn reconnect(&mut self, host: NodeId) {
+        let classes: Vec<u8> = self
+            .registered
+            .iter()
+            .filter(|(node, _)| *node == host)
+            .map(|&(_, class)| class)
+            .collect();
+        for class in classes {
+            let registered = true;
+            let answer = FromAgent::Registered { class, registered };
+            self.at(self.now, Event::Client(host, answer));
+        }
     }
 
     /// How the subnet stands, as the manager beside a host sees it.
@@ -496,17 +492,5 @@ impl Bed {
             Next::Nowhere(_) => {}
         }
         self.traps(id);
-    }
-}
-
-impl Station {
-    fn new(graph: &Graph, id: NodeId, lanes: u8) -> Self {
-        let node = BedNode::new(graph.node(id), lanes);
-        Self {
-            sma: Sma::new(&node),
-            node,
-            silent: false,
-            dead: false,
-        }
     }
 }

@@ -1,0 +1,41 @@
+//! A node with its agent, and the dice.
+
+use mad::sma::Sma;
+use topologies::{Graph, NodeId};
+
+use super::BedNode;
+
+/// Random numbers from a seed (xorshift).
+#[derive(Debug)]
+pub struct Chance(pub u64);
+
+impl Chance {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// A node and its management agent.
+pub struct Station {
+    pub node: BedNode,
+    pub sma: Sma,
+    /// Gives no answers to management.
+    pub silent: bool,
+    /// Has no links.
+    pub dead: bool,
+}
+
+impl Station {
+    pub fn new(graph: &Graph, id: NodeId, lanes: u8) -> Self {
+        let node = BedNode::new(graph.node(id), lanes);
+        Self {
+            sma: Sma::new(&node),
+            node,
+            silent: false,
+            dead: false,
+        }
+    }
+}
