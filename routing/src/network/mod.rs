@@ -7,8 +7,10 @@
 mod legal;
 mod updown;
 
-use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use topologies::{Endpoint, Graph, NodeId};
 use wire::PortNum;
+
+use crate::lids::port_guid;
 
 pub use legal::{LegalPaths, PathLimit, PathsTooMany};
 pub use updown::{LegalHops, UpDown};
@@ -26,24 +28,22 @@ pub struct Channel {
     pub reverse: usize,
 }
 
-/// Where a host is attached.
+/// Where a host's port is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Home {
     /// The switch.
     pub switch: usize,
     /// The switch's port that leads to the host.
     pub port: PortNum,
-    /// The host's own port.
-    pub host_port: PortNum,
 }
 
 /// A fabric as numbered switches, hosts and channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     switches: Vec<NodeId>,
-    hosts: Vec<NodeId>,
+    hosts: Vec<Endpoint>,
     homes: Vec<Home>,
-    /// Dense number of each node of the graph, among its kind.
+    /// By node of the graph: the number of a switch.
     index: Vec<Option<usize>>,
     channels: Vec<Channel>,
     /// Channels of switch `s` are `first[s]..first[s + 1]`.
@@ -51,72 +51,63 @@ pub struct Network {
 }
 
 impl Network {
-    /// Numbers a graph. A host counts if a cable leads from it to a switch; of several its lowest
-    /// port is taken. Cables between two ports of one switch carry nothing and are left out.
+    /// Numbers a graph. Each host port that is cabled to a switch counts as a host of its own.
+    /// Cables between two ports of one switch carry nothing and are left out.
     #[must_use]
     pub fn new(graph: &Graph) -> Self {
-        let by_guid = |kind| {
-            let mut nodes: Vec<NodeId> = graph
-                .ids()
-                .filter(|&id| graph.node(id).kind == kind)
-                .collect();
-            nodes.sort_by_key(|&id| graph.node(id).guid);
-            nodes
-        };
+        let mut switches: Vec<NodeId> = graph.switches().collect();
+        switches.sort_by_key(|&id| graph.node(id).guid);
         let mut index = vec![None; graph.len()];
-        let switches = by_guid(NodeKind::Switch);
         for (number, &node) in switches.iter().enumerate() {
             index[node.index()] = Some(number);
         }
-        let (mut hosts, mut homes) = (Vec::new(), Vec::new());
-        for node in by_guid(NodeKind::Host) {
-            let home = graph.cables(node).find_map(|(host_port, peer)| {
-                let is_switch = graph.node(peer.node).kind == NodeKind::Switch;
-                let switch = index[peer.node.index()].filter(|_| is_switch)?;
-                Some(Home {
-                    switch,
-                    port: peer.port,
-                    host_port,
-                })
-            });
-            if let Some(home) = home {
-                index[node.index()] = Some(hosts.len());
-                hosts.push(node);
-                homes.push(home);
-            }
-        }
-        let mut channels = Vec::new();
-        let mut first = vec![0];
-        for (from, &node) in switches.iter().enumerate() {
-            for (port, peer) in graph.cables(node) {
-                if graph.node(peer.node).kind == NodeKind::Switch && peer.node != node {
-                    channels.push(Channel {
-                        from,
-                        port,
-                        to: index[peer.node.index()].unwrap_or(from),
-                        reverse: 0,
-                    });
-                }
-            }
-            first.push(channels.len());
-        }
+        let mut hosts: Vec<(Endpoint, Home)> = graph
+            .hosts()
+            .flat_map(|node| {
+                graph
+                    .cables(node)
+                    .map(move |(port, peer)| (Endpoint { node, port }, peer))
+            })
+            .filter_map(|(end, peer)| {
+                let switch = index[peer.node.index()]?;
+                let port = peer.port;
+                Some((end, Home { switch, port }))
+            })
+            .collect();
+        hosts.sort_by_key(|&(end, _)| (port_guid(graph, end), end));
+        let (hosts, homes) = hosts.into_iter().unzip();
         let mut network = Self {
             switches,
             hosts,
             homes,
             index,
-            channels,
-            first,
+            channels: Vec::new(),
+            first: vec![0],
         };
-        for channel in 0..network.channels.len() {
-            let Channel { from, port, .. } = network.channels[channel];
-            let node = network.switches[from];
-            let reverse = graph
-                .peer(Endpoint { node, port })
-                .and_then(|peer| network.channel_at(peer));
-            network.channels[channel].reverse = reverse.unwrap_or(channel);
-        }
+        network.number_channels(graph);
         network
+    }
+
+    fn number_channels(&mut self, graph: &Graph) {
+        for (from, &node) in self.switches.iter().enumerate() {
+            for (port, peer) in graph.cables(node) {
+                if let Some(to) = self.index[peer.node.index()].filter(|&to| to != from) {
+                    self.channels.push(Channel {
+                        from,
+                        port,
+                        to,
+                        reverse: 0,
+                    });
+                }
+            }
+            self.first.push(self.channels.len());
+        }
+        for channel in 0..self.channels.len() {
+            let reverse = graph
+                .peer(self.endpoint(channel))
+                .and_then(|peer| self.channel_at(peer));
+            self.channels[channel].reverse = reverse.unwrap_or(channel);
+        }
     }
 
     /// The switches in order of GUID.
@@ -125,21 +116,21 @@ impl Network {
         &self.switches
     }
 
-    /// The hosts in order of GUID.
+    /// The hosts' ports in order of port GUID.
     #[must_use]
-    pub fn hosts(&self) -> &[NodeId] {
+    pub fn hosts(&self) -> &[Endpoint] {
         &self.hosts
     }
 
-    /// Where each host is attached.
+    /// Where each host's port is attached.
     #[must_use]
     pub fn homes(&self) -> &[Home] {
         &self.homes
     }
 
-    /// A node's number among the switches or hosts.
+    /// The number of a switch; `None` for a host.
     #[must_use]
-    pub fn number(&self, node: NodeId) -> Option<usize> {
+    pub fn switch(&self, node: NodeId) -> Option<usize> {
         self.index.get(node.index()).copied().flatten()
     }
 
@@ -158,10 +149,7 @@ impl Network {
     /// The channel that leaves by a switch's port.
     #[must_use]
     pub fn channel_at(&self, end: Endpoint) -> Option<usize> {
-        let switch = self.number(end.node)?;
-        if self.switches.get(switch) != Some(&end.node) {
-            return None;
-        }
+        let switch = self.switch(end.node)?;
         let range = self.leaving(switch);
         let place = self.channels[range.clone()]
             .binary_search_by_key(&end.port, |channel| channel.port)
@@ -179,19 +167,10 @@ impl Network {
         }
     }
 
-    /// The port by which a host sends.
-    #[must_use]
-    pub fn host_endpoint(&self, host: usize) -> Endpoint {
-        Endpoint {
-            node: self.hosts[host],
-            port: self.homes[host].host_port,
-        }
-    }
-
     /// The port of its switch that leads to a host.
     #[must_use]
     pub fn last_endpoint(&self, host: usize) -> Endpoint {
-        let Home { switch, port, .. } = self.homes[host];
+        let Home { switch, port } = self.homes[host];
         Endpoint {
             node: self.switches[switch],
             port,

@@ -11,7 +11,7 @@ fn paths(network: &Network) -> impl Fn(usize, usize) -> Vec<Endpoint> + '_ {
         .collect();
     move |source, destination| {
         let target = network.homes()[destination].switch;
-        let mut ports = vec![network.host_endpoint(source)];
+        let mut ports = vec![network.hosts()[source]];
         let (mut at, mut descending) = (network.homes()[source].switch, false);
         while at != target {
             let left = hops[target].left(at, descending).unwrap();
