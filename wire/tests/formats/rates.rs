@@ -113,6 +113,9 @@ fn payload_sizes_know_their_codes_and_bytes() {
         assert_eq!((mtu.code(), mtu.bytes()), (code, bytes));
         assert_eq!(Mtu::from_bytes(bytes), Some(mtu));
     }
+    // The figures that IBA 7.7.8 gives.
+    assert_eq!(Mtu::Mtu1024.pkt_len_words_max(), 287);
+    assert_eq!(Mtu::Mtu4096.pkt_len_words_max(), 1055);
     for code in [0, 6, 255] {
         assert_eq!(Mtu::from_code(code), None);
     }
