@@ -26,6 +26,8 @@ pub(crate) struct Outbox {
     backlog: [VecDeque<Packet>; 16],
     waiting: usize,
     looped: VecDeque<Box<[u8]>>,
+    /// When the last byte of the packet that is answered is there: its answer cannot end before.
+    not_before: Time,
 }
 
 impl Outbox {
@@ -35,7 +37,14 @@ impl Outbox {
             backlog: Default::default(),
             waiting: 0,
             looped: VecDeque::new(),
+            not_before: Time::ZERO,
         }
+    }
+
+    /// What is sent from now on answers a packet whose last byte comes at `tail`; in virtual time
+    /// that may lie ahead.
+    pub(crate) fn answer_from(&mut self, tail: Time) {
+        self.not_before = tail;
     }
 
     /// Sends a datagram: to the port, or back if it is for this host. What cannot go is dropped
@@ -70,7 +79,10 @@ impl Outbox {
             return;
         }
         match Packet::from_bytes(&mut adapter.pool, now, bytes) {
-            Ok(packet) => self.push(now, adapter, lane, packet),
+            Ok(mut packet) => {
+                packet.tail = now.max(self.not_before);
+                self.push(now, adapter, lane, packet);
+            }
             Err(PacketError::Pool(_)) => adapter.counts().drop_one(DropReason::PoolFull),
             Err(PacketError::Malformed(_)) => adapter.counts().drop_one(DropReason::BadLength),
         }

@@ -50,9 +50,11 @@ impl Host {
 
     /// Takes in one packet, LRH to VCRC, whose last byte came at `at`. The VCRC has been checked.
     pub(super) fn accept(&mut self, now: Time, at: Time, bytes: &[u8]) {
+        self.outbox.answer_from(at);
         if let Err(reason) = self.dispatch(now, at, bytes) {
             self.drop_one(reason);
         }
+        self.outbox.answer_from(now);
     }
 
     fn dispatch(&mut self, now: Time, at: Time, bytes: &[u8]) -> Result<(), DropReason> {

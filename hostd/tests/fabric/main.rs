@@ -1,0 +1,9 @@
+//! Hosts in a fabric in virtual time, managed by hand through the first host's MAD client.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod bed;
+mod manage;
+mod management;
+mod ping;
+mod traffic;

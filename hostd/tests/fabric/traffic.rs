@@ -1,0 +1,331 @@
+use hostd::control::{FlowReport, FlowState, PerfRequest, Reply, Request, SINK_QPN};
+use link::{Pacing, PortConfig};
+use rand::{RngExt as _, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use wire::{LinkRate, LinkSpeed, LinkWidth, Sl};
+
+use crate::bed::{Bed, CABLE_NS, lid};
+use crate::manage::{bring_up_pair, bring_up_star};
+
+fn flow(number: u32, to: u16) -> PerfRequest {
+    PerfRequest {
+        flow: number,
+        dlid: lid(to),
+        qpn: SINK_QPN,
+        size: 290,
+        window: 64,
+        rate: 0,
+        sl: Sl::default(),
+        count: 1000,
+        duration_ms: 0,
+        seed: 7,
+    }
+}
+
+fn start(bed: &mut Bed, host: usize, request: PerfRequest) {
+    assert_eq!(bed.ask(host, Request::PerfStart(request)), Reply::Done);
+}
+
+fn report(bed: &mut Bed, host: usize, flow: u32) -> FlowReport {
+    match bed.ask(host, Request::PerfReport { flow }) {
+        Reply::Perf(report) => *report,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn finish(bed: &mut Bed, host: usize, flow: u32) -> FlowReport {
+    for _ in 0..10_000 {
+        let report = report(bed, host, flow);
+        if matches!(report.state, FlowState::Finished | FlowState::Abandoned) {
+            return report;
+        }
+        bed.run(10_000_000);
+    }
+    panic!("flow {flow} does not end");
+}
+
+/// 1x SDR: 2 Gb/s behind the line code, packet by packet.
+fn paced() -> PortConfig {
+    PortConfig {
+        rate: LinkRate {
+            width: LinkWidth::X1,
+            speed: LinkSpeed::Sdr,
+        },
+        pacing: Pacing::EXACT,
+        ..PortConfig::default()
+    }
+}
+
+#[test]
+fn a_counted_flow_is_delivered_to_the_last_packet() {
+    let mut bed = Bed::back_to_back(PortConfig::default());
+    bring_up_pair(&mut bed);
+    start(&mut bed, 0, flow(1, 2));
+    let report = finish(&mut bed, 0, 1);
+    assert_eq!((report.state, report.size), (FlowState::Finished, 290));
+    assert_eq!(
+        (report.offered, report.sent, report.delivered),
+        (1000, 1000, 1000)
+    );
+    assert_eq!((report.lost, report.in_flight, report.stalls), (0, 0, 0));
+    assert_eq!((report.duplicates, report.reordered), (0, 0));
+    assert_eq!(report.bytes_delivered, 290_000);
+    assert_eq!(report.latency.samples, 1000);
+    assert_eq!(report.latency.min_ns, CABLE_NS);
+    let Reply::Sink(sink) = bed.ask(1, Request::SinkReport { skip: 0 }) else {
+        panic!("no sink");
+    };
+    assert_eq!(
+        (sink[0].source, sink[0].flow, sink[0].received),
+        (lid(1), 1, 1000)
+    );
+}
+
+#[test]
+fn a_window_of_one_packet_waits_for_each() {
+    let mut bed = Bed::back_to_back(PortConfig::default());
+    bring_up_pair(&mut bed);
+    start(
+        &mut bed,
+        0,
+        PerfRequest {
+            window: 1,
+            count: 10,
+            ..flow(1, 2)
+        },
+    );
+    let report = finish(&mut bed, 0, 1);
+    assert_eq!((report.delivered, report.stalls), (10, 0));
+    // Below a window of four there is no packet to count acknowledgements by: they wait a moment.
+    assert!(report.elapsed_ns > 9 * 2 * CABLE_NS);
+}
+
+#[test]
+fn an_unlimited_flow_fills_a_paced_link() {
+    let mut bed = Bed::back_to_back(paced());
+    bring_up_pair(&mut bed);
+    start(
+        &mut bed,
+        0,
+        PerfRequest {
+            count: 0,
+            duration_ms: 10,
+            ..flow(1, 2)
+        },
+    );
+    let report = finish(&mut bed, 0, 1);
+    // 2 Gb/s are 8,620 packets of 290 bytes in 10 ms; control traffic takes its share.
+    assert!((8_000..=8_700).contains(&report.delivered), "{report:?}");
+    assert_eq!(report.lost, 0);
+}
+
+#[test]
+fn a_rate_is_held_and_what_it_asks_for_is_counted() {
+    let mut bed = Bed::back_to_back(paced());
+    bring_up_pair(&mut bed);
+    let rate = 200_000_000;
+    let request = PerfRequest {
+        window: 0,
+        rate,
+        count: 0,
+        duration_ms: 100,
+        ..flow(1, 2)
+    };
+    start(&mut bed, 0, request);
+    let report = finish(&mut bed, 0, 1);
+    let wanted = rate / 10 / (290 * 8);
+    assert!(report.offered.abs_diff(wanted) <= 1, "{report:?}");
+    assert_eq!(
+        (report.sent, report.delivered),
+        (report.offered, report.offered)
+    );
+}
+
+#[test]
+fn an_offered_load_above_the_link_is_not_sent_whole() {
+    let mut bed = Bed::back_to_back(paced());
+    bring_up_pair(&mut bed);
+    let request = PerfRequest {
+        rate: 8_000_000_000,
+        count: 0,
+        duration_ms: 5,
+        ..flow(1, 2)
+    };
+    start(&mut bed, 0, request);
+    let report = finish(&mut bed, 0, 1);
+    assert!(report.offered > 3 * report.sent, "{report:?}");
+    assert_eq!(report.sent, report.delivered);
+}
+
+#[test]
+fn flows_of_one_host_share_its_link() {
+    let mut bed = Bed::star(3, paced());
+    bring_up_star(&mut bed, 3);
+    for to in [2, 3] {
+        start(
+            &mut bed,
+            0,
+            PerfRequest {
+                count: 0,
+                duration_ms: 10,
+                ..flow(to.into(), to)
+            },
+        );
+    }
+    let reports = [2, 3].map(|flow| finish(&mut bed, 0, flow));
+    let [one, other] = &reports;
+    assert!(one.delivered.abs_diff(other.delivered) < 100, "{reports:?}");
+    assert!(one.delivered > 4_000);
+}
+
+#[test]
+fn two_senders_to_one_host_lose_nothing() {
+    let mut bed = Bed::star(3, paced());
+    bring_up_star(&mut bed, 3);
+    for host in [0, 1] {
+        start(
+            &mut bed,
+            host,
+            PerfRequest {
+                count: 3000,
+                ..flow(1, 3)
+            },
+        );
+    }
+    for host in [0, 1] {
+        let report = finish(&mut bed, host, 1);
+        assert_eq!((report.delivered, report.lost), (3000, 0));
+    }
+}
+
+#[test]
+fn what_is_sent_is_delivered_or_lost_under_any_loss() {
+    for seed in 0..4 {
+        let mut bed = Bed::star(2, PortConfig::default());
+        bring_up_star(&mut bed, 2);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        bed.fate = Box::new(move |bytes| {
+            if random.random_bool(0.05) {
+                return false;
+            }
+            if random.random_bool(0.05) {
+                let at = random.random_range(0..bytes.len());
+                bytes[at] ^= 1 << random.random_range(0..8);
+            }
+            true
+        });
+        start(
+            &mut bed,
+            0,
+            PerfRequest {
+                count: 5000,
+                ..flow(1, 2)
+            },
+        );
+        let report = finish(&mut bed, 0, 1);
+        assert_eq!(
+            report.sent,
+            report.delivered + report.lost,
+            "seed {seed}: {report:?}"
+        );
+        assert_eq!((report.sent, report.in_flight), (5000, 0));
+        assert!(
+            report.lost > 0 && report.delivered > 2000,
+            "seed {seed}: {report:?}"
+        );
+        assert_eq!((report.duplicates, report.reordered), (0, 0));
+    }
+}
+
+#[test]
+fn a_flow_to_nobody_is_given_up_with_everything_lost() {
+    let mut bed = Bed::star(2, PortConfig::default());
+    bring_up_star(&mut bed, 2);
+    start(
+        &mut bed,
+        0,
+        PerfRequest {
+            count: 0,
+            duration_ms: 100,
+            ..flow(1, 30)
+        },
+    );
+    let report = finish(&mut bed, 0, 1);
+    assert_eq!((report.state, report.sent), (FlowState::Abandoned, 64));
+    assert_eq!((report.delivered, report.lost), (0, 64));
+}
+
+#[test]
+fn a_flow_is_stopped_and_its_number_used_again() {
+    let mut bed = Bed::back_to_back(paced());
+    bring_up_pair(&mut bed);
+    start(
+        &mut bed,
+        0,
+        PerfRequest {
+            count: 0,
+            ..flow(1, 2)
+        },
+    );
+    bed.run(1_000_000);
+    let again = bed.ask(0, Request::PerfStart(flow(1, 2)));
+    assert!(matches!(again, Reply::Refused(_)), "it is under way");
+    assert_eq!(bed.ask(0, Request::PerfStop { flow: 1 }), Reply::Done);
+    let report = finish(&mut bed, 0, 1);
+    assert_eq!(report.sent, report.delivered);
+    start(
+        &mut bed,
+        0,
+        PerfRequest {
+            count: 10,
+            ..flow(1, 2)
+        },
+    );
+    assert_eq!(finish(&mut bed, 0, 1).delivered, 10);
+    assert_eq!(bed.ask(0, Request::PerfClear), Reply::Done);
+    assert!(matches!(
+        bed.ask(0, Request::PerfReport { flow: 1 }),
+        Reply::Refused(_)
+    ));
+}
+
+#[test]
+fn requests_that_cannot_be_met_are_refused_with_a_reason() {
+    let mut bed = Bed::back_to_back(PortConfig::default());
+    bring_up_pair(&mut bed);
+    let good = flow(1, 2);
+    let refused = [
+        PerfRequest {
+            size: 94,
+            ..good.clone()
+        },
+        PerfRequest {
+            size: 2083,
+            ..good.clone()
+        },
+        PerfRequest {
+            dlid: lid(1),
+            ..good.clone()
+        },
+        PerfRequest {
+            dlid: lid(0),
+            ..good.clone()
+        },
+        PerfRequest {
+            window: 0,
+            ..good.clone()
+        },
+        PerfRequest {
+            window: u32::MAX,
+            ..good
+        },
+    ];
+    for request in refused {
+        let reply = bed.ask(0, Request::PerfStart(request.clone()));
+        assert!(matches!(reply, Reply::Refused(_)), "{request:?}: {reply:?}");
+    }
+    assert!(matches!(
+        bed.ask(0, Request::PerfStop { flow: 9 }),
+        Reply::Refused(_)
+    ));
+}
