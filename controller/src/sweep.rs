@@ -37,6 +37,8 @@ use crate::sm::{Job, Sm};
 const BREAKS_MAX: u32 = 8;
 /// How often the first discovery is repeated because links are still coming up.
 const FIRST_LOOKS_MAX: u32 = 50;
+/// After how many looks without a link a warning is given.
+const LONELY_LOOKS: u32 = 5;
 /// Time to the first sweep after one that left something open, nanoseconds; it doubles each time.
 const TROUBLE_DELAY_NS: u64 = 200_000_000;
 /// The longest that it becomes, nanoseconds.
@@ -45,7 +47,7 @@ const TROUBLE_DELAY_NS_MAX: u64 = 10_000_000_000;
 /// must not hold up the rerouting, and one that was only slow is found by the sweep that follows.
 const PROBE_RETRIES: u8 = 2;
 /// Time between looks when there is no working subnet, nanoseconds, unless sweeps are more often.
-const ANXIOUS_DELAY_NS: u64 = 200_000_000;
+const ANXIOUS_DELAY_NS: u64 = 100_000_000;
 
 /// What the manager is doing.
 #[derive(Debug)]
@@ -72,6 +74,7 @@ pub(crate) struct Agenda {
     breaks: u32,
     first_looks: u32,
     troubled_sweeps: u32,
+    lonely_looks: u32,
     /// What the discovery found beside the subnet, until it is acted on.
     found: Option<Found>,
     /// The devices of the subnet when it was last up.
@@ -237,10 +240,24 @@ impl Sm {
         } else if self.agenda.found.is_some() {
             self.found_out(now);
         } else if self.report.status.unreachable.is_empty() {
+            self.complain_if_alone();
             self.schedule_look(now);
         } else {
             // What was silent is looked for again, though nothing has changed its state.
             self.want_sweep(now);
+        }
+    }
+
+    /// Warns when this host has been without a link for a while: at the start it may take one.
+    fn complain_if_alone(&mut self) {
+        if self.subnet.cables() > 0 {
+            self.agenda.lonely_looks = 0;
+            return;
+        }
+        self.agenda.lonely_looks += 1;
+        if self.agenda.lonely_looks == LONELY_LOOKS {
+            self.report
+                .warn("the port of this host has no link: is its cable plugged?".into());
         }
     }
 
@@ -271,8 +288,6 @@ impl Sm {
         if self.subnet.cables() == 0 {
             self.plan = Plan::default();
             self.take_stock();
-            self.report
-                .warn("the port of this host has no link to anything that answers".into());
             self.report.enter(Phase::Discovering);
             self.schedule_look(now);
             return;
