@@ -149,6 +149,13 @@ impl Arbiter {
         self.limit
     }
 
+    /// The lanes that can ever have a turn: those with weight in some table.
+    #[inline]
+    #[must_use]
+    pub fn lanes(&self) -> u16 {
+        self.high.lanes | self.low.lanes
+    }
+
     /// The lane that sends next among `sendable` (bit n: lane n has a packet, and credits for
     /// it). The packet that is sent must be booked with [`Arbiter::spend`]; choosing again
     /// without that gives the same lane.

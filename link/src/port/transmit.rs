@@ -8,7 +8,8 @@ use crate::{FrameBuf, Packet, Pool, PortState, Time};
 
 /// A starving lane tells its count this many times a keep-alive.
 const RETELL_FRACTION: u64 = 16;
-/// Keep-alives fall on this fraction of their interval, so that a device's ports wake it together.
+/// Keep-alives fall on multiples of this fraction of their interval, so that a device's ports wake
+/// it together.
 const KEEPALIVE_GRID: u64 = 4;
 
 impl Port {
@@ -187,7 +188,8 @@ impl Port {
 
     #[inline]
     pub(super) fn has_sendable(&self) -> bool {
-        !self.management_out.is_empty() || (self.sendable != 0 && self.state.sends_data())
+        !self.management_out.is_empty()
+            || (self.sendable & self.arbiter.lanes() != 0 && self.state.sends_data())
     }
 
     #[inline]
@@ -210,11 +212,15 @@ impl Port {
             .fold(0, |lanes, (vl, _)| lanes | (1 << vl))
     }
 
-    /// The keep-alive after one at `now`: not later than the interval, on the grid.
+    /// The keep-alive after one at `now`: not later than the interval, on the grid. Each node has
+    /// a grid of its own, or a whole fabric would wake at once.
     fn keepalive_after(&self, now: Time) -> Time {
         let interval = self.config.patience.keepalive_ns;
         let grid = (interval / KEEPALIVE_GRID).max(1);
-        Time((now + interval).0 / grid * grid)
+        let scattered = self.config.node_guid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let offset = (scattered >> 32) % grid;
+        let latest = now + interval;
+        Time((latest - offset).0 / grid * grid) + offset
     }
 }
 

@@ -2,6 +2,9 @@
 
 use link::{Device, FrameBuf, Input, PortConfig, Time};
 
+use switchd::{Switch, SwitchConfig, Timing};
+use wire::Guid;
+
 use crate::bed::{Bed, Plan, datagram, port, record};
 
 #[test]
@@ -48,4 +51,19 @@ fn forwarding_allocates_nothing_once_buffers_have_grown() {
         }
     });
     assert_eq!(info.count_total, 0);
+}
+
+#[test]
+fn an_idle_switch_of_16_ports_stays_within_its_memory() {
+    let config = SwitchConfig {
+        name: "s0".to_owned(),
+        guid: Guid(1),
+        ports: 16,
+        port: PortConfig::default(),
+        timing: Timing::default(),
+    };
+    let mut kept = None;
+    let info = allocation_counter::measure(|| kept = Some(Switch::new(&config)));
+    assert!(kept.is_some_and(|switch| switch.is_ok()));
+    assert!(info.bytes_max < 1 << 20, "{} bytes", info.bytes_max);
 }

@@ -223,6 +223,23 @@ fn lanes_share_the_link_by_their_weights() {
 }
 
 #[test]
+fn a_lane_without_weight_never_sends_and_wakes_nobody() {
+    let mut pair = Pair::active(config());
+    pair.settle();
+    let now = pair.now;
+    let only_lane_1 = VlArbEntry {
+        vl: Vl::truncate(1),
+        weight: 1,
+    };
+    pair.ends[0].port.arbiter_mut().set_low([only_lane_1]);
+    fill(&mut pair.ends[0], now, 0, 1);
+    assert!(!pair.ends[0].port.is_ready(now));
+    fill(&mut pair.ends[0], now, 1, 1);
+    pair.settle();
+    assert_eq!(pair.ends[0].spec().xmit_pkts, 1);
+}
+
+#[test]
 fn a_packet_that_stays_too_long_at_the_head_of_its_queue_is_discarded() {
     let mut pair = Pair::active(config());
     let now = pair.now;
