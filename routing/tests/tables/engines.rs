@@ -1,20 +1,8 @@
 //! Every engine on every kind of fabric, judged by the verifier.
-#![allow(clippy::unwrap_used, reason = "a test")]
 
-use routing::{Options, Tables, engine, verify};
-use topologies::{Graph, parse};
+use crate::support::{bytes, checked, fabric, shuffled};
+use routing::Options;
 use wire::Lmc;
-
-fn fabric(name: &str) -> Graph {
-    parse(name).unwrap().graph
-}
-
-fn checked(graph: &Graph, name: &str, options: &Options) -> Tables {
-    let tables = engine(name).unwrap().route(graph, options).unwrap();
-    let report = verify(graph, &tables, tables.promises);
-    assert!(report.is_ok(), "{name}: {}", report.describe(graph));
-    tables
-}
 
 fn lmc(lmc: u8) -> Options {
     Options {
@@ -75,4 +63,19 @@ fn engines_for_fat_trees_keep_their_promises_on_every_shape() {
     }
     checked(&fabric("fat-tree-6-3"), "slid", &Options::default());
     checked(&fabric("fat-tree-10-2"), "slid", &Options::default());
+}
+
+#[test]
+fn tables_do_not_depend_on_the_order_of_nodes() {
+    for name in ANY {
+        let graph = fabric(name);
+        for engine in ["auto", "updn", "minhop"] {
+            let wanted = bytes(&graph, &checked(&graph, engine, &Options::default()));
+            for seed in 0..5 {
+                let other = shuffled(&graph, seed);
+                let tables = checked(&other, engine, &Options::default());
+                assert_eq!(bytes(&other, &tables), wanted, "{engine} on {name}");
+            }
+        }
+    }
 }

@@ -1,0 +1,11 @@
+//! Tables of every engine, judged by the verifier and by what the papers say.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod degraded;
+mod dumped;
+mod engines;
+mod golden;
+mod mlid04;
+mod recognised;
+mod support;
+mod verified;

@@ -1,0 +1,154 @@
+//! Fabrics for tests: damaged, in another order, cabled otherwise.
+
+use std::collections::BTreeSet;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use routing::{Options, Report, Tables, engine, verify};
+use topologies::{Endpoint, Graph, Node, NodeId, NodeKind, parse};
+use wire::PortNum;
+
+pub(crate) fn fabric(name: &str) -> Graph {
+    parse(name).unwrap().graph
+}
+
+pub(crate) fn route(graph: &Graph, name: &str, options: &Options) -> Tables {
+    engine(name).unwrap().route(graph, options).unwrap()
+}
+
+/// Tables of that engine, after the verifier found nothing wrong with them.
+pub(crate) fn checked(graph: &Graph, name: &str, options: &Options) -> Tables {
+    let tables = route(graph, name, options);
+    let report = checked_report(graph, &tables);
+    assert!(report.is_ok(), "{name}: {}", report.describe(graph));
+    tables
+}
+
+pub(crate) fn checked_report(graph: &Graph, tables: &Tables) -> Report {
+    verify(graph, tables, tables.promises)
+}
+
+/// The same fabric with other nodes, in another order, with other ports: `order` lists the nodes
+/// to keep, `change` may change each, `port` says where each cable goes, if anywhere.
+pub(crate) fn rebuilt(
+    graph: &Graph,
+    order: &[NodeId],
+    mut change: impl FnMut(&Node) -> Node,
+    mut port: impl FnMut(Endpoint) -> Option<PortNum>,
+) -> Graph {
+    let mut copy = Graph::new();
+    let mut moved = vec![None; graph.len()];
+    for &id in order {
+        moved[id.index()] = Some(copy.add(change(graph.node(id))).unwrap());
+    }
+    for (a, b) in graph.links() {
+        let mut end = |end: Endpoint| {
+            Some(Endpoint {
+                node: moved[end.node.index()]?,
+                port: port(end)?,
+            })
+        };
+        if let (Some(a), Some(b)) = (end(a), end(b)) {
+            copy.connect(a, b).unwrap();
+        }
+    }
+    copy
+}
+
+/// The same fabric with its nodes in random order.
+pub(crate) fn shuffled(graph: &Graph, seed: u64) -> Graph {
+    let mut order: Vec<NodeId> = graph.ids().collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    rebuilt(graph, &order, Node::clone, |end| Some(end.port))
+}
+
+/// The same fabric with every switch's cables in other ports.
+pub(crate) fn recabled(graph: &Graph, seed: u64) -> Graph {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let ports: Vec<Vec<PortNum>> = graph
+        .ids()
+        .map(|id| {
+            let mut ports: Vec<PortNum> =
+                (1..=graph.node(id).ports).map(PortNum::truncate).collect();
+            ports.shuffle(&mut random);
+            ports
+        })
+        .collect();
+    let order: Vec<NodeId> = graph.ids().collect();
+    rebuilt(graph, &order, Node::clone, |end| {
+        Some(ports[end.node.index()][end.port.index() - 1])
+    })
+}
+
+/// The fabric without these nodes (and their cables) and without these cables, each named by one
+/// of its ends.
+pub(crate) fn without(graph: &Graph, nodes: &[NodeId], cables: &[Endpoint]) -> Graph {
+    let gone: BTreeSet<NodeId> = nodes.iter().copied().collect();
+    let cut: BTreeSet<Endpoint> = cables
+        .iter()
+        .flat_map(|&end| [Some(end), graph.peer(end)])
+        .flatten()
+        .collect();
+    let order: Vec<NodeId> = graph.ids().filter(|id| !gone.contains(id)).collect();
+    rebuilt(graph, &order, Node::clone, |end| {
+        (!cut.contains(&end)).then_some(end.port)
+    })
+}
+
+/// Every table as bytes, by GUID, and every LID: what must not depend on order.
+pub(crate) fn bytes(graph: &Graph, tables: &Tables) -> Vec<(u64, Vec<u8>)> {
+    let mut all: Vec<(u64, Vec<u8>)> = graph
+        .ids()
+        .map(|id| {
+            let node = graph.node(id);
+            let mut bytes: Vec<u8> = tables.lft(id).entries().iter().map(|p| p.get()).collect();
+            if let Some(range) = tables.lids.of_node(id) {
+                bytes.extend(range.base.get().to_be_bytes());
+                bytes.push(range.lmc.get());
+            }
+            (node.guid.0, bytes)
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+pub(crate) fn is_switch(graph: &Graph, id: NodeId) -> bool {
+    graph.node(id).kind == NodeKind::Switch
+}
+
+/// The host end of a host.
+pub(crate) fn host_end(graph: &Graph, name: &str) -> Endpoint {
+    let node = graph.find(name).unwrap();
+    let (port, _) = graph.cables(node).next().unwrap();
+    Endpoint { node, port }
+}
+
+/// How many flows each direction of each cable between switches carries: (upwards most,
+/// downwards most) for packets between the hosts given, by the tables' own path selection.
+pub(crate) fn loads(graph: &Graph, tables: &Tables, pairs: &[(NodeId, NodeId)]) -> (u32, u32) {
+    let mut loads = std::collections::BTreeMap::new();
+    for &(from, to) in pairs {
+        let dlid = tables.dlid_between(from, to).unwrap();
+        let (port, _) = graph.cables(from).next().unwrap();
+        let path = tables.path(graph, Endpoint { node: from, port }, dlid);
+        assert!(path.arrives);
+        for pair in path.hops.windows(2) {
+            let (a, b) = (pair[0].node, pair[1].node);
+            if is_switch(graph, a) && is_switch(graph, b) {
+                let up = tables.order(b) < tables.order(a);
+                *loads.entry((up, a, pair[0].exit)).or_insert(0) += 1;
+            }
+        }
+    }
+    let most = |wanted| {
+        loads
+            .iter()
+            .filter(|((up, ..), _)| *up == wanted)
+            .map(|(_, &load)| load)
+            .max()
+            .unwrap_or(0)
+    };
+    (most(true), most(false))
+}
