@@ -5,6 +5,7 @@ use wire::Lmc;
 
 use crate::error::{RoutingError, Warning};
 use crate::fat_tree::{self, FatTreeLabels, Mlid, Slid};
+use crate::lid_assignment::Separate;
 use crate::lids::{KnownLids, LidBase};
 use crate::minhop::Minhop;
 use crate::tables::Tables;
@@ -51,6 +52,10 @@ pub fn engines() -> Vec<Box<dyn Engine>> {
         Box::new(Slid),
         Box::new(Updn),
         Box::new(Minhop),
+        Box::new(Separate::PATH_SELECTION),
+        Box::new(Separate::SHORTEST_WIDEST),
+        Box::new(Separate::RENAMING),
+        Box::new(Separate::FULLY_EXPLICIT),
     ]
 }
 

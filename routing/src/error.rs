@@ -6,6 +6,7 @@ use thiserror::Error;
 use wire::{Guid, Lid, Lmc};
 
 use crate::fat_tree::NotFatTree;
+use crate::lid_assignment::LidError;
 
 /// Why an engine gives no tables.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -65,6 +66,9 @@ pub enum RoutingError {
         /// The last LID that they would take.
         wanted: u64,
     },
+    /// Paths, or their assignment to LIDs, fail (LID07).
+    #[error(transparent)]
+    LidAssignment(#[from] LidError),
     /// The labels that the fabric had do not describe what it is now.
     #[error("the fabric is no longer the recognised fat tree: {0}")]
     LabelsDoNotFit(LabelsDoNotFit),
@@ -125,6 +129,12 @@ pub enum Warning {
         /// How many (switch, destination switch) pairs.
         pairs: usize,
     },
+    /// Entries beside the scheme's own paths that turn packets upwards after they went down: who
+    /// follows the path selection never meets them.
+    Turns {
+        /// How many (switch, LID) pairs.
+        entries: usize,
+    },
     /// Switches that no path joins, although cables do.
     NoPath {
         /// How many (switch, destination switch) pairs have no path.
@@ -159,6 +169,10 @@ impl fmt::Display for Warning {
                 f,
                 "hosts of {pairs} pairs of switches have no up*/down* path and take a detour that \
                  is free of deadlock"
+            ),
+            Self::Turns { entries } => write!(
+                f,
+                "{entries} entries that no selected path uses turn packets upwards after they went down"
             ),
             Self::NoPath { pairs } => write!(f, "{pairs} pairs of switches have no path"),
         }

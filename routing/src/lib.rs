@@ -22,6 +22,7 @@ pub mod dump;
 mod engines;
 mod error;
 pub mod fat_tree;
+pub mod lid_assignment;
 mod lids;
 mod minhop;
 mod net;

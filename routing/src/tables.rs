@@ -107,6 +107,11 @@ pub(crate) enum Selection {
     },
     /// The number of the source among all host ports, modulo the number of LIDs.
     Spread { sources: BTreeMap<Guid, u32> },
+    /// Listed: `offsets[destination][source]`, with the numbers of both by port GUID.
+    Pairs {
+        hosts: BTreeMap<Guid, usize>,
+        offsets: Vec<Vec<u8>>,
+    },
 }
 
 impl Tables {
@@ -165,6 +170,12 @@ impl Tables {
                 }
             }
             Selection::Spread { sources } => sources.get(&source).copied().unwrap_or(0),
+            Selection::Pairs { hosts, offsets } => {
+                match (hosts.get(&source), hosts.get(&destination)) {
+                    (Some(&from), Some(&to)) => u32::from(offsets[to][from]),
+                    _ => 0,
+                }
+            }
         }
     }
 

@@ -32,6 +32,7 @@
 //! [`UpDown::new`]: crate::network::UpDown::new
 
 mod assignment;
+mod engine;
 mod exact;
 mod explicit;
 mod heuristics;
@@ -39,12 +40,15 @@ mod path_selection;
 mod routes;
 mod shortest_widest;
 mod splits;
+mod tables;
 
 use thiserror::Error;
 
 use crate::network::PathsTooMany;
 
 pub use assignment::{Assignment, Scheme};
+pub use engine::PathScheme;
+pub(crate) use engine::Separate;
 pub use exact::exact;
 pub use explicit::fully_explicit;
 pub use heuristics::{First, color, greedy, split_merge};
@@ -52,6 +56,7 @@ pub use path_selection::path_selection;
 pub use routes::Routes;
 pub use shortest_widest::shortest_widest;
 pub use splits::{PathSet, Problem};
+pub use tables::tables;
 
 /// How many legal paths between two switches are looked at before giving up.
 pub const PATHS_MAX: usize = 4096;

@@ -1,0 +1,243 @@
+//! Forwarding tables that realise given paths exactly.
+//!
+//! LID `base + i` of a destination has the entries that the paths of configuration `i` need, and
+//! no others at the switches that they cross. Switches that no such path crosses get an entry into
+//! it: a packet that does not follow the path selection still arrives. Such an entry never turns a
+//! packet upwards after it went down, if any entry can avoid it.
+
+use topologies::{Endpoint, Graph};
+use wire::{Guid, Lid, Lmc, PortNum};
+
+use super::assignment::Assignment;
+use super::routes::Routes;
+use crate::engines::Options;
+use crate::error::{RoutingError, Warning};
+use crate::lids::{LidBase, LidRange, Lids, port_guid};
+use crate::network::{Network, UpDown};
+use crate::tables::{Lft, Promises, Selection, Tables};
+
+/// LIDs, tables and the LID for each pair.
+///
+/// Host ports in order of GUID take the next free aligned range of their own size (the next free
+/// one of any alignment with [`LidBase::Paper`]); switches, one LID each, stand behind them.
+/// [`Options::lmc`] and [`Options::known`] have no meaning here: sizes follow from the assignment.
+///
+/// # Errors
+/// [`RoutingError::LidSpaceExhausted`], [`super::LidError::TooManyConfigurations`].
+pub fn tables(
+    engine: &'static str,
+    graph: &Graph,
+    (network, updown): (&Network, &UpDown),
+    (routes, assignment): (&Routes, &Assignment),
+    options: &Options,
+) -> Result<Tables, RoutingError> {
+    let lmcs = (0..routes.hosts())
+        .map(|host| assignment.lmc(host))
+        .collect::<Result<Vec<Lmc>, _>>()?;
+    let lids = allocate(graph, network, &lmcs, options.lid_base)?;
+    let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
+    let mut turns = 0;
+    for (host, &end) in network.hosts().iter().enumerate() {
+        let home = network.homes()[host];
+        let Some(range) = lids.of(end) else { continue };
+        for (number, lid) in (0u32..).zip(range.lids()) {
+            let number = number % assignment.count(host);
+            let mut way = Way::to(network, updown, home.switch);
+            for source in (0..routes.hosts()).filter(|&source| source != host) {
+                if assignment.number(source, host) == number {
+                    way.take(routes.path(source, host));
+                }
+            }
+            turns += way.fill();
+            way.write(&mut rows, lid, home.port);
+        }
+    }
+    for (switch, &node) in network.switches().iter().enumerate() {
+        let port = PortNum::MANAGEMENT;
+        if let Some(range) = lids.of(Endpoint { node, port }) {
+            let mut way = Way::to(network, updown, switch);
+            turns += way.fill();
+            way.write(&mut rows, range.base, port);
+        }
+    }
+    let mut lfts = vec![Lft::default(); graph.len()];
+    let mut order = vec![u32::MAX; graph.len()];
+    for (node, row) in network.switches().iter().zip(rows) {
+        lfts[node.index()] = row;
+    }
+    for (place, &switch) in (0..).zip(updown.order()) {
+        order[network.switches()[switch].index()] = place;
+    }
+    Ok(Tables {
+        engine,
+        because: None,
+        selection: pairs(graph, network, assignment),
+        lids,
+        promises: Promises {
+            up_down: turns == 0,
+            minimal: false,
+            deadlock_free: turns == 0,
+        },
+        labels: None,
+        warnings: (turns > 0)
+            .then_some(Warning::Turns { entries: turns })
+            .into_iter()
+            .collect(),
+        lfts,
+        order: Some(order),
+    })
+}
+
+fn pairs(graph: &Graph, network: &Network, assignment: &Assignment) -> Selection {
+    let hosts = network
+        .hosts()
+        .iter()
+        .map(|&end| port_guid(graph, end))
+        .zip(0..)
+        .collect();
+    let count = network.hosts().len();
+    let offset = |source, host| u8::try_from(assignment.number(source, host)).unwrap_or_default();
+    let offsets = (0..count)
+        .map(|host| (0..count).map(|source| offset(source, host)).collect())
+        .collect();
+    Selection::Pairs { hosts, offsets }
+}
+
+/// LIDs for hosts of different LMC.
+fn allocate(
+    graph: &Graph,
+    network: &Network,
+    lmcs: &[Lmc],
+    base: LidBase,
+) -> Result<Lids, RoutingError> {
+    let mut next: u32 = 1;
+    let mut take = |guid: Guid, end: Endpoint, lmc: Lmc| {
+        let size = u32::from(lmc.lids());
+        let first = match base {
+            LidBase::Aligned => next.next_multiple_of(size),
+            LidBase::Paper => next,
+        };
+        next = first + size;
+        LidRange {
+            guid,
+            base: Lid::truncate(u16::try_from(first).unwrap_or_default()),
+            lmc,
+            end: Some(end),
+        }
+    };
+    let mut ranges: Vec<LidRange> = network
+        .hosts()
+        .iter()
+        .zip(lmcs)
+        .map(|(&end, &lmc)| take(port_guid(graph, end), end, lmc))
+        .collect();
+    for &node in network.switches() {
+        let port = PortNum::MANAGEMENT;
+        ranges.push(take(
+            graph.node(node).guid,
+            Endpoint { node, port },
+            Lmc::default(),
+        ));
+    }
+    if next > u32::from(Lid::UNICAST_LAST.get()) + 1 {
+        return Err(RoutingError::LidSpaceExhausted {
+            hosts: network.hosts().len() as u64,
+            lmc: lmcs.iter().copied().max().unwrap_or_default(),
+            switches: network.switches().len() as u64,
+            wanted: u64::from(next - 1),
+        });
+    }
+    Ok(Lids::new(ranges))
+}
+
+/// The entries of one LID.
+struct Way<'a> {
+    network: &'a Network,
+    updown: &'a UpDown,
+    target: usize,
+    next: Vec<Option<usize>>,
+}
+
+impl<'a> Way<'a> {
+    fn to(network: &'a Network, updown: &'a UpDown, target: usize) -> Self {
+        Self {
+            network,
+            updown,
+            target,
+            next: vec![None; network.switches().len()],
+        }
+    }
+
+    fn take(&mut self, path: &[u32]) {
+        for &channel in path {
+            let channel = channel as usize;
+            self.next[self.network.channels()[channel].from] = Some(channel);
+        }
+    }
+
+    /// Gives an entry to every switch without one; returns how many of these turn packets upwards.
+    ///
+    /// First, from the target upwards, those that can go down all the way; then, from the root
+    /// downwards, those that can go up; the rest by any way there is.
+    fn fill(&mut self) -> usize {
+        let order = self.updown.order();
+        let mut descends = vec![false; self.next.len()];
+        descends[self.target] = true;
+        for &switch in order.iter().rev().filter(|&&switch| switch != self.target) {
+            if self.next[switch].is_none() {
+                self.next[switch] = self
+                    .network
+                    .leaving(switch)
+                    .find(|&channel| !self.updown.is_up(channel) && descends[self.to_of(channel)]);
+            }
+            descends[switch] = self.next[switch].is_some_and(|channel| {
+                !self.updown.is_up(channel) && descends[self.to_of(channel)]
+            });
+        }
+        for &switch in order.iter().filter(|&&switch| switch != self.target) {
+            if self.next[switch].is_none() {
+                let has_way = |channel: &usize| {
+                    self.to_of(*channel) == self.target || self.next[self.to_of(*channel)].is_some()
+                };
+                self.next[switch] = self
+                    .network
+                    .leaving(switch)
+                    .filter(|&channel| self.updown.is_up(channel))
+                    .find(has_way);
+            }
+        }
+        self.fill_rest()
+    }
+
+    fn fill_rest(&mut self) -> usize {
+        let mut turns = 0;
+        let mut open: std::collections::VecDeque<usize> = (0..self.next.len())
+            .filter(|&switch| switch == self.target || self.next[switch].is_some())
+            .collect();
+        while let Some(switch) = open.pop_front() {
+            for channel in self.network.leaving(switch) {
+                let from = self.to_of(channel);
+                if from != self.target && self.next[from].is_none() {
+                    self.next[from] = Some(self.network.channels()[channel].reverse);
+                    turns += 1;
+                    open.push_back(from);
+                }
+            }
+        }
+        turns
+    }
+
+    fn to_of(&self, channel: usize) -> usize {
+        self.network.channels()[channel].to
+    }
+
+    fn write(&self, rows: &mut [Lft], lid: Lid, last: PortNum) {
+        for (switch, row) in rows.iter_mut().enumerate() {
+            if switch == self.target {
+                row.set(lid, last);
+            } else if let Some(channel) = self.next[switch] {
+                row.set(lid, self.network.channels()[channel].port);
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! LID07: tables realise exactly the paths that were computed.
+
+use routing::lid_assignment::{Assignment, PathScheme, Scheme, tables};
+use routing::network::{Network, UpDown};
+use routing::{Options, Tables, engine, verify};
+use topologies::{Endpoint, Graph};
+use wire::{Lid, PortNum};
+
+use crate::support::{fabric, golden, is_switch, shuffled, text};
+
+const FABRICS: [&str; 5] = [
+    "irregular-8-2-4-1",
+    "irregular-16-2-8-3",
+    "torus-3x4-2",
+    "fat-tree-4-3",
+    "clos-3-2-2-2",
+];
+
+const ENGINES: [&str; 4] = [
+    "path-selection",
+    "shortest-widest",
+    "renaming",
+    "fully-explicit",
+];
+
+/// The output ports between switches that a packet takes by the tables.
+fn walked(graph: &Graph, tables: &Tables, from: Endpoint, to: Endpoint) -> Vec<Endpoint> {
+    let dlid = tables.dlid_between(from.node, to.node).unwrap();
+    let path = tables.path(graph, from, dlid);
+    assert!(path.arrives);
+    path.hops
+        .windows(2)
+        .filter(|pair| is_switch(graph, pair[0].node) && is_switch(graph, pair[1].node))
+        .map(|pair| Endpoint {
+            node: pair[0].node,
+            port: pair[0].exit,
+        })
+        .collect()
+}
+
+#[test]
+fn tables_realise_exactly_the_paths_given() {
+    for name in FABRICS {
+        let graph = fabric(name);
+        let network = Network::new(&graph);
+        let updown = UpDown::new(&network).unwrap();
+        for paths in PathScheme::ALL {
+            let routes = paths.routes(&network, &updown).unwrap();
+            for scheme in Scheme::ALL {
+                let assignment = Assignment::new(&network, &routes, scheme).unwrap();
+                let tables = tables(
+                    "path-selection",
+                    &graph,
+                    (&network, &updown),
+                    (&routes, &assignment),
+                    &Options::default(),
+                )
+                .unwrap();
+                for (source, &from) in network.hosts().iter().enumerate() {
+                    for (destination, &to) in network.hosts().iter().enumerate() {
+                        if source == destination {
+                            continue;
+                        }
+                        let wanted: Vec<Endpoint> = routes
+                            .path(source, destination)
+                            .iter()
+                            .map(|&channel| network.endpoint(channel as usize))
+                            .collect();
+                        assert_eq!(walked(&graph, &tables, from, to), wanted);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_lid_arrives_from_everywhere_and_selected_paths_never_turn_upwards() {
+    for name in FABRICS {
+        let graph = fabric(name);
+        for engine_name in ENGINES {
+            let tables = engine(engine_name)
+                .unwrap()
+                .route(&graph, &Options::default())
+                .unwrap();
+            let report = verify(&graph, &tables, tables.promises);
+            println!("{name} {engine_name} {:?}", tables.warnings);
+            assert!(
+                report.is_ok(),
+                "{name} {engine_name}: {}",
+                report.describe(&graph)
+            );
+        }
+    }
+}
+
+#[test]
+fn base_lids_are_aligned_to_their_own_size_and_switches_stand_behind() {
+    let graph = fabric("irregular-8-4-4-2");
+    let tables = engine("path-selection")
+        .unwrap()
+        .route(&graph, &Options::default())
+        .unwrap();
+    let mut last = Lid::ZERO;
+    let mut switches = false;
+    for range in tables.lids.iter() {
+        assert_eq!(range.base.get() % range.lmc.lids(), 0);
+        assert!(range.base > last);
+        last = range.lids().last().unwrap();
+        let is_switch = is_switch(&graph, range.end.unwrap().node);
+        assert!(is_switch || !switches);
+        switches |= is_switch;
+    }
+}
+
+#[test]
+fn a_single_changed_entry_on_a_selected_path_is_noticed() {
+    let graph = fabric("irregular-8-2-4-1");
+    let tables = engine("path-selection")
+        .unwrap()
+        .route(&graph, &Options::default())
+        .unwrap();
+    let network = Network::new(&graph);
+    let (from, to) = (network.hosts()[0], network.hosts()[15]);
+    let dlid = tables.dlid_between(from.node, to.node).unwrap();
+    for hop in walked(&graph, &tables, from, to) {
+        for port in [PortNum::NONE, PortNum::MANAGEMENT, from.port] {
+            let mut broken = tables.clone();
+            broken.lft_mut(hop.node).unwrap().set(dlid, port);
+            assert!(!verify(&graph, &broken, broken.promises).is_ok());
+        }
+    }
+}
+
+#[test]
+fn tables_are_golden_and_the_same_whatever_the_order_of_the_graph() {
+    for name in ["irregular-8-2-4-1", "torus-3x4-2", "fat-tree-4-2"] {
+        let graph = fabric(name);
+        for engine_name in ENGINES {
+            let engine = engine(engine_name).unwrap();
+            let tables = engine.route(&graph, &Options::default()).unwrap();
+            let words = text(&graph, &tables);
+            golden(&format!("{engine_name}/{name}.txt"), &words);
+            let other = shuffled(&graph, 5);
+            let tables = engine.route(&other, &Options::default()).unwrap();
+            assert_eq!(words, text(&other, &tables));
+        }
+    }
+}

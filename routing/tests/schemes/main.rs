@@ -1,0 +1,6 @@
+//! The papers' schemes beside MLID04, judged by the verifier, by what the papers say, and by golden
+//! tables.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod lid_assignment;
+mod support;
