@@ -1,3 +1,54 @@
-//! The command.
+//! The `ibemu` command.
 
-fn main() {}
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use ibemu::cli::{Cli, Verb};
+use ibemu::usage::UsageError;
+use ibemu::{supervisor, verbs};
+
+/// What was asked for cannot be.
+const USAGE: u8 = 2;
+/// The thing asked about is false, or has failed.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A message that nobody reads is no reason to panic.
+            let _ = writeln!(std::io::stderr(), "ibemu: {error:#}");
+            let usage = error.downcast_ref::<UsageError>().is_some();
+            ExitCode::from(if usage { USAGE } else { FAILED })
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let fabric = &cli.fabric;
+    match &cli.verb {
+        Verb::Exec(options) => match verbs::exec(fabric, options)? {},
+        Verb::Topo(options) => verbs::topo(options),
+        Verb::Supervisor(options) => supervisor::run(&options.dir),
+        Verb::Up(options) => wait(verbs::up(fabric, options)),
+        Verb::Down(options) => wait(verbs::down(fabric, options)),
+        Verb::Status(options) => wait(verbs::status(fabric, options)),
+        Verb::Ping(options) => wait(verbs::ping(fabric, options)),
+        Verb::Path(options) => wait(verbs::path(fabric, options)),
+        Verb::Perf(options) => wait(verbs::perf(fabric, options)),
+        Verb::Link(options) => wait(verbs::link(fabric, options)),
+        Verb::Restart(options) => wait(verbs::restart(fabric, options)),
+    }
+}
+
+/// Runs a verb that speaks with many processes at once.
+fn wait(verb: impl Future<Output = Result<()>>) -> Result<()> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?
+        .block_on(verb)
+}

@@ -1,0 +1,152 @@
+//! Requests to the processes of a fabric over their control sockets.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use link::control::{DeviceReply, DeviceRequest, PortStatus};
+use netio::control::AsyncControlClient;
+
+use crate::dir::FabricDir;
+use crate::state::{Kind, NodeState};
+
+/// How long a device may take to answer what it answers at once: on a loaded machine with a
+/// thousand processes a turn may be seconds away.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection to the control socket of a switch or host.
+#[derive(Debug)]
+pub struct DeviceClient {
+    client: AsyncControlClient,
+    name: String,
+    kind: Kind,
+}
+
+impl DeviceClient {
+    /// Connects to `node`; every request then waits `timeout` at most.
+    ///
+    /// # Errors
+    /// If the device does not run.
+    pub fn connect(dir: &FabricDir, node: &NodeState, timeout: Duration) -> Result<Self> {
+        let client = AsyncControlClient::connect(&dir.control(&node.handle), timeout)
+            .with_context(|| not_running(&node.name))?;
+        Ok(Self {
+            client,
+            name: node.name.clone(),
+            kind: node.kind,
+        })
+    }
+
+    /// Asks what may be asked of any device.
+    ///
+    /// # Errors
+    /// If the device does not answer or refuses.
+    pub async fn ask(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
+        let reply = match self.kind {
+            Kind::Switch => self.ask_switch(request).await,
+            Kind::Host => self.ask_host(request).await,
+        };
+        match reply.with_context(|| not_answering(&self.name))? {
+            DeviceReply::Refused(why) => bail!("{} refuses: {why}", self.name),
+            reply => Ok(reply),
+        }
+    }
+
+    async fn ask_switch(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
+        use switchd::control::{Reply, Request};
+        let request = Request::Device(request.clone());
+        match self.client.request(&request).await? {
+            Reply::Device(reply) => Ok(reply),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn ask_host(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
+        use hostd::control::{Reply, Request};
+        let request = Request::Device(request.clone());
+        match self.client.request(&request).await? {
+            Reply::Device(reply) => Ok(reply),
+            Reply::Refused(why) => Ok(DeviceReply::Refused(why)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Every port's status.
+    ///
+    /// # Errors
+    /// As [`DeviceClient::ask`].
+    pub async fn ports(&mut self) -> Result<Vec<PortStatus>> {
+        match self.ask(&DeviceRequest::Ports).await? {
+            DeviceReply::Ports(ports) => Ok(ports),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Asks what only a host can be asked.
+    ///
+    /// # Errors
+    /// If the host does not answer or refuses.
+    pub async fn host(
+        &mut self,
+        request: &hostd::control::Request,
+    ) -> Result<hostd::control::Reply> {
+        use hostd::control::Reply;
+        let reply = self.client.request(request).await;
+        match reply.with_context(|| not_answering(&self.name))? {
+            Reply::Refused(why) => bail!("{} refuses: {why}", self.name),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Who and where the host is.
+    ///
+    /// # Errors
+    /// If the host does not answer.
+    pub async fn identity(&mut self) -> Result<hostd::control::HostIdentity> {
+        match self.host(&hostd::control::Request::Identity).await? {
+            hostd::control::Reply::Identity(identity) => Ok(identity),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// The controller's report on the subnet.
+///
+/// # Errors
+/// If the controller does not run or does not answer.
+pub async fn subnet(dir: &FabricDir, timeout: Duration) -> Result<controller::control::Status> {
+    use controller::control::{Reply, Request};
+    let mut client = AsyncControlClient::connect(&dir.control("controller"), timeout)
+        .with_context(|| not_running("controller"))?;
+    let reply = client.request(&Request::Status).await;
+    match reply.with_context(|| not_answering("controller"))? {
+        Reply::Status(status) => Ok(*status),
+        Reply::Refused(why) => bail!("the controller refuses: {why}"),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Whether the controller answers.
+///
+/// # Errors
+/// If it does not.
+pub async fn identify_controller(dir: &FabricDir, timeout: Duration) -> Result<()> {
+    use controller::control::{Reply, Request};
+    let mut client = AsyncControlClient::connect(&dir.control("controller"), timeout)?;
+    match client.request(&Request::Identify).await? {
+        Reply::Identity { .. } => Ok(()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// A reply that does not fit its request: the peer is of another version.
+pub fn unexpected<R: std::fmt::Debug>(reply: &R) -> anyhow::Error {
+    anyhow!("an unexpected reply (are the binaries of one version?): {reply:?}")
+}
+
+fn not_running(name: &str) -> String {
+    format!("{name} cannot be asked; does it run? (ibemu status; ibemu restart {name})")
+}
+
+fn not_answering(name: &str) -> String {
+    format!("{name} does not answer")
+}

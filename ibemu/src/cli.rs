@@ -1,0 +1,405 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use controller::RoutingChoice;
+use serde::{Deserialize, Serialize};
+
+use crate::names::{FabricName, PortName};
+use crate::quantity::{self, Rate};
+
+/// An InfiniBand fabric on this machine: every switch and host a process, real packets between
+/// them, a real subnet manager.
+#[derive(Debug, Parser)]
+#[command(name = "ibemu", version, max_term_width = 100)]
+pub struct Cli {
+    /// Name of the fabric: 1 to 32 of a-z, 0-9 and '-'. Several stand side by side
+    #[arg(long, global = true, default_value = "ib", value_name = "NAME")]
+    pub fabric: FabricName,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Bring a fabric up: namespaces, links, devices, subnet manager; then verify it
+    Up(Box<Up>),
+    /// Take a fabric down and remove everything that `up` created
+    Down(Down),
+    /// Run a command beside a node: in its namespace, with its adapter
+    Exec(Exec),
+    /// Show devices, ports, LIDs and the subnet manager
+    Status(Status),
+    /// Send echo packets between hosts and time them
+    Ping(Ping),
+    /// Show the way of a packet hop by hop, asked from the live switches' tables
+    Path(PathTo),
+    /// Send traffic between hosts: offered, delivered, dropped, latency
+    Perf(Perf),
+    /// Pull or plug a cable
+    #[command(subcommand)]
+    Link(Link),
+    /// Stop a device (if it runs) and start it again
+    Restart(Restart),
+    /// Write a topology out, without bringing it up
+    Topo(Topo),
+    /// The process that watches over one fabric
+    #[command(hide = true)]
+    Supervisor(Supervisor),
+}
+
+/// How cables are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// A veth pair a cable, a network namespace a device; needs root
+    Veth,
+    /// UDP on loopback; needs no privileges
+    Udp,
+}
+
+/// Who manages the subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sm {
+    /// ibemu's own controller
+    Ibemu,
+    /// Nobody: links stay in Init until you start one
+    None,
+}
+
+/// Which pairs of hosts `up` sends a packet between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verify {
+    /// Every pair
+    All,
+    /// Every host, with some others chosen by the seed
+    Sample,
+    /// No pair
+    None,
+}
+
+/// `ibemu up`.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+pub struct Up {
+    /// fat-tree-M-N, clos-LEAVES-HOSTS-SPINES[-LINKS], hypercube-D-HOSTS, mesh-XxY-HOSTS,
+    /// torus-XxY-HOSTS, ring-S-HOSTS, irregular-SWITCHES-HOSTS-DEGREE-SEED, star-HOSTS; or the
+    /// path of a file in the text of ibnetdiscover or ibsim
+    pub topology: String,
+
+    /// How cables are made
+    #[arg(long, value_enum, default_value = "veth", help_heading = "Fabric")]
+    pub transport: Transport,
+    /// Seed of everything left to chance: ties between paths, sampled pairs
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "NUMBER",
+        help_heading = "Fabric"
+    )]
+    pub seed: u64,
+    /// Pairs of hosts to send a packet between before `up` ends [default: all up to 64 hosts,
+    /// sample above]
+    #[arg(
+        long,
+        value_enum,
+        help_heading = "Fabric",
+        hide_possible_values = false
+    )]
+    pub verify: Option<Verify>,
+    /// How long `up` may take before it gives up, seconds, 1 to 86400
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", help_heading = "Fabric",
+          value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub timeout: u32,
+
+    /// Who manages the subnet
+    #[arg(
+        long,
+        value_enum,
+        default_value = "ibemu",
+        help_heading = "Subnet manager"
+    )]
+    pub sm: Sm,
+    /// The host beside which the controller runs [default: the first host]
+    #[arg(long, value_name = "NODE", help_heading = "Subnet manager")]
+    pub sm_node: Option<String>,
+    /// Routing engine: auto (mlid on a fat tree, else updn), mlid, slid, updn, minhop
+    #[arg(
+        long,
+        default_value = "auto",
+        value_name = "ENGINE",
+        help_heading = "Subnet manager"
+    )]
+    #[serde(with = "routing_name")]
+    pub routing: RoutingChoice,
+    /// LID mask control of the hosts, 0 to 7: each answers to 2^LMC LIDs [default: what the
+    /// routing engine wants]
+    #[arg(long, value_name = "LMC", help_heading = "Subnet manager",
+          value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub lmc: Option<u8>,
+
+    #[command(flatten)]
+    /// What every link is.
+    pub links: LinkOptions,
+}
+
+mod routing_name {
+    use controller::RoutingChoice;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(
+        choice: &RoutingChoice,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_str(choice)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<RoutingChoice, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// What every link is.
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[command(next_help_heading = "Links")]
+pub struct LinkOptions {
+    /// Data lanes that every port supports, 1 to 15
+    #[arg(long, default_value_t = 4, value_name = "LANES",
+          value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub vls: u8,
+    /// Largest payload of a packet, bytes
+    #[arg(
+        long,
+        default_value = "2048",
+        value_name = "BYTES",
+        value_parser = ["256", "512", "1024", "2048", "4096"]
+    )]
+    pub mtu: String,
+    /// Lanes of the cable
+    #[arg(long, default_value = "4x", value_name = "WIDTH",
+          value_parser = ["1x", "2x", "4x", "8x", "12x"])]
+    pub width: String,
+    /// Speed of a lane
+    #[arg(long, default_value = "qdr", value_name = "SPEED",
+          value_parser = ["sdr", "ddr", "qdr", "fdr10", "fdr", "edr", "hdr", "ndr"])]
+    pub speed: String,
+    /// Links run this many times slower than real ones, so that lanes and congestion mean
+    /// something on few cores
+    #[arg(long, default_value_t = 100.0, value_name = "FACTOR",
+          value_parser = quantity::positive)]
+    pub time_scale: f64,
+    /// Do not pace links: show what the machine can do [default: paced]
+    #[arg(long, conflicts_with = "time_scale")]
+    pub unpaced: bool,
+    /// Input buffer of each data lane of a port, bytes (k and M are understood): at least one
+    /// packet of the MTU, at most 131072
+    #[arg(long, default_value = "65536", value_name = "BYTES", value_parser = quantity::buffer_bytes)]
+    pub buffer: u32,
+    /// Link packets that one Ethernet frame or datagram carries at most [default: as many as are
+    /// waiting and fit]
+    #[arg(long, value_name = "PACKETS",
+          value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub frame_packets: Option<u32>,
+    /// A port that has nothing to say says so this often, milliseconds [default: 250, more from 256
+    /// cables up]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=600_000))]
+    pub keepalive_ms: Option<u32>,
+    /// A port that hears nothing this long goes down, milliseconds [default: four times
+    /// --keepalive-ms]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    pub silence_ms: Option<u32>,
+    /// What devices write to their logs
+    #[arg(long, default_value = "info", value_name = "LEVEL", help_heading = "Fabric",
+          value_parser = ["error", "warn", "info", "debug", "trace"])]
+    pub log_level: String,
+}
+
+/// `ibemu down`.
+#[derive(Debug, Args)]
+pub struct Down {
+    /// Take down every fabric of this user
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// `ibemu exec`.
+#[derive(Debug, Args)]
+pub struct Exec {
+    /// Do not load ibsim's client library into the command, by which programs that use libibumad
+    /// (opensm, ibnetdiscover) find the node's adapter
+    #[arg(long)]
+    pub no_preload: bool,
+    /// The node
+    pub node: String,
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// `ibemu status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu ping`.
+#[derive(Debug, Args)]
+pub struct Ping {
+    /// The host that asks
+    #[arg(required_unless_present = "all")]
+    pub source: Option<String>,
+    /// The host that answers
+    #[arg(required_unless_present = "all")]
+    pub destination: Option<String>,
+    /// Every pair of hosts; exit code 1 unless all answer
+    #[arg(long, conflicts_with_all = ["source", "destination"])]
+    pub all: bool,
+    /// Echo requests a pair [default: 5, with --all 1]
+    #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub count: Option<u32>,
+    /// Time between two requests, milliseconds
+    #[arg(
+        short,
+        long,
+        default_value = "100",
+        value_name = "MS",
+        value_parser = quantity::milliseconds_as_us
+    )]
+    pub interval: u32,
+    /// Packet length from LRH to VCRC, bytes: 98 up to the MTU and its headers
+    #[arg(short, long, default_value_t = 290, value_name = "BYTES",
+          value_parser = clap::value_parser!(u16).range(98..=4222))]
+    pub size: u16,
+    /// Service level, 0 to 15
+    #[arg(long, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub sl: u8,
+    /// Which of the destination's 2^LMC LIDs to send to [default: what the path record names,
+    /// else 0]
+    #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
+    pub dlid_offset: Option<u16>,
+    /// How long to wait for each answer, milliseconds
+    #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=600_000))]
+    pub timeout: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu path`.
+#[derive(Debug, Args)]
+pub struct PathTo {
+    /// The host that sends
+    pub source: String,
+    /// The host that receives
+    pub destination: String,
+    /// Which of the destination's 2^LMC LIDs the packet is sent to
+    #[arg(long, default_value_t = 0, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
+    pub dlid_offset: u16,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu perf`.
+#[derive(Debug, Args)]
+pub struct Perf {
+    /// The host that sends
+    #[arg(required_unless_present = "all")]
+    pub source: Option<String>,
+    /// The host that receives
+    #[arg(required_unless_present = "all")]
+    pub destination: Option<String>,
+    /// Every host sends to every other
+    #[arg(long, conflicts_with_all = ["source", "destination"])]
+    pub all: bool,
+    /// Packet length from LRH to VCRC, bytes: 98 up to the MTU and its headers
+    #[arg(short, long, default_value_t = 290, value_name = "BYTES",
+          value_parser = clap::value_parser!(u16).range(98..=4222))]
+    pub size: u16,
+    /// Packets a flow
+    #[arg(short, long, value_name = "NUMBER", conflicts_with = "seconds",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// How long to send, seconds [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::positive)]
+    pub seconds: Option<f64>,
+    /// Packets of a flow that may be under way, 0 to 1048576; 0 for no limit, which needs --rate
+    /// [default: 256, with --all 256 shared by the flows of a host]
+    #[arg(short, long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pub window: Option<u32>,
+    /// Offered load of each host in bits a second (k, M and G are understood) [default: as much as
+    /// window and link allow]
+    #[arg(short, long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// Service level, 0 to 15
+    #[arg(long, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub sl: u8,
+    /// Which of the destination's 2^LMC LIDs to send to
+    #[arg(long, default_value_t = 0, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
+    pub dlid_offset: u16,
+    /// Seed of payloads and of the flows' first phases
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu link`.
+#[derive(Debug, Subcommand)]
+pub enum Link {
+    /// Pull the cable of a port
+    Down(LinkEnd),
+    /// Plug the cable of a port in again; a deleted veth pair is made anew
+    Up(LinkEnd),
+}
+
+/// One end of a cable.
+#[derive(Debug, Args)]
+pub struct LinkEnd {
+    /// The port, as NODE:PORT
+    #[arg(value_name = "NODE:PORT")]
+    pub port: PortName,
+}
+
+/// `ibemu restart`.
+#[derive(Debug, Args)]
+pub struct Restart {
+    /// The node, or `controller`
+    pub node: String,
+}
+
+/// The text of a topology file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TopoFormat {
+    /// As ibnetdiscover prints it
+    Ibnetdiscover,
+    /// As ibsim reads it
+    Net,
+}
+
+/// `ibemu topo`.
+#[derive(Debug, Args)]
+pub struct Topo {
+    /// A generated topology or a file, as for `up`
+    pub topology: String,
+    /// The text to write
+    #[arg(long, value_enum, default_value = "ibnetdiscover")]
+    pub format: TopoFormat,
+}
+
+/// `ibemu supervisor`.
+#[derive(Debug, Args)]
+pub struct Supervisor {
+    /// The fabric's directory
+    #[arg(long)]
+    pub dir: PathBuf,
+}

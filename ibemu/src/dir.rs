@@ -1,0 +1,255 @@
+//! Where a fabric keeps its files.
+//!
+//! `<runtime>/<fabric>`, mode 0700, where the runtime directory is `$IBEMU_RUNTIME_DIR`, else
+//! `/run/ibemu` for root, else `$XDG_RUNTIME_DIR/ibemu`, else `/tmp/ibemu-<uid>`.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::names::FabricName;
+
+/// The longest path of a socket, bytes (`sun_path` without its NUL).
+pub const SOCKET_PATH_MAX: usize = 107;
+
+/// The directory that holds the fabrics of this user.
+#[must_use]
+pub fn runtime() -> PathBuf {
+    runtime_for(netio::process::effective_uid(), |name| {
+        std::env::var_os(name).map(PathBuf::from)
+    })
+}
+
+fn runtime_for(uid: u32, variable: impl Fn(&str) -> Option<PathBuf>) -> PathBuf {
+    let absolute = |name| variable(name).filter(|path| path.is_absolute());
+    if let Some(path) = absolute("IBEMU_RUNTIME_DIR") {
+        return path;
+    }
+    if uid == 0 {
+        return PathBuf::from("/run/ibemu");
+    }
+    match absolute("XDG_RUNTIME_DIR") {
+        Some(path) => path.join("ibemu"),
+        None => PathBuf::from(format!("/tmp/ibemu-{uid}")),
+    }
+}
+
+/// The directory of one fabric: paths only, nothing is created or opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FabricDir {
+    path: PathBuf,
+    fabric: FabricName,
+}
+
+impl FabricDir {
+    /// The directory of `fabric`.
+    #[must_use]
+    pub fn of(fabric: &FabricName) -> Self {
+        Self {
+            path: runtime().join(fabric.as_str()),
+            fabric: fabric.clone(),
+        }
+    }
+
+    /// The directory at `path`, whose last component is the fabric's name.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn at(path: &Path) -> Result<Self> {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let Some(Ok(fabric)) = name.map(str::parse) else {
+            bail!("{} is not the directory of a fabric", path.display());
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            fabric,
+        })
+    }
+
+    /// The fabric's name.
+    #[must_use]
+    pub fn fabric(&self) -> &FabricName {
+        &self.fabric
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was asked for and created.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.path.join("fabric.json")
+    }
+
+    /// Which processes were started and how they ended, one line each.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.path.join("processes.jsonl")
+    }
+
+    /// The control socket of a device, of the controller or of the supervisor.
+    #[must_use]
+    pub fn control(&self, handle: &str) -> PathBuf {
+        if handle == "supervisor" {
+            return self.path.join("supervisor.sock");
+        }
+        self.path.join(format!("{handle}.ctl"))
+    }
+
+    /// The MAD socket of a host.
+    #[must_use]
+    pub fn mad(&self, handle: &str) -> PathBuf {
+        self.path.join(format!("{handle}.mad"))
+    }
+
+    /// The directory of the logs.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// The log of a device, of the controller or of the supervisor.
+    #[must_use]
+    pub fn log(&self, handle: &str) -> PathBuf {
+        self.logs().join(format!("{handle}.log"))
+    }
+
+    /// Whether the directory is there.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// Creates the directory: the fabric's name is taken from here on.
+    ///
+    /// # Errors
+    /// If the name is taken, or the directory cannot be made or is not safe to use.
+    pub fn create(&self) -> Result<()> {
+        let parent = self
+            .path
+            .parent()
+            .context("a fabric directory has a parent")?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(parent)
+            .with_context(|| format!("cannot create {}", parent.display()))?;
+        let owner = fs::symlink_metadata(parent)
+            .with_context(|| format!("cannot read {}", parent.display()))?
+            .uid();
+        let own = netio::process::effective_uid();
+        if owner != own && own != 0 {
+            bail!(
+                "{} belongs to user {owner}, not to user {own}; set IBEMU_RUNTIME_DIR to a \
+                 directory of your own",
+                parent.display()
+            );
+        }
+        match DirBuilder::new().mode(0o700).create(&self.path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
+                "there is a fabric {fabric} already ({path}); take it down first (ibemu down \
+                 --fabric {fabric}), or choose another name with --fabric",
+                fabric = self.fabric,
+                path = self.path.display()
+            ),
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("cannot create {}", self.path.display()));
+            }
+        }
+        DirBuilder::new()
+            .mode(0o700)
+            .create(self.logs())
+            .with_context(|| format!("cannot create {}", self.logs().display()))
+    }
+
+    /// Removes the directory with everything in it; and the runtime directory, if it is empty then.
+    ///
+    /// # Errors
+    /// If something in it cannot be removed.
+    pub fn remove(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error)
+                    .with_context(|| format!("cannot remove {}", self.path.display()));
+            }
+            _ => {}
+        }
+        if let Some(parent) = self.path.parent()
+            && std::env::var_os("IBEMU_RUNTIME_DIR").is_none()
+        {
+            // Refused while other fabrics stand, which is meant.
+            let _ = fs::remove_dir(parent);
+        }
+        Ok(())
+    }
+}
+
+/// The names of all fabrics of this user, in order.
+///
+/// # Errors
+/// If the runtime directory cannot be read; a missing one holds none.
+pub fn fabrics() -> Result<Vec<FabricName>> {
+    let runtime = runtime();
+    let entries = match fs::read_dir(&runtime) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", runtime.display()));
+        }
+    };
+    let mut names: Vec<FabricName> = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(variables: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<PathBuf> {
+        move |name| {
+            variables
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| PathBuf::from(value))
+        }
+    }
+
+    #[test]
+    fn root_and_users_have_runtime_directories_of_their_own() {
+        let xdg = &[("XDG_RUNTIME_DIR", "/run/user/7")];
+        assert_eq!(runtime_for(0, with(xdg)), Path::new("/run/ibemu"));
+        assert_eq!(runtime_for(7, with(xdg)), Path::new("/run/user/7/ibemu"));
+        assert_eq!(runtime_for(7, with(&[])), Path::new("/tmp/ibemu-7"));
+        let own = &[("IBEMU_RUNTIME_DIR", "/x"), ("XDG_RUNTIME_DIR", "/y")];
+        assert_eq!(runtime_for(0, with(own)), Path::new("/x"));
+        let relative = &[("IBEMU_RUNTIME_DIR", "x")];
+        assert_eq!(runtime_for(0, with(relative)), Path::new("/run/ibemu"));
+    }
+
+    #[test]
+    fn a_directory_is_created_once_and_removed_with_what_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = FabricDir::at(&folder.path().join("runtime/ib")).unwrap();
+        dir.create().unwrap();
+        assert_eq!(fs::metadata(dir.path()).unwrap().mode() & 0o777, 0o700);
+        let again = dir.create().unwrap_err().to_string();
+        assert!(again.contains("ibemu down --fabric ib"), "{again}");
+        fs::write(dir.log("s0"), "x").unwrap();
+        dir.remove().unwrap();
+        assert!(!dir.exists());
+        dir.remove().unwrap();
+    }
+}

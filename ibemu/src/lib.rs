@@ -1,0 +1,25 @@
+//! The parts of the `ibemu` command: bring a fabric up, look at it, send through it, take it down.
+//!
+//! `up` plans the fabric ([`state`]), makes namespaces and cables ([`net`]) and starts the
+//! supervisor, which starts the devices. Every other verb reads `fabric.json` and asks the
+//! processes themselves over their control sockets.
+
+pub mod ask;
+pub mod cli;
+pub mod dir;
+pub mod drops;
+pub mod lids;
+pub mod logs;
+pub mod mads;
+pub mod names;
+pub mod net;
+pub mod output;
+pub mod process;
+pub mod quantity;
+pub mod setup;
+pub mod state;
+pub mod supervisor;
+pub mod teardown;
+pub mod usage;
+pub mod verbs;
+pub mod verify;

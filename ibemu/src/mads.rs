@@ -1,0 +1,133 @@
+//! Management datagrams through a host of the fabric: asked of live devices and of the subnet
+//! administrator, with timeouts and repetitions.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use mad::local::{FromAgent, MadMessage, ToAgent};
+use netio::seqpacket::Connection;
+use wire::attr::Attribute;
+use wire::sa::{PathRecord, SaHeader, path_component};
+use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
+
+use crate::dir::FabricDir;
+use crate::state::NodeState;
+
+/// How long one datagram may stay unanswered before it is sent again.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// How often it is sent.
+const ATTEMPTS: u32 = 4;
+
+/// A connection to a host's MAD socket.
+#[derive(Debug)]
+pub struct MadClient {
+    connection: Connection,
+    host: String,
+    last_tid: u32,
+}
+
+impl MadClient {
+    /// Connects to the MAD socket of `host`.
+    ///
+    /// # Errors
+    /// If the host does not run.
+    pub fn connect(dir: &FabricDir, host: &NodeState) -> Result<Self> {
+        let connection = Connection::connect(&dir.mad(&host.handle)).with_context(|| {
+            format!("{} cannot be asked; does it run? (ibemu status)", host.name)
+        })?;
+        Ok(Self {
+            connection,
+            host: host.name.clone(),
+            last_tid: 0,
+        })
+    }
+
+    /// An attribute of the device at the end of `route` (exit ports from the host's own on).
+    ///
+    /// # Errors
+    /// If the device does not answer, or refuses.
+    pub async fn smp<A: Attribute>(&mut self, modifier: u32, route: &[PortNum]) -> Result<A> {
+        let tid = self.next_tid();
+        let mad = Mad::directed_smp(Method::GET, A::ID, modifier, tid, route)?;
+        let answer = self.exchange(Lid::PERMISSIVE, Qpn::SMI, &mad).await?;
+        let status = answer.status().without_direction();
+        if status.0 != 0 {
+            bail!(
+                "the device refuses attribute {:#06x} (status {:#06x})",
+                A::ID.0,
+                status.0
+            );
+        }
+        Ok(answer.smp_attribute()?)
+    }
+
+    /// The path record between two ports, from the subnet administrator at `sm`; `None` if it
+    /// knows none.
+    ///
+    /// # Errors
+    /// If the administrator does not answer.
+    pub async fn path(
+        &mut self,
+        sm: Lid,
+        source: Guid,
+        destination: Guid,
+    ) -> Result<Option<PathRecord>> {
+        let tid = self.next_tid();
+        let mut mad = Mad::sa(Method::GET, AttributeId::PATH_RECORD, 0, tid);
+        mad.set_sa_record(&PathRecord {
+            dgid: Gid::new(Gid::DEFAULT_PREFIX, destination),
+            sgid: Gid::new(Gid::DEFAULT_PREFIX, source),
+            numb_path: 1,
+            ..PathRecord::default()
+        });
+        mad.set_sa_header(&SaHeader {
+            component_mask: path_component::DGID | path_component::SGID | path_component::NUMB_PATH,
+            ..mad.sa_header()?
+        });
+        let answer = self.exchange(sm, Qpn::GSI, &mad).await?;
+        if answer.status().0 != 0 {
+            return Ok(None);
+        }
+        let (record, _) = PathRecord::parse(answer.sa_data())?;
+        Ok(Some(record))
+    }
+
+    fn next_tid(&mut self) -> u64 {
+        self.last_tid = self.last_tid.wrapping_add(1);
+        u64::from(self.last_tid)
+    }
+
+    /// Sends a request until its answer comes.
+    async fn exchange(&mut self, lid: Lid, qpn: Qpn, mad: &Mad) -> Result<Mad> {
+        let message = ToAgent::Send(MadMessage {
+            lid,
+            qpn,
+            sl: Sl::default(),
+            mad: Box::new(*mad.as_bytes()),
+        });
+        let message = wire::control::encode(&message)?;
+        let left = || format!("{} has closed its MAD socket", self.host);
+        for _ in 0..ATTEMPTS {
+            self.connection.send(&message).await.with_context(left)?;
+            match tokio::time::timeout(TIMEOUT, self.answer(mad.tid())).await {
+                Ok(answer) => return answer.with_context(left),
+                Err(_) => continue,
+            }
+        }
+        bail!("no answer within {:?}", TIMEOUT * ATTEMPTS)
+    }
+
+    /// The next answer with this transaction id; others are late ones.
+    async fn answer(&self, tid: u64) -> Result<Mad> {
+        loop {
+            let message = self.connection.receive().await?;
+            let message = message.context("the connection has ended")?;
+            if let FromAgent::Received(received) = wire::control::decode(&message)? {
+                let mad = Mad::from_bytes(*received.mad);
+                if mad.method().is_response() && mad.tid() & 0xffff_ffff == tid {
+                    return Ok(mad);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The processes of a fabric: found by what they are, held by descriptor, never by number alone.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use netio::process::Pidfd;
+use serde::{Deserialize, Serialize};
+
+use crate::dir::FabricDir;
+
+/// A process for as long as it lives: numbers are given again, but not with the same start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ProcessId {
+    /// Process id.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot (field 22 of `/proc/<pid>/stat`).
+    pub start: u64,
+}
+
+impl ProcessId {
+    /// The process that has number `pid` now; `None` if there is none.
+    #[must_use]
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (start, state) = start_and_state(&stat)?;
+        (state != 'Z' && state != 'X').then_some(Self { pid, start })
+    }
+
+    /// The calling process.
+    ///
+    /// # Errors
+    /// If `/proc` is not mounted.
+    pub fn own() -> Result<Self> {
+        Self::of(std::process::id()).context("cannot read /proc/self/stat; is /proc mounted?")
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        Self::of(self.pid) == Some(self)
+    }
+
+    /// Takes hold of it; `None` if it has ended.
+    #[must_use]
+    pub fn hold(self) -> Option<Pidfd> {
+        let pidfd = Pidfd::open(self.pid).ok()?;
+        // The number may have been given again before the descriptor was opened, not after.
+        self.is_alive().then_some(pidfd)
+    }
+}
+
+/// Start time and state letter from the text of `/proc/<pid>/stat`. The command's name, in
+/// parentheses, may hold anything.
+fn start_and_state(stat: &str) -> Option<(u64, char)> {
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // `state` is field 3; the start time is field 22.
+    let start = fields.nth(18)?.parse().ok()?;
+    Some((start, state))
+}
+
+/// What a process of a fabric does there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// A device, by its handle.
+    Device(String),
+    /// The subnet manager.
+    Controller,
+    /// The supervisor.
+    Supervisor,
+}
+
+/// A running process of a fabric.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// What it does.
+    pub role: Role,
+    /// Which it is.
+    pub id: ProcessId,
+}
+
+/// All running processes that were started for the fabric in `dir`, by their command lines.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn find(dir: &FabricDir) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for pid in all_pids()? {
+        let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
+            continue;
+        };
+        if let Some(role) = role_of(&line, dir.path())
+            && let Some(id) = ProcessId::of(pid)
+        {
+            found.push(Found { role, id });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn all_pids() -> Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc").context("cannot read /proc; is it mounted?")?;
+    Ok(entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect())
+}
+
+/// The role of the process with this command line in the fabric at `dir`, if it has one.
+fn role_of(line: &[u8], dir: &Path) -> Option<Role> {
+    let mut arguments = line
+        .split(|&byte| byte == 0)
+        .map(|argument| std::str::from_utf8(argument).unwrap_or(""));
+    let program = arguments.next()?.rsplit('/').next()?;
+    let arguments: Vec<&str> = arguments.collect();
+    let value = |name| {
+        let at = arguments.iter().position(|argument| *argument == name)?;
+        arguments.get(at + 1).copied()
+    };
+    if Path::new(value("--dir")?) != dir {
+        return None;
+    }
+    match program {
+        "switchd" | "hostd" => {
+            let handle = value("--handle").or_else(|| value("--name"))?;
+            Some(Role::Device(handle.to_owned()))
+        }
+        "controller" => Some(Role::Controller),
+        "ibemu" if arguments.first() == Some(&"supervisor") => Some(Role::Supervisor),
+        _ => None,
+    }
+}
+
+/// Programs that `ibemu exec` has started and that still run: inside one of `namespaces` (names),
+/// or with the fabric's directory in their environment. The calling process and its ancestors are
+/// left out.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn find_guests(dir: &FabricDir, namespaces: &[String]) -> Result<Vec<(ProcessId, String)>> {
+    use std::os::unix::fs::MetadataExt;
+    let inodes: std::collections::BTreeSet<(u64, u64)> = namespaces
+        .iter()
+        .filter_map(|name| fs::metadata(Path::new(netio::namespace::DIRECTORY).join(name)).ok())
+        .map(|metadata| (metadata.dev(), metadata.ino()))
+        .collect();
+    let label = format!("{ENVIRONMENT_LABEL}={}", dir.path().display());
+    let spared = own_and_ancestors();
+    let mut guests = Vec::new();
+    for pid in all_pids()? {
+        let inside = !inodes.is_empty()
+            && fs::metadata(format!("/proc/{pid}/ns/net"))
+                .is_ok_and(|metadata| inodes.contains(&(metadata.dev(), metadata.ino())));
+        let labelled = || {
+            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+                environment
+                    .split(|&byte| byte == 0)
+                    .any(|variable| variable == label.as_bytes())
+            })
+        };
+        if spared.contains(&pid) || !(inside || labelled()) {
+            continue;
+        }
+        if let Some(id) = ProcessId::of(pid) {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            guests.push((id, name.trim_end().to_owned()));
+        }
+    }
+    guests.sort();
+    Ok(guests)
+}
+
+/// The environment variable that marks what `ibemu exec` starts; its value is the fabric's
+/// directory.
+pub const ENVIRONMENT_LABEL: &str = "IBEMU_FABRIC_DIR";
+
+fn own_and_ancestors() -> Vec<u32> {
+    let mut chain = vec![std::process::id()];
+    while let Some(&pid) = chain.last()
+        && chain.len() < 1024
+    {
+        let parent = fs::read_to_string(format!("/proc/{pid}/stat"))
+            .ok()
+            .and_then(|stat| {
+                let (_, rest) = stat.rsplit_once(") ")?;
+                rest.split_ascii_whitespace().nth(1)?.parse().ok()
+            });
+        match parent {
+            Some(parent) if parent > 0 => chain.push(parent),
+            _ => break,
+        }
+    }
+    chain
+}
+
+/// Kills all of `processes` and waits until they are gone.
+///
+/// # Errors
+/// If one may not be killed, or has not gone after `limit`.
+pub fn kill_all(processes: &[ProcessId], limit: Duration) -> Result<()> {
+    let held: Vec<Pidfd> = processes.iter().filter_map(|id| id.hold()).collect();
+    for pidfd in &held {
+        match pidfd.signal(libc::SIGKILL) {
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
+                return Err(error).with_context(|| format!("cannot kill process {}", pidfd.pid()));
+            }
+            _ => {}
+        }
+    }
+    let deadline = Instant::now() + limit;
+    for pidfd in &held {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if !pidfd.wait(left.max(Duration::from_millis(1)))? {
+            bail!("process {} does not end (it was sent SIGKILL)", pidfd.pid());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_read_past_a_name_with_blanks_and_parentheses() {
+        let stat = "77 (a) (b c) S 1 77 77 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 12345 1 2 3";
+        assert_eq!(start_and_state(stat), Some((12345, 'S')));
+        assert_eq!(start_and_state("77 (x"), None);
+        assert_eq!(start_and_state("77 (x) S 1"), None);
+    }
+
+    #[test]
+    fn the_own_process_is_alive_and_another_start_time_is_not() {
+        let own = ProcessId::own().unwrap();
+        assert!(own.is_alive());
+        let earlier = ProcessId {
+            start: own.start + 1,
+            ..own
+        };
+        assert!(!earlier.is_alive());
+        assert!(earlier.hold().is_none());
+    }
+
+    #[test]
+    fn processes_are_known_by_program_and_directory() {
+        let dir = Path::new("/run/ibemu/ib");
+        let role = |line: &str| role_of(line.replace(' ', "\0").as_bytes(), dir);
+        assert_eq!(
+            role("/x/switchd --name s0 --dir /run/ibemu/ib"),
+            Some(Role::Device("s0".into()))
+        );
+        assert_eq!(
+            role("hostd --name x/y --handle x_y --dir /run/ibemu/ib"),
+            Some(Role::Device("x_y".into()))
+        );
+        assert_eq!(
+            role("controller --mad-socket /x --dir /run/ibemu/ib"),
+            Some(Role::Controller)
+        );
+        assert_eq!(
+            role("/x/ibemu supervisor --dir /run/ibemu/ib"),
+            Some(Role::Supervisor)
+        );
+        for other in [
+            "switchd --name s0 --dir /run/ibemu/ib2",
+            "switchd --name s0",
+            "switchd --name s0 --dir",
+            "vim --dir /run/ibemu/ib",
+            "ibemu status --dir /run/ibemu/ib",
+            "",
+        ] {
+            assert_eq!(role(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_killed_is_gone_afterwards() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        let id = ProcessId::of(child.id()).unwrap();
+        kill_all(&[id], Duration::from_secs(10)).unwrap();
+        assert!(!id.is_alive());
+        child.wait().unwrap();
+    }
+}

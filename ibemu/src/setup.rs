@@ -1,0 +1,93 @@
+//! Creates the namespaces and cables of a planned fabric.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, bail};
+use futures::{StreamExt, TryStreamExt, stream};
+use netio::namespace::Namespace;
+use socket2::{Domain, Socket, Type};
+
+use crate::net::{self, CableEnd, Net};
+use crate::state::FabricState;
+
+/// How many cables are under way at a time: enough that the kernel never waits for this process.
+const CABLES_AT_ONCE: usize = 32;
+/// How many namespaces are made before other work of this process gets a turn.
+const NAMESPACES_A_TURN: usize = 8;
+
+/// Checks that this process and this kernel can do what a veth fabric needs.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub fn check_prerequisites() -> Result<()> {
+    if netio::process::effective_uid() != 0 {
+        bail!(
+            "network namespaces need root: run this through sudo, or use --transport udp, which \
+             needs no privileges"
+        );
+    }
+    if !std::path::Path::new("/proc/self/ns/net").exists() {
+        bail!(
+            "this kernel has no network namespaces (CONFIG_NET_NS); use --transport udp, which \
+             does without"
+        );
+    }
+    match Socket::new(Domain::PACKET, Type::RAW, None) {
+        Ok(_) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => bail!(
+            "this kernel has no packet sockets (modprobe af_packet); use --transport udp, which \
+             does without"
+        ),
+        Err(error) => Err(error).context(
+            "packet sockets are refused (is CAP_NET_RAW missing in this container?); use \
+             --transport udp, which does without",
+        ),
+    }
+}
+
+/// Checks that no namespace has a name that the fabric wants.
+///
+/// # Errors
+/// If one has.
+pub fn check_names(state: &FabricState) -> Result<()> {
+    let taken: BTreeSet<String> = Namespace::list()?.into_iter().collect();
+    if let Some(name) = state.namespaces.iter().find(|name| taken.contains(*name)) {
+        bail!(
+            "the network namespace {name} exists already and is not this fabric's: remove it (ip \
+             netns delete {name}), or choose another name with --fabric"
+        );
+    }
+    Ok(())
+}
+
+/// Creates all namespaces and cables; `progress` hears how many of each stand.
+///
+/// # Errors
+/// What the kernel has refused. What was created until then stays.
+pub async fn create(state: &FabricState, mut progress: impl FnMut(usize, usize)) -> Result<()> {
+    let label = state.fabric.label();
+    let mut nets = Vec::with_capacity(state.namespaces.len());
+    for name in &state.namespaces {
+        nets.push(Net::create(name, &label).await?);
+        if nets.len().is_multiple_of(NAMESPACES_A_TURN) {
+            progress(nets.len(), 0);
+            tokio::task::yield_now().await;
+        }
+    }
+    progress(nets.len(), 0);
+    let mut cables = 0;
+    let ends = state.links.iter().map(|link| {
+        link.map(|end| CableEnd {
+            net: &nets[end.node],
+            port: end.port,
+        })
+    });
+    let mut made = stream::iter(ends)
+        .map(|[a, b]| net::create_cable(a, b, &label))
+        .buffer_unordered(CABLES_AT_ONCE);
+    while made.try_next().await?.is_some() {
+        cables += 1;
+        progress(state.namespaces.len(), cables);
+    }
+    Ok(())
+}

@@ -1,0 +1,363 @@
+//! What a fabric is: asked for, planned, and written to `fabric.json` before anything of it is
+//! created, so that `down` knows what to remove whatever happens to `up`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use topologies::{Graph, NodeKind};
+use wire::Guid;
+
+use crate::cli::{Sm, Transport, Up};
+use crate::dir::FabricDir;
+use crate::names::{self, FabricName};
+use crate::process::ProcessId;
+
+/// The version of the file's layout.
+const VERSION: u32 = 1;
+
+/// How far `up` has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// Being created.
+    Creating,
+    /// It stands.
+    Up,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A process `switchd`.
+    Switch,
+    /// A process `hostd`.
+    Host,
+}
+
+impl Kind {
+    /// The name of its process.
+    #[must_use]
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Switch => "switchd",
+            Self::Host => "hostd",
+        }
+    }
+
+    /// The name of the kind.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// A switch or host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeState {
+    /// As the topology calls it: the node description.
+    pub name: String,
+    /// As files, namespaces and arguments call it.
+    pub handle: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Node GUID.
+    pub guid: u64,
+    /// How many external ports it has.
+    pub ports: u8,
+}
+
+impl NodeState {
+    /// Node GUID.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        Guid(self.guid)
+    }
+}
+
+/// One end of a cable: the node's position and its port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct End {
+    /// Position in [`FabricState::nodes`].
+    pub node: usize,
+    /// The port, from 1.
+    pub port: u8,
+}
+
+/// One fabric.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FabricState {
+    version: u32,
+    /// Its name.
+    pub fabric: FabricName,
+    /// How far `up` has come.
+    pub stage: Stage,
+    /// The process that runs `up`.
+    pub up: ProcessId,
+    /// The topology's name in its normal form, or the path of the file.
+    pub topology: String,
+    /// What was asked for.
+    pub options: Up,
+    /// Switches and hosts, in the order of the topology.
+    pub nodes: Vec<NodeState>,
+    /// Every cable once.
+    pub links: Vec<[End; 2]>,
+    /// The host beside which the controller runs; `None` without one.
+    pub sm_node: Option<usize>,
+    /// Which namespaces exist because of this fabric: names, in the order of `nodes`; none over UDP.
+    pub namespaces: Vec<String>,
+}
+
+impl FabricState {
+    /// Plans the fabric: names everything, creates nothing.
+    ///
+    /// # Errors
+    /// If the graph cannot run as processes, or the subnet manager's host is not one of its hosts.
+    pub fn plan(
+        fabric: &FabricName,
+        graph: &Graph,
+        topology: String,
+        options: &Up,
+        up: ProcessId,
+    ) -> Result<Self> {
+        let handles = names::handles(graph.ids().map(|id| graph.node(id).name.as_str()));
+        let nodes: Vec<NodeState> = graph
+            .ids()
+            .zip(handles)
+            .map(|(id, handle)| {
+                let node = graph.node(id);
+                NodeState {
+                    name: node.name.clone(),
+                    handle,
+                    kind: match node.kind {
+                        NodeKind::Switch => Kind::Switch,
+                        NodeKind::Host => Kind::Host,
+                    },
+                    guid: node.guid.0,
+                    ports: node.ports,
+                }
+            })
+            .collect();
+        let links = graph
+            .links()
+            .map(|ends| {
+                <[_; 2]>::from(ends).map(|end| End {
+                    node: end.node.index(),
+                    port: end.port.get(),
+                })
+            })
+            .collect();
+        let namespaces = match options.transport {
+            Transport::Veth => nodes
+                .iter()
+                .map(|node| fabric.namespace(&node.handle))
+                .collect(),
+            Transport::Udp => Vec::new(),
+        };
+        let mut state = Self {
+            version: VERSION,
+            fabric: fabric.clone(),
+            stage: Stage::Creating,
+            up,
+            topology,
+            options: options.clone(),
+            nodes,
+            links,
+            sm_node: None,
+            namespaces,
+        };
+        state.sm_node = state.choose_sm_node()?;
+        Ok(state)
+    }
+
+    fn choose_sm_node(&self) -> Result<Option<usize>> {
+        if self.options.sm == Sm::None {
+            return Ok(None);
+        }
+        let Some(name) = &self.options.sm_node else {
+            let first = self.hosts().next();
+            return first.map(Some).context(
+                "the topology has no host that a subnet manager could run beside; use --sm none",
+            );
+        };
+        let node = self.find(name)?;
+        if self.nodes[node].kind != Kind::Host {
+            bail!("--sm-node {name}: it is a switch; name a host");
+        }
+        Ok(Some(node))
+    }
+
+    /// Reads the state of the fabric in `dir`; `None` if there is none, or none that can be read.
+    ///
+    /// # Errors
+    /// If the file is there but damaged or of another version.
+    pub fn load(dir: &FabricDir) -> Result<Option<Self>> {
+        let path = dir.state();
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        let state: Self = serde_json::from_slice(&text)
+            .with_context(|| format!("{} is damaged", path.display()))?;
+        if state.version != VERSION {
+            bail!(
+                "{} is of version {}, this ibemu knows version {VERSION}",
+                path.display(),
+                state.version
+            );
+        }
+        Ok(Some(state))
+    }
+
+    /// The state of a fabric that must be there.
+    ///
+    /// # Errors
+    /// If there is no such fabric, or its state cannot be read.
+    pub fn require(dir: &FabricDir) -> Result<Self> {
+        if let Some(state) = Self::load(dir)? {
+            return Ok(state);
+        }
+        let fabric = dir.fabric();
+        let hint = if netio::process::effective_uid() != 0
+            && std::path::Path::new("/run/ibemu")
+                .join(fabric.as_str())
+                .exists()
+        {
+            "; root has one: act as root (sudo)"
+        } else {
+            "; bring one up with `ibemu up TOPOLOGY`, or name another with --fabric"
+        };
+        bail!("there is no fabric {fabric}{hint}")
+    }
+
+    /// Writes the state so that a reader finds the old one or the new one, never half of it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&self, dir: &FabricDir) -> Result<()> {
+        let path = dir.state();
+        let failed = || format!("cannot write {}", path.display());
+        let new = path.with_extension("json.new");
+        let mut file = fs::File::create(&new).with_context(failed)?;
+        let text = serde_json::to_vec(self).with_context(failed)?;
+        file.write_all(&text).with_context(failed)?;
+        fs::rename(&new, &path).with_context(failed)
+    }
+
+    /// The position of the node that is called `name`, or whose handle that is.
+    ///
+    /// # Errors
+    /// If there is none; names near it are told.
+    pub fn find(&self, name: &str) -> Result<usize> {
+        let by_name = self.nodes.iter().position(|node| node.name == name);
+        let found = by_name.or_else(|| self.nodes.iter().position(|node| node.handle == name));
+        found.with_context(|| {
+            let hosts: Vec<&str> = self
+                .hosts()
+                .map(|node| self.nodes[node].name.as_str())
+                .collect();
+            let examples = match hosts.as_slice() {
+                [] => String::new(),
+                [only] => format!("; its host is {only}"),
+                [first, .., last] => format!("; its hosts are {first} to {last}"),
+            };
+            format!(
+                "there is no node {name} in fabric {}{examples} (ibemu status lists all nodes)",
+                self.fabric
+            )
+        })
+    }
+
+    /// The position of the host that is called `name`.
+    ///
+    /// # Errors
+    /// If there is none, or it is a switch.
+    pub fn find_host(&self, name: &str) -> Result<usize> {
+        let node = self.find(name)?;
+        if self.nodes[node].kind != Kind::Host {
+            bail!("{name} is a switch; name a host");
+        }
+        Ok(node)
+    }
+
+    /// The positions of all hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.of_kind(Kind::Host)
+    }
+
+    /// The positions of all switches.
+    pub fn switches(&self) -> impl Iterator<Item = usize> + '_ {
+        self.of_kind(Kind::Switch)
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = usize> + '_ {
+        (0..self.nodes.len()).filter(move |&node| self.nodes[node].kind == kind)
+    }
+
+    /// The namespace of a node; `None` over UDP.
+    #[must_use]
+    pub fn namespace(&self, node: usize) -> Option<&str> {
+        self.namespaces.get(node).map(String::as_str)
+    }
+
+    /// What each connected port of each node leads to.
+    #[must_use]
+    pub fn peers(&self) -> BTreeMap<End, End> {
+        self.links
+            .iter()
+            .flat_map(|&[a, b]| [(a, b), (b, a)])
+            .collect()
+    }
+
+    /// How many cables each node has, by position.
+    #[must_use]
+    pub fn cable_counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.nodes.len()];
+        for end in self.links.iter().flatten() {
+            counts[end.node] += 1;
+        }
+        counts
+    }
+
+    /// `NODE:PORT` of an end, for messages.
+    #[must_use]
+    pub fn end_name(&self, end: End) -> String {
+        format!("{}:{}", self.nodes[end.node].name, end.port)
+    }
+
+    /// Keep-alive and silence limit, milliseconds: as asked for, else growing with the fabric, so
+    /// that an idle one costs the machine the same whatever its size.
+    #[must_use]
+    pub fn keepalive_and_silence_ms(&self) -> (u32, u32) {
+        let cables = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+        let links = &self.options.links;
+        let keepalive = links
+            .keepalive_ms
+            .unwrap_or_else(|| 250u32.saturating_mul(cables.div_ceil(256).max(1)));
+        let silence = links.silence_ms.unwrap_or(keepalive.saturating_mul(4));
+        (keepalive, silence)
+    }
+
+    /// The base of the abstract names on which a host answers ibsim's client library.
+    #[must_use]
+    pub fn umad_socket(&self, node: usize) -> String {
+        match self.options.transport {
+            Transport::Veth => "sim".to_owned(),
+            Transport::Udp => format!(
+                "ibemu.{}.{}.{}",
+                netio::process::effective_uid(),
+                self.fabric,
+                self.nodes[node].handle
+            ),
+        }
+    }
+}

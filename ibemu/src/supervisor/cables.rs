@@ -1,0 +1,194 @@
+//! Tells devices about their cables: where the other end is (UDP), and whether it is plugged.
+//!
+//! A cable counts as plugged at one end if nobody has pulled it and the device at its other end
+//! runs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use link::control::{DeviceReply, DeviceRequest};
+use wire::PortNum;
+
+use super::fleet::Fleet;
+use super::protocol::Target;
+use crate::ask::{self, DeviceClient};
+use crate::cli::Transport;
+use crate::state::End;
+
+/// How long the neighbour of a dead device may take to hear of it before others are told.
+const NEIGHBOUR_PATIENCE: Duration = Duration::from_secs(5);
+/// How many devices are spoken with at a time.
+const AT_ONCE: usize = 16;
+
+impl Fleet {
+    fn target(node: usize) -> Target {
+        u32::try_from(node).map_or(Target::Controller, Target::Device)
+    }
+
+    fn client(&self, node: usize, patience: Duration) -> Result<DeviceClient> {
+        DeviceClient::connect(&self.dir, &self.state.nodes[node], patience)
+    }
+
+    /// Tells the neighbours of a device that has ended that their cables to it are pulled.
+    pub(super) async fn unplug_peers(&self, node: usize) {
+        let peers: Vec<End> = self
+            .ends(node)
+            .iter()
+            .filter_map(|end| self.peers.get(end).copied())
+            .filter(|peer| peer.node != node)
+            .collect();
+        stream::iter(peers)
+            .for_each_concurrent(AT_ONCE, |peer| self.tell_plugged(peer, false))
+            .await;
+    }
+
+    /// Tells one end whether its cable is plugged, if its device runs.
+    async fn tell_plugged(&self, end: End, plugged: bool) {
+        if !self.is_running(Self::target(end.node)) {
+            return;
+        }
+        if let Err(error) = self.set_plugged(end, plugged).await {
+            tracing::warn!(
+                "{} was not told of its cable: {error:#}",
+                self.state.end_name(end)
+            );
+        }
+    }
+
+    async fn set_plugged(&self, end: End, plugged: bool) -> Result<()> {
+        let mut client = self.client(end.node, NEIGHBOUR_PATIENCE)?;
+        let port = PortNum::truncate(end.port);
+        client.ask(&DeviceRequest::Cable { port, plugged }).await?;
+        Ok(())
+    }
+
+    /// Whether the cable at `end` is pulled by request.
+    fn is_pulled(&self, end: End) -> bool {
+        self.pulled.borrow().contains(&self.canonical(end))
+    }
+
+    /// The end under which the cable at `end` is written down.
+    fn canonical(&self, end: End) -> End {
+        self.peers.get(&end).map_or(end, |&peer| end.min(peer))
+    }
+
+    /// Pulls or plugs the cable at `end`, at both its ends.
+    pub(super) async fn pull_or_plug(&self, end: End, plugged: bool) -> Result<()> {
+        let peer = *self
+            .peers
+            .get(&end)
+            .with_context(|| format!("port {} has no cable", self.state.end_name(end)))?;
+        self.note_cable(end.min(peer), plugged);
+        for (here, there) in [(end, peer), (peer, end)] {
+            if !self.is_running(Self::target(here.node)) {
+                continue;
+            }
+            let plugged = plugged && self.is_running(Self::target(there.node));
+            self.set_plugged(here, plugged).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells all devices over UDP where the other ends of their cables are.
+    pub(super) async fn connect_all(&self) -> Result<()> {
+        if self.state.options.transport != Transport::Udp {
+            return Ok(());
+        }
+        let nodes = 0..self.state.nodes.len();
+        let endpoints: Vec<BTreeMap<End, SocketAddr>> = stream::iter(nodes.clone())
+            .map(|node| self.endpoints(node))
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let endpoints: BTreeMap<End, SocketAddr> = endpoints.into_iter().flatten().collect();
+        stream::iter(nodes)
+            .map(|node| self.connect(node, &endpoints))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// Where a device receives.
+    async fn endpoints(&self, node: usize) -> Result<BTreeMap<End, SocketAddr>> {
+        let mut client = self.client(node, ask::PATIENCE)?;
+        match client.ask(&DeviceRequest::Endpoints).await? {
+            DeviceReply::Endpoints(endpoints) => Ok(endpoints
+                .into_iter()
+                .map(|(port, address)| {
+                    let port = port.get();
+                    (End { node, port }, address)
+                })
+                .collect()),
+            other => Err(ask::unexpected(&other)),
+        }
+    }
+
+    /// Tells a device where the other ends of its cables are, as far as `endpoints` knows.
+    async fn connect(&self, node: usize, endpoints: &BTreeMap<End, SocketAddr>) -> Result<()> {
+        let mut client = self.client(node, ask::PATIENCE)?;
+        for end in self.ends(node) {
+            let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) else {
+                continue;
+            };
+            let port = PortNum::truncate(end.port);
+            client.ask(&DeviceRequest::Connect { port, peer }).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes a device that was started again part of the fabric: addresses, and cables at both
+    /// ends.
+    pub(super) async fn rejoin(&self, node: usize) -> Result<()> {
+        let ends = self.ends(node);
+        if self.state.options.transport == Transport::Udp {
+            self.reconnect(node, &ends).await?;
+        }
+        for end in ends {
+            let Some(&peer) = self.peers.get(&end) else {
+                continue;
+            };
+            let peer_runs = self.is_running(Self::target(peer.node));
+            if self.is_pulled(end) || !peer_runs {
+                self.set_plugged(end, false).await?;
+            } else {
+                self.tell_plugged(peer, true).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Exchanges addresses between a device that was started again and its running neighbours.
+    async fn reconnect(&self, node: usize, ends: &[End]) -> Result<()> {
+        let mut endpoints = self.endpoints(node).await?;
+        let neighbours: std::collections::BTreeSet<usize> = ends
+            .iter()
+            .filter_map(|end| self.peers.get(end).map(|peer| peer.node))
+            .filter(|&neighbour| neighbour != node && self.is_running(Self::target(neighbour)))
+            .collect();
+        for &neighbour in &neighbours {
+            endpoints.extend(self.endpoints(neighbour).await?);
+        }
+        self.connect(node, &endpoints).await?;
+        for &neighbour in &neighbours {
+            // Only the ports that lead to the restarted device: the others are as they were.
+            let mut client = self.client(neighbour, ask::PATIENCE)?;
+            for end in ends {
+                let Some(&peer) = self.peers.get(end) else {
+                    continue;
+                };
+                if let (true, Some(&address)) = (peer.node == neighbour, endpoints.get(end)) {
+                    let port = PortNum::truncate(peer.port);
+                    let request = DeviceRequest::Connect {
+                        port,
+                        peer: address,
+                    };
+                    client.ask(&request).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,419 @@
+//! The processes of one fabric as their supervisor holds them.
+//!
+//! ```text
+//!            spawn              its descriptor says so        its peers know
+//!   absent ---------> running ------------------------> ended ---------------> absent
+//! ```
+//!
+//! One task a process waits for its end. A process that ends takes its cables with it: the devices
+//! at their other ends are told at once, so that nobody waits for silence.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use netio::process::Pidfd;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::journal::{Entry, Journal, Past};
+use super::protocol::{Process, Progress, Target};
+use super::spawn;
+use crate::ask::{self, DeviceClient};
+use crate::dir::FabricDir;
+use crate::logs;
+use crate::process::{self, ProcessId, Role};
+use crate::state::{End, FabricState};
+
+/// How long a started process may take until it answers.
+const READY_LIMIT: Duration = Duration::from_secs(120);
+/// How long a process may take to leave in order before it is killed.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
+/// The pause between two looks at a process that does not answer yet: first, longest.
+const READY_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(64));
+
+/// All processes of a fabric but the supervisor itself.
+pub(super) struct Fleet {
+    pub(super) dir: FabricDir,
+    pub(super) state: FabricState,
+    /// What each connected port leads to.
+    pub(super) peers: BTreeMap<End, End>,
+    /// One entry a cable that is pulled by request: its smaller end.
+    pub(super) pulled: RefCell<BTreeSet<End>>,
+    pub(super) progress: watch::Sender<Progress>,
+    members: RefCell<BTreeMap<Target, Member>>,
+    journal: RefCell<Journal>,
+    /// Rung whenever a process has ended and its peers know.
+    settled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    running: Option<Running>,
+    /// Whether its end is still being told to its peers.
+    settling: bool,
+    /// Whether its end was asked for.
+    stopping: bool,
+    restarts: u32,
+    ever_started: bool,
+    exit: Option<String>,
+}
+
+#[derive(Debug)]
+struct Running {
+    id: ProcessId,
+    pidfd: Rc<Pidfd>,
+    /// To be reaped; `None` for one that a predecessor started.
+    child: Option<Child>,
+}
+
+impl Fleet {
+    pub(super) fn new(dir: FabricDir, state: FabricState, journal: Journal, past: &Past) -> Self {
+        let peers = state.peers();
+        let mut members = BTreeMap::new();
+        for target in targets(&state) {
+            let mut member = Member::default();
+            if let Some(past) = past.processes.get(&target) {
+                member.restarts = past.restarts;
+                member.ever_started = true;
+                member.exit = past.exit.clone();
+                member.settling = past.running;
+            }
+            members.insert(target, member);
+        }
+        Self {
+            dir,
+            state,
+            peers,
+            pulled: RefCell::new(past.pulled.clone()),
+            progress: watch::Sender::new(Progress::default()),
+            members: RefCell::new(members),
+            journal: RefCell::new(journal),
+            settled: Notify::new(),
+        }
+    }
+
+    /// Takes over what a predecessor has started; what has ended unseen is dealt with.
+    pub(super) async fn adopt(self: &Rc<Self>) -> Result<()> {
+        let by_handle: BTreeMap<&str, u32> = self
+            .state
+            .nodes
+            .iter()
+            .zip(0u32..)
+            .map(|(node, position)| (node.handle.as_str(), position))
+            .collect();
+        for found in process::find(&self.dir)? {
+            let target = match &found.role {
+                Role::Device(handle) => match by_handle.get(handle.as_str()) {
+                    Some(&node) => Target::Device(node),
+                    None => continue,
+                },
+                Role::Controller => Target::Controller,
+                Role::Supervisor => continue,
+            };
+            if let Some(pidfd) = found.id.hold() {
+                tracing::info!(pid = found.id.pid, "{} adopted", self.name(target));
+                self.watch(target, found.id, pidfd, None);
+            }
+        }
+        let unseen: Vec<Target> = self
+            .members
+            .borrow()
+            .iter()
+            .filter(|(_, member)| member.settling)
+            .map(|(target, _)| *target)
+            .collect();
+        for target in unseen {
+            self.has_ended(target, "ended while no supervisor watched".to_owned())
+                .await;
+        }
+        Ok(())
+    }
+
+    /// The handle of a process: how its log is called.
+    pub(super) fn handle(&self, target: Target) -> &str {
+        self.node(target)
+            .map_or("controller", |node| self.state.nodes[node].handle.as_str())
+    }
+
+    /// The name of a process for messages.
+    pub(super) fn name(&self, target: Target) -> &str {
+        self.node(target)
+            .map_or("controller", |node| self.state.nodes[node].name.as_str())
+    }
+
+    /// The position of a device; `None` for the controller.
+    pub(super) fn node(&self, target: Target) -> Option<usize> {
+        match target {
+            Target::Device(node) => usize::try_from(node).ok(),
+            Target::Controller => None,
+        }
+    }
+
+    /// Whether there is such a process in this fabric.
+    pub(super) fn check(&self, target: Target) -> Result<()> {
+        if self.members.borrow().contains_key(&target) {
+            return Ok(());
+        }
+        match target {
+            Target::Controller => bail!(
+                "fabric {} was brought up with --sm none: it has no controller",
+                self.state.fabric
+            ),
+            Target::Device(node) => bail!("there is no node number {node}"),
+        }
+    }
+
+    pub(super) fn is_running(&self, target: Target) -> bool {
+        let members = self.members.borrow();
+        members
+            .get(&target)
+            .is_some_and(|member| member.running.is_some())
+    }
+
+    /// What became of every process, in order.
+    pub(super) fn processes(&self) -> Vec<Process> {
+        self.members
+            .borrow()
+            .values()
+            .map(|member| Process {
+                pid: member.running.as_ref().map(|running| running.id.pid),
+                restarts: member.restarts,
+                exit: member.exit.clone(),
+            })
+            .collect()
+    }
+
+    /// The connected ports of a node, in ascending order.
+    pub(super) fn ends(&self, node: usize) -> Vec<End> {
+        let first = End { node, port: 0 };
+        let last = End {
+            node,
+            port: u8::MAX,
+        };
+        self.peers
+            .range(first..=last)
+            .map(|(&end, _)| end)
+            .collect()
+    }
+
+    /// Starts the process of `target` and watches it.
+    pub(super) fn start(self: &Rc<Self>, target: Target) -> Result<()> {
+        let ends = self
+            .node(target)
+            .map_or_else(Vec::new, |node| self.ends(node));
+        let spawned = spawn::spawn(&self.dir, &self.state, target, &ends)?;
+        let pidfd = Pidfd::open(spawned.id.pid)?;
+        let restarts = {
+            let mut members = self.members.borrow_mut();
+            let member = members.entry(target).or_default();
+            if member.ever_started {
+                member.restarts += 1;
+            }
+            member.ever_started = true;
+            member.stopping = false;
+            member.restarts
+        };
+        self.journal.borrow_mut().add(&Entry::Started {
+            node: node_number(target),
+            process: spawned.id,
+            restarts,
+        });
+        tracing::info!(pid = spawned.id.pid, "{} started", self.name(target));
+        self.watch(target, spawned.id, pidfd, Some(spawned.child));
+        Ok(())
+    }
+
+    fn watch(self: &Rc<Self>, target: Target, id: ProcessId, pidfd: Pidfd, child: Option<Child>) {
+        let pidfd = Rc::new(pidfd);
+        if let Some(member) = self.members.borrow_mut().get_mut(&target) {
+            member.settling = false;
+            member.running = Some(Running {
+                id,
+                pidfd: Rc::clone(&pidfd),
+                child,
+            });
+        }
+        let fleet = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            if let Err(error) = pidfd.ended().await {
+                tracing::warn!("{} cannot be watched: {error}", fleet.name(target));
+                return;
+            }
+            let how = fleet.reap(target);
+            fleet.has_ended(target, how).await;
+        });
+    }
+
+    /// Takes the ended process out and tells how it ended.
+    fn reap(&self, target: Target) -> String {
+        let mut members = self.members.borrow_mut();
+        let Some(member) = members.get_mut(&target) else {
+            return String::new();
+        };
+        member.settling = true;
+        let running = member.running.take();
+        let stopped = if member.stopping { " (restart)" } else { "" };
+        let how = match running.and_then(|running| running.child) {
+            Some(mut child) => match child.wait() {
+                Ok(status) => describe(status),
+                Err(error) => format!("ended, how is unknown: {error}"),
+            },
+            None => "ended, how is unknown (an earlier supervisor had started it)".to_owned(),
+        };
+        format!("{how}{stopped}")
+    }
+
+    /// Writes the end down and tells the peers.
+    async fn has_ended(&self, target: Target, how: String) {
+        let expected = {
+            let mut members = self.members.borrow_mut();
+            let member = members.entry(target).or_default();
+            member.exit = Some(how.clone());
+            member.stopping
+        };
+        if expected {
+            tracing::info!("{} {how}", self.name(target));
+        } else {
+            tracing::warn!("{} {how}", self.name(target));
+        }
+        self.journal.borrow_mut().add(&Entry::Ended {
+            node: node_number(target),
+            how,
+        });
+        if let Some(node) = self.node(target) {
+            self.unplug_peers(node).await;
+        }
+        if let Some(member) = self.members.borrow_mut().get_mut(&target) {
+            member.settling = false;
+        }
+        self.settled.notify_waiters();
+    }
+
+    /// Asks the process of `target` to leave, and makes it if it does not; returns when its peers
+    /// know.
+    pub(super) async fn stop(&self, target: Target) -> Result<()> {
+        let pidfd = self
+            .members
+            .borrow_mut()
+            .get_mut(&target)
+            .and_then(|member| {
+                member.stopping = true;
+                let running = member.running.as_ref()?;
+                Some(Rc::clone(&running.pidfd))
+            });
+        if let Some(pidfd) = pidfd {
+            let name = || format!("cannot stop {}", self.name(target));
+            ignore_absent(pidfd.signal(libc::SIGTERM)).with_context(name)?;
+            if tokio::time::timeout(LEAVE_LIMIT, pidfd.ended())
+                .await
+                .is_err()
+            {
+                tracing::warn!("{} does not leave: it is killed", self.name(target));
+                ignore_absent(pidfd.signal(libc::SIGKILL)).with_context(name)?;
+            }
+        }
+        loop {
+            let settled = self.settled.notified();
+            let gone = {
+                let members = self.members.borrow();
+                members
+                    .get(&target)
+                    .is_none_or(|member| member.running.is_none() && !member.settling)
+            };
+            if gone {
+                return Ok(());
+            }
+            settled.await;
+        }
+    }
+
+    /// Waits until the process of `target` answers on its control socket.
+    pub(super) async fn ready(&self, target: Target) -> Result<()> {
+        let deadline = Instant::now() + READY_LIMIT;
+        let mut pause = READY_PAUSE.0;
+        loop {
+            let answered = self.identify(target).await;
+            let Err(error) = answered else { return Ok(()) };
+            if !self.is_running(target) {
+                bail!("{}", self.last_words(target));
+            }
+            if Instant::now() > deadline {
+                return Err(error).context(format!("no answer within {READY_LIMIT:?}"));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(READY_PAUSE.1);
+        }
+    }
+
+    async fn identify(&self, target: Target) -> Result<()> {
+        let Some(node) = self.node(target) else {
+            return ask::identify_controller(&self.dir, ask::PATIENCE).await;
+        };
+        let node = &self.state.nodes[node];
+        let mut client = DeviceClient::connect(&self.dir, node, ask::PATIENCE)?;
+        client.ask(&link::control::DeviceRequest::Identify).await?;
+        Ok(())
+    }
+
+    /// How the process of `target` ended, with the last line of its log.
+    pub(super) fn last_words(&self, target: Target) -> String {
+        let members = self.members.borrow();
+        let exit = members.get(&target).and_then(|member| member.exit.clone());
+        let how = exit.unwrap_or_else(|| "does not run".to_owned());
+        match logs::last_line(&self.dir.log(self.handle(target))) {
+            Some(line) => format!("{how}; its last words: {line}"),
+            None => how,
+        }
+    }
+
+    /// Writes a pulled or plugged cable down.
+    pub(super) fn note_cable(&self, end: End, plugged: bool) {
+        let mut pulled = self.pulled.borrow_mut();
+        if plugged {
+            pulled.remove(&end);
+        } else {
+            pulled.insert(end);
+        }
+        self.journal
+            .borrow_mut()
+            .add(&Entry::Cable { end, plugged });
+    }
+}
+
+/// Every process that the fabric has.
+fn targets(state: &FabricState) -> impl Iterator<Item = Target> + '_ {
+    let devices = (0u32..)
+        .zip(&state.nodes)
+        .map(|(node, _)| Target::Device(node));
+    devices.chain(state.sm_node.map(|_| Target::Controller))
+}
+
+fn node_number(target: Target) -> Option<u32> {
+    match target {
+        Target::Device(node) => Some(node),
+        Target::Controller => None,
+    }
+}
+
+fn ignore_absent(result: std::io::Result<()>) -> std::io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+        other => other,
+    }
+}
+
+/// How a process has ended, for people.
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => "exited".to_owned(),
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(libc::SIGKILL)) => "was killed (signal 9)".to_owned(),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => format!("ended: {status}"),
+    }
+}

@@ -1,0 +1,206 @@
+//! What has happened to processes and cables, one JSON line each, so that a supervisor knows what
+//! its predecessor knew.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use super::protocol::Target;
+use crate::dir::FabricDir;
+use crate::process::ProcessId;
+use crate::state::End;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Entry {
+    /// A process was started.
+    Started {
+        /// Which; the controller has no position.
+        node: Option<u32>,
+        /// The process.
+        process: ProcessId,
+        /// How often it had been started again by then.
+        restarts: u32,
+    },
+    /// A process has ended.
+    Ended {
+        /// Which.
+        node: Option<u32>,
+        /// How.
+        how: String,
+    },
+    /// A cable was pulled or plugged by request.
+    Cable {
+        /// One end.
+        end: End,
+        /// Whether it is plugged.
+        plugged: bool,
+    },
+}
+
+/// What the lines so far amount to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    /// Per process that was ever started: restarts, the last process, how it ended.
+    pub processes: std::collections::BTreeMap<Target, PastProcess>,
+    /// One end of each cable that is pulled.
+    pub pulled: BTreeSet<End>,
+}
+
+/// One process so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PastProcess {
+    /// The last process started.
+    pub process: ProcessId,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// How a process ended last.
+    pub exit: Option<String>,
+    /// Whether the last word of it was its start.
+    pub running: bool,
+}
+
+/// The open journal.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+}
+
+impl Journal {
+    /// Opens the journal of the fabric in `dir` and reads what it holds. A last line that was cut
+    /// off is left out.
+    ///
+    /// # Errors
+    /// If it can be neither read nor written.
+    pub(super) fn open(dir: &FabricDir) -> Result<(Self, Past)> {
+        let path = dir.journal();
+        let failed = || format!("cannot open {}", path.display());
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error).with_context(failed),
+        };
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .with_context(failed)?;
+        if !text.is_empty() && !text.ends_with('\n') {
+            file.write_all(b"\n").with_context(failed)?;
+        }
+        let mut past = Past::default();
+        for entry in text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+        {
+            past.apply(entry);
+        }
+        Ok((Self { file }, past))
+    }
+
+    /// Adds a line.
+    pub(super) fn add(&mut self, entry: &Entry) {
+        let written = serde_json::to_string(entry)
+            .map_err(io::Error::other)
+            .and_then(|line| self.file.write_all(format!("{line}\n").as_bytes()));
+        if let Err(error) = written {
+            // The fabric goes on; only a successor would miss the line.
+            tracing::warn!("the journal cannot be written: {error}");
+        }
+    }
+}
+
+impl Past {
+    fn apply(&mut self, entry: Entry) {
+        let target = |node: Option<u32>| node.map_or(Target::Controller, Target::Device);
+        match entry {
+            Entry::Started {
+                node,
+                process,
+                restarts,
+            } => {
+                let exit = self
+                    .processes
+                    .remove(&target(node))
+                    .and_then(|past| past.exit);
+                self.processes.insert(
+                    target(node),
+                    PastProcess {
+                        process,
+                        restarts,
+                        exit,
+                        running: true,
+                    },
+                );
+            }
+            Entry::Ended { node, how } => {
+                if let Some(past) = self.processes.get_mut(&target(node)) {
+                    past.exit = Some(how);
+                    past.running = false;
+                }
+            }
+            Entry::Cable { end, plugged } => {
+                if plugged {
+                    self.pulled.remove(&end);
+                } else {
+                    self.pulled.insert(end);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_successor_knows_what_its_predecessor_knew() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+        fs::create_dir(dir.path()).unwrap();
+        let (mut journal, past) = Journal::open(&dir).unwrap();
+        assert_eq!(past, Past::default());
+        let process = |pid| ProcessId { pid, start: 7 };
+        let started = |node, pid, restarts| Entry::Started {
+            node,
+            process: process(pid),
+            restarts,
+        };
+        let end = End { node: 3, port: 1 };
+        journal.add(&started(Some(0), 10, 0));
+        journal.add(&started(None, 11, 0));
+        journal.add(&Entry::Ended {
+            node: Some(0),
+            how: "killed".into(),
+        });
+        journal.add(&started(Some(0), 12, 1));
+        journal.add(&Entry::Cable {
+            end,
+            plugged: false,
+        });
+        drop(journal);
+        // A supervisor was killed while it wrote.
+        let mut file = OpenOptions::new().append(true).open(dir.journal()).unwrap();
+        file.write_all(br#"{"event":"ended","no"#).unwrap();
+
+        let (mut journal, past) = Journal::open(&dir).unwrap();
+        let device = &past.processes[&Target::Device(0)];
+        assert_eq!((device.process, device.restarts), (process(12), 1));
+        assert_eq!(device.exit.as_deref(), Some("killed"));
+        assert!(device.running);
+        assert_eq!(past.processes[&Target::Controller].process, process(11));
+        assert_eq!(past.pulled, [end].into());
+
+        journal.add(&Entry::Cable { end, plugged: true });
+        let (_, past) = Journal::open(&dir).unwrap();
+        assert!(
+            past.pulled.is_empty(),
+            "the line behind the damaged one counts"
+        );
+    }
+}

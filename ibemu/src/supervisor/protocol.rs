@@ -1,0 +1,105 @@
+//! What may be asked of the supervisor over `supervisor.sock`.
+//!
+//! Messages are encoded by `wire::control`, one message a packet, one reply a request, in order.
+
+use bincode::{Decode, Encode};
+
+/// The most entries of one [`Reply::Processes`].
+pub const PROCESSES_MAX: usize = 512;
+
+/// A request to the supervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Request {
+    /// Who are you? Answered by [`Reply::Hello`].
+    Hello,
+    /// Starts every device that does not run. Answered by [`Reply::Done`] at once.
+    Start,
+    /// How far the start is. Answered by [`Reply::Progress`] when it is further than `seen`, or
+    /// after a moment.
+    Progress {
+        /// What the caller knows.
+        seen: Progress,
+    },
+    /// Starts the controller; answered when it answers.
+    StartController,
+    /// What became of every process, in the order of the fabric's nodes, then the controller.
+    /// Answered by [`Reply::Processes`], at most [`PROCESSES_MAX`] from the `skip`-th.
+    Processes {
+        /// How many to leave out.
+        skip: u32,
+    },
+    /// Pulls or plugs the cable at a port; answered when both its devices know.
+    Cable {
+        /// The node's position.
+        node: u32,
+        /// Its port.
+        port: u8,
+        /// Whether it is plugged.
+        plugged: bool,
+    },
+    /// Stops a process if it runs and starts it again; answered when it answers.
+    Restart {
+        /// What.
+        what: Target,
+    },
+}
+
+/// A process of the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub enum Target {
+    /// The device at this position of the fabric's nodes.
+    Device(u32),
+    /// The subnet manager.
+    Controller,
+}
+
+/// What the supervisor answers.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Reply {
+    /// The supervisor itself.
+    Hello {
+        /// Its process id.
+        pid: u32,
+    },
+    /// How far the start is.
+    Progress(Progress),
+    /// What became of processes.
+    Processes(Vec<Process>),
+    /// Done.
+    Done,
+    /// The request could not be met: what was wrong, and what to do.
+    Refused(String),
+}
+
+/// How far the start of the devices is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Progress {
+    /// Processes started.
+    pub started: u32,
+    /// Devices that answer.
+    pub ready: u32,
+    /// Whether all stand, and over UDP know each other's addresses.
+    pub done: bool,
+    /// What went wrong, if anything did.
+    pub failed: Option<Failure>,
+}
+
+/// A device that could not be started.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Failure {
+    /// The device's handle.
+    pub handle: String,
+    /// What was wrong.
+    pub reason: String,
+}
+
+/// What became of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Process {
+    /// Its process id; `None` if it does not run.
+    pub pid: Option<u32>,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// How it ended last, if it has.
+    pub exit: Option<String>,
+}

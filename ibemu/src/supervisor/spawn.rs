@@ -1,0 +1,276 @@
+//! Command lines of the daemons, and their start.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use netio::namespace::Namespace;
+
+use super::protocol::Target;
+use crate::cli::Transport;
+use crate::dir::FabricDir;
+use crate::net::interface;
+use crate::process::{ENVIRONMENT_LABEL, ProcessId};
+use crate::state::{End, FabricState, Kind};
+
+/// Variables of a program that `ibemu exec` runs: not the daemons', if a fabric is brought up from
+/// inside another one.
+pub(crate) const GUEST_VARIABLES: [&str; 6] = [
+    ENVIRONMENT_LABEL,
+    "IBEMU_FABRIC",
+    "IBEMU_NODE",
+    "IBSIM_SOCKNAME",
+    "SIM_HOST",
+    "LD_PRELOAD",
+];
+
+/// The path of a program that stands beside this one.
+///
+/// # Errors
+/// If it is not there.
+pub(super) fn program(name: &str) -> Result<PathBuf> {
+    let own = netio::process::own_executable()?;
+    let path = own.with_file_name(name);
+    if !path.is_file() {
+        bail!(
+            "{name} is missing beside {}: build the whole workspace (cargo build --release)",
+            own.display()
+        );
+    }
+    Ok(path)
+}
+
+/// Checks that every daemon is there.
+///
+/// # Errors
+/// If one is not.
+pub fn check_programs() -> Result<()> {
+    for name in ["switchd", "hostd", "controller"] {
+        program(name)?;
+    }
+    Ok(())
+}
+
+/// The arguments of the device at position `node`; `ends` are its connected ports.
+#[must_use]
+pub(super) fn device_arguments(
+    dir: &FabricDir,
+    state: &FabricState,
+    node: usize,
+    ends: &[End],
+) -> Vec<OsString> {
+    let device = &state.nodes[node];
+    let mut arguments = Arguments::default();
+    arguments.add("--name", &device.name);
+    if device.handle != device.name {
+        arguments.add("--handle", &device.handle);
+    }
+    arguments.add("--guid", format!("{:#018x}", device.guid));
+    match device.kind {
+        Kind::Switch => arguments.add("--ports", device.ports.to_string()),
+        Kind::Host => arguments.add("--umad-socket", state.umad_socket(node)),
+    }
+    arguments.add("--dir", dir.path());
+    for end in ends {
+        let link = match state.options.transport {
+            Transport::Veth => format!("{}=veth:{}", end.port, interface(end.port)),
+            Transport::Udp => format!("{}=udp:127.0.0.1:0", end.port),
+        };
+        arguments.add("--link", link);
+    }
+    link_arguments(&mut arguments, state);
+    arguments.0
+}
+
+fn link_arguments(arguments: &mut Arguments, state: &FabricState) {
+    let links = &state.options.links;
+    arguments.add("--vls", links.vls.to_string());
+    arguments.add("--mtu", &links.mtu);
+    arguments.add("--width", &links.width);
+    arguments.add("--speed", &links.speed);
+    if links.unpaced {
+        arguments.0.push("--unpaced".into());
+    } else {
+        arguments.add("--time-scale", links.time_scale.to_string());
+    }
+    arguments.add("--buffer", links.buffer.to_string());
+    let (keepalive, silence) = state.keepalive_and_silence_ms();
+    arguments.add("--keepalive-ms", keepalive.to_string());
+    arguments.add("--silence-ms", silence.to_string());
+    if let Some(packets) = links.frame_packets {
+        arguments.add("--frame-packets", packets.to_string());
+    }
+    arguments.add("--seed", state.options.seed.to_string());
+    arguments.add("--log-level", &links.log_level);
+}
+
+/// The arguments of the controller, which runs beside the host at position `host`.
+#[must_use]
+pub(super) fn controller_arguments(
+    dir: &FabricDir,
+    state: &FabricState,
+    host: usize,
+) -> Vec<OsString> {
+    let options = &state.options;
+    let mut arguments = Arguments::default();
+    arguments.add("--mad-socket", dir.mad(&state.nodes[host].handle));
+    arguments.add("--dir", dir.path());
+    arguments.add("--routing", options.routing.to_string());
+    if let Some(lmc) = options.lmc {
+        arguments.add("--lmc", lmc.to_string());
+    }
+    arguments.add("--seed", options.seed.to_string());
+    arguments.0
+}
+
+#[derive(Debug, Default)]
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn add(&mut self, option: &str, value: impl Into<OsString>) {
+        self.0.push(option.into());
+        self.0.push(value.into());
+    }
+}
+
+/// A process just started.
+#[derive(Debug)]
+pub(super) struct Spawned {
+    /// To be reaped when it has ended.
+    pub child: Child,
+    /// Which it is.
+    pub id: ProcessId,
+}
+
+/// Starts the process of `target`, in its namespace if it has one, its log appended to.
+///
+/// # Errors
+/// If it cannot be started.
+pub(super) fn spawn(
+    dir: &FabricDir,
+    state: &FabricState,
+    target: Target,
+    ends: &[End],
+) -> Result<Spawned> {
+    let (name, handle, namespace, arguments) = match target {
+        Target::Device(node) => {
+            let node = usize::try_from(node)?;
+            let device = &state.nodes[node];
+            (
+                device.kind.program(),
+                device.handle.as_str(),
+                state.namespace(node),
+                device_arguments(dir, state, node, ends),
+            )
+        }
+        Target::Controller => {
+            let host = state
+                .sm_node
+                .context("this fabric was brought up with --sm none: it has no controller")?;
+            (
+                "controller",
+                "controller",
+                state.namespace(host),
+                controller_arguments(dir, state, host),
+            )
+        }
+    };
+    let path = dir.log(handle);
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    let mut command = Command::new(program(name)?);
+    command
+        .args(arguments)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    for variable in GUEST_VARIABLES {
+        command.env_remove(variable);
+    }
+    let namespace = namespace.map(Namespace::open).transpose()?;
+    if let Some(namespace) = &namespace {
+        namespace.join_command(&mut command);
+    }
+    let child = command
+        .spawn()
+        .with_context(|| format!("cannot start {name} for {handle}"))?;
+    let id = ProcessId::of(child.id())
+        .with_context(|| format!("{name} for {handle} ended at once; see {}", path.display()))?;
+    Ok(Spawned { child, id })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Cli, Verb};
+
+    fn state(arguments: &[&str]) -> (FabricDir, FabricState) {
+        let line = ["ibemu", "up"].iter().chain(arguments);
+        let Verb::Up(up) = Cli::try_parse_from(line).unwrap().verb else {
+            panic!("not up");
+        };
+        let dir = FabricDir::at(std::path::Path::new("/run/ibemu/ib")).unwrap();
+        let topology = topologies::parse(&up.topology).unwrap();
+        let own = ProcessId::own().unwrap();
+        let state =
+            FabricState::plan(dir.fabric(), &topology.graph, topology.name, &up, own).unwrap();
+        (dir, state)
+    }
+
+    fn text(arguments: Vec<OsString>) -> String {
+        let words: Vec<String> = arguments
+            .into_iter()
+            .map(|word| word.into_string().unwrap())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_switch_is_told_its_name_ports_cables_and_link_options() {
+        let (dir, state) = state(&["star-2", "--unpaced", "--frame-packets", "1"]);
+        let switch = state.switches().next().unwrap();
+        let ends = [1, 2].map(|port| End { node: switch, port });
+        let line = text(device_arguments(&dir, &state, switch, &ends));
+        for part in [
+            "--name s0",
+            "--dir /run/ibemu/ib",
+            "--link 1=veth:p1 --link 2=veth:p2",
+            "--vls 4 --mtu 2048 --width 4x --speed qdr --unpaced --buffer 65536",
+            "--keepalive-ms 250 --silence-ms 1000 --frame-packets 1",
+        ] {
+            assert!(line.contains(part), "no {part:?} in {line}");
+        }
+        assert!(
+            !line.contains("--time-scale") && !line.contains("--handle"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn the_controller_runs_beside_the_host_that_was_asked_for() {
+        let (dir, state) = state(&[
+            "star-3",
+            "--transport",
+            "udp",
+            "--sm-node",
+            "h2",
+            "--lmc",
+            "1",
+        ]);
+        let host = state.sm_node.unwrap();
+        assert_eq!(
+            text(controller_arguments(&dir, &state, host)),
+            "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1 --seed 1"
+        );
+        let umad = state.umad_socket(host);
+        assert!(umad.ends_with(".ib.h2"), "{umad}");
+    }
+}

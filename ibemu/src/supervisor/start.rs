@@ -1,0 +1,132 @@
+//! How other verbs reach the supervisor, and start it when there is none.
+
+use std::fs::OpenOptions;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use netio::control::AsyncControlClient;
+
+use super::GUEST_VARIABLES;
+use super::protocol::{Process, Reply, Request};
+use crate::ask::unexpected;
+use crate::dir::FabricDir;
+use crate::logs;
+
+/// How long the supervisor may take to answer: a restart of a device waits for the device.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a started supervisor may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(20);
+/// The pause between two looks at a supervisor that does not answer yet.
+const START_PAUSE: Duration = Duration::from_millis(2);
+
+/// A connection to the supervisor.
+#[derive(Debug)]
+pub struct Client {
+    client: AsyncControlClient,
+}
+
+impl Client {
+    fn connect(dir: &FabricDir) -> Result<Self> {
+        let client = AsyncControlClient::connect(&dir.control("supervisor"), PATIENCE)?;
+        Ok(Self { client })
+    }
+
+    /// Asks; a refusal is an error.
+    ///
+    /// # Errors
+    /// If the supervisor does not answer, or refuses.
+    pub async fn ask(&mut self, request: &Request) -> Result<Reply> {
+        let reply = self.client.request(request).await;
+        match reply.context("the fabric's supervisor does not answer")? {
+            Reply::Refused(why) => bail!("{why}"),
+            reply => Ok(reply),
+        }
+    }
+
+    /// What became of every process: devices in the fabric's order, then the controller.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub async fn processes(&mut self) -> Result<Vec<Process>> {
+        let mut all = Vec::new();
+        loop {
+            let skip = u32::try_from(all.len())?;
+            match self.ask(&Request::Processes { skip }).await? {
+                Reply::Processes(some) if some.is_empty() => return Ok(all),
+                Reply::Processes(some) => all.extend(some),
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// The supervisor's process id.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub async fn pid(&mut self) -> Result<u32> {
+        match self.ask(&Request::Hello).await? {
+            Reply::Hello { pid } => Ok(pid),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+/// Connects to the supervisor of a fabric; starts one if it has none.
+///
+/// # Errors
+/// If it cannot be started.
+pub async fn ensure(dir: &FabricDir) -> Result<Client> {
+    match Client::connect(dir) {
+        Ok(client) => Ok(client),
+        Err(_) => launch(dir).await,
+    }
+}
+
+/// Starts the supervisor of a fabric and waits until it answers.
+///
+/// # Errors
+/// If it cannot be started or ends at once.
+pub async fn launch(dir: &FabricDir) -> Result<Client> {
+    let path = dir.log("supervisor");
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("cannot open {}", path.display()))?;
+    let mut command = Command::new(netio::process::own_executable()?);
+    command
+        .arg("supervisor")
+        .arg("--dir")
+        .arg(dir.path())
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    for variable in GUEST_VARIABLES {
+        command.env_remove(variable);
+    }
+    let mut child = command.spawn().context("cannot start the supervisor")?;
+    let deadline = Instant::now() + START_LIMIT;
+    loop {
+        if let Ok(mut client) = Client::connect(dir)
+            && client.pid().await.is_ok()
+        {
+            return Ok(client);
+        }
+        if let Some(status) = child.try_wait()? {
+            let words = logs::last_line(&path).unwrap_or_default();
+            bail!(
+                "the supervisor ended at once ({status}): {words}; its log: {}",
+                path.display()
+            );
+        }
+        if Instant::now() > deadline {
+            bail!(
+                "the supervisor does not answer; its log: {}",
+                path.display()
+            );
+        }
+        tokio::time::sleep(START_PAUSE).await;
+    }
+}

@@ -1,0 +1,133 @@
+//! Removes what `up` has created, and only that, from whatever is left of it.
+//!
+//! In order: the supervisor (so that it restarts nothing), devices and controller, programs that
+//! `exec` has started, namespaces (their veth pairs go with them), the fabric's directory. Every
+//! step is taken as far as it goes; running it again takes up what is left.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use netio::namespace::Namespace;
+
+use crate::dir::FabricDir;
+use crate::net::Net;
+use crate::process::{self, Found, ProcessId, Role};
+use crate::state::{FabricState, Stage};
+
+/// How long killed processes may take to end: 1,344 of them give back their memory.
+const KILL_LIMIT: Duration = Duration::from_secs(30);
+/// How often the processes are looked for again, in case one was started meanwhile.
+const ROUNDS_MAX: usize = 5;
+
+/// What was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Processes of the fabric.
+    pub processes: usize,
+    /// Programs that `ibemu exec` had started.
+    pub guests: usize,
+    /// Network namespaces.
+    pub namespaces: usize,
+}
+
+/// Removes the fabric in `dir`; `None` if there is none.
+///
+/// # Errors
+/// If something cannot be removed; what could be, is.
+pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
+    // A damaged state must not keep anything standing: what can be found without it is removed.
+    let state = FabricState::load(dir).ok().flatten();
+    let namespaces = match &state {
+        Some(state) => standing(&state.namespaces)?,
+        None => labelled(dir).await?,
+    };
+    if state.is_none() && !dir.exists() && namespaces.is_empty() && process::find(dir)?.is_empty() {
+        return Ok(None);
+    }
+    let mut removed = Removed {
+        processes: kill_processes(dir, state.as_ref())?,
+        ..Removed::default()
+    };
+    removed.guests = kill_guests(dir, &namespaces)?;
+    for name in &namespaces {
+        Namespace::delete(name)?;
+        removed.namespaces += 1;
+    }
+    dir.remove()?;
+    Ok(Some(removed))
+}
+
+fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize> {
+    let own = ProcessId::own()?;
+    if let Some(state) = state
+        && state.stage == Stage::Creating
+        && state.up != own
+    {
+        // An `up` that is still at work would go on creating.
+        process::kill_all(&[state.up], KILL_LIMIT)?;
+    }
+    let mut killed = 0;
+    for _ in 0..ROUNDS_MAX {
+        let found = process::find(dir)?;
+        if found.is_empty() {
+            return Ok(killed);
+        }
+        let (supervisors, others): (Vec<Found>, Vec<Found>) = found
+            .into_iter()
+            .partition(|found| found.role == Role::Supervisor);
+        for group in [supervisors, others] {
+            let ids: Vec<ProcessId> = group.iter().map(|found| found.id).collect();
+            process::kill_all(&ids, KILL_LIMIT)?;
+            killed += ids.len();
+        }
+    }
+    anyhow::bail!(
+        "processes of fabric {} keep appearing; run `ibemu down` again",
+        dir.fabric()
+    )
+}
+
+fn kill_guests(dir: &FabricDir, namespaces: &[String]) -> Result<usize> {
+    let guests = process::find_guests(dir, namespaces)?;
+    let ids: Vec<ProcessId> = guests.iter().map(|(id, _)| *id).collect();
+    process::kill_all(&ids, KILL_LIMIT)?;
+    Ok(ids.len())
+}
+
+/// Those of `planned` that exist.
+fn standing(planned: &[String]) -> Result<Vec<String>> {
+    if planned.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = Namespace::list()?;
+    Ok(planned
+        .iter()
+        .filter(|name| all.binary_search(name).is_ok())
+        .cloned()
+        .collect())
+}
+
+/// The namespaces that carry the fabric's label: how they are found when its state is lost.
+async fn labelled(dir: &FabricDir) -> Result<Vec<String>> {
+    if netio::process::effective_uid() != 0 {
+        return Ok(Vec::new());
+    }
+    let prefix = dir.fabric().namespace("");
+    let label = dir.fabric().label();
+    let mut names = Vec::new();
+    for name in Namespace::list()? {
+        if !name.starts_with(&prefix) {
+            continue;
+        }
+        // One that cannot be entered is a mount point left over, or a stranger's.
+        let Ok(net) = Net::open(&name) else { continue };
+        let found = net
+            .label()
+            .await
+            .with_context(|| format!("cannot read the label of {name}"))?;
+        if found.as_deref() == Some(label.as_str()) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}

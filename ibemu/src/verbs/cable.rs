@@ -1,0 +1,96 @@
+//! `ibemu link`: pulls and plugs cables.
+//!
+//! Over veth the interface is set down or up, so that everybody sees what the kernel sees; a pair
+//! that somebody has deleted is made anew. Over UDP both devices are told.
+
+use anyhow::{Result, bail};
+
+use crate::cli::{Link, Transport};
+use crate::dir::FabricDir;
+use crate::names::{FabricName, PortName};
+use crate::net::{self, CableEnd, Net};
+use crate::output;
+use crate::state::{End, FabricState};
+use crate::supervisor::{self, protocol::Request};
+
+/// Pulls or plugs the cable that is named.
+///
+/// # Errors
+/// If there is no such cable, or the devices cannot be told.
+pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
+    let dir = FabricDir::of(fabric);
+    let state = FabricState::require(&dir)?;
+    let (name, plugged) = match link {
+        Link::Down(end) => (&end.port, false),
+        Link::Up(end) => (&end.port, true),
+    };
+    let (end, peer) = ends(&state, name)?;
+    match state.options.transport {
+        Transport::Veth => set_veth(&state, end, peer, plugged).await?,
+        Transport::Udp => {
+            let mut client = supervisor::ensure(&dir).await?;
+            let node = u32::try_from(end.node)?;
+            client
+                .ask(&Request::Cable {
+                    node,
+                    port: end.port,
+                    plugged,
+                })
+                .await?;
+        }
+    }
+    output::line(format!(
+        "the cable {} - {} is {}",
+        state.end_name(end),
+        state.end_name(peer),
+        if plugged { "plugged in" } else { "pulled" }
+    ))
+}
+
+/// Both ends of the cable at the port named.
+fn ends(state: &FabricState, name: &PortName) -> Result<(End, End)> {
+    let node = state.find(&name.node)?;
+    let end = End {
+        node,
+        port: name.port,
+    };
+    if let Some(&peer) = state.peers().get(&end) {
+        return Ok((end, peer));
+    }
+    let ports = state.nodes[node].ports;
+    if name.port > ports {
+        bail!("{name}: {} has ports 1 to {ports}", name.node);
+    }
+    bail!("{name}: no cable is in that port")
+}
+
+async fn set_veth(state: &FabricState, end: End, peer: End, up: bool) -> Result<()> {
+    let open = |end: End| match state.namespace(end.node) {
+        Some(name) => Net::open(name),
+        None => bail!("{} has no namespace", state.end_name(end)),
+    };
+    let nets = [open(end)?, open(peer)?];
+    let ends =
+        [(&nets[0], end.port), (&nets[1], peer.port)].map(|(net, port)| CableEnd { net, port });
+    if !up {
+        if !net::set_cable_end(ends[0], false).await? {
+            bail!(
+                "the cable at {} was deleted; link up makes it anew",
+                state.end_name(end)
+            );
+        }
+        return Ok(());
+    }
+    // Whoever plugs a cable means both ends, whichever was set down.
+    let here = net::set_cable_end(ends[0], true).await?;
+    let there = net::set_cable_end(ends[1], true).await?;
+    match (here, there) {
+        (true, true) => Ok(()),
+        (false, false) => net::create_cable(ends[0], ends[1], &state.fabric.label()).await,
+        _ => bail!(
+            "only one end of the cable {} - {} is there: somebody has moved the other",
+            state.end_name(end),
+            state.end_name(peer)
+        ),
+    }
+}

@@ -1,0 +1,23 @@
+//! What each verb does.
+
+mod cable;
+mod down;
+mod exec;
+mod path;
+mod perf;
+mod ping;
+mod restart;
+mod status;
+mod topo;
+mod up;
+
+pub use cable::run as link;
+pub use down::run as down;
+pub use exec::run as exec;
+pub use path::run as path;
+pub use perf::run as perf;
+pub use ping::run as ping;
+pub use restart::run as restart;
+pub use status::run as status;
+pub use topo::run as topo;
+pub use up::run as up;

@@ -1,0 +1,372 @@
+//! `ibemu status`: devices, ports, LIDs, links, the subnet manager.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use controller::control::{Phase, Status as Subnet};
+use futures::{StreamExt, stream};
+use link::control::PortStatus;
+use serde::Serialize;
+
+use crate::ask::{self, DeviceClient};
+use crate::cli::{Sm, Status, Transport};
+use crate::dir::FabricDir;
+use crate::drops::{self, Drops};
+use crate::names::FabricName;
+use crate::output::{self, Align, Table};
+use crate::state::{FabricState, Stage};
+use crate::supervisor::{self, protocol::Process};
+
+/// How long a device may take to say how it is before it counts as hung.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How many devices are asked at a time.
+const AT_ONCE: usize = 16;
+/// Logical port states (IBA 14.2.5.6).
+const INIT: u8 = 2;
+const ACTIVE: u8 = 4;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    fabric: String,
+    topology: String,
+    transport: Transport,
+    stage: Stage,
+    directory: String,
+    sm: SmReport,
+    links: Links,
+    drops: Drops,
+    devices: Vec<Device>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Links {
+    total: usize,
+    active: usize,
+    init: usize,
+    down: usize,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct SmReport {
+    kind: &'static str,
+    node: Option<String>,
+    lid: Option<u16>,
+    phase: Option<&'static str>,
+    reason: Option<String>,
+    generation: u64,
+    engine: String,
+    degraded: bool,
+    lmc: u8,
+    switches: u32,
+    hosts: u32,
+    links: u32,
+    lids_used: u32,
+    active_ports: u32,
+    warnings: Vec<String>,
+    unreachable: Vec<String>,
+}
+
+/// One process of the fabric.
+#[derive(Debug, Serialize)]
+struct Device {
+    name: String,
+    kind: &'static str,
+    state: &'static str,
+    pid: Option<u32>,
+    guid: Option<String>,
+    lid: Option<u16>,
+    lmc: Option<u8>,
+    ports: u8,
+    ports_connected: usize,
+    ports_active: usize,
+    restarts: u32,
+    exit: Option<String>,
+    drops: u64,
+    drops_by_reason: Drops,
+}
+
+/// Shows how the fabric stands.
+///
+/// # Errors
+/// If there is no such fabric, or its supervisor cannot be reached or started.
+pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
+    let dir = FabricDir::of(fabric);
+    let state = FabricState::require(&dir)?;
+    let mut supervisor = supervisor::ensure(&dir).await?;
+    let processes = supervisor.processes().await?;
+    let supervisor_pid = supervisor.pid().await?;
+    let ports: Vec<Option<Vec<PortStatus>>> = stream::iter(&state.nodes)
+        .map(|node| async {
+            let mut client = DeviceClient::connect(&dir, node, PATIENCE).ok()?;
+            client.ports().await.ok()
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let devices = devices(&state, &processes, &ports, supervisor_pid);
+    let report = Report {
+        fabric: fabric.to_string(),
+        topology: state.topology.clone(),
+        transport: state.options.transport,
+        stage: state.stage,
+        directory: dir.path().display().to_string(),
+        sm: sm(&dir, &state).await,
+        links: links(&state, &ports),
+        drops: drops::of_ports(&ports.into_iter().flatten().flatten().collect::<Vec<_>>()),
+        devices,
+    };
+    if options.json {
+        output::json(&report)
+    } else {
+        print(&report)
+    }
+}
+
+fn devices(
+    state: &FabricState,
+    processes: &[Process],
+    ports: &[Option<Vec<PortStatus>>],
+    supervisor_pid: u32,
+) -> Vec<Device> {
+    let nothing = Process::default();
+    let cables = state.cable_counts();
+    let mut devices = Vec::with_capacity(state.nodes.len() + 2);
+    for (position, node) in state.nodes.iter().enumerate() {
+        let process = processes.get(position).unwrap_or(&nothing);
+        let ports = ports[position].as_deref();
+        let addressed = ports.and_then(|ports| ports.iter().find(|port| port.lid != 0));
+        let drops = ports.map(drops::of_ports).unwrap_or_default();
+        devices.push(Device {
+            name: node.name.clone(),
+            kind: node.kind.name(),
+            state: match (process.pid, ports) {
+                (None, _) => "ended",
+                (Some(_), None) => "hung",
+                (Some(_), Some(_)) => "running",
+            },
+            pid: process.pid,
+            guid: Some(node.guid().to_string()),
+            lid: addressed.map(|port| port.lid),
+            lmc: addressed.map(|port| port.lmc),
+            ports: node.ports,
+            ports_connected: cables[position],
+            ports_active: ports.map_or(0, |ports| {
+                let external = ports.iter().filter(|port| port.port.get() != 0);
+                external.filter(|port| port.state == ACTIVE).count()
+            }),
+            restarts: process.restarts,
+            exit: process.exit.clone(),
+            drops: drops.values().sum(),
+            drops_by_reason: drops,
+        });
+    }
+    if state.sm_node.is_some() {
+        let process = processes.get(state.nodes.len()).unwrap_or(&nothing);
+        let state = if process.pid.is_some() {
+            "running"
+        } else {
+            "ended"
+        };
+        devices.push(Device {
+            restarts: process.restarts,
+            exit: process.exit.clone(),
+            ..without_ports("controller", process.pid, state)
+        });
+    }
+    devices.push(without_ports("supervisor", Some(supervisor_pid), "running"));
+    devices
+}
+
+fn without_ports(kind: &'static str, pid: Option<u32>, state: &'static str) -> Device {
+    Device {
+        name: kind.to_owned(),
+        kind,
+        state,
+        pid,
+        guid: None,
+        lid: None,
+        lmc: None,
+        ports: 0,
+        ports_connected: 0,
+        ports_active: 0,
+        restarts: 0,
+        exit: None,
+        drops: 0,
+        drops_by_reason: Drops::new(),
+    }
+}
+
+/// A cable is in the lower of its two ends' states.
+fn links(state: &FabricState, ports: &[Option<Vec<PortStatus>>]) -> Links {
+    let end_state = |end: &crate::state::End| {
+        let ports = ports[end.node].as_deref().unwrap_or_default();
+        let port = ports.iter().find(|port| port.port.get() == end.port);
+        port.map_or(0, |port| port.state)
+    };
+    let mut links = Links {
+        total: state.links.len(),
+        ..Links::default()
+    };
+    for link in &state.links {
+        match link.iter().map(end_state).min().unwrap_or(0) {
+            ACTIVE.. => links.active += 1,
+            INIT.. => links.init += 1,
+            _ => links.down += 1,
+        }
+    }
+    links
+}
+
+async fn sm(dir: &FabricDir, state: &FabricState) -> SmReport {
+    let (Sm::Ibemu, Some(node)) = (state.options.sm, state.sm_node) else {
+        return SmReport {
+            kind: "none",
+            lid: foreign_sm(dir, state).await,
+            ..SmReport::default()
+        };
+    };
+    let report = SmReport {
+        kind: "ibemu",
+        node: Some(state.nodes[node].name.clone()),
+        ..SmReport::default()
+    };
+    match ask::subnet(dir, PATIENCE).await {
+        Ok(subnet) => with_subnet(report, subnet),
+        Err(error) => SmReport {
+            phase: Some("unreachable"),
+            reason: Some(format!("{error:#}")),
+            ..report
+        },
+    }
+}
+
+fn with_subnet(report: SmReport, subnet: Subnet) -> SmReport {
+    let (phase, reason) = match subnet.phase {
+        Phase::Starting => ("starting", None),
+        Phase::Discovering => ("discovering", None),
+        Phase::Programming => ("programming", None),
+        Phase::Up => ("up", None),
+        Phase::Standby { master } => ("standby", Some(format!("{master} is master"))),
+        Phase::Failed { reason } => ("failed", Some(reason)),
+    };
+    let unreachable = subnet
+        .unreachable
+        .iter()
+        .map(|device| format!("{}: {}", device.name, device.reason));
+    SmReport {
+        phase: Some(phase),
+        reason,
+        generation: subnet.generation,
+        engine: subnet.engine,
+        degraded: subnet.degraded,
+        lmc: subnet.lmc,
+        switches: subnet.switches,
+        hosts: subnet.hosts,
+        links: subnet.links,
+        lids_used: subnet.lids_used,
+        active_ports: subnet.active_ports,
+        warnings: subnet.warnings,
+        unreachable: unreachable.collect(),
+        ..report
+    }
+}
+
+/// The LID of a subnet manager that somebody has started, as the first host has heard it.
+async fn foreign_sm(dir: &FabricDir, state: &FabricState) -> Option<u16> {
+    let host = state.hosts().next()?;
+    let mut client = DeviceClient::connect(dir, &state.nodes[host], PATIENCE).ok()?;
+    let lid = client.identity().await.ok()?.sm_lid.get();
+    (lid != 0).then_some(lid)
+}
+
+fn print(report: &Report) -> Result<()> {
+    let unfinished = match report.stage {
+        Stage::Up => "",
+        Stage::Creating => " (not finished: `ibemu up` is at work or was killed)",
+    };
+    let transport = match report.transport {
+        Transport::Veth => "veth",
+        Transport::Udp => "UDP",
+    };
+    output::line(format!(
+        "fabric {}: {} over {transport}{unfinished}",
+        report.fabric, report.topology
+    ))?;
+    output::line(format!("subnet manager: {}", sm_line(&report.sm)))?;
+    for warning in report.sm.warnings.iter().chain(&report.sm.unreachable) {
+        output::line(format!("  {warning}"))?;
+    }
+    let links = &report.links;
+    output::line(format!(
+        "links: {} of {} active, {} in Init, {} down",
+        links.active, links.total, links.init, links.down
+    ))?;
+    let dropped: Vec<String> = report
+        .drops
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    if !dropped.is_empty() {
+        output::line(format!("dropped: {}", dropped.join(", ")))?;
+    }
+    output::line("")?;
+    output::line(table(&report.devices))
+}
+
+fn sm_line(sm: &SmReport) -> String {
+    if sm.kind == "none" {
+        return match sm.lid {
+            Some(lid) => format!("not ours; hosts were told LID {lid}"),
+            None => "none has shown up (--sm none)".to_owned(),
+        };
+    }
+    let node = sm.node.as_deref().unwrap_or("");
+    let phase = sm.phase.unwrap_or("");
+    let reason = sm
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |reason| format!(": {reason}"));
+    let degraded = if sm.degraded { ", degraded" } else { "" };
+    let engine = if sm.engine.is_empty() {
+        String::new()
+    } else {
+        format!("; {}, LMC {}, {} LIDs", sm.engine, sm.lmc, sm.lids_used)
+    };
+    format!("beside {node}, {phase}{reason}{degraded}{engine}")
+}
+
+fn table(devices: &[Device]) -> Table {
+    let mut table = Table::new(&[
+        ("NAME", Align::Left),
+        ("KIND", Align::Left),
+        ("STATE", Align::Left),
+        ("PID", Align::Right),
+        ("LID", Align::Right),
+        ("LMC", Align::Right),
+        ("ACTIVE", Align::Right),
+        ("RESTARTS", Align::Right),
+        ("DROPS", Align::Right),
+        ("LAST EXIT", Align::Left),
+    ]);
+    let number = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    for device in devices {
+        let active = if device.ports == 0 {
+            "-".to_owned()
+        } else {
+            format!("{}/{}", device.ports_active, device.ports_connected)
+        };
+        table.row([
+            device.name.clone(),
+            device.kind.to_owned(),
+            device.state.to_owned(),
+            number(device.pid.map(|pid| pid.to_string())),
+            number(device.lid.map(|lid| lid.to_string())),
+            number(device.lmc.map(|lmc| lmc.to_string())),
+            active,
+            device.restarts.to_string(),
+            device.drops.to_string(),
+            device.exit.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,178 @@
+//! `ibemu up`: brings a fabric up and verifies it; leaves nothing behind if that fails.
+
+mod phases;
+mod progress;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use netio::signals::LeaveSignals;
+use topologies::Topology;
+
+use crate::cli::{Sm, Transport, Up};
+use crate::dir::FabricDir;
+use crate::logs;
+use crate::names::FabricName;
+use crate::output;
+use crate::process::ProcessId;
+use crate::setup;
+use crate::state::{FabricState, Stage};
+use crate::supervisor;
+use crate::teardown;
+use crate::usage::{self, UsageError};
+use phases::{Failed, Standing};
+use progress::Progress;
+
+/// Brings the fabric up.
+///
+/// # Errors
+/// If it cannot be brought up as asked; nothing but a copy of the logs is then left behind.
+pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
+    // From here on an interrupt cleans up.
+    let mut leave = LeaveSignals::new().context("cannot listen to signals")?;
+    let topology = usage::topology(&options.topology)?;
+    let dir = FabricDir::of(fabric);
+    let mut state = plan(&dir, topology, options)?;
+    supervisor::check_programs()?;
+    if options.transport == Transport::Veth {
+        setup::check_prerequisites()?;
+        setup::check_names(&state)?;
+    }
+    dir.create()?;
+    let mut progress = Progress::new();
+    progress.say(&headline(&state));
+    let limit = Duration::from_secs(u64::from(options.timeout));
+    let result = tokio::select! {
+        result = bring_up(&dir, &mut state, &mut progress, limit) => result,
+        () = leave.next() => Err(Failed::interrupted()),
+    };
+    progress.clear();
+    match result {
+        Ok(standing) => announce(&state, &standing, &progress),
+        Err(failed) => Err(clean_up(&dir, failed).await),
+    }
+}
+
+/// Names everything; what cannot be is a usage error.
+fn plan(dir: &FabricDir, topology: Topology, options: &Up) -> Result<FabricState> {
+    let own = ProcessId::own()?;
+    FabricState::plan(dir.fabric(), &topology.graph, topology.name, options, own)
+        .map_err(|error| UsageError(format!("{error:#}")).into())
+}
+
+async fn bring_up(
+    dir: &FabricDir,
+    state: &mut FabricState,
+    progress: &mut Progress,
+    limit: Duration,
+) -> Result<Standing, Failed> {
+    // Written before anything else is created: `down` removes what it names.
+    state.save(dir)?;
+    let deadline = tokio::time::Instant::now() + limit;
+    let standing = phases::all(dir, state, progress, deadline).await?;
+    state.stage = Stage::Up;
+    state.save(dir)?;
+    Ok(standing)
+}
+
+/// Removes what stands and says what was wrong.
+async fn clean_up(dir: &FabricDir, failed: Failed) -> anyhow::Error {
+    let log = match logs::keep(dir) {
+        Ok(Some(kept)) => match &failed.handle {
+            Some(handle) if kept.join(format!("{handle}.log")).exists() => {
+                format!("\nlog: {}", kept.join(format!("{handle}.log")).display())
+            }
+            _ => format!("\nlogs: {}", kept.display()),
+        },
+        Ok(None) => String::new(),
+        Err(error) => format!("\nthe logs could not be kept: {error:#}"),
+    };
+    let left = match teardown::down(dir).await {
+        Ok(_) => String::new(),
+        Err(error) => format!(
+            "\nnot everything could be removed ({error:#}); run: ibemu down --fabric {}",
+            dir.fabric()
+        ),
+    };
+    anyhow!("{:#}{log}{left}", failed.error)
+}
+
+fn headline(state: &FabricState) -> String {
+    format!(
+        "fabric {}: {}, {}",
+        state.fabric,
+        state.topology,
+        contents(state)
+    )
+}
+
+fn contents(state: &FabricState) -> String {
+    let transport = match state.options.transport {
+        Transport::Veth => "veth",
+        Transport::Udp => "UDP",
+    };
+    format!(
+        "{} switches, {} hosts, {} cables over {transport}",
+        state.switches().count(),
+        state.hosts().count(),
+        state.links.len()
+    )
+}
+
+/// Prints what stands and how to use it.
+fn announce(state: &FabricState, standing: &Standing, progress: &Progress) -> Result<()> {
+    output::line(format!(
+        "fabric {} is up: {}, {}",
+        state.fabric,
+        state.topology,
+        contents(state)
+    ))?;
+    match &standing.subnet {
+        Some(subnet) => {
+            let node = state.sm_node.map_or("", |node| &state.nodes[node].name);
+            output::line(format!(
+                "  subnet    {}, LMC {}, {} LIDs; the controller runs beside {node}",
+                subnet.engine, subnet.lmc, subnet.lids_used
+            ))?;
+        }
+        None => output::line(
+            "  subnet    none: every link is in Init and waits for a subnet manager of yours",
+        )?,
+    }
+    if let Some(verified) = &standing.verified {
+        output::line(format!("  verified  {verified}"))?;
+    }
+    output::line(format!("  seconds   {}", progress.seconds()))?;
+    how_to_use(state)
+}
+
+fn how_to_use(state: &FabricState) -> Result<()> {
+    let fabric = if state.fabric.as_str() == "ib" {
+        String::new()
+    } else {
+        format!(" --fabric {}", state.fabric)
+    };
+    let hosts: Vec<&str> = state
+        .hosts()
+        .map(|node| state.nodes[node].name.as_str())
+        .collect();
+    let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else {
+        return output::line(format!("use it:  ibemu status{fabric}"));
+    };
+    let mut lines = vec![
+        format!("ibemu status{fabric}"),
+        format!("ibemu ping{fabric} {first} {last}"),
+        format!("ibemu path{fabric} {first} {last}"),
+        format!("ibemu perf{fabric} --all --seconds 5"),
+        format!("ibemu exec{fabric} {first} ibnetdiscover"),
+        format!("ibemu down{fabric}"),
+    ];
+    if state.options.sm == Sm::None {
+        lines.insert(0, format!("ibemu exec{fabric} {first} opensm"));
+    }
+    for (number, line) in lines.iter().enumerate() {
+        let heading = if number == 0 { "use it:" } else { "" };
+        output::line(format!("{heading:<8} {line}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,423 @@
+//! The phases of `ibemu up`, one after another, each with its own way to fail.
+
+use std::time::Duration;
+
+use anyhow::{Result, anyhow};
+use controller::control::{Phase, Status as Subnet};
+use futures::{StreamExt, stream};
+use tokio::time::{Instant, sleep, timeout_at};
+use wire::Sl;
+
+use super::progress::Progress;
+use crate::ask::{self, DeviceClient, unexpected};
+use crate::cli::{Sm, Transport, Verify};
+use crate::dir::FabricDir;
+use crate::lids;
+use crate::logs;
+use crate::quantity::duration;
+use crate::setup;
+use crate::state::{End, FabricState};
+use crate::supervisor::{
+    self, Client,
+    protocol::{self, Reply, Request},
+};
+use crate::verify::{self, Echo, PairResult};
+
+/// Up to this many hosts every pair is verified unless told otherwise.
+const VERIFY_ALL_HOSTS_MAX: usize = 64;
+/// How many devices are asked about their ports at a time.
+const ASKED_AT_ONCE: usize = 16;
+/// The pause between two questions: first, longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+/// The logical state from which on a link stands (IBA 14.2.5.6: 2 is Init).
+const INIT: u8 = 2;
+/// What is listed of many.
+const LISTED_MAX: usize = 5;
+/// The packet that verifies a pair: length in bytes, and how long its answer may take.
+const ECHO_BYTES: u16 = 290;
+const ECHO_TIMEOUT_MS: u32 = 10_000;
+
+/// Why a phase has failed, and whose log tells more.
+#[derive(Debug)]
+pub(super) struct Failed {
+    pub(super) error: anyhow::Error,
+    /// The handle of the device, or of controller or supervisor.
+    pub(super) handle: Option<String>,
+}
+
+impl Failed {
+    pub(super) fn interrupted() -> Self {
+        anyhow!("interrupted: everything was removed").into()
+    }
+
+    fn at(handle: &str, error: anyhow::Error) -> Self {
+        Self {
+            error,
+            handle: Some(handle.to_owned()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Self {
+        Self {
+            error,
+            handle: None,
+        }
+    }
+}
+
+/// What stands in the end.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    /// The controller's report; `None` without one.
+    pub(super) subnet: Option<Subnet>,
+    /// Which pairs were verified.
+    pub(super) verified: Option<String>,
+}
+
+/// All phases.
+pub(super) async fn all(
+    dir: &FabricDir,
+    state: &FabricState,
+    progress: &mut Progress,
+    deadline: Instant,
+) -> Result<Standing, Failed> {
+    if state.options.transport == Transport::Veth {
+        namespaces(state, progress).await?;
+    }
+    let mut supervisor = processes(dir, state, progress, deadline).await?;
+    links(dir, state, &mut supervisor, progress, deadline).await?;
+    if state.options.sm == Sm::None {
+        return Ok(Standing::default());
+    }
+    let subnet = subnet(dir, state, &mut supervisor, progress, deadline).await?;
+    let verified = pairs(dir, state, progress, deadline).await?;
+    Ok(Standing {
+        subnet: Some(subnet),
+        verified,
+    })
+}
+
+async fn namespaces(state: &FabricState, progress: &mut Progress) -> Result<(), Failed> {
+    progress.begin("namespaces and cables");
+    let (all, cables) = (state.namespaces.len(), state.links.len());
+    let created = setup::create(state, |namespaces, made| {
+        progress.show(&format!(
+            "{namespaces} of {all} namespaces, {made} of {cables} cables"
+        ));
+    });
+    created.await?;
+    progress.done(&format!("{all} namespaces, {cables} cables"));
+    Ok(())
+}
+
+async fn processes(
+    dir: &FabricDir,
+    state: &FabricState,
+    progress: &mut Progress,
+    deadline: Instant,
+) -> Result<Client, Failed> {
+    progress.begin("processes");
+    let mut supervisor = supervisor::launch(dir)
+        .await
+        .map_err(|error| Failed::at("supervisor", error))?;
+    supervisor.ask(&Request::Start).await?;
+    let all = state.nodes.len();
+    let mut seen = protocol::Progress::default();
+    while !seen.done {
+        let request = Request::Progress { seen: seen.clone() };
+        let reply = timeout_at(deadline, supervisor.ask(&request)).await;
+        seen = match reply {
+            Ok(Ok(Reply::Progress(progress))) => progress,
+            Ok(Ok(other)) => return Err(unexpected(&other).into()),
+            Ok(Err(error)) => return Err(Failed::at("supervisor", error)),
+            Err(_) => {
+                return Err(too_long(
+                    state,
+                    &format!("{} of {all} devices answer", seen.ready),
+                ));
+            }
+        };
+        if let Some(failure) = &seen.failed {
+            let reason = anyhow!("{} did not start: {}", failure.handle, failure.reason);
+            return Err(Failed::at(&failure.handle, reason));
+        }
+        if Instant::now() > deadline {
+            return Err(too_long(
+                state,
+                &format!("{} of {all} devices answer", seen.ready),
+            ));
+        }
+        progress.show(&format!(
+            "{} of {all} processes started, {} answer",
+            seen.started, seen.ready
+        ));
+    }
+    progress.done(&format!("{all} processes"));
+    Ok(supervisor)
+}
+
+fn too_long(state: &FabricState, how_far: &str) -> Failed {
+    anyhow!(
+        "not up within {} s (--timeout): {how_far}",
+        state.options.timeout
+    )
+    .into()
+}
+
+/// Waits until every cable is in Init (or further) at both its ends.
+async fn links(
+    dir: &FabricDir,
+    state: &FabricState,
+    supervisor: &mut Client,
+    progress: &mut Progress,
+    deadline: Instant,
+) -> Result<(), Failed> {
+    progress.begin("links");
+    let mut waiting: Vec<(usize, Vec<End>)> = by_node(state);
+    let mut pause = PAUSE.0;
+    loop {
+        let asked: Vec<(usize, Result<Vec<End>>)> = stream::iter(waiting)
+            .map(|(node, ends)| async move { (node, still_down(dir, state, node, ends).await) })
+            .buffered(ASKED_AT_ONCE)
+            .collect()
+            .await;
+        waiting = Vec::new();
+        for (node, ends) in asked {
+            match ends {
+                Ok(ends) if ends.is_empty() => {}
+                Ok(ends) => waiting.push((node, ends)),
+                Err(error) => return Err(explain(dir, state, supervisor, node, error).await),
+            }
+        }
+        if waiting.is_empty() {
+            progress.done(&format!("{} links in Init", state.links.len()));
+            return Ok(());
+        }
+        let down: Vec<End> = waiting.iter().flat_map(|(_, ends)| ends).copied().collect();
+        if Instant::now() > deadline {
+            let names: Vec<String> = down
+                .iter()
+                .take(LISTED_MAX)
+                .map(|&end| state.end_name(end))
+                .collect();
+            let how_far = format!(
+                "{} ends of links are still down: {}{}",
+                down.len(),
+                names.join(", "),
+                if down.len() > LISTED_MAX { ", ..." } else { "" }
+            );
+            let handle = state.nodes[down[0].node].handle.clone();
+            return Err(Failed::at(&handle, too_long(state, &how_far).error));
+        }
+        progress.show(&format!("{} ends of links are down", down.len()));
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+/// Every node's connected ports.
+fn by_node(state: &FabricState) -> Vec<(usize, Vec<End>)> {
+    let mut by_node: Vec<(usize, Vec<End>)> = (0..state.nodes.len())
+        .map(|node| (node, Vec::new()))
+        .collect();
+    for &end in state.links.iter().flatten() {
+        by_node[end.node].1.push(end);
+    }
+    by_node.retain(|(_, ends)| !ends.is_empty());
+    by_node
+}
+
+/// Those of a node's `ends` that are not in Init yet.
+async fn still_down(
+    dir: &FabricDir,
+    state: &FabricState,
+    node: usize,
+    mut ends: Vec<End>,
+) -> Result<Vec<End>> {
+    let mut client = DeviceClient::connect(dir, &state.nodes[node], ask::PATIENCE)?;
+    let ports = client.ports().await?;
+    ends.retain(|end| {
+        let port = ports.iter().find(|port| port.port.get() == end.port);
+        port.is_none_or(|port| port.state < INIT)
+    });
+    Ok(ends)
+}
+
+/// Why a device could not be asked: how it ended, if it has.
+async fn explain(
+    dir: &FabricDir,
+    state: &FabricState,
+    supervisor: &mut Client,
+    node: usize,
+    error: anyhow::Error,
+) -> Failed {
+    let device = &state.nodes[node];
+    let process = supervisor
+        .processes()
+        .await
+        .ok()
+        .and_then(|processes| processes.into_iter().nth(node));
+    let error = match process {
+        Some(process) if process.pid.is_none() => {
+            let how = process.exit.unwrap_or_else(|| "has ended".to_owned());
+            let words = logs::last_line(&dir.log(&device.handle));
+            let words = words.map_or_else(String::new, |line| format!("; its last words: {line}"));
+            anyhow!("{} {how}{words}", device.name)
+        }
+        _ => error,
+    };
+    Failed::at(&device.handle, error)
+}
+
+/// Starts the controller and waits until it has every device, and every port is Active.
+async fn subnet(
+    dir: &FabricDir,
+    state: &FabricState,
+    supervisor: &mut Client,
+    progress: &mut Progress,
+    deadline: Instant,
+) -> Result<Subnet, Failed> {
+    progress.begin("subnet");
+    let failed = |error| Failed::at("controller", error);
+    supervisor
+        .ask(&Request::StartController)
+        .await
+        .map_err(failed)?;
+    let mut pause = PAUSE.0;
+    loop {
+        let subnet = ask::subnet(dir, ask::PATIENCE).await.map_err(failed)?;
+        match &subnet.phase {
+            Phase::Up if is_complete(state, &subnet) => {
+                progress.done(&format!("subnet up, {}", subnet.engine));
+                return Ok(subnet);
+            }
+            Phase::Failed { reason } => {
+                return Err(failed(anyhow!(
+                    "the controller cannot bring the subnet up: {reason}"
+                )));
+            }
+            Phase::Standby { master } => {
+                return Err(failed(anyhow!(
+                    "another subnet manager (port GUID {master}) runs the subnet"
+                )));
+            }
+            _ => {}
+        }
+        let how_far = how_far(state, &subnet);
+        if Instant::now() > deadline {
+            return Err(failed(too_long(state, &how_far).error));
+        }
+        progress.show(&how_far);
+        sleep(pause).await;
+        pause = (pause * 2).min(PAUSE.1);
+    }
+}
+
+fn is_complete(state: &FabricState, subnet: &Subnet) -> bool {
+    let count =
+        |wanted: usize, found: u32| usize::try_from(found).is_ok_and(|found| found >= wanted);
+    count(state.switches().count(), subnet.switches)
+        && count(state.hosts().count(), subnet.hosts)
+        && count(state.links.len() * 2, subnet.active_ports)
+}
+
+fn how_far(state: &FabricState, subnet: &Subnet) -> String {
+    let missing: Vec<String> = subnet
+        .unreachable
+        .iter()
+        .take(LISTED_MAX)
+        .map(|device| format!("; {}: {}", device.name, device.reason))
+        .collect();
+    format!(
+        "the subnet manager has found {} of {} switches and {} of {} hosts, {} of {} ports are \
+         Active{}",
+        subnet.switches,
+        state.switches().count(),
+        subnet.hosts,
+        state.hosts().count(),
+        subnet.active_ports,
+        state.links.len() * 2,
+        missing.concat()
+    )
+}
+
+/// Sends packets between pairs of hosts; what was verified, if anything was.
+async fn pairs(
+    dir: &FabricDir,
+    state: &FabricState,
+    progress: &mut Progress,
+    deadline: Instant,
+) -> Result<Option<String>, Failed> {
+    let hosts = state.hosts().count();
+    let all = hosts * hosts.saturating_sub(1);
+    let pairs = match state.options.verify {
+        Some(Verify::None) => return Ok(None),
+        Some(Verify::All) => verify::all_pairs(hosts),
+        Some(Verify::Sample) => verify::sampled_pairs(hosts, state.options.seed),
+        None if hosts <= VERIFY_ALL_HOSTS_MAX => verify::all_pairs(hosts),
+        None => verify::sampled_pairs(hosts, state.options.seed),
+    };
+    progress.begin("pairs");
+    let hosts = lids::of_all(dir, state).await?;
+    let echo = Echo {
+        count: 1,
+        interval_us: 0,
+        size: ECHO_BYTES,
+        sl: Sl::default(),
+        timeout_ms: ECHO_TIMEOUT_MS,
+        dlid_offset: 0,
+    };
+    let sweep = verify::sweep(dir, state, &hosts, &pairs, echo, |done| {
+        progress.show(&format!("{done} of {} pairs of hosts", pairs.len()));
+    });
+    let results = match timeout_at(deadline, sweep).await {
+        Ok(results) => results?,
+        Err(_) => return Err(too_long(state, "pairs of hosts are being verified")),
+    };
+    let wrong: Vec<&PairResult> = results
+        .iter()
+        .filter(|result| result.wrong.is_some())
+        .collect();
+    if !wrong.is_empty() {
+        let listed: Vec<String> = wrong
+            .iter()
+            .take(LISTED_MAX)
+            .map(|result| {
+                let name = |host: usize| &hosts[host].identity.name;
+                format!(
+                    "{} to {} ({})",
+                    name(result.pair.0),
+                    name(result.pair.1),
+                    result.wrong.as_deref().unwrap_or("")
+                )
+            })
+            .collect();
+        return Err(anyhow!(
+            "{} of {} pairs of hosts do not answer: {}",
+            wrong.len(),
+            results.len(),
+            listed.join(", ")
+        )
+        .into());
+    }
+    let verified = describe(&results, all);
+    progress.done(&verified);
+    Ok(Some(verified))
+}
+
+fn describe(results: &[PairResult], all: usize) -> String {
+    let mut rtts: Vec<u64> = results
+        .iter()
+        .map(|result| result.ping.rtt.mean_ns)
+        .collect();
+    rtts.sort_unstable();
+    let median = rtts.get(rtts.len() / 2).copied().unwrap_or(0);
+    let which = if results.len() == all {
+        format!("all {all} pairs of hosts answer")
+    } else {
+        format!("{} of {all} pairs of hosts, sampled, answer", results.len())
+    };
+    format!("{which}, median round trip {}", duration(median))
+}

@@ -1,0 +1,102 @@
+//! What `ibemu up` shows while it works: one line a phase on standard error; on a terminal also a
+//! line that moves.
+
+use std::io::{self, IsTerminal, Write as _};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How often the moving line is drawn anew, a second.
+const DRAWN_A_SECOND: u8 = 10;
+
+/// The phases so far.
+pub(super) struct Progress {
+    bar: Option<ProgressBar>,
+    begun: Instant,
+    phase: Option<(&'static str, Instant)>,
+    seconds: Vec<(&'static str, Duration)>,
+}
+
+impl Progress {
+    pub(super) fn new() -> Self {
+        let bar = io::stderr().is_terminal().then(|| {
+            let target = ProgressDrawTarget::stderr_with_hz(DRAWN_A_SECOND);
+            let bar = ProgressBar::with_draw_target(None, target);
+            // The template is a constant that parses; without it the default one does.
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self {
+            bar,
+            begun: Instant::now(),
+            phase: None,
+            seconds: Vec::new(),
+        }
+    }
+
+    /// Says something that stays.
+    pub(super) fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| write_line(text)),
+            None => write_line(text),
+        }
+    }
+
+    /// Begins a phase; what was under way has ended.
+    pub(super) fn begin(&mut self, phase: &'static str) {
+        self.end();
+        self.phase = Some((phase, Instant::now()));
+        self.show(phase);
+    }
+
+    /// Shows how far the phase is.
+    pub(super) fn show(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(text.to_owned());
+            bar.tick();
+        }
+    }
+
+    /// Ends the phase with a line that says what it has brought.
+    pub(super) fn done(&mut self, what: &str) {
+        let taken = self.end();
+        self.say(&format!("{:8.3} s  {what}", taken.as_secs_f64()));
+    }
+
+    fn end(&mut self) -> Duration {
+        let Some((phase, since)) = self.phase.take() else {
+            return Duration::ZERO;
+        };
+        let taken = since.elapsed();
+        self.seconds.push((phase, taken));
+        taken
+    }
+
+    /// Takes the moving line away.
+    pub(super) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Seconds per phase, and in all.
+    pub(super) fn seconds(&self) -> String {
+        let phases: Vec<String> = self
+            .seconds
+            .iter()
+            .map(|(phase, taken)| format!("{phase} {:.2}", taken.as_secs_f64()))
+            .collect();
+        format!(
+            "{}; in all {:.2}",
+            phases.join(", "),
+            self.begun.elapsed().as_secs_f64()
+        )
+    }
+}
+
+fn write_line(text: &str) {
+    // Nobody reads the progress: the fabric comes up all the same.
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}

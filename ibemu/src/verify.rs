@@ -1,0 +1,194 @@
+//! Packets between pairs of hosts: which answer, and how fast.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use futures::{StreamExt, TryStreamExt, stream};
+use hostd::control::{PING_TARGETS_MAX, PingRequest, PingResult, Reply, Request};
+use rand::seq::index;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use wire::{Lid, Sl};
+
+use crate::ask::{self, DeviceClient};
+use crate::dir::FabricDir;
+use crate::lids::HostLids;
+use crate::state::FabricState;
+
+/// How many hosts ask at a time.
+const SOURCES_AT_ONCE: usize = 8;
+/// How many hosts each host asks in a sample, besides the next one.
+const SAMPLED_PEERS: usize = 3;
+
+/// What every echo request of a sweep is like.
+#[derive(Clone, Copy, Debug)]
+pub struct Echo {
+    /// Requests a pair.
+    pub count: u32,
+    /// Microseconds between two of them.
+    pub interval_us: u32,
+    /// Packet length, bytes.
+    pub size: u16,
+    /// Service level.
+    pub sl: Sl,
+    /// How long to wait for each answer, milliseconds.
+    pub timeout_ms: u32,
+    /// Which of the destination's LIDs.
+    pub dlid_offset: u16,
+}
+
+/// One ordered pair of hosts, by position in the list of hosts.
+pub type Pair = (usize, usize);
+
+/// Every ordered pair of `hosts` hosts.
+#[must_use]
+pub fn all_pairs(hosts: usize) -> Vec<Pair> {
+    (0..hosts)
+        .flat_map(|source| (0..hosts).map(move |destination| (source, destination)))
+        .filter(|(source, destination)| source != destination)
+        .collect()
+}
+
+/// Some pairs of `hosts` hosts, the same for the same seed: every host asks the next one (so all
+/// ask and all are asked) and a few others.
+#[must_use]
+pub fn sampled_pairs(hosts: usize, seed: u64) -> Vec<Pair> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut pairs = BTreeSet::new();
+    for source in 0..hosts {
+        pairs.insert((source, (source + 1) % hosts));
+        for destination in index::sample(&mut rng, hosts, SAMPLED_PEERS.min(hosts)) {
+            pairs.insert((source, destination));
+        }
+    }
+    pairs.retain(|(source, destination)| source != destination);
+    pairs.into_iter().collect()
+}
+
+/// What became of one pair.
+#[derive(Clone, Debug)]
+pub struct PairResult {
+    /// The pair.
+    pub pair: Pair,
+    /// What the source says.
+    pub ping: PingResult,
+    /// What is wrong; `None` if all requests were answered by the right host.
+    pub wrong: Option<String>,
+}
+
+/// Sends echo requests between `pairs` of `hosts`; `progress` hears how many are done.
+///
+/// # Errors
+/// If a host cannot be asked to send. Pairs that do not answer are results, not errors.
+pub async fn sweep(
+    dir: &FabricDir,
+    state: &FabricState,
+    hosts: &[HostLids],
+    pairs: &[Pair],
+    echo: Echo,
+    mut progress: impl FnMut(usize),
+) -> Result<Vec<PairResult>> {
+    let by_source: Vec<&[Pair]> = pairs
+        .chunk_by(|a, b| a.0 == b.0)
+        .flat_map(|same| same.chunks(PING_TARGETS_MAX))
+        .collect();
+    let mut results = Vec::with_capacity(pairs.len());
+    let mut asked = stream::iter(by_source)
+        .map(|pairs| ask_one(dir, state, hosts, pairs, echo))
+        .buffer_unordered(SOURCES_AT_ONCE);
+    while let Some(some) = asked.try_next().await? {
+        results.extend(some);
+        progress(results.len());
+    }
+    results.sort_by_key(|result| result.pair);
+    Ok(results)
+}
+
+/// Echo requests from one source.
+async fn ask_one(
+    dir: &FabricDir,
+    state: &FabricState,
+    hosts: &[HostLids],
+    pairs: &[Pair],
+    echo: Echo,
+) -> Result<Vec<PairResult>> {
+    let Some(&(source, _)) = pairs.first() else {
+        return Ok(Vec::new());
+    };
+    let targets: Vec<Lid> = pairs
+        .iter()
+        .map(|&(_, destination)| hosts[destination].with_offset(echo.dlid_offset))
+        .collect::<Result<_>>()?;
+    let request = PingRequest {
+        targets,
+        count: echo.count,
+        interval_us: echo.interval_us,
+        size: echo.size,
+        sl: echo.sl,
+        timeout_ms: echo.timeout_ms,
+    };
+    let node = &state.nodes[hosts[source].node];
+    let mut client = DeviceClient::connect(dir, node, patience(&request))?;
+    let results = match client.host(&Request::Ping(request)).await? {
+        Reply::Ping(results) if results.len() == pairs.len() => results,
+        other => bail!("{}: {}", node.name, ask::unexpected(&other)),
+    };
+    Ok(pairs
+        .iter()
+        .zip(results)
+        .map(|(&pair, ping)| PairResult {
+            pair,
+            wrong: wrong(&ping, &hosts[pair.1]),
+            ping,
+        })
+        .collect())
+}
+
+/// How long the answer to `request` may take.
+#[must_use]
+pub fn patience(request: &PingRequest) -> Duration {
+    let sending = Duration::from_micros(u64::from(request.interval_us)) * request.count;
+    let last = Duration::from_millis(u64::from(request.timeout_ms));
+    sending + last + ask::PATIENCE
+}
+
+/// What is wrong with a result: nothing, if the host that was meant has answered every request.
+fn wrong(ping: &PingResult, destination: &HostLids) -> Option<String> {
+    if ping.received == 0 {
+        return Some("no answer".to_owned());
+    }
+    if ping.responder_lid != destination.identity.lid {
+        return Some(format!("{} has answered", ping.responder));
+    }
+    let lost = ping.sent.saturating_sub(ping.received);
+    (lost > 0).then(|| format!("{lost} of {} requests without answer", ping.sent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_pairs_are_all_but_a_host_with_itself() {
+        assert_eq!(all_pairs(2), [(0, 1), (1, 0)]);
+        assert_eq!(all_pairs(16).len(), 240);
+        assert_eq!(all_pairs(1), []);
+        assert_eq!(all_pairs(0), []);
+    }
+
+    #[test]
+    fn a_sample_lets_every_host_ask_and_be_asked_and_depends_on_the_seed_only() {
+        for hosts in [2, 3, 65, 200] {
+            let pairs = sampled_pairs(hosts, 7);
+            assert_eq!(pairs, sampled_pairs(hosts, 7));
+            let sources: BTreeSet<usize> = pairs.iter().map(|pair| pair.0).collect();
+            let destinations: BTreeSet<usize> = pairs.iter().map(|pair| pair.1).collect();
+            assert_eq!((sources.len(), destinations.len()), (hosts, hosts));
+            assert!(pairs.iter().all(|(a, b)| a != b));
+            assert!(pairs.len() <= hosts * (1 + SAMPLED_PEERS));
+        }
+        assert_ne!(sampled_pairs(100, 1), sampled_pairs(100, 2));
+        assert_eq!(sampled_pairs(1, 1), []);
+    }
+}
