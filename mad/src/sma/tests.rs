@@ -1,1 +1,4 @@
-
+mod attributes;
+mod fake;
+mod port;
+mod traps;

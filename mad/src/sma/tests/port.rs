@@ -1,0 +1,268 @@
+use link::PortState as Now;
+use wire::attr::{PortInfo, PortPhysState, PortState, VlCount, capability};
+use wire::mad::MadStatus;
+use wire::{Lid, Lmc, Mtu, Sl};
+
+use super::super::*;
+use super::fake::{Bench, Fake, port};
+
+const BAD: Result<PortInfo, MadStatus> = Err(MadStatus::BAD_FIELD);
+
+fn lid(number: u16) -> Lid {
+    Lid::truncate(number)
+}
+
+/// The port's PortInfo with the states left as they are.
+fn unchanged(bench: &mut Bench, port: u32) -> PortInfo {
+    let mut info: PortInfo = bench.get(port);
+    info.port_state = PortState::NoChange;
+    info.port_phys_state = PortPhysState::NoChange;
+    info
+}
+
+#[test]
+fn an_adapter_s_port_shows_what_it_can_do() {
+    let mut bench = Bench::new(Fake::adapter());
+    let info: PortInfo = bench.get(0);
+    assert_eq!(info, bench.get(1), "0 is the port of arrival");
+    assert_eq!(
+        (info.port_state, info.port_phys_state),
+        (PortState::Init, PortPhysState::LinkUp)
+    );
+    assert_eq!((info.link_width_supported, info.link_width_active), (3, 2));
+    assert_eq!((info.link_speed_supported, info.link_speed_active), (7, 4));
+    assert_eq!(
+        (info.mtu_cap, info.neighbor_mtu),
+        (Some(Mtu::Mtu2048), Some(Mtu::Mtu2048))
+    );
+    assert_eq!(
+        info.vl_cap,
+        Some(VlCount::Eight),
+        "nine lanes cannot be said"
+    );
+    assert_eq!((info.local_port_num, info.guid_cap), (port(1), 8));
+    assert_eq!(info.gid_prefix, 0xfe80_0000_0000_0000);
+    for bit in [
+        capability::IS_TRAP,
+        capability::IS_SL_MAPPING,
+        capability::IS_CLIENT_REREGISTRATION,
+        capability::IS_CAPABILITY_MASK_NOTICE,
+    ] {
+        assert_ne!(info.capability_mask & bit, 0);
+    }
+    assert_eq!(info.capability_mask & capability::IS_SM, 0);
+}
+
+#[test]
+fn port_0_of_a_switch_is_active_and_its_external_ports_have_no_address() {
+    let mut bench = Bench::new(Fake::switch());
+    bench.node.state = Now::Down;
+    let base: PortInfo = bench.get(0);
+    assert_eq!(
+        (base.port_state, base.port_phys_state),
+        (PortState::Active, PortPhysState::LinkUp)
+    );
+    let mut wanted = base;
+    wanted.lid = lid(9);
+    wanted.master_sm_lid = lid(1);
+    wanted.port_state = PortState::NoChange;
+    wanted.port_phys_state = PortPhysState::NoChange;
+    let after = bench.set(0, &wanted).unwrap();
+    assert_eq!((after.lid, after.master_sm_lid), (lid(9), lid(1)));
+    assert_eq!(bench.node.settings[&port(0)].lid, lid(9));
+    assert_eq!(
+        bench.set(
+            0,
+            &PortInfo {
+                lmc: Lmc::truncate(1),
+                lid: lid(8),
+                ..wanted
+            }
+        ),
+        BAD
+    );
+
+    let external: PortInfo = bench.get(3);
+    assert_eq!(
+        (external.port_state, external.lid),
+        (PortState::Down, Lid::ZERO)
+    );
+    let mut wanted = unchanged(&mut bench, 3);
+    wanted.lid = lid(77);
+    wanted.hoq_life = 16;
+    assert_eq!(bench.set(3, &wanted).unwrap().lid, Lid::ZERO);
+    assert_eq!(bench.node.settings[&port(3)].hoq_life, 16);
+}
+
+#[test]
+fn an_adapter_takes_its_address_lanes_and_limits() {
+    let mut bench = Bench::new(Fake::adapter());
+    let wanted = PortInfo {
+        lid: lid(0x10),
+        lmc: Lmc::truncate(2),
+        master_sm_lid: lid(3),
+        master_sm_sl: Sl::truncate(4),
+        gid_prefix: 0xfec0_0000_0000_0000,
+        neighbor_mtu: Some(Mtu::Mtu512),
+        operational_vls: Some(VlCount::Four),
+        vl_high_limit: 7,
+        hoq_life: 2,
+        subnet_timeout: 10,
+        client_reregister: true,
+        ..unchanged(&mut bench, 1)
+    };
+    let after = bench.set(1, &wanted).unwrap();
+    assert!(!after.client_reregister, "an order, not a state");
+    assert_eq!(bench.sma.gid_prefix(port(1)), 0xfec0_0000_0000_0000);
+    let expected = PortSettings {
+        lid: lid(0x10),
+        lmc: Lmc::truncate(2),
+        sm_lid: lid(3),
+        sm_sl: Sl::truncate(4),
+        mtu: Mtu::Mtu512,
+        operational_vls: 4,
+        hoq_life: 31,
+        vl_stall_count: 0,
+        vl_high_limit: 7,
+    };
+    assert_eq!(
+        bench.node.settings[&port(1)],
+        expected,
+        "no limit at the head of its queues"
+    );
+}
+
+#[test]
+fn a_set_of_nothing_but_zeros_changes_no_choice() {
+    let mut bench = Bench::new(Fake::adapter());
+    let before: PortInfo = bench.get(1);
+    let zeros = PortInfo {
+        gid_prefix: before.gid_prefix,
+        ..PortInfo::default()
+    };
+    let after = bench.set(1, &zeros).unwrap();
+    assert_eq!(
+        after,
+        PortInfo {
+            subnet_timeout: 0,
+            ..before
+        }
+    );
+    assert!(bench.node.commands.is_empty());
+}
+
+#[test]
+fn one_illegal_value_refuses_the_whole_set() {
+    let mut bench = Bench::new(Fake::adapter());
+    let good = PortInfo {
+        lid: lid(0x20),
+        ..unchanged(&mut bench, 1)
+    };
+    let changes: [fn(&mut PortInfo); 13] = [
+        |info| info.lid = Lid::truncate(0xc000),
+        |info| info.lid = Lid::PERMISSIVE,
+        |info| info.lmc = Lmc::truncate(6),
+        |info| info.master_sm_lid = Lid::truncate(0xc000),
+        |info| info.neighbor_mtu = Some(Mtu::Mtu4096),
+        |info| info.operational_vls = Some(VlCount::Fifteen),
+        |info| info.link_width_enabled = 8,
+        |info| info.link_speed_enabled = 8,
+        |info| info.link_speed_ext_enabled = 1,
+        |info| info.link_down_default_state = 1,
+        |info| info.port_state = PortState::Init,
+        |info| info.port_phys_state = PortPhysState::LinkUp,
+        |info| info.port_phys_state = PortPhysState::Sleep,
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut wrong = good;
+        change(&mut wrong);
+        assert_eq!(bench.set(1, &wrong), BAD, "change {number}");
+    }
+    assert_eq!(bench.get::<PortInfo>(1).lid, Lid::ZERO);
+    assert!(bench.node.settings.is_empty() && bench.node.commands.is_empty());
+    assert!(bench.set(1, &good).is_ok());
+}
+
+#[test]
+fn widths_and_speeds_are_chosen_among_those_supported() {
+    let mut bench = Bench::new(Fake::adapter());
+    let choose = |width: u8, speed: u8, extended: u8, bench: &mut Bench| {
+        let wanted = PortInfo {
+            link_width_enabled: width,
+            link_speed_enabled: speed,
+            link_speed_ext_enabled: extended,
+            ..unchanged(bench, 1)
+        };
+        let info = bench.set(1, &wanted).unwrap();
+        (
+            info.link_width_enabled,
+            info.link_speed_enabled,
+            info.link_speed_ext_enabled,
+        )
+    };
+    assert_eq!(choose(1, 3, 30, &mut bench), (1, 3, 0));
+    assert_eq!(
+        choose(0, 0, 0, &mut bench),
+        (1, 3, 0),
+        "zero leaves the choice"
+    );
+    assert_eq!(
+        choose(0xff, 0x0f, 31, &mut bench),
+        (3, 7, 0),
+        "all that is supported"
+    );
+}
+
+#[test]
+fn states_follow_each_other_as_the_specification_says() {
+    use LinkCommand::{Activate, Arm, Disable, Down, Poll};
+    let no = PortPhysState::NoChange;
+    let same = PortState::NoChange;
+    let mut bench = Bench::new(Fake::switch());
+    // State now, state wanted, physical state wanted, and what is asked of the link.
+    let table = [
+        (Now::Init, same, no, Ok(None)),
+        (Now::Init, PortState::Down, no, Ok(Some(Down))),
+        (Now::Init, PortState::Armed, no, Ok(Some(Arm))),
+        (Now::Init, PortState::Active, no, Err(())),
+        (Now::Armed, PortState::Armed, no, Ok(None)),
+        (Now::Armed, PortState::Active, no, Ok(Some(Activate))),
+        (Now::Active, PortState::Active, no, Ok(None)),
+        (Now::Active, PortState::Armed, no, Err(())),
+        (Now::Active, PortState::Down, no, Ok(Some(Down))),
+        (Now::Down, PortState::Armed, no, Err(())),
+        (Now::Down, PortState::Active, no, Err(())),
+        (Now::Active, same, PortPhysState::Polling, Ok(Some(Poll))),
+        (
+            Now::Active,
+            PortState::Down,
+            PortPhysState::Disabled,
+            Ok(Some(Disable)),
+        ),
+        (
+            Now::Armed,
+            PortState::Active,
+            PortPhysState::Polling,
+            Err(()),
+        ),
+    ];
+    for (now, state, physical, expected) in table {
+        bench.node.state = now;
+        bench.node.commands.clear();
+        let wanted = PortInfo {
+            port_state: state,
+            port_phys_state: physical,
+            ..unchanged(&mut bench, 5)
+        };
+        let done = bench.set(5, &wanted).map(|_| ()).map_err(|_| ());
+        let case = format!("{now:?} to {state:?} {physical:?}");
+        assert_eq!(done, expected.map(|_| ()), "{case}");
+        let commands: Vec<_> = expected
+            .ok()
+            .flatten()
+            .map(|wanted| (port(5), wanted))
+            .into_iter()
+            .collect();
+        assert_eq!(bench.node.commands, commands, "{case}");
+    }
+}

@@ -1,0 +1,94 @@
+use wire::Lid;
+use wire::attr::{Notice, PortInfo, PortPhysState, PortState};
+use wire::mad::Method;
+
+use super::super::*;
+use super::fake::{Bench, Fake, port};
+
+const S: u64 = 1_000_000_000;
+
+/// A node whose port `number` knows its own LID 5 and its subnet manager's, 1.
+fn managed(node: Fake, number: u32) -> Bench {
+    let mut bench = Bench::new(node);
+    let mut info: PortInfo = bench.get(number);
+    info.lid = Lid::truncate(5);
+    info.master_sm_lid = Lid::truncate(1);
+    info.subnet_timeout = 18;
+    info.port_state = PortState::NoChange;
+    info.port_phys_state = PortPhysState::NoChange;
+    bench.set(number, &info).unwrap();
+    bench
+}
+
+fn number(trap: &OutgoingTrap) -> u16 {
+    trap.mad.smp_attribute::<Notice>().unwrap().trap_number
+}
+
+#[test]
+fn a_change_of_a_link_is_told_until_it_is_repressed() {
+    let mut sma = managed(Fake::switch(), 0).sma;
+    sma.link_changed(Time(S));
+    let trap = sma.poll_trap(Time(S)).unwrap();
+    assert_eq!(
+        (trap.dlid, trap.slid, number(&trap)),
+        (Lid::truncate(1), Lid::truncate(5), 128)
+    );
+    assert_eq!(trap.mad.method(), Method::TRAP);
+    assert!(sma.poll_trap(Time(S)).is_none());
+    let again_at = sma.deadline().unwrap();
+    assert_eq!(again_at, Time(S) + (4096 << 18), "SubnetTimeOut");
+    assert_eq!(sma.poll_trap(again_at), Some(trap.clone()));
+    sma.traps.repress(0xdead_beef_0000_0000 | trap.mad.tid());
+    assert_eq!(sma.deadline(), None);
+}
+
+#[test]
+fn a_trap_that_nobody_represses_ends_by_itself() {
+    let mut sma = managed(Fake::switch(), 0).sma;
+    sma.link_changed(Time(S));
+    let mut sent = 0;
+    while let Some(at) = sma.deadline() {
+        assert!(sma.poll_trap(at).is_some());
+        sent += 1;
+    }
+    assert_eq!(sent, 16);
+}
+
+#[test]
+fn a_second_change_is_not_repressed_with_the_first() {
+    let mut sma = managed(Fake::switch(), 0).sma;
+    sma.link_changed(Time(S));
+    let first = sma.poll_trap(Time(S)).unwrap();
+    for change in 1..36 {
+        sma.link_changed(Time(S) + change);
+    }
+    assert!(
+        sma.poll_trap(Time(S) + 40).is_none(),
+        "a burst of changes is told twice, not 36 times"
+    );
+    sma.traps.repress(first.mad.tid());
+    let at = sma.deadline().unwrap();
+    assert!(at <= Time(S) + S / 10);
+    let second = sma.poll_trap(at).unwrap();
+    assert_ne!(second.mad.tid(), first.mad.tid());
+    sma.traps.repress(second.mad.tid());
+    assert_eq!(sma.deadline(), None);
+}
+
+#[test]
+fn without_a_subnet_manager_nobody_is_told() {
+    let mut bench = Bench::new(Fake::switch());
+    bench.sma.link_changed(Time(S));
+    assert_eq!(bench.sma.deadline(), None);
+}
+
+#[test]
+fn a_new_subnet_manager_beside_a_host_is_told_once_a_change() {
+    let Bench { node, mut sma, .. } = managed(Fake::adapter(), 1);
+    sma.set_is_sm(Time(S), &node, port(1), true);
+    sma.set_is_sm(Time(S), &node, port(1), true);
+    assert!(sma.is_sm(port(1)));
+    let trap = sma.poll_trap(Time(S)).unwrap();
+    assert_eq!(number(&trap), 144);
+    assert!(sma.poll_trap(Time(S)).is_none());
+}
