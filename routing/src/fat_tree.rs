@@ -122,6 +122,3 @@ pub fn path_rank(tree: &FatTree, source: u32, destination: u32) -> u32 {
         .find(|&digit| tree.host_digit(source, digit) != tree.host_digit(destination, digit))
         .map_or(0, |alpha| source % tree.power(tree.levels() - 1 - alpha))
 }
-
-#[cfg(test)]
-mod tests;

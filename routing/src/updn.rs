@@ -248,6 +248,3 @@ impl Order {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
