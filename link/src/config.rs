@@ -133,6 +133,10 @@ pub struct PortConfig {
     /// Whether the two bytes of the VCRC count in a packet's time on the link. The papers' models
     /// count from LRH to ICRC.
     pub vcrc_takes_time: bool,
+    /// The longest packet that will ever come, LRH to VCRC, in bytes; `None`: what the MTU allows.
+    /// A model whose buffers hold one short packet says so here, since buffers are never smaller
+    /// than the longest packet.
+    pub packet_bytes: Option<usize>,
     /// Input buffer of each data lane, in bytes: what credits advertise. At least one packet of
     /// the MTU.
     pub buffer_bytes: usize,
@@ -160,6 +164,7 @@ impl Default for PortConfig {
             },
             pacing: Pacing::Unpaced,
             vcrc_takes_time: true,
+            packet_bytes: None,
             buffer_bytes: CREDIT_BLOCKS_MAX as usize * BLOCK_BYTES,
             output_bytes: 16 * 1024,
             vl15_packets: 256,
@@ -211,7 +216,8 @@ impl PortConfig {
     /// Bytes of the longest packet that the port takes, LRH to VCRC.
     #[must_use]
     pub fn packet_bytes_max(&self) -> usize {
-        usize::from(self.mtu.bytes()) + Mtu::OVERHEAD_MAX
+        let longest = usize::from(self.mtu.bytes()) + Mtu::OVERHEAD_MAX;
+        self.packet_bytes.map_or(longest, |most| most.min(longest))
     }
 
     /// Blocks of one lane's input buffer.

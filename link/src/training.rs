@@ -257,11 +257,44 @@ mod tests {
         }
     }
 
+    use LinkEffect::{CameUp, Nothing as No, TellCredits, WentDown};
+    use Phase::{Configured, Disabled, Polling, Training as Trains, Up};
+
+    /// Phase, then phase and effect after: enable, disable, training records (own epoch echoed,
+    /// not echoed, of a new epoch, of none), flow control, peer down, silence, retrain.
+    #[rustfmt::skip]
+    const TABLE: [(Phase, [(Phase, LinkEffect); 10]); 5] = [
+        (Disabled, [
+            (Polling, No), (Disabled, No),
+            (Disabled, No), (Disabled, No), (Disabled, No), (Disabled, No),
+            (Disabled, No), (Disabled, No), (Disabled, No), (Disabled, No),
+        ]),
+        (Polling, [
+            (Polling, No), (Disabled, No),
+            (Configured, No), (Trains, No), (Trains, No), (Polling, No),
+            (Polling, No), (Polling, No), (Polling, No), (Polling, No),
+        ]),
+        (Trains, [
+            (Trains, No), (Disabled, No),
+            (Configured, No), (Trains, No), (Trains, No), (Trains, No),
+            (Trains, No), (Polling, No), (Polling, No), (Polling, No),
+        ]),
+        (Configured, [
+            (Configured, No), (Disabled, No),
+            (Configured, No), (Trains, No), (Trains, No), (Configured, No),
+            (Up, CameUp), (Polling, No), (Polling, No), (Polling, No),
+        ]),
+        (Up, [
+            (Up, No), (Disabled, WentDown),
+            (Up, TellCredits), (Up, No), (Trains, WentDown), (Up, No),
+            (Up, No), (Polling, WentDown), (Polling, WentDown), (Polling, WentDown),
+        ]),
+    ];
+
     #[test]
     fn every_phase_answers_every_input_as_the_table_says() {
-        use LinkEffect::{CameUp, Nothing, TellCredits, WentDown};
-        use Phase::{Configured, Disabled, Polling, Training, Up};
         let heard = |epoch, echo| LinkInput::Heard { epoch, echo };
+        // In the order of the table's columns.
         let inputs = [
             LinkInput::Enable,
             LinkInput::Disable,
@@ -274,84 +307,7 @@ mod tests {
             LinkInput::Silence,
             LinkInput::Retrain,
         ];
-        let table = [
-            (
-                Disabled,
-                [
-                    (Polling, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                    (Disabled, Nothing),
-                ],
-            ),
-            (
-                Polling,
-                [
-                    (Polling, Nothing),
-                    (Disabled, Nothing),
-                    (Configured, Nothing),
-                    (Training, Nothing),
-                    (Training, Nothing),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                ],
-            ),
-            (
-                Training,
-                [
-                    (Training, Nothing),
-                    (Disabled, Nothing),
-                    (Configured, Nothing),
-                    (Training, Nothing),
-                    (Training, Nothing),
-                    (Training, Nothing),
-                    (Training, Nothing),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                ],
-            ),
-            (
-                Configured,
-                [
-                    (Configured, Nothing),
-                    (Disabled, Nothing),
-                    (Configured, Nothing),
-                    (Training, Nothing),
-                    (Training, Nothing),
-                    (Configured, Nothing),
-                    (Up, CameUp),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                    (Polling, Nothing),
-                ],
-            ),
-            (
-                Up,
-                [
-                    (Up, Nothing),
-                    (Disabled, WentDown),
-                    (Up, TellCredits),
-                    (Up, Nothing),
-                    (Training, WentDown),
-                    (Up, Nothing),
-                    (Up, Nothing),
-                    (Polling, WentDown),
-                    (Polling, WentDown),
-                    (Polling, WentDown),
-                ],
-            ),
-        ];
-        for (phase, answers) in table {
+        for (phase, answers) in TABLE {
             for (input, (after, effect)) in inputs.into_iter().zip(answers) {
                 let mut training = in_phase(phase);
                 assert_eq!(
