@@ -3,6 +3,7 @@
 use topologies::Graph;
 use wire::Lmc;
 
+use crate::clos::ClosEngine;
 use crate::error::{RoutingError, Warning};
 use crate::fat_tree::{self, FatTreeLabels, Mlid, Slid};
 use crate::lid_assignment::Separate;
@@ -52,6 +53,7 @@ pub fn engines() -> Vec<Box<dyn Engine>> {
         Box::new(Slid),
         Box::new(Updn),
         Box::new(Minhop),
+        Box::new(ClosEngine),
         Box::new(Separate::PATH_SELECTION),
         Box::new(Separate::SHORTEST_WIDEST),
         Box::new(Separate::RENAMING),

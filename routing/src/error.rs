@@ -5,6 +5,7 @@ use core::fmt;
 use thiserror::Error;
 use wire::{Guid, Lid, Lmc};
 
+use crate::clos::{NotClos, TREES_MAX};
 use crate::fat_tree::NotFatTree;
 use crate::lid_assignment::LidError;
 
@@ -65,6 +66,23 @@ pub enum RoutingError {
         switches: u64,
         /// The last LID that they would take.
         wanted: u64,
+    },
+    /// The engine is for Clos fabrics only, and this is none.
+    #[error("clos needs two stages, every leaf with the same cables to every spine: {0}")]
+    NotClos(#[from] NotClos),
+    /// More routing trees than a port can have LIDs.
+    #[error("{trees} routing trees (spines times cables): a port has LIDs for {TREES_MAX} at most")]
+    TooManyTrees {
+        /// How many there are.
+        trees: usize,
+    },
+    /// An LMC that does not give a LID for each routing tree.
+    #[error("{trees} routing trees need as many LIDs; LMC {lmc} gives {}", lmc.lids())]
+    LmcTooSmall {
+        /// What was asked for.
+        lmc: Lmc,
+        /// How many trees there are.
+        trees: usize,
     },
     /// Paths, or their assignment to LIDs, fail (LID07).
     #[error(transparent)]

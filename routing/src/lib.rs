@@ -17,6 +17,7 @@
 
 mod balance;
 mod channels;
+pub mod clos;
 mod detour;
 pub mod dump;
 mod engines;

@@ -43,6 +43,7 @@ impl Engine for Minhop {
             up_down: false,
             minimal: true,
             deadlock_free: false,
+            from_hosts_only: false,
         };
         let mut tables = Tables::generic(self.name(), &net, lids, rows, promises);
         tables

@@ -74,6 +74,8 @@ pub struct Promises {
     pub minimal: bool,
     /// Channels do not wait for each other in a circle.
     pub deadlock_free: bool,
+    /// Switches without hosts reach base LIDs only; every other switch reaches every LID.
+    pub from_hosts_only: bool,
 }
 
 /// LIDs and forwarding tables of a fabric.

@@ -58,6 +58,7 @@ impl Engine for Updn {
             up_down: routed.detours == 0,
             minimal: false,
             deadlock_free: true,
+            from_hosts_only: false,
         };
         let mut tables = Tables::generic(self.name(), &net, lids, routed.rows, promises);
         let mut order = vec![u32::MAX; graph.len()];

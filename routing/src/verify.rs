@@ -240,7 +240,7 @@ impl<'a, 'g> Checker<'a, 'g> {
         }
         for lid in range.lids() {
             self.steps(lid, owner);
-            self.walk(lid, switch, is_host);
+            self.walk(lid, switch, is_host, range.base);
             self.waits(lid);
             if is_host && self.promises.up_down {
                 self.turns(lid);
@@ -271,7 +271,7 @@ impl<'a, 'g> Checker<'a, 'g> {
     }
 
     /// Finds out for every switch whether packets arrive, and over how many hops.
-    fn walk(&mut self, lid: Lid, destination: u32, is_host: bool) {
+    fn walk(&mut self, lid: Lid, destination: u32, is_host: bool, base: Lid) {
         self.walked.fill(Walked::No);
         let part = self.net.part[destination as usize];
         let mut path: Vec<u32> = Vec::new();
@@ -287,7 +287,11 @@ impl<'a, 'g> Checker<'a, 'g> {
                 self.walked[switch as usize] = end;
             }
             path.clear();
-            self.judge(from, lid, is_host);
+            let may_fail =
+                self.promises.from_hosts_only && lid != base && self.net.hosts[from as usize] == 0;
+            if !may_fail {
+                self.judge(from, lid, is_host);
+            }
         }
     }
 

@@ -55,6 +55,7 @@ pub(super) fn build(
             up_down: between_hosts,
             minimal: between_hosts,
             deadlock_free: true,
+            from_hosts_only: false,
         },
         labels: Some(labels.clone()),
         warnings,

@@ -77,6 +77,7 @@ pub fn tables(
             up_down: turns == 0,
             minimal: false,
             deadlock_free: turns == 0,
+            from_hosts_only: false,
         },
         labels: None,
         warnings: (turns > 0)

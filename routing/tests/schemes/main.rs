@@ -2,5 +2,6 @@
 //! tables.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod clos;
 mod lid_assignment;
 mod support;

@@ -68,18 +68,22 @@ pub(crate) fn text(graph: &Graph, tables: &Tables) -> String {
     text
 }
 
-/// Compares with `tests/golden/<name>`; with `GOLDEN_WRITE` set, writes it instead.
+/// Compares with `tests/golden/<name>`; `GOLDEN=write` in the environment writes it instead.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "golden files are read and, on request, written"
+)]
 pub(crate) fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name);
-    if std::env::var_os("GOLDEN_WRITE").is_some() {
+    if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
     }
-    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    let wanted = std::fs::read_to_string(&path).unwrap();
     let line = wanted.lines().zip(text.lines()).position(|(a, b)| a != b);
-    assert!(wanted == text, "{name} differs, first in line {line:?}");
+    assert!(wanted == text, "{name} differs, first after line {line:?}");
 }
 
 pub(crate) fn is_switch(graph: &Graph, id: NodeId) -> bool {

@@ -12,6 +12,7 @@ const ALL: Promises = Promises {
     up_down: true,
     minimal: true,
     deadlock_free: true,
+    from_hosts_only: false,
 };
 
 fn tree() -> (Graph, Tables) {
