@@ -326,6 +326,12 @@ impl Discovery {
         Some(own.end_port_guid())
     }
 
+    /// PortInfo of this manager's own port, once its host has answered.
+    pub(crate) fn own_port_info(&self) -> Option<&PortInfo> {
+        let own = self.subnet.devices.get(self.subnet.own)?;
+        own.end_port_info()
+    }
+
     /// Whether the switch one of whose LIDs this is has been asked for its ports already, so that
     /// a change which it reports now may have been missed.
     pub(crate) fn may_have_missed(&self, switch: Guid) -> bool {

@@ -7,7 +7,7 @@
 use link::Time;
 use mad::local::MadMessage;
 use wire::attr::{Notice, Trap144, trap};
-use wire::{Format as _, Mad, Method, Qpn};
+use wire::{Format as _, Lid, Mad, Method, Qpn};
 
 use crate::sm::Sm;
 use crate::smp::message;
@@ -37,6 +37,9 @@ impl Sm {
                 });
                 if renamed {
                     self.forget_name(&notice);
+                } else if self.is_own(notice.issuer_lid) {
+                    // It tells that a manager has come: this one.
+                    return;
                 }
                 self.want_sweep(now + self.config.trap_delay_ns);
             }
@@ -55,6 +58,17 @@ impl Sm {
         self.subnet
             .find_lid(notice.issuer_lid)
             .is_some_and(|index| !discovery.may_have_missed(self.subnet.devices[index].guid()))
+    }
+
+    fn is_own(&self, lid: Lid) -> bool {
+        let known = match &self.activity {
+            Activity::Discovering(discovery) => discovery.own_port_info(),
+            _ => None,
+        };
+        let own = self.subnet.devices.get(self.subnet.own);
+        known
+            .or_else(|| own.and_then(|own| own.end_port_info()))
+            .is_some_and(|info| lid.belongs_to(info.lid, info.lmc))
     }
 
     fn forget_name(&mut self, notice: &Notice) {

@@ -14,6 +14,8 @@ pub(crate) struct Report {
     /// What is reported; counters of SMPs are filled in when it is asked for.
     pub(crate) status: Status,
     events: VecDeque<SmEvent>,
+    /// Warnings that the last sweep gave.
+    standing: Vec<String>,
 }
 
 impl Report {
@@ -43,6 +45,17 @@ impl Report {
         self.tell(SmEvent::Warning(text));
     }
 
+    /// Replaces the warnings of the sweep before by those of the one that has just looked at the
+    /// whole subnet: what it no longer says has been settled.
+    pub(crate) fn renew(&mut self, warnings: Vec<String>) {
+        let settled = |text: &String| self.standing.contains(text) && !warnings.contains(text);
+        self.status.warnings.retain(|text| !settled(text));
+        for text in &warnings {
+            self.warn(text.clone());
+        }
+        self.standing = warnings;
+    }
+
     /// Enters a phase.
     pub(crate) fn enter(&mut self, phase: Phase) {
         if self.status.phase == phase {
@@ -57,22 +70,32 @@ impl Report {
         self.tell(SmEvent::Phase(phase));
     }
 
-    /// Replaces the list of what cannot be managed; what is new on it is warned of.
+    /// Replaces the list of what cannot be managed.
     pub(crate) fn unreachable(&mut self, mut list: Vec<Unreachable>) {
         list.truncate(LIST_MAX);
-        for device in &list {
-            if !self.status.unreachable.contains(device) {
-                let Unreachable { name, reason, .. } = device;
-                self.warn(format!("{name} is left out: it {reason}"));
-            }
-        }
         self.status.unreachable = list;
     }
+}
+
+/// Warnings of devices that are left out.
+pub(crate) fn left_out(list: &[Unreachable]) -> impl Iterator<Item = String> + '_ {
+    list.iter()
+        .take(LIST_MAX)
+        .map(|Unreachable { name, reason, .. }| format!("{name} is left out: it {reason}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_later_sweep_no_longer_says_is_settled() {
+        let mut report = Report::default();
+        report.warn("from elsewhere".into());
+        report.renew(vec!["a cable is missing".into(), "a name is odd".into()]);
+        report.renew(vec!["a name is odd".into()]);
+        assert_eq!(report.status.warnings, ["from elsewhere", "a name is odd"]);
+    }
 
     #[test]
     fn a_warning_that_stands_is_told_once_and_the_list_is_bounded() {

@@ -31,6 +31,7 @@ use crate::event::{SmEvent, UpSummary};
 use crate::light::{Look, Looking, looks};
 use crate::plan::Plan;
 use crate::program::{Programming, Site};
+use crate::report::left_out;
 use crate::sm::{Job, Sm};
 
 /// How often in a row a sweep may be broken off.
@@ -200,9 +201,6 @@ impl Sm {
         let (subnet, mut found) = discovery.finish();
         self.report.status.discovery_ns = now.since_ns(self.agenda.sweep_started);
         self.suspects = core::mem::take(&mut found.silent);
-        for warning in found.warnings.drain(..) {
-            self.report.warn(warning);
-        }
         let fingerprint = |list: &[Unreachable]| -> Vec<_> {
             list.iter().map(|device| device.name.clone()).collect()
         };
@@ -284,6 +282,8 @@ impl Sm {
             self.agenda.look_at = Some(now + self.look_interval_ns());
             return;
         }
+        let mut warnings = found.warnings;
+        warnings.extend(left_out(&found.unreachable));
         self.report.unreachable(found.unreachable);
         if self.subnet.cables() == 0 {
             self.plan = Plan::default();
@@ -295,15 +295,15 @@ impl Sm {
         match self.planner.plan(&self.subnet) {
             Ok(plan) => {
                 self.plan = plan;
-                for warning in core::mem::take(&mut self.plan.warnings) {
-                    self.report.warn(warning);
-                }
+                warnings.append(&mut self.plan.warnings);
+                self.report.renew(warnings);
                 self.report.enter(Phase::Programming);
                 self.agenda.programming_started = now;
                 self.activity = Activity::Programming(Box::new(Programming::start()));
             }
             Err(reason) => {
                 self.plan = Plan::default();
+                self.report.renew(warnings);
                 self.take_stock();
                 self.report.enter(Phase::Failed { reason });
                 self.schedule_look(now);
@@ -315,6 +315,9 @@ impl Sm {
         self.agenda.breaks = 0;
         let mut unreachable = core::mem::take(&mut self.report.status.unreachable);
         let failed = programming.unreachable(&self.subnet);
+        for warning in left_out(&failed) {
+            self.report.warn(warning);
+        }
         unreachable.retain(|device| !failed.iter().any(|other| other.guid == device.guid));
         unreachable.extend(failed);
         let troubled = programming.unsettled() || !unreachable.is_empty();
