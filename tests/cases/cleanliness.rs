@@ -31,7 +31,10 @@ fn nothing_is_left_after_up_was_killed_half_way() {
     // From the first line of progress on, at every line: killed there, cleaned by `down`.
     for lines in 1..=4 {
         let mut command = fabric.up_command("fat-tree-4-3", &[]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut up = command.spawn().expect("up starts");
         let mut progress = BufReader::new(up.stderr.take().expect("stderr")).lines();
         for _ in 0..lines {
@@ -42,7 +45,10 @@ fn nothing_is_left_after_up_was_killed_half_way() {
         up.kill().expect("up is killed");
         let _ = up.wait().expect("up ends");
         let down = fabric.call(&["down"]);
-        assert!(down.code == 0 || down.stderr.contains("no fabric"), "{down}");
+        assert!(
+            down.code == 0 || down.stderr.contains("no fabric"),
+            "{down}"
+        );
     }
     fabric.assert_gone();
 }
@@ -51,7 +57,10 @@ fn nothing_is_left_after_up_was_killed_half_way() {
 fn an_interrupted_up_cleans_up_after_itself() {
     let fabric = Fabric::planned(Transport::Veth);
     let mut command = fabric.up_command("fat-tree-4-3", &[]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut up = command.spawn().expect("up starts");
     let mut progress = BufReader::new(up.stderr.take().expect("stderr")).lines();
     let _ = progress.next();

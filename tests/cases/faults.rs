@@ -26,9 +26,14 @@ fn a_root_dies_and_returns(transport: Transport) {
         .trim_end_matches(|c: char| !c.is_ascii_digit())
         .to_owned();
     kill(fabric.pid(&root));
-    within(RECOVERY, "all pairs answer without the root", || fabric.all_pairs());
+    within(RECOVERY, "all pairs answer without the root", || {
+        fabric.all_pairs()
+    });
     let around = path(&fabric, "h0.0.0", "h3.0.0");
-    assert!(!around.contains(&root), "{root} is dead but still on the path: {around}");
+    assert!(
+        !around.contains(&root),
+        "{root} is dead but still on the path: {around}"
+    );
     let _ = fabric.call(&["restart", &root]).success();
     within(RECOVERY, "the full tables return with the root", || {
         fabric.all_pairs()?;
@@ -56,7 +61,9 @@ fn all_pairs_answer_after_a_link_goes_down_and_after_it_returns() {
         let before = path(&fabric, "h0.0.0", "h3.0.0");
         // Port 3 of a leaf leads up.
         let _ = fabric.call(&["link", "down", "s2.0.0:3"]).success();
-        within(RECOVERY, "all pairs answer without the link", || fabric.all_pairs());
+        within(RECOVERY, "all pairs answer without the link", || {
+            fabric.all_pairs()
+        });
         let _ = fabric.call(&["link", "up", "s2.0.0:3"]).success();
         within(RECOVERY, "the full tables return with the link", || {
             fabric.all_pairs()?;
@@ -79,7 +86,9 @@ fn ip(fabric: &Fabric, device: &str, arguments: &[&str]) {
 fn all_pairs_answer_after_one_end_of_a_link_is_set_down_by_hand() {
     let fabric = Fabric::up(Transport::Veth, "fat-tree-4-3", &[]);
     ip(&fabric, "s2.0.0", &["link", "set", "p3", "down"]);
-    within(RECOVERY, "all pairs answer without the link", || fabric.all_pairs());
+    within(RECOVERY, "all pairs answer without the link", || {
+        fabric.all_pairs()
+    });
     ip(&fabric, "s2.0.0", &["link", "set", "p3", "up"]);
     within(RECOVERY, "the link is Active again", || {
         let device = fabric.device("s2.0.0");
@@ -96,7 +105,9 @@ fn all_pairs_answer_after_one_end_of_a_link_is_set_down_by_hand() {
 fn all_pairs_answer_after_one_end_of_a_link_is_deleted_by_hand() {
     let fabric = Fabric::up(Transport::Veth, "fat-tree-4-3", &[]);
     ip(&fabric, "s2.0.0", &["link", "delete", "p3"]);
-    within(RECOVERY, "all pairs answer without the link", || fabric.all_pairs());
+    within(RECOVERY, "all pairs answer without the link", || {
+        fabric.all_pairs()
+    });
     // The return of the cable: `link up` makes the pair anew.
     let _ = fabric.call(&["link", "up", "s2.0.0:3"]).success();
     within(RECOVERY, "the link is Active again", || {
@@ -123,13 +134,18 @@ fn a_restart_of_the_controller_loses_no_packet() {
     };
     let before = lids(&fabric);
     let mut perf = fabric.command(&["perf", "h0.0.0", "h3.1.1"]);
-    perf.args(["--seconds", "4", "--rate", "20M", "--json"]).stdout(std::process::Stdio::piped());
+    perf.args(["--seconds", "4", "--rate", "20M", "--json"])
+        .stdout(std::process::Stdio::piped());
     let traffic = perf.spawn().expect("perf starts");
     kill(fabric.pid("controller"));
     let _ = fabric.call(&["restart", "controller"]).success();
     within(RECOVERY, "the controller has the subnet up again", || {
         let status = fabric.status();
-        if status["sm"]["phase"] == "up" { Ok(()) } else { Err(status["sm"].to_string()) }
+        if status["sm"]["phase"] == "up" {
+            Ok(())
+        } else {
+            Err(status["sm"].to_string())
+        }
     });
     let output = traffic.wait_with_output().expect("perf ends");
     assert!(output.status.success(), "{output:?}");
@@ -145,9 +161,17 @@ fn the_death_of_the_supervisor_harms_no_traffic_and_its_successor_adopts_what_ru
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
     let switch = fabric.pid("s0.0");
     kill(fabric.pid("supervisor"));
-    fabric.all_pairs().expect("all pairs answer without a supervisor");
+    fabric
+        .all_pairs()
+        .expect("all pairs answer without a supervisor");
     let _ = fabric.call(&["restart", "h0.0"]).success();
-    within(RECOVERY, "all pairs answer after the restart", || fabric.all_pairs());
-    assert_eq!(fabric.pid("s0.0"), switch, "the switch was adopted, not restarted");
+    within(RECOVERY, "all pairs answer after the restart", || {
+        fabric.all_pairs()
+    });
+    assert_eq!(
+        fabric.pid("s0.0"),
+        switch,
+        "the switch was adopted, not restarted"
+    );
     fabric.down();
 }

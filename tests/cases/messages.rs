@@ -19,7 +19,10 @@ fn a_topology_that_cannot_be_is_a_usage_error_with_its_reason() {
         let refused = fabric.try_up(topology, &[]);
         assert_eq!(refused.code, 2, "{refused}");
         assert!(
-            refused.stderr.to_lowercase().contains(&reason.to_lowercase()),
+            refused
+                .stderr
+                .to_lowercase()
+                .contains(&reason.to_lowercase()),
             "no {reason:?} in {refused}"
         );
         fabric.assert_gone();
@@ -30,8 +33,11 @@ fn a_topology_that_cannot_be_is_a_usage_error_with_its_reason() {
 fn a_dangling_link_in_a_file_is_told_with_its_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("broken.net");
-    std::fs::write(&path, "Switch 4 \"s0\"\n[1] \"h0\"[1]\n[2] \"h9\"[1]\n\nHca 1 \"h0\"\n[1] \"s0\"[1]\n")
-        .expect("a file");
+    std::fs::write(
+        &path,
+        "Switch 4 \"s0\"\n[1] \"h0\"[1]\n[2] \"h9\"[1]\n\nHca 1 \"h0\"\n[1] \"s0\"[1]\n",
+    )
+    .expect("a file");
     let fabric = Fabric::planned(Transport::Udp);
     let refused = fabric.try_up(path.to_str().expect("UTF-8"), &[]);
     refused.fails_with(2, "h9");
@@ -70,7 +76,12 @@ fn an_unknown_node_or_port_is_named() {
 
 #[test]
 fn a_fabric_that_does_not_exist_is_an_error_of_one_line() {
-    for verb in [&["status"][..], &["down"], &["ping", "h0", "h1"], &["exec", "h0", "true"]] {
+    for verb in [
+        &["status"][..],
+        &["down"],
+        &["ping", "h0", "h1"],
+        &["exec", "h0", "true"],
+    ] {
         let mut arguments = vec![verb[0], "--fabric", "nosuchfabric"];
         arguments.extend(&verb[1..]);
         let refused = Outcome::of(&mut ibemu_command(&arguments));
@@ -80,10 +91,25 @@ fn a_fabric_that_does_not_exist_is_an_error_of_one_line() {
 
 #[test]
 fn every_option_of_up_is_in_its_help_with_its_default() {
-    let help = Outcome::of(&mut ibemu_command(&["up", "--help"])).success().stdout;
+    let help = Outcome::of(&mut ibemu_command(&["up", "--help"]))
+        .success()
+        .stdout;
     for option in [
-        "--fabric", "--transport", "--sm", "--sm-node", "--routing", "--lmc", "--vls", "--mtu",
-        "--width", "--speed", "--time-scale", "--unpaced", "--buffer", "--seed", "--verify",
+        "--fabric",
+        "--transport",
+        "--sm",
+        "--sm-node",
+        "--routing",
+        "--lmc",
+        "--vls",
+        "--mtu",
+        "--width",
+        "--speed",
+        "--time-scale",
+        "--unpaced",
+        "--buffer",
+        "--seed",
+        "--verify",
     ] {
         assert!(help.contains(option), "{option} is missing in:\n{help}");
     }
@@ -93,7 +119,14 @@ fn every_option_of_up_is_in_its_help_with_its_default() {
 fn unprivileged(arguments: &[&str], runtime: &std::path::Path) -> Outcome {
     let mut command = Command::new("setpriv");
     command
-        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs"])
+        .args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--no-new-privs",
+        ])
         .arg(ibemu_copy(runtime))
         .args(arguments)
         .env("IBEMU_RUNTIME_DIR", runtime.join("run"))
@@ -117,7 +150,10 @@ fn ibemu_copy(folder: &std::path::Path) -> std::path::PathBuf {
 
 /// A folder that belongs to nobody's account.
 fn nobodys_folder() -> tempfile::TempDir {
-    let folder = tempfile::Builder::new().prefix("ibemu").tempdir_in("/tmp").expect("a folder");
+    let folder = tempfile::Builder::new()
+        .prefix("ibemu")
+        .tempdir_in("/tmp")
+        .expect("a folder");
     std::fs::create_dir(folder.path().join("run")).expect("a folder");
     std::os::unix::fs::chown(folder.path().join("run"), Some(65534), Some(65534)).expect("chown");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -128,7 +164,14 @@ fn nobodys_folder() -> tempfile::TempDir {
 #[test]
 fn udp_needs_no_privilege() {
     let folder = nobodys_folder();
-    let up = ["up", "fat-tree-4-2", "--fabric", "plain", "--transport", "udp"];
+    let up = [
+        "up",
+        "fat-tree-4-2",
+        "--fabric",
+        "plain",
+        "--transport",
+        "udp",
+    ];
     let _ = unprivileged(&up, folder.path()).success();
     let ping = unprivileged(&["ping", "--fabric", "plain", "--all"], folder.path());
     let down = unprivileged(&["down", "--fabric", "plain"], folder.path());

@@ -8,10 +8,22 @@ fn every_pair_answers(transport: Transport, topology: &str, hosts: usize, switch
     fabric.all_pairs().expect("every pair of hosts answers");
     let status = fabric.status();
     let devices = status["devices"].as_array().expect("devices");
-    let of_kind = |kind: &str| devices.iter().filter(|device| device["kind"] == kind).count();
-    assert_eq!((of_kind("host"), of_kind("switch")), (hosts, switches), "{status:#}");
+    let of_kind = |kind: &str| {
+        devices
+            .iter()
+            .filter(|device| device["kind"] == kind)
+            .count()
+    };
+    assert_eq!(
+        (of_kind("host"), of_kind("switch")),
+        (hosts, switches),
+        "{status:#}"
+    );
     for device in devices {
-        assert_eq!(device["ports_active"], device["ports_connected"], "{device:#}");
+        assert_eq!(
+            device["ports_active"], device["ports_connected"],
+            "{device:#}"
+        );
     }
     fabric.assert_no_errors_logged();
     fabric.down();
@@ -58,7 +70,9 @@ fn two_fabrics_of_one_topology_stand_side_by_side() {
     one.all_pairs().expect("the first fabric");
     other.all_pairs().expect("the second fabric");
     one.down();
-    other.all_pairs().expect("the second fabric, after the first went down");
+    other
+        .all_pairs()
+        .expect("the second fabric, after the first went down");
     other.down();
 }
 
@@ -67,7 +81,15 @@ fn each_of_a_hosts_lids_takes_its_own_way_to_it() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
     let mut roots = std::collections::BTreeSet::new();
     for offset in ["0", "1", "2", "3"] {
-        let ping = ["ping", "h0.0.0", "h3.0.0", "--count", "2", "--dlid-offset", offset];
+        let ping = [
+            "ping",
+            "h0.0.0",
+            "h3.0.0",
+            "--count",
+            "2",
+            "--dlid-offset",
+            offset,
+        ];
         let _ = fabric.call(&ping).success();
         let path = ["path", "h0.0.0", "h3.0.0", "--dlid-offset", offset];
         let path = fabric.call(&path).success();
@@ -76,9 +98,16 @@ fn each_of_a_hosts_lids_takes_its_own_way_to_it() {
             .split_whitespace()
             .find(|word| word.starts_with("s0."))
             .unwrap_or_else(|| panic!("no root switch in {path}"));
-        roots.insert(root.trim_end_matches(|c: char| !c.is_ascii_digit()).to_owned());
+        roots.insert(
+            root.trim_end_matches(|c: char| !c.is_ascii_digit())
+                .to_owned(),
+        );
     }
-    assert_eq!(roots.len(), 4, "four LIDs, four roots (MLID04 figure 11): {roots:?}");
+    assert_eq!(
+        roots.len(),
+        4,
+        "four LIDs, four roots (MLID04 figure 11): {roots:?}"
+    );
     fabric.down();
 }
 

@@ -80,7 +80,10 @@ impl Outcome {
     #[track_caller]
     pub fn fails_with(&self, code: i32, part: &str) {
         assert_eq!(self.code, code, "{self}");
-        assert!(self.stderr.contains(part), "no {part:?} in standard error of {self}");
+        assert!(
+            self.stderr.contains(part),
+            "no {part:?} in standard error of {self}"
+        );
         assert!(!self.stderr.contains("panicked"), "{self}");
     }
 
@@ -115,7 +118,10 @@ pub fn ibemu() -> PathBuf {
         return path.into();
     }
     let exe = env::current_exe().expect("this test's own path");
-    let target = exe.ancestors().nth(3).expect("target/<profile>/deps/<test>");
+    let target = exe
+        .ancestors()
+        .nth(3)
+        .expect("target/<profile>/deps/<test>");
     let path = target.join("release/ibemu");
     assert!(
         path.exists(),
@@ -156,7 +162,12 @@ impl Fabric {
     pub fn planned(transport: Transport) -> Self {
         let name = fresh_name();
         let before = Traces::of(&name);
-        Self { name, transport, before, standing: true }
+        Self {
+            name,
+            transport,
+            before,
+            standing: true,
+        }
     }
 
     /// Brings `topology` up, with more options of `ibemu up`.
@@ -181,8 +192,14 @@ impl Fabric {
     #[must_use]
     pub fn up_command(&self, topology: &str, options: &[&str]) -> Command {
         let transport = self.transport.name();
-        let mut command =
-            ibemu_command(&["up", topology, "--fabric", &self.name, "--transport", transport]);
+        let mut command = ibemu_command(&[
+            "up",
+            topology,
+            "--fabric",
+            &self.name,
+            "--transport",
+            transport,
+        ]);
         command.args(options);
         command
     }
@@ -253,7 +270,11 @@ impl Fabric {
     /// What `ibemu ping --all` said.
     pub fn all_pairs(&self) -> Result<(), String> {
         let outcome = self.call(&["ping", "--all", "--count", "1"]);
-        if outcome.code == 0 { Ok(()) } else { Err(outcome.to_string()) }
+        if outcome.code == 0 {
+            Ok(())
+        } else {
+            Err(outcome.to_string())
+        }
     }
 
     /// The fabric's directory.
@@ -327,7 +348,12 @@ impl Drop for Fabric {
 /// Every log of a fabric, in order of name.
 fn logs(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
-        .map(|entries| entries.filter_map(Result::ok).map(|entry| entry.path()).collect())
+        .map(|entries| {
+            entries
+                .filter_map(Result::ok)
+                .map(|entry| entry.path())
+                .collect()
+        })
         .unwrap_or_default();
     paths.sort();
     paths

@@ -16,7 +16,11 @@ use crate::{Fabric, Outcome, within};
 #[must_use]
 pub fn umad2sim() -> PathBuf {
     let path = PathBuf::from("/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so");
-    assert!(path.exists(), "{} is missing: install ibsim-utils", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: install ibsim-utils",
+        path.display()
+    );
     path
 }
 
@@ -35,13 +39,20 @@ impl OpenSm {
     #[track_caller]
     #[must_use]
     pub fn start(fabric: &Fabric, host: &str, options: &[&str]) -> Self {
-        assert!(installed("opensm"), "opensm is missing: install it from Debian");
+        assert!(
+            installed("opensm"),
+            "opensm is missing: install it from Debian"
+        );
         let _ = umad2sim();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let log = folder.path().join("opensm.log");
+        // By default OpenSM writes what is no error when its buffer is full.
+        let config = folder.path().join("opensm.conf");
+        fs::write(&config, "force_log_flush TRUE\n").expect("a file");
         let mut command = fabric.command(&["exec", host, "opensm"]);
         // Every file that OpenSM writes stays in this test's folder.
         command
+            .args(["-F".as_ref(), config.as_os_str()])
             .args(["-f".as_ref(), log.as_os_str()])
             .args(["--pidfile".as_ref(), folder.path().join("pid").as_os_str()])
             .args(options)
@@ -53,7 +64,9 @@ impl OpenSm {
             .stderr(File::create(folder.path().join("stderr")).expect("a file"));
         let child = command.spawn().expect("ibemu exec starts");
         let mut sm = Self { child, folder };
-        within(Duration::from_secs(60), "OpenSM reaches SUBNET UP", || sm.is_up());
+        within(Duration::from_secs(60), "OpenSM reaches SUBNET UP", || {
+            sm.is_up()
+        });
         sm
     }
 
@@ -62,7 +75,11 @@ impl OpenSm {
             panic!("OpenSM ended ({status}):\n{}", self.output());
         }
         let log = self.log();
-        if log.contains("SUBNET UP") { Ok(()) } else { Err(log) }
+        if log.contains("SUBNET UP") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     }
 
     fn read(&self, name: &str) -> String {
@@ -72,7 +89,12 @@ impl OpenSm {
     }
 
     fn output(&self) -> String {
-        format!("{}\n{}\n{}", self.read("stdout"), self.read("stderr"), self.log())
+        format!(
+            "{}\n{}\n{}",
+            self.read("stdout"),
+            self.read("stderr"),
+            self.log()
+        )
     }
 
     /// The whole log.
@@ -87,9 +109,17 @@ impl OpenSm {
     /// If it does.
     #[track_caller]
     pub fn assert_no_errors(&self) {
-        let errors: Vec<String> =
-            self.log().lines().filter(|line| line.contains(" ERR ")).map(Into::into).collect();
-        assert!(errors.is_empty(), "OpenSM's log has errors:\n{}", errors.join("\n"));
+        let errors: Vec<String> = self
+            .log()
+            .lines()
+            .filter(|line| line.contains(" ERR "))
+            .map(Into::into)
+            .collect();
+        assert!(
+            errors.is_empty(),
+            "OpenSM's log has errors:\n{}",
+            errors.join("\n")
+        );
     }
 
     /// The folder in which OpenSM runs and writes.
@@ -114,7 +144,10 @@ impl Drop for OpenSm {
 #[track_caller]
 #[must_use]
 pub fn ibnetdiscover(fabric: &Fabric, host: &str) -> String {
-    assert!(installed("ibnetdiscover"), "ibnetdiscover is missing: install infiniband-diags");
+    assert!(
+        installed("ibnetdiscover"),
+        "ibnetdiscover is missing: install infiniband-diags"
+    );
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = fabric.command(&["exec", host, "ibnetdiscover"]);
     command.current_dir(folder.path());

@@ -16,7 +16,10 @@ impl Traces {
     /// Looks at the machine.
     #[must_use]
     pub fn of(fabric: &str) -> Self {
-        Self { fabric: fabric.into(), interfaces: interfaces() }
+        Self {
+            fabric: fabric.into(),
+            interfaces: interfaces(),
+        }
     }
 
     /// Where root's fabric directories are, unless `IBEMU_RUNTIME_DIR` says otherwise.
@@ -47,7 +50,12 @@ impl Traces {
         assert!(processes.is_empty(), "processes left: {processes:?}");
 
         let dir = Self::dir_of(&self.fabric);
-        assert!(!dir.exists(), "{} is left: {:?}", dir.display(), names_in(&dir));
+        assert!(
+            !dir.exists(),
+            "{} is left: {:?}",
+            dir.display(),
+            names_in(&dir)
+        );
     }
 }
 
@@ -80,7 +88,9 @@ fn processes_of(fabric: &str) -> Vec<String> {
                 .split(|&byte| byte == 0)
                 .map(|argument| String::from_utf8_lossy(argument).into_owned())
                 .collect();
-            let ours = arguments.iter().any(|argument| argument == fabric || *argument == dir);
+            let ours = arguments
+                .iter()
+                .any(|argument| argument == fabric || *argument == dir);
             ours.then(|| format!("{pid}: {}", arguments.join(" ")))
         })
         .collect()
