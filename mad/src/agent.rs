@@ -59,8 +59,7 @@ pub enum Ending {
     /// It is neither LID routed nor directed subnet management.
     #[error("management class is not subnet management")]
     Class,
-    /// LIDs and class do not go together: a directed route needs permissive LIDs, LID routing
-    /// needs others.
+    /// A LID-routed SMP without a unicast DLID.
     #[error("LIDs do not fit the management class")]
     Lids,
 }
@@ -82,7 +81,8 @@ impl Ending {
 /// Moves `mad` on: by the SMI, and by the SMA if it is a request whose route ends here. `sm_here`
 /// says that a subnet manager beside this node answers SMInfo.
 ///
-/// The caller has made sure that a LID-routed SMP is for this node.
+/// The caller has made sure that the packet is for this node: its DLID is permissive or this
+/// node's.
 pub fn handle_smp(
     now: Time,
     sma: &mut Sma,
@@ -99,22 +99,17 @@ pub fn handle_smp(
     let own_port = PortNum::truncate(u8::from(!place.switch));
     let arrival_port = match arrival.origin {
         Origin::Here => own_port,
-        Origin::Port(port) => port,
+        Origin::Port(port) | Origin::Lid(port) => port,
+    };
+    let origin = match arrival.origin {
+        Origin::Port(port) if arrival.dlid != Lid::PERMISSIVE => Origin::Lid(port),
+        origin => origin,
     };
     match mad.class() {
-        MgmtClass::SUBN_DIR => {
-            if arrival.dlid != Lid::PERMISSIVE {
-                return Next::Nowhere(Ending::Lids);
-            }
-            match place.route(mad, arrival.origin) {
-                Verdict::Forward(port) => return Next::Directed(port),
-                Verdict::Discard(reason) => return Next::Nowhere(reason.into()),
-                Verdict::Deliver => {}
-            }
-            if mad.is_returning() {
-                return Next::Client;
-            }
-        }
+        MgmtClass::SUBN_DIR => match place.route(mad, origin) {
+            Verdict::Deliver if !mad.is_returning() => {}
+            verdict => return leave(verdict, own_lid(sma, own_port)),
+        },
         MgmtClass::SUBN_LID => {
             if !arrival.dlid.is_unicast() {
                 return Next::Nowhere(Ending::Lids);
@@ -128,16 +123,30 @@ pub fn handle_smp(
     match sma.handle(now, node, mad, arrival_port) {
         Outcome::Silent(reason) => Next::Nowhere(reason.into()),
         Outcome::Answered if mad.class() == MgmtClass::SUBN_DIR => {
-            match place.route(mad, Origin::Here) {
-                Verdict::Forward(port) => Next::Directed(port),
-                Verdict::Deliver => Next::Client,
-                Verdict::Discard(reason) => Next::Nowhere(reason.into()),
-            }
+            let verdict = place.route(mad, Origin::Here);
+            leave(verdict, own_lid(sma, own_port))
         }
         Outcome::Answered => Next::ToLid {
             dlid: arrival.slid,
             slid: arrival.dlid,
         },
+    }
+}
+
+fn own_lid(sma: &Sma, own_port: PortNum) -> Lid {
+    sma.settings(own_port).lid
+}
+
+/// Where the SMI's verdict leads; what it delivers is not for the agent.
+fn leave(verdict: Verdict, own_lid: Lid) -> Next {
+    match verdict {
+        Verdict::Forward(port) => Next::Directed(port),
+        Verdict::ToLid(dlid) => Next::ToLid {
+            dlid,
+            slid: own_lid,
+        },
+        Verdict::Deliver => Next::Client,
+        Verdict::Discard(reason) => Next::Nowhere(reason.into()),
     }
 }
 

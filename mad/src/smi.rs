@@ -14,8 +14,10 @@
 //! (D=1)  to its client       by Return[1]      by Return[2]      by Return[3]
 //! ```
 //!
-//! Pure directed routes only: a route with a LID-routed part before or behind (DrSLID or DrDLID
-//! not permissive) is refused with a reason of its own.
+//! A route may have a part by LID in front: DrSLID is then the requester, the packet is addressed
+//! to the LID of the node where the directed part starts with hop pointer 0, and the answer leaves
+//! that node for DrSLID. A part by LID behind the directed one (DrDLID not permissive) is refused
+//! with a reason of its own: nothing asks for it.
 
 use thiserror::Error;
 use wire::mad::Mad;
@@ -27,8 +29,10 @@ use wire::{Lid, PortNum};
 pub enum Origin {
     /// From this node: its SMA or a local client has just written it.
     Here,
-    /// From the link of this port.
+    /// From the link of this port, in a packet with a permissive DLID.
     Port(PortNum),
+    /// From the link of this port, in a packet to this node's LID.
+    Lid(PortNum),
 }
 
 /// Where an SMP goes.
@@ -38,6 +42,8 @@ pub enum Verdict {
     Deliver,
     /// Out of this port, in a packet with permissive LIDs on VL15.
     Forward(PortNum),
+    /// To this LID: an answer whose directed part ends here.
+    ToLid(Lid),
     /// Nowhere.
     Discard(Discard),
 }
@@ -57,9 +63,12 @@ pub enum Discard {
     /// The path names a port that the node does not have.
     #[error("path names a port that is not there")]
     NoSuchPort,
-    /// DrSLID or DrDLID is not permissive: part of the route is by LID.
-    #[error("route is partly by LID")]
-    Combined,
+    /// DrDLID is not permissive: the route goes on by LID behind its directed part.
+    #[error("route goes on by LID")]
+    EndsByLid,
+    /// DrSLID and the way that the packet has come do not fit.
+    #[error("DrSLID does not fit the packet's DLID")]
+    DrSlid,
 }
 
 /// What the SMI must know of its node.
@@ -75,15 +84,18 @@ impl Place {
     /// Moves a directed-route SMP on by this node: judges where it goes, and writes HopPointer and
     /// ReturnPath as the next place expects them. Nothing is written if it is discarded.
     ///
-    /// The caller has made sure that the class is 0x81 and the packet's DLID permissive.
+    /// The caller has made sure that the class is 0x81.
     #[must_use]
     pub fn route(self, smp: &mut Mad, origin: Origin) -> Verdict {
         let (pointer, count) = (smp.hop_pointer(), smp.hop_count());
         if count > HOPS_MAX {
             return Verdict::Discard(Discard::HopCount);
         }
-        if smp.dr_slid() != Lid::PERMISSIVE || smp.dr_dlid() != Lid::PERMISSIVE {
-            return Verdict::Discard(Discard::Combined);
+        if smp.dr_dlid() != Lid::PERMISSIVE {
+            return Verdict::Discard(Discard::EndsByLid);
+        }
+        if matches!(origin, Origin::Lid(_)) && !smp.dr_slid().is_unicast() {
+            return Verdict::Discard(Discard::DrSlid);
         }
         let moved = if smp.is_returning() {
             self.back(smp, origin, pointer, count)
@@ -105,9 +117,9 @@ impl Place {
         count: u8,
     ) -> Result<Verdict, Discard> {
         let verdict = match origin {
-            Origin::Here if pointer != 0 => return Err(Discard::HopPointer),
-            Origin::Here if count == 0 => Verdict::Deliver,
-            Origin::Here => self.leave_by(smp.initial_path()[1])?,
+            Origin::Here | Origin::Lid(_) if pointer != 0 => return Err(Discard::HopPointer),
+            Origin::Here | Origin::Lid(_) if count == 0 => Verdict::Deliver,
+            Origin::Here | Origin::Lid(_) => self.leave_by(smp.initial_path()[1])?,
             Origin::Port(arrival) => {
                 if pointer == 0 || pointer > count {
                     return Err(Discard::HopPointer);
@@ -135,13 +147,16 @@ impl Place {
     ) -> Result<Verdict, Discard> {
         let at_start = pointer == count + 1;
         let verdict = match origin {
+            // The part by LID has brought it to the requester.
+            Origin::Lid(_) if pointer == 0 => return Ok(Verdict::Deliver),
+            Origin::Lid(_) => return Err(Discard::HopPointer),
             Origin::Here if !at_start => return Err(Discard::HopPointer),
-            Origin::Here if count == 0 => Verdict::Deliver,
+            Origin::Here if count == 0 => end(smp)?,
             Origin::Here => self.leave_by(smp.return_path()[usize::from(count)])?,
             Origin::Port(_) if pointer == 0 || at_start || pointer > count => {
                 return Err(Discard::HopPointer);
             }
-            Origin::Port(_) if pointer == 1 => Verdict::Deliver,
+            Origin::Port(_) if pointer == 1 => end(smp)?,
             Origin::Port(_) => self.pass_through(smp.return_path()[usize::from(pointer) - 1])?,
         };
         smp.set_hop_pointer(pointer - 1);
@@ -160,6 +175,15 @@ impl Place {
             return Err(Discard::NoSuchPort);
         }
         Ok(Verdict::Forward(PortNum::truncate(port)))
+    }
+}
+
+/// Where an answer goes whose directed part ends here.
+fn end(smp: &Mad) -> Result<Verdict, Discard> {
+    match smp.dr_slid() {
+        Lid::PERMISSIVE => Ok(Verdict::Deliver),
+        lid if lid.is_unicast() => Ok(Verdict::ToLid(lid)),
+        _ => Err(Discard::DrSlid),
     }
 }
 

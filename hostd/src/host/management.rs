@@ -65,14 +65,16 @@ impl Host {
     }
 
     /// Sends an SMP that was written here: by its directed route, or to a LID, which may be the
-    /// host's own.
+    /// host's own. A directed route may start by LID; the answer to one finds its way by itself.
     pub(super) fn send_smp(&mut self, now: Time, mut mad: Mad, dlid: Lid) {
         let directed = mad.class() == MgmtClass::SUBN_DIR;
-        if directed || self.adapter.owns(dlid) {
+        let by_route = directed && (dlid == Lid::PERMISSIVE || mad.is_returning());
+        if by_route || self.adapter.owns(dlid) {
+            let slid = self.lid();
             let arrival = Arrival {
                 origin: Origin::Here,
-                slid: self.lid(),
-                dlid: if directed { Lid::PERMISSIVE } else { dlid },
+                slid,
+                dlid,
             };
             return self.handle_smp(now, &mut mad, arrival);
         }

@@ -198,3 +198,23 @@ fn a_host_answers_to_all_its_lids() {
         assert_eq!(answer.status(), MadStatus::OK);
     }
 }
+
+#[test]
+fn a_directed_route_may_start_at_the_switch_that_a_lid_leads_to() {
+    let mut bed = Bed::star(3, PortConfig::default());
+    bring_up_star(&mut bed, 3);
+    for (path, name) in [
+        ([3].as_slice(), "h2"),
+        (&[2], "h1"),
+        (&[1], "h0"),
+        (&[], "s0"),
+    ] {
+        let path: Vec<PortNum> = path.iter().copied().map(PortNum::truncate).collect();
+        let id = AttributeId::NODE_DESCRIPTION;
+        let mut mad = Mad::directed_smp(Method::GET, id, 0, 5, &path).unwrap();
+        mad.set_dr_slid(lid(1));
+        let answer = bed.exchange(lid(4), &mad);
+        let description: NodeDescription = answer.smp_attribute().unwrap();
+        assert_eq!((description.as_str(), answer.tid()), (name, 5));
+    }
+}

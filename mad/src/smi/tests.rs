@@ -98,6 +98,7 @@ fn row(place: Place, origin: Origin, returning: bool, count: u8) -> String {
                 _ => assert_eq!(smp.hop_pointer(), pointer + 1),
             }
             match verdict {
+                Verdict::ToLid(lid) => panic!("to {lid}"),
                 Verdict::Deliver => 'D',
                 Verdict::Forward(_) => 'F',
                 Verdict::Discard(Discard::HopPointer) => 'p',
@@ -171,13 +172,74 @@ fn sixty_three_hops_are_the_limit() {
 }
 
 #[test]
-fn a_route_that_is_partly_by_lid_is_refused() {
-    for set in [Mad::set_dr_slid, Mad::set_dr_dlid] {
-        let mut smp = request(&[1, 2]);
-        set(&mut smp, Lid::truncate(5));
+fn a_route_may_start_by_lid_and_its_answer_ends_by_lid() {
+    let requester = Lid::truncate(7);
+    let mut smp = request(&[5, 17]);
+    smp.set_dr_slid(requester);
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Lid(port(2))),
+        Verdict::Forward(port(5))
+    );
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Port(port(9))),
+        Verdict::Forward(port(17))
+    );
+    assert_eq!(
+        ADAPTER.route(&mut smp, Origin::Port(port(1))),
+        Verdict::Deliver
+    );
+    let mut smp = answered(smp);
+    assert_eq!(
+        ADAPTER.route(&mut smp, Origin::Here),
+        Verdict::Forward(port(1))
+    );
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Port(port(17))),
+        Verdict::Forward(port(9))
+    );
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Port(port(5))),
+        Verdict::ToLid(requester)
+    );
+    assert_eq!(
+        ADAPTER.route(&mut smp, Origin::Lid(port(1))),
+        Verdict::Deliver
+    );
+    assert_eq!(smp.hop_pointer(), 0);
+}
+
+#[test]
+fn a_directed_part_without_hops_is_answered_where_the_lid_leads() {
+    let mut smp = request(&[]);
+    smp.set_dr_slid(Lid::truncate(7));
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Lid(port(2))),
+        Verdict::Deliver
+    );
+    let mut smp = answered(smp);
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Here),
+        Verdict::ToLid(Lid::truncate(7))
+    );
+}
+
+#[test]
+fn lids_that_do_not_fit_the_route_are_refused() {
+    let mut smp = request(&[1, 2]);
+    assert_eq!(
+        SWITCH.route(&mut smp, Origin::Lid(port(2))),
+        Verdict::Discard(Discard::DrSlid)
+    );
+    smp.set_dr_dlid(Lid::truncate(5));
+    for origin in [Origin::Here, Origin::Port(port(2)), Origin::Lid(port(2))] {
         assert_eq!(
-            ADAPTER.route(&mut smp, Origin::Here),
-            Verdict::Discard(Discard::Combined)
+            SWITCH.route(&mut smp, origin),
+            Verdict::Discard(Discard::EndsByLid)
         );
     }
+    let mut smp = answered(request(&[1, 2]));
+    smp.set_hop_pointer(1);
+    smp.set_dr_slid(Lid::ZERO);
+    let verdict = SWITCH.route(&mut smp, Origin::Port(port(2)));
+    assert_eq!(verdict, Verdict::Discard(Discard::DrSlid));
 }

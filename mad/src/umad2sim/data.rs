@@ -4,7 +4,7 @@ use link::Time;
 use tracing::debug;
 use wire::mad::{Mad, Method};
 use wire::umad2sim::DataDatagram;
-use wire::{Format, Lid, MgmtClass, Sl};
+use wire::{Format, Lid, Sl};
 
 use super::{
     MANAGER_CLASSES, Output, Purpose, QUEUE_MAX, Server, ServerCounts, Slot, UnderWay, WAITING_MAX,
@@ -48,13 +48,7 @@ impl<A: Clone> Server<A> {
             }
         };
         let mut datagram = Box::new(datagram);
-        let directed = datagram.mad.class() == MgmtClass::SUBN_DIR;
-        let lid = if directed {
-            Lid::PERMISSIVE
-        } else {
-            datagram.dlid
-        };
-        let qpn = datagram.dest_qp;
+        let (lid, qpn) = (datagram.dlid, datagram.dest_qp);
         if !is_answered(datagram.mad.method()) {
             let message = message(lid, qpn, &datagram.mad);
             self.outputs.push_back(Output::Agent { slot, message });
