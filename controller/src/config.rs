@@ -14,7 +14,7 @@ pub struct SmConfig {
     /// LID mask control of the hosts; `None`: what the engine wants (MLID: as much as the LID
     /// space holds; others: 0).
     pub lmc: Option<Lmc>,
-    /// Seed of what the engines leave to chance (ties between equal paths).
+    /// Seed of what an engine leaves to chance. Those that there are leave nothing to chance.
     pub seed: u64,
     /// How many SMPs may be unanswered at a time, 1..=4096.
     pub smps_in_flight: usize,

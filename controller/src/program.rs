@@ -156,13 +156,9 @@ impl Programming {
                 Request::set(route, 0, &keys)
             }
             Write::Reach(_) => {
-                let mut switch = device.switch?;
-                switch.linear_fdb_top = site.plan.top;
-                switch.life_time_value = port_settings::LIFE_TIME;
-                // Written as one it would clear a change that nobody has looked at.
-                switch.port_state_change = false;
+                let switch = reach(device.switch?, site.plan);
                 let guid = device.guid();
-                site.mirrors.entry(guid).or_default().top = site.plan.top;
+                site.mirrors.entry(guid).or_default().top = switch.linear_fdb_top;
                 Request::set(route, 0, &switch)
             }
             Write::ReadBlock(_, block) => {
@@ -326,6 +322,17 @@ impl Programming {
                 reason: reason.clone(),
             })
             .collect()
+    }
+}
+
+/// SwitchInfo that makes the forwarding table reach as far as the plan does.
+fn reach(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
+    SwitchInfo {
+        linear_fdb_top: plan.top,
+        life_time_value: port_settings::LIFE_TIME,
+        // Written as one it would clear a change that nobody has looked at.
+        port_state_change: false,
+        ..switch
     }
 }
 
