@@ -201,6 +201,12 @@ impl Host {
         &self.adapter.port
     }
 
+    /// How many packets are inside the host: 0 when everything has been used, sent or dropped.
+    #[must_use]
+    pub fn packets_inside(&self) -> usize {
+        self.adapter.pool.handles()
+    }
+
     /// Base LID; 0 before a subnet manager has set it.
     #[must_use]
     pub fn lid(&self) -> Lid {
