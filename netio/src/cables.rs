@@ -31,10 +31,7 @@ impl Cables {
     pub fn open(specs: &[LinkSpec], ports: u8) -> Result<(Self, Vec<Link>), NetError> {
         let mut specs: Vec<&LinkSpec> = specs.iter().collect();
         specs.sort_by_key(|spec| spec.port);
-        let refuse = |spec: &LinkSpec, remedy| {
-            let source = std::io::Error::from_raw_os_error(libc::EINVAL);
-            NetError::new(format!("plug in {spec}"), source).with_remedy(remedy)
-        };
+        let refuse = |spec: &LinkSpec, why| NetError::refused(format!("plug in {spec}"), why);
         for pair in specs.windows(2) {
             if pair[0].port == pair[1].port {
                 return Err(refuse(pair[1], "the port has a cable already"));

@@ -257,6 +257,6 @@ mod tests {
     async fn a_name_is_taken_once() {
         let _first = AbstractSocket::bind(&name("taken")).unwrap();
         let error = AbstractSocket::bind(&name("taken")).unwrap_err();
-        assert_eq!(error.source.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(error.cause.kind(), io::ErrorKind::AddrInUse);
     }
 }

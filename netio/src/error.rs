@@ -6,13 +6,12 @@ use thiserror::Error;
 
 /// A failed request to the operating system.
 #[derive(Debug, Error)]
-#[error("cannot {what}: {source}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
+#[error("cannot {what}: {cause}{}{remedy}", if remedy.is_empty() { "" } else { "; " })]
 pub struct NetError {
     /// What was tried and where: "open a packet socket on p1".
     pub what: String,
-    /// The system's reason.
-    #[source]
-    pub source: io::Error,
+    /// The reason, most often the system's. Told by the message, so not as its source.
+    pub cause: io::Error,
     /// What to do about it; may be empty.
     pub remedy: &'static str,
 }
@@ -20,8 +19,8 @@ pub struct NetError {
 impl NetError {
     /// An error with the remedy that fits its kind.
     #[must_use]
-    pub fn new(what: impl Into<String>, source: io::Error) -> Self {
-        let remedy = match source.raw_os_error() {
+    pub fn new(what: impl Into<String>, cause: io::Error) -> Self {
+        let remedy = match cause.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
                 "run as root, or use --transport udp, which needs no privileges"
             }
@@ -34,9 +33,15 @@ impl NetError {
         };
         Self {
             what: what.into(),
-            source,
+            cause,
             remedy,
         }
+    }
+
+    /// An error of the request itself: `why` says what is wrong with it.
+    #[must_use]
+    pub fn refused(what: impl Into<String>, why: &str) -> Self {
+        Self::new(what, io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
     /// The same error with a remedy of the caller's.

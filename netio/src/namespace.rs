@@ -179,11 +179,10 @@ impl AsFd for Namespace {
 /// The mount point of `name`. Names are one path component.
 fn path(name: &str) -> Result<PathBuf, NetError> {
     if name.is_empty() || name.len() > 255 || name.starts_with('.') || name.contains(['/', '\0']) {
-        return Err(NetError::new(
+        return Err(NetError::refused(
             format!("use {name:?} as the name of a network namespace"),
-            io::Error::from_raw_os_error(libc::EINVAL),
-        )
-        .with_remedy("names have 1 to 255 bytes, no slash and no leading dot"));
+            "names have 1 to 255 bytes, no slash and no leading dot",
+        ));
     }
     Ok(Path::new(DIRECTORY).join(name))
 }

@@ -387,7 +387,7 @@ mod tests {
 
         let listener = Listener::bind(&path).unwrap();
         let error = Listener::bind(&path).unwrap_err();
-        assert_eq!(error.source.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(error.cause.kind(), io::ErrorKind::AddrInUse);
         drop(listener);
         assert!(!path.exists());
         let error = Connection::connect(&path).unwrap_err();

@@ -290,11 +290,10 @@ impl Link {
     pub(crate) fn connect(&mut self, peer: SocketAddr) -> Result<bool, NetError> {
         match &mut self.medium {
             Transport::Udp(link) => link.connect(peer),
-            Transport::Veth(_) => Err(NetError::new(
+            Transport::Veth(_) => Err(NetError::refused(
                 format!("connect port {} to {peer}", self.port),
-                io::Error::from_raw_os_error(libc::EOPNOTSUPP),
-            )
-            .with_remedy("the port's cable is a veth pair, which needs no address")),
+                "the port's cable is a veth pair, which needs no address",
+            )),
         }
     }
 
