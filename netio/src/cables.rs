@@ -4,11 +4,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use link::PortConfig;
 use link::control::DeviceReply;
 use wire::PortNum;
 
 use crate::NetError;
 use crate::transport::{Link, LinkCounters, LinkSpec};
+
+/// Bytes of kernel memory that a frame takes for each byte of credit, where frames are short: one
+/// packet of 290 bytes in five blocks of 64 takes 1,280.
+const MEMORY_PER_CREDIT: usize = 4;
 
 /// The cables of one device.
 #[derive(Debug)]
@@ -53,6 +58,27 @@ impl Cables {
             })
             .collect();
         Ok((Self { ends }, links))
+    }
+
+    /// Warns if the sockets have less room than the peers have credits: frames would be lost where
+    /// InfiniBand loses none. That is so where the system's limit is low and may not be passed.
+    pub fn check_room(links: &[Link], config: &PortConfig) {
+        let needed = MEMORY_PER_CREDIT
+            .saturating_mul(usize::from(config.vls))
+            .saturating_mul(config.buffer_bytes);
+        let short = |link: &&Link| {
+            link.receive_buffer_bytes()
+                .is_some_and(|room| room < needed)
+        };
+        if let Some(link) = links.iter().find(short) {
+            tracing::warn!(
+                port = link.port().get(),
+                "the system gives sockets less room than the links' buffers need, so packets may be \
+                 lost under load; raise net.core.rmem_max to {} or run as root",
+                // The kernel doubles what is set, for its own overhead.
+                needed / 2
+            );
+        }
     }
 
     /// The local UDP addresses, in ascending order of port.

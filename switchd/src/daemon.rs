@@ -44,14 +44,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mut signals = LeaveSignals::new().context("cannot watch for signals")?;
     let device = &arguments.device;
+    let port = arguments.link.port_config()?;
     let switch = Switch::new(&SwitchConfig {
         name: device.name.clone(),
         guid: device.guid,
         ports: arguments.ports,
-        port: arguments.link.port_config()?,
+        port,
         timing: Timing::default(),
     })?;
     let (cables, links) = Cables::open(&device.links, arguments.ports)?;
+    Cables::check_room(&links, &port);
     let settings = Settings {
         name: device.name.clone(),
         frame_packets: usize::from(arguments.link.frame_packets),

@@ -64,14 +64,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mut signals = LeaveSignals::new().context("cannot watch for signals")?;
     let device = &arguments.device;
+    let port = arguments.link.port_config()?;
     let host = Host::new(HostConfig {
         name: device.name.clone(),
         guid: device.guid,
         pid: std::process::id(),
-        port: arguments.link.port_config()?,
+        port,
         traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
     })?;
     let (cables, links) = Cables::open(&device.links, PORTS)?;
+    Cables::check_room(&links, &port);
     let settings = Settings {
         name: device.name.clone(),
         frame_packets: usize::from(arguments.link.frame_packets),

@@ -26,6 +26,7 @@ use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use socket2::SockRef;
 use wire::PortNum;
 
 pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
@@ -158,6 +159,13 @@ impl Link {
             Transport::Veth(_) => None,
             Transport::Udp(link) => Some(link.local()),
         }
+    }
+
+    /// Bytes of memory that received frames may fill before the kernel drops further ones; `None`
+    /// while there is no socket.
+    #[must_use]
+    pub fn receive_buffer_bytes(&self) -> Option<usize> {
+        SockRef::from(&self.fd()?).recv_buffer_size().ok()
     }
 
     /// What has happened to frames below the records.
