@@ -26,6 +26,7 @@ pub mod fat_tree;
 pub mod lid_assignment;
 mod lids;
 mod minhop;
+pub mod multicast;
 mod net;
 pub mod network;
 pub mod qos;

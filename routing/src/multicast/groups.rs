@@ -1,0 +1,337 @@
+//! Groups, their members and multicast LIDs, and the tables that follow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use topologies::{Graph, NodeId};
+use wire::{Guid, Lid};
+
+use super::MulticastError;
+use super::mft::{Mft, PORTS_A_POSITION};
+use super::trees::Tree;
+use crate::fat_tree::{FatTreeLabels, recognise};
+use crate::lids::port_guid;
+use crate::network::Network;
+
+/// A multicast group's GID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mgid(pub u128);
+
+/// How groups are given trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// One tree, one multicast LID for each group.
+    #[default]
+    SpanningTree,
+    /// A tree and a multicast LID for each offset that members have (MCAST07).
+    Cyclic,
+}
+
+/// What a member does (the JoinState of IBA 15.2.5.17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It sends only.
+    SendsOnly,
+    /// It receives; it may send as well.
+    Receives,
+}
+
+/// How to set up multicast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How groups are given trees.
+    pub scheme: Scheme,
+    /// Rows of the smallest multicast forwarding table: SwitchInfo's MulticastFDBCap. At most
+    /// 16383 are used.
+    pub rows: u16,
+    /// Labels of the fat tree that this fabric was when it was whole; `None` to recognise it. For
+    /// [`Scheme::Cyclic`].
+    pub labels: Option<FatTreeLabels>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            scheme: Scheme::default(),
+            rows: 1024,
+            labels: None,
+        }
+    }
+}
+
+/// A block of a switch's table that must be written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BlockChange {
+    /// The switch.
+    pub switch: NodeId,
+    /// The block: 32 multicast LIDs.
+    pub block: usize,
+    /// The position: 16 ports.
+    pub position: usize,
+}
+
+/// What a member is told, and what has changed for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The multicast LID to which this member sends.
+    pub mlid: Lid,
+    /// The blocks to write before it is told.
+    pub changes: BTreeSet<BlockChange>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Group {
+    /// By host number.
+    members: BTreeMap<usize, Role>,
+    /// By tree: its multicast LID.
+    mlids: BTreeMap<usize, Lid>,
+}
+
+/// The multicast groups of a fabric.
+#[derive(Clone, Debug)]
+pub struct Multicast {
+    network: Network,
+    scheme: Scheme,
+    rows: u16,
+    trees: Vec<Tree>,
+    /// By host number: the tree on which it sends.
+    tree_of: Vec<usize>,
+    hosts: BTreeMap<Guid, usize>,
+    groups: BTreeMap<Mgid, Group>,
+    taken: BTreeMap<Lid, Mgid>,
+    mfts: BTreeMap<NodeId, Mft>,
+}
+
+impl Multicast {
+    /// A fabric without groups.
+    ///
+    /// # Errors
+    /// [`MulticastError::NotFatTree`] with [`Scheme::Cyclic`]; [`MulticastError::NoTree`] if the
+    /// fabric has no switch, or no tree is whole.
+    pub fn new(graph: &Graph, options: &Options) -> Result<Self, MulticastError> {
+        let network = Network::new(graph);
+        let (trees, tree_of) = match options.scheme {
+            Scheme::SpanningTree => {
+                let tree = Tree::spanning(&network).ok_or(MulticastError::NoTree)?;
+                (vec![tree], vec![0; network.hosts().len()])
+            }
+            Scheme::Cyclic => cyclic(graph, &network, options.labels.as_ref())?,
+        };
+        let hosts = network
+            .hosts()
+            .iter()
+            .map(|&end| port_guid(graph, end))
+            .zip(0..)
+            .collect();
+        Ok(Self {
+            network,
+            scheme: options.scheme,
+            rows: options.rows.min(16383),
+            trees,
+            tree_of,
+            hosts,
+            groups: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            mfts: BTreeMap::new(),
+        })
+    }
+
+    /// The groups with members, in order.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = Mgid> + '_ {
+        self.groups.keys().copied()
+    }
+
+    /// The port GUIDs of a group's members and what they do, in order of GUID.
+    pub fn members(&self, group: Mgid) -> impl Iterator<Item = (Guid, Role)> + '_ {
+        let members = self.groups.get(&group);
+        self.hosts.iter().filter_map(move |(&guid, host)| {
+            let role = members?.members.get(host)?;
+            Some((guid, *role))
+        })
+    }
+
+    /// A group's multicast LIDs, by tree (0 for the spanning tree, the offset for cyclic trees).
+    pub fn mlids(&self, group: Mgid) -> impl Iterator<Item = (usize, Lid)> + '_ {
+        let mlids = self.groups.get(&group).into_iter();
+        mlids.flat_map(|group| group.mlids.iter().map(|(&tree, &mlid)| (tree, mlid)))
+    }
+
+    /// The group of a multicast LID.
+    #[must_use]
+    pub fn group_of(&self, mlid: Lid) -> Option<Mgid> {
+        self.taken.get(&mlid).copied()
+    }
+
+    /// The multicast LID to which a port, given by GUID, sends for a group. `None` if nobody has
+    /// joined by whom the tree of that port is in use.
+    #[must_use]
+    pub fn dlid(&self, group: Mgid, source: Guid) -> Option<Lid> {
+        let tree = self.tree_of[*self.hosts.get(&source)?];
+        self.groups.get(&group)?.mlids.get(&tree).copied()
+    }
+
+    /// The table of a switch.
+    #[must_use]
+    pub fn mft(&self, switch: NodeId) -> &Mft {
+        static EMPTY: Mft = Mft::empty();
+        self.mfts.get(&switch).unwrap_or(&EMPTY)
+    }
+
+    /// A port, given by GUID, joins a group, which is made if need be, or changes its role.
+    ///
+    /// # Errors
+    /// [`MulticastError::NoSuchPort`], [`MulticastError::TableFull`]; nothing changes then.
+    pub fn join(&mut self, group: Mgid, port: Guid, role: Role) -> Result<Joined, MulticastError> {
+        let &host = self
+            .hosts
+            .get(&port)
+            .ok_or(MulticastError::NoSuchPort(port))?;
+        let tree = self.tree_of[host];
+        let known = self
+            .groups
+            .get(&group)
+            .and_then(|group| group.mlids.get(&tree))
+            .copied();
+        let mlid = match known {
+            Some(mlid) => mlid,
+            None => self.free_mlid()?,
+        };
+        self.taken.insert(mlid, group);
+        let entry = self.groups.entry(group).or_default();
+        entry.mlids.insert(tree, mlid);
+        entry.members.insert(host, role);
+        let changes = self.update(group);
+        Ok(Joined { mlid, changes })
+    }
+
+    /// A port, given by GUID, leaves a group. Returns the blocks to write.
+    ///
+    /// # Errors
+    /// [`MulticastError::NoSuchPort`], [`MulticastError::NotAMember`].
+    pub fn leave(
+        &mut self,
+        group: Mgid,
+        port: Guid,
+    ) -> Result<BTreeSet<BlockChange>, MulticastError> {
+        let &host = self
+            .hosts
+            .get(&port)
+            .ok_or(MulticastError::NoSuchPort(port))?;
+        self.groups
+            .get_mut(&group)
+            .and_then(|group| group.members.remove(&host))
+            .ok_or(MulticastError::NotAMember(port))?;
+        Ok(self.update(group))
+    }
+
+    fn free_mlid(&self) -> Result<Lid, MulticastError> {
+        let first = Lid::MULTICAST_FIRST.get();
+        (first..first + self.rows)
+            .map(Lid::truncate)
+            .find(|mlid| !self.taken.contains_key(mlid))
+            .ok_or(MulticastError::TableFull { rows: self.rows })
+    }
+
+    /// Gives up multicast LIDs that no member sends to, and sets the rows of the others.
+    fn update(&mut self, name: Mgid) -> BTreeSet<BlockChange> {
+        let mut changes = BTreeSet::new();
+        let Some(group) = self.groups.get_mut(&name) else {
+            return changes;
+        };
+        let used: BTreeSet<usize> = group
+            .members
+            .keys()
+            .map(|&host| self.tree_of[host])
+            .collect();
+        let members: Vec<usize> = group.members.keys().copied().collect();
+        let receivers: Vec<usize> = group
+            .members
+            .iter()
+            .filter(|&(_, &role)| role == Role::Receives)
+            .map(|(&host, _)| host)
+            .collect();
+        let mlids: Vec<(usize, Lid)> = group.mlids.iter().map(|(&t, &m)| (t, m)).collect();
+        group.mlids.retain(|tree, _| used.contains(tree));
+        if group.members.is_empty() {
+            self.groups.remove(&name);
+        }
+        for (tree, mlid) in mlids {
+            let rows = if used.contains(&tree) {
+                let pruned = self.scheme == Scheme::SpanningTree;
+                self.trees[tree].ports(&self.network, &receivers, &members, pruned)
+            } else {
+                self.taken.remove(&mlid);
+                BTreeMap::new()
+            };
+            for &switch in self.network.switches() {
+                let new = rows.get(&switch).copied().unwrap_or_default();
+                let old = self.mft(switch).get(mlid);
+                if old == new {
+                    continue;
+                }
+                self.mfts.entry(switch).or_default().set(mlid, new);
+                let positions = 256 / PORTS_A_POSITION;
+                let Some(block) = Mft::block_of(mlid) else {
+                    continue;
+                };
+                changes.extend(
+                    (0..positions)
+                        .filter(|&position| old.mask(position) != new.mask(position))
+                        .map(|position| BlockChange {
+                            switch,
+                            block,
+                            position,
+                        }),
+                );
+            }
+        }
+        changes
+    }
+}
+
+/// The whole cyclic trees, and for each host the place of its own among them.
+fn cyclic(
+    graph: &Graph,
+    network: &Network,
+    labels: Option<&FatTreeLabels>,
+) -> Result<(Vec<Tree>, Vec<usize>), MulticastError> {
+    let recognised = match labels {
+        Some(_) => None,
+        None => Some(recognise(graph)?),
+    };
+    let Some(labels) = labels.or(recognised.as_ref()) else {
+        return Err(MulticastError::NoTree);
+    };
+    let trees: Vec<Option<Tree>> = Tree::cyclic(graph, network, labels)
+        .into_iter()
+        .map(|tree| tree.filter(|tree| tree.spans_hosts(network)))
+        .collect();
+    let whole: Vec<usize> = (0..trees.len())
+        .filter(|&tree| trees[tree].is_some())
+        .collect();
+    let spare = trees
+        .iter()
+        .flatten()
+        .next()
+        .ok_or(MulticastError::NoTree)?
+        .clone();
+    let next_whole = |offset: usize| {
+        let after = whole.partition_point(|&tree| tree < offset);
+        whole.get(after).or(whole.first()).copied().unwrap_or(0)
+    };
+    let tree_of = network
+        .hosts()
+        .iter()
+        .map(|end| {
+            let pid = labels.pid(graph.node(end.node).guid).unwrap_or(0);
+            next_whole(pid as usize % trees.len())
+        })
+        .collect();
+    let trees = trees
+        .into_iter()
+        .map(|tree| tree.unwrap_or_else(|| spare.clone()))
+        .collect();
+    Ok((trees, tree_of))
+}
+
+#[cfg(test)]
+mod tests;
