@@ -104,6 +104,7 @@ impl Tables {
             lids,
             promises,
             labels: None,
+            lanes: None,
             warnings: Vec::new(),
             lfts,
             order: None,

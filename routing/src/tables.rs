@@ -7,6 +7,7 @@ use wire::{Guid, Lid, PortNum};
 
 use crate::error::Warning;
 use crate::fat_tree::FatTreeLabels;
+use crate::lanes::Lanes;
 use crate::lids::{Lids, port_guid};
 
 /// How many entries a LinearForwardingTable attribute carries (IBA 14.2.5.8).
@@ -94,6 +95,8 @@ pub struct Tables {
     pub labels: Option<FatTreeLabels>,
     /// What a user should know.
     pub warnings: Vec<Warning>,
+    /// Service levels and lanes, if the engine needs more than level 0 on lane 0.
+    pub lanes: Option<Lanes>,
     pub(crate) lfts: Vec<Lft>,
     pub(crate) order: Option<Vec<u32>>,
     pub(crate) selection: Selection,

@@ -58,6 +58,7 @@ pub(super) fn build(
             from_hosts_only: false,
         },
         labels: Some(labels.clone()),
+        lanes: None,
         warnings,
         lfts,
         order: Some(order),

@@ -80,6 +80,7 @@ pub fn tables(
             from_hosts_only: false,
         },
         labels: None,
+        lanes: None,
         warnings: (turns > 0)
             .then_some(Warning::Turns { entries: turns })
             .into_iter()
