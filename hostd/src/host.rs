@@ -21,11 +21,13 @@
 //! | 0x1b1 | counts traffic and acknowledges it | 0x1bed |
 //! | 0x1b2 | asks pings | 0x1bed |
 //! | 0x1b3 | sends traffic | 0x1bed |
+//! | others | of programs beside the host, unreliable datagrams | their own |
 //!
 //! Time must have one origin in all hosts of a fabric (`CLOCK_MONOTONIC` in daemons of one
 //! machine): one-way latency is the difference of two hosts' times.
 
 mod control;
+mod datagram;
 mod management;
 mod receive;
 
@@ -47,6 +49,7 @@ use crate::clients::{ClientId, Clients};
 use crate::control::{Reply, Request};
 use crate::outbox::{Outbox, PACKET_BYTES_MAX};
 use crate::ping::Pinger;
+use crate::queue_pair::{FromQueuePair, QueuePairs, ToQueuePair};
 use crate::traffic::{Sink, Source};
 
 /// Events that wait for the shell at most; MADs beyond are dropped and counted.
@@ -95,6 +98,18 @@ pub enum Command {
         /// The client.
         client: ClientId,
     },
+    /// A program says something about its queue pairs.
+    Datagram {
+        /// The program.
+        client: ClientId,
+        /// What it says.
+        message: ToQueuePair,
+    },
+    /// A program with queue pairs is gone.
+    DatagramGone {
+        /// The program.
+        client: ClientId,
+    },
     /// A request on the control socket, answered by one [`Event::Control`] with the same token.
     /// `Endpoints` and `Connect` are for the transport: the shell answers them itself.
     Control {
@@ -114,6 +129,13 @@ pub enum Event {
         client: ClientId,
         /// What it is told.
         message: FromAgent,
+    },
+    /// For a program with queue pairs.
+    Datagram {
+        /// The program.
+        client: ClientId,
+        /// What it is told.
+        message: FromQueuePair,
     },
     /// The answer to [`Command::Control`].
     Control {
@@ -135,6 +157,7 @@ pub struct Host {
     sma: Sma,
     pma: Pma,
     clients: Clients,
+    queue_pairs: QueuePairs,
     outbox: Outbox,
     pinger: Pinger,
     source: Source,
@@ -178,6 +201,7 @@ impl Host {
             sma,
             pma: Pma::new(1),
             clients: Clients::default(),
+            queue_pairs: QueuePairs::default(),
             outbox: Outbox::new(),
             pinger: Pinger::default(),
             source: Source::new(config.traffic_tick_ns),
@@ -296,6 +320,10 @@ impl Device for Host {
                 self.client_says(now, client, message);
             }
             Input::Command(Command::MadGone { client }) => self.client_gone(now, client),
+            Input::Command(Command::Datagram { client, message }) => {
+                self.program_says(now, client, message);
+            }
+            Input::Command(Command::DatagramGone { client }) => self.queue_pairs.remove(client),
             Input::Command(Command::Control { token, request }) => {
                 self.control(now, token, request);
             }
@@ -343,7 +371,15 @@ impl Device for Host {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        let event = self.events.pop_front()?;
+        if let Event::Datagram {
+            message: FromQueuePair::Received(datagram),
+            ..
+        } = &event
+        {
+            self.queue_pairs.taken(datagram.to);
+        }
+        Some(event)
     }
 
     fn deadline(&self) -> Option<Deadline> {

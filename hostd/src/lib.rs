@@ -9,6 +9,7 @@ mod host;
 mod latency;
 mod outbox;
 mod ping;
+pub mod queue_pair;
 mod service;
 mod traffic;
 

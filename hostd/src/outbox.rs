@@ -47,9 +47,9 @@ impl Outbox {
         self.not_before = tail;
     }
 
-    /// Sends a datagram: to the port, or back if it is for this host. What cannot go is dropped
+    /// Writes a datagram into the scratch memory: its lane and length, or `None` if it was dropped
     /// and counted.
-    pub(crate) fn send(&mut self, now: Time, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
+    fn emit(&mut self, adapter: &mut Adapter, datagram: &UdPacket<'_>) -> Option<(Vl, usize)> {
         let is_smp = datagram.vl == Vl::MANAGEMENT;
         let lane = if is_smp {
             Vl::MANAGEMENT
@@ -57,34 +57,51 @@ impl Outbox {
             adapter.lane(datagram.sl)
         };
         if !is_smp && lane == Vl::MANAGEMENT {
-            return adapter.counts().drop_one(DropReason::SlToVl);
+            adapter.counts().drop_one(DropReason::SlToVl);
+            return None;
         }
         let datagram = UdPacket {
             vl: lane,
             ..*datagram
         };
-        let bytes = match datagram.emit(&mut self.scratch) {
-            Ok(len) => &self.scratch[..len],
+        match datagram.emit(&mut self.scratch) {
+            Ok(len) => Some((lane, len)),
             Err(error) => {
                 warn!(%error, "datagram not sent");
-                return adapter.counts().drop_one(DropReason::NeighborMtu);
+                adapter.counts().drop_one(DropReason::NeighborMtu);
+                None
             }
-        };
-        if adapter.owns(datagram.dlid) {
-            if self.looped.len() < LOOPED_MAX {
-                self.looped.push_back(bytes.into());
-            } else {
-                adapter.counts().drop_one(DropReason::ReceiverFull);
-            }
-            return;
         }
-        match Packet::from_bytes(&mut adapter.pool, now, bytes) {
+    }
+
+    /// Sends a datagram: to the port, or back if it is for this host. What cannot go is dropped
+    /// and counted.
+    pub(crate) fn send(&mut self, now: Time, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
+        if adapter.owns(datagram.dlid) {
+            return self.loop_back(adapter, datagram);
+        }
+        let Some((lane, len)) = self.emit(adapter, datagram) else {
+            return;
+        };
+        match Packet::from_bytes(&mut adapter.pool, now, &self.scratch[..len]) {
             Ok(mut packet) => {
                 packet.tail = now.max(self.not_before);
                 self.push(now, adapter, lane, packet);
             }
             Err(PacketError::Pool(_)) => adapter.counts().drop_one(DropReason::PoolFull),
             Err(PacketError::Malformed(_)) => adapter.counts().drop_one(DropReason::BadLength),
+        }
+    }
+
+    /// Lets a datagram come in to this host, as if from the link.
+    pub(crate) fn loop_back(&mut self, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
+        let Some((_, len)) = self.emit(adapter, datagram) else {
+            return;
+        };
+        if self.looped.len() < LOOPED_MAX {
+            self.looped.push_back(self.scratch[..len].into());
+        } else {
+            adapter.counts().drop_one(DropReason::ReceiverFull);
         }
     }
 

@@ -145,7 +145,8 @@ impl Sides {
                     (None, _) => self.mads.hear(client, message),
                 },
                 // Logged by the core, and awaited by whoever asked for it.
-                Event::PortState(_) | Event::Shutdown => {}
+                // No local socket opens queue pairs yet.
+                Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } => {}
             }
         }
         Ok(())

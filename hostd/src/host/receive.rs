@@ -64,12 +64,15 @@ impl Host {
         if lrh.vl == Vl::MANAGEMENT {
             return self.smp_packet(now, &packet);
         }
-        if !self.adapter.owns(lrh.dlid) {
+        if !self.hears_lid(lrh.dlid) {
             return Err(DropReason::NotForUs);
         }
         let datagram = UdPacket::parse(&packet).map_err(|_| malformed(&packet))?;
         if !self.admits_pkey(datagram.pkey) {
             return Err(DropReason::RcvPartition);
+        }
+        if datagram.dlid.is_multicast() {
+            return self.group_datagram(&datagram);
         }
         match datagram.dest_qp {
             Qpn::GSI if datagram.qkey == Deth::QKEY_GSI => self.gmp_packet(now, &datagram),
@@ -77,7 +80,7 @@ impl Host {
                 self.service_packet(now, at, &datagram, bytes.len())
             }
             Qpn::GSI | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN => Err(DropReason::BadQkey),
-            _ => Err(DropReason::NoQueuePair),
+            _ => self.program_datagram(&datagram),
         }
     }
 
@@ -220,12 +223,16 @@ impl Host {
             len = TOLD_LEN;
         }
         let From { lid, qpn, sl, to } = told.to;
-        // A multicast packet is acknowledged from the host's own LID.
-        let slid = if to.is_multicast() { self.lid() } else { to };
         let qps = (SINK_QPN, qpn);
         let pkey = self.own_pkey();
         let datagram = service_datagram(&self.adapter, lid, qps, sl, pkey, &payload[..len]);
-        self.send(now, &UdPacket { slid, ..datagram });
+        self.send(
+            now,
+            &UdPacket {
+                slid: to,
+                ..datagram
+            },
+        );
     }
 }
 

@@ -71,7 +71,7 @@ impl Source {
         pkey: u16,
     ) -> Result<(), String> {
         let size = rounded(request.size, adapter.settings.mtu)?;
-        if !request.dlid.is_unicast() && !request.dlid.is_multicast() {
+        if !request.dlid.is_unicast() {
             return Err(format!("LID {} is no destination", request.dlid));
         }
         if adapter.owns(request.dlid) {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod bed;
+mod datagram;
 mod manage;
 mod management;
 mod ping;

@@ -1,0 +1,156 @@
+//! The queue pairs of programs beside the host: opening, sending, receiving.
+
+use link::{DropReason, Time};
+use wire::{GlobalRoute, Lid, Qpn, UdPacket, Vl};
+
+use super::{Event, Host};
+use crate::adapter::PORT;
+use crate::clients::ClientId;
+use crate::control::{PING_QPN, PINGER_QPN, SINK_QPN, SOURCE_QPN};
+use crate::queue_pair::{FromQueuePair, IncomingDatagram, OutgoingDatagram, ToQueuePair};
+
+/// Hop limit of datagrams with a GRH: they stay in the subnet.
+const HOP_LIMIT: u8 = 1;
+
+/// Whether a queue pair number is the host's own.
+fn is_reserved(qpn: Qpn) -> bool {
+    matches!(
+        qpn,
+        Qpn::SMI | Qpn::GSI | Qpn::MULTICAST | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN
+    )
+}
+
+impl Host {
+    /// A program says something about its queue pairs.
+    pub(super) fn program_says(&mut self, now: Time, client: ClientId, message: ToQueuePair) {
+        let done = match message {
+            ToQueuePair::Open { qpn, qkey } => self
+                .queue_pairs
+                .open(client, qpn, qkey, is_reserved)
+                .map(|qpn| {
+                    let message = FromQueuePair::Opened { qpn };
+                    self.tell(Event::Datagram { client, message });
+                }),
+            ToQueuePair::Close { qpn } => self.queue_pairs.close(client, qpn),
+            ToQueuePair::Attach { qpn, mgid } => self.queue_pairs.attach(client, qpn, mgid),
+            ToQueuePair::Detach { qpn, mgid } => self.queue_pairs.detach(client, qpn, mgid),
+            ToQueuePair::Send { qpn, datagram } => self
+                .queue_pairs
+                .check(client, qpn)
+                .and_then(|()| self.send_datagram(now, qpn, &datagram)),
+        };
+        if let Err(why) = done {
+            let message = FromQueuePair::Refused(why);
+            self.tell(Event::Datagram { client, message });
+        }
+    }
+
+    fn send_datagram(
+        &mut self,
+        now: Time,
+        from: Qpn,
+        datagram: &OutgoingDatagram,
+    ) -> Result<(), String> {
+        let mtu = usize::from(self.adapter.settings.mtu.bytes());
+        if datagram.payload.len() > mtu {
+            return Err(format!(
+                "{} bytes are more than the MTU of {mtu}",
+                datagram.payload.len()
+            ));
+        }
+        let multicast = datagram.lid.is_multicast();
+        if !datagram.lid.is_unicast() && !multicast {
+            return Err(format!("LID {} is no destination", datagram.lid));
+        }
+        if multicast && datagram.gid.is_none_or(|gid| !gid.is_multicast()) {
+            return Err("multicast needs the group's GID".to_owned());
+        }
+        let global = datagram.gid.map(|dgid| GlobalRoute {
+            tclass: 0,
+            flow_label: 0,
+            hop_limit: HOP_LIMIT,
+            sgid: self.own_gid(),
+            dgid,
+        });
+        let packet = UdPacket {
+            vl: Vl::default(),
+            sl: datagram.sl,
+            dlid: datagram.lid,
+            slid: self.lid(),
+            global,
+            solicited: false,
+            pkey: self.own_pkey(),
+            dest_qp: datagram.qpn,
+            psn: wire::Psn::default(),
+            qkey: datagram.qkey,
+            src_qp: from,
+            immediate: datagram.immediate,
+            payload: &datagram.payload,
+        };
+        // No switch sends a multicast packet back to where it came in: members beside the sender
+        // hear it from here.
+        if multicast
+            && datagram
+                .gid
+                .is_some_and(|mgid| self.queue_pairs.hears(mgid))
+        {
+            self.outbox.loop_back(&mut self.adapter, &packet);
+        }
+        self.send(now, &packet);
+        Ok(())
+    }
+
+    fn own_gid(&self) -> wire::Gid {
+        let guid = self.adapter.identity.port_guid(PORT);
+        wire::Gid::new(self.sma.gid_prefix(PORT), guid)
+    }
+
+    /// A datagram for a program's queue pair.
+    pub(super) fn program_datagram(&mut self, datagram: &UdPacket<'_>) -> Result<(), DropReason> {
+        let client = self.queue_pairs.admit(datagram.dest_qp, datagram.qkey)?;
+        self.give(client, datagram.dest_qp, datagram);
+        Ok(())
+    }
+
+    /// A datagram for a multicast group.
+    pub(super) fn group_datagram(&mut self, datagram: &UdPacket<'_>) -> Result<(), DropReason> {
+        let mgid = datagram
+            .global
+            .map(|global| global.dgid)
+            .filter(|gid| gid.is_multicast());
+        let mgid = mgid.ok_or(DropReason::NotForUs)?;
+        if datagram.dest_qp != Qpn::MULTICAST {
+            return Err(DropReason::NoQueuePair);
+        }
+        let (admitted, full) = self.queue_pairs.admit_group(mgid, datagram.qkey);
+        self.adapter
+            .counts()
+            .drop_many(DropReason::ReceiverFull, full);
+        if admitted.is_empty() && full == 0 {
+            return Err(DropReason::NotForUs);
+        }
+        for (qpn, client) in admitted {
+            self.give(client, qpn, datagram);
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, client: ClientId, to: Qpn, datagram: &UdPacket<'_>) {
+        let message = FromQueuePair::Received(IncomingDatagram {
+            to,
+            dlid: datagram.dlid,
+            lid: datagram.slid,
+            qpn: datagram.src_qp,
+            sl: datagram.sl,
+            gids: datagram.global.map(|global| (global.sgid, global.dgid)),
+            immediate: datagram.immediate,
+            payload: datagram.payload.to_vec(),
+        });
+        self.tell(Event::Datagram { client, message });
+    }
+
+    /// Whether a packet with this DLID may be for this host.
+    pub(super) fn hears_lid(&self, dlid: Lid) -> bool {
+        self.adapter.owns(dlid) || dlid.is_multicast()
+    }
+}
