@@ -25,6 +25,9 @@ pub(crate) struct Adapter {
     pub(crate) port: Port,
     pub(crate) pool: Pool,
     pub(crate) settings: PortSettings,
+    /// A command that takes the link down, and with it the answer to whoever gave it: obeyed when
+    /// that has left.
+    last_words: Option<LinkCommand>,
 }
 
 impl Adapter {
@@ -34,6 +37,7 @@ impl Adapter {
             port,
             pool,
             settings: PortSettings::INITIAL,
+            last_words: None,
         }
     }
 
@@ -59,6 +63,33 @@ impl Adapter {
 
     fn config(&self) -> &PortConfig {
         self.port.config()
+    }
+
+    /// Takes the link down if that was asked for and the answer has left.
+    pub(crate) fn obey_last_words(&mut self, now: Time) {
+        if self.last_words.is_some()
+            && self.port.is_idle(Vl::MANAGEMENT)
+            && let Some(command) = self.last_words.take()
+        {
+            self.obey(now, command);
+        }
+    }
+
+    fn obey(&mut self, now: Time, command: LinkCommand) {
+        let Self { port, pool, .. } = self;
+        let state = match command {
+            LinkCommand::Down => SetState::Down,
+            LinkCommand::Arm => SetState::Armed,
+            LinkCommand::Activate => SetState::Active,
+            LinkCommand::Poll => {
+                port.set_enabled(now, true, pool);
+                return port.retrain(now, pool);
+            }
+            LinkCommand::Disable => return port.set_enabled(now, false, pool),
+        };
+        if let Err(refused) = port.set_state(now, state, pool) {
+            debug!(%refused, "state change");
+        }
     }
 }
 
@@ -97,19 +128,11 @@ impl Node for Adapter {
     }
 
     fn command_link(&mut self, now: Time, _port: PortNum, command: LinkCommand) {
-        let Self { port, pool, .. } = self;
-        let state = match command {
-            LinkCommand::Down => SetState::Down,
-            LinkCommand::Arm => SetState::Armed,
-            LinkCommand::Activate => SetState::Active,
-            LinkCommand::Poll => {
-                port.set_enabled(now, true, pool);
-                return port.retrain(now, pool);
+        match command {
+            LinkCommand::Down | LinkCommand::Poll | LinkCommand::Disable => {
+                self.last_words = Some(command);
             }
-            LinkCommand::Disable => return port.set_enabled(now, false, pool),
-        };
-        if let Err(refused) = port.set_state(now, state, pool) {
-            debug!(%refused, "state change");
+            LinkCommand::Arm | LinkCommand::Activate => self.obey(now, command),
         }
     }
 

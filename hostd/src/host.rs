@@ -261,6 +261,7 @@ impl Host {
 
     /// Does everything that is due: timers, packets to the host itself, the port's own news.
     fn advance(&mut self, now: Time) {
+        self.adapter.obey_last_words(now);
         self.adapter.port.tick(now, &mut self.adapter.pool);
         while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
         {
@@ -367,6 +368,7 @@ impl Device for Host {
                 break;
             }
         }
+        adapter.obey_last_words(now);
         frame.records() - before
     }
 

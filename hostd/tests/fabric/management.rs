@@ -1,7 +1,9 @@
 use hostd::{ClientId, Command, Event};
 use link::PortConfig;
 use mad::local::{FromAgent, ToAgent};
-use wire::attr::{NodeDescription, NodeInfo, Notice, PortInfo, Trap144, capability};
+use wire::attr::{
+    NodeDescription, NodeInfo, Notice, PortInfo, PortPhysState, PortState, Trap144, capability,
+};
 use wire::mad::{AttributeId, Mad, MadStatus, Method, MgmtClass};
 use wire::pma::PortCounters;
 use wire::{Format, Lid, PortNum};
@@ -217,4 +219,22 @@ fn a_directed_route_may_start_at_the_switch_that_a_lid_leads_to() {
         let description: NodeDescription = answer.smp_attribute().unwrap();
         assert_eq!((description.as_str(), answer.tid()), (name, 5));
     }
+}
+
+#[test]
+fn a_port_that_is_told_to_go_down_answers_first_and_comes_up_again() {
+    let mut bed = Bed::back_to_back(PortConfig::default());
+    bring_up_pair(&mut bed);
+    let after = set_port(&mut bed, &[1], 1, |info| info.port_state = PortState::Down);
+    assert_eq!(after.lid, lid(2), "the answer has come");
+    bed.until(|bed| (bed.at(0).port().state() == link::PortState::Down).then_some(()));
+    bed.settle();
+    for host in [0, 1] {
+        assert_eq!(bed.at(host).port().state(), link::PortState::Init);
+    }
+    set_port(&mut bed, &[1], 1, |info| {
+        info.port_phys_state = PortPhysState::Disabled
+    });
+    bed.settle();
+    assert_eq!(bed.at(1).port().physical(), link::PhysicalState::Disabled);
 }
