@@ -1,4 +1,5 @@
 mod attributes;
 mod fake;
+mod nonsense;
 mod port;
 mod traps;
