@@ -135,6 +135,67 @@ impl Multicast {
         })
     }
 
+    /// The same groups on a fabric that has changed. Ports that are no longer there are no members
+    /// any more; a group keeps its multicast LIDs, so that members need not be told anything.
+    ///
+    /// # Errors
+    /// Those of [`Multicast::new`].
+    pub fn moved_to(&self, graph: &Graph, options: &Options) -> Result<Self, MulticastError> {
+        let mut moved = Self::new(graph, options)?;
+        let guids: BTreeMap<usize, Guid> = self
+            .hosts
+            .iter()
+            .map(|(&guid, &host)| (host, guid))
+            .collect();
+        for (&name, group) in &self.groups {
+            let members: BTreeMap<usize, Role> = group
+                .members
+                .iter()
+                .filter_map(|(host, &role)| Some((*moved.hosts.get(guids.get(host)?)?, role)))
+                .collect();
+            let used = |tree: &usize| members.keys().any(|&host| moved.tree_of[host] == *tree);
+            let mlids: BTreeMap<usize, Lid> = group
+                .mlids
+                .iter()
+                .filter(|(tree, mlid)| {
+                    used(tree) && mlid.get() < Lid::MULTICAST_FIRST.get() + moved.rows
+                })
+                .map(|(&tree, &mlid)| (tree, mlid))
+                .collect();
+            moved.taken.extend(mlids.values().map(|&mlid| (mlid, name)));
+            moved.groups.insert(name, Group { members, mlids });
+        }
+        let names: Vec<Mgid> = moved.groups.keys().copied().collect();
+        for name in names {
+            moved.complete(name)?;
+            moved.update(name);
+        }
+        Ok(moved)
+    }
+
+    /// Gives a group a multicast LID for each tree that a member sends on.
+    fn complete(&mut self, name: Mgid) -> Result<(), MulticastError> {
+        let members = self.groups.get(&name).map(|group| &group.members);
+        let trees: BTreeSet<usize> = members
+            .into_iter()
+            .flat_map(BTreeMap::keys)
+            .map(|&host| self.tree_of[host])
+            .collect();
+        for tree in trees {
+            let has = |group: &Group| group.mlids.contains_key(&tree);
+            if !self.groups.get(&name).is_none_or(has) {
+                let mlid = self.free_mlid()?;
+                self.taken.insert(mlid, name);
+                self.groups
+                    .entry(name)
+                    .or_default()
+                    .mlids
+                    .insert(tree, mlid);
+            }
+        }
+        Ok(())
+    }
+
     /// The groups with members, in order.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = Mgid> + '_ {
         self.groups.keys().copied()
@@ -288,7 +349,9 @@ impl Multicast {
     }
 }
 
-/// The whole cyclic trees, and for each host the place of its own among them.
+/// A tree for each offset, and for each host the place of its own among them. Where the tree of an
+/// offset has lost a cable, the next whole one stands in for it, and where none is whole the spanning
+/// tree: the sources keep their multicast LID.
 fn cyclic(
     graph: &Graph,
     network: &Network,
@@ -301,34 +364,24 @@ fn cyclic(
     let Some(labels) = labels.or(recognised.as_ref()) else {
         return Err(MulticastError::NoTree);
     };
-    let trees: Vec<Option<Tree>> = Tree::cyclic(graph, network, labels)
+    let own: Vec<Option<Tree>> = Tree::cyclic(graph, network, labels)
         .into_iter()
         .map(|tree| tree.filter(|tree| tree.spans_hosts(network)))
         .collect();
-    let whole: Vec<usize> = (0..trees.len())
-        .filter(|&tree| trees[tree].is_some())
+    let trees: Option<Vec<Tree>> = (0..own.len())
+        .map(|offset| {
+            let next_whole = own[offset..].iter().chain(&own).flatten().next();
+            next_whole.cloned().or_else(|| Tree::spanning(network))
+        })
         .collect();
-    let spare = trees
-        .iter()
-        .flatten()
-        .next()
-        .ok_or(MulticastError::NoTree)?
-        .clone();
-    let next_whole = |offset: usize| {
-        let after = whole.partition_point(|&tree| tree < offset);
-        whole.get(after).or(whole.first()).copied().unwrap_or(0)
-    };
+    let trees = trees.ok_or(MulticastError::NoTree)?;
     let tree_of = network
         .hosts()
         .iter()
         .map(|end| {
             let pid = labels.pid(graph.node(end.node).guid).unwrap_or(0);
-            next_whole(pid as usize % trees.len())
+            pid as usize % trees.len().max(1)
         })
-        .collect();
-    let trees = trees
-        .into_iter()
-        .map(|tree| tree.unwrap_or_else(|| spare.clone()))
         .collect();
     Ok((trees, tree_of))
 }

@@ -30,7 +30,8 @@
 //! * One multicast LID for several offsets loops always. So a group has one MGID but several
 //!   multicast LIDs, which IBA does not foresee: the SA answers each joiner with the LID of its own
 //!   offset, and hosts accept by MGID whatever the LID. Stock clients get [`Scheme::SpanningTree`].
-//! * Where a tree has lost a cable, its sources take the next tree that is whole.
+//! * Where a tree has lost a cable, the next whole one, or where none is the spanning tree, carries
+//!   the packets to its multicast LID.
 
 mod delivery;
 mod groups;

@@ -243,26 +243,70 @@ fn a_full_table_and_unknown_ports_are_refused_and_nothing_changes() {
 }
 
 #[test]
-fn sources_of_a_broken_tree_take_the_next_that_is_whole() {
+fn sources_of_a_broken_tree_take_the_next_that_is_whole_and_keep_their_multicast_lid() {
     let mut graph = fabric("fat-tree-4-3");
     let labels = recognise(&graph).unwrap();
-    // The cable between SW<00, 2> and SW<00, 1>: trees 0 and 2 climb over it.
-    let leaf = graph.find("s2.0.0").unwrap();
-    graph.disconnect(Endpoint {
-        node: leaf,
-        port: wire::PortNum::truncate(3),
-    });
     let options = Options {
         scheme: Scheme::Cyclic,
         labels: Some(labels),
         ..Options::default()
     };
+    let mut whole = Multicast::new(&graph, &options).unwrap();
+    for (_, guid) in ports(&graph) {
+        whole.join(GROUP, guid, Role::Receives).unwrap();
+    }
+    let mlids: Vec<(usize, Lid)> = whole.mlids(GROUP).collect();
+    // The cable between SW<00, 2> and SW<00, 1>: trees 0 and 2 climb over it.
+    let leaf = graph.find("s2.0.0").unwrap();
+    let cut = |graph: &mut Graph, port: u8| {
+        graph.disconnect(Endpoint {
+            node: leaf,
+            port: wire::PortNum::truncate(port),
+        });
+    };
+    let cable = graph.peer(Endpoint {
+        node: leaf,
+        port: wire::PortNum::truncate(3),
+    });
+    cut(&mut graph, 3);
+    let degraded = whole.moved_to(&graph, &options).unwrap();
+    assert_eq!(degraded.mlids(GROUP).collect::<Vec<_>>(), mlids);
+    assert_eq!(problems(&graph, &degraded, GROUP), []);
+    let (even, odd) = (mlids[0].1, mlids[1].1);
+    for switch in graph.switches() {
+        let mft = degraded.mft(switch);
+        assert_eq!(mft.get(even), mft.get(odd), "both travel on tree 1");
+    }
+    graph
+        .connect(
+            Endpoint {
+                node: leaf,
+                port: wire::PortNum::truncate(3),
+            },
+            cable.unwrap(),
+        )
+        .unwrap();
+    let mended = degraded.moved_to(&graph, &options).unwrap();
+    assert_eq!(mended.mfts, whole.mfts);
+}
+
+#[test]
+fn where_no_cyclic_tree_is_whole_the_spanning_tree_carries_all() {
+    let mut graph = fabric("fat-tree-4-2");
+    let options = Options {
+        scheme: Scheme::Cyclic,
+        labels: Some(recognise(&graph).unwrap()),
+        ..Options::default()
+    };
+    for (leaf, port) in [("s1.0", 3), ("s1.1", 4)] {
+        let node = graph.find(leaf).unwrap();
+        let port = wire::PortNum::truncate(port);
+        graph.disconnect(Endpoint { node, port }).unwrap();
+    }
     let mut multicast = Multicast::new(&graph, &options).unwrap();
     for (_, guid) in ports(&graph) {
         multicast.join(GROUP, guid, Role::Receives).unwrap();
     }
-    let trees: Vec<usize> = multicast.mlids(GROUP).map(|(tree, _)| tree).collect();
-    assert_eq!(trees, [1, 3]);
     assert_eq!(problems(&graph, &multicast, GROUP), []);
 }
 
