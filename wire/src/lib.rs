@@ -5,7 +5,7 @@
 //! do not hold; emitters write every byte, reserved bits as zero.
 //!
 //! - a link packet: [`lrh`], [`grh`], [`bth`], [`transport`], [`flow`], [`crc`], [`packet`];
-//! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`sa`];
+//! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`sa`], [`vendor`];
 //! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
 //! - local sockets: [`control`], [`umad2sim`];
 //! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`].
@@ -35,6 +35,7 @@ pub mod transport;
 mod types;
 pub mod udplink;
 pub mod umad2sim;
+pub mod vendor;
 
 pub use bth::{Bth, Opcode};
 pub use error::{EmitError, ParseError};

@@ -1,6 +1,6 @@
 //! Every format of fixed length: golden vectors both ways, every truncated length, round trips.
 //!
-//! The vectors of `link`, `mad`, `attributes` and `services` were laid out by hand from the clauses that the types
+//! The vectors of `link`, `mad`, `attributes`, `services` and `vendor` were laid out by hand from the clauses that the types
 //! cite, each field with a value of its own; stock tshark judges the same layouts in
 //! `tests/tshark.rs`. Those of `openib` are answers of OpenSM and ibsim.
 
@@ -17,3 +17,4 @@ mod rates;
 mod records;
 mod round_trip;
 mod services;
+mod vendor;

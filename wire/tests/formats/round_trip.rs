@@ -132,6 +132,18 @@ round_trips! {
     node_record: wire::sa::NodeRecord, |raw| node_type(&mut raw[6]);
     port_info_record: wire::sa::PortInfoRecord, |raw| port_info(&mut raw[4..]);
     link_record: wire::sa::LinkRecord, nothing;
+    lft_record: wire::sa::LftRecord, nothing;
+    mft_record: wire::sa::MftRecord, nothing;
+    switch_info_record: wire::sa::SwitchInfoRecord, nothing;
+    sm_info_record: wire::sa::SmInfoRecord, |bytes| bytes[24] &= 0xf3;
+    inform_info: wire::sa::InformInfo, nothing;
+    qos_connection: wire::vendor::QosConnection, |raw| {
+        raw[4] %= 2;
+        raw[7] %= 11;
+    };
+    window_request: wire::vendor::WindowRequest, nothing;
+    window_state: wire::vendor::WindowState, nothing;
+    window_grant: wire::vendor::WindowGrant, nothing;
     umad2sim_control: wire::umad2sim::ControlDatagram, |raw| {
         raw[..4].copy_from_slice(&[0xef, 0xbe, 0xad, 0xde]);
     };
