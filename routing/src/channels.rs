@@ -109,41 +109,50 @@ impl Channels {
 
     /// Channels that wait for each other in a circle, in order; `None` if there are none.
     pub(crate) fn cycle(&self) -> Option<Vec<u32>> {
-        #[derive(Clone, Copy, PartialEq)]
-        enum Seen {
-            No,
-            OnPath,
-            Done,
-        }
-        let mut seen = vec![Seen::No; self.len()];
-        // The path being walked: channel, and which of its successors comes next.
-        let mut path: Vec<(u32, u32)> = Vec::new();
-        for start in (0..).take(self.len()) {
-            if seen[start as usize] != Seen::No {
-                continue;
-            }
-            seen[start as usize] = Seen::OnPath;
-            path.push((start, 0));
-            while let Some((channel, from)) = path.last_mut() {
-                let Some((next, resume)) = self.next_waited(*channel, *from) else {
-                    seen[*channel as usize] = Seen::Done;
-                    path.pop();
-                    continue;
-                };
-                *from = resume;
-                match seen[next as usize] {
-                    Seen::No => {
-                        seen[next as usize] = Seen::OnPath;
-                        path.push((next, 0));
-                    }
-                    Seen::OnPath => {
-                        let cycle = path.iter().map(|&(channel, _)| channel);
-                        return Some(cycle.skip_while(|&channel| channel != next).collect());
-                    }
-                    Seen::Done => {}
-                }
-            }
-        }
-        None
+        circle(self.len(), |channel, from| self.next_waited(channel, from))
     }
+}
+
+/// A circle in a graph of nodes `0..len`, in order; `None` if there is none. `next(node, from)` is
+/// a successor of the node, and what to ask with for the next one; `from` is 0 at first.
+pub(crate) fn circle(
+    len: usize,
+    next: impl Fn(u32, u32) -> Option<(u32, u32)>,
+) -> Option<Vec<u32>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Seen {
+        No,
+        OnPath,
+        Done,
+    }
+    let mut seen = vec![Seen::No; len];
+    // The path being walked: node, and which of its successors comes next.
+    let mut path: Vec<(u32, u32)> = Vec::new();
+    for start in (0..).take(len) {
+        if seen[start as usize] != Seen::No {
+            continue;
+        }
+        seen[start as usize] = Seen::OnPath;
+        path.push((start, 0));
+        while let Some((node, from)) = path.last_mut() {
+            let Some((successor, resume)) = next(*node, *from) else {
+                seen[*node as usize] = Seen::Done;
+                path.pop();
+                continue;
+            };
+            *from = resume;
+            match seen[successor as usize] {
+                Seen::No => {
+                    seen[successor as usize] = Seen::OnPath;
+                    path.push((successor, 0));
+                }
+                Seen::OnPath => {
+                    let circle = path.iter().map(|&(node, _)| node);
+                    return Some(circle.skip_while(|&node| node != successor).collect());
+                }
+                Seen::Done => {}
+            }
+        }
+    }
+    None
 }

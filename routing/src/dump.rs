@@ -11,6 +11,8 @@
 //!
 //! OpenSM's own dump (`opensm-lfts.dump`), which differs in punctuation, is read as well.
 
+mod others;
+
 use core::fmt::Write as _;
 
 use std::collections::BTreeMap;
@@ -21,9 +23,13 @@ use wire::{Guid, Lid, PortNum};
 
 use crate::tables::{Lft, Tables};
 
+pub use others::{write_lids, write_mft};
+
 /// The table of one switch, as read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchDump {
+    /// The line that names it, from 1.
+    pub line: usize,
     /// The switch.
     pub guid: Guid,
     /// Its LID, if the line says it.
@@ -34,6 +40,8 @@ pub struct SwitchDump {
     pub lft: Lft,
     /// Port GUIDs of owners, where the text names them.
     pub owners: BTreeMap<Lid, Guid>,
+    /// The line of each entry, from 1.
+    pub lines: BTreeMap<Lid, usize>,
 }
 
 /// Why a text is no dump, and where.
@@ -130,7 +138,7 @@ fn write_switch(out: &mut String, graph: &Graph, tables: &Tables, switch: NodeId
 pub fn read(text: &str) -> Result<Vec<SwitchDump>, DumpError> {
     let mut dumps: Vec<SwitchDump> = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        read_line(&mut dumps, line.trim()).map_err(|problem| DumpError {
+        read_line(&mut dumps, index + 1, line.trim()).map_err(|problem| DumpError {
             line: index + 1,
             problem,
         })?;
@@ -144,28 +152,31 @@ pub fn read(text: &str) -> Result<Vec<SwitchDump>, DumpError> {
     Ok(dumps)
 }
 
-fn read_line(dumps: &mut Vec<SwitchDump>, line: &str) -> Result<(), DumpProblem> {
+fn read_line(dumps: &mut Vec<SwitchDump>, number: usize, line: &str) -> Result<(), DumpProblem> {
     let is_heading = line.starts_with("Lid ") || line.starts_with("Port ");
     if line.is_empty() || line.starts_with('#') || is_heading || line.ends_with("lids dumped") {
         Ok(())
     } else if line.starts_with("Multicast mlids") {
         Err(DumpProblem::Multicast)
     } else if line.starts_with("Unicast lids") {
-        let dump = read_switch(line)?;
+        let dump = read_switch(number, line)?;
         if dumps.iter().any(|other| other.guid == dump.guid) {
             return Err(DumpProblem::SwitchTwice(dump.guid));
         }
         dumps.push(dump);
         Ok(())
     } else if line.starts_with("0x") {
-        read_entry(dumps.last_mut().ok_or(DumpProblem::NoSwitch)?, line)
+        let dump = dumps.last_mut().ok_or(DumpProblem::NoSwitch)?;
+        let lid = read_entry(dump, line)?;
+        dump.lines.insert(lid, number);
+        Ok(())
     } else {
         let start = line.chars().take(60).collect();
         Err(DumpProblem::NotUnderstood(start))
     }
 }
 
-fn read_switch(line: &str) -> Result<SwitchDump, DumpProblem> {
+fn read_switch(number: usize, line: &str) -> Result<SwitchDump, DumpProblem> {
     let (head, rest) = line.split_once(" guid 0x").ok_or(DumpProblem::NoGuid)?;
     let (digits, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     let guid = hexadecimal(digits).ok_or(DumpProblem::NoGuid)?;
@@ -179,15 +190,17 @@ fn read_switch(line: &str) -> Result<SwitchDump, DumpProblem> {
         .trim_end_matches(')')
         .trim_matches('\'');
     Ok(SwitchDump {
+        line: number,
         guid: Guid(guid),
         lid,
         name: name.to_owned(),
         lft: Lft::default(),
         owners: BTreeMap::new(),
+        lines: BTreeMap::new(),
     })
 }
 
-fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<(), DumpProblem> {
+fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<Lid, DumpProblem> {
     let mut words = line.split_whitespace();
     let lid_word = words.next().unwrap_or_default();
     let lid = lid_word
@@ -201,7 +214,7 @@ fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<(), DumpProblem> {
         .parse()
         .map(PortNum::truncate)
         .map_err(|_| DumpProblem::BadPort(port_word.to_owned()))?;
-    if dump.lft.get(lid) != PortNum::NONE {
+    if dump.lines.contains_key(&lid) {
         return Err(DumpProblem::LidTwice(lid));
     }
     dump.lft.set(lid, port);
@@ -210,7 +223,7 @@ fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<(), DumpProblem> {
         dump.owners
             .extend(hexadecimal(digits).map(|guid| (lid, Guid(guid))));
     }
-    Ok(())
+    Ok(lid)
 }
 
 fn hexadecimal(digits: &str) -> Option<u64> {

@@ -10,6 +10,7 @@
 use core::fmt;
 
 mod describe;
+mod lanes;
 
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Lid, PortNum, Vl};
@@ -30,7 +31,7 @@ pub struct Channel {
     pub switch: NodeId,
     /// Its port.
     pub port: PortNum,
-    /// The virtual lane. Tables without service levels use lane 0 only.
+    /// The virtual lane. Tables without [`Tables::lanes`] use lane 0 only.
     pub vl: Vl,
 }
 
@@ -64,6 +65,8 @@ pub enum Problem {
         /// The LID.
         lid: Lid,
     },
+    /// A connected port without a LID, or a switch.
+    NoLid(Endpoint),
     /// Channels that wait for each other in a circle.
     Deadlock(Vec<Channel>),
 }
@@ -92,6 +95,8 @@ pub struct Report {
     pub switches_unreachable: u64,
     /// Switches passed after the first, on the longest path.
     pub hops_max: u32,
+    /// (switch with hosts, host LID) pairs whose path is longer than the shortest, promised or not.
+    pub not_minimal: u64,
     /// Channels that wait for each other in a circle, if any do, promised or not.
     pub cycle: Option<Vec<Channel>>,
     /// Broken promises and unreachable LIDs in all.
@@ -129,11 +134,13 @@ impl Report {
 /// cables join to the owner.
 ///
 /// Minimality and up*/down* are about packets between hosts. The latter needs
-/// [`Tables::order`]; tables that promise it without having an order break it everywhere.
+/// [`Tables::order`]; tables that promise it without having an order break it everywhere. Where
+/// tables have lanes, only packets between hosts count for circles, each with its service level.
 #[must_use]
 pub fn verify(graph: &Graph, tables: &Tables, promises: Promises) -> Report {
     let net = Net::new(graph);
     let mut checker = Checker::new(&net, tables, promises);
+    checker.nameless();
     for range in tables.lids.iter() {
         checker.port(range);
     }
@@ -220,6 +227,21 @@ impl<'a, 'g> Checker<'a, 'g> {
         }
     }
 
+    /// Switches and hosts' connected ports that have no LID at all.
+    fn nameless(&mut self) {
+        let management = PortNum::MANAGEMENT;
+        let switches = self.net.switches.iter().map(|&node| Endpoint {
+            node,
+            port: management,
+        });
+        let hosts = self.net.ends.iter().filter(|host| host.switch != NOWHERE);
+        for end in switches.chain(hosts.map(|host| host.end)) {
+            if self.tables.lids.of(end).is_none() {
+                self.report.add(|| Problem::NoLid(end));
+            }
+        }
+    }
+
     fn port(&mut self, range: &LidRange) {
         let Some(owner) = range.end else { return };
         let own = self.net.place(owner.node);
@@ -235,7 +257,7 @@ impl<'a, 'g> Checker<'a, 'g> {
         if switch == NOWHERE {
             return;
         }
-        if self.promises.minimal && is_host && self.shortest.0 != switch {
+        if is_host && self.shortest.0 != switch {
             self.shortest = (switch, distances(self.net, switch));
         }
         for lid in range.lids() {
@@ -338,9 +360,10 @@ impl<'a, 'g> Checker<'a, 'g> {
             return;
         };
         self.report.hops_max = self.report.hops_max.max(hops);
-        if between_hosts && self.promises.minimal {
-            let shortest = self.shortest.1[from as usize];
-            if hops != shortest {
+        let shortest = self.shortest.1.get(from as usize).copied();
+        if let Some(shortest) = shortest.filter(|&shortest| between_hosts && hops != shortest) {
+            self.report.not_minimal += 1;
+            if self.promises.minimal {
                 self.report.add(|| Problem::NotMinimal {
                     from: node,
                     lid,
@@ -417,21 +440,28 @@ impl<'a, 'g> Checker<'a, 'g> {
     }
 
     fn deadlock(&mut self) {
-        let Some(cycle) = self.channels.cycle() else {
-            return;
+        let found = match &self.tables.lanes {
+            Some(lanes) => lanes::cycle(self.net, self.tables, lanes),
+            None => self.cycle(),
         };
-        let cycle: Vec<Channel> = cycle
-            .into_iter()
-            .map(|channel| self.channels.ends(channel))
-            .map(|ends| Channel {
-                switch: self.net.switches[ends.from as usize],
-                port: ends.port,
-                vl: Vl::default(),
-            })
-            .collect();
+        let Some(cycle) = found else { return };
         if self.promises.deadlock_free {
             self.report.add(|| Problem::Deadlock(cycle.clone()));
         }
         self.report.cycle = Some(cycle);
+    }
+
+    /// A circle where every packet is on lane 0.
+    fn cycle(&self) -> Option<Vec<Channel>> {
+        let channels = self.channels.cycle()?.into_iter();
+        let named = channels.map(|channel| {
+            let ends = self.channels.ends(channel);
+            Channel {
+                switch: self.net.switches[ends.from as usize],
+                port: ends.port,
+                vl: Vl::default(),
+            }
+        });
+        Some(named.collect())
     }
 }

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use topologies::{Graph, NodeId};
+use wire::PortNum;
 
 use super::{Channel, Problem, Report, Trouble};
 
@@ -53,6 +54,13 @@ impl Described<'_> {
             Problem::UpAfterDown { at, lid } => {
                 let at = self.name(*at);
                 format!("packets for LID {lid} go down to {at} and up again")
+            }
+            Problem::NoLid(end) => {
+                let name = self.name(end.node);
+                match end.port {
+                    PortNum::MANAGEMENT => format!("{name} has no LID"),
+                    port => format!("port {port} of {name} has no LID"),
+                }
             }
             Problem::Deadlock(cycle) => {
                 format!("channels wait in a circle: {}", self.channels(cycle))
