@@ -40,6 +40,9 @@ pub(super) struct Flow {
     latency: Latency,
     started: Time,
     ends: Time,
+    /// Packets that were due before the end may be sent until this long after it: a source that
+    /// sends in bursts owes some.
+    grace_ns: u64,
     /// Picoseconds a packet at the flow's rate; 0 without a rate.
     interval_ps: u128,
     /// The last word of the sink, or the moment from which one is awaited.
@@ -67,8 +70,16 @@ fn noise(seed: u64, out: &mut [u8]) {
 }
 
 impl Flow {
-    /// A flow that starts now. `size` is the packet's length from LRH to VCRC, already rounded.
-    pub(super) fn new(now: Time, request: PerfRequest, run: u32, size: u16, pkey: u16) -> Self {
+    /// A flow that starts now. `size` is the packet's length from LRH to VCRC, already rounded;
+    /// `tick_ns` the time between two bursts of its source.
+    pub(super) fn new(
+        now: Time,
+        request: PerfRequest,
+        run: u32,
+        size: u16,
+        pkey: u16,
+        tick_ns: u64,
+    ) -> Self {
         let mut payload = vec![0; usize::from(size) - PAYLOAD_AT - TRAILER];
         let ack_every = u16::try_from(request.window / 4).unwrap_or(u16::MAX);
         noise(request.seed, &mut payload);
@@ -122,6 +133,7 @@ impl Flow {
             latency: Latency::default(),
             started: now + phase_ns.unwrap_or(0),
             ends,
+            grace_ns: 2 * tick_ns,
             interval_ps,
             heard: now,
             asked: now,
@@ -151,12 +163,26 @@ impl Flow {
         self.request.count != 0 && self.next >= self.request.count
     }
 
+    /// Whether the flow has a rate, and its next packet is due before its end.
+    fn owes_packets(&self) -> bool {
+        self.interval_ps != 0 && self.due_ps() < u128::from(self.ends.0) * 1000
+    }
+
+    /// When sending ends for good.
+    fn last_moment(&self) -> Time {
+        if self.owes_packets() {
+            self.ends + self.grace_ns
+        } else {
+            self.ends
+        }
+    }
+
     /// Whether a packet may go now.
     #[inline]
     pub(super) fn may_send(&self, now: Time) -> bool {
         self.state == FlowState::Running
             && !self.is_window_closed()
-            && now < self.ends
+            && now < self.last_moment()
             && (self.interval_ps == 0 || self.due_ps() <= u128::from(now.0) * 1000)
     }
 
@@ -227,7 +253,7 @@ impl Flow {
                     let due = self.due_ps().div_ceil(1000);
                     Time(u64::try_from(due).unwrap_or(u64::MAX)).max(rate_from)
                 };
-                ask_at.min(send_at).min(self.ends)
+                ask_at.min(send_at).min(self.last_moment())
             }
         };
         (at < Time::NEVER).then_some(at)
@@ -235,7 +261,7 @@ impl Flow {
 
     /// Does what is due; whether the sink is to be asked now.
     pub(super) fn tick(&mut self, now: Time) -> bool {
-        if self.state == FlowState::Running && self.ends <= now {
+        if self.state == FlowState::Running && self.last_moment() <= now {
             self.drain(now);
         }
         let ask = match self.state {

@@ -99,8 +99,8 @@ impl Source {
             .max(u32::from_be_bytes([a, b, c, d]))
             .wrapping_add(1);
         let id = request.flow;
-        self.flows
-            .insert(id, Flow::new(now, request, self.last_run, size, pkey));
+        let flow = Flow::new(now, request, self.last_run, size, pkey, self.tick_ns);
+        self.flows.insert(id, flow);
         self.follow(now, id);
         Ok(())
     }

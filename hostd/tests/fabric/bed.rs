@@ -104,6 +104,7 @@ pub(crate) struct Bed {
     pub(crate) events: Vec<VecDeque<Event>>,
     pub(crate) fate: Fate,
     tids: u64,
+    traffic_tick_ns: u64,
 }
 
 impl Bed {
@@ -117,12 +118,19 @@ impl Bed {
             events: Vec::new(),
             fate: Box::new(|_| true),
             tids: 0,
+            traffic_tick_ns: 0,
         }
     }
 
     /// Two hosts joined by one cable.
     pub(crate) fn back_to_back(config: PortConfig) -> Self {
+        Self::bursting(config, 0)
+    }
+
+    /// Two hosts joined by one cable, whose sources are looked at every `traffic_tick_ns`.
+    pub(crate) fn bursting(config: PortConfig, traffic_tick_ns: u64) -> Self {
         let mut bed = Self::new();
+        bed.traffic_tick_ns = traffic_tick_ns;
         for _ in 0..2 {
             bed.host(config);
         }
@@ -164,7 +172,7 @@ impl Bed {
             guid: Guid(0x1000 * (u64::try_from(number).unwrap() + 1)),
             pid: 1,
             port,
-            traffic_tick_ns: 0,
+            traffic_tick_ns: self.traffic_tick_ns,
         };
         self.add(Node::Host(Box::new(Host::new(config).unwrap())));
     }
