@@ -69,6 +69,41 @@ fn noise(seed: u64, out: &mut [u8]) {
     }
 }
 
+/// A whole packet of a flow, but for what is written for each: lane, SLID, number, time, CRCs.
+fn template(request: &PerfRequest, run: u32, ack_every: u16, size: u16, pkey: u16) -> Box<[u8]> {
+    let mut payload = vec![0; usize::from(size) - PAYLOAD_AT - TRAILER];
+    noise(request.seed, &mut payload);
+    let head = FlowHead {
+        kind: FlowKind::Data,
+        ack_every,
+        flow: request.flow,
+        run,
+        sequence: 0,
+        sent_at_ns: 0,
+    };
+    head.emit(&mut payload);
+    let mut template = vec![0; usize::from(size)];
+    let packet = UdPacket {
+        vl: Vl::default(),
+        sl: request.sl,
+        dlid: request.dlid,
+        slid: Lid::ZERO,
+        global: None,
+        solicited: false,
+        pkey,
+        dest_qp: request.qpn,
+        psn: Psn::default(),
+        qkey: SERVICE_QKEY,
+        src_qp: SOURCE_QPN,
+        immediate: None,
+        payload: &payload,
+    };
+    // The template has the packet's own length, so there is room.
+    let emitted = packet.emit(&mut template);
+    debug_assert_eq!(emitted, Ok(template.len()));
+    template.into_boxed_slice()
+}
+
 impl Flow {
     /// A flow that starts now. `size` is the packet's length from LRH to VCRC, already rounded;
     /// `tick_ns` the time between two bursts of its source.
@@ -80,37 +115,7 @@ impl Flow {
         pkey: u16,
         tick_ns: u64,
     ) -> Self {
-        let mut payload = vec![0; usize::from(size) - PAYLOAD_AT - TRAILER];
         let ack_every = u16::try_from(request.window / 4).unwrap_or(u16::MAX);
-        noise(request.seed, &mut payload);
-        let head = FlowHead {
-            kind: FlowKind::Data,
-            ack_every,
-            flow: request.flow,
-            run,
-            sequence: 0,
-            sent_at_ns: 0,
-        };
-        head.emit(&mut payload);
-        let mut template = vec![0; usize::from(size)];
-        let packet = UdPacket {
-            vl: Vl::default(),
-            sl: request.sl,
-            dlid: request.dlid,
-            slid: Lid::ZERO,
-            global: None,
-            solicited: false,
-            pkey,
-            dest_qp: request.qpn,
-            psn: Psn::default(),
-            qkey: SERVICE_QKEY,
-            src_qp: SOURCE_QPN,
-            immediate: None,
-            payload: &payload,
-        };
-        // The template has the packet's own length, so there is room.
-        let emitted = packet.emit(&mut template);
-        debug_assert_eq!(emitted, Ok(template.len()));
         let bits = u128::from(size) * 8;
         let interval_ps = match request.rate {
             0 => 0,
@@ -124,7 +129,7 @@ impl Flow {
         };
         Self {
             state: FlowState::Running,
-            template: template.into_boxed_slice(),
+            template: template(&request, run, ack_every, size, pkey),
             run,
             ack_every,
             next: 0,
