@@ -125,6 +125,19 @@ pub async fn subnet(dir: &FabricDir, timeout: Duration) -> Result<controller::co
     }
 }
 
+/// Has the controller discover the subnet anew.
+///
+/// # Errors
+/// If the controller does not run or does not answer.
+pub async fn resweep(dir: &FabricDir, timeout: Duration) -> Result<()> {
+    use controller::control::{Reply, Request};
+    let mut client = AsyncControlClient::connect(&dir.control("controller"), timeout)?;
+    match client.request(&Request::Resweep).await? {
+        Reply::Done => Ok(()),
+        other => Err(unexpected(&other)),
+    }
+}
+
 /// Whether the controller answers.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ pub mod cli;
 pub mod dir;
 pub mod drops;
 pub mod lids;
+pub mod linkup;
 pub mod logs;
 pub mod mads;
 pub mod names;

@@ -361,3 +361,6 @@ impl FabricState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

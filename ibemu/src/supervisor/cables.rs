@@ -16,10 +16,13 @@ use super::fleet::Fleet;
 use super::protocol::Target;
 use crate::ask::{self, DeviceClient};
 use crate::cli::Transport;
+use crate::linkup;
 use crate::state::End;
 
 /// How long the neighbour of a dead device may take to hear of it before others are told.
 const NEIGHBOUR_PATIENCE: Duration = Duration::from_secs(5);
+/// How long links may take to come up before others are served.
+const LINK_UP_LIMIT: Duration = Duration::from_secs(1);
 /// How many devices are spoken with at a time.
 const AT_ONCE: usize = 16;
 
@@ -89,6 +92,21 @@ impl Fleet {
             let plugged = plugged && self.is_running(Self::target(there.node));
             self.set_plugged(here, plugged).await?;
         }
+        if plugged
+            && self.is_running(Self::target(end.node))
+            && self.is_running(Self::target(peer.node))
+        {
+            self.await_links(end.node, vec![end]).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for links that are about to come up. One that does not, for whatever reason, holds
+    /// nobody up for long.
+    async fn await_links(&self, node: usize, ends: Vec<End>) -> Result<()> {
+        if !linkup::wait(&self.dir, &self.state, node, ends, LINK_UP_LIMIT).await? {
+            tracing::warn!("a link of {} has not come up", self.state.nodes[node].name);
+        }
         Ok(())
     }
 
@@ -146,6 +164,7 @@ impl Fleet {
         if self.state.options.transport == Transport::Udp {
             self.reconnect(node, &ends).await?;
         }
+        let mut plugged = Vec::new();
         for end in ends {
             let Some(&peer) = self.peers.get(&end) else {
                 continue;
@@ -155,9 +174,10 @@ impl Fleet {
                 self.set_plugged(end, false).await?;
             } else {
                 self.tell_plugged(peer, true).await;
+                plugged.push(end);
             }
         }
-        Ok(())
+        self.await_links(node, plugged).await
     }
 
     /// Exchanges addresses between a device that was started again and its running neighbours.

@@ -14,5 +14,5 @@ mod start;
 
 pub use server::run;
 pub(crate) use spawn::GUEST_VARIABLES;
-pub use spawn::check_programs;
+pub use spawn::{check_link_options, check_programs};
 pub use start::{Client, ensure, launch};

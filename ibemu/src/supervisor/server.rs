@@ -15,6 +15,7 @@ use tokio::task::LocalSet;
 use super::fleet::Fleet;
 use super::journal::Journal;
 use super::protocol::{Failure, PROCESSES_MAX, Progress, Reply, Request, Target};
+use crate::ask;
 use crate::dir::FabricDir;
 use crate::state::{End, FabricState};
 
@@ -25,6 +26,8 @@ const STARTS_A_TURN: usize = 8;
 /// Devices whose first answer is awaited at a time: they become ready about in the order in which
 /// they were started.
 const AWAITED_AT_ONCE: usize = 16;
+/// How long the controller may take to hear that something has changed.
+const LOOK_ROUND_PATIENCE: Duration = Duration::from_secs(2);
 /// Descriptors a process needs besides: one a device, and connections to a few of them.
 const FILES_BESIDES: u64 = 512;
 
@@ -175,7 +178,20 @@ impl Server {
         let _changes = self.changes.lock().await;
         self.fleet.check(Target::Device(node))?;
         let node = usize::try_from(node)?;
-        self.fleet.pull_or_plug(End { node, port }, plugged).await
+        self.fleet.pull_or_plug(End { node, port }, plugged).await?;
+        self.look_round().await;
+        Ok(())
+    }
+
+    /// Has the controller look at the subnet now. Switches send traps when a cable changes; between
+    /// the controller's own host and its first switch there is nobody who could.
+    async fn look_round(&self) {
+        if !self.fleet.is_running(Target::Controller) {
+            return;
+        }
+        if let Err(error) = ask::resweep(&self.fleet.dir, LOOK_ROUND_PATIENCE).await {
+            tracing::warn!("the controller was not told of a change: {error:#}");
+        }
     }
 
     async fn restart(&self, what: Target) -> Result<()> {
@@ -188,9 +204,11 @@ impl Server {
             bail!("{} was started but {error:#}", fleet.name(what));
         }
         match fleet.node(what) {
-            Some(node) => fleet.rejoin(node).await,
-            None => Ok(()),
+            Some(node) => fleet.rejoin(node).await?,
+            None => return Ok(()),
         }
+        self.look_round().await;
+        Ok(())
     }
 }
 

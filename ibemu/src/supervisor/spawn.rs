@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use clap::Parser as _;
 use netio::namespace::Namespace;
 
 use super::protocol::Target;
@@ -80,8 +81,26 @@ pub(super) fn device_arguments(
         };
         arguments.add("--link", link);
     }
+    arguments.add("--log-level", &state.options.links.log_level);
     link_arguments(&mut arguments, state);
     arguments.0
+}
+
+/// Checks that the devices will take their link options.
+///
+/// # Errors
+/// Which option is out of range.
+pub fn check_link_options(state: &FabricState) -> Result<()> {
+    #[derive(clap::Parser)]
+    struct Device {
+        #[command(flatten)]
+        links: netio::args::LinkArgs,
+    }
+    let mut arguments = Arguments(vec!["device".into()]);
+    link_arguments(&mut arguments, state);
+    let device = Device::try_parse_from(arguments.0)?;
+    device.links.port_config()?;
+    Ok(())
 }
 
 fn link_arguments(arguments: &mut Arguments, state: &FabricState) {
@@ -103,7 +122,6 @@ fn link_arguments(arguments: &mut Arguments, state: &FabricState) {
         arguments.add("--frame-packets", packets.to_string());
     }
     arguments.add("--seed", state.options.seed.to_string());
-    arguments.add("--log-level", &links.log_level);
 }
 
 /// The arguments of the controller, which runs beside the host at position `host`.

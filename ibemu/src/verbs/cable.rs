@@ -3,15 +3,22 @@
 //! Over veth the interface is set down or up, so that everybody sees what the kernel sees; a pair
 //! that somebody has deleted is made anew. Over UDP both devices are told.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail};
 
-use crate::cli::{Link, Transport};
+use crate::ask;
+use crate::cli::{Link, Sm, Transport};
 use crate::dir::FabricDir;
+use crate::linkup;
 use crate::names::{FabricName, PortName};
 use crate::net::{self, CableEnd, Net};
 use crate::output;
 use crate::state::{End, FabricState};
 use crate::supervisor::{self, protocol::Request};
+
+/// How long the link of a plugged cable may take to come up before the command returns.
+const LINK_UP_LIMIT: Duration = Duration::from_secs(1);
 
 /// Pulls or plugs the cable that is named.
 ///
@@ -26,7 +33,12 @@ pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
     };
     let (end, peer) = ends(&state, name)?;
     match state.options.transport {
-        Transport::Veth => set_veth(&state, end, peer, plugged).await?,
+        Transport::Veth => {
+            set_veth(&state, end, peer, plugged).await?;
+            if plugged {
+                look_round(&dir, &state, end).await;
+            }
+        }
         Transport::Udp => {
             let mut client = supervisor::ensure(&dir).await?;
             let node = u32::try_from(end.node)?;
@@ -45,6 +57,17 @@ pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
         state.end_name(peer),
         if plugged { "plugged in" } else { "pulled" }
     ))
+}
+
+/// Has the controller look at the subnet when the link is up. Switches send traps; between the
+/// controller's own host and its first switch there is nobody who could.
+async fn look_round(dir: &FabricDir, state: &FabricState, end: End) {
+    // Without controller, or with a dead device at one end, there is nothing to wait for.
+    if state.options.sm == Sm::Ibemu
+        && let Ok(true) = linkup::wait(dir, state, end.node, vec![end], LINK_UP_LIMIT).await
+    {
+        let _ = ask::resweep(dir, LINK_UP_LIMIT).await;
+    }
 }
 
 /// Both ends of the cable at the port named.

@@ -56,7 +56,12 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
 /// Names everything; what cannot be is a usage error.
 fn plan(dir: &FabricDir, topology: Topology, options: &Up) -> Result<FabricState> {
     let own = ProcessId::own()?;
-    FabricState::plan(dir.fabric(), &topology.graph, topology.name, options, own)
+    let planned = FabricState::plan(dir.fabric(), &topology.graph, topology.name, options, own);
+    planned
+        .and_then(|state| {
+            supervisor::check_link_options(&state)?;
+            Ok(state)
+        })
         .map_err(|error| UsageError(format!("{error:#}")).into())
 }
 

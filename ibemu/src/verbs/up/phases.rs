@@ -1,7 +1,5 @@
 //! The phases of `ibemu up`, one after another, each with its own way to fail.
 
-use std::time::Duration;
-
 use anyhow::{Result, anyhow};
 use controller::control::{Phase, Status as Subnet};
 use futures::{StreamExt, stream};
@@ -9,10 +7,11 @@ use tokio::time::{Instant, sleep, timeout_at};
 use wire::Sl;
 
 use super::progress::Progress;
-use crate::ask::{self, DeviceClient, unexpected};
+use crate::ask::{self, unexpected};
 use crate::cli::{Sm, Transport, Verify};
 use crate::dir::FabricDir;
 use crate::lids;
+use crate::linkup::{self, PAUSE};
 use crate::logs;
 use crate::quantity::duration;
 use crate::setup;
@@ -27,10 +26,6 @@ use crate::verify::{self, Echo, PairResult};
 const VERIFY_ALL_HOSTS_MAX: usize = 64;
 /// How many devices are asked about their ports at a time.
 const ASKED_AT_ONCE: usize = 16;
-/// The pause between two questions: first, longest.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
-/// The logical state from which on a link stands (IBA 14.2.5.6: 2 is Init).
-const INIT: u8 = 2;
 /// What is listed of many.
 const LISTED_MAX: usize = 5;
 /// The packet that verifies a pair: length in bytes, and how long its answer may take.
@@ -178,11 +173,14 @@ async fn links(
     let mut waiting: Vec<(usize, Vec<End>)> = by_node(state);
     let mut pause = PAUSE.0;
     loop {
-        let asked: Vec<(usize, Result<Vec<End>>)> = stream::iter(waiting)
-            .map(|(node, ends)| async move { (node, still_down(dir, state, node, ends).await) })
-            .buffered(ASKED_AT_ONCE)
-            .collect()
-            .await;
+        let asked: Vec<(usize, Result<Vec<End>>)> =
+            stream::iter(waiting)
+                .map(|(node, ends)| async move {
+                    (node, linkup::still_down(dir, state, node, ends).await)
+                })
+                .buffered(ASKED_AT_ONCE)
+                .collect()
+                .await;
         waiting = Vec::new();
         for (node, ends) in asked {
             match ends {
@@ -227,22 +225,6 @@ fn by_node(state: &FabricState) -> Vec<(usize, Vec<End>)> {
     }
     by_node.retain(|(_, ends)| !ends.is_empty());
     by_node
-}
-
-/// Those of a node's `ends` that are not in Init yet.
-async fn still_down(
-    dir: &FabricDir,
-    state: &FabricState,
-    node: usize,
-    mut ends: Vec<End>,
-) -> Result<Vec<End>> {
-    let mut client = DeviceClient::connect(dir, &state.nodes[node], ask::PATIENCE)?;
-    let ports = client.ports().await?;
-    ends.retain(|end| {
-        let port = ports.iter().find(|port| port.port.get() == end.port);
-        port.is_none_or(|port| port.state < INIT)
-    });
-    Ok(ends)
 }
 
 /// Why a device could not be asked: how it ended, if it has.

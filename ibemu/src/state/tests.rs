@@ -1,0 +1,106 @@
+use clap::Parser;
+
+use super::*;
+use crate::cli::{Cli, Verb};
+
+fn plan(arguments: &[&str]) -> Result<FabricState> {
+    let line = ["ibemu", "up"].iter().chain(arguments);
+    let cli = Cli::try_parse_from(line).unwrap();
+    let Verb::Up(up) = cli.verb else {
+        panic!("not up");
+    };
+    let topology = topologies::parse(&up.topology).unwrap();
+    let own = ProcessId::own().unwrap();
+    FabricState::plan(&cli.fabric, &topology.graph, topology.name, &up, own)
+}
+
+#[test]
+fn a_plan_names_every_node_namespace_and_cable() {
+    let state = plan(&["fat-tree-4-2", "--fabric", "x"]).unwrap();
+    assert_eq!((state.hosts().count(), state.switches().count()), (8, 6));
+    assert_eq!(state.links.len(), 16);
+    assert_eq!(state.namespaces.len(), 14);
+    let host = state.find("h0.0").unwrap();
+    assert_eq!(state.namespace(host), Some("x.h0.0"));
+    assert_eq!(state.cable_counts()[host], 1);
+    assert_eq!(state.peers().len(), 32);
+    assert_eq!(state.sm_node, Some(host), "the first host");
+    assert_eq!(state.umad_socket(host), "sim");
+}
+
+#[test]
+fn over_udp_there_is_no_namespace_and_each_host_has_an_adapter_of_its_own() {
+    let state = plan(&["star-2", "--transport", "udp", "--fabric", "x"]).unwrap();
+    assert!(state.namespaces.is_empty());
+    let host = state.find("h1").unwrap();
+    let uid = netio::process::effective_uid();
+    assert_eq!(state.umad_socket(host), format!("ibemu.{uid}.x.h1"));
+}
+
+#[test]
+fn the_subnet_managers_host_must_be_a_host() {
+    let missing = plan(&["star-2", "--sm-node", "h9"])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        missing.contains("h9") && missing.contains("h0 to h1"),
+        "{missing}"
+    );
+    let switch = plan(&["star-2", "--sm-node", "s0"])
+        .unwrap_err()
+        .to_string();
+    assert!(switch.contains("switch"), "{switch}");
+    assert_eq!(plan(&["star-2", "--sm", "none"]).unwrap().sm_node, None);
+}
+
+#[test]
+fn keep_alives_grow_rarer_with_the_fabric_unless_told_otherwise() {
+    let times = |arguments: &[&str]| plan(arguments).unwrap().keepalive_and_silence_ms();
+    assert_eq!(times(&["fat-tree-4-3"]), (250, 1000));
+    assert_eq!(times(&["fat-tree-8-3"]), (500, 2000));
+    assert_eq!(times(&["fat-tree-16-3"]), (3000, 12_000));
+    assert_eq!(times(&["star-2", "--keepalive-ms", "10"]), (10, 40));
+    let both = ["star-2", "--keepalive-ms", "10", "--silence-ms", "99"];
+    assert_eq!(times(&both), (10, 99));
+}
+
+#[test]
+fn what_is_saved_is_what_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+    dir.create().unwrap();
+    assert!(FabricState::load(&dir).unwrap().is_none());
+    let mut state = plan(&["star-2", "--routing", "updn", "--time-scale", "2.5"]).unwrap();
+    state.stage = Stage::Up;
+    state.save(&dir).unwrap();
+    let loaded = FabricState::load(&dir).unwrap().unwrap();
+    assert_eq!(format!("{loaded:?}"), format!("{state:?}"));
+}
+
+#[test]
+fn a_damaged_state_and_one_of_another_version_are_told_apart_from_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+    dir.create().unwrap();
+    fs::write(dir.state(), "{").unwrap();
+    let damaged = format!("{:#}", FabricState::load(&dir).unwrap_err());
+    assert!(damaged.contains("damaged"), "{damaged}");
+    let state = plan(&["star-2"]).unwrap();
+    let text = serde_json::to_string(&state).unwrap();
+    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    fs::write(dir.state(), newer).unwrap();
+    let version = format!("{:#}", FabricState::load(&dir).unwrap_err());
+    assert!(version.contains("version 2"), "{version}");
+}
+
+#[test]
+fn nodes_are_found_by_name_and_by_handle() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.net");
+    let text = "Switch 4 \"MF0;sw:1/U1\"\n[1] \"h0\"[1]\n\nHca 1 \"h0\"\n[1] \"MF0;sw:1/U1\"[1]\n";
+    fs::write(&path, text).unwrap();
+    let state = plan(&[path.to_str().unwrap()]).unwrap();
+    let switch = state.find("MF0;sw:1/U1").unwrap();
+    assert_eq!(state.find("MF0_sw_1_U1").unwrap(), switch);
+    assert_eq!(state.namespace(switch), Some("ib.MF0_sw_1_U1"));
+}
