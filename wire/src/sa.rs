@@ -11,14 +11,18 @@
 //! ```
 
 mod header;
+mod inform;
 mod mc_member;
 mod path;
 mod records;
+mod tables;
 
 pub use header::{Rmpp, RmppKind, SaHeader, rmpp_flag};
+pub use inform::InformInfo;
 pub use mc_member::{McMemberRecord, mc_member_component};
 pub use path::{PathRecord, Selector, path_component};
 pub use records::{LinkRecord, NodeRecord, PortInfoRecord};
+pub use tables::{LftRecord, MftRecord, SmInfoRecord, SwitchInfoRecord};
 
 use crate::mad::{AttributeId, Mad, MadHeader, Method, MgmtClass};
 use crate::{Format, ParseError};
