@@ -4,8 +4,12 @@ use topologies::Graph;
 use wire::Lmc;
 
 use crate::clos::ClosEngine;
+use crate::dfsssp::Dfsssp;
+use crate::dor::Dor;
+use crate::dump::SwitchDump;
 use crate::error::{RoutingError, Warning};
 use crate::fat_tree::{self, FatTreeLabels, Mlid, Slid};
+use crate::file::File;
 use crate::lid_assignment::Separate;
 use crate::lids::{KnownLids, LidBase};
 use crate::minhop::Minhop;
@@ -26,6 +30,18 @@ pub struct Options {
     /// Labels of the fat tree that this fabric was when it was whole; engines for fat trees then
     /// look for these and do not recognise the fabric anew.
     pub labels: Option<FatTreeLabels>,
+    /// Data lanes that every port has, for engines that need more than one; `None` for 8.
+    pub data_vls: Option<u8>,
+    /// Tables for the engine `file` to take, as [`crate::dump::read`] gives them.
+    pub given: Option<Vec<SwitchDump>>,
+}
+
+impl Options {
+    /// Data lanes that every port has.
+    #[must_use]
+    pub fn data_vls(&self) -> u8 {
+        self.data_vls.unwrap_or(8)
+    }
 }
 
 /// A way to compute tables. A pure function: the same fabric and options give the same tables,
@@ -53,11 +69,14 @@ pub fn engines() -> Vec<Box<dyn Engine>> {
         Box::new(Slid),
         Box::new(Updn),
         Box::new(Minhop),
+        Box::new(Dfsssp),
+        Box::new(Dor),
         Box::new(ClosEngine),
         Box::new(Separate::PATH_SELECTION),
         Box::new(Separate::SHORTEST_WIDEST),
         Box::new(Separate::RENAMING),
         Box::new(Separate::FULLY_EXPLICIT),
+        Box::new(File),
     ]
 }
 

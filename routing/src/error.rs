@@ -6,7 +6,9 @@ use thiserror::Error;
 use wire::{Guid, Lid, Lmc};
 
 use crate::clos::{NotClos, TREES_MAX};
+use crate::dor::NotGrid;
 use crate::fat_tree::NotFatTree;
+use crate::file::FileError;
 use crate::lid_assignment::LidError;
 
 /// Why an engine gives no tables.
@@ -84,6 +86,24 @@ pub enum RoutingError {
         /// How many trees there are.
         trees: usize,
     },
+    /// The engine is for grids only, and this is none that it can use.
+    #[error("dor needs a mesh, torus, ring or hypercube: {0}")]
+    NotGrid(#[from] NotGrid),
+    /// More data lanes needed than there are.
+    #[error(
+        "{engine} needs {wanted} data VLs to be free of deadlock on this fabric, ports have {have}"
+    )]
+    VlsExhausted {
+        /// The engine.
+        engine: &'static str,
+        /// How many would do.
+        wanted: usize,
+        /// How many there are.
+        have: u8,
+    },
+    /// Tables that were given do not fit.
+    #[error(transparent)]
+    File(#[from] FileError),
     /// Paths, or their assignment to LIDs, fail (LID07).
     #[error(transparent)]
     LidAssignment(#[from] LidError),
@@ -153,6 +173,21 @@ pub enum Warning {
         /// How many (switch, LID) pairs.
         entries: usize,
     },
+    /// Switches for which no table was given.
+    NoTable {
+        /// How many.
+        switches: usize,
+    },
+    /// LIDs in tables that were given whose owner nobody names.
+    NoOwner {
+        /// How many.
+        lids: usize,
+    },
+    /// Ports whose base LID is no multiple of their number of LIDs, which InfiniBand demands.
+    Unaligned {
+        /// How many.
+        ports: usize,
+    },
     /// Switches that no path joins, although cables do.
     NoPath {
         /// How many (switch, destination switch) pairs have no path.
@@ -191,6 +226,18 @@ impl fmt::Display for Warning {
             Self::Turns { entries } => write!(
                 f,
                 "{entries} entries that no selected path uses turn packets upwards after they went down"
+            ),
+            Self::NoTable { switches } => write!(f, "{switches} switches have no table"),
+            Self::NoOwner { lids } => {
+                write!(
+                    f,
+                    "{lids} LIDs have entries and no port that is here owns them"
+                )
+            }
+            Self::Unaligned { ports } => write!(
+                f,
+                "{ports} ports have base LIDs that are no multiple of their number of LIDs: no \
+                 live fabric can use them"
             ),
             Self::NoPath { pairs } => write!(f, "{pairs} pairs of switches have no path"),
         }

@@ -2,6 +2,8 @@
 //! tables.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod circle;
 mod clos;
+mod lanes;
 mod lid_assignment;
 mod support;

@@ -1,0 +1,226 @@
+//! `dor`: dimension-order routing on meshes, tori, rings and hypercubes.
+//!
+//! **Coordinates** ([`coordinates`]) are found from the cables alone, whatever the names: a fabric
+//! is a grid if it is the Cartesian product of rows and rings of switches (a hypercube is one of
+//! rows of two; a ring of four is two such rows).
+//!
+//! **Paths** settle one dimension after another: along a row straight on, round a ring the shorter
+//! way; half way round, switches at even positions go on and those at odd positions go back.
+//! Parallel cables are taken in turn by LID. Rows cannot make channels wait in a circle.
+//!
+//! **Rings** of five or more can. Each such ring has a *dateline*, the cable between its last and
+//! its first position. A packet whose path crosses it travels the whole ring on lane 1, others on
+//! lane 0. Paths on lane 0 never cross the dateline; those on lane 1 go at most half way round and
+//! cross it, so none reaches the far side of the ring from before and after. So each lane of a ring
+//! has a place that its paths do not cross. The SL of a packet has a bit for each ring; the output
+//! port's SL-to-VL table picks the bit of its own dimension. Hence two data lanes and at most four
+//! rings of that size (16 levels).
+//!
+//! Cost: switches times neighbours squared for the coordinates; switches times LIDs for the tables.
+
+mod coordinates;
+
+use topologies::Graph;
+use wire::{Lid, PortNum, Sl, Vl};
+
+use crate::engines::{Engine, Options};
+use crate::error::{RoutingError, Warning};
+use crate::lanes::{Lanes, SlToVl};
+use crate::lids::assign;
+use crate::net::Net;
+use crate::network::Network;
+use crate::tables::{Lft, Promises, Tables};
+
+pub use coordinates::{Dimension, Grid, NotGrid};
+
+/// The least ring in which channels can wait for each other in a circle.
+const RING_MIN: usize = 5;
+/// How many such rings service levels can tell apart.
+const RINGS_MAX: usize = 4;
+
+/// The engine.
+pub(crate) struct Dor;
+
+impl Engine for Dor {
+    fn name(&self) -> &'static str {
+        "dor"
+    }
+
+    fn summary(&self) -> &'static str {
+        "meshes, tori, rings, hypercubes: one dimension after another; two VLs for large rings"
+    }
+
+    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+        let network = Network::new(graph);
+        let grid = Grid::recognise(&network)?;
+        let rings = rings(&grid);
+        if rings.len() > RINGS_MAX {
+            return Err(NotGrid::TooManyRings {
+                rings: rings.len(),
+                rings_max: RINGS_MAX,
+            }
+            .into());
+        }
+        let wanted = 1 + usize::from(!rings.is_empty());
+        if usize::from(options.data_vls()) < wanted {
+            return Err(RoutingError::VlsExhausted {
+                engine: self.name(),
+                wanted,
+                have: options.data_vls(),
+            });
+        }
+        let net = Net::new(graph);
+        let (lids, changed) = assign(
+            &net,
+            options.lmc.unwrap_or_default(),
+            options.lid_base,
+            &options.known,
+        )?;
+        let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
+        let mut targets = Vec::new();
+        for (&end, home) in network.hosts().iter().zip(network.homes()) {
+            let own = lids.of(end).into_iter().flat_map(|range| range.lids());
+            targets.extend(own.map(|lid| (lid, home.switch, home.port)));
+        }
+        let hosts = targets.len();
+        for (switch, &node) in network.switches().iter().enumerate() {
+            let own = lids.of_node(node).into_iter();
+            targets.extend(own.map(|range| (range.base, switch, PortNum::MANAGEMENT)));
+        }
+        let ways = Ways {
+            network: &network,
+            grid: &grid,
+        };
+        for &(lid, target, last) in &targets {
+            for (switch, row) in rows.iter_mut().enumerate() {
+                let port = ways
+                    .next(switch, target, lid)
+                    .map_or(last, |channel| network.channels()[channel].port);
+                row.set(lid, port);
+            }
+        }
+        let promises = Promises {
+            up_down: false,
+            minimal: true,
+            deadlock_free: true,
+            from_hosts_only: false,
+        };
+        let mut tables = Tables::generic(self.name(), &net, lids, rows, promises);
+        if !rings.is_empty() {
+            tables.lanes = Some(ways.lanes(graph, &rings, &targets[..hosts]));
+        }
+        tables
+            .warnings
+            .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
+        Ok(tables)
+    }
+}
+
+/// The dimensions that need a dateline.
+fn rings(grid: &Grid) -> Vec<usize> {
+    (0..grid.dimensions().len())
+        .filter(|&dimension| {
+            let Dimension { size, ring } = grid.dimensions()[dimension];
+            ring && size >= RING_MIN
+        })
+        .collect()
+}
+
+struct Ways<'a> {
+    network: &'a Network,
+    grid: &'a Grid,
+}
+
+impl Ways<'_> {
+    /// The dimension that a packet travels next, and the position that it goes to.
+    fn step(&self, switch: usize, target: usize) -> Option<(usize, usize)> {
+        let (here, there) = (self.grid.place(switch), self.grid.place(target));
+        let dimension = (0..here.len()).find(|&d| here[d] != there[d])?;
+        let Dimension { size, ring } = self.grid.dimensions()[dimension];
+        let (from, to) = (here[dimension], there[dimension]);
+        let forwards = if ring {
+            let ahead = (to + size - from) % size;
+            match (2 * ahead).cmp(&size) {
+                core::cmp::Ordering::Less => true,
+                core::cmp::Ordering::Equal => from % 2 == 0,
+                core::cmp::Ordering::Greater => false,
+            }
+        } else {
+            to > from
+        };
+        let next = if forwards {
+            (from + 1) % size
+        } else {
+            (from + size - 1) % size
+        };
+        Some((dimension, next))
+    }
+
+    /// The channel towards a target; `None` at the target.
+    fn next(&self, switch: usize, target: usize, lid: Lid) -> Option<usize> {
+        let (dimension, position) = self.step(switch, target)?;
+        let to = self.grid.neighbour(switch, dimension, position)?;
+        let cables: Vec<usize> = self
+            .network
+            .leaving(switch)
+            .filter(|&channel| self.network.channels()[channel].to == to)
+            .collect();
+        cables.get(lid.index() % cables.len().max(1)).copied()
+    }
+
+    /// Levels of all paths between hosts, and SL-to-VL tables.
+    fn lanes(&self, graph: &Graph, rings: &[usize], hosts: &[(Lid, usize, PortNum)]) -> Lanes {
+        let mut lanes = Lanes::identity(graph, 2);
+        let hosts_at = self.network.hosts_at();
+        for (source, own) in hosts_at.iter().enumerate() {
+            if own.is_empty() {
+                continue;
+            }
+            for &(lid, target, _) in hosts {
+                let level = self.level(source, target, rings);
+                if level != Sl::default() {
+                    lanes.set_level(self.network.switches()[source], lid, level);
+                }
+            }
+        }
+        // With one such ring the level is the lane everywhere.
+        if rings.len() > 1 {
+            self.sl2vl(graph, rings, &mut lanes);
+        }
+        lanes
+    }
+
+    /// A bit for each ring whose dateline the path crosses.
+    fn level(&self, source: usize, target: usize, rings: &[usize]) -> Sl {
+        let mut level = 0u8;
+        let mut at = source;
+        while let Some((dimension, position)) = self.step(at, target) {
+            let crosses = self.grid.place(at)[dimension].abs_diff(position) > 1;
+            if let (true, Some(bit)) = (crosses, rings.iter().position(|&ring| ring == dimension)) {
+                level |= 1 << bit;
+            }
+            let Some(next) = self.grid.neighbour(at, dimension, position) else {
+                break;
+            };
+            at = next;
+        }
+        Sl::truncate(level)
+    }
+
+    fn sl2vl(&self, graph: &Graph, rings: &[usize], lanes: &mut Lanes) {
+        for channel in self.network.channels() {
+            let dimension = self.grid.dimension_of(channel.from, channel.to);
+            let bit = dimension.and_then(|own| rings.iter().position(|&ring| ring == own));
+            let mut table = SlToVl::default();
+            if let Some(bit) = bit {
+                for (sl, vl) in (0u8..).zip(&mut table) {
+                    *vl = Vl::truncate(sl >> bit & 1);
+                }
+            }
+            let node = self.network.switches()[channel.from];
+            for entry in (0..=graph.node(node).ports).map(PortNum::truncate) {
+                lanes.by_ports.insert((node, entry, channel.port), table);
+            }
+        }
+    }
+}

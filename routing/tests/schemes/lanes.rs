@@ -1,0 +1,241 @@
+//! `dfsssp` and `dor`: shortest paths, kept from deadlock by lanes.
+
+use proptest::prelude::*;
+use routing::dor::NotGrid;
+use routing::{Options, RoutingError, Tables, engine, verify};
+use topologies::Graph;
+use wire::{Lmc, Sl};
+
+use crate::circle::{has_circle, waits};
+use crate::support::{fabric, golden, shuffled, text};
+
+fn route(name: &str, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+    engine(name).unwrap().route(graph, options)
+}
+
+/// Tables that the verifier and the second opinion have nothing against.
+fn checked(name: &str, graph: &Graph, options: &Options) -> Tables {
+    let tables = route(name, graph, options).unwrap();
+    let report = verify(graph, &tables, tables.promises);
+    assert!(report.is_ok(), "{name}: {}", report.describe(graph));
+    assert!(!has_circle(waits(graph, &tables)), "{name}");
+    tables
+}
+
+fn lanes_of(tables: &Tables) -> u8 {
+    tables.lanes.as_ref().map_or(1, |lanes| lanes.data_vls)
+}
+
+/// The tables as text, with the levels.
+fn text_with_levels(graph: &Graph, tables: &Tables) -> String {
+    let mut words = text(graph, tables);
+    let mut switches: Vec<_> = graph.switches().collect();
+    switches.sort_by_key(|&id| graph.node(id).guid);
+    for id in switches {
+        let level = |lid| {
+            tables
+                .lanes
+                .as_ref()
+                .map_or(0, |lanes| lanes.level(id, lid).get())
+        };
+        let levels: Vec<String> = (1..=tables.top().get())
+            .map(|lid| level(wire::Lid::truncate(lid)).to_string())
+            .collect();
+        words.push_str(&format!(
+            "sl {} {}\n",
+            graph.node(id).name,
+            levels.join(" ")
+        ));
+    }
+    words
+}
+
+#[test]
+fn dfsssp_is_shortest_and_free_of_deadlock_where_shortest_paths_alone_are_not() {
+    for (name, lanes) in [
+        ("ring-6-2", 2),
+        ("torus-5x5-1", 3),
+        ("irregular-16-4-4-3", 4),
+        ("irregular-12-2-3-1", 4),
+        ("mesh-4x4-2", 2),
+        ("fat-tree-4-3", 1),
+        ("clos-4-4-4", 1),
+        ("hypercube-4-2", 4),
+    ] {
+        let graph = fabric(name);
+        let tables = checked("dfsssp", &graph, &Options::default());
+        assert!(lanes_of(&tables) <= lanes, "{name}: {}", lanes_of(&tables));
+        if lanes > 1 && name != "mesh-4x4-2" {
+            let mut single = tables.clone();
+            single.lanes = None;
+            assert!(has_circle(waits(&graph, &single)), "{name}");
+            assert!(verify(&graph, &single, single.promises).cycle.is_some());
+        }
+    }
+}
+
+#[test]
+fn every_lid_of_a_host_gets_a_tree_and_a_level() {
+    let graph = fabric("irregular-8-2-3-2");
+    let options = Options {
+        lmc: Some(Lmc::truncate(2)),
+        ..Options::default()
+    };
+    let tables = checked("dfsssp", &graph, &options);
+    assert_eq!(
+        tables
+            .lids
+            .iter()
+            .filter(|range| range.lmc.get() == 2)
+            .count(),
+        16
+    );
+}
+
+#[test]
+fn too_few_lanes_are_an_error_that_tells_how_many_would_do() {
+    let with = |engine, name, lanes| {
+        let options = Options {
+            data_vls: Some(lanes),
+            ..Options::default()
+        };
+        route(engine, &fabric(name), &options)
+    };
+    for engine in ["dfsssp", "dor"] {
+        assert_eq!(
+            with(engine, "ring-6-2", 1).unwrap_err(),
+            RoutingError::VlsExhausted {
+                engine: if engine == "dor" { "dor" } else { "dfsssp" },
+                wanted: 2,
+                have: 1
+            }
+        );
+        assert!(with(engine, "ring-6-2", 2).is_ok());
+        assert!(with(engine, "mesh-2x5-1", 1).is_ok());
+    }
+}
+
+#[test]
+fn a_level_that_is_changed_brings_the_circle_back_and_the_verifier_sees_it() {
+    let graph = fabric("ring-6-1");
+    for name in ["dfsssp", "dor"] {
+        let mut tables = checked(name, &graph, &Options::default());
+        let lanes = tables.lanes.as_mut().unwrap();
+        for switch in graph.switches() {
+            for lid in 1..=6 {
+                lanes.set_level(switch, wire::Lid::truncate(lid), Sl::default());
+            }
+        }
+        assert!(has_circle(waits(&graph, &tables)));
+        let report = verify(&graph, &tables, tables.promises);
+        assert!(!report.is_ok(), "{name}");
+        assert!(report.cycle.unwrap().len() >= 3);
+    }
+}
+
+#[test]
+fn dor_serves_grids_with_the_lanes_that_their_rings_need() {
+    for (name, lanes) in [
+        ("mesh-4x4-2", 1),
+        ("mesh-3x4x2-1", 1),
+        ("hypercube-4-2", 1),
+        ("torus-3x3-2", 1),
+        ("torus-4x4-1", 1),
+        ("ring-5-2", 2),
+        ("ring-8-1", 2),
+        ("torus-5x6-1", 2),
+        ("torus-2x7-2", 2),
+        ("torus-5x5x3-1", 2),
+        ("star-4", 1),
+    ] {
+        let graph = fabric(name);
+        let tables = checked("dor", &graph, &Options::default());
+        assert_eq!(lanes_of(&tables), lanes, "{name}");
+    }
+}
+
+#[test]
+fn dor_settles_one_dimension_before_the_next() {
+    let graph = fabric("mesh-4x4-1");
+    let tables = checked("dor", &graph, &Options::default());
+    let ends: Vec<_> = tables.lids.iter().filter_map(|range| range.end).collect();
+    for &from in ends
+        .iter()
+        .filter(|end| graph.hosts().any(|id| id == end.node))
+    {
+        for range in tables.lids.iter() {
+            let path = tables.path(&graph, from, range.base);
+            // Switch s<i> is in row i / 4, column i % 4.
+            let places: Vec<u32> = path
+                .hops
+                .iter()
+                .filter_map(|hop| graph.node(hop.node).name.strip_prefix('s')?.parse().ok())
+                .collect();
+            let turns = places
+                .windows(3)
+                .filter(|w| (w[0] / 4 == w[1] / 4) != (w[1] / 4 == w[2] / 4))
+                .count();
+            assert!(turns <= 1, "{places:?}");
+        }
+    }
+}
+
+#[test]
+fn dor_refuses_what_is_no_grid() {
+    assert!(matches!(
+        route("dor", &fabric("fat-tree-4-3"), &Options::default()),
+        Err(RoutingError::NotGrid(NotGrid::NoLine { .. }))
+    ));
+    assert_eq!(
+        route("dor", &fabric("torus-5x5x5x5x5-1"), &Options::default()).unwrap_err(),
+        RoutingError::NotGrid(NotGrid::TooManyRings {
+            rings: 5,
+            rings_max: 4
+        })
+    );
+}
+
+#[test]
+fn tables_are_golden_and_the_same_whatever_the_order_of_the_graph() {
+    for (engine, names) in [
+        (
+            "dfsssp",
+            ["irregular-8-2-4-1", "torus-3x5-2", "fat-tree-4-2"],
+        ),
+        ("dor", ["mesh-3x4-1", "torus-5x6-1", "hypercube-3-2"]),
+    ] {
+        for name in names {
+            let graph = fabric(name);
+            let tables = checked(engine, &graph, &Options::default());
+            let words = text_with_levels(&graph, &tables);
+            golden(&format!("{engine}/{name}.txt"), &words);
+            let other = shuffled(&graph, 8);
+            let tables = route(engine, &other, &Options::default()).unwrap();
+            assert_eq!(words, text_with_levels(&other, &tables), "{engine} {name}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn dfsssp_takes_any_connected_fabric(
+        switches in 3u64..14, hosts in 1u64..3, degree in 2u64..5, seed: u64,
+    ) {
+        let degree = degree.min(switches - 1);
+        prop_assume!(switches * degree % 2 == 0);
+        let Ok(topology) =
+            topologies::parse(&format!("irregular-{switches}-{hosts}-{degree}-{seed}")) else {
+            return Ok(());
+        };
+        checked("dfsssp", &topology.graph, &Options::default());
+    }
+
+    #[test]
+    fn dor_takes_any_torus(sizes in prop::collection::vec(2u64..7, 1..4), hosts in 1u64..3) {
+        prop_assume!(sizes.iter().product::<u64>() <= 60);
+        let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
+        let graph = fabric(&format!("torus-{}-{hosts}", sizes.join("x")));
+        checked("dor", &graph, &Options::default());
+    }
+}
