@@ -52,25 +52,25 @@ fn text_with_levels(graph: &Graph, tables: &Tables) -> String {
 
 #[test]
 fn dfsssp_is_shortest_and_free_of_deadlock_where_shortest_paths_alone_are_not() {
-    for (name, lanes) in [
-        ("ring-6-2", 2),
-        ("torus-5x5-1", 3),
-        ("irregular-16-4-4-3", 4),
-        ("irregular-12-2-3-1", 4),
-        ("mesh-4x4-2", 2),
-        ("fat-tree-4-3", 1),
-        ("clos-4-4-4", 1),
-        ("hypercube-4-2", 4),
+    for name in ["fat-tree-4-3", "clos-4-4-4", "mesh-1x5-2"] {
+        let graph = fabric(name);
+        let tables = checked("dfsssp", &graph, &Options::default());
+        assert_eq!(lanes_of(&tables), 1, "{name}");
+    }
+    for name in [
+        "ring-6-2",
+        "torus-5x5-1",
+        "irregular-16-4-4-3",
+        "irregular-12-2-3-1",
+        "hypercube-4-2",
     ] {
         let graph = fabric(name);
         let tables = checked("dfsssp", &graph, &Options::default());
-        assert!(lanes_of(&tables) <= lanes, "{name}: {}", lanes_of(&tables));
-        if lanes > 1 && name != "mesh-4x4-2" {
-            let mut single = tables.clone();
-            single.lanes = None;
-            assert!(has_circle(waits(&graph, &single)), "{name}");
-            assert!(verify(&graph, &single, single.promises).cycle.is_some());
-        }
+        assert!((2..=5).contains(&lanes_of(&tables)), "{name}");
+        let mut single = tables.clone();
+        single.lanes = None;
+        assert!(has_circle(waits(&graph, &single)), "{name}");
+        assert!(verify(&graph, &single, single.promises).cycle.is_some());
     }
 }
 
