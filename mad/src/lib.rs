@@ -1,9 +1,10 @@
 //! InfiniBand management without IO: SMI, SMA, PMA, transactions, and the messages of local MAD
-//! sockets.
+//! sockets, and reliable transfer of tables (RMPP).
 
 pub mod agent;
 pub mod local;
 pub mod pma;
+pub mod rmpp;
 pub mod sma;
 pub mod smi;
 pub mod transaction;
