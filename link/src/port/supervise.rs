@@ -93,12 +93,7 @@ impl Port {
             LinkEffect::Nothing => {}
             LinkEffect::TellCredits => self.tell_all_at = now,
             LinkEffect::CameUp => {
-                for lane in &mut self.inputs {
-                    lane.credits.restart();
-                }
-                for lane in &mut self.outputs {
-                    lane.credits = Default::default();
-                }
+                self.restart_credits();
                 self.tell = 0;
                 self.tell_all_at = now;
                 self.state_input(now, StateInput::LinkUp, Cause::Link);
@@ -109,7 +104,19 @@ impl Port {
                 self.tell_all_at = Time::NEVER;
                 self.state_input(now, StateInput::LinkDown, Cause::Link);
                 self.clear_outputs(pool);
+                // Now already: the flow control that opens the next link must not tell the counts
+                // of this one, which the peer would take for credits.
+                self.restart_credits();
             }
+        }
+    }
+
+    fn restart_credits(&mut self) {
+        for lane in &mut self.inputs {
+            lane.credits.restart();
+        }
+        for lane in &mut self.outputs {
+            lane.credits = Default::default();
         }
     }
 

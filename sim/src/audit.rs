@@ -1,0 +1,150 @@
+//! The checkers that look at the whole fabric: nothing appears or vanishes, no credit exceeds a
+//! buffer, nothing waits in a circle.
+
+use link::{DropReason, Time};
+use wire::{Delimiter, PortNum, Vl};
+
+use crate::deadlock::{self, Deadlock};
+use crate::fabric::{Event, Fabric, index};
+
+/// How often everything is looked at, nanoseconds.
+const AUDIT_NS: u64 = 20_000;
+/// A head that has not moved for so long stands still, nanoseconds.
+const STALL_NS: u64 = 20_000;
+/// Drops that are no packets: link control, and what comes in over a link that is down.
+const NO_PACKETS: [DropReason; 2] = [DropReason::BadRecord, DropReason::BadControl];
+
+/// Where the packets are that have entered a fabric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Put into the ports of hosts.
+    pub entered: u64,
+    /// Delivered at hosts.
+    pub delivered: u64,
+    /// In devices.
+    pub queued: u64,
+    /// On cables.
+    pub flying: u64,
+    /// Dropped by devices, all reasons together.
+    pub dropped: u64,
+    /// Lost on cables and in crashed devices.
+    pub lost: u64,
+}
+
+impl Balance {
+    /// Whether everything that went in is accounted for.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        self.entered == self.delivered + self.queued + self.flying + self.dropped + self.lost
+    }
+}
+
+impl Fabric {
+    /// Where all packets are.
+    pub(crate) fn balance(&self) -> Balance {
+        Balance {
+            entered: self.ledger.entered,
+            delivered: self.ledger.delivered,
+            queued: self.nodes.iter().map(|node| node.packets_inside()).sum(),
+            flying: self.flying,
+            dropped: self.drops().iter().map(|&(_, count)| count).sum(),
+            lost: self.tally.lost,
+        }
+    }
+
+    /// Packets dropped by all devices, by reason, in a stable order; reasons without a drop are
+    /// left out.
+    pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
+        DropReason::ALL
+            .iter()
+            .filter(|reason| !NO_PACKETS.contains(reason))
+            .map(|&reason| {
+                let here: u64 = self
+                    .graph
+                    .ids()
+                    .flat_map(|id| (1..=self.graph.node(id).ports).map(move |port| (id, port)))
+                    .filter_map(|(id, port)| self.nodes[id.index()].port(PortNum::truncate(port)))
+                    .map(|port| port.counts().drops[reason])
+                    .sum();
+                let crashed = self.dropped_before.get(&reason).copied();
+                (reason, here + crashed.unwrap_or(0))
+            })
+            .filter(|&(_, count)| count > 0)
+            .collect()
+    }
+
+    /// Looks at everything, and again after the interval of audits.
+    pub(crate) fn audit(&mut self) {
+        if self.audits {
+            self.check_all();
+            self.queue.push(self.now + AUDIT_NS, Event::Audit);
+        }
+    }
+
+    /// Checks the balance and looks for a circle.
+    pub(crate) fn check_all(&mut self) {
+        self.tally.audits += 1;
+        let balance = self.balance();
+        if !balance.is_even() {
+            self.ledger
+                .violate(self.now, format!("packets do not balance: {balance:?}"));
+        }
+        let overruns = self
+            .drops()
+            .into_iter()
+            .find(|&(reason, _)| reason == DropReason::BufferOverrun);
+        if let Some((_, count)) = overruns {
+            self.ledger.violate(
+                self.now,
+                format!("{count} packets were sent without credit"),
+            );
+        }
+        if self.deadlock.is_none() {
+            self.deadlock = deadlock::find(self);
+        }
+    }
+
+    /// After a packet has been sent: what may still be sent is no more than the peer's buffer.
+    #[inline]
+    pub(crate) fn check_credits(&mut self, node: usize, port: PortNum, record: &[u8]) {
+        let lane = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
+        if lane == Vl::MANAGEMENT.get() {
+            return;
+        }
+        let Some(port) = self.nodes[node].port(port) else {
+            return;
+        };
+        let credits = u32::from(port.credits(Vl::truncate(lane)));
+        let buffer = port.config().buffer_blocks();
+        if credits + u32::from(link::blocks(self.model.wire_bytes())) > buffer {
+            let name = self
+                .graph
+                .ids()
+                .nth(node)
+                .map(|id| &self.graph.node(id).name);
+            let what = format!(
+                "{name:?} port {} lane {lane}: {credits} blocks of credit behind a packet, buffer {buffer}",
+                port.number()
+            );
+            self.ledger.violate(self.now, what);
+        }
+    }
+
+    /// The circle that was found, if any.
+    pub(crate) fn deadlock(&self) -> Option<&Deadlock> {
+        self.deadlock.as_ref()
+    }
+
+    /// Since when a head must have waited to count as standing still.
+    pub(crate) fn stalled_before(&self) -> Time {
+        self.now - STALL_NS
+    }
+
+    /// The device at the other end of a cable, if it is a switch.
+    pub(crate) fn next_switch(&self, node: usize, port: PortNum) -> Option<(usize, PortNum)> {
+        let (peer, peer_port) = self.cables.peer(node, port)?;
+        self.stations[index(peer)]
+            .is_none()
+            .then_some((index(peer), peer_port))
+    }
+}

@@ -1,0 +1,202 @@
+//! What is between two ports: who is at the other end, what is on the way, and what goes wrong.
+
+use link::blocks;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use topologies::{Endpoint, Graph};
+use wire::{Delimiter, FlowControl, Format, PortNum, RecordKind};
+
+/// Lanes of a port.
+const LANES: usize = 16;
+/// Rates of loss and damage count in millionths.
+pub(crate) const MILLION: u32 = 1_000_000;
+
+/// What becomes of a packet on a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Arrives,
+    Lost,
+    Corrupted,
+}
+
+/// One end of a cable, as what leaves by it is concerned.
+#[derive(Clone, Debug, Default)]
+struct End {
+    peer: Option<(u32, PortNum)>,
+    up: bool,
+    /// How often the cable has been pulled or put in.
+    plugged: u32,
+    /// Blocks on their way, by lane.
+    flying: [u16; LANES],
+    loss_ppm: u32,
+    corruption_ppm: u32,
+    credit_loss_ppm: u32,
+}
+
+/// All cables, by node and port of either end.
+#[derive(Debug)]
+pub(crate) struct Cables {
+    first: Vec<usize>,
+    ends: Vec<End>,
+    random: ChaCha8Rng,
+}
+
+impl Cables {
+    pub(crate) fn new(graph: &Graph, seed: u64) -> Self {
+        let mut first = Vec::with_capacity(graph.len());
+        let mut ends = Vec::new();
+        for node in graph.ids() {
+            first.push(ends.len());
+            for port in (0..=graph.node(node).ports).map(PortNum::truncate) {
+                let peer = graph.peer(Endpoint { node, port });
+                ends.push(End {
+                    peer: peer.map(|peer| (crate::fabric::number(peer.node.index()), peer.port)),
+                    up: peer.is_some(),
+                    ..End::default()
+                });
+            }
+        }
+        Self {
+            first,
+            ends,
+            random: ChaCha8Rng::seed_from_u64(seed ^ 0x6361_626c),
+        }
+    }
+
+    fn end(&self, node: usize, port: PortNum) -> &End {
+        &self.ends[self.first[node] + port.index()]
+    }
+
+    fn end_mut(&mut self, node: usize, port: PortNum) -> &mut End {
+        &mut self.ends[self.first[node] + port.index()]
+    }
+
+    /// Where the cable of a port leads to, while it is in.
+    #[inline]
+    pub(crate) fn peer(&self, node: usize, port: PortNum) -> Option<(u32, PortNum)> {
+        let end = self.end(node, port);
+        end.peer.filter(|_| end.up)
+    }
+
+    /// Where the cable leads to, in or not.
+    pub(crate) fn other_end(&self, node: usize, port: PortNum) -> Option<(u32, PortNum)> {
+        self.end(node, port).peer
+    }
+
+    /// Which time this is that the cable is in.
+    #[inline]
+    pub(crate) fn plugged(&self, node: usize, port: PortNum) -> u32 {
+        self.end(node, port).plugged
+    }
+
+    /// Whether what was put on the cable then arrives.
+    #[inline]
+    pub(crate) fn is_whole(&self, node: usize, port: PortNum, plugged: u32) -> bool {
+        let end = self.end(node, port);
+        end.up && end.plugged == plugged
+    }
+
+    /// Pulls a cable or puts it in again, as seen from one end.
+    pub(crate) fn set_up(&mut self, node: usize, port: PortNum, up: bool) {
+        let end = self.end_mut(node, port);
+        end.up = up;
+        end.plugged += 1;
+    }
+
+    /// A packet takes off; `record` begins with its delimiter.
+    #[inline]
+    pub(crate) fn took_off(&mut self, node: usize, port: PortNum, record: &[u8]) {
+        let (lane, blocks) = weight(record);
+        let flying = &mut self.end_mut(node, port).flying[lane];
+        *flying = flying.wrapping_add(blocks);
+    }
+
+    /// A packet has come to the port; `record` begins with its delimiter.
+    #[inline]
+    pub(crate) fn landed(&mut self, node: usize, port: PortNum, record: &[u8]) {
+        if let Some((from, from_port)) = self.end(node, port).peer {
+            let (lane, blocks) = weight(record);
+            let flying = &mut self.end_mut(crate::fabric::index(from), from_port).flying[lane];
+            *flying = flying.wrapping_sub(blocks);
+        }
+    }
+
+    /// Flow control that overtakes packets says how much has been sent: takes out what is still
+    /// on its way.
+    pub(crate) fn discount_flying(&self, node: usize, port: PortNum, control: &mut [u8]) {
+        let flying = &self.end(node, port).flying;
+        if flying.iter().all(|&blocks| blocks == 0) {
+            return;
+        }
+        let mut at = 0;
+        while let Some(&[kind, _, high, low]) = control[at..].first_chunk::<4>() {
+            let len = usize::from(u16::from_be_bytes([high, low]));
+            let Some(bytes) = control.get_mut(at + Delimiter::LEN..at + Delimiter::LEN + len)
+            else {
+                return;
+            };
+            if kind == RecordKind::FlowControl as u8
+                && let Ok((mut packet, _)) = FlowControl::parse(bytes)
+            {
+                let flying = flying[packet.vl.index()];
+                packet.fctbs = packet.fctbs.wrapping_sub(flying) % FlowControl::MODULUS;
+                packet.emit(bytes);
+            }
+            at += Delimiter::LEN + len;
+        }
+    }
+
+    /// Sets the rates of loss and damage of what leaves a port, in millionths.
+    pub(crate) fn set_rates(&mut self, node: usize, port: PortNum, loss: u32, corruption: u32) {
+        let end = self.end_mut(node, port);
+        end.loss_ppm = loss.min(MILLION);
+        end.corruption_ppm = corruption.min(MILLION);
+    }
+
+    /// Sets the rate at which flow control that leaves a port is lost, in millionths.
+    pub(crate) fn set_credit_loss(&mut self, node: usize, port: PortNum, loss: u32) {
+        self.end_mut(node, port).credit_loss_ppm = loss.min(MILLION);
+    }
+
+    /// Whether link control that leaves a port is lost.
+    #[inline]
+    pub(crate) fn loses_credit(&mut self, node: usize, port: PortNum) -> bool {
+        let rate = self.end(node, port).credit_loss_ppm;
+        rate != 0 && self.random.random_range(0..MILLION) < rate
+    }
+
+    /// What becomes of a packet that leaves a port; damages its bytes if they arrive damaged.
+    #[inline]
+    pub(crate) fn fate(&mut self, node: usize, port: PortNum, record: &mut [u8]) -> Fate {
+        let &End {
+            loss_ppm,
+            corruption_ppm,
+            ..
+        } = self.end(node, port);
+        if loss_ppm | corruption_ppm == 0 {
+            return Fate::Arrives;
+        }
+        if self.random.random_range(0..MILLION) < loss_ppm {
+            return Fate::Lost;
+        }
+        if self.random.random_range(0..MILLION) < corruption_ppm {
+            // Behind LRH and BTH, so that the receiver still knows whose packet it drops.
+            let at = self
+                .random
+                .random_range(24.min(record.len() - 1)..record.len());
+            record[at] ^= 1 << self.random.random_range(0..8u8);
+            return Fate::Corrupted;
+        }
+        Fate::Arrives
+    }
+}
+
+/// Lane and blocks of a data record.
+#[inline]
+fn weight(record: &[u8]) -> (usize, u16) {
+    let lane = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
+    (
+        usize::from(lane),
+        blocks(record.len().saturating_sub(Delimiter::LEN)),
+    )
+}

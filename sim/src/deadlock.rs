@@ -1,0 +1,162 @@
+//! Packets that wait for each other in a circle.
+//!
+//! The head of an input lane waits for room in its output lane, which waits for credits: for room
+//! in one input lane of the next switch. So every lane whose head stands still points to one other
+//! lane, and a circle among those pointers will never move again. A head counts as standing still
+//! when it has been there for long and its output has no credits for it; congestion makes long
+//! chains of such heads, but only routes that close a circle make one.
+
+use core::fmt;
+
+use topologies::NodeId;
+use wire::{PortNum, Vl};
+
+use crate::fabric::Fabric;
+use crate::node::Node;
+
+/// Lanes of a port that can stand still.
+const LANES: usize = 15;
+
+/// An input lane of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The switch's name.
+    pub switch: String,
+    /// The port that packets came in on.
+    pub port: PortNum,
+    /// The lane.
+    pub vl: Vl,
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}, port {}, VL {})", self.switch, self.port, self.vl)
+    }
+}
+
+/// Input lanes, the head of each of which waits for room in the next, and the last for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// The lanes in order, from the one that stands first in the topology.
+    pub lanes: Vec<Lane>,
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for lane in &self.lanes {
+            write!(f, "{lane} -> ")?;
+        }
+        match self.lanes.first() {
+            Some(first) => write!(f, "{first}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Looks for a circle.
+pub(crate) fn find(fabric: &Fabric) -> Option<Deadlock> {
+    let mut first = Vec::with_capacity(fabric.nodes.len());
+    let mut lanes = Vec::new();
+    for id in fabric.graph.ids() {
+        first.push(lanes.len());
+        if fabric.stations[id.index()].is_some() {
+            continue;
+        }
+        for port in (0..=fabric.graph.node(id).ports).map(PortNum::truncate) {
+            for vl in (0..LANES).filter_map(|vl| u8::try_from(vl).ok()) {
+                lanes.push((id, port, Vl::truncate(vl)));
+            }
+        }
+    }
+    let place =
+        |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * LANES + vl.index();
+    let next: Vec<Option<usize>> = lanes
+        .iter()
+        .map(|&(id, port, vl)| {
+            let (node, port, vl) = waits_for(fabric, id, port, vl)?;
+            Some(place(node, port, vl))
+        })
+        .collect();
+    let circle = circle_in(&next)?;
+    let lanes = circle.into_iter().map(|at| {
+        let (id, port, vl) = lanes[at];
+        Lane {
+            switch: fabric.graph.node(id).name.clone(),
+            port,
+            vl,
+        }
+    });
+    Some(Deadlock {
+        lanes: lanes.collect(),
+    })
+}
+
+/// The input lane of the next switch that a head waits for, if it stands still.
+fn waits_for(fabric: &Fabric, id: NodeId, port: PortNum, vl: Vl) -> Option<(usize, PortNum, Vl)> {
+    let node = id.index();
+    let Node::Switch(switch) = &fabric.nodes[node] else {
+        return None;
+    };
+    let head = switch.port(port)?.input(vl)?;
+    if head.entered > fabric.stalled_before() || head.lrh.dlid.is_multicast() {
+        return None;
+    }
+    let out = fabric.tables.lft(id).get(head.lrh.dlid);
+    let output = switch.port(out)?;
+    let lane = output.sl_to_vl().map(port, head.lrh.sl);
+    if output.is_idle(lane) || output.credits(lane) >= head.blocks() {
+        return None;
+    }
+    let (next, next_port) = fabric.next_switch(node, out)?;
+    Some((next, next_port, lane))
+}
+
+/// The first circle of a graph in which every place points to one other at most.
+fn circle_in(next: &[Option<usize>]) -> Option<Vec<usize>> {
+    // By place: in which walk it was seen; 0 for none.
+    let mut seen = vec![0usize; next.len()];
+    for start in 0..next.len() {
+        let walk = start + 1;
+        let mut at = start;
+        while seen[at] == 0 {
+            seen[at] = walk;
+            let Some(to) = next[at] else {
+                break;
+            };
+            at = to;
+        }
+        if seen[at] != walk || next[at].is_none() {
+            continue;
+        }
+        let mut circle = vec![at];
+        let mut to = next[at]?;
+        while to != at {
+            circle.push(to);
+            to = next[to]?;
+        }
+        let smallest = circle.iter().enumerate().min_by_key(|&(_, place)| place);
+        let turn = smallest.map_or(0, |(turn, _)| turn);
+        circle.rotate_left(turn);
+        return Some(circle);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_are_no_circles_and_circles_begin_with_their_first_place() {
+        assert_eq!(circle_in(&[Some(1), Some(2), None, Some(2)]), None);
+        assert_eq!(
+            circle_in(&[Some(3), None, Some(1), Some(4), Some(2), Some(0)]),
+            None
+        );
+        assert_eq!(
+            circle_in(&[Some(3), None, Some(5), Some(5), Some(2), Some(4)]),
+            Some(vec![2, 5, 4])
+        );
+        assert_eq!(circle_in(&[None, Some(1)]), Some(vec![1]));
+    }
+}

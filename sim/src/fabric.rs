@@ -1,0 +1,384 @@
+//! The engine: devices, cables between them, and the order in which things happen.
+//!
+//! ```text
+//!          +-- wake-ups ---------------------------+
+//!          v                                       |
+//!  queue of events --> handle --> ready? transmit --> frames fly --> queue of events
+//!                      a device   as long as any      (flight time, byte time)
+//! ```
+//!
+//! An event is a frame's first byte at a port, a device's deadline, a fault or an audit. After each
+//! event the device that it was for is pulled until it has nothing more to send at this moment, as
+//! a daemon's shell does (see [`link::Device`]). The byte time of a packet is the port's own: its
+//! frame says when the last byte leaves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use link::{DropReason, FrameBuf, Time};
+use routing::Tables;
+use topologies::Graph;
+use wire::PortNum;
+
+use crate::cable::{Cables, Fate};
+use crate::deadlock::Deadlock;
+use crate::faults::{Fault, FaultPlan};
+use crate::ledger::Ledger;
+use crate::measure::Measure;
+use crate::model::{CreditReturn, Model};
+use crate::node::Node;
+use crate::queue::Queue;
+
+/// Room of one frame: the flow control of all lanes and the longest packet.
+const FRAME_BYTES: usize = 8192;
+/// A device is woken at most so often within one nanosecond.
+const WAKES_A_MOMENT: u32 = 64;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Event {
+    /// The first byte of a frame is at a port.
+    Arrive(u32),
+    /// A device's deadline is due.
+    Wake(u32),
+    /// A fault of the plan happens.
+    Fault(u32),
+    /// A cable that was put in again is looked at: are the links up?
+    Mend(u32),
+    /// The checkers look at everything.
+    Audit,
+}
+
+/// A frame on a cable.
+#[derive(Debug, Default)]
+struct Flight {
+    node: u32,
+    port: PortNum,
+    head: Time,
+    tail: Time,
+    /// Which time the cable was put in: what was on it before is lost.
+    plugged: u32,
+    bytes: Vec<u8>,
+}
+
+/// How often something has happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Events handled.
+    pub events: u64,
+    /// Frames that have been put on cables.
+    pub frames: u64,
+    /// Packets lost on cables: by loss, with the cable pulled, in a crashed device.
+    pub lost: u64,
+    /// Packets damaged on cables.
+    pub corrupted: u64,
+    /// Audits made.
+    pub audits: u64,
+}
+
+/// A fabric in virtual time.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    pub(crate) now: Time,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) model: Model,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) cables: Cables,
+    pub(crate) ledger: Ledger,
+    pub(crate) measure: Measure,
+    pub(crate) tally: Tally,
+    pub(crate) faults: FaultPlan,
+    /// By node: which station it is.
+    pub(crate) stations: Vec<Option<u32>>,
+    /// Data packets on cables.
+    pub(crate) flying: u64,
+    /// The first circle that was found.
+    pub(crate) deadlock: Option<Deadlock>,
+    /// Whether everything is looked at from time to time.
+    pub(crate) audits: bool,
+    /// Drops of devices that have crashed.
+    pub(crate) dropped_before: BTreeMap<DropReason, u64>,
+    /// Switches that have been started again and have no tables yet.
+    pub(crate) blank: BTreeSet<usize>,
+    pub(crate) queue: Queue<Event>,
+    flights: Vec<Flight>,
+    unused: Vec<u32>,
+    /// By node: when its next wake-up is scheduled, and how often it was woken at which moment.
+    wakes: Vec<Time>,
+    woken: Vec<(Time, u32)>,
+    scratch: Vec<u8>,
+    ideal: bool,
+}
+
+pub(crate) fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+pub(crate) fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+impl Fabric {
+    pub(crate) fn assemble(
+        graph: Arc<Graph>,
+        tables: Arc<Tables>,
+        model: Model,
+        (nodes, stations): (Vec<Node>, Vec<Option<u32>>),
+        ledger: Ledger,
+        faults: FaultPlan,
+    ) -> Self {
+        let count = nodes.len();
+        Self {
+            now: Time::ZERO,
+            cables: Cables::new(&graph, faults.seed),
+            ideal: model.credits == CreditReturn::Ideal,
+            graph,
+            tables,
+            model,
+            nodes,
+            ledger,
+            measure: Measure::new(),
+            tally: Tally::default(),
+            faults,
+            stations,
+            flying: 0,
+            deadlock: None,
+            audits: true,
+            dropped_before: BTreeMap::new(),
+            blank: BTreeSet::new(),
+            queue: Queue::new(),
+            flights: Vec::new(),
+            unused: Vec::new(),
+            wakes: vec![Time::NEVER; count],
+            woken: vec![(Time::ZERO, 0); count],
+            scratch: vec![0; FRAME_BYTES],
+        }
+    }
+
+    /// Lets everything happen until `until`, and makes that the present.
+    pub(crate) fn run(&mut self, until: Time) {
+        while let Some((at, event)) = self.queue.pop(until) {
+            self.now = self.now.max(at);
+            self.tally.events += 1;
+            match event {
+                Event::Arrive(flight) => self.arrive(flight),
+                Event::Wake(node) => self.wake(node),
+                Event::Fault(fault) => self.fault(index(fault)),
+                Event::Mend(cable) => self.mend(index(cable)),
+                Event::Audit => self.audit(),
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    fn wake(&mut self, id: u32) {
+        let node = index(id);
+        if self.wakes[node] != self.now {
+            return;
+        }
+        self.wakes[node] = Time::NEVER;
+        let (at, times) = self.woken[node];
+        self.woken[node] = (self.now, if at == self.now { times + 1 } else { 1 });
+        self.nodes[node].tick(self.now);
+        self.service(id);
+    }
+
+    fn arrive(&mut self, flight: u32) {
+        let slot = index(flight);
+        let Flight {
+            node,
+            port,
+            head,
+            tail,
+            plugged,
+            ..
+        } = self.flights[slot];
+        let bytes = core::mem::take(&mut self.flights[slot].bytes);
+        let packet = packet_at(&bytes);
+        if let Some(data) = packet {
+            self.flying -= 1;
+            self.cables.landed(index(node), port, &bytes[data..]);
+            if self.stations[index(node)].is_none()
+                && let Some(id) = self.ledger.of_record(&bytes[data..])
+            {
+                self.ledger.enter_switch(self.now, id);
+            }
+        }
+        if self.cables.is_whole(index(node), port, plugged) {
+            self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
+            self.service(node);
+        } else if packet.is_some() {
+            self.tally.lost += 1;
+        }
+        self.flights[slot].bytes = bytes;
+        self.unused.push(flight);
+    }
+
+    /// Pulls a device until it has nothing more to send now, and notes when it wants to be woken.
+    pub(crate) fn service(&mut self, id: u32) {
+        let node = index(id);
+        let mut scratch = core::mem::take(&mut self.scratch);
+        loop {
+            let ready = self.nodes[node].ready(self.now);
+            if ready.is_empty() {
+                break;
+            }
+            let mut sent = false;
+            for port in ready.iter() {
+                let mut frame = FrameBuf::new(&mut scratch, usize::MAX);
+                let records = self.nodes[node].transmit(self.now, port, &mut frame);
+                let tail = frame.tail();
+                let len = frame.len();
+                self.collect_entered(node);
+                if records == 0 {
+                    continue;
+                }
+                sent = true;
+                self.ship(node, port, &mut scratch[..len], tail);
+            }
+            if !sent {
+                break;
+            }
+        }
+        self.scratch = scratch;
+        self.collect_received(node);
+        self.schedule(id);
+    }
+
+    fn schedule(&mut self, id: u32) {
+        let node = index(id);
+        let mut at = self.nodes[node]
+            .deadline()
+            .map_or(Time::NEVER, |deadline| deadline.at)
+            .max(self.now);
+        if at == self.now && self.woken[node].0 == at && self.woken[node].1 >= WAKES_A_MOMENT {
+            at = self.now + 1;
+        }
+        if at != self.wakes[node] {
+            self.wakes[node] = at;
+            if at < Time::NEVER {
+                self.queue.push(at, Event::Wake(id));
+            }
+        }
+    }
+
+    fn collect_entered(&mut self, node: usize) {
+        if let (Node::Station(station), Some(source)) = (&mut self.nodes[node], self.stations[node])
+        {
+            for packet in station.entered.drain(..) {
+                self.ledger.enter(self.now, source, &packet);
+            }
+        }
+    }
+
+    fn collect_received(&mut self, node: usize) {
+        if let (Node::Station(station), Some(at)) = (&mut self.nodes[node], self.stations[node]) {
+            for packet in station.received.drain(..) {
+                if let Some(delivery) = self.ledger.deliver(self.now, at, &packet) {
+                    self.measure.record(delivery, at);
+                }
+            }
+        }
+    }
+
+    /// Puts a frame on the cable of a port.
+    pub(crate) fn ship(&mut self, node: usize, port: PortNum, frame: &mut [u8], tail: Time) {
+        let data = packet_at(frame);
+        if let Some(data) = data {
+            if let Some(id) = self.ledger.of_record(&frame[data..]) {
+                if self.stations[node].is_some() {
+                    self.ledger.leave_source(self.now, id);
+                } else {
+                    self.ledger.leave_switch(self.now, id);
+                }
+            }
+            self.check_credits(node, port, &frame[data..]);
+        }
+        let Some(peer) = self.cables.peer(node, port) else {
+            self.tally.lost += u64::from(data.is_some());
+            return;
+        };
+        let control = data.unwrap_or(frame.len());
+        let (control, packet) = frame.split_at_mut(control);
+        let now = self.now;
+        let later = now + self.model.flight_ns;
+        if !control.is_empty() {
+            let at = if self.ideal {
+                // It overtakes packets on the cable, which it must not count as there.
+                self.cables.discount_flying(node, port, control);
+                now
+            } else {
+                later
+            };
+            if !self.cables.loses_credit(node, port) {
+                self.fly(peer, (at, at), control);
+            }
+        }
+        if packet.is_empty() {
+            return;
+        }
+        match self.cables.fate(node, port, packet) {
+            Fate::Arrives => {}
+            Fate::Lost => {
+                self.tally.lost += 1;
+                return;
+            }
+            Fate::Corrupted => self.tally.corrupted += 1,
+        }
+        self.flying += 1;
+        self.cables.took_off(node, port, packet);
+        let arrival = (later, tail.max(now) + self.model.flight_ns);
+        self.fly(peer, arrival, packet);
+    }
+
+    fn fly(&mut self, (node, port): (u32, PortNum), (head, tail): (Time, Time), bytes: &[u8]) {
+        self.tally.frames += 1;
+        let slot = self.unused.pop().unwrap_or_else(|| {
+            self.flights.push(Flight::default());
+            number(self.flights.len() - 1)
+        });
+        let flight = &mut self.flights[index(slot)];
+        flight.node = node;
+        flight.port = port;
+        flight.head = head;
+        flight.tail = tail;
+        flight.plugged = self.cables.plugged(index(node), port);
+        flight.bytes.clear();
+        flight.bytes.extend_from_slice(bytes);
+        self.queue.push(head, Event::Arrive(slot));
+    }
+
+    /// Schedules what the plan of faults holds, from `start` on.
+    pub(crate) fn schedule_faults(&mut self, start: Time) {
+        for (at, fault) in (0u32..).zip(&self.faults.faults) {
+            self.queue.push(start + fault.at_ns, Event::Fault(at));
+        }
+    }
+
+    fn fault(&mut self, at: usize) {
+        let Some(Fault { what, .. }) = self.faults.faults.get(at).cloned() else {
+            return;
+        };
+        self.suffer(&what);
+    }
+}
+
+/// A frame's link control, and the packet behind it if there is one.
+#[inline]
+pub(crate) fn split(frame: &[u8]) -> (&[u8], &[u8]) {
+    frame.split_at(packet_at(frame).unwrap_or(frame.len()))
+}
+
+/// Where in a frame its packet begins: behind all link control.
+#[inline]
+fn packet_at(frame: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(&[kind, _, high, low]) = frame.get(at..)?.first_chunk::<4>() {
+        if kind == wire::RecordKind::Data as u8 {
+            return Some(at);
+        }
+        at += 4 + usize::from(u16::from_be_bytes([high, low]));
+    }
+    None
+}

@@ -1,0 +1,347 @@
+//! What is known about every packet under way, and what may not be: duplicates, disorder, packets
+//! at the wrong host, packets older than their lifetime.
+//!
+//! A packet carries its source's LID and a number of 24 bits; everything else about it stands
+//! here: when it was born, when it was sent, since when it has been in its present switch. Each
+//! source has a ring of as many packets as it has under way.
+
+use core::fmt;
+
+use link::Time;
+use wire::{Lid, Sl};
+
+use crate::station::{Entered, Received};
+
+/// Violations whose text is kept; beyond, they are only counted.
+const VIOLATIONS_KEPT: usize = 32;
+/// The shortest ring of packets under way.
+const RING_MIN: usize = 64;
+/// The ring where packets may be missing, and so nobody knows which are still under way.
+const RING_LOSSY: usize = 1024;
+/// The longest: a quarter of what 24 bits tell apart.
+const RING_MAX: usize = 1 << 22;
+/// No station has that LID.
+const NOBODY: u32 = u32::MAX;
+/// The part of a packet's number that it carries.
+const PSN_MASK: u64 = 0x00ff_ffff;
+
+/// Something that must never happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When.
+    pub at: Time,
+    /// Which rule was broken, and by which packet.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.at, self.what)
+    }
+}
+
+/// Which packet: its source and its place in the source's ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PacketId {
+    source: u32,
+    psn: u32,
+}
+
+/// One packet under way.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    sequence: u64,
+    born: Time,
+    sent: Time,
+    /// Since when it has been in the device where it is.
+    inside_since: Time,
+    to: u32,
+    dlid: Lid,
+    sl: Sl,
+    live: bool,
+}
+
+const EMPTY: Slot = Slot {
+    sequence: u64::MAX,
+    born: Time::ZERO,
+    sent: Time::NEVER,
+    inside_since: Time::ZERO,
+    to: NOBODY,
+    dlid: Lid::ZERO,
+    sl: Sl::truncate(0),
+    live: false,
+};
+
+/// A delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Delivery {
+    pub(crate) tail: Time,
+    /// From the first byte sent to the last byte received.
+    pub(crate) network_ns: u64,
+    /// The same, and the time at the source before.
+    pub(crate) total_ns: u64,
+}
+
+/// All packets under way and the rules that they obey.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// By LID: which station it is.
+    owners: Vec<u32>,
+    rings: Vec<Vec<Slot>>,
+    /// By source, destination and service level: the number after the last one delivered.
+    order: Vec<u64>,
+    vls: usize,
+    /// How long a packet may be in a switch; [`u64::MAX`]: for ever.
+    lifetime_ns: u64,
+    /// Whether packets may be missing: then rings do not grow for those that never come.
+    lossy: bool,
+    pub(crate) entered: u64,
+    pub(crate) delivered: u64,
+    /// Packets that have gone through a switch.
+    pub(crate) traversals: u64,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) violations_total: u64,
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl Ledger {
+    /// For stations with these LIDs each, and so many lanes. `lossy`: packets may be missing.
+    pub(crate) fn new(lids: &[Vec<Lid>], vls: u8, lifetime_ns: Option<u64>, lossy: bool) -> Self {
+        let lossy = lossy || lifetime_ns.is_some();
+        let ring = if lossy { RING_LOSSY } else { RING_MIN };
+        let mut owners = vec![NOBODY; Lid::UNICAST_LAST.index() + 1];
+        for (number, lids) in (0u32..).zip(lids) {
+            for lid in lids {
+                owners[lid.index()] = number;
+            }
+        }
+        let vls = usize::from(vls);
+        Self {
+            owners,
+            rings: vec![vec![EMPTY; ring]; lids.len()],
+            order: vec![0; lids.len() * lids.len() * vls],
+            vls,
+            lifetime_ns: lifetime_ns.unwrap_or(u64::MAX),
+            lossy,
+            entered: 0,
+            delivered: 0,
+            traversals: 0,
+            violations: Vec::new(),
+            violations_total: 0,
+        }
+    }
+
+    /// Notes that a rule was broken.
+    #[cold]
+    pub(crate) fn violate(&mut self, at: Time, what: String) {
+        self.violations_total += 1;
+        if self.violations.len() < VIOLATIONS_KEPT {
+            self.violations.push(Violation { at, what });
+        }
+    }
+
+    /// The packet with that SLID and number, if a station sent it.
+    #[inline]
+    fn id(&self, slid: Lid, psn: u32) -> Option<PacketId> {
+        let source = *self.owners.get(slid.index())?;
+        (source != NOBODY).then_some(PacketId { source, psn })
+    }
+
+    /// The packet of a data record (delimiter, LRH, BTH).
+    #[inline]
+    pub(crate) fn of_record(&self, record: &[u8]) -> Option<PacketId> {
+        let head: &[u8; 24] = record.first_chunk()?;
+        let slid = Lid::truncate(u16::from_be_bytes([head[10], head[11]]));
+        self.id(slid, u32::from_be_bytes([0, head[21], head[22], head[23]]))
+    }
+
+    #[inline]
+    fn slot(&mut self, id: PacketId) -> Option<&mut Slot> {
+        let ring = self.rings.get_mut(index(id.source))?;
+        let at = index(id.psn) & (ring.len() - 1);
+        let slot = &mut ring[at];
+        (slot.live && slot.sequence & PSN_MASK == u64::from(id.psn)).then_some(slot)
+    }
+
+    /// A packet goes into its source's port.
+    pub(crate) fn enter(&mut self, now: Time, source: u32, packet: &Entered) {
+        self.entered += 1;
+        let ring = &mut self.rings[index(source)];
+        let place = |len: usize| usize::try_from(packet.sequence).unwrap_or(0) & (len - 1);
+        if !self.lossy {
+            while ring[place(ring.len())].live && ring.len() < RING_MAX {
+                grow(ring);
+            }
+        }
+        let at = place(ring.len());
+        ring[at] = Slot {
+            sequence: packet.sequence,
+            born: packet.born,
+            sent: Time::NEVER,
+            inside_since: now,
+            to: packet.to,
+            dlid: packet.dlid,
+            sl: packet.sl,
+            live: true,
+        };
+    }
+
+    /// A packet leaves its source.
+    #[inline]
+    pub(crate) fn leave_source(&mut self, now: Time, id: PacketId) {
+        match self.slot(id) {
+            Some(slot) => slot.sent = now,
+            None => self.violate(now, format!("{id:?} was sent and never entered")),
+        }
+    }
+
+    /// A packet's first byte comes to a switch.
+    #[inline]
+    pub(crate) fn enter_switch(&mut self, now: Time, id: PacketId) {
+        match self.slot(id) {
+            Some(slot) => slot.inside_since = now,
+            None => self.violate(now, format!("{id:?} is at a switch and not under way")),
+        }
+    }
+
+    /// A packet's first byte leaves a switch.
+    #[inline]
+    pub(crate) fn leave_switch(&mut self, now: Time, id: PacketId) {
+        self.traversals += 1;
+        let limit = self.lifetime_ns;
+        let Some(slot) = self.slot(id) else {
+            return self.violate(now, format!("{id:?} left a switch and is not under way"));
+        };
+        let age = now.since_ns(slot.inside_since);
+        if age > limit {
+            self.violate(
+                now,
+                format!("{id:?} left a switch after {age} ns: limit {limit} ns"),
+            );
+        }
+    }
+
+    /// A packet has come to station `at`.
+    pub(crate) fn deliver(&mut self, now: Time, at: u32, packet: &Received) -> Option<Delivery> {
+        let id = self.id(packet.slid, packet.psn.get())?;
+        let Some(slot) = self.slot(id) else {
+            self.violate(now, format!("{id:?} was delivered and is not under way"));
+            return None;
+        };
+        slot.live = false;
+        let slot = *slot;
+        self.delivered += 1;
+        if slot.to != at || slot.dlid != packet.dlid || slot.sl != packet.sl || !packet.whole {
+            self.violate(
+                now,
+                format!(
+                    "{id:?} for {} came to {at} or came changed: {packet:?}",
+                    slot.to
+                ),
+            );
+        }
+        let hosts = self.rings.len();
+        let flow = (index(id.source) * hosts + index(at)) * self.vls + packet.sl.index();
+        if let Some(next) = self.order.get_mut(flow) {
+            if slot.sequence < *next {
+                self.violate(now, format!("{id:?} came to {at} after a later one"));
+            } else {
+                *next = slot.sequence + 1;
+            }
+        }
+        Some(Delivery {
+            tail: packet.tail,
+            network_ns: packet.tail.since_ns(slot.sent),
+            total_ns: packet.tail.since_ns(slot.born),
+        })
+    }
+}
+
+/// Doubles a ring; the packets in it keep their numbers.
+fn grow(ring: &mut Vec<Slot>) {
+    let mut wider = vec![EMPTY; ring.len() * 2];
+    for slot in ring.drain(..).filter(|slot| slot.live) {
+        let at = usize::try_from(slot.sequence).unwrap_or(0) & (wider.len() - 1);
+        wider[at] = slot;
+    }
+    *ring = wider;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::Psn;
+
+    fn ledger() -> Ledger {
+        let lid = |number| vec![Lid::truncate(number)];
+        Ledger::new(&[lid(4), lid(5)], 1, Some(1000), false)
+    }
+
+    fn entered(sequence: u64) -> Entered {
+        Entered {
+            sequence,
+            born: Time(sequence),
+            to: 1,
+            dlid: Lid::truncate(5),
+            sl: Sl::truncate(0),
+        }
+    }
+
+    fn received(psn: u32) -> Received {
+        Received {
+            slid: Lid::truncate(4),
+            dlid: Lid::truncate(5),
+            sl: Sl::truncate(0),
+            psn: Psn::truncate(psn),
+            tail: Time(500),
+            whole: true,
+        }
+    }
+
+    #[test]
+    fn a_packet_in_order_is_delivered_with_its_times() {
+        let mut ledger = ledger();
+        ledger.enter(Time(10), 0, &entered(0));
+        let id = ledger.id(Lid::truncate(4), 0).unwrap();
+        ledger.leave_source(Time(20), id);
+        let delivery = ledger.deliver(Time(400), 1, &received(0)).unwrap();
+        assert_eq!((delivery.network_ns, delivery.total_ns), (480, 500));
+        assert_eq!(ledger.violations_total, 0);
+    }
+
+    #[test]
+    fn duplicates_disorder_wrong_hosts_and_old_packets_are_violations() {
+        let mut ledger = ledger();
+        for sequence in 0..4 {
+            ledger.enter(Time(10), 0, &entered(sequence));
+        }
+        ledger.deliver(Time(400), 1, &received(1));
+        ledger.deliver(Time(400), 1, &received(1));
+        assert_eq!(ledger.violations_total, 1, "a duplicate");
+        ledger.deliver(Time(400), 1, &received(0));
+        assert_eq!(ledger.violations_total, 2, "out of order");
+        ledger.deliver(Time(400), 0, &received(2));
+        assert_eq!(ledger.violations_total, 3, "at the wrong host");
+        let id = ledger.id(Lid::truncate(4), 3).unwrap();
+        ledger.enter_switch(Time(100), id);
+        ledger.leave_switch(Time(1101), id);
+        assert_eq!(ledger.violations_total, 4, "too old");
+    }
+
+    #[test]
+    fn a_ring_grows_with_what_is_under_way() {
+        let mut ledger = ledger();
+        ledger.lossy = false;
+        for sequence in 0..1000 {
+            ledger.enter(Time(1), 0, &entered(sequence));
+        }
+        assert_eq!(ledger.rings[0].len(), 1024);
+        for psn in 0..1000 {
+            ledger.deliver(Time(2), 1, &received(psn));
+        }
+        assert_eq!((ledger.violations_total, ledger.delivered), (0, 1000));
+    }
+}

@@ -1,0 +1,284 @@
+//! One run: a load on a fabric, a time to warm up, a time to measure.
+
+use std::sync::Arc;
+
+use link::DropReason;
+use routing::{Options, Tables};
+use topologies::{Graph, NodeKind};
+
+use crate::audit::Balance;
+use crate::deadlock::Deadlock;
+use crate::fabric::{Event, Fabric, Tally};
+use crate::faults::FaultPlan;
+use crate::ledger::Violation;
+use crate::model::Model;
+use crate::node::Node;
+use crate::setup::{SetupError, build};
+use crate::station::Source;
+use crate::workload::{Draw, LaneChoice, Pattern, WorkloadError, permutation};
+
+/// A load above this makes no sense on any link, bytes/ns.
+const LOAD_MAX: f64 = 1000.0;
+
+/// What hosts send, and for how long it is looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// To whom.
+    pub pattern: Pattern,
+    /// How packets get their lanes.
+    pub lanes: LaneChoice,
+    /// What every host sends, in bytes/ns, LRH to ICRC: a packet at a constant rate, the first one
+    /// at a random moment of the first interval.
+    pub bytes_per_ns: f64,
+    /// Nanoseconds before anything is measured.
+    pub warmup_ns: u64,
+    /// Nanoseconds of measurement.
+    pub measure_ns: u64,
+    /// Whether, after that, nothing more is sent and the fabric runs empty.
+    pub drain: bool,
+    /// Seed of destinations, lanes and first moments.
+    pub seed: u64,
+}
+
+impl Load {
+    /// Uniform traffic for a while.
+    #[must_use]
+    pub fn uniform(bytes_per_ns: f64, seed: u64) -> Self {
+        Self {
+            pattern: Pattern::Uniform,
+            lanes: LaneChoice::Random,
+            bytes_per_ns,
+            warmup_ns: 30_000,
+            measure_ns: 60_000,
+            drain: false,
+            seed,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Hosts of the fabric.
+    pub hosts: usize,
+    /// Bytes/ns and host that were asked for.
+    pub offered: f64,
+    /// Bytes/ns and host that arrived in the time of measurement.
+    pub accepted: f64,
+    /// Packets that arrived in that time.
+    pub packets: u64,
+    /// Mean nanoseconds from a packet's first byte on its first link to its last byte at its host;
+    /// 0 without packets.
+    pub latency_ns: f64,
+    /// Mean nanoseconds from a packet's birth: the same, and the wait at its source.
+    pub total_latency_ns: f64,
+    /// Half of the packets took at most so long in the network (two significant digits).
+    pub latency_p50_ns: u64,
+    /// 99 % of the packets took at most so long in the network (two significant digits).
+    pub latency_p99_ns: u64,
+    /// Packets born over the whole run, and those of them that found their source's queue full.
+    pub born: u64,
+    /// See [`Outcome::born`].
+    pub refused: u64,
+    /// Packets that have left a switch, over the whole run.
+    pub traversals: u64,
+    /// Where all packets are at the end.
+    pub balance: Balance,
+    /// Drops by reason.
+    pub drops: Vec<(DropReason, u64)>,
+    /// What has happened, how often.
+    pub tally: Tally,
+    /// Packets that waited for each other in a circle, if they did.
+    pub deadlock: Option<Deadlock>,
+    /// What must never happen: the first of them, and how many.
+    pub violations: Vec<Violation>,
+    /// See [`Outcome::violations`].
+    pub violations_total: u64,
+}
+
+/// A fabric with its tables, ready for any number of runs.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    graph: Arc<Graph>,
+    tables: Arc<Tables>,
+}
+
+impl Prepared {
+    /// Computes the tables of a fabric by one of the engines of [`routing`].
+    ///
+    /// # Errors
+    /// [`SetupError::Routing`]: no such engine, or it cannot apply.
+    pub fn new(graph: &Graph, engine: &str) -> Result<Self, SetupError> {
+        let tables = routing::engine(engine)?.route(graph, &Options::default())?;
+        Ok(Self::with_tables(graph, tables))
+    }
+
+    /// A fabric with tables made elsewhere.
+    #[must_use]
+    pub fn with_tables(graph: &Graph, tables: Tables) -> Self {
+        Self {
+            graph: Arc::new(graph.clone()),
+            tables: Arc::new(tables),
+        }
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Brings the fabric up, puts the load on it and measures. Checkers run all the time; what
+    /// they find is part of the outcome.
+    ///
+    /// # Errors
+    /// [`SetupError`]: the fabric cannot be built or the load makes no sense on it.
+    pub fn run(
+        &self,
+        model: &Model,
+        load: &Load,
+        faults: &FaultPlan,
+    ) -> Result<Outcome, SetupError> {
+        let mut fabric = self.start(model, load, faults)?;
+        let measured_until = fabric.measure.until;
+        fabric.run(measured_until - 1);
+        if load.drain {
+            drain(&mut fabric);
+        }
+        fabric.check_all();
+        Ok(outcome(&fabric, load))
+    }
+
+    fn start(&self, model: &Model, load: &Load, faults: &FaultPlan) -> Result<Fabric, SetupError> {
+        let hosts = self.graph.hosts().count();
+        load.pattern.check(hosts)?;
+        if !(load.bytes_per_ns > 0.0 && load.bytes_per_ns <= LOAD_MAX) {
+            return Err(WorkloadError::Load(load.bytes_per_ns).into());
+        }
+        let mut fabric = build(
+            Arc::clone(&self.graph),
+            Arc::clone(&self.tables),
+            model,
+            faults.clone(),
+        )?;
+        let start = fabric.now;
+        fabric.measure.from = start + load.warmup_ns;
+        fabric.measure.until = start + load.warmup_ns + load.measure_ns;
+        let interval_ps = interval_ps(model, load.bytes_per_ns);
+        let partners = permutation(u32::try_from(hosts).unwrap_or(u32::MAX), load.seed);
+        for (own, id) in (0u32..).zip(self.graph.hosts()) {
+            let to = self.graph.hosts();
+            let dlids = to.map(|to| self.tables.dlid_between(id, to).unwrap_or_default());
+            let draw = Draw::new(
+                load.pattern.clone(),
+                load.lanes,
+                model.vls,
+                own,
+                &partners,
+                load.seed,
+            );
+            let window = (start, fabric.measure.until);
+            let source = Source::new(draw, interval_ps, window, dlids.collect(), model.vls);
+            if let Node::Station(station) = &mut fabric.nodes[id.index()] {
+                station.start(source);
+            }
+            fabric.service(crate::fabric::number(id.index()));
+        }
+        fabric.schedule_faults(start);
+        fabric.queue.push(start, Event::Audit);
+        Ok(fabric)
+    }
+}
+
+/// Picoseconds from packet to packet of one host.
+fn interval_ps(model: &Model, bytes_per_ns: f64) -> u64 {
+    let ps = f64::from(model.packet_bytes) * 1000.0 / bytes_per_ns;
+    // The formatter rounds; a number of this range always has an integer form.
+    format!("{ps:.0}").parse().unwrap_or(u64::MAX)
+}
+
+/// How long nothing must have moved for a fabric to count as quiet, nanoseconds.
+const QUIET_NS: u64 = 50_000;
+/// A fabric that has not run empty in so many such times is given up.
+const QUIETS_MAX: u32 = 2_000;
+/// Within this time lost credits are told again: longer than a keep-alive, nanoseconds.
+const CREDITS_TOLD_NS: u64 = 300_000_000;
+
+/// Lets the fabric run empty, or until nothing will ever move any more.
+fn drain(fabric: &mut Fabric) {
+    for _ in 0..QUIETS_MAX {
+        let waits = fabric.nodes.iter().any(|node| match node {
+            Node::Station(station) => station.source().is_some_and(Source::is_waiting),
+            Node::Switch(_) => false,
+        });
+        let before = fabric.balance();
+        if before.queued + before.flying == 0 && !waits {
+            return;
+        }
+        if !advances(fabric, QUIET_NS) {
+            // For so long, nobody looks at anything.
+            fabric.audits = false;
+            let advances = advances(fabric, CREDITS_TOLD_NS);
+            if !advances {
+                return;
+            }
+            fabric.audits = true;
+            fabric.audit();
+        }
+    }
+}
+
+/// Lets `ns` pass; whether anything has moved.
+fn advances(fabric: &mut Fabric, ns: u64) -> bool {
+    let (balance, traversals) = (fabric.balance(), fabric.ledger.traversals);
+    fabric.run(fabric.now + ns);
+    fabric.ledger.traversals != traversals || fabric.balance() != balance
+}
+
+fn outcome(fabric: &Fabric, load: &Load) -> Outcome {
+    let measure = &fabric.measure;
+    let hosts = fabric
+        .graph
+        .ids()
+        .filter(|&id| fabric.graph.node(id).kind == NodeKind::Host);
+    let hosts = hosts.count();
+    let sources = fabric.nodes.iter().filter_map(|node| match node {
+        Node::Station(station) => station.source(),
+        Node::Switch(_) => None,
+    });
+    let (born, refused) = sources.fold((0, 0), |(born, refused), source| {
+        (born + source.offered, refused + source.refused)
+    });
+    let bytes = real(measure.packets) * f64::from(fabric.model.packet_bytes);
+    let span = real(load.measure_ns) * real(u64::try_from(hosts).unwrap_or(0));
+    let mean = |sum: u64| match measure.packets {
+        0 => 0.0,
+        packets => real(sum) / real(packets),
+    };
+    Outcome {
+        hosts,
+        offered: load.bytes_per_ns,
+        accepted: if span > 0.0 { bytes / span } else { 0.0 },
+        packets: measure.packets,
+        latency_ns: mean(measure.network_ns),
+        total_latency_ns: mean(measure.total_ns),
+        latency_p50_ns: measure.network.value_at_quantile(0.5),
+        latency_p99_ns: measure.network.value_at_quantile(0.99),
+        born,
+        refused,
+        traversals: fabric.ledger.traversals,
+        balance: fabric.balance(),
+        drops: fabric.drops(),
+        tally: fabric.tally,
+        deadlock: fabric.deadlock().cloned(),
+        violations: fabric.ledger.violations.clone(),
+        violations_total: fabric.ledger.violations_total,
+    }
+}
+
+/// A count as a real number; counts of a run are far below 2^53.
+pub(crate) fn real(count: u64) -> f64 {
+    let [high, low] =
+        [count >> 32, count & 0xffff_ffff].map(|half| u32::try_from(half).unwrap_or(0));
+    f64::from(high) * 4_294_967_296.0 + f64::from(low)
+}

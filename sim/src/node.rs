@@ -1,0 +1,102 @@
+//! The devices of a simulated fabric behind one face.
+
+use link::{Deadline, Device, FrameBuf, Input, Port, PortSet, Time};
+use switchd::Switch;
+use wire::PortNum;
+
+use crate::station::Station;
+
+/// A device.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Switch(Box<Switch>),
+    Station(Box<Station>),
+}
+
+impl Node {
+    #[inline]
+    pub(crate) fn frame(
+        &mut self,
+        now: Time,
+        port: PortNum,
+        (head, tail): (Time, Time),
+        bytes: &[u8],
+    ) {
+        match self {
+            Self::Switch(switch) => switch.handle(
+                now,
+                Input::Frame {
+                    port,
+                    head,
+                    tail,
+                    bytes,
+                },
+            ),
+            Self::Station(station) => station.handle(
+                now,
+                Input::Frame {
+                    port,
+                    head,
+                    tail,
+                    bytes,
+                },
+            ),
+        }
+    }
+
+    pub(crate) fn carrier(&mut self, now: Time, port: PortNum, up: bool) {
+        match self {
+            Self::Switch(switch) => switch.handle(now, Input::Carrier { port, up }),
+            Self::Station(station) => station.handle(now, Input::Carrier { port, up }),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tick(&mut self, now: Time) {
+        match self {
+            Self::Switch(switch) => switch.handle(now, Input::Tick),
+            Self::Station(station) => station.handle(now, Input::Tick),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ready(&self, now: Time) -> PortSet {
+        match self {
+            Self::Switch(switch) => switch.ready(now),
+            Self::Station(station) => station.ready(now),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize {
+        match self {
+            Self::Switch(switch) => switch.transmit(now, port, frame),
+            Self::Station(station) => station.transmit(now, port, frame),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        match self {
+            Self::Switch(switch) => switch.deadline(),
+            Self::Station(station) => station.deadline(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn port(&self, number: PortNum) -> Option<&Port> {
+        match self {
+            Self::Switch(switch) => switch.port(number),
+            Self::Station(station) => (number == crate::station::PORT).then(|| station.port()),
+        }
+    }
+
+    /// Packets in the device's memory.
+    pub(crate) fn packets_inside(&self) -> u64 {
+        let packets = match self {
+            Self::Switch(switch) => switch.packets_inside(),
+            Self::Station(station) => station.packets_inside(),
+        };
+        u64::try_from(packets).unwrap_or(u64::MAX)
+    }
+}

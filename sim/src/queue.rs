@@ -1,0 +1,164 @@
+//! What is to happen when: a wheel of nanoseconds for what is near, a heap for what is far.
+//!
+//! Almost everything in a fabric happens within a few microseconds (a flight, a routing time, the
+//! bytes of a packet), so that an event costs a push and a pop of a vector; keep-alives and the
+//! like wait in a heap until the wheel reaches them. Two events of one moment happen in the order
+//! in which they were scheduled, which is what makes a run reproducible.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use link::Time;
+
+/// Slots of the wheel, a nanosecond each.
+const SLOTS: usize = 4096;
+const SLOTS_NS: u64 = SLOTS as u64;
+const WORDS: usize = SLOTS / 64;
+
+/// Events in the order of time and, within a moment, of scheduling.
+#[derive(Debug)]
+pub(crate) struct Queue<E> {
+    /// All events in the slots are at or after this moment, and less than [`SLOTS`] after it.
+    base: u64,
+    /// How many events of the slot of `base` have been taken.
+    taken: usize,
+    slots: Vec<Vec<E>>,
+    /// Bit per slot: it holds events.
+    occupied: [u64; WORDS],
+    far: BinaryHeap<Reverse<(u64, u64, E)>>,
+    scheduled: u64,
+}
+
+/// The slot of a moment.
+fn slot(at: u64) -> usize {
+    usize::try_from(at % SLOTS_NS).unwrap_or_default()
+}
+
+impl<E: Copy + Ord> Queue<E> {
+    pub(crate) fn new() -> Self {
+        Self {
+            base: 0,
+            taken: 0,
+            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
+            occupied: [0; WORDS],
+            far: BinaryHeap::new(),
+            scheduled: 0,
+        }
+    }
+
+    /// Lets `event` happen at `at`, or now if that is past.
+    #[inline]
+    pub(crate) fn push(&mut self, at: Time, event: E) {
+        let at = at.0.max(self.base);
+        if at - self.base < SLOTS_NS {
+            self.put(slot(at), event);
+        } else {
+            self.scheduled += 1;
+            self.far.push(Reverse((at, self.scheduled, event)));
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, slot: usize, event: E) {
+        self.slots[slot].push(event);
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// The next event and its moment, if that is not after `until`.
+    #[inline]
+    pub(crate) fn pop(&mut self, until: Time) -> Option<(Time, E)> {
+        loop {
+            let here = slot(self.base);
+            if let Some(&event) = self.slots[here].get(self.taken) {
+                if self.base > until.0 {
+                    return None;
+                }
+                self.taken += 1;
+                return Some((Time(self.base), event));
+            }
+            self.slots[here].clear();
+            self.taken = 0;
+            self.occupied[here / 64] &= !(1 << (here % 64));
+            let next = self.next_moment().filter(|&at| at <= until.0)?;
+            self.advance(next);
+        }
+    }
+
+    /// The moment of the next event; the slot of `base` is empty.
+    fn next_moment(&self) -> Option<u64> {
+        let here = slot(self.base);
+        let first = here / 64;
+        for step in 0..=WORDS {
+            let word = (first + step) % WORDS;
+            let mask = match step {
+                0 => u64::MAX << (here % 64),
+                WORDS => !(u64::MAX << (here % 64)),
+                _ => u64::MAX,
+            };
+            let bits = self.occupied[word] & mask;
+            if bits != 0 {
+                let found = word * 64 + usize::try_from(bits.trailing_zeros()).unwrap_or(0);
+                let ahead = (found + SLOTS - here) % SLOTS;
+                return Some(self.base + u64::try_from(ahead).unwrap_or(0));
+            }
+        }
+        self.far.peek().map(|Reverse((at, _, _))| *at)
+    }
+
+    /// Moves the wheel to `to`, and what has come near into its slots.
+    fn advance(&mut self, to: u64) {
+        self.base = to;
+        while let Some(&Reverse((at, _, event))) = self.far.peek() {
+            if at - self.base >= SLOTS_NS {
+                break;
+            }
+            self.far.pop();
+            self.put(slot(at), event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_in_the_order_of_time_and_then_of_scheduling() {
+        let mut queue = Queue::new();
+        let times = [5, 3, 5, 900_000, 4096, 4095, 8191, 900_000, 5, 12_288];
+        for (number, &at) in (0u32..).zip(&times) {
+            queue.push(Time(at), number);
+        }
+        let mut expected: Vec<(u64, u32)> = times.iter().copied().zip(0..).collect();
+        expected.sort_unstable();
+        let mut seen = Vec::new();
+        while let Some((at, number)) = queue.pop(Time::NEVER) {
+            seen.push((at.0, number));
+        }
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn an_event_of_the_present_moment_comes_before_the_next_moment() {
+        let mut queue = Queue::new();
+        queue.push(Time(10), 1);
+        queue.push(Time(11), 2);
+        assert_eq!(queue.pop(Time(20)), Some((Time(10), 1)));
+        queue.push(Time(10), 3);
+        queue.push(Time(4), 4);
+        let rest: Vec<u32> = core::iter::from_fn(|| queue.pop(Time(20)))
+            .map(|(_, event)| event)
+            .collect();
+        assert_eq!(rest, [3, 4, 2]);
+    }
+
+    #[test]
+    fn nothing_after_the_limit_is_given_out() {
+        let mut queue = Queue::new();
+        queue.push(Time(50_000), 1);
+        assert_eq!(queue.pop(Time(49_999)), None);
+        queue.push(Time(49_000), 2);
+        assert_eq!(queue.pop(Time(49_999)), Some((Time(49_000), 2)));
+        assert_eq!(queue.pop(Time(50_000)), Some((Time(50_000), 1)));
+    }
+}

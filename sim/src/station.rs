@@ -1,0 +1,358 @@
+//! A host as experiments want it: a port of a channel adapter with a source and a sink of
+//! datagrams of any size down to no payload at all.
+//!
+//! The port, its lanes, credits, arbiter and check sums are those of every device
+//! ([`link::Port`]). What differs from `hostd`'s host is behind the port: packets carry nothing
+//! but headers, and when they were born is written beside them, in the [`Ledger`](crate::ledger).
+//! Packets wait in one queue a lane at the source, so that a lane that stands still does not hold
+//! up the others; a packet that comes in is used up at once.
+
+use std::collections::VecDeque;
+
+use link::{
+    Admission, Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Packet, Pool, Port,
+    PortConfig, PortSet, SetState, Time, Why,
+};
+use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
+
+use crate::workload::Draw;
+
+/// The only port.
+pub(crate) const PORT: PortNum = PortNum::truncate(1);
+/// Packets that wait at a source at most; further ones are refused and counted.
+const BACKLOG_MAX: usize = 256;
+/// Where the queue pairs of sources and sinks are.
+const QPN: Qpn = Qpn::truncate(0x1b4);
+
+/// A packet that waits at its source.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    born: Time,
+    to: u32,
+}
+
+/// A packet that has been put into the port's output lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entered {
+    pub(crate) sequence: u64,
+    pub(crate) born: Time,
+    pub(crate) to: u32,
+    pub(crate) dlid: Lid,
+    pub(crate) sl: Sl,
+}
+
+/// A packet that has come in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    pub(crate) slid: Lid,
+    pub(crate) dlid: Lid,
+    pub(crate) sl: Sl,
+    pub(crate) psn: Psn,
+    /// When its last byte is there.
+    pub(crate) tail: Time,
+    /// Whether its ICRC is right.
+    pub(crate) whole: bool,
+}
+
+/// What a station sends.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) draw: Draw,
+    /// Picoseconds from packet to packet.
+    interval_ps: u64,
+    next_ps: u128,
+    /// No packet is born from then on.
+    ends: Time,
+    /// By destination: the DLID for it.
+    dlids: Vec<Lid>,
+    /// By lane.
+    backlog: Vec<VecDeque<Waiting>>,
+    waiting: usize,
+    sequence: u64,
+    /// Packets born, and those of them that found the queue full.
+    pub(crate) offered: u64,
+    pub(crate) refused: u64,
+}
+
+impl Source {
+    /// A source that sends a packet each `interval_ps` from `start` until `ends`.
+    pub(crate) fn new(
+        mut draw: Draw,
+        interval_ps: u64,
+        (start, ends): (Time, Time),
+        dlids: Vec<Lid>,
+        vls: u8,
+    ) -> Self {
+        let phase = draw.phase(interval_ps);
+        Self {
+            draw,
+            interval_ps: interval_ps.max(1),
+            next_ps: u128::from(start.0) * 1000 + u128::from(phase),
+            ends,
+            dlids,
+            backlog: (0..vls).map(|_| VecDeque::new()).collect(),
+            waiting: 0,
+            sequence: 0,
+            offered: 0,
+            refused: 0,
+        }
+    }
+
+    /// Whether packets wait.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    fn next_at(&self) -> Time {
+        let at = u64::try_from(self.next_ps.div_ceil(1000)).map_or(Time::NEVER, Time);
+        if at < self.ends { at } else { Time::NEVER }
+    }
+
+    /// Lets the packets be born that are due.
+    fn generate(&mut self, now: Time) {
+        while self.next_at() <= now {
+            let born = self.next_at();
+            self.next_ps += u128::from(self.interval_ps);
+            self.offered += 1;
+            let (to, lane) = self.draw.next();
+            if self.waiting >= BACKLOG_MAX {
+                self.refused += 1;
+                continue;
+            }
+            if let Some(queue) = self.backlog.get_mut(usize::from(lane)) {
+                queue.push_back(Waiting { born, to });
+                self.waiting += 1;
+            }
+        }
+    }
+}
+
+/// A host with a source and a sink.
+#[derive(Debug)]
+pub(crate) struct Station {
+    port: Port,
+    pool: Pool,
+    /// A whole packet; lane, service level, DLID, number and CRCs are written for each.
+    template: Vec<u8>,
+    source: Option<Source>,
+    pub(crate) entered: Vec<Entered>,
+    pub(crate) received: Vec<Received>,
+}
+
+impl Station {
+    pub(crate) fn new(config: PortConfig, lid: Lid, payload: usize) -> Result<Self, ConfigError> {
+        let payload = vec![0x5a; payload];
+        let packet = UdPacket {
+            vl: Vl::default(),
+            sl: Sl::default(),
+            dlid: Lid::ZERO,
+            slid: lid,
+            global: None,
+            solicited: false,
+            pkey: 0xffff,
+            dest_qp: QPN,
+            psn: Psn::default(),
+            qkey: 0,
+            src_qp: QPN,
+            immediate: None,
+            payload: &payload,
+        };
+        let mut template = vec![0; packet.len()];
+        // The template has the packet's own length, so there is room.
+        let emitted = packet.emit(&mut template);
+        debug_assert_eq!(emitted, Ok(template.len()));
+        Ok(Self {
+            port: Port::new(PORT, config, 0)?,
+            pool: Pool::new(config.bytes_max().saturating_mul(2)),
+            template,
+            source: None,
+            entered: Vec::new(),
+            received: Vec::new(),
+        })
+    }
+
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
+    }
+
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
+    /// Gives the station something to send.
+    pub(crate) fn start(&mut self, source: Source) {
+        self.source = Some(source);
+    }
+
+    /// Packets in the port.
+    pub(crate) fn packets_inside(&self) -> usize {
+        self.pool.handles()
+    }
+
+    /// Sets the logical state of the port; whether it could follow.
+    pub(crate) fn set_state(&mut self, now: Time, state: SetState) -> bool {
+        self.port.set_state(now, state, &mut self.pool).is_ok()
+    }
+
+    fn take_all(&mut self) {
+        loop {
+            let arrived = self.port.arrived();
+            if arrived == 0 {
+                return;
+            }
+            let lane = u8::try_from(arrived.trailing_zeros()).unwrap_or(0);
+            let Some(packet) = self.port.consume(Vl::truncate(lane)) else {
+                return;
+            };
+            if lane != Vl::MANAGEMENT.get() {
+                self.note(&packet);
+            }
+            packet.release(&mut self.pool);
+        }
+    }
+
+    fn note(&mut self, packet: &Packet) {
+        let len = packet.bytes();
+        // No longer than what this model's ports let in.
+        let mut room = [0; 4352];
+        let Some(bytes) = room.get_mut(..len) else {
+            return;
+        };
+        packet.emit(&self.pool, bytes);
+        let parsed = DataPacket::parse(bytes);
+        let whole = parsed.is_ok_and(|parsed| parsed.check_icrc().is_ok());
+        let psn = bytes
+            .get(17..20)
+            .map_or(0, |psn| u32::from_be_bytes([0, psn[0], psn[1], psn[2]]));
+        self.received.push(Received {
+            slid: packet.lrh.slid,
+            dlid: packet.lrh.dlid,
+            sl: packet.lrh.sl,
+            psn: Psn::truncate(psn),
+            tail: packet.tail,
+            whole,
+        });
+    }
+
+    /// Whether a lane has both a packet that waits and room for it.
+    fn can_fill(&self) -> bool {
+        let bytes = self.template.len();
+        self.source.as_ref().is_some_and(|source| {
+            source.waiting > 0
+                && (0u8..).zip(&source.backlog).any(|(lane, queue)| {
+                    !queue.is_empty()
+                        && self.port.admits(Vl::truncate(lane), bytes) == Admission::Room
+                })
+        })
+    }
+
+    /// Moves waiting packets into output lanes with room.
+    fn fill(&mut self, now: Time) {
+        let Some(source) = self.source.as_mut().filter(|source| source.waiting > 0) else {
+            return;
+        };
+        let bytes = self.template.len();
+        for (lane, queue) in (0u8..).zip(&mut source.backlog) {
+            let vl = Vl::truncate(lane);
+            while self.port.admits(vl, bytes) == Admission::Room {
+                let Some(waiting) = queue.pop_front() else {
+                    break;
+                };
+                source.waiting -= 1;
+                let dlid = usize::try_from(waiting.to)
+                    .ok()
+                    .and_then(|to| source.dlids.get(to));
+                let entered = Entered {
+                    sequence: source.sequence,
+                    born: waiting.born,
+                    to: waiting.to,
+                    dlid: dlid.copied().unwrap_or(Lid::ZERO),
+                    sl: Sl::truncate(lane),
+                };
+                write(&mut self.template, &entered, vl);
+                let packet = Packet::from_bytes(&mut self.pool, now, &self.template);
+                // The pool is twice what the lanes hold.
+                let Ok(packet) = packet else {
+                    break;
+                };
+                source.sequence += 1;
+                self.entered.push(entered);
+                self.port.enqueue(now, vl, packet);
+            }
+        }
+    }
+}
+
+/// Writes what differs from packet to packet.
+fn write(packet: &mut [u8], entered: &Entered, vl: Vl) {
+    let number = entered.sequence.to_be_bytes();
+    packet[0] = vl.get() << 4;
+    packet[1] = entered.sl.get() << 4 | packet[1] & 0x0f;
+    packet[2..4].copy_from_slice(&entered.dlid.get().to_be_bytes());
+    packet[17..20].copy_from_slice(&number[5..]);
+    let vcrc_at = packet.len() - 2;
+    let icrc_at = vcrc_at - 4;
+    let icrc = wire::crc::icrc(&packet[..icrc_at]).to_be_bytes();
+    packet[icrc_at..vcrc_at].copy_from_slice(&icrc);
+    let vcrc = wire::crc::vcrc(&packet[..vcrc_at]).to_be_bytes();
+    packet[vcrc_at..].copy_from_slice(&vcrc);
+}
+
+impl Device for Station {
+    type Command = ();
+    type Event = ();
+
+    fn handle(&mut self, now: Time, input: Input<'_, ()>) {
+        match input {
+            Input::Frame {
+                head, tail, bytes, ..
+            } => {
+                let arrival = Arrival { now, head, tail };
+                self.port.receive(arrival, bytes, &mut self.pool);
+                self.take_all();
+            }
+            Input::Carrier { up, .. } => self.port.set_carrier(now, up, &mut self.pool),
+            Input::Tick => {
+                self.port.tick(now, &mut self.pool);
+                if let Some(source) = &mut self.source {
+                    source.generate(now);
+                }
+            }
+            Input::Command(()) => {}
+        }
+        while self.port.poll_event().is_some() {}
+    }
+
+    fn ready(&self, now: Time) -> PortSet {
+        let mut ready = PortSet::EMPTY;
+        if self.port.is_ready(now) || self.can_fill() {
+            ready.insert(PORT);
+        }
+        ready
+    }
+
+    fn transmit(&mut self, now: Time, _port: PortNum, frame: &mut FrameBuf<'_>) -> usize {
+        let before = frame.records();
+        self.port.begin_frame(now, frame);
+        loop {
+            self.fill(now);
+            if self.port.send_next(now, frame, &mut self.pool).is_none() {
+                break;
+            }
+        }
+        frame.records() - before
+    }
+
+    fn poll_event(&mut self) -> Option<()> {
+        None
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let traffic = self.source.as_ref().map(Source::next_at);
+        let traffic = traffic.filter(|&at| at < Time::NEVER).map(|at| Deadline {
+            at,
+            why: Why::Traffic,
+        });
+        Deadline::earlier(self.port.deadline(), traffic)
+    }
+}
