@@ -34,6 +34,7 @@ pub mod multicast;
 mod net;
 pub mod network;
 pub mod qos;
+pub mod quality;
 mod tables;
 mod updn;
 mod verify;

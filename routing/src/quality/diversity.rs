@@ -1,0 +1,60 @@
+//! How many different paths a destination's LIDs offer.
+
+use std::collections::BTreeSet;
+
+use topologies::Graph;
+
+use super::loads::as_f64;
+use super::walk::Walker;
+use crate::tables::Tables;
+
+/// Different paths from a switch with hosts to a host at another, over all LIDs of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Diversity {
+    /// (switch, host) pairs looked at.
+    pub pairs: u64,
+    /// The fewest different paths of a pair.
+    pub min: u32,
+    /// The most.
+    pub max: u32,
+    /// The mean.
+    pub mean: f64,
+}
+
+/// Counts them. Cost: switches with hosts, times LIDs, times hops.
+#[must_use]
+pub fn path_diversity(graph: &Graph, tables: &Tables) -> Diversity {
+    let walker = Walker::new(graph, tables);
+    let hosts_at = walker.network.hosts_at();
+    let (mut sum, mut result) = (0u64, Diversity::default());
+    result.min = u32::MAX;
+    for (host, &end) in walker.network.hosts().iter().enumerate() {
+        let Some(range) = tables.lids.of(end) else {
+            continue;
+        };
+        let home = walker.network.homes()[host].switch;
+        for (from, hosts) in hosts_at.iter().enumerate() {
+            if hosts.is_empty() || from == home {
+                continue;
+            }
+            let mut paths: BTreeSet<Vec<usize>> = BTreeSet::new();
+            for lid in range.lids() {
+                let mut path = Vec::new();
+                if walker.walk(from, host, lid, |channel| path.push(channel)) {
+                    paths.insert(path);
+                }
+            }
+            let count = u32::try_from(paths.len()).unwrap_or(u32::MAX);
+            result.pairs += 1;
+            result.min = result.min.min(count);
+            result.max = result.max.max(count);
+            sum += u64::from(count);
+        }
+    }
+    if result.pairs == 0 {
+        result.min = 0;
+    } else {
+        result.mean = as_f64(sum) / as_f64(result.pairs);
+    }
+    result
+}
