@@ -1,0 +1,278 @@
+//! Tables of somebody else's making, from the text of dump_fts ([`crate::dump`]).
+//!
+//! Who owns a LID is what the text says (`portguid`, and the LID on a switch's line). Where it says
+//! nothing, the tables do: a switch that keeps a LID for itself (port 0) owns it, else the one host
+//! to whose port a switch sends it. LIDs that nobody owns stay in the tables and are not verified.
+//!
+//! Nothing is promised of such tables; [`crate::verify()`] finds out what they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use wire::{Guid, Lid, Lmc, PortNum};
+
+use crate::dump::SwitchDump;
+use crate::engines::{Engine, Options};
+use crate::error::{RoutingError, Warning};
+use crate::lids::{LidRange, Lids, port_guid};
+use crate::net::Net;
+use crate::tables::{Lft, Promises, Tables};
+
+/// Why tables that were given do not fit the fabric.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FileError {
+    /// No tables in the options.
+    #[error("the engine file needs tables to take: give a file in the text of dump_fts")]
+    NotGiven,
+    /// A table of a switch that the fabric does not have.
+    #[error("line {line}: the fabric has no switch {guid} ({name})")]
+    NoSuchSwitch {
+        /// The line, from 1.
+        line: usize,
+        /// What the text calls it.
+        name: String,
+        /// The GUID.
+        guid: Guid,
+    },
+    /// A port that the switch does not have.
+    #[error("line {line}: {switch} has ports 0 to {ports}, not {port}")]
+    NoSuchPort {
+        /// The line, from 1.
+        line: usize,
+        /// The switch.
+        switch: String,
+        /// The port.
+        port: PortNum,
+        /// How many external ports it has.
+        ports: u8,
+    },
+    /// Two owners for one LID.
+    #[error("line {line}: LID {lid} belongs to {other}, and to {owner} above")]
+    TwoOwners {
+        /// The line, from 1.
+        line: usize,
+        /// The LID.
+        lid: Lid,
+        /// The owner's port GUID, as said first.
+        owner: Guid,
+        /// As said here.
+        other: Guid,
+    },
+    /// LIDs of a port that no base LID and LMC describe.
+    #[error(
+        "the port {guid} has {count} LIDs from {first} to {last}: wanted is a row of 1, 2, 4 .. 128"
+    )]
+    Scattered {
+        /// The port.
+        guid: Guid,
+        /// How many LIDs.
+        count: usize,
+        /// The first.
+        first: Lid,
+        /// The last.
+        last: Lid,
+    },
+}
+
+/// The engine.
+pub(crate) struct File;
+
+impl Engine for File {
+    fn name(&self) -> &'static str {
+        "file"
+    }
+
+    fn summary(&self) -> &'static str {
+        "any fabric: tables of your own, in the text of dump_fts"
+    }
+
+    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+        let dumps = options.given.as_deref().ok_or(FileError::NotGiven)?;
+        Ok(tables(graph, dumps)?)
+    }
+}
+
+/// Tables as they were read.
+///
+/// # Errors
+/// [`FileError`]; not for tables that lead nowhere, which [`crate::verify()`] is for.
+pub fn tables(graph: &Graph, dumps: &[SwitchDump]) -> Result<Tables, FileError> {
+    let mut lfts = vec![Lft::default(); graph.len()];
+    let mut owners = Owners::default();
+    for dump in dumps {
+        let node = graph
+            .find_guid(dump.guid)
+            .filter(|&node| graph.node(node).kind == NodeKind::Switch)
+            .ok_or_else(|| FileError::NoSuchSwitch {
+                line: dump.line,
+                name: dump.name.clone(),
+                guid: dump.guid,
+            })?;
+        check_ports(graph, node, dump)?;
+        owners.say(dump)?;
+        lfts[node.index()] = dump.lft.clone();
+    }
+    owners.guess(graph, &lfts);
+    let lids = owners.into_lids(graph)?;
+    let net = Net::new(graph);
+    let rows = net
+        .switches
+        .iter()
+        .map(|node| core::mem::take(&mut lfts[node.index()]))
+        .collect();
+    let mut tables = Tables::generic("file", &net, lids, rows, Promises::default());
+    tables.warnings = warnings(&net, &tables, dumps);
+    Ok(tables)
+}
+
+fn check_ports(graph: &Graph, node: NodeId, dump: &SwitchDump) -> Result<(), FileError> {
+    let ports = graph.node(node).ports;
+    for (&lid, &line) in &dump.lines {
+        let port = dump.lft.get(lid);
+        if port != PortNum::NONE && port.get() > ports {
+            return Err(FileError::NoSuchPort {
+                line,
+                switch: graph.node(node).name.clone(),
+                port,
+                ports,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn warnings(net: &Net<'_>, tables: &Tables, dumps: &[SwitchDump]) -> Vec<Warning> {
+    let given: BTreeSet<Guid> = dumps.iter().map(|dump| dump.guid).collect();
+    let switches = net
+        .switches
+        .iter()
+        .filter(|&&node| !given.contains(&net.graph.node(node).guid))
+        .count();
+    let lids: BTreeSet<Lid> = dumps.iter().flat_map(|d| d.lines.keys().copied()).collect();
+    let lids = lids
+        .into_iter()
+        .filter(|&lid| tables.lids.owner(lid).is_none_or(|r| r.end.is_none()))
+        .count();
+    let ports = tables
+        .lids
+        .iter()
+        .filter(|range| !range.base.get().is_multiple_of(range.lmc.lids()))
+        .count();
+    [
+        (switches > 0).then_some(Warning::NoTable { switches }),
+        (lids > 0).then_some(Warning::NoOwner { lids }),
+        (ports > 0).then_some(Warning::Unaligned { ports }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[derive(Default)]
+struct Owners(BTreeMap<Lid, Guid>);
+
+impl Owners {
+    /// What the text says.
+    fn say(&mut self, dump: &SwitchDump) -> Result<(), FileError> {
+        let own = dump.lid.filter(|lid| lid.is_unicast());
+        let named = dump
+            .owners
+            .iter()
+            .map(|(&lid, &guid)| (lid, guid, dump.lines.get(&lid).copied()));
+        let of_switch = own.map(|lid| (lid, dump.guid, None));
+        for (lid, other, line) in of_switch.into_iter().chain(named) {
+            let owner = *self.0.entry(lid).or_insert(other);
+            if owner != other {
+                return Err(FileError::TwoOwners {
+                    line: line.unwrap_or(dump.line),
+                    lid,
+                    owner,
+                    other,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the tables say of LIDs without a word about them.
+    fn guess(&mut self, graph: &Graph, lfts: &[Lft]) {
+        let mut takers: BTreeMap<Lid, BTreeSet<(NodeKind, Guid)>> = BTreeMap::new();
+        for node in graph.switches() {
+            let entries = (0_u16..).zip(lfts[node.index()].entries());
+            for (lid, &port) in entries.filter(|&(_, &port)| port != PortNum::NONE) {
+                let lid = Lid::truncate(lid);
+                if self.0.contains_key(&lid) {
+                    continue;
+                }
+                let taker = match graph.peer(Endpoint { node, port }) {
+                    _ if port == PortNum::MANAGEMENT => (NodeKind::Switch, graph.node(node).guid),
+                    Some(peer) if graph.node(peer.node).kind == NodeKind::Host => {
+                        (NodeKind::Host, port_guid(graph, peer))
+                    }
+                    _ => continue,
+                };
+                takers.entry(lid).or_default().insert(taker);
+            }
+        }
+        for (lid, takers) in takers {
+            let of = |kind| {
+                let mut of_kind = takers.iter().filter(move |taker| taker.0 == kind);
+                of_kind.next().filter(|_| of_kind.next().is_none())
+            };
+            if let Some(&(_, guid)) = of(NodeKind::Switch).or_else(|| of(NodeKind::Host)) {
+                self.0.insert(lid, guid);
+            }
+        }
+    }
+
+    fn into_lids(self, graph: &Graph) -> Result<Lids, FileError> {
+        let mut ends: BTreeMap<Guid, Endpoint> = BTreeMap::new();
+        for node in graph.ids() {
+            let kind = graph.node(node).kind;
+            let cables = graph.cables(node).map(|(port, _)| port);
+            let ports: Vec<PortNum> = match kind {
+                NodeKind::Switch => vec![PortNum::MANAGEMENT],
+                NodeKind::Host => cables.collect(),
+            };
+            for port in ports {
+                let end = Endpoint { node, port };
+                ends.insert(port_guid(graph, end), end);
+            }
+        }
+        let mut by_guid: BTreeMap<Guid, Vec<Lid>> = BTreeMap::new();
+        for (lid, guid) in self.0 {
+            by_guid.entry(guid).or_default().push(lid);
+        }
+        by_guid
+            .into_iter()
+            .map(|(guid, lids)| range(guid, &lids, ends.get(&guid).copied()))
+            .collect::<Result<_, _>>()
+            .map(Lids::new)
+    }
+}
+
+fn range(guid: Guid, lids: &[Lid], end: Option<Endpoint>) -> Result<LidRange, FileError> {
+    let (first, last) = match lids {
+        [first, .., last] => (*first, *last),
+        [one] => (*one, *one),
+        [] => (Lid::ZERO, Lid::ZERO),
+    };
+    let count = lids.len();
+    let lmc = u8::try_from(count.trailing_zeros())
+        .ok()
+        .and_then(|lmc| Lmc::new(lmc).ok())
+        .filter(|_| count.is_power_of_two() && last.index() - first.index() == count - 1)
+        .ok_or(FileError::Scattered {
+            guid,
+            count,
+            first,
+            last,
+        })?;
+    Ok(LidRange {
+        guid,
+        base: first,
+        lmc,
+        end,
+    })
+}
