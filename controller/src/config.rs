@@ -30,6 +30,10 @@ pub struct SmConfig {
     pub trap_delay_ns: u64,
     /// Priority among subnet managers (IBA 14.4.1), 0..=15; the highest is master.
     pub priority: u8,
+    /// Whether connections may be promised bandwidth.
+    pub qos: QosChoice,
+    /// How many windows a second are decided on a Clos fabric (CLOS04), 1..=1000.
+    pub windows_per_s: u16,
     /// What the last [`crate::SmEvent::Persist`] carried (the `guid2lid` file), if anything.
     pub guid2lid: Option<String>,
 }
@@ -46,8 +50,51 @@ impl Default for SmConfig {
             sweep_interval_ns: 10_000_000_000,
             trap_delay_ns: 2_000_000,
             priority: 8,
+            qos: QosChoice::None,
+            windows_per_s: 60,
             guid2lid: None,
         }
+    }
+}
+
+/// Whether arbitration tables are filled for connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum QosChoice {
+    /// All lanes alike.
+    #[default]
+    None,
+    /// Bandwidth by arbitration tables (VLARB01), best effort on service level 0.
+    Vlarb01,
+}
+
+impl QosChoice {
+    /// Every choice with its name on the command line.
+    pub const ALL: [(Self, &'static str); 2] = [(Self::None, "none"), (Self::Vlarb01, "vlarb01")];
+}
+
+impl fmt::Display for QosChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Vlarb01 => "vlarb01",
+        })
+    }
+}
+
+/// A way to promise bandwidth that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown quality of service {0:?}: choose none or vlarb01")]
+pub struct UnknownQos(pub String);
+
+impl FromStr for QosChoice {
+    type Err = UnknownQos;
+
+    fn from_str(name: &str) -> Result<Self, UnknownQos> {
+        Self::ALL
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|&(choice, _)| choice)
+            .ok_or_else(|| UnknownQos(name.to_owned()))
     }
 }
 
@@ -66,16 +113,19 @@ pub enum RoutingChoice {
     UpDown,
     /// Shortest paths without further rule: may deadlock.
     MinHop,
+    /// A LID for each routing tree of a Clos fabric, and windows without interference (CLOS04).
+    Clos,
 }
 
 impl RoutingChoice {
     /// Every choice with its name on the command line.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 6] = [
         (Self::Auto, "auto"),
         (Self::Mlid, "mlid"),
         (Self::Slid, "slid"),
         (Self::UpDown, "updn"),
         (Self::MinHop, "minhop"),
+        (Self::Clos, "clos"),
     ];
 }
 
@@ -91,7 +141,7 @@ impl fmt::Display for RoutingChoice {
 
 /// A routing engine that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown routing {0:?}: choose auto, mlid, slid, updn or minhop")]
+#[error("unknown routing {0:?}: choose auto, mlid, slid, updn, minhop or clos")]
 pub struct UnknownRouting(pub String);
 
 impl FromStr for RoutingChoice {
@@ -147,6 +197,7 @@ impl SmConfig {
             ("timeout_ns", self.timeout_ns, 1_000_000, u64::MAX),
             ("retries", u64::from(self.retries), 0, 100),
             ("priority", u64::from(self.priority), 0, 15),
+            ("windows_per_s", u64::from(self.windows_per_s), 1, 1000),
         ];
         for (option, value, least, most) in ranges {
             if value < least || value > most {

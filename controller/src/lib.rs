@@ -1,7 +1,8 @@
 //! The subnet manager of a fabric, without IO: it discovers the subnet, gives LIDs, computes
 //! forwarding tables with the `routing` crate, programs every device by management packets, and
 //! keeps the subnet routed while cables and devices come and go. It also answers the queries of
-//! the subnet administrator that programs on the hosts need most.
+//! the subnet administrator that programs on the hosts need most, promises bandwidth to connections
+//! (VLARB01), and on Clos fabrics gives senders ways that share no link (CLOS04).
 //!
 //! A shell runs an [`Sm`] beside an end node, whose MAD socket carries
 //! [`mad::local::ToAgent`] and [`mad::local::FromAgent`]:
@@ -34,13 +35,16 @@ mod notices;
 mod plan;
 mod port_settings;
 mod program;
+mod quality;
 mod report;
 mod sa;
 mod sm;
 mod smp;
 mod subnet;
 mod sweep;
+mod vendor;
+mod windows;
 
-pub use config::{ConfigError, RoutingChoice, SmConfig, UnknownRouting};
+pub use config::{ConfigError, QosChoice, RoutingChoice, SmConfig, UnknownQos, UnknownRouting};
 pub use event::{SmEvent, UpSummary};
 pub use sm::Sm;

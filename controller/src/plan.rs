@@ -11,7 +11,10 @@ use topologies::{Endpoint, Graph, NodeId};
 use wire::attr::LinearForwardingTable;
 use wire::{Guid, Lid, Lmc};
 
+use routing::clos::{Clos, NotClos};
 use routing::fat_tree::{FatTreeLabels, recognise};
+use routing::network::Network;
+use routing::qos::Admission;
 use routing::{LabelsDoNotFit, Options, RoutingError, Tables, Warning, engine};
 
 use crate::control::LIST_MAX;
@@ -38,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) graph: Graph,
     /// What the engine computed.
     pub(crate) tables: Option<Tables>,
+    /// What each link has promised, if bandwidth is promised at all.
+    pub(crate) quality: Option<Admission>,
 }
 
 impl Plan {
@@ -165,6 +170,7 @@ impl Planner {
             warnings,
             graph,
             tables: Some(tables),
+            quality: None,
         })
     }
 
@@ -220,9 +226,41 @@ impl Planner {
             labels,
             ..Options::default()
         };
-        engine(&self.routing.to_string())
+        let found =
+            engine(&self.routing.to_string()).and_then(|engine| engine.route(graph, &options));
+        match found {
+            Err(RoutingError::NotClos(damage)) if self.was_clos() => {
+                self.around_damage(graph, options, &damage)
+            }
+            found => found.map_err(|error| self.explain(&error)),
+        }
+    }
+
+    /// Whether the whole fabric is a Clos fabric.
+    fn was_clos(&self) -> bool {
+        let whole = &self.memory.fabric;
+        Clos::recognise(whole, &Network::new(whole)).is_ok()
+    }
+
+    /// Routing trees need every cable: while one is missing, packets go another way to the LIDs
+    /// that ports have.
+    fn around_damage(
+        &self,
+        graph: &Graph,
+        options: Options,
+        damage: &NotClos,
+    ) -> Result<Tables, String> {
+        let lmcs = options.known.values().map(|&(_, lmc)| lmc);
+        let options = Options {
+            lmc: options.lmc.or_else(|| lmcs.max()),
+            ..options
+        };
+        let mut tables = engine("updn")
             .and_then(|engine| engine.route(graph, &options))
-            .map_err(|error| self.explain(&error))
+            .map_err(|error| self.explain(&error))?;
+        let reason = format!("routing trees are not whole: {damage}");
+        tables.because = Some(reason);
+        Ok(tables)
     }
 
     fn explain(&self, error: &RoutingError) -> String {

@@ -7,6 +7,7 @@ use wire::attr::{
 use wire::{Gid, Lid, PortNum, Sl, Vl};
 
 use crate::plan::Plan;
+use crate::quality;
 use crate::subnet::{Index, Subnet};
 
 /// How long a packet may stay in a switch, and at the head of a lane: 4.096 us * 2^18, about a
@@ -53,6 +54,9 @@ pub(crate) fn settings(
     };
     wanted.neighbor_mtu = info.mtu_cap.min(peer_info.mtu_cap);
     wanted.operational_vls = info.vl_cap.min(peer_info.vl_cap);
+    if let Some(limit) = quality::high_limit(plan, (index, port)) {
+        wanted.vl_high_limit = limit;
+    }
     if device.kind == NodeKind::Switch {
         wanted.hoq_life = LIFE_TIME;
         wanted.vl_stall_count = STALL_COUNT;
@@ -84,7 +88,7 @@ pub(crate) fn differs(info: &PortInfo, wanted: &PortInfo) -> bool {
             (info.lid, info.lmc, info.master_sm_lid, info.master_sm_sl),
             (info.gid_prefix, info.subnet_timeout),
             (info.neighbor_mtu, info.operational_vls),
-            (info.hoq_life, info.vl_stall_count),
+            (info.hoq_life, info.vl_stall_count, info.vl_high_limit),
         )
     };
     settings(info) != settings(wanted)
@@ -97,7 +101,7 @@ pub(crate) fn sm_lid(subnet: &Subnet, plan: &Plan) -> Lid {
 
 /// How many lanes both ends of a port's cable have; `None` if only one, so that there is nothing
 /// to map or to arbitrate.
-fn shared_lanes(subnet: &Subnet, (index, port): (Index, PortNum)) -> Option<u8> {
+pub(crate) fn shared_lanes(subnet: &Subnet, (index, port): (Index, PortNum)) -> Option<u8> {
     let slot = subnet.devices.get(index)?.ports.get(port.index())?;
     let (peer, peer_port) = slot.peer?;
     let peer_info = subnet.devices.get(peer)?.port_info(peer_port)?;
@@ -105,9 +109,13 @@ fn shared_lanes(subnet: &Subnet, (index, port): (Index, PortNum)) -> Option<u8> 
     (count > VlCount::One).then(|| count.lanes())
 }
 
-/// Service levels to lanes on the way out of a port: level modulo lanes.
-pub(crate) fn lanes(subnet: &Subnet, output: (Index, PortNum)) -> Option<SlToVlTable> {
+/// Service levels to lanes on the way out of a port: as promised bandwidth wants it, else level
+/// modulo lanes.
+pub(crate) fn lanes(subnet: &Subnet, plan: &Plan, output: (Index, PortNum)) -> Option<SlToVlTable> {
     let lanes = shared_lanes(subnet, output)?;
+    if let Some(table) = quality::lanes(plan, output) {
+        return Some(table);
+    }
     let mut table = SlToVlTable::default();
     for (sl, vl) in (0u8..).zip(&mut table.0) {
         *vl = Vl::truncate(sl % lanes);
@@ -115,9 +123,21 @@ pub(crate) fn lanes(subnet: &Subnet, output: (Index, PortNum)) -> Option<SlToVlT
     Some(table)
 }
 
-/// A block of the arbitration of a port: all lanes alike in the low table, nothing in the high.
-pub(crate) fn weights(subnet: &Subnet, end: (Index, PortNum), block: u8) -> Option<VlArbTable> {
+/// A block of the arbitration of a port: as promised bandwidth wants it, else all lanes alike in
+/// the low table, nothing in the high. `None`: the block is left as it is.
+pub(crate) fn weights(
+    subnet: &Subnet,
+    plan: &Plan,
+    end: (Index, PortNum),
+    block: u8,
+) -> Option<VlArbTable> {
     let lanes = shared_lanes(subnet, end)?;
+    if let Some(table) = quality::weights(plan, end, block) {
+        return Some(table);
+    }
+    if block == VlArbTable::LOW_SECOND || block == VlArbTable::HIGH_SECOND {
+        return None;
+    }
     let info = subnet.devices[end.0].port_info(end.1)?;
     let mut table = VlArbTable::default();
     if block == VlArbTable::LOW_FIRST {

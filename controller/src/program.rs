@@ -83,6 +83,8 @@ enum Stage {
     Tables,
     Arm,
     Activate,
+    /// Only where nothing else has changed.
+    Lanes,
     Done,
 }
 
@@ -109,8 +111,17 @@ pub(crate) struct Site<'a> {
 impl Programming {
     /// Nothing written yet.
     pub(crate) fn start() -> Self {
+        Self::from(Stage::Identities)
+    }
+
+    /// Nothing written yet, and nothing but lanes and arbitration to be written.
+    pub(crate) fn of_lanes() -> Self {
+        Self::from(Stage::Lanes)
+    }
+
+    fn from(stage: Stage) -> Self {
         Self {
-            stage: Stage::Identities,
+            stage,
             failures: BTreeMap::new(),
             blocks_written: 0,
             unsettled: false,
@@ -125,6 +136,7 @@ impl Programming {
                 Stage::Tables => (stages::tables(site), Stage::Arm),
                 Stage::Arm => (stages::settings(site), Stage::Activate),
                 Stage::Activate => (stages::activations(site), Stage::Done),
+                Stage::Lanes => (stages::lanes(site), Stage::Done),
                 Stage::Done => (Vec::new(), Stage::Done),
             };
             self.stage = next;
@@ -175,7 +187,7 @@ impl Programming {
                 Request::get::<SlToVlTable>(route, lanes_modifier(device, input, output, false))
             }
             Write::Lanes(_, input, output) => {
-                let wanted = port_settings::lanes(site.subnet, (index, output))?;
+                let wanted = port_settings::lanes(site.subnet, site.plan, (index, output))?;
                 let modifier = lanes_modifier(device, input, output, true);
                 let guid = device.guid();
                 let mirror = site.mirrors.entry(guid).or_default();
@@ -186,7 +198,7 @@ impl Programming {
                 Request::get::<VlArbTable>(route, VlArbTable::modifier(block, port))
             }
             Write::Weights(_, port, block) => {
-                let wanted = port_settings::weights(site.subnet, (index, port), block)?;
+                let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block)?;
                 let guid = device.guid();
                 let mirror = site.mirrors.entry(guid).or_default();
                 mirror.arbitration.remove(&(port, block));
@@ -260,7 +272,7 @@ impl Programming {
             Write::ReadLanes(_, input, output) => {
                 let table: SlToVlTable = answer.attribute()?;
                 mirror.lanes.insert((input, output), table);
-                let wanted = port_settings::lanes(site.subnet, (index, output));
+                let wanted = port_settings::lanes(site.subnet, site.plan, (index, output));
                 let differs = wanted.is_some_and(|wanted| wanted != table);
                 return Ok(differs.then_some(Write::Lanes(index, input, output)));
             }
@@ -270,7 +282,7 @@ impl Programming {
             Write::ReadWeights(_, port, block) => {
                 let table: VlArbTable = answer.attribute()?;
                 mirror.arbitration.insert((port, block), table);
-                let wanted = port_settings::weights(site.subnet, (index, port), block);
+                let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block);
                 let differs = wanted.is_some_and(|wanted| wanted != table);
                 return Ok(differs.then_some(Write::Weights(index, port, block)));
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use link::{Deadline, Time, Why};
 use mad::local::{FromAgent, MadMessage, ToAgent};
-use wire::{Guid, Mad, Method, MgmtClass, PortNum};
+use wire::{Guid, Mad, Method, MgmtClass, PortNum, vendor};
 
 use crate::control::{Phase, Status};
 use crate::discovery::Ask;
@@ -13,17 +13,20 @@ use crate::light::Look;
 use crate::mirror::Mirrors;
 use crate::plan::{Plan, Planner};
 use crate::program::{Site, Write};
+use crate::quality::Quality;
 use crate::report::Report;
 use crate::smp::{Answer, Request};
 use crate::subnet::Subnet;
 use crate::sweep::{Activity, Agenda};
-use crate::{ConfigError, SmConfig, SmEvent, light};
+use crate::windows::Windows;
+use crate::{ConfigError, QosChoice, SmConfig, SmEvent, light};
 
 /// The management classes that the manager takes requests of.
-const CLASSES: [MgmtClass; 3] = [
+const CLASSES: [MgmtClass; 4] = [
     MgmtClass::SUBN_LID,
     MgmtClass::SUBN_DIR,
     MgmtClass::SUBN_ADM,
+    vendor::CLASS,
 ];
 
 /// What an SMP under way is for.
@@ -51,6 +54,10 @@ pub struct Sm {
     pub(crate) plan: Plan,
     pub(crate) planner: Planner,
     pub(crate) mirrors: Mirrors,
+    /// Connections with promised bandwidth.
+    pub(crate) quality: Quality,
+    /// Windows without interference.
+    pub(crate) windows: Windows,
     /// Names of the devices that are or should be there.
     pub(crate) names: BTreeMap<Guid, String>,
     /// Ports with a link behind which nothing answered last time.
@@ -79,6 +86,8 @@ impl Sm {
             plan: Plan::default(),
             planner: Planner::new(&config)?,
             mirrors: Mirrors::new(),
+            quality: Quality::new(config.qos != QosChoice::None),
+            windows: Windows::new(config.windows_per_s),
             names: BTreeMap::new(),
             suspects: BTreeSet::new(),
             act_count: 0,
@@ -102,6 +111,12 @@ impl Sm {
                     self.want_sweep(now);
                 }
             }
+            FromAgent::Registered { class, .. } if class == vendor::CLASS.0 => {
+                self.report.warn(format!(
+                    "another program of this host serves management class {class:#04x}: neither \
+                     connections nor windows can be asked for"
+                ));
+            }
             FromAgent::Registered { class, .. } => {
                 let reason = format!(
                     "another program of this host already serves management class {class:#04x}; \
@@ -117,6 +132,7 @@ impl Sm {
     pub fn tick(&mut self, now: Time) {
         if !self.started {
             self.started = true;
+            self.windows.begin_session(now);
             for class in CLASSES {
                 self.transmit
                     .push_back(ToAgent::Register { class: class.0 });
@@ -152,10 +168,8 @@ impl Sm {
         }
         let sweep = self.next_sweep();
         let request = self.exchange.deadline();
-        let at = match (sweep, request) {
-            (Some(sweep), Some(request)) => Some(sweep.min(request)),
-            (sweep, request) => sweep.or(request),
-        };
+        let window = self.windows.deadline();
+        let at = [sweep, request, window].into_iter().flatten().min();
         at.map(|at| Deadline {
             at,
             why: Why::Transaction,
@@ -198,6 +212,12 @@ impl Sm {
                 }
                 _ => self.manager_request(now, message, &mad),
             }
+        } else if mad.is_vendor() {
+            if mad.method().is_response() {
+                self.windows.answered(now, &mad);
+            } else {
+                self.vendor_request(now, message, &mad);
+            }
         } else if mad.class() == MgmtClass::SUBN_ADM && !mad.method().is_response() {
             self.administration_request(message, &mad);
         }
@@ -212,7 +232,10 @@ impl Sm {
                     self.exchange.push(Job::Ask(ask), retries);
                 }
             }
-            (Job::Write(write), Activity::Programming(programming)) => {
+            (
+                Job::Write(write),
+                Activity::Programming(programming) | Activity::Adjusting(programming),
+            ) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
@@ -235,6 +258,7 @@ impl Sm {
         if !self.started {
             return;
         }
+        self.run_windows(now);
         loop {
             self.break_off(now);
             while let Some((transaction, job)) = self.exchange.next(now) {
@@ -253,7 +277,10 @@ impl Sm {
     fn request(&mut self, job: Job) -> Option<Request> {
         match (job, &self.activity) {
             (Job::Ask(ask), Activity::Discovering(discovery)) => discovery.request(ask),
-            (Job::Write(write), Activity::Programming(programming)) => {
+            (
+                Job::Write(write),
+                Activity::Programming(programming) | Activity::Adjusting(programming),
+            ) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
                     plan: &self.plan,

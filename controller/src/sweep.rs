@@ -61,6 +61,8 @@ pub(crate) enum Activity {
     Programming(Box<Programming>),
     /// A light sweep.
     Looking(Looking),
+    /// Arbitration tables are being written for connections.
+    Adjusting(Box<Programming>),
 }
 
 /// What is to be done when.
@@ -135,10 +137,22 @@ impl Sm {
                 if writes.is_empty() {
                     self.programmed(now, &programming);
                 } else {
-                    for write in writes {
-                        self.exchange.push(Job::Write(write), self.config.retries);
-                    }
+                    self.push_writes(writes);
                     self.activity = Activity::Programming(programming);
+                }
+            }
+            Activity::Adjusting(mut programming) => {
+                let mut site = Site {
+                    subnet: &mut self.subnet,
+                    plan: &self.plan,
+                    mirrors: &mut self.mirrors,
+                };
+                let writes = programming.next_stage(&mut site);
+                if writes.is_empty() {
+                    self.adjusted(now, &programming);
+                } else {
+                    self.push_writes(writes);
+                    self.activity = Activity::Adjusting(programming);
                 }
             }
         }
@@ -157,7 +171,7 @@ impl Sm {
             self.start_looking();
             return true;
         }
-        false
+        self.serve_connections(now)
     }
 
     fn start_discovery(&mut self, now: Time) {
@@ -294,9 +308,15 @@ impl Sm {
         }
         match self.planner.plan(&self.subnet) {
             Ok(plan) => {
-                self.plan = plan;
+                let old = core::mem::replace(&mut self.plan, plan);
+                let quality = &mut self.quality;
+                let notices = quality.carry_over(&self.subnet, &mut self.plan, old.quality);
+                self.windows.follow(now, &self.subnet, &self.plan);
                 warnings.append(&mut self.plan.warnings);
                 self.report.renew(warnings);
+                for notice in notices {
+                    self.report.warn(notice);
+                }
                 self.report.enter(Phase::Programming);
                 self.agenda.programming_started = now;
                 self.activity = Activity::Programming(Box::new(Programming::start()));

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller::{RoutingChoice, Sm, SmConfig};
+use controller::{QosChoice, RoutingChoice, Sm, SmConfig};
 use netio::control::serve;
 use netio::seqpacket::Listener;
 use netio::signals::LeaveSignals;
@@ -30,13 +30,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FABRIC_DIR")]
     dir: PathBuf,
 
-    /// How to route: auto, mlid, slid, updn or minhop
+    /// How to route: auto, mlid, slid, updn, minhop or clos
     #[arg(long, default_value = "auto")]
     routing: RoutingChoice,
 
     /// LID mask control of the hosts, 0 to 7; without it, what the routing wants
     #[arg(long, value_name = "N", value_parser = lmc)]
     lmc: Option<Lmc>,
+
+    /// Whether connections may be promised bandwidth: none or vlarb01
+    #[arg(long, default_value = "none")]
+    qos: QosChoice,
+
+    /// Windows a second on a fabric routed by clos, 1 to 1000
+    #[arg(long, value_name = "RATE", default_value_t = SmConfig::default().windows_per_s)]
+    windows: u16,
 
     /// Seed of what routing leaves to chance
     #[arg(long, default_value_t = 1)]
@@ -67,6 +75,8 @@ impl Arguments {
         SmConfig {
             routing: self.routing,
             lmc: self.lmc,
+            qos: self.qos,
+            windows_per_s: self.windows,
             seed: self.seed,
             smps_in_flight: self.smps,
             sweep_interval_ns: u64::from(self.sweep_ms) * 1_000_000,

@@ -62,10 +62,16 @@ pub(super) fn tables(site: &mut Site<'_>) -> Vec<Write> {
             }
         }
     }
-    for (index, device) in site.subnet.devices.iter().enumerate() {
-        writes.extend(lane_tables(site, index, device));
-    }
+    writes.extend(lanes(site));
     writes
+}
+
+/// Service levels to lanes, and arbitration.
+pub(super) fn lanes(site: &Site<'_>) -> Vec<Write> {
+    let devices = site.subnet.devices.iter().enumerate();
+    devices
+        .flat_map(|(index, device)| lane_tables(site, index, device))
+        .collect()
 }
 
 fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
@@ -83,7 +89,7 @@ fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
         NodeKind::Host => &[PortNum::MANAGEMENT],
     };
     for &output in &outputs {
-        let Some(wanted) = port_settings::lanes(site.subnet, (index, output)) else {
+        let Some(wanted) = port_settings::lanes(site.subnet, site.plan, (index, output)) else {
             continue;
         };
         for &input in inputs {
@@ -93,8 +99,9 @@ fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
                 _ => writes.push(Write::Lanes(index, input, output)),
             }
         }
-        for block in [VlArbTable::LOW_FIRST, VlArbTable::HIGH_FIRST] {
-            let Some(wanted) = port_settings::weights(site.subnet, (index, output), block) else {
+        for block in VlArbTable::LOW_FIRST..=VlArbTable::HIGH_SECOND {
+            let wanted = port_settings::weights(site.subnet, site.plan, (index, output), block);
+            let Some(wanted) = wanted else {
                 continue;
             };
             match mirror.arbitration.get(&(output, block)) {

@@ -1,0 +1,144 @@
+//! Requests of the project's own management class: connections with promised bandwidth, and
+//! windows. Formats in [`wire::vendor`].
+//!
+//! A request for a connection waits until no sweep is under way; then the links' books are
+//! consulted, the arbitration blocks that change are written, and the answer goes when the devices
+//! have confirmed them. Requests are told apart by sender and transaction id: one that is repeated
+//! because its answer was late makes no second connection.
+
+use link::Time;
+use mad::local::MadMessage;
+use wire::vendor::{QOS_CONNECTION, QosCause, QosConnection, WINDOW_REQUEST, WINDOW_STATE};
+use wire::{Mad, MadHeader, MadStatus, Method, Qpn};
+
+use crate::control::Phase;
+use crate::program::Programming;
+use crate::quality::{Full, Letter};
+use crate::sm::{Job, Sm};
+use crate::smp::message;
+use crate::sweep::Activity;
+use crate::windows::NotTaken;
+
+impl Sm {
+    /// A program on some host asks.
+    pub(crate) fn vendor_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        let answer = match (request.method(), request.attr_id()) {
+            (Method::SET | Method::DELETE, QOS_CONNECTION) => {
+                match self.quality.enqueue(now, from.lid, request) {
+                    Ok(None) => return,
+                    Ok(Some(again)) => again,
+                    Err(Full) => answer(request, MadStatus::BUSY),
+                }
+            }
+            (Method::GET, QOS_CONNECTION) => match self.quality.list(request.attr_mod()) {
+                Some(connection) => {
+                    let mut found = answer(request, MadStatus::OK);
+                    found.set_vendor_attribute(&connection);
+                    found
+                }
+                None => answer(request, MadStatus::SA_NO_RECORDS),
+            },
+            (Method::SET, WINDOW_REQUEST) => self.window_request(now, request),
+            (Method::GET, WINDOW_STATE) => {
+                let mut found = answer(request, MadStatus::OK);
+                found.set_vendor_attribute(&self.windows.state());
+                found
+            }
+            _ => answer(request, MadStatus::BAD_METHOD_ATTRIBUTE),
+        };
+        self.send(message(from.lid, Qpn::GSI, &answer));
+    }
+
+    fn window_request(&mut self, now: Time, request: &Mad) -> Mad {
+        let Ok(wanted) = request.vendor_attribute() else {
+            return answer(request, MadStatus::BAD_FIELD);
+        };
+        let (subnet, plan) = (&self.subnet, &self.plan);
+        let guid_of = |lid| {
+            let end = plan.tables.as_ref()?.lids.owner(lid)?.end?;
+            Some(subnet.devices.get(end.node.index())?.end_port_guid())
+        };
+        let status = match self.windows.request(now, &wanted, guid_of) {
+            Ok(()) => MadStatus::OK,
+            Err(NotTaken::TooMany) => MadStatus::BUSY,
+            Err(NotTaken::NoWindows) => MadStatus::BAD_METHOD_ATTRIBUTE,
+            Err(NotTaken::NoSuchHost | NotTaken::ToItself) => MadStatus::BAD_FIELD,
+        };
+        answer(request, status)
+    }
+
+    /// Serves the requests for connections that wait. Called when nothing else is under way;
+    /// `false` if there was nothing to do.
+    pub(crate) fn serve_connections(&mut self, now: Time) -> bool {
+        let mut served = false;
+        while let Some(letter) = self.quality.next() {
+            served = true;
+            let answer = self.serve_connection(&letter.mad);
+            self.quality.answer(Letter {
+                mad: answer,
+                ..letter
+            });
+        }
+        if served {
+            self.activity = Activity::Adjusting(Box::new(Programming::of_lanes()));
+            return true;
+        }
+        let letters = self.quality.finish(now);
+        let any = !letters.is_empty();
+        for Letter { from, mad } in letters {
+            self.send(message(from, Qpn::GSI, &mad));
+        }
+        any
+    }
+
+    fn serve_connection(&mut self, request: &Mad) -> Mad {
+        let Ok(asked) = request.vendor_attribute::<QosConnection>() else {
+            return answer(request, MadStatus::BAD_FIELD);
+        };
+        let told = if request.method() == Method::DELETE {
+            self.quality.release(&mut self.plan, &asked)
+        } else if self.report.status.phase == Phase::Up {
+            self.quality.connect(&self.subnet, &mut self.plan, &asked)
+        } else {
+            QosConnection {
+                cause: QosCause::NotUp,
+                ..asked
+            }
+        };
+        let mut answer = answer(request, MadStatus::OK);
+        answer.set_vendor_attribute(&told);
+        answer
+    }
+
+    /// The arbitration tables are written, or as far as devices answer.
+    pub(crate) fn adjusted(&mut self, now: Time, programming: &Programming) {
+        if programming.unsettled() {
+            self.want_sweep(now);
+        }
+    }
+
+    /// Sends what windows have to tell.
+    pub(crate) fn run_windows(&mut self, now: Time) {
+        for told in self.windows.run(now) {
+            self.send(told);
+        }
+    }
+
+    /// Queues the writes of a stage.
+    pub(crate) fn push_writes(&mut self, writes: Vec<crate::program::Write>) {
+        for write in writes {
+            self.exchange.push(Job::Write(write), self.config.retries);
+        }
+    }
+}
+
+fn answer(request: &Mad, status: MadStatus) -> Mad {
+    let mut answer = *request;
+    let header = request.header();
+    answer.set_header(&MadHeader {
+        method: Method(header.method.0 | 0x80),
+        status,
+        ..header
+    });
+    answer
+}

@@ -1,0 +1,402 @@
+//! Windows without interference (CLOS04): at a steady rate, what hosts have asked for becomes
+//! connections that share no link, and each sender is told its DLID.
+//!
+//! ```text
+//!         request (next tick in one interval)      tick (nothing to do any more)
+//!   Still ------------------------------> Waiting ----------------------------> Still
+//!                                           |  ^
+//!                    tick: decide, compare  |  | all answered
+//!                                           v  |
+//!     senders whose way ends or changes: Revoking ---> Granting: senders with a new way
+//!                                              all answered
+//! ```
+//!
+//! First every sender that is to leave a tree is told to stop, and only when all have answered
+//! are the new ways given out: two senders never share a link because one heard sooner than the
+//! other. A tick that falls due before that waits, and is counted as late. A host that does not
+//! answer is asked [`ATTEMPTS`] times, then the window goes on without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use link::Time;
+use routing::clos::{Clos, Controller, Mode, Reason};
+use routing::network::Network;
+use wire::vendor::{WindowGrant, WindowRequest, WindowState};
+use wire::{Guid, Lid, Mad, Method, Qpn};
+
+use mad::local::MadMessage;
+
+use crate::exchange::Exchange;
+use crate::plan::Plan;
+use crate::smp::message;
+use crate::subnet::Subnet;
+
+/// How long a grant may stay unanswered before it is sent again, nanoseconds.
+const TIMEOUT_NS: u64 = 20_000_000;
+/// How often it is sent again.
+const ATTEMPTS: u8 = 10;
+/// Grants that may be unanswered at a time.
+const GRANTS_IN_FLIGHT: usize = 256;
+/// Pairs that may be asked for at a time, for each host.
+const PAIRS_A_HOST: usize = 16;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The hosts of a Clos fabric by number, and the trees between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fabric {
+    /// Port GUID and base LID.
+    hosts: Vec<(Guid, Lid)>,
+    leaf_of: Vec<usize>,
+    trees: usize,
+}
+
+impl Fabric {
+    fn number(&self, guid: Guid) -> Option<usize> {
+        self.hosts
+            .binary_search_by_key(&guid, |&(guid, _)| guid)
+            .ok()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    pair: (Guid, Guid),
+    /// Windows that it goes on for; [`WindowRequest::UNTIL_ENDED`] without end.
+    left: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Waiting,
+    Revoking,
+    Granting,
+}
+
+/// What a sender was last told: base LID of the destination, and the DLID.
+type Way = (Lid, Lid);
+
+/// What one sender is to be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tell {
+    sender: Guid,
+    to: Lid,
+    grant: WindowGrant,
+}
+
+/// Windows, and the requests for them.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    interval_ns: u64,
+    state: WindowState,
+    fabric: Option<Fabric>,
+    /// Where the hosts of the latest fabric are, by port GUID.
+    addresses: BTreeMap<Guid, Lid>,
+    controller: Option<Controller>,
+    asks: Vec<Ask>,
+    next_at: Option<Time>,
+    step: Step,
+    last_step: u32,
+    exchange: Exchange<Tell>,
+    told: BTreeMap<Guid, Way>,
+    /// What the window that is being told of gives to each sender.
+    wanted: BTreeMap<Guid, Way>,
+}
+
+/// A request that is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// The fabric has no windows.
+    NoWindows,
+    /// A LID that no host has.
+    NoSuchHost,
+    /// A host that asks for a connection to itself.
+    ToItself,
+    /// As many pairs as there may be.
+    TooMany,
+}
+
+impl Windows {
+    /// No windows yet; `rate` a second, at least 1.
+    pub(crate) fn new(rate: u16) -> Self {
+        Self {
+            interval_ns: NS_PER_S / u64::from(rate.max(1)),
+            state: WindowState {
+                rate,
+                ..WindowState::default()
+            },
+            fabric: None,
+            addresses: BTreeMap::new(),
+            controller: None,
+            asks: Vec::new(),
+            next_at: None,
+            step: Step::Waiting,
+            last_step: 0,
+            exchange: Exchange::new(GRANTS_IN_FLIGHT, TIMEOUT_NS),
+            told: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+        }
+    }
+
+    /// Begins a session: hosts follow this run of the controller and no other.
+    pub(crate) fn begin_session(&mut self, now: Time) {
+        let [.., a, b, c, d] = (now.0 >> 10).to_be_bytes();
+        self.state.session = u32::from_be_bytes([a, b, c, d]).max(1);
+    }
+
+    /// Follows a new plan. Connections start anew where hosts or trees are others.
+    pub(crate) fn follow(&mut self, now: Time, subnet: &Subnet, plan: &Plan) {
+        let fabric = fabric(subnet, plan);
+        if fabric == self.fabric {
+            return;
+        }
+        self.controller = fabric.as_ref().and_then(|fabric| {
+            Controller::new(fabric.leaf_of.clone(), fabric.trees, Mode::Rearrange).ok()
+        });
+        let trees = fabric.as_ref().map_or(0, |fabric| fabric.trees);
+        self.state.trees = u16::try_from(trees).unwrap_or(u16::MAX);
+        if let Some(fabric) = &fabric {
+            self.addresses = fabric.hosts.iter().copied().collect();
+        }
+        self.fabric = fabric;
+        self.wake(now);
+    }
+
+    fn wake(&mut self, now: Time) {
+        let at = now + self.interval_ns;
+        self.next_at = self.next_at.or(Some(at));
+    }
+
+    /// How the windows stand.
+    pub(crate) fn state(&self) -> WindowState {
+        let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let waiting = self
+            .controller
+            .as_ref()
+            .map_or(0, |one| one.waiting().len());
+        WindowState {
+            standing: count(self.wanted.len()),
+            waiting: count(waiting),
+            ..self.state
+        }
+    }
+
+    /// Takes in a request. `guid_of` finds the host that has a LID.
+    pub(crate) fn request(
+        &mut self,
+        now: Time,
+        request: &WindowRequest,
+        guid_of: impl Fn(Lid) -> Option<Guid>,
+    ) -> Result<(), NotTaken> {
+        let fabric = self.fabric.as_ref().ok_or(NotTaken::NoWindows)?;
+        let host = |lid| {
+            let guid = guid_of(lid).filter(|&guid| fabric.number(guid).is_some());
+            guid.ok_or(NotTaken::NoSuchHost)
+        };
+        let mut pairs = Vec::with_capacity(request.pairs.len());
+        for (source, destination) in request.iter() {
+            let pair = (host(source)?, host(destination)?);
+            if pair.0 == pair.1 {
+                return Err(NotTaken::ToItself);
+            }
+            pairs.push(pair);
+        }
+        let gone: BTreeSet<(Guid, Guid)> = pairs.iter().copied().collect();
+        let mut asks = self.asks.clone();
+        if request.windows == 0 {
+            asks.retain(|ask| !gone.contains(&ask.pair));
+        } else {
+            for pair in pairs {
+                let left = request.windows;
+                match asks.iter_mut().find(|ask| ask.pair == pair) {
+                    Some(ask) => ask.left = left,
+                    None => asks.push(Ask { pair, left }),
+                }
+            }
+        }
+        if asks.len() > PAIRS_A_HOST * fabric.hosts.len() {
+            return Err(NotTaken::TooMany);
+        }
+        self.asks = asks;
+        self.wake(now);
+        Ok(())
+    }
+
+    /// A host has answered.
+    pub(crate) fn answered(&mut self, now: Time, answer: &Mad) {
+        if let Some(tell) = self.exchange.answered(now, answer.tid()) {
+            self.heard(&tell);
+        }
+    }
+
+    fn heard(&mut self, tell: &Tell) {
+        if tell.grant.dlid == Lid::ZERO {
+            self.told.remove(&tell.sender);
+        } else {
+            let way = (tell.grant.destination, tell.grant.dlid);
+            self.told.insert(tell.sender, way);
+        }
+    }
+
+    /// Does what is due, and returns what is to be sent.
+    pub(crate) fn run(&mut self, now: Time) -> Vec<MadMessage> {
+        while let Some(tell) = self.exchange.expire(now) {
+            // What it was told counts as heard: nobody can say, and the others must not wait.
+            self.state.unanswered = self.state.unanswered.wrapping_add(1);
+            self.heard(&tell);
+        }
+        let mut messages = Vec::new();
+        loop {
+            while let Some((transaction, tell)) = self.exchange.next(now) {
+                let mad = Mad::vendor(Method::SET, 0, transaction, &tell.grant);
+                messages.push(message(tell.to, Qpn::GSI, &mad));
+            }
+            if !self.exchange.is_idle() || !self.advance(now) {
+                return messages;
+            }
+        }
+    }
+
+    /// Goes on when nobody is to be told anything more. `false` if nothing is due.
+    fn advance(&mut self, now: Time) -> bool {
+        match self.step {
+            Step::Waiting => {
+                let Some(due) = self.next_at.filter(|&due| due <= now) else {
+                    return false;
+                };
+                self.tick(now, due);
+                self.revoke();
+                self.step = Step::Revoking;
+            }
+            Step::Revoking => {
+                self.grant();
+                self.step = Step::Granting;
+            }
+            Step::Granting => self.step = Step::Waiting,
+        }
+        true
+    }
+
+    /// Decides the next window.
+    fn tick(&mut self, now: Time, due: Time) {
+        self.wanted = self.decide().unwrap_or_default();
+        let waiting = self
+            .controller
+            .as_ref()
+            .map_or(0, |one| one.waiting().len());
+        let busy = !self.asks.is_empty() || waiting > 0 || !self.wanted.is_empty();
+        let next = due + self.interval_ns;
+        if next < now {
+            self.state.late = self.state.late.wrapping_add(1);
+        }
+        self.next_at = busy.then(|| next.max(now));
+    }
+
+    fn decide(&mut self) -> Option<BTreeMap<Guid, Way>> {
+        let fabric = self.fabric.as_ref()?;
+        let controller = self.controller.as_mut()?;
+        self.asks.retain(|ask| {
+            fabric.number(ask.pair.0).is_some() && fabric.number(ask.pair.1).is_some()
+        });
+        let requests: Vec<(usize, usize)> = self
+            .asks
+            .iter()
+            .filter_map(|ask| Some((fabric.number(ask.pair.0)?, fabric.number(ask.pair.1)?)))
+            .collect();
+        // What a window refuses as a whole was refused when it was asked for.
+        let window = controller.window(&requests).ok()?;
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let blocked = |reason: Reason| reason == Reason::Blocked;
+        let state = &mut self.state;
+        state.window = state.window.wrapping_add(1);
+        state.moved = state.moved.wrapping_add(count(window.moved.len()));
+        state.deferred = state.deferred.wrapping_add(count(window.deferred.len()));
+        let blocked = window.deferred.iter().filter(|pair| blocked(pair.reason));
+        state.blocked = state.blocked.wrapping_add(count(blocked.count()));
+        let mut wanted = BTreeMap::new();
+        let mut served = BTreeSet::new();
+        for admitted in &window.admitted {
+            let (source, _) = *fabric.hosts.get(admitted.source)?;
+            let (destination, base) = *fabric.hosts.get(admitted.destination)?;
+            let offset = u16::try_from(admitted.tree).ok()?;
+            let dlid = Lid::truncate(base.get().saturating_add(offset));
+            wanted.insert(source, (base, dlid));
+            served.insert((source, destination));
+        }
+        for ask in &mut self.asks {
+            if ask.left != WindowRequest::UNTIL_ENDED && served.contains(&ask.pair) {
+                ask.left -= 1;
+            }
+        }
+        self.asks.retain(|ask| ask.left > 0);
+        Some(wanted)
+    }
+
+    fn tell(&mut self, sender: Guid, (destination, dlid): Way) {
+        let Some(&to) = self.addresses.get(&sender) else {
+            // Whoever is not there cannot send either.
+            self.told.remove(&sender);
+            return;
+        };
+        self.last_step = self.last_step.wrapping_add(1);
+        let grant = WindowGrant {
+            session: self.state.session,
+            step: self.last_step,
+            destination,
+            dlid,
+        };
+        self.exchange.push(Tell { sender, to, grant }, ATTEMPTS);
+    }
+
+    /// Stops the senders whose way ends or changes.
+    fn revoke(&mut self) {
+        let stale = |(sender, way): &(&Guid, &Way)| self.wanted.get(*sender) != Some(*way);
+        let stale: Vec<Guid> = self
+            .told
+            .iter()
+            .filter(stale)
+            .map(|(&sender, _)| sender)
+            .collect();
+        for sender in stale {
+            self.tell(sender, (Lid::ZERO, Lid::ZERO));
+        }
+    }
+
+    /// Tells the senders that have a new way.
+    fn grant(&mut self) {
+        let new: Vec<(Guid, Way)> = self
+            .wanted
+            .iter()
+            .filter(|(sender, way)| self.told.get(*sender) != Some(*way))
+            .map(|(&sender, &way)| (sender, way))
+            .collect();
+        for (sender, way) in new {
+            self.tell(sender, way);
+        }
+    }
+
+    /// When something is due without input.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let tick = self.next_at.filter(|_| self.step == Step::Waiting);
+        match (tick, self.exchange.deadline()) {
+            (Some(tick), Some(answer)) => Some(tick.min(answer)),
+            (tick, answer) => tick.or(answer),
+        }
+    }
+}
+
+/// The Clos fabric that a plan is for, if it is for one.
+fn fabric(subnet: &Subnet, plan: &Plan) -> Option<Fabric> {
+    let tables = plan.tables.as_ref().filter(|one| one.engine == "clos")?;
+    let network = Network::new(&plan.graph);
+    let clos = Clos::recognise(&plan.graph, &network).ok()?;
+    let hosts = network.hosts().iter().map(|&end| {
+        let device = subnet.devices.get(end.node.index())?;
+        let base = tables.lids.of(end)?.base;
+        Some((device.end_port_guid(), base))
+    });
+    Some(Fabric {
+        hosts: hosts.collect::<Option<_>>()?,
+        leaf_of: clos.leaf_of().to_vec(),
+        trees: clos.trees(),
+    })
+}
