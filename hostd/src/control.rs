@@ -47,6 +47,10 @@ pub enum Request {
     Ping(PingRequest),
     /// Starts a flow of traffic. Answered by [`Reply::Done`].
     PerfStart(PerfRequest),
+    /// Starts a flow of traffic that waits for the controller (CLOS04): it sends only while the
+    /// host is granted the flow's destination, and to the LID that is granted.
+    /// [`PerfRequest::dlid`] is the destination's base LID. Answered by [`Reply::Done`].
+    PerfStartGranted(PerfRequest),
     /// How a flow fares. Answered by [`Reply::Perf`].
     PerfReport {
         /// The flow.
@@ -225,7 +229,7 @@ pub enum FlowState {
 pub struct FlowReport {
     /// The flow's number.
     pub flow: u32,
-    /// Destination LID.
+    /// Destination LID; of a flow that waits for grants the one granted last.
     pub dlid: Lid,
     /// How far it is.
     pub state: FlowState,

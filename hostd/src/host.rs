@@ -162,6 +162,7 @@ pub struct Host {
     pinger: Pinger,
     source: Source,
     sink: Sink,
+    last_grant: management::LastGrant,
     events: VecDeque<Event>,
     /// A received packet, put together; taken out while it is worked on.
     inbox: Vec<u8>,
@@ -206,6 +207,7 @@ impl Host {
             pinger: Pinger::default(),
             source: Source::new(config.traffic_tick_ns),
             sink: Sink::default(),
+            last_grant: management::LastGrant::default(),
             events: VecDeque::new(),
             inbox: vec![0; PACKET_BYTES_MAX],
             known_pkey: None,

@@ -27,6 +27,11 @@ impl Host {
                 let pkey = self.own_pkey();
                 refuse(self.source.start(now, request, &self.adapter, pkey))
             }
+            Request::PerfStartGranted(request) => {
+                let pkey = self.own_pkey();
+                let adapter = &self.adapter;
+                refuse(self.source.start_granted(now, request, adapter, pkey))
+            }
             Request::PerfReport { flow } => match self.source.report(now, flow) {
                 Some(report) => Reply::Perf(Box::new(report)),
                 None => no_flow(flow),

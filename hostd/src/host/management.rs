@@ -5,7 +5,8 @@ use mad::agent::{self, Arrival, Next};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use mad::smi::Origin;
 use tracing::debug;
-use wire::mad::{Mad, MgmtClass};
+use wire::mad::{Mad, MadStatus, Method, MgmtClass};
+use wire::vendor::{self, WindowGrant};
 use wire::{DataPacket, Lid, Qpn, Sl, UdPacket, Vl};
 
 use super::receive::is_answerable;
@@ -19,6 +20,27 @@ struct Sender {
     lid: Lid,
     qpn: Qpn,
     sl: Sl,
+}
+
+/// The grant that was followed last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LastGrant {
+    session: u32,
+    step: u32,
+}
+
+impl LastGrant {
+    const fn of(grant: &WindowGrant) -> Self {
+        Self {
+            session: grant.session,
+            step: grant.step,
+        }
+    }
+
+    /// Whether a grant is of another session, or not older than this one.
+    const fn admits(&self, grant: &WindowGrant) -> bool {
+        self.session != grant.session || grant.step.wrapping_sub(self.step) < 1 << 31
+    }
 }
 
 impl Host {
@@ -192,12 +214,41 @@ impl Host {
             );
             return Ok(());
         }
+        let grants = mad.is_vendor() && mad.attr_id() == vendor::WINDOW_GRANT;
+        if grants && mad.method() == Method::SET {
+            return self.window_grant(now, &mut mad, datagram);
+        }
         let sender = Sender {
             lid: datagram.slid,
             qpn: datagram.src_qp,
             sl: datagram.sl,
         };
         self.deliver(&mut mad, sender);
+        Ok(())
+    }
+
+    /// The controller says to whom this host may send (CLOS04). The answer leaves behind what the
+    /// port's lane already holds.
+    fn window_grant(
+        &mut self,
+        now: Time,
+        mad: &mut Mad,
+        datagram: &UdPacket<'_>,
+    ) -> Result<(), DropReason> {
+        let settings = &self.adapter.settings;
+        if datagram.slid != settings.sm_lid || !is_answerable(datagram.slid) {
+            return Err(DropReason::BadMad);
+        }
+        let grant: WindowGrant = mad.vendor_attribute().map_err(|_| DropReason::BadMad)?;
+        if self.last_grant.admits(&grant) {
+            self.last_grant = LastGrant::of(&grant);
+            let way = (grant.dlid.is_unicast()).then_some((grant.destination, grant.dlid));
+            self.source.grant(now, way);
+        }
+        mad.set_method(Method::GET_RESP);
+        mad.set_status(MadStatus::OK);
+        let (dlid, qpn, sl) = (datagram.slid, datagram.src_qp, datagram.sl);
+        self.send_gmp_from(now, mad, datagram.dlid, dlid, qpn, sl);
         Ok(())
     }
 

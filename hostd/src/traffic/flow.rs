@@ -17,6 +17,8 @@ const QUERIES_MAX: u32 = 40;
 const PAYLOAD_AT: usize = 28;
 /// Where PSN stands: the last three bytes of the BTH.
 const PSN_AT: usize = 17;
+/// Where DLID stands in the LRH.
+const DLID_AT: usize = 2;
 /// Where SLID stands in the LRH.
 const SLID_AT: usize = 6;
 /// ICRC and VCRC.
@@ -50,6 +52,10 @@ pub(super) struct Flow {
     pub(super) asked: Time,
     questions: u32,
     stalls: u64,
+    /// Whether it may send at all: one that waits for grants may not without.
+    permitted: bool,
+    /// Where its packets go now.
+    dlid: Lid,
     /// Whether the flow stands in a ring of the source.
     pub(super) ringed: bool,
     /// What the source's timers hold for it.
@@ -144,6 +150,8 @@ impl Flow {
             asked: now,
             questions: 0,
             stalls: 0,
+            permitted: true,
+            dlid: request.dlid,
             ringed: false,
             timer: None,
             request,
@@ -185,7 +193,8 @@ impl Flow {
     /// Whether a packet may go now.
     #[inline]
     pub(super) fn may_send(&self, now: Time) -> bool {
-        self.state == FlowState::Running
+        self.permitted
+            && self.state == FlowState::Running
             && !self.is_window_closed()
             && now < self.last_moment()
             && (self.interval_ps == 0 || self.due_ps() <= u128::from(now.0) * 1000)
@@ -252,7 +261,8 @@ impl Flow {
                 } else {
                     self.asked + QUERY_NS
                 };
-                let send_at = if self.ringed || self.interval_ps == 0 || self.is_window_closed() {
+                let waits = !self.permitted || self.is_window_closed();
+                let send_at = if self.ringed || self.interval_ps == 0 || waits {
                     Time::NEVER
                 } else {
                     let due = self.due_ps().div_ceil(1000);
@@ -362,7 +372,7 @@ impl Flow {
         let size = u16::try_from(self.size()).unwrap_or(u16::MAX);
         FlowReport {
             flow: self.request.flow,
-            dlid: self.request.dlid,
+            dlid: self.dlid,
             state: self.state,
             size,
             offered: self.offered(now),
@@ -379,8 +389,17 @@ impl Flow {
         }
     }
 
-    /// Where questions go.
+    /// Where questions go: behind the latest data.
     pub(super) fn destination(&self) -> (Lid, Qpn) {
-        (self.request.dlid, self.request.qpn)
+        (self.dlid, self.request.qpn)
+    }
+
+    /// Lets the flow send to this LID of its destination, or not at all.
+    pub(super) fn permit(&mut self, dlid: Option<Lid>) {
+        self.permitted = dlid.is_some();
+        if let Some(dlid) = dlid {
+            self.dlid = dlid;
+            self.template[DLID_AT..DLID_AT + 2].copy_from_slice(&dlid.get().to_be_bytes());
+        }
     }
 }

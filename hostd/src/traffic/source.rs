@@ -33,6 +33,10 @@ pub(crate) struct Source {
     rings: [VecDeque<u32>; 16],
     timers: BTreeSet<(Time, u32)>,
     last_run: u32,
+    /// Flows that send only where a grant lets them.
+    waiting: BTreeSet<u32>,
+    /// The latest grant: base LID of the destination, and by which LID.
+    grant: Option<(Lid, Lid)>,
     /// Flows with a rate are looked at no more often than this, and make up for it in one burst.
     tick_ns: u64,
 }
@@ -58,6 +62,8 @@ impl Source {
             rings: Default::default(),
             timers: BTreeSet::new(),
             last_run: 0,
+            waiting: BTreeSet::new(),
+            grant: None,
             tick_ns,
         }
     }
@@ -101,8 +107,42 @@ impl Source {
         let id = request.flow;
         let flow = Flow::new(now, request, self.last_run, size, pkey, self.tick_ns);
         self.flows.insert(id, flow);
+        self.waiting.remove(&id);
         self.follow(now, id);
         Ok(())
+    }
+
+    /// Starts a flow that sends only while a grant names its destination, to the LID granted.
+    pub(crate) fn start_granted(
+        &mut self,
+        now: Time,
+        request: PerfRequest,
+        adapter: &Adapter,
+        pkey: u16,
+    ) -> Result<(), String> {
+        let id = request.flow;
+        self.start(now, request, adapter, pkey)?;
+        self.waiting.insert(id);
+        self.permit(now, id);
+        Ok(())
+    }
+
+    /// Follows a grant: to whom flows that wait for one may send, and by which LID.
+    pub(crate) fn grant(&mut self, now: Time, grant: Option<(Lid, Lid)>) {
+        self.grant = grant;
+        let waiting: Vec<u32> = self.waiting.iter().copied().collect();
+        for id in waiting {
+            self.permit(now, id);
+        }
+    }
+
+    fn permit(&mut self, now: Time, id: u32) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            let mine = |&(destination, _): &(Lid, Lid)| destination == flow.request.dlid;
+            let dlid = self.grant.filter(mine).map(|(_, dlid)| dlid);
+            flow.permit(dlid);
+            self.follow(now, id);
+        }
     }
 
     /// Puts a flow where it belongs after something has changed: into its ring, its timer. A timer
@@ -251,6 +291,7 @@ impl Source {
     /// Forgets all flows.
     pub(crate) fn clear(&mut self) {
         self.flows.clear();
+        self.waiting.clear();
         self.timers.clear();
         self.rings = Default::default();
     }
