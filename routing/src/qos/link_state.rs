@@ -43,6 +43,19 @@ impl Options {
     pub fn vl(&self, class: Class) -> Vl {
         self.service_levels.vl(class, self.data_vls)
     }
+
+    /// Slots of every port that are set aside from the start: best effort's share, and one for
+    /// challenged traffic, so that neither ever starves.
+    #[must_use]
+    pub fn reserved(&self) -> [(Class, u32); 2] {
+        let share = u32::from(self.best_effort_percent.min(100));
+        let best_effort = (FRAME_SLOTS * share).div_ceil(100);
+        let challenged = u32::from(best_effort < FRAME_SLOTS);
+        [
+            (Class::BestEffort, best_effort),
+            (Class::Challenged, challenged),
+        ]
+    }
 }
 
 /// One output port.
@@ -56,8 +69,8 @@ pub struct LinkState {
 }
 
 impl LinkState {
-    /// A port of a link of `link_bps` bits per second with no connection: best effort has its
-    /// entries and challenged traffic its one slot, so that neither ever starves.
+    /// A port of a link of `link_bps` bits per second with no connection, but what is
+    /// [reserved](Options::reserved).
     ///
     /// # Errors
     /// [`QosError::NoRate`], [`QosError::NoSuchShare`].
@@ -68,13 +81,10 @@ impl LinkState {
         if options.best_effort_percent > 100 {
             return Err(QosError::NoSuchShare(options.best_effort_percent));
         }
-        let best_effort = (FRAME_SLOTS * u32::from(options.best_effort_percent)).div_ceil(100);
-        let challenged = u32::from(best_effort < FRAME_SLOTS);
         let mut low = Table::new(options.layout);
-        for (class, slots) in [
-            (Class::BestEffort, best_effort),
-            (Class::Challenged, challenged),
-        ] {
+        let mut used = 0;
+        for (class, slots) in options.reserved() {
+            used += slots;
             low.add(options.vl(class), slots)
                 .map_err(|_| QosError::NoSuchShare(options.best_effort_percent))?;
         }
@@ -83,7 +93,7 @@ impl LinkState {
             options,
             high: Table::new(options.layout),
             low,
-            used: best_effort + challenged,
+            used,
         })
     }
 

@@ -28,6 +28,7 @@
 //! A weight of 1 still sends a whole packet, however long: shares hold over many frames.
 
 mod admission;
+mod audit;
 mod class;
 mod error;
 mod fill;
@@ -35,10 +36,29 @@ mod link_state;
 mod slots;
 mod table;
 
+use topologies::{Endpoint, Graph, NodeId};
+
+use crate::tables::Tables;
+
 pub use admission::{Admission, Connection, ConnectionId, Request};
+pub use audit::{Fault, PortTables, audit};
 pub use class::{Band, Class, ServiceLevels};
 pub use error::{Cause, QosError};
 pub use fill::{FillOptions, FillReport, RATES_BPS, fill};
 pub use link_state::{LinkState, Options};
 pub use slots::{ENTRIES, FRAME_SLOTS, SLOT_BYTES, WEIGHT_MAX, frame_ns, link_rate, slots};
 pub use table::{Entry, Layout, NoEntries, Table};
+
+/// The output ports that a packet leaves between two hosts by the tables' own path selection, the
+/// source's first: the path of a connection. `None` if it does not arrive.
+#[must_use]
+pub fn path(graph: &Graph, tables: &Tables, from: NodeId, to: NodeId) -> Option<Vec<Endpoint>> {
+    let source = tables.lids.of_node(from)?.end?;
+    let way = tables.path(graph, source, tables.dlid_between(from, to)?);
+    let ports = way.hops.iter().map(|hop| Endpoint {
+        node: hop.node,
+        port: hop.exit,
+    });
+    let links = way.hops.len().saturating_sub(1);
+    way.arrives.then(|| ports.take(links).collect())
+}

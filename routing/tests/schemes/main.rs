@@ -6,4 +6,6 @@ mod circle;
 mod clos;
 mod lanes;
 mod lid_assignment;
+mod multicast;
+mod qos;
 mod support;
