@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{FabricName, PortName};
 use crate::quantity::{self, Rate};
+use crate::verbs::offline::args as offline;
 
 /// An InfiniBand fabric on this machine: every switch and host a process, real packets between
 /// them, a real subnet manager.
@@ -46,6 +47,18 @@ pub enum Verb {
     Restart(Restart),
     /// Write a topology out, without bringing it up
     Topo(Topo),
+    /// Compute LIDs and forwarding tables, without a fabric
+    Route(Box<offline::Route>),
+    /// Verify tables, computed or your own: reachability, loops, deadlock, quality
+    Verify(Box<offline::Verify>),
+    /// Compare routing engines on a topology, in one table
+    Compare(Box<offline::Compare>),
+    /// Count the LIDs that it takes to realise given paths (LID07)
+    Lids(offline::Lids),
+    /// Admit random connections with promised bandwidth until the fabric is full (VLARB01)
+    Admit(offline::Admit),
+    /// Run the connection controller of a Clos fabric on windows of requests (CLOS04)
+    Window(offline::Window),
     /// The process that watches over one fabric
     #[command(hide = true)]
     Supervisor(Supervisor),
@@ -127,7 +140,7 @@ pub struct Up {
     /// The host beside which the controller runs [default: the first host]
     #[arg(long, value_name = "NODE", help_heading = "Subnet manager")]
     pub sm_node: Option<String>,
-    /// Routing engine: auto (mlid on a fat tree, else updn), mlid, slid, updn, minhop
+    /// Routing engine: auto (mlid on a fat tree, else updn), mlid, slid, updn, minhop, clos
     #[arg(
         long,
         default_value = "auto",

@@ -32,6 +32,12 @@ fn run(cli: &Cli) -> Result<()> {
     match &cli.verb {
         Verb::Exec(options) => match verbs::exec(fabric, options)? {},
         Verb::Topo(options) => verbs::topo(options),
+        Verb::Route(options) => verbs::offline::route(options),
+        Verb::Verify(options) => verbs::offline::verify(options),
+        Verb::Compare(options) => verbs::offline::compare(options),
+        Verb::Lids(options) => verbs::offline::lids(options),
+        Verb::Admit(options) => verbs::offline::admit(options),
+        Verb::Window(options) => verbs::offline::window(options),
         Verb::Supervisor(options) => supervisor::run(&options.dir),
         Verb::Up(options) => wait(verbs::up(fabric, options)),
         Verb::Down(options) => wait(verbs::down(fabric, options)),

@@ -119,6 +119,16 @@ impl Report {
         }
     }
 
+    /// One of its problems in words.
+    #[must_use]
+    pub fn describe_problem(&self, graph: &Graph, problem: &Problem) -> String {
+        describe::Described {
+            report: self,
+            graph,
+        }
+        .problem(problem)
+    }
+
     /// The report in words, a line for each problem shown.
     #[must_use]
     pub fn describe<'a>(&'a self, graph: &'a Graph) -> impl fmt::Display + 'a {

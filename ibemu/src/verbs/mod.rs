@@ -3,6 +3,7 @@
 mod cable;
 mod down;
 mod exec;
+pub mod offline;
 mod path;
 mod perf;
 mod ping;

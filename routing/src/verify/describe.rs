@@ -25,7 +25,7 @@ impl Described<'_> {
         words.join(" -> ")
     }
 
-    fn problem(&self, problem: &Problem) -> String {
+    pub(super) fn problem(&self, problem: &Problem) -> String {
         match problem {
             Problem::Unreachable { from, lid, trouble } => {
                 let what = match trouble {

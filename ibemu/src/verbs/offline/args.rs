@@ -1,0 +1,360 @@
+//! What the offline verbs are asked.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Where the LIDs of hosts begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LidStyle {
+    /// Host i, from 0, has base LID 2^LMC * (i + 1), as InfiniBand demands
+    Aligned,
+    /// Host i has base LID 2^LMC * i + 1, as the worked examples of MLID04; not for a live fabric
+    Paper,
+}
+
+/// Which tables.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Tables")]
+pub struct Scheme {
+    /// Where the LIDs of hosts begin; switches stand behind all hosts
+    #[arg(long, value_enum, default_value = "aligned")]
+    pub lid_base: LidStyle,
+    /// LID mask control of the hosts, 0 to 7: each has 2^LMC LIDs [default: what the routing engine
+    /// wants]
+    #[arg(long, value_name = "LMC", value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub lmc: Option<u8>,
+    /// Data lanes that every port has, 1 to 15, for engines that need several [default: 8]
+    #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub vls: Option<u8>,
+    /// Seed of everything left to chance: random traffic. The engines leave nothing to chance
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+}
+
+/// How multicast groups are given trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MulticastScheme {
+    /// One tree and one multicast LID a group, as OpenSM does
+    SpanningTree,
+    /// A tree for each offset that members have (MCAST07); fat trees only
+    Cyclic,
+}
+
+/// Multicast groups and connections on top of the tables.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Multicast and connections")]
+pub struct Extras {
+    /// A multicast group by its members, or `all` for all hosts; once for each group
+    #[arg(long = "group", value_name = "HOST,HOST..")]
+    pub groups: Vec<String>,
+    /// How groups are given trees
+    #[arg(long, value_enum, default_value = "spanning-tree", requires = "groups")]
+    pub multicast: MulticastScheme,
+    /// A connection with promised bandwidth (VLARB01), as SOURCE,DESTINATION,RATE with RATE in
+    /// bits a second (k, M and G are understood), and `,dbts` behind it if it is time sensitive;
+    /// once for each connection
+    #[arg(long = "connection", value_name = "CONNECTION")]
+    pub connections: Vec<String>,
+    /// Rate of every link, for connections: 1x is 2.5 Gbit/s
+    #[arg(long, value_enum, default_value = "4x", requires = "connections")]
+    pub rate: LinkRate,
+}
+
+/// A link's rate at 2.5 Gbit/s a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LinkRate {
+    /// 2.5 Gbit/s
+    #[value(name = "1x")]
+    X1,
+    /// 10 Gbit/s
+    #[value(name = "4x")]
+    X4,
+    /// 30 Gbit/s
+    #[value(name = "12x")]
+    X12,
+}
+
+impl LinkRate {
+    /// Bits a second.
+    #[must_use]
+    pub const fn bps(self) -> u64 {
+        match self {
+            Self::X1 => routing::qos::link_rate::X1,
+            Self::X4 => routing::qos::link_rate::X4,
+            Self::X12 => routing::qos::link_rate::X12,
+        }
+    }
+
+    /// The name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::X1 => "1x",
+            Self::X4 => "4x",
+            Self::X12 => "12x",
+        }
+    }
+}
+
+/// A table to print as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Dump {
+    /// Forwarding tables as dump_fts prints them; OpenSM takes them with -R file -U
+    Lft,
+    /// Multicast forwarding tables as dump_fts -M prints them; --group makes some
+    Mft,
+    /// LIDs as OpenSM's file guid2lid: port GUID, first LID, last LID
+    Lids,
+}
+
+/// `ibemu route`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Without --json, --dump and --path a summary is printed:
+  HOSTS, SWITCHES, LMC   host ports and switches with LIDs; the largest LMC of a host
+  LIDS                   LIDs in use, those of switches among them
+  TOP                    the largest LID in use
+  ENTRIES                forwarding table entries that lead somewhere, over all switches
+Columns of --path: IN and OUT are the ports by which the packet enters and leaves the node.
+Exit code: 0; 1 if the packet of --path does not arrive; 2 if there can be no such tables.")]
+pub struct Route {
+    /// A generated topology or a file, as for `up`
+    pub topology: String,
+    /// Routing engine: auto (mlid on a fat tree, else updn), mlid, slid, updn, minhop, dor, dfsssp,
+    /// clos, path-selection, shortest-widest, renaming, fully-explicit, file
+    #[arg(long, default_value = "auto", value_name = "ENGINE")]
+    pub routing: String,
+    /// For --routing file: tables in the text of dump_fts
+    #[arg(long, value_name = "PATH", required_if_eq("routing", "file"))]
+    pub tables: Option<PathBuf>,
+    #[command(flatten)]
+    /// Which tables.
+    pub scheme: Scheme,
+    #[command(flatten)]
+    /// What is on top of them.
+    pub extras: Extras,
+    /// Print LIDs and all tables, or with --path the way, as JSON
+    #[arg(long, conflicts_with = "dump", help_heading = "Output")]
+    pub json: bool,
+    /// Print one kind of table as text
+    #[arg(long, value_enum, value_name = "TABLE", help_heading = "Output")]
+    pub dump: Option<Dump>,
+    /// Print the way of a packet from one node to another, to the LID that the scheme selects
+    #[arg(
+        long,
+        value_name = "SOURCE,DESTINATION",
+        conflicts_with = "dump",
+        help_heading = "Output"
+    )]
+    pub path: Option<String>,
+}
+
+/// `ibemu verify`.
+#[derive(Clone, Debug, Args)]
+#[command(
+    group(clap::ArgGroup::new("which").required(true).args(["routing", "tables"]).multiple(true)),
+    after_help = "\
+Every LID is followed from every switch. Reported are: LIDs that do not reach their owner, with what
+stops them (no entry, a port without cable, a wrong node, a loop with its switches); paths that are
+longer, or turn upwards after going down, where the engine promises otherwise; lanes that wait for
+each other in a circle, as SWITCH port PORT VL LANE -> ..; copies of multicast packets (--group) that
+are missing, double, stray, or come back; links with more slots promised than a frame has
+(--connection).
+
+Figures:
+  PATHS        (switch, LID) pairs followed
+  HOPS         cables between switches on the longest path
+  NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the shortest
+  LIDS, ENTRIES  LIDs in use; forwarding table entries that lead somewhere, over all switches
+and those of quality, as `ibemu compare --help` explains them.
+Exit code: 0 if nothing is wrong, 1 if something is, 2 if there can be no such tables."
+)]
+pub struct Verify {
+    /// A generated topology or a file, as for `up`
+    pub topology: String,
+    /// Routing engine, as for `route`
+    #[arg(long, value_name = "ENGINE")]
+    pub routing: Option<String>,
+    /// Tables in the text of dump_fts
+    #[arg(long, value_name = "PATH")]
+    pub tables: Option<PathBuf>,
+    #[command(flatten)]
+    /// Which tables.
+    pub scheme: Scheme,
+    #[command(flatten)]
+    /// What is on top of them.
+    pub extras: Extras,
+    /// A traffic pattern to count link loads for, besides those always counted: all-to-all,
+    /// permutation-SEED, all-to-one-HOST, bisection-SEED, shift-BY; once for each
+    #[arg(long = "pattern", value_name = "PATTERN", help_heading = "Quality")]
+    pub patterns: Vec<routing::quality::Pattern>,
+    /// Leave the figures of quality out: they take longest on large fabrics
+    #[arg(long, conflicts_with = "patterns", help_heading = "Quality")]
+    pub no_quality: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu compare`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Columns, a line for each engine:
+  LMC          the largest of any host
+  LIDS         LIDs in use, those of switches among them
+  ENTRIES      forwarding table entries that lead somewhere, over all switches
+  HOPS         cables between switches on the longest path
+  NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the shortest
+  VLS          data lanes that the tables use
+  DEADLOCK     whether lanes can wait for each other in a circle
+  PROBLEMS     what `ibemu verify` finds wrong, circles apart
+Quality, counted on the cables between switches when every source sends to the LID that the scheme
+selects:
+  ALL-TO-ALL   flows on the busiest cable when every host sends to every other
+  TO-ONE       flows on the busiest cable that leads up (in the engine's order; any cable if it has
+               none) when all hosts send to the first
+  SHIFT        flows on the busiest cable when host i sends to host i + k, the most over k = 1, 2, 4 ..
+  RANDOM       flows on the busiest cable, mean over 16 random permutations
+  PAIRS        flows on the busiest cable, mean over 16 random pairings of one half of the hosts with
+               the other
+  EBB          effective bisection bandwidth as ORCS defines it: the mean over all pairs of 100 such
+               pairings of 1 / (flows on the pair's busiest cable); 1 is full bandwidth
+  PATHS        mean number of different paths that a host's LIDs offer from another switch
+An engine that cannot apply has a line that says why, below the table.")]
+pub struct Compare {
+    /// A generated topology or a file, as for `up`
+    pub topology: String,
+    /// Routing engines, as for `route` (but file), separated by commas
+    #[arg(
+        long,
+        value_name = "ENGINE,ENGINE..",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub routing: Vec<String>,
+    #[command(flatten)]
+    /// Which tables.
+    pub scheme: Scheme,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu lids`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Columns, a line for each assignment:
+  ASSIGN           the scheme
+  LIDS             the sum over all hosts of their LIDs, each host's rounded up to a power of two
+  PER DESTINATION  their mean and the most of one host
+  FLOWS            paths on the busiest cable between switches when every host sends to every other
+  LOAD             the same divided by the number of hosts less one
+fully-explicit and renaming bring paths of their own; all others assign LIDs to those of --paths.
+Exit code: 0; 1 if a scheme finds no assignment (exact gives up on large fabrics).")]
+pub struct Lids {
+    /// A generated topology or a file, as for `up`
+    pub topology: String,
+    /// Path computation: shortest-widest, path-selection
+    #[arg(long, default_value = "path-selection", value_name = "PATHS",
+          value_parser = ["shortest-widest", "path-selection"])]
+    pub paths: String,
+    /// Assignment of LIDs, separated by commas: greedy, split-merge-s, split-merge-l, color-s,
+    /// color-l, exact; to compare with: fully-explicit, renaming
+    #[arg(
+        long,
+        default_value = "color-l",
+        value_name = "NAME,NAME..",
+        value_delimiter = ','
+    )]
+    pub assign: Vec<String>,
+    /// Seed of what is left to chance: nothing at present. It is printed again
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where a lane's next entry in an arbitration table goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EntryLayout {
+    /// The first free one, as VLARB01
+    Contiguous,
+    /// The free one farthest from the lane's others
+    Interleaved,
+}
+
+/// `ibemu admit`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Random connections of the four DB bands are asked for in turn (VLARB01, section 5.2) until --tries are
+done or 3000 draws in a row are refused.
+Columns:
+  SL           service level of the band
+  ESTABLISHED  connections that stand
+Then: the mean and the most of any link's share of its frame that connections own; how many draws were
+refused for want of bandwidth and of table entries; and the first refusal, with its link.
+Exit code: 0; 1 if a link has promised more than it has (never).")]
+pub struct Admit {
+    /// A generated topology or a file, as for `up`
+    pub topology: String,
+    /// Rate of every link
+    #[arg(long, value_enum, default_value = "1x")]
+    pub rate: LinkRate,
+    /// Connections to try
+    #[arg(long, default_value_t = 3072, value_name = "NUMBER",
+          value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub tries: u32,
+    /// Seed of sources, destinations and rates
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// Routing engine that gives the paths, as for `route` (but file)
+    #[arg(long, default_value = "auto", value_name = "ENGINE")]
+    pub routing: String,
+    /// Where a lane's next entry in an arbitration table goes
+    #[arg(long, value_enum, default_value = "contiguous")]
+    pub layout: EntryLayout,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu window`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "\
+Each line of the file is a window: [[source,destination],...], hosts numbered from 0; host i is at leaf
+i / HOSTS. A connection lasts for the windows in which it is asked for; a request that cannot be served
+waits and is asked for again by itself.
+Columns, a line for each window:
+  ADMITTED  connections of the window, those that go on among them
+  MOVED     those of them that have another tree than in the window before
+  DEFERRED  requests that wait: their source or destination is busy, or no tree is left
+Exit code: 0; 2 if a line cannot be read or names a host that is not there.")]
+pub struct Window {
+    /// Leaf switches
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub leaves: u16,
+    /// Hosts at each leaf
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=254))]
+    pub hosts: u16,
+    /// Spine switches
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub spines: u16,
+    /// Cables between a leaf and a spine
+    #[arg(long, default_value_t = 1, value_name = "NUMBER",
+          value_parser = clap::value_parser!(u16).range(1..=254))]
+    pub links: u16,
+    /// Requests, a window a line; - for standard input
+    #[arg(long, value_name = "FILE")]
+    pub requests: PathBuf,
+    /// Never move a standing connection; needs 2 * HOSTS - 1 trees (spines times links)
+    #[arg(long)]
+    pub strict: bool,
+    /// Go on after the last line until nothing waits
+    #[arg(long)]
+    pub drain: bool,
+    /// Print a line of JSON for each window
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,194 @@
+//! `ibemu verify`: a verdict on tables, whoever made them.
+
+use anyhow::{Result, bail};
+use routing::{Channel, PROBLEMS_SHOWN, Problem, Promises, Report, Trouble, verify};
+use serde::Serialize;
+use topologies::Graph;
+
+use super::args::Verify;
+use super::extras::Extra;
+use super::figures::{QualityJson, UsageJson};
+use super::tables::Routed;
+use crate::output::{self, Align, Table};
+
+#[derive(Debug, Serialize)]
+struct ChannelJson<'a> {
+    switch: &'a str,
+    port: u8,
+    vl: u8,
+}
+
+#[derive(Debug, Serialize)]
+struct ProblemJson {
+    kind: &'static str,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct PromisesJson {
+    minimal: bool,
+    up_down: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ReportJson<'a> {
+    topology: &'a str,
+    routing: &'static str,
+    ok: bool,
+    paths: u64,
+    hops_max: u32,
+    not_minimal: u64,
+    promises: PromisesJson,
+    problem_count: u64,
+    problems: Vec<ProblemJson>,
+    cycle: Option<Vec<ChannelJson<'a>>>,
+    usage: UsageJson,
+    quality: Option<QualityJson>,
+    warnings: Vec<String>,
+}
+
+/// Holds tables against everything that tables should do: what the engine promises, that every
+/// LID arrives, and that nothing can wait in a circle, promised or not.
+pub(super) fn judged(routed: &Routed) -> Report {
+    let promises = Promises {
+        deadlock_free: true,
+        ..routed.tables.promises
+    };
+    verify(routed.graph(), &routed.tables, promises)
+}
+
+/// Verifies tables and prints the verdict.
+///
+/// # Errors
+/// If there can be no such tables, or something is wrong with them.
+pub fn run(options: &Verify) -> Result<()> {
+    let engine = match (&options.routing, &options.tables) {
+        (Some(engine), _) => engine,
+        (None, _) => "file",
+    };
+    let routed = Routed::new(
+        &options.topology,
+        engine,
+        options.tables.as_deref(),
+        &options.scheme,
+    )?;
+    let (graph, tables) = (routed.graph(), &routed.tables);
+    let extra = Extra::new(&routed, &options.extras)?;
+    let found = judged(&routed);
+    let others = extra.problems(graph);
+    let problems = found.problem_count + others.len() as u64;
+    let shown = found.problems.iter().map(|problem| ProblemJson {
+        kind: kind(problem),
+        text: found.describe_problem(graph, problem),
+    });
+    let others = others.into_iter().map(|text| ProblemJson {
+        kind: if text.starts_with("multicast") {
+            "multicast"
+        } else {
+            "capacity"
+        },
+        text,
+    });
+    let seed = options.scheme.seed;
+    let report = ReportJson {
+        topology: &routed.topology.name,
+        routing: tables.engine,
+        ok: problems == 0,
+        paths: found.pairs,
+        hops_max: found.hops_max,
+        not_minimal: found.not_minimal,
+        promises: PromisesJson {
+            minimal: tables.promises.minimal,
+            up_down: tables.promises.up_down,
+        },
+        problem_count: problems,
+        problems: shown.chain(others.take(PROBLEMS_SHOWN)).collect(),
+        cycle: found.cycle.as_ref().map(|cycle| channels(graph, cycle)),
+        usage: UsageJson::of(graph, tables),
+        quality: (!options.no_quality)
+            .then(|| QualityJson::of(graph, tables, seed, &options.patterns)),
+        warnings: tables.warnings.iter().map(ToString::to_string).collect(),
+    };
+    if options.json {
+        output::json(&report)?;
+    } else {
+        print(&report)?;
+    }
+    match problems {
+        0 => Ok(()),
+        1 => bail!("there is 1 problem"),
+        count => bail!("there are {count} problems"),
+    }
+}
+
+fn kind(problem: &Problem) -> &'static str {
+    match problem {
+        Problem::Unreachable {
+            trouble: Trouble::Loop(_),
+            ..
+        } => "loop",
+        Problem::Unreachable { .. } => "unreachable",
+        Problem::NotMinimal { .. } => "not-minimal",
+        Problem::UpAfterDown { .. } => "up-after-down",
+        Problem::NoLid(_) => "no-lid",
+        Problem::Deadlock(_) => "deadlock",
+    }
+}
+
+fn channels<'a>(graph: &'a Graph, cycle: &[Channel]) -> Vec<ChannelJson<'a>> {
+    let channel = |channel: &Channel| ChannelJson {
+        switch: &graph.node(channel.switch).name,
+        port: channel.port.get(),
+        vl: channel.vl.get(),
+    };
+    cycle.iter().map(channel).collect()
+}
+
+fn print(report: &ReportJson<'_>) -> Result<()> {
+    output::line(format!("{}, routing {}", report.topology, report.routing))?;
+    let mut cells: Vec<(&str, String)> = vec![
+        ("PATHS", report.paths.to_string()),
+        ("HOPS", report.hops_max.to_string()),
+        ("NOT MINIMAL", report.not_minimal.to_string()),
+        ("LIDS", report.usage.lids().to_string()),
+        ("ENTRIES", report.usage.entries.to_string()),
+        ("VLS", report.usage.data_vls.to_string()),
+    ];
+    line(&cells)?;
+    if let Some(quality) = &report.quality {
+        cells = quality.cells().to_vec();
+        line(&cells)?;
+        let mut loads = Table::new(&[
+            ("PATTERN", Align::Left),
+            ("FLOWS", Align::Right),
+            ("BUSIEST CABLE", Align::Right),
+            ("MEAN", Align::Right),
+        ]);
+        for (pattern, load) in &quality.loads {
+            loads.row([
+                pattern.clone(),
+                load.flows.to_string(),
+                load.max.to_string(),
+                format!("{:.2}", load.mean),
+            ]);
+        }
+        output::line(loads)?;
+    }
+    for warning in &report.warnings {
+        output::line(format!("warning: {warning}"))?;
+    }
+    for problem in &report.problems {
+        output::line(format!("{}: {}", problem.kind, problem.text))?;
+    }
+    if report.ok {
+        output::line("nothing is wrong")?;
+    }
+    Ok(())
+}
+
+fn line(cells: &[(&str, String)]) -> Result<()> {
+    let headings: Vec<(&str, Align)> = cells.iter().map(|cell| (cell.0, Align::Right)).collect();
+    let mut table = Table::new(&headings);
+    table.row(cells.iter().map(|cell| cell.1.clone()));
+    output::line(table)
+}
