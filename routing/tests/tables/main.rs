@@ -4,7 +4,9 @@
 mod degraded;
 mod dumped;
 mod engines;
+mod given;
 mod golden;
+mod laned;
 mod lids;
 mod mlid04;
 mod recognised;

@@ -1,0 +1,166 @@
+//! Tables of somebody else's making.
+
+use routing::dump::{self, SwitchDump};
+use routing::file::FileError;
+use routing::{
+    LidBase, Options, Problem, Promises, RoutingError, Tables, Trouble, Warning, engine, verify,
+};
+use topologies::Graph;
+use wire::{Guid, Lid, PortNum};
+
+use crate::support::{bytes, checked, fabric};
+
+fn given(graph: &Graph, text: &str) -> Result<Tables, RoutingError> {
+    let options = Options {
+        given: Some(dump::read(text).unwrap()),
+        ..Options::default()
+    };
+    engine("file").unwrap().route(graph, &options)
+}
+
+fn refused(graph: &Graph, text: &str) -> FileError {
+    match given(graph, text).unwrap_err() {
+        RoutingError::File(error) => error,
+        other => panic!("{other}"),
+    }
+}
+
+/// `0x0001 003 : (Channel Adapter ..)` without what is in brackets.
+fn without_owners(text: &str) -> String {
+    let lines = text
+        .lines()
+        .map(|line| line.split(" : (").next().unwrap_or(line).to_owned() + "\n");
+    lines.collect()
+}
+
+#[test]
+fn tables_come_back_from_their_dump_as_they_were() {
+    for (name, engine) in [
+        ("fat-tree-4-3", "mlid"),
+        ("irregular-8-2-3-1", "path-selection"),
+        ("clos-3-2-2-2", "clos"),
+        ("star-3", "minhop"),
+    ] {
+        let graph = fabric(name);
+        let tables = checked(&graph, engine, &Options::default());
+        let text = dump::write(&graph, &tables);
+        let back = given(&graph, &text).unwrap();
+        assert_eq!(bytes(&graph, &back), bytes(&graph, &tables), "{name}");
+        assert_eq!((back.engine, &back.warnings[..]), ("file", &[][..]));
+        assert_eq!(dump::write(&graph, &back), text);
+    }
+}
+
+#[test]
+fn owners_that_the_text_does_not_name_follow_from_the_tables() {
+    let graph = fabric("fat-tree-4-3");
+    let tables = checked(&graph, "mlid", &Options::default());
+    let text = without_owners(&dump::write(&graph, &tables)).replace(" of switch Lid ", " of ");
+    assert!(!text.contains("portguid"));
+    let back = given(&graph, &text).unwrap();
+    assert_eq!(bytes(&graph, &back), bytes(&graph, &tables));
+}
+
+#[test]
+fn nothing_is_promised_of_them_and_what_they_do_is_found() {
+    let graph = fabric("fat-tree-4-2");
+    let tables = checked(&graph, "slid", &Options::default());
+    let text = dump::write(&graph, &tables);
+    let back = given(&graph, &text).unwrap();
+    assert_eq!(back.promises, Promises::default());
+    assert!(verify(&graph, &back, back.promises).is_ok());
+
+    // One leaf switch sends packets for the first host of another back up.
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let leaf = lines
+        .iter()
+        .position(|line| line.contains("(s1.0)"))
+        .unwrap();
+    let entry = leaf + 3;
+    assert!(lines[entry].starts_with("0x0001 001"), "{}", lines[entry]);
+    lines[entry] = lines[entry].replacen("001 :", "003 :", 1);
+    let looping = given(&graph, &lines.join("\n")).unwrap();
+    let report = verify(&graph, &looping, looping.promises);
+    assert!(report.problems.iter().any(|problem| matches!(
+        problem,
+        Problem::Unreachable { lid, trouble: Trouble::Loop(_), .. } if lid.get() == 1
+    )));
+}
+
+#[test]
+fn what_does_not_fit_the_fabric_is_named_with_its_line() {
+    let graph = fabric("star-2");
+    let switch = graph.node(graph.switches().next().unwrap()).guid;
+    let head = format!("Unicast lids [0x0-0x3] of switch Lid 3 guid {switch} (s0):\n");
+    let other = head.replace(&switch.to_string(), "0x0000000000000999");
+    assert_eq!(
+        refused(&graph, &other),
+        FileError::NoSuchSwitch {
+            line: 1,
+            name: "s0".to_owned(),
+            guid: Guid(0x999)
+        }
+    );
+    assert_eq!(
+        refused(&graph, &format!("{head}\n0x0001 003 :")),
+        FileError::NoSuchPort {
+            line: 3,
+            switch: "s0".to_owned(),
+            port: PortNum::truncate(3),
+            ports: 2
+        }
+    );
+    let twice = format!("{head}0x0003 001 : (Channel Adapter portguid 0x0000000000000007: 'x')");
+    assert_eq!(
+        refused(&graph, &twice),
+        FileError::TwoOwners {
+            line: 2,
+            lid: Lid::truncate(3),
+            owner: switch,
+            other: Guid(7)
+        }
+    );
+    let scattered = format!("{head}0x0001 001 :\n0x0002 001 :\n0x0004 001 :");
+    assert!(matches!(
+        refused(&graph, &scattered),
+        FileError::Scattered { count: 3, .. }
+    ));
+    assert!(matches!(
+        engine("file").unwrap().route(&graph, &Options::default()),
+        Err(RoutingError::File(FileError::NotGiven))
+    ));
+}
+
+#[test]
+fn missing_switches_ports_without_lids_and_unaligned_lids_are_noticed() {
+    let graph = fabric("fat-tree-4-2");
+    let options = Options {
+        lid_base: LidBase::Paper,
+        ..Options::default()
+    };
+    let tables = checked(&graph, "mlid", &options);
+    let mut dumps: Vec<SwitchDump> = dump::read(&dump::write(&graph, &tables)).unwrap();
+    dumps.pop();
+    let options = Options {
+        given: Some(dumps),
+        ..Options::default()
+    };
+    let back = engine("file").unwrap().route(&graph, &options).unwrap();
+    assert_eq!(
+        back.warnings,
+        [
+            Warning::NoTable { switches: 1 },
+            Warning::Unaligned { ports: 8 }
+        ]
+    );
+    let star = fabric("star-3");
+    let switch = star.node(star.switches().next().unwrap()).guid;
+    let one = format!("Unicast lids of switch Lid 4 guid {switch} (s0):\n0x0004 000\n0x0001 001");
+    let partial = given(&star, &one).unwrap();
+    let report = verify(&star, &partial, partial.promises);
+    let nameless = report
+        .problems
+        .iter()
+        .filter(|problem| matches!(problem, Problem::NoLid(_)));
+    assert_eq!(nameless.count(), 2);
+}
