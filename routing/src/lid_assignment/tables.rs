@@ -6,21 +6,23 @@
 //! packet upwards after it went down, if any entry can avoid it.
 
 use topologies::{Endpoint, Graph};
-use wire::{Guid, Lid, Lmc, PortNum};
+use wire::{Lid, Lmc, PortNum};
 
 use super::assignment::Assignment;
+use super::ranges::allocate;
 use super::routes::Routes;
 use crate::engines::Options;
 use crate::error::{RoutingError, Warning};
-use crate::lids::{LidBase, LidRange, Lids, port_guid};
+use crate::lids::port_guid;
 use crate::network::{Network, UpDown};
 use crate::tables::{Lft, Promises, Selection, Tables};
 
 /// LIDs, tables and the LID for each pair.
 ///
 /// Host ports in order of GUID take the next free aligned range of their own size (the next free
-/// one of any alignment with [`LidBase::Paper`]); switches, one LID each, stand behind them.
-/// [`Options::lmc`] and [`Options::known`] have no meaning here: sizes follow from the assignment.
+/// one of any alignment with [`crate::LidBase::Paper`]); switches, one LID each, stand behind them.
+/// A port that is known by a range large enough keeps it. [`Options::lmc`] has no meaning here:
+/// sizes follow from the assignment.
 ///
 /// # Errors
 /// [`RoutingError::LidSpaceExhausted`], [`super::LidError::TooManyConfigurations`].
@@ -34,7 +36,7 @@ pub fn tables(
     let lmcs = (0..routes.hosts())
         .map(|host| assignment.lmc(host))
         .collect::<Result<Vec<Lmc>, _>>()?;
-    let lids = allocate(graph, network, &lmcs, options.lid_base)?;
+    let (lids, changed) = allocate(graph, network, &lmcs, options)?;
     let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
     let mut turns = 0;
     for (host, &end) in network.hosts().iter().enumerate() {
@@ -81,10 +83,13 @@ pub fn tables(
         },
         labels: None,
         lanes: None,
-        warnings: (turns > 0)
-            .then_some(Warning::Turns { entries: turns })
-            .into_iter()
-            .collect(),
+        warnings: [
+            (turns > 0).then_some(Warning::Turns { entries: turns }),
+            (changed > 0).then_some(Warning::LidsChanged { ports: changed }),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         lfts,
         order: Some(order),
     })
@@ -103,53 +108,6 @@ fn pairs(graph: &Graph, network: &Network, assignment: &Assignment) -> Selection
         .map(|host| (0..count).map(|source| offset(source, host)).collect())
         .collect();
     Selection::Pairs { hosts, offsets }
-}
-
-/// LIDs for hosts of different LMC.
-fn allocate(
-    graph: &Graph,
-    network: &Network,
-    lmcs: &[Lmc],
-    base: LidBase,
-) -> Result<Lids, RoutingError> {
-    let mut next: u32 = 1;
-    let mut take = |guid: Guid, end: Endpoint, lmc: Lmc| {
-        let size = u32::from(lmc.lids());
-        let first = match base {
-            LidBase::Aligned => next.next_multiple_of(size),
-            LidBase::Paper => next,
-        };
-        next = first + size;
-        LidRange {
-            guid,
-            base: Lid::truncate(u16::try_from(first).unwrap_or_default()),
-            lmc,
-            end: Some(end),
-        }
-    };
-    let mut ranges: Vec<LidRange> = network
-        .hosts()
-        .iter()
-        .zip(lmcs)
-        .map(|(&end, &lmc)| take(port_guid(graph, end), end, lmc))
-        .collect();
-    for &node in network.switches() {
-        let port = PortNum::MANAGEMENT;
-        ranges.push(take(
-            graph.node(node).guid,
-            Endpoint { node, port },
-            Lmc::default(),
-        ));
-    }
-    if next > u32::from(Lid::UNICAST_LAST.get()) + 1 {
-        return Err(RoutingError::LidSpaceExhausted {
-            hosts: network.hosts().len() as u64,
-            lmc: lmcs.iter().copied().max().unwrap_or_default(),
-            switches: network.switches().len() as u64,
-            wanted: u64::from(next - 1),
-        });
-    }
-    Ok(Lids::new(ranges))
 }
 
 /// The entries of one LID.

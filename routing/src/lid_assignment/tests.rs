@@ -249,6 +249,19 @@ mod bands {
     }
 
     #[test]
+    fn one_lid_a_host_costs_balance_and_paths_of_their_own_gain_it() {
+        let mut loads = [0.0; 3];
+        for seed in 1..=4 {
+            let network = network(&format!("irregular-32-4-8-{seed}"));
+            for (sum, routes) in loads.iter_mut().zip(routings(&network)) {
+                *sum += routes.load_max(&network);
+            }
+        }
+        let [widest, selected, explicit] = loads;
+        assert!(selected < widest && widest < explicit, "{loads:?}");
+    }
+
+    #[test]
     fn path_selection_ranks_the_heuristics_as_the_paper_does() {
         let means = means(path_selection, &Scheme::ALL);
         let [.., color_s, color_l, exact] = means[..] else {

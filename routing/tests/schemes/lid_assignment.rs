@@ -84,7 +84,6 @@ fn every_lid_arrives_from_everywhere_and_selected_paths_never_turn_upwards() {
                 .route(&graph, &Options::default())
                 .unwrap();
             let report = verify(&graph, &tables, tables.promises);
-            println!("{name} {engine_name} {:?}", tables.warnings);
             assert!(
                 report.is_ok(),
                 "{name} {engine_name}: {}",
@@ -144,6 +143,53 @@ fn tables_are_golden_and_the_same_whatever_the_order_of_the_graph() {
             let other = shuffled(&graph, 5);
             let tables = engine.route(&other, &Options::default()).unwrap();
             assert_eq!(words, text(&other, &tables));
+        }
+    }
+}
+
+#[test]
+fn ports_keep_the_lids_that_they_are_known_by_when_a_cable_fails() {
+    let mut graph = fabric("irregular-8-2-4-1");
+    let engine = engine("path-selection").unwrap();
+    let before = engine.route(&graph, &Options::default()).unwrap();
+    let cut = graph
+        .links()
+        .find(|(a, b)| is_switch(&graph, a.node) && is_switch(&graph, b.node))
+        .unwrap();
+    graph.disconnect(cut.0);
+    let options = Options {
+        known: before.lids.known(),
+        ..Options::default()
+    };
+    let after = engine.route(&graph, &options).unwrap();
+    let report = verify(&graph, &after, after.promises);
+    assert!(report.is_ok(), "{}", report.describe(&graph));
+    let mut changed = 0;
+    for range in after.lids.iter() {
+        let had = before.lids.of_guid(range.guid).unwrap();
+        if (range.base, range.lmc) != (had.base, had.lmc) {
+            // Only a port that needs more LIDs than it had moves.
+            assert!(range.lmc > had.lmc);
+            changed += 1;
+        }
+    }
+    let warned = after.warnings.iter().any(
+        |warning| matches!(warning, routing::Warning::LidsChanged { ports } if *ports == changed),
+    );
+    assert_eq!(warned, changed > 0);
+}
+
+#[test]
+fn large_random_fabrics_need_no_entry_that_turns_packets_upwards() {
+    for seed in 1..=6 {
+        let graph = fabric(&format!("irregular-32-1-4-{seed}"));
+        for engine_name in ENGINES {
+            let tables = engine(engine_name)
+                .unwrap()
+                .route(&graph, &Options::default())
+                .unwrap();
+            assert_eq!(tables.warnings, [], "{engine_name}, seed {seed}");
+            assert!(verify(&graph, &tables, tables.promises).is_ok());
         }
     }
 }

@@ -1,0 +1,127 @@
+//! LIDs for ports that want different numbers of them.
+
+use topologies::{Endpoint, Graph};
+use wire::{Guid, Lid, Lmc, PortNum};
+
+use crate::engines::Options;
+use crate::error::RoutingError;
+use crate::lids::{LidBase, LidRange, Lids, port_guid};
+use crate::network::Network;
+
+/// Ranges for all host ports, then a LID for each switch; also how many ports could not keep what
+/// they had.
+///
+/// A port keeps the range that it is known by as long as that is large enough, aligned, and not
+/// claimed by two. The others take the next free range of their own size behind the last that was
+/// taken, hosts in order of GUID before switches.
+pub(super) fn allocate(
+    graph: &Graph,
+    network: &Network,
+    lmcs: &[Lmc],
+    options: &Options,
+) -> Result<(Lids, usize), RoutingError> {
+    let mut space = Space {
+        base: options.lid_base,
+        used: vec![false; Lid::UNICAST_LAST.index() + 1],
+        next: 1,
+        ranges: Vec::new(),
+    };
+    let hosts = network.hosts().iter().zip(lmcs);
+    let wishes: Vec<Wish> = hosts
+        .map(|(&end, &lmc)| (port_guid(graph, end), end, lmc))
+        .chain(network.switches().iter().map(|&node| {
+            let port = PortNum::MANAGEMENT;
+            let end = Endpoint { node, port };
+            (graph.node(node).guid, end, Lmc::default())
+        }))
+        .collect();
+    let mut changed = 0;
+    let mut homeless = Vec::new();
+    for wish in wishes {
+        let (guid, end, lmc) = wish;
+        let known = options.known.get(&guid);
+        let kept = known
+            .is_some_and(|&(base, had)| had >= lmc && space.take(base.index(), (guid, end, had)));
+        changed += usize::from(known.is_some() && !kept);
+        if !kept {
+            homeless.push(wish);
+        }
+    }
+    for wish in homeless {
+        if !space.find(wish) {
+            return Err(RoutingError::LidSpaceExhausted {
+                hosts: network.hosts().len() as u64,
+                lmc: lmcs.iter().copied().max().unwrap_or_default(),
+                switches: network.switches().len() as u64,
+                wanted: wanted(lmcs, network.switches().len()),
+            });
+        }
+    }
+    Ok((Lids::new(space.ranges), changed))
+}
+
+/// Who wants how many LIDs.
+type Wish = (Guid, Endpoint, Lmc);
+
+/// The last LID if nobody kept anything.
+fn wanted(lmcs: &[Lmc], switches: usize) -> u64 {
+    let last = lmcs.iter().fold(0u64, |last, lmc| {
+        let size = u64::from(lmc.lids());
+        (last + 1).next_multiple_of(size) + size - 1
+    });
+    last + switches as u64
+}
+
+struct Space {
+    base: LidBase,
+    used: Vec<bool>,
+    next: usize,
+    ranges: Vec<LidRange>,
+}
+
+impl Space {
+    /// Takes a range if it is a valid one and free.
+    fn take(&mut self, first: usize, (guid, end, lmc): Wish) -> bool {
+        let size = usize::from(lmc.lids());
+        let aligned = first.is_multiple_of(size) || self.base == LidBase::Paper;
+        let (true, true, Some(lids), Ok(base)) = (
+            first > 0,
+            aligned,
+            self.used.get_mut(first..first + size),
+            u16::try_from(first),
+        ) else {
+            return false;
+        };
+        if lids.contains(&true) {
+            return false;
+        }
+        lids.fill(true);
+        self.ranges.push(LidRange {
+            guid,
+            base: Lid::truncate(base),
+            lmc,
+            end: Some(end),
+        });
+        true
+    }
+
+    /// Takes the next free range of the size wanted, or else the first.
+    fn find(&mut self, wish: Wish) -> bool {
+        let size = usize::from(wish.2.lids());
+        let step = match self.base {
+            LidBase::Aligned => size,
+            LidBase::Paper => 1,
+        };
+        for start in [self.next, 1] {
+            let mut first = start.next_multiple_of(step);
+            while first < self.used.len() {
+                if self.take(first, wish) {
+                    self.next = first + size;
+                    return true;
+                }
+                first += step;
+            }
+        }
+        false
+    }
+}
