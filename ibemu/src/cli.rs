@@ -40,6 +40,12 @@ pub enum Verb {
     Path(PathTo),
     /// Send traffic between hosts: offered, delivered, dropped, latency
     Perf(Perf),
+    /// Ask for connections with promised bandwidth, on a fabric brought up with --qos vlarb01
+    #[command(subcommand)]
+    Qos(crate::verbs::Qos),
+    /// Send without interference, on a fabric brought up with --routing clos
+    #[command(subcommand)]
+    Clos(crate::verbs::Clos),
     /// Pull or plug a cable
     #[command(subcommand)]
     Link(Link),
@@ -82,6 +88,17 @@ pub enum Sm {
     Ibemu,
     /// Nobody: links stay in Init until you start one
     None,
+}
+
+/// Whether connections may be promised bandwidth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QosMode {
+    /// No: all lanes alike
+    #[default]
+    None,
+    /// By arbitration tables (VLARB01); what is in no connection is best effort
+    Vlarb01,
 }
 
 /// Which pairs of hosts `up` sends a packet between.
@@ -154,6 +171,22 @@ pub struct Up {
     #[arg(long, value_name = "LMC", help_heading = "Subnet manager",
           value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: Option<u8>,
+
+    /// Whether connections may be promised bandwidth (ibemu qos); needs two or more --vls, and 8 or
+    /// 15 to keep rates apart
+    #[arg(
+        long,
+        value_enum,
+        default_value = "none",
+        help_heading = "Subnet manager"
+    )]
+    #[serde(default)]
+    pub qos: QosMode,
+    /// Windows a second on a fabric routed by clos (ibemu clos), 1 to 1000 [default: 60]
+    #[arg(long, value_name = "RATE", help_heading = "Subnet manager",
+          value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[serde(default)]
+    pub windows: Option<u16>,
 
     #[command(flatten)]
     /// What every link is.

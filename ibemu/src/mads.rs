@@ -8,6 +8,7 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use netio::seqpacket::Connection;
 use wire::attr::Attribute;
 use wire::sa::{PathRecord, SaHeader, path_component};
+use wire::vendor::VendorAttribute;
 use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
 
 use crate::dir::FabricDir;
@@ -90,6 +91,24 @@ impl MadClient {
         }
         let (record, _) = PathRecord::parse(answer.sa_data())?;
         Ok(Some(record))
+    }
+
+    /// A request of the project's own class to the controller at `sm`, and its answer, whatever
+    /// its status.
+    ///
+    /// # Errors
+    /// If the controller does not answer.
+    pub async fn vendor<A: VendorAttribute>(
+        &mut self,
+        sm: Lid,
+        method: Method,
+        modifier: u32,
+        value: &A,
+    ) -> Result<Mad> {
+        let tid = self.next_tid();
+        let mad = Mad::vendor(method, modifier, tid, value);
+        let answer = self.exchange(sm, Qpn::GSI, &mad).await;
+        answer.context("the controller cannot be asked (ibemu status)")
     }
 
     fn next_tid(&mut self) -> u64 {

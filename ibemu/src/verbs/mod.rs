@@ -1,23 +1,27 @@
 //! What each verb does.
 
 mod cable;
+mod clos;
 mod down;
 mod exec;
 pub mod offline;
 mod path;
 mod perf;
 mod ping;
+mod qos;
 mod restart;
 mod status;
 mod topo;
 mod up;
 
 pub use cable::run as link;
+pub use clos::{Clos, run as clos};
 pub use down::run as down;
 pub use exec::run as exec;
 pub use path::run as path;
 pub use perf::run as perf;
 pub use ping::run as ping;
+pub use qos::{Qos, run as qos};
 pub use restart::run as restart;
 pub use status::run as status;
 pub use topo::run as topo;

@@ -1,0 +1,257 @@
+//! `ibemu clos`: windows without interference (CLOS04), on a fabric routed by clos.
+
+mod links;
+mod round;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+use wire::vendor::WindowState;
+use wire::{Lid, MadStatus, Method};
+
+use crate::dir::FabricDir;
+use crate::lids;
+use crate::mads::MadClient;
+use crate::names::FabricName;
+use crate::output::{self, Align, Table};
+use crate::quantity;
+use crate::state::FabricState;
+
+use links::Load;
+use round::{Round, Rounds};
+
+/// `ibemu clos`.
+#[derive(Debug, Subcommand)]
+pub enum Clos {
+    /// Send permutations, each pair on a way of its own; exit code 1 if a link was shared
+    Run(Run),
+    /// Show how the windows stand
+    State(State),
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Permutation {
+    /// Every host to another one, chosen by the seed
+    Random,
+    /// Every host to the one a round's number of hosts further on
+    Shift,
+}
+
+/// `ibemu clos run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Who sends to whom
+    #[arg(long, value_enum, default_value = "random")]
+    pub permutation: Permutation,
+    /// Permutations, one after the other
+    #[arg(short, long, default_value_t = 1, value_name = "NUMBER",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub count: u32,
+    /// Packets of each pair
+    #[arg(long, default_value_t = 1000, value_name = "NUMBER",
+          value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub packets: u32,
+    /// Packet length from LRH to VCRC, bytes: 98 up to the MTU and its headers
+    #[arg(short, long, default_value_t = 2082, value_name = "BYTES",
+          value_parser = clap::value_parser!(u16).range(98..=4222))]
+    pub size: u16,
+    /// Seed of random permutations
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    pub seed: u64,
+    /// How long a permutation may take, seconds
+    #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = quantity::positive)]
+    pub timeout: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu clos state`.
+#[derive(Debug, Args)]
+pub struct State {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct StateReport {
+    windows: u32,
+    windows_per_s: u16,
+    trees: u16,
+    connections: u16,
+    waiting: u16,
+    moved: u32,
+    deferred: u32,
+    blocked: u32,
+    late: u32,
+    unanswered: u32,
+}
+
+impl From<WindowState> for StateReport {
+    fn from(state: WindowState) -> Self {
+        Self {
+            windows: state.window,
+            windows_per_s: state.rate,
+            trees: state.trees,
+            connections: state.standing,
+            waiting: state.waiting,
+            moved: state.moved,
+            deferred: state.deferred,
+            blocked: state.blocked,
+            late: state.late,
+            unanswered: state.unanswered,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    rounds: Vec<Round>,
+    links_shared: usize,
+    lost: u64,
+    state: StateReport,
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+/// If the fabric has no windows, traffic was lost or a link was shared.
+pub async fn run(fabric: &FabricName, options: &Clos) -> Result<()> {
+    let dir = FabricDir::of(fabric);
+    let state = FabricState::require(&dir)?;
+    let mut desk = Desk::open(&dir, &state).await?;
+    match options {
+        Clos::State(options) => show(&desk.state().await?.into(), options.json),
+        Clos::Run(options) => permutations(&dir, &state, &mut desk, options).await,
+    }
+}
+
+/// A way to the controller.
+struct Desk {
+    client: MadClient,
+    sm: Lid,
+}
+
+impl Desk {
+    async fn open(dir: &FabricDir, state: &FabricState) -> Result<Self> {
+        let Some(host) = state.sm_node.or_else(|| state.hosts().next()) else {
+            bail!("the fabric has no host");
+        };
+        Ok(Self {
+            sm: lids::of_host(dir, state, host).await?.identity.sm_lid,
+            client: MadClient::connect(dir, &state.nodes[host])?,
+        })
+    }
+
+    async fn state(&mut self) -> Result<WindowState> {
+        let nothing = WindowState::default();
+        let answer = self.client.vendor(self.sm, Method::GET, 0, &nothing);
+        let answer = answer.await?;
+        if answer.status() != MadStatus::OK {
+            bail!(
+                "whoever manages the subnet has no windows (status {})",
+                answer.status()
+            );
+        }
+        Ok(answer.vendor_attribute()?)
+    }
+}
+
+async fn permutations(
+    dir: &FabricDir,
+    state: &FabricState,
+    desk: &mut Desk,
+    options: &Run,
+) -> Result<()> {
+    if desk.state().await?.trees == 0 {
+        bail!("the fabric has no routing trees: bring a clos topology up with --routing clos");
+    }
+    let hosts = lids::of_all(dir, state).await?;
+    let mut rounds = Rounds {
+        dir,
+        state,
+        hosts: &hosts,
+        options,
+        limit: Duration::from_secs_f64(options.timeout),
+    };
+    let mut done = Vec::new();
+    for number in 0..options.count {
+        done.push(rounds.run(desk, number).await?);
+    }
+    let report = Report {
+        links_shared: done.iter().map(|round| round.shared().count()).sum(),
+        lost: done.iter().map(|round| round.lost).sum(),
+        rounds: done,
+        state: desk.state().await?.into(),
+    };
+    if options.json {
+        output::json(&report)?;
+    } else {
+        print(&report)?;
+    }
+    if report.links_shared > 0 || report.lost > 0 {
+        bail!(
+            "{} links were shared and {} packets lost",
+            report.links_shared,
+            report.lost
+        );
+    }
+    Ok(())
+}
+
+fn print(report: &Report) -> Result<()> {
+    let mut table = Table::new(&[
+        ("ROUND", Align::Right),
+        ("PAIRS", Align::Right),
+        ("DELIVERED", Align::Right),
+        ("LOST", Align::Right),
+        ("LINKS USED", Align::Right),
+        ("SHARED", Align::Right),
+        ("LARGEST LOAD", Align::Right),
+    ]);
+    for (number, round) in report.rounds.iter().enumerate() {
+        let used = round.links.iter().filter(|link| link.is_used()).count();
+        let largest = round.links.iter().map(|link| link.load).fold(0.0, f64::max);
+        table.row([
+            number.to_string(),
+            round.pairs.len().to_string(),
+            round.delivered.to_string(),
+            round.lost.to_string(),
+            used.to_string(),
+            round.shared().count().to_string(),
+            format!("{largest:.3}"),
+        ]);
+    }
+    output::line(table)?;
+    for link in report.rounds.iter().flat_map(Round::shared) {
+        output::line(format!(
+            "shared: port {} of {}, {:.2} flows",
+            link.port, link.node, link.load
+        ))?;
+    }
+    show(&report.state, false)
+}
+
+fn show(state: &StateReport, json: bool) -> Result<()> {
+    if json {
+        return output::json(state);
+    }
+    output::line(format!(
+        "{} trees, {} windows at {} a second ({} late), {} connections, {} waiting; {} moved, {} \
+         deferred, {} for want of a tree, {} grants unanswered",
+        state.trees,
+        state.windows,
+        state.windows_per_s,
+        state.late,
+        state.connections,
+        state.waiting,
+        state.moved,
+        state.deferred,
+        state.blocked,
+        state.unanswered
+    ))
+}
