@@ -4,6 +4,8 @@
 //! client library is loaded into it, which stands in for `/dev/infiniband`: a program that uses
 //! libibumad finds one adapter, whose management datagrams cross the fabric.
 
+use std::ffi::OsStr;
+use std::io::Write as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,6 +18,11 @@ use crate::dir::FabricDir;
 use crate::names::FabricName;
 use crate::process::ENVIRONMENT_LABEL;
 use crate::state::{FabricState, Kind};
+
+/// What somebody is told whose program will not find the fabric.
+const LIBRARY_MISSING: &str = "ibemu: libumad2sim.so is not installed, so this program will not \
+    find the fabric: install ibsim's client library (Debian: apt-get install ibsim-utils), or say \
+    where it is with IBEMU_UMAD2SIM";
 
 /// Becomes the command; returns only if that fails.
 ///
@@ -36,8 +43,15 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         .env("IBEMU_NODE", &state.nodes[node].name)
         .env(ENVIRONMENT_LABEL, dir.path());
     if state.nodes[node].kind == Kind::Host && !options.no_preload {
-        if let Some(library) = umad2sim() {
-            command.env("LD_PRELOAD", preload(&library));
+        match umad2sim() {
+            Some(library) => {
+                command.env("LD_PRELOAD", preload(&library));
+            }
+            None if uses_libibumad(program) => {
+                // A message that nobody reads is no reason not to run the command.
+                let _ = writeln!(std::io::stderr(), "{LIBRARY_MISSING}");
+            }
+            None => {}
         }
         if state.options.transport == Transport::Udp {
             command.env("IBSIM_SOCKNAME", state.umad_socket(node));
@@ -50,6 +64,23 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
     }
     let error = command.exec();
     Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))
+}
+
+/// Whether a program, by its name, is one of OpenSM's or of infiniband-diags.
+fn uses_libibumad(program: &OsStr) -> bool {
+    let name = Path::new(program).file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| {
+        let known = [
+            "opensm",
+            "sminfo",
+            "saquery",
+            "perfquery",
+            "smpquery",
+            "smpdump",
+            "osmtest",
+        ];
+        name.starts_with("ib") || known.contains(&name)
+    })
 }
 
 /// Where Debian and others install ibsim's client library, or where `IBEMU_UMAD2SIM` says it is.

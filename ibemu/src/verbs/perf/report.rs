@@ -115,7 +115,10 @@ pub(super) fn print(
         total.packets_per_second,
         bit_rate(total.bits_per_second)
     ))?;
-    output::line(format!("one-way latency: {}", latency_line(&total.latency)))?;
+    output::line(format!(
+        "one-way latency: {}",
+        latency_line(&total.latency, total.flows)
+    ))?;
     let reasons: Vec<String> = dropped
         .iter()
         .map(|(reason, count)| format!("{count} {reason}"))
@@ -187,12 +190,14 @@ fn together(flows: &[Flow]) -> LatencyJson {
     }
 }
 
-fn latency_line(latency: &LatencyJson) -> String {
+/// One line; with several flows the percentiles are bounds that every flow keeps.
+fn latency_line(latency: &LatencyJson, flows: usize) -> String {
     if latency.samples == 0 {
         return "not measured".to_owned();
     }
+    let bound = if flows > 1 { "<= " } else { "" };
     format!(
-        "min {}, mean {}, median {}, 99 % {}, 99.9 % {}, max {}",
+        "min {}, mean {}, median {bound}{}, 99 % {bound}{}, 99.9 % {bound}{}, max {}",
         duration(latency.min_ns),
         duration(latency.mean_ns),
         duration(latency.p50_ns),

@@ -82,7 +82,12 @@ async fn bring_up(
 
 /// Removes what stands and says what was wrong.
 async fn clean_up(dir: &FabricDir, failed: Failed) -> anyhow::Error {
-    let log = match logs::keep(dir) {
+    let kept = if failed.interrupted {
+        Ok(None)
+    } else {
+        logs::keep(dir)
+    };
+    let log = match kept {
         Ok(Some(kept)) => match &failed.handle {
             Some(handle) if kept.join(format!("{handle}.log")).exists() => {
                 format!("\nlog: {}", kept.join(format!("{handle}.log")).display())
@@ -144,6 +149,9 @@ fn announce(state: &FabricState, standing: &Standing, progress: &Progress) -> Re
             "  subnet    none: every link is in Init and waits for a subnet manager of yours",
         )?,
     }
+    for warning in standing.subnet.iter().flat_map(|subnet| &subnet.warnings) {
+        output::line(format!("  note      {warning}"))?;
+    }
     if let Some(verified) = &standing.verified {
         output::line(format!("  verified  {verified}"))?;
     }
@@ -157,9 +165,10 @@ fn how_to_use(state: &FabricState) -> Result<()> {
     } else {
         format!(" --fabric {}", state.fabric)
     };
+    // Handles, because names may hold blanks; both are understood.
     let hosts: Vec<&str> = state
         .hosts()
-        .map(|node| state.nodes[node].name.as_str())
+        .map(|node| state.nodes[node].handle.as_str())
         .collect();
     let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else {
         return output::line(format!("use it:  ibemu status{fabric}"));

@@ -38,17 +38,24 @@ pub(super) struct Failed {
     pub(super) error: anyhow::Error,
     /// The handle of the device, or of controller or supervisor.
     pub(super) handle: Option<String>,
+    /// Whether the user has had enough: then no log matters.
+    pub(super) interrupted: bool,
 }
 
 impl Failed {
     pub(super) fn interrupted() -> Self {
-        anyhow!("interrupted: everything was removed").into()
+        Self {
+            error: anyhow!("interrupted: everything was removed"),
+            handle: None,
+            interrupted: true,
+        }
     }
 
     fn at(handle: &str, error: anyhow::Error) -> Self {
         Self {
             error,
             handle: Some(handle.to_owned()),
+            interrupted: false,
         }
     }
 }
@@ -58,6 +65,7 @@ impl From<anyhow::Error> for Failed {
         Self {
             error,
             handle: None,
+            interrupted: false,
         }
     }
 }
