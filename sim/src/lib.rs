@@ -19,6 +19,7 @@
 mod audit;
 mod cable;
 mod deadlock;
+pub mod experiments;
 mod fabric;
 mod faults;
 mod ledger;

@@ -1,0 +1,388 @@
+//! An experiment as its plan says it: a TOML file with the networks, schemes, loads and what is
+//! expected.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use thiserror::Error;
+
+use crate::model::{CreditReturn, Model};
+use crate::workload::{LaneChoice, Pattern};
+
+/// The most points of one plan.
+const POINTS_MAX: usize = 20_000;
+/// A run is no longer than this, nanoseconds.
+const SPAN_NS_MAX: u64 = 1_000_000_000;
+
+macro_rules! builtins {
+    ($($name:literal),+ $(,)?) => {
+        /// The plans of the papers' results, name and text.
+        const BUILTINS: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../plans/", $name, ".toml")))),+
+        ];
+    };
+}
+
+builtins! {
+    "mlid-fig12", "mlid-fig13", "mlid-fig14", "mlid-fig15", "mlid-observation5",
+}
+
+/// A plan that cannot be used.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// The file cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// No such plan.
+    #[error("there is no plan {name:?}: {known}, or a file")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Not TOML, an unknown key, or a value of the wrong type; says line and column.
+    #[error("{file}: {error}")]
+    Syntax {
+        /// The file or plan.
+        file: String,
+        /// What is wrong where.
+        error: Box<toml::de::Error>,
+    },
+    /// A value that makes no sense.
+    #[error("{file}, line {line}: {key}: {what}")]
+    Value {
+        /// The file or plan.
+        file: String,
+        /// The line on which the key stands first; 1 where it does not.
+        line: usize,
+        /// The key.
+        key: &'static str,
+        /// What is wrong, and what is allowed.
+        what: String,
+    },
+}
+
+/// An experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Name of the plan and of the files of its results.
+    pub name: String,
+    /// What the report is headed.
+    pub title: String,
+    /// Key of the paper whose result this is.
+    pub paper: String,
+    /// Names of topologies.
+    pub topologies: Vec<String>,
+    /// Routing engines, the one to compare with first.
+    pub schemes: Vec<String>,
+    /// Numbers of data lanes.
+    pub vls: Vec<u8>,
+    /// Bytes of a packet, LRH to ICRC.
+    pub packet_bytes: u16,
+    /// How credits get back.
+    #[serde(default)]
+    pub credits: Credits,
+    /// How packets get their lanes.
+    #[serde(default)]
+    pub lanes: Lanes,
+    /// Offered loads, bytes/ns and host, ascending.
+    pub loads: Vec<f64>,
+    /// Nanoseconds before measurement.
+    pub warmup_ns: u64,
+    /// Nanoseconds of measurement.
+    pub measure_ns: u64,
+    /// Runs of each point, with seeds of their own.
+    #[serde(default = "one")]
+    pub runs: u32,
+    /// Workloads.
+    pub traffic: Vec<Traffic>,
+    /// What the reduced plan does otherwise.
+    #[serde(default)]
+    pub quick: Quick,
+    /// Ranges that results should be in.
+    #[serde(default)]
+    pub band: Vec<Band>,
+    /// Which observations of the paper are checked, by number.
+    #[serde(default)]
+    pub observations: Vec<u8>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// How credits get back, see [`CreditReturn`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Credits {
+    /// At once.
+    #[default]
+    Ideal,
+    /// As flow-control packets.
+    Packets,
+}
+
+/// How packets get their lanes, see [`LaneChoice`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lanes {
+    /// Drawn for each packet.
+    #[default]
+    Random,
+    /// Drawn for each pair of hosts.
+    Connection,
+}
+
+/// A workload.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "pattern")]
+pub enum Traffic {
+    /// To everybody.
+    Uniform {},
+    /// A part to one host.
+    Centric {
+        /// Percent of the packets.
+        percent: u8,
+        /// Which host.
+        #[serde(default)]
+        target: u32,
+    },
+    /// To one other host each.
+    Permutation {},
+    /// To the host so far on.
+    Shift {
+        /// How far.
+        by: u32,
+    },
+    /// To all others in turn.
+    AllToAll {},
+    /// In bursts.
+    Bursty {
+        /// Packets a burst.
+        packets: u32,
+    },
+}
+
+impl Traffic {
+    /// Its name in tables and plots.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Uniform {} => "uniform".to_owned(),
+            Self::Centric { percent, .. } => format!("{percent}%-centric"),
+            Self::Permutation {} => "permutation".to_owned(),
+            Self::Shift { by } => format!("shift-{by}"),
+            Self::AllToAll {} => "all-to-all".to_owned(),
+            Self::Bursty { packets } => format!("bursts-of-{packets}"),
+        }
+    }
+
+    pub(crate) fn pattern(&self) -> Pattern {
+        match *self {
+            Self::Uniform {} => Pattern::Uniform,
+            Self::Centric { percent, target } => Pattern::Centric { percent, target },
+            Self::Permutation {} => Pattern::Permutation,
+            Self::Shift { by } => Pattern::Shift { by },
+            Self::AllToAll {} => Pattern::AllToAll,
+            Self::Bursty { packets } => Pattern::Bursty { packets },
+        }
+    }
+}
+
+/// What the reduced plan does otherwise; what is not said stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    /// Instead of the plan's topologies.
+    pub topologies: Option<Vec<String>>,
+    /// Instead of the plan's numbers of lanes.
+    pub vls: Option<Vec<u8>>,
+    /// Instead of the plan's loads.
+    pub loads: Option<Vec<f64>>,
+    /// Instead of the plan's time.
+    pub warmup_ns: Option<u64>,
+    /// Instead of the plan's time.
+    pub measure_ns: Option<u64>,
+}
+
+/// A range that a result should be in: the saturation of a scheme (the most traffic accepted at
+/// any load) in bytes/ns and host, or its ratio to that of another scheme.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Band {
+    /// The scheme.
+    pub scheme: String,
+    /// The scheme to divide by; left out: the saturation itself.
+    pub over: Option<String>,
+    /// Data lanes.
+    pub vls: u8,
+    /// Name of the workload.
+    pub traffic: String,
+    /// The least.
+    pub min: f64,
+    /// The most.
+    pub max: f64,
+}
+
+impl Plan {
+    /// Names of the plans that come with the program.
+    pub fn builtins() -> impl Iterator<Item = &'static str> {
+        BUILTINS.iter().map(|&(name, _)| name)
+    }
+
+    /// The plan of that name, or in that file.
+    ///
+    /// # Errors
+    /// [`PlanError`]: where it is wrong, and what is allowed.
+    pub fn find(given: &str) -> Result<Self, PlanError> {
+        if let Some((name, text)) = BUILTINS.iter().find(|(name, _)| *name == given) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(given);
+        if !given.contains(['/', '.']) && !path.exists() {
+            return Err(PlanError::Unknown {
+                name: given.to_owned(),
+                known: Self::builtins().collect::<Vec<_>>().join(", "),
+            });
+        }
+        let text = std::fs::read_to_string(path).map_err(|source| PlanError::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(given, &text)
+    }
+
+    /// A plan from its text; `file` stands in errors.
+    ///
+    /// # Errors
+    /// As [`Plan::find`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
+        let plan: Self = toml::from_str(text).map_err(|error| PlanError::Syntax {
+            file: file.to_owned(),
+            error: Box::new(error),
+        })?;
+        let refuse = |key: &'static str, what: String| PlanError::Value {
+            file: file.to_owned(),
+            line: line_of(text, key),
+            key,
+            what,
+        };
+        plan.check().map_err(|(key, what)| refuse(key, what))?;
+        plan.reduced()
+            .check()
+            .map_err(|(key, what)| refuse(key, what))?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        if self.name.is_empty() || !self.name.chars().all(is_name) {
+            return Err(("name", "letters, digits and hyphens".to_owned()));
+        }
+        let lists = [
+            ("topologies", self.topologies.is_empty()),
+            ("schemes", self.schemes.is_empty()),
+            ("vls", self.vls.is_empty()),
+            ("loads", self.loads.is_empty()),
+            ("traffic", self.traffic.is_empty()),
+        ];
+        if let Some(&(key, _)) = lists.iter().find(|(_, empty)| *empty) {
+            return Err((key, "the list is empty: at least one".to_owned()));
+        }
+        for name in &self.topologies {
+            topologies::parse(name).map_err(|error| ("topologies", error.to_string()))?;
+        }
+        for name in &self.schemes {
+            routing::engine(name).map_err(|error| ("schemes", error.to_string()))?;
+        }
+        for &vls in &self.vls {
+            let model = self.model(vls).check();
+            model.map_err(|error| ("vls", error.to_string()))?;
+        }
+        let is_load = |load: &f64| *load > 0.0 && *load <= 100.0;
+        if !self.loads.iter().all(is_load) || !self.loads.is_sorted() {
+            let what = "bytes/ns and host, above 0 and at most 100, ascending";
+            return Err(("loads", what.to_owned()));
+        }
+        for (key, ns, least) in [
+            ("warmup_ns", self.warmup_ns, 0),
+            ("measure_ns", self.measure_ns, 1),
+        ] {
+            if !(least..=SPAN_NS_MAX).contains(&ns) {
+                return Err((key, format!("{ns}: {least} to {SPAN_NS_MAX} nanoseconds")));
+            }
+        }
+        if self.runs == 0 || self.points() > POINTS_MAX {
+            let what = format!("{} points: 1 to {POINTS_MAX}", self.points());
+            return Err(("runs", what));
+        }
+        if let Some(band) = self.band.iter().find(|band| band.min > band.max) {
+            return Err(("min", format!("{} is above max, {}", band.min, band.max)));
+        }
+        match self.observations.iter().find(|n| !(1..=5).contains(*n)) {
+            Some(number) => Err(("observations", format!("{number}: MLID04 has 1 to 5"))),
+            None => Ok(()),
+        }
+    }
+
+    /// How many runs the plan has.
+    #[must_use]
+    pub fn points(&self) -> usize {
+        let series = self.topologies.len() * self.schemes.len() * self.vls.len();
+        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
+        (series * self.traffic.len() * self.loads.len()).saturating_mul(runs)
+    }
+
+    /// The reduced plan.
+    #[must_use]
+    pub fn reduced(&self) -> Self {
+        let quick = self.quick.clone();
+        let mut plan = self.clone();
+        plan.topologies = quick.topologies.unwrap_or(plan.topologies);
+        plan.vls = quick.vls.unwrap_or(plan.vls);
+        plan.loads = quick.loads.unwrap_or(plan.loads);
+        plan.warmup_ns = quick.warmup_ns.unwrap_or(plan.warmup_ns);
+        plan.measure_ns = quick.measure_ns.unwrap_or(plan.measure_ns);
+        plan.runs = 1;
+        plan
+    }
+
+    /// The network's model with so many lanes.
+    pub(crate) fn model(&self, vls: u8) -> Model {
+        Model {
+            packet_bytes: self.packet_bytes,
+            credits: match self.credits {
+                Credits::Ideal => CreditReturn::Ideal,
+                Credits::Packets => CreditReturn::Packets,
+            },
+            ..Model::mlid04(vls)
+        }
+    }
+
+    pub(crate) fn lane_choice(&self) -> LaneChoice {
+        match self.lanes {
+            Lanes::Random => LaneChoice::Random,
+            Lanes::Connection => LaneChoice::Connection,
+        }
+    }
+}
+
+/// The line on which a key stands first, from 1.
+fn line_of(text: &str, key: &str) -> usize {
+    let stands = |line: &str| {
+        let line = line.trim_start().trim_start_matches('[');
+        line.strip_prefix(key)
+            .is_some_and(|rest| rest.trim_start().starts_with(['=', ']']))
+    };
+    text.lines().position(stands).map_or(1, |line| line + 1)
+}
+
+#[cfg(test)]
+mod tests;

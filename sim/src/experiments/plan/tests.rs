@@ -1,0 +1,74 @@
+use super::*;
+
+const TEXT: &str = r#"
+name = "test"
+title = "A test"
+paper = "MLID04"
+topologies = ["fat-tree-4-2"]
+schemes = ["slid", "mlid"]
+vls = [1, 2]
+packet_bytes = 32
+loads = [0.02, 0.04]
+warmup_ns = 1000
+measure_ns = 2000
+
+[[traffic]]
+pattern = "uniform"
+
+[[traffic]]
+pattern = "centric"
+percent = 10
+"#;
+
+fn refused(from: &str, to: &str) -> String {
+    assert!(TEXT.contains(from));
+    let text = TEXT.replace(from, to);
+    Plan::parse("test.toml", &text).unwrap_err().to_string()
+}
+
+#[test]
+fn the_plans_of_the_papers_are_sound() {
+    for name in Plan::builtins() {
+        let plan = Plan::find(name).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(plan.name, name);
+        assert!(plan.reduced().points() <= plan.points());
+    }
+}
+
+#[test]
+fn a_plan_says_how_many_points_it_has() {
+    assert_eq!(Plan::parse("test.toml", TEXT).unwrap().points(), 16);
+}
+
+#[test]
+fn what_is_wrong_is_told_with_file_and_line() {
+    let unknown = refused("packet_bytes = 32", "packet_bytes = 32\nspeed = 9");
+    assert!(unknown.starts_with("test.toml: "), "{unknown}");
+    assert!(
+        unknown.contains("line 9") && unknown.contains("speed"),
+        "{unknown}"
+    );
+    assert_eq!(
+        refused("loads = [0.02, 0.04]", "loads = []"),
+        "test.toml, line 9: loads: the list is empty: at least one"
+    );
+    assert!(refused("[0.02, 0.04]", "[0.04, 0.02]").contains("ascending"));
+    assert!(refused("[0.02, 0.04]", "[-1.0]").contains("above 0"));
+    assert!(refused("vls = [1, 2]", "vls = [3]").contains("1, 2, 4, 8 or 15"));
+    assert!(refused("\"slid\", ", "\"sldi\", ").contains("sldi"));
+    assert!(refused("fat-tree-4-2", "fat-tre-4-2").contains("line 5"));
+    assert!(refused("measure_ns = 2000", "measure_ns = 0").contains("1 to 1000000000"));
+    assert!(refused("percent = 10", "percent = 10\nof = 3").contains("of"));
+}
+
+#[test]
+fn a_plan_that_is_not_there_is_told_with_those_that_are() {
+    let error = Plan::find("mlid-fig99").unwrap_err().to_string();
+    assert!(error.contains("mlid-fig12"), "{error}");
+    assert!(
+        Plan::find("./none.toml")
+            .unwrap_err()
+            .to_string()
+            .contains("none.toml")
+    );
+}

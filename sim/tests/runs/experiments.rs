@@ -1,0 +1,116 @@
+//! Plans: the same bytes whatever the number of threads, interruptions survived, files whole.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sim::experiments::{ExperimentError, Options, Plan, Results, run};
+
+const PLAN: &str = r#"
+name = "small"
+title = "A small plan"
+paper = "MLID04"
+topologies = ["fat-tree-4-2"]
+schemes = ["slid", "mlid"]
+vls = [1]
+packet_bytes = 32
+loads = [0.03, 0.1]
+warmup_ns = 5000
+measure_ns = 10000
+runs = 2
+observations = [1, 2]
+
+[[traffic]]
+pattern = "uniform"
+
+[[band]]
+scheme = "mlid"
+over = "slid"
+vls = 1
+traffic = "uniform"
+min = 0.8
+max = 1.3
+"#;
+
+fn attempt(out: &Path, threads: usize) -> Result<Results, ExperimentError> {
+    let plan = Plan::parse("small.toml", PLAN).unwrap();
+    let options = Options {
+        quick: false,
+        seed: 7,
+        threads,
+    };
+    run(&plan, options, out, &|_, _| {})
+}
+
+fn bytes(results: &Results) -> Vec<Vec<u8>> {
+    results
+        .files
+        .iter()
+        .map(|file| fs::read(file).unwrap())
+        .collect()
+}
+
+#[test]
+fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
+    let out = tempfile::tempdir().unwrap();
+    let first = attempt(&out.path().join("a"), 1).unwrap();
+    let second = attempt(&out.path().join("b"), 4).unwrap();
+    assert_eq!(first.points.len(), 8);
+    assert_eq!(bytes(&first), bytes(&second));
+    let band = &first.verdicts[0];
+    assert_eq!(band.holds, Some(true), "{band:?}");
+    let [csv, json, html] = &first.files;
+    let csv = fs::read_to_string(csv).unwrap();
+    assert_eq!(csv.lines().count(), 9);
+    let columns = |line: &str| line.split(',').count();
+    assert!(csv.lines().all(|line| columns(line) == 18), "{csv}");
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(json["points"].as_array().unwrap().len(), 8);
+    let html = fs::read_to_string(html).unwrap();
+    assert!(html.contains("<svg") && html.contains("pass") && !html.contains("NaN"));
+}
+
+#[test]
+fn an_interrupted_plan_keeps_the_points_that_were_finished() {
+    let out = tempfile::tempdir().unwrap();
+    let whole = attempt(&out.path().join("whole"), 1).unwrap();
+    // A file where the results go makes the attempt fail after all points are done.
+    let broken = out.path().join("broken");
+    fs::create_dir_all(broken.join("small.csv")).unwrap();
+    let error = attempt(&broken, 2).unwrap_err().to_string();
+    assert!(error.contains("small.csv"), "{error}");
+    let kept = || {
+        let entries = fs::read_dir(&broken).unwrap().filter_map(Result::ok);
+        let mut folders =
+            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(".small"));
+        folders
+            .next()
+            .map(|folder| fs::read_dir(folder.path()).unwrap().count())
+    };
+    assert_eq!(kept(), Some(8));
+    fs::remove_dir(broken.join("small.csv")).unwrap();
+    let plan = Plan::parse("small.toml", PLAN).unwrap();
+    let options = Options {
+        quick: false,
+        seed: 7,
+        threads: 1,
+    };
+    let told = AtomicUsize::new(0);
+    let progress = |_, total| {
+        assert_eq!(total, 8);
+        told.fetch_add(1, Ordering::Relaxed);
+    };
+    let results = run(&plan, options, &broken, &progress).unwrap();
+    assert_eq!(told.into_inner(), 8);
+    assert_eq!(bytes(&results), bytes(&whole));
+    assert_eq!(kept(), None, "what is no longer needed goes");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = attempt(&file.join("inside"), 1).unwrap_err().to_string();
+    assert!(error.contains("inside"), "{error}");
+}
