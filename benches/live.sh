@@ -33,8 +33,8 @@ frames() {
 }
 
 hz=$(getconf CLK_TCK)
-row='%-5s %-10s %3s %12s %12s %14s %16s %14s\n'
-printf "$row" link frame run 'packets/s' 'frames/s' 'switch us/pkt' 'all CPU us/pkt' 'RTT median us'
+row() { printf '%-5s %-10s %3s %12s %12s %14s %16s %14s\n' "$@"; }
+row link frame run 'packets/s' 'frames/s' 'switch us/pkt' 'all CPU us/pkt' 'RTT median us'
 for transport in veth udp; do
     for frame in many 1; do
         options=(--transport "$transport" --unpaced --buffer 131072 --fabric "$fabric")
@@ -57,10 +57,11 @@ print(total["delivered"], int(total["packets_per_second"]))' "$report")
             whole=$(awk "BEGIN { printf \"%.3f\", $all / $hz / $delivered * 1e6 }")
             trip=$("$ibemu" ping h0 h1 --fabric "$fabric" --count 200 --interval 1 --json |
                 python3 -c 'import json,sys; print(json.load(sys.stdin)["rtt"]["p50_ns"] / 1000)')
-            printf "$row" "$transport" "$frame" "$run" "$rate" "$sent" "$cost" "$whole" "$trip"
+            row "$transport" "$frame" "$run" "$rate" "$sent" "$cost" "$whole" "$trip"
             rates+=("$rate") costs+=("$cost") trips+=("$trip")
         done
-        printf "$row" "$transport" "$frame" med "$(printf '%s\n' "${rates[@]}" | median)" '' "$(printf '%s\n' "${costs[@]}" | median)" '' "$(printf '%s\n' "${trips[@]}" | median)"
+        row "$transport" "$frame" med "$(printf '%s\n' "${rates[@]}" | median)" '' \
+            "$(printf '%s\n' "${costs[@]}" | median)" '' "$(printf '%s\n' "${trips[@]}" | median)"
         "$ibemu" down --fabric "$fabric" >/dev/null
     done
 done
