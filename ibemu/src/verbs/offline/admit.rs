@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use routing::qos::{
-    Admission, Band, Cause, Class, FRAME_SLOTS, FillOptions, FillReport, Layout, Options, QosError,
-    fill,
+    Admission, Band, Cause, Class, FillOptions, FillReport, Layout, Options, QosError, fill,
 };
 use serde::Serialize;
 use topologies::Graph;
 
 use super::args::{Admit, EntryLayout, LidStyle, LinkRate, Scheme};
-use super::extras::refusal;
+use super::extras::{audited, refusal};
 use super::tables::{self, Routed};
 use crate::output::{self, Align, Table};
 use crate::usage::UsageError;
@@ -93,14 +92,9 @@ pub fn run(options: &Admit) -> Result<()> {
     } else {
         print(graph, &report, &filled)?;
     }
-    match fabric.links().find(|(_, link)| link.used() > FRAME_SLOTS) {
+    match audited(graph, &fabric).first() {
         None => Ok(()),
-        Some((end, link)) => bail!(
-            "port {} of {} has promised {} slots of a frame of {FRAME_SLOTS}",
-            end.port,
-            graph.node(end.node).name,
-            link.used()
-        ),
+        Some(fault) => bail!("{fault}"),
     }
 }
 

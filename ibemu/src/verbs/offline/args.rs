@@ -155,19 +155,26 @@ pub struct Route {
 #[command(
     group(clap::ArgGroup::new("which").required(true).args(["routing", "tables"]).multiple(true)),
     after_help = "\
-Every LID is followed from every switch. Reported are: LIDs that do not reach their owner, with what
-stops them (no entry, a port without cable, a wrong node, a loop with its switches); paths that are
-longer, or turn upwards after going down, where the engine promises otherwise; lanes that wait for
-each other in a circle, as SWITCH port PORT VL LANE -> ..; copies of multicast packets (--group) that
-are missing, double, stray, or come back; links with more slots promised than a frame has
-(--connection).
+Every LID is followed from every switch. Reported are: LIDs that do not reach their owner,
+with what stops them (no entry, a port without cable, a wrong node, a loop with its switches);
+paths that are longer, or turn upwards after going down, where the engine promises otherwise;
+lanes that wait for each other in a circle, as SWITCH port PORT VL LANE -> ..; copies of
+multicast packets (--group) that are missing, double, stray, or come back; links with more
+slots promised than a frame has (--connection).
 
 Figures:
   PATHS        (switch, LID) pairs followed
   HOPS         cables between switches on the longest path
-  NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the shortest
-  LIDS, ENTRIES  LIDs in use; forwarding table entries that lead somewhere, over all switches
-and those of quality, as `ibemu compare --help` explains them.
+  NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the
+               shortest
+  LIDS         LIDs in use, those of switches among them
+  ENTRIES      forwarding table entries that lead somewhere, over all switches
+  VLS          data lanes that the tables use
+and those of quality, as `ibemu compare --help` explains them. Then a line for each traffic
+pattern:
+  FLOWS        pairs that send
+  BUSIEST CABLE  flows on the busiest cable between switches, each direction for itself
+  MEAN         the mean over all such cables
 Exit code: 0 if nothing is wrong, 1 if something is, 2 if there can be no such tables."
 )]
 pub struct Verify {
@@ -205,21 +212,24 @@ Columns, a line for each engine:
   LIDS         LIDs in use, those of switches among them
   ENTRIES      forwarding table entries that lead somewhere, over all switches
   HOPS         cables between switches on the longest path
-  NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the shortest
+  NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the
+               shortest
   VLS          data lanes that the tables use
   DEADLOCK     whether lanes can wait for each other in a circle
   PROBLEMS     what `ibemu verify` finds wrong, circles apart
-Quality, counted on the cables between switches when every source sends to the LID that the scheme
-selects:
+Quality, counted on the cables between switches when every source sends to the LID that the
+scheme selects:
   ALL-TO-ALL   flows on the busiest cable when every host sends to every other
-  TO-ONE       flows on the busiest cable that leads up (in the engine's order; any cable if it has
-               none) when all hosts send to the first
-  SHIFT        flows on the busiest cable when host i sends to host i + k, the most over k = 1, 2, 4 ..
+  TO-ONE       flows on the busiest cable that leads up (in the engine's order; any cable if
+               it has none) when all hosts send to the first
+  SHIFT        flows on the busiest cable when host i sends to host i + k, the most over k =
+               1, 2, 4 ..
   RANDOM       flows on the busiest cable, mean over 16 random permutations
-  PAIRS        flows on the busiest cable, mean over 16 random pairings of one half of the hosts with
-               the other
-  EBB          effective bisection bandwidth as ORCS defines it: the mean over all pairs of 100 such
-               pairings of 1 / (flows on the pair's busiest cable); 1 is full bandwidth
+  PAIRS        flows on the busiest cable, mean over 16 random pairings of one half of the
+               hosts with the other
+  EBB          effective bisection bandwidth as ORCS defines it: the mean over all pairs of
+               100 such pairings of 1 / (flows on the pair's busiest cable); 1 is full
+               bandwidth
   PATHS        mean number of different paths that a host's LIDs offer from another switch
 An engine that cannot apply has a line that says why, below the table.")]
 pub struct Compare {
@@ -246,11 +256,14 @@ pub struct Compare {
 #[command(after_help = "\
 Columns, a line for each assignment:
   ASSIGN           the scheme
-  LIDS             the sum over all hosts of their LIDs, each host's rounded up to a power of two
+  LIDS             the sum over all hosts of their LIDs, each host's rounded up to a power of
+                   two
   PER DESTINATION  their mean and the most of one host
-  FLOWS            paths on the busiest cable between switches when every host sends to every other
+  FLOWS            paths on the busiest cable between switches when every host sends to every
+                   other
   LOAD             the same divided by the number of hosts less one
-fully-explicit and renaming bring paths of their own; all others assign LIDs to those of --paths.
+fully-explicit and renaming bring paths of their own; all others assign LIDs to those of
+--paths.
 Exit code: 0; 1 if a scheme finds no assignment (exact gives up on large fabrics).")]
 pub struct Lids {
     /// A generated topology or a file, as for `up`
@@ -288,13 +301,14 @@ pub enum EntryLayout {
 /// `ibemu admit`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Random connections of the four DB bands are asked for in turn (VLARB01, section 5.2) until --tries are
-done or 3000 draws in a row are refused.
+Random connections of the four DB bands are asked for in turn (VLARB01, section 5.2) until
+--tries are done or 3000 draws in a row are refused.
 Columns:
   SL           service level of the band
   ESTABLISHED  connections that stand
-Then: the mean and the most of any link's share of its frame that connections own; how many draws were
-refused for want of bandwidth and of table entries; and the first refusal, with its link.
+Then: the mean and the most of any link's share of its frame that connections own; how many
+draws were refused for want of bandwidth and of table entries; and the first refusal, with its
+link.
 Exit code: 0; 1 if a link has promised more than it has (never).")]
 pub struct Admit {
     /// A generated topology or a file, as for `up`
@@ -323,9 +337,9 @@ pub struct Admit {
 /// `ibemu window`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Each line of the file is a window: [[source,destination],...], hosts numbered from 0; host i is at leaf
-i / HOSTS. A connection lasts for the windows in which it is asked for; a request that cannot be served
-waits and is asked for again by itself.
+Each line of the file is a window: [[source,destination],...], hosts numbered from 0; host i
+is at leaf i / HOSTS. A connection lasts for the windows in which it is asked for; a request
+that cannot be served waits and is asked for again by itself.
 Columns, a line for each window:
   ADMITTED  connections of the window, those that go on among them
   MOVED     those of them that have another tree than in the window before

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use routing::multicast::{self, DeliveryProblem, Mft, Mgid, Multicast, Role, Scheme};
-use routing::qos::{self, Admission, Band, Class, FRAME_SLOTS, LinkState, Request, ServiceLevels};
+use routing::qos::{
+    self, Admission, Band, Class, FRAME_SLOTS, Fault, LinkState, PortTables, Request, ServiceLevels,
+};
 use routing::{Lanes, Tables};
 use serde::Serialize;
 use topologies::{Endpoint, Graph, NodeId};
@@ -36,7 +38,7 @@ struct PortsLanesJson<'a> {
     vl: Vec<u8>,
 }
 
-/// The two arbitration tables of a port: `[VL, weight]`, entries that are used.
+/// The two arbitration tables of a port: `[VL, weight]` up to the last entry that is used.
 #[derive(Debug, Serialize)]
 pub(super) struct ArbitrationJson {
     high: Vec<[u8; 2]>,
@@ -128,16 +130,11 @@ impl Extra {
                 deliveries(graph, multicast, group, &mut problems);
             }
         }
-        for (end, link) in self.admission.iter().flat_map(Admission::links) {
-            if link.used() > FRAME_SLOTS {
-                problems.push(format!(
-                    "port {} of {} has promised {} slots of a frame of {FRAME_SLOTS}",
-                    end.port,
-                    graph.node(end.node).name,
-                    link.used()
-                ));
-            }
-        }
+        problems.extend(
+            self.admission
+                .iter()
+                .flat_map(|admission| audited(graph, admission)),
+        );
         problems
     }
 }
@@ -149,10 +146,41 @@ fn levels(tables: &Tables, lanes: &Lanes, switch: NodeId) -> BTreeMap<u16, u8> {
         .collect()
 }
 
+/// Arbitration tables that are not what their connections add up to, or promise more than a frame.
+pub(super) fn audited(graph: &Graph, admission: &Admission) -> Vec<String> {
+    let ports: Vec<PortTables> = admission
+        .links()
+        .map(|(end, link)| PortTables::of(end, link))
+        .collect();
+    let connections = admission.connections().map(|(_, connection)| connection);
+    let port = |end: &Endpoint| format!("port {} of {}", end.port, graph.node(end.node).name);
+    let words = |fault: &Fault| match fault {
+        Fault::Weights {
+            at, vl, have, want, ..
+        } => format!(
+            "{} gives VL {vl} {have} slots of a frame, not {want}",
+            port(at)
+        ),
+        Fault::Overbooked { at, have } => {
+            format!(
+                "{} has promised {have} slots of a frame of {FRAME_SLOTS}",
+                port(at)
+            )
+        }
+        Fault::NoTables { at } => format!("{} has no arbitration tables", port(at)),
+    };
+    qos::audit(&admission.options(), connections, &ports)
+        .iter()
+        .map(words)
+        .collect()
+}
+
 fn arbitration(link: &LinkState) -> ArbitrationJson {
     let used = |table: &qos::Table| {
-        let entries = table.entries().iter().filter(|entry| entry.weight > 0);
-        entries
+        let entries = table.entries();
+        let used = entries.iter().rposition(|entry| entry.weight > 0);
+        let used = &entries[..used.map_or(0, |last| last + 1)];
+        used.iter()
             .map(|entry| [entry.vl.get(), entry.weight])
             .collect()
     };
@@ -249,7 +277,10 @@ fn in_words(graph: &Graph, problem: &DeliveryProblem) -> String {
         DeliveryProblem::Lost(end) => format!("a copy is sent to {}, without a cable", port(end)),
         DeliveryProblem::Doubled(end) => format!("two copies leave by {}", port(end)),
         DeliveryProblem::Wasted(end) => {
-            format!("a copy is sent to {}, which has nowhere to send it", port(end))
+            format!(
+                "a copy is sent to {}, which has nowhere to send it",
+                port(end)
+            )
         }
     }
 }

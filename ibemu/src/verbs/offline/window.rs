@@ -99,7 +99,10 @@ pub fn run(options: &Window) -> Result<()> {
     };
     let mut controller = Controller::new(leaf_of, trees, mode)
         .map_err(|error: ControlError| UsageError(error.to_string()))?;
-    let name = options.requests.display().to_string();
+    let name = match options.requests.as_os_str() == "-" {
+        true => "standard input".to_owned(),
+        false => options.requests.display().to_string(),
+    };
     if !options.json {
         output::line(format!("{:>6}  ADMITTED  MOVED  DEFERRED", "WINDOW"))?;
     }
