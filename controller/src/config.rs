@@ -32,6 +32,8 @@ pub struct SmConfig {
     pub priority: u8,
     /// Whether connections may be promised bandwidth.
     pub qos: QosChoice,
+    /// How multicast groups are given trees.
+    pub multicast: MulticastChoice,
     /// How many windows a second are decided on a Clos fabric (CLOS04), 1..=1000.
     pub windows_per_s: u16,
     /// What the last [`crate::SmEvent::Persist`] carried (the `guid2lid` file), if anything.
@@ -51,6 +53,7 @@ impl Default for SmConfig {
             trap_delay_ns: 2_000_000,
             priority: 8,
             qos: QosChoice::None,
+            multicast: MulticastChoice::SpanningTree,
             windows_per_s: 60,
             guid2lid: None,
         }
@@ -95,6 +98,57 @@ impl FromStr for QosChoice {
             .find(|(_, known)| *known == name)
             .map(|&(choice, _)| choice)
             .ok_or_else(|| UnknownQos(name.to_owned()))
+    }
+}
+
+/// How multicast groups are given trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MulticastChoice {
+    /// One tree and one multicast LID for each group: what stock clients expect.
+    #[default]
+    SpanningTree,
+    /// A tree and a multicast LID for each offset of a fat tree (MCAST07).
+    Cyclic,
+}
+
+impl MulticastChoice {
+    /// Every choice with its name on the command line.
+    pub const ALL: [(Self, &'static str); 2] = [
+        (Self::SpanningTree, "spanning-tree"),
+        (Self::Cyclic, "cyclic"),
+    ];
+
+    pub(crate) fn scheme(self) -> routing::multicast::Scheme {
+        match self {
+            Self::SpanningTree => routing::multicast::Scheme::SpanningTree,
+            Self::Cyclic => routing::multicast::Scheme::Cyclic,
+        }
+    }
+}
+
+impl fmt::Display for MulticastChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SpanningTree => "spanning-tree",
+            Self::Cyclic => "cyclic",
+        })
+    }
+}
+
+/// A multicast scheme that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown multicast scheme {0:?}: choose spanning-tree or cyclic")]
+pub struct UnknownMulticast(pub String);
+
+impl FromStr for MulticastChoice {
+    type Err = UnknownMulticast;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMulticast> {
+        Self::ALL
+            .iter()
+            .find(|(_, known)| *known == name)
+            .map(|&(choice, _)| choice)
+            .ok_or_else(|| UnknownMulticast(name.to_owned()))
     }
 }
 

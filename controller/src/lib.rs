@@ -27,6 +27,8 @@ pub mod control;
 mod discovery;
 mod event;
 mod exchange;
+mod grouping;
+mod groups;
 mod guid2lid;
 mod light;
 mod managers;
@@ -45,6 +47,9 @@ mod sweep;
 mod vendor;
 mod windows;
 
-pub use config::{ConfigError, QosChoice, RoutingChoice, SmConfig, UnknownQos, UnknownRouting};
+pub use config::{
+    ConfigError, MulticastChoice, QosChoice, RoutingChoice, SmConfig, UnknownMulticast, UnknownQos,
+    UnknownRouting,
+};
 pub use event::{SmEvent, UpSummary};
 pub use sm::Sm;

@@ -26,7 +26,7 @@ pub(crate) fn rank(manager: &SmInfo) -> (u8, Reverse<Guid>) {
 
 impl Sm {
     /// What this manager says of itself; `None` before it has met its own host.
-    fn own_info(&self) -> Option<SmInfo> {
+    pub(crate) fn own_info(&self) -> Option<SmInfo> {
         let guid = match (self.subnet.devices.get(self.subnet.own), &self.activity) {
             (Some(own), _) => own.end_port_guid(),
             (None, Activity::Discovering(discovery)) => discovery.own_port_guid()?,

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use wire::attr::{LinearForwardingTable, SlToVlTable, SwitchInfo, VlArbTable};
+use wire::attr::{
+    LinearForwardingTable, MulticastForwardingTable, SlToVlTable, SwitchInfo, VlArbTable,
+};
 use wire::{Guid, PortNum};
 
 /// What the tables of a device are known to hold.
@@ -13,6 +15,9 @@ pub(crate) struct Mirror {
     pub(crate) fresh: bool,
     /// Forwarding blocks read or written; `None`: a write is under way or was lost.
     pub(crate) blocks: BTreeMap<u16, Option<Box<LinearForwardingTable>>>,
+    /// Multicast blocks read or written, by block and position; `None`: a write is under way or was
+    /// lost.
+    pub(crate) groups: BTreeMap<(u16, u8), Option<Box<MulticastForwardingTable>>>,
     /// LinearFDBTop as last set or seen.
     pub(crate) top: u16,
     /// Rows of service levels to lanes, by input and output.
@@ -25,6 +30,7 @@ pub(crate) struct Mirror {
 pub(crate) type Mirrors = BTreeMap<Guid, Mirror>;
 
 const ROUTES_NOTHING: LinearForwardingTable = LinearForwardingTable([PortNum::NONE; 64]);
+const NO_MEMBERS: MulticastForwardingTable = MulticastForwardingTable([0; 32]);
 
 impl Mirror {
     /// A mirror of a switch of which nothing else is known.
@@ -42,5 +48,24 @@ impl Mirror {
             Some(held) => held.as_deref(),
             None => self.fresh.then_some(&ROUTES_NOTHING),
         }
+    }
+
+    /// What a multicast block holds, if that is known.
+    pub(crate) fn group_block(&self, at: (u16, u8)) -> Option<&MulticastForwardingTable> {
+        match self.groups.get(&at) {
+            Some(held) => held.as_deref(),
+            None => self.fresh.then_some(&NO_MEMBERS),
+        }
+    }
+
+    /// The last multicast block that is known to hold something.
+    pub(crate) fn last_group_block(&self) -> Option<u16> {
+        let mut known = self.groups.iter().rev();
+        let holds = |table: &Option<Box<MulticastForwardingTable>>| {
+            table.as_deref().is_none_or(|table| *table != NO_MEMBERS)
+        };
+        known
+            .find(|(_, table)| holds(table))
+            .map(|(&(block, _), _)| block)
     }
 }

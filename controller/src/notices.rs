@@ -22,6 +22,7 @@ impl Sm {
         let mut repress = *request;
         repress.set_method(Method::TRAP_REPRESS);
         self.send(message(from.lid, Qpn::SMI, &repress));
+        self.report_notice(now, &notice);
         if !notice.is_generic {
             return;
         }

@@ -1,7 +1,7 @@
 //! Writing the plan into the devices, in stages; each begins when the one before it is answered.
 //!
 //! 1. Identities: LIDs, LMC, the manager's LID, P_Keys; how far each forwarding table reaches.
-//! 2. Tables: forwarding blocks, service levels to lanes, arbitration.
+//! 2. Tables: forwarding blocks, service levels to lanes, arbitration; then multicast blocks.
 //! 3. Every port with a link that is in Init: MTU and lanes, and on to Armed.
 //! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3).
 //!
@@ -18,10 +18,12 @@ use std::collections::BTreeMap;
 use topologies::NodeKind;
 use wire::PortNum;
 use wire::attr::{
-    LinearForwardingTable, PKeyTable, PortInfo, PortState, SlToVlTable, SwitchInfo, VlArbTable,
+    LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState, SlToVlTable,
+    SwitchInfo, VlArbTable,
 };
 
 use crate::control::Unreachable;
+use crate::groups::Groups;
 use crate::mirror::Mirrors;
 use crate::plan::Plan;
 use crate::port_settings;
@@ -43,6 +45,10 @@ pub(crate) enum Write {
     ReadBlock(Index, u16),
     /// Sets a forwarding block.
     Block(Index, u16),
+    /// Reads a multicast block (block, position).
+    ReadGroups(Index, u16, u8),
+    /// Sets a multicast block.
+    Groups(Index, u16, u8),
     /// Reads a table of lanes (input, output).
     ReadLanes(Index, PortNum, PortNum),
     /// Sets a table of lanes.
@@ -66,6 +72,8 @@ impl Write {
             | Self::Reach(index)
             | Self::ReadBlock(index, _)
             | Self::Block(index, _)
+            | Self::ReadGroups(index, ..)
+            | Self::Groups(index, ..)
             | Self::ReadLanes(index, ..)
             | Self::Lanes(index, ..)
             | Self::ReadWeights(index, ..)
@@ -81,12 +89,18 @@ impl Write {
 enum Stage {
     Identities,
     Tables,
+    Groups,
     Arm,
     Activate,
     /// Only where nothing else has changed.
     Lanes,
+    /// The same.
+    OnlyGroups,
     Done,
 }
+
+/// How often multicast blocks are looked at in one go at most.
+const GROUP_ROUNDS_MAX: u32 = 16;
 
 /// A plan being written.
 #[derive(Debug)]
@@ -94,6 +108,8 @@ pub(crate) struct Programming {
     stage: Stage,
     failures: BTreeMap<Index, String>,
     blocks_written: u64,
+    /// How often multicast blocks have been looked at.
+    group_rounds: u32,
     /// Whether something did not come out as written, so that the subnet must be looked at again.
     unsettled: bool,
 }
@@ -106,6 +122,8 @@ pub(crate) struct Site<'a> {
     pub(crate) plan: &'a Plan,
     /// What the devices hold.
     pub(crate) mirrors: &'a mut Mirrors,
+    /// Multicast groups.
+    pub(crate) groups: &'a mut Groups,
 }
 
 impl Programming {
@@ -119,11 +137,17 @@ impl Programming {
         Self::from(Stage::Lanes)
     }
 
+    /// Nothing written yet, and nothing but multicast blocks to be written.
+    pub(crate) fn of_groups() -> Self {
+        Self::from(Stage::OnlyGroups)
+    }
+
     fn from(stage: Stage) -> Self {
         Self {
             stage,
             failures: BTreeMap::new(),
             blocks_written: 0,
+            group_rounds: 0,
             unsettled: false,
         }
     }
@@ -133,7 +157,9 @@ impl Programming {
         while self.stage != Stage::Done {
             let (writes, next) = match self.stage {
                 Stage::Identities => (stages::identities(site), Stage::Tables),
-                Stage::Tables => (stages::tables(site), Stage::Arm),
+                Stage::Tables => (stages::tables(site), Stage::Groups),
+                Stage::Groups => self.groups(site, Stage::Arm),
+                Stage::OnlyGroups => self.groups(site, Stage::Done),
                 Stage::Arm => (stages::settings(site), Stage::Activate),
                 Stage::Activate => (stages::activations(site), Stage::Done),
                 Stage::Lanes => (stages::lanes(site), Stage::Done),
@@ -147,6 +173,22 @@ impl Programming {
         Vec::new()
     }
 
+    /// What differs in multicast tables. What is read may show that there is more to read, so the
+    /// stage is repeated until nothing differs.
+    fn groups(&mut self, site: &mut Site<'_>, next: Stage) -> (Vec<Write>, Stage) {
+        let mut writes = stages::groups(site);
+        writes.retain(|write| !self.failures.contains_key(&write.device()));
+        if writes.is_empty() {
+            return (writes, next);
+        }
+        self.group_rounds += 1;
+        if self.group_rounds > GROUP_ROUNDS_MAX {
+            self.unsettled = true;
+            return (Vec::new(), next);
+        }
+        (writes, self.stage)
+    }
+
     /// The SMP of a request; `None` if it is no longer needed.
     pub(crate) fn request(&self, write: Write, site: &mut Site<'_>) -> Option<Request> {
         let index = write.device();
@@ -158,7 +200,10 @@ impl Programming {
         let end_port = u32::from(device.end_port().get());
         Some(match write {
             Write::Identity(_) => {
-                let wanted = port_settings::identity(site.subnet, site.plan, index)?;
+                let mut wanted = port_settings::identity(site.subnet, site.plan, index)?;
+                let host = device.kind == NodeKind::Host;
+                wanted.client_reregister =
+                    host && site.groups.must_register(device.end_port_guid());
                 Request::set(route, end_port, &wanted)
             }
             Write::ReadKeys(_) => Request::get::<PKeyTable>(route, 0),
@@ -182,6 +227,18 @@ impl Programming {
                 let mirror = site.mirrors.entry(guid).or_default();
                 mirror.blocks.insert(block, None);
                 Request::set(route, u32::from(block), &site.plan.block(index, block)?)
+            }
+            Write::ReadGroups(_, block, position) => {
+                let modifier = MulticastForwardingTable::modifier(position, block);
+                Request::get::<MulticastForwardingTable>(route, modifier)
+            }
+            Write::Groups(_, block, position) => {
+                let wanted = site.groups.block(index, block, position)?;
+                let guid = device.guid();
+                let mirror = site.mirrors.entry(guid).or_default();
+                mirror.groups.insert((block, position), None);
+                let modifier = MulticastForwardingTable::modifier(position, block);
+                Request::set(route, modifier, &wanted)
             }
             Write::ReadLanes(_, input, output) => {
                 Request::get::<SlToVlTable>(route, lanes_modifier(device, input, output, false))
@@ -243,6 +300,8 @@ impl Programming {
             Write::Identity(_) => {
                 let info = answer.attribute()?;
                 let port = site.subnet.devices[index].end_port();
+                let guid = site.subnet.devices[index].end_port_guid();
+                site.groups.told_to_register(guid);
                 site.subnet.devices[index].ports[port.index()].info = Some(info);
             }
             Write::ReadKeys(_) => {
@@ -268,6 +327,13 @@ impl Programming {
                 let table = answer.attribute()?;
                 mirror.blocks.insert(block, Some(Box::new(table)));
                 self.blocks_written += 1;
+            }
+            Write::ReadGroups(_, block, position) | Write::Groups(_, block, position) => {
+                let table: MulticastForwardingTable = answer.attribute()?;
+                mirror
+                    .groups
+                    .insert((block, position), Some(Box::new(table)));
+                self.blocks_written += u64::from(matches!(write, Write::Groups(..)));
             }
             Write::ReadLanes(_, input, output) => {
                 let table: SlToVlTable = answer.attribute()?;

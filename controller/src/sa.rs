@@ -1,52 +1,51 @@
-//! Subnet administration: answers to what hosts ask about paths, nodes and ports (IBA 15.2).
+//! Subnet administration: answers to what programs on the hosts ask and set (IBA 15.2).
 //!
-//! Get and GetTable of PathRecord, NodeRecord and PortInfoRecord, and Get of ClassPortInfo. A path
-//! goes to the LID that the routing scheme's path selection gives, unless the query names one; its
-//! MTU and rate are the least along the way that the tables give it. A query is answered in one
-//! datagram; where the records need more, the answer is "no resources". Rates are compared only
-//! for equality.
+//! Get and GetTable of NodeRecord, PortInfoRecord, SwitchInfoRecord, LinkRecord, SMInfoRecord,
+//! LinearForwardingTableRecord, MulticastForwardingTableRecord, PathRecord and MCMemberRecord; Get
+//! of ClassPortInfo; Set and Delete of MCMemberRecord; Set of InformInfo. A table travels by RMPP. A
+//! join or leave is answered when the forwarding tables that it changes have been written.
 
+mod members;
+mod path;
+mod records;
+mod subscriptions;
+mod transfers;
+
+use link::Time;
 use mad::local::MadMessage;
-use topologies::{Endpoint, NodeId, NodeKind};
-use wire::attr::{NodeDescription, NodeInfo, NodeType};
-use wire::pma::ClassPortInfo;
-use wire::sa::{
-    DATA_LEN, NodeRecord, PathRecord, PortInfoRecord, Rmpp, RmppKind, SaHeader, SaRecord, Selector,
-    path_component as component, rmpp_flag,
-};
-use wire::{
-    AttributeId, Format as _, Gid, Guid, Lid, LinkRate, Mad, MadHeader, MadStatus, Method, Mtu,
-    PortNum, Qpn,
-};
+use mad::rmpp;
+use wire::attr::{Notice, trap};
+use wire::pma::{ClassPortInfo, capability};
+use wire::sa::{DATA_LEN, InformInfo, PathRecord, SaHeader, SaRecord};
+use wire::{AttributeId, Format as _, Gid, Mad, MadHeader, MadStatus, Method};
 
-use crate::port_settings::LIFE_TIME;
+use crate::port_settings::{LIFE_TIME, sm_lid};
 use crate::sm::Sm;
 use crate::smp::message;
-use crate::subnet::{Device, Index};
+use subscriptions::Subscriptions;
+use transfers::Transfers;
 
-/// Bits of a NodeRecord query's ComponentMask.
-mod node_component {
-    pub(super) const LID: u64 = 1 << 0;
-    pub(super) const NODE_TYPE: u64 = 1 << 4;
-    pub(super) const NODE_GUID: u64 = 1 << 7;
-    pub(super) const PORT_GUID: u64 = 1 << 8;
-    pub(super) const DESCRIPTION: u64 = 1 << 14;
-    pub(super) const ALL: u64 = LID | NODE_TYPE | NODE_GUID | PORT_GUID | DESCRIPTION;
+/// What is under way between the administrator and those who asked.
+#[derive(Debug, Default)]
+pub(crate) struct Administration {
+    transfers: Transfers,
+    subscriptions: Subscriptions,
 }
 
-/// Bits of a PortInfoRecord query's ComponentMask.
-mod port_component {
-    pub(super) const LID: u64 = 1 << 0;
-    pub(super) const PORT: u64 = 1 << 1;
-    pub(super) const ALL: u64 = LID | PORT;
+/// A query by components.
+struct Query<'a> {
+    mask: u64,
+    attr_mod: u32,
+    data: &'a [u8; DATA_LEN],
 }
 
-/// Where the length of a table counts from: the rest of the SA header behind RMPP's.
-const SA_HEADER_BEHIND_RMPP: u32 = 20;
-/// Membership aside, the default partition.
-const DEFAULT_PARTITION: u16 = 0x7fff;
+impl Query<'_> {
+    fn asks(&self, bit: u64) -> bool {
+        self.mask & bit != 0
+    }
+}
 
-/// The records that match, as they stand in a datagram, and their distance.
+/// The records that match, as they stand in an answer, and their distance.
 struct Records {
     bytes: Vec<u8>,
     count: usize,
@@ -55,7 +54,11 @@ struct Records {
 
 impl Records {
     fn of<R: SaRecord>(records: &[R]) -> Self {
-        let stride = usize::from(R::ATTRIBUTE_OFFSET) * 8;
+        // One without distance never stands in a table.
+        let stride = match usize::from(R::ATTRIBUTE_OFFSET) * 8 {
+            0 => R::LEN,
+            stride => stride,
+        };
         let mut bytes = vec![0; records.len() * stride];
         for (record, room) in records.iter().zip(bytes.chunks_exact_mut(stride.max(1))) {
             record.emit(room);
@@ -70,286 +73,198 @@ impl Records {
 
 impl Sm {
     /// A program on some host asks.
-    pub(crate) fn administration_request(&mut self, from: &MadMessage, request: &Mad) {
-        let answer = match request.method() {
-            Method::GET => match self.records(request) {
-                Ok(records) if records.count == 1 => found(request, &records),
-                Ok(records) if records.count == 0 => refused(request, MadStatus::SA_NO_RECORDS),
-                Ok(_) => refused(request, MadStatus::SA_TOO_MANY_RECORDS),
-                Err(status) => refused(request, status),
-            },
-            Method::GET_TABLE => match self.records(request) {
-                Ok(records) if records.bytes.len() > DATA_LEN => {
-                    refused(request, MadStatus::SA_NO_RESOURCES)
-                }
-                Ok(records) => table(request, &records),
-                Err(status) => refused(request, status),
-            },
-            _ => refused(request, MadStatus::BAD_METHOD),
-        };
-        self.send(message(from.lid, Qpn::GSI, &answer));
-    }
-
-    fn records(&self, request: &Mad) -> Result<Records, MadStatus> {
+    pub(crate) fn administration_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        if rmpp::is_control(request) {
+            return self.sa.transfers.hear(now, from, request);
+        }
         if request.header().class_version != 2 {
-            return Err(MadStatus::BAD_VERSION);
+            let answer = refused(request, MadStatus::BAD_VERSION);
+            return self.answer(from, &answer);
         }
-        let damaged = MadStatus::SA_REQUEST_INVALID;
-        let mask = request.sa_header().map_err(|_| damaged)?.component_mask;
-        match request.attr_id() {
-            AttributeId::CLASS_PORT_INFO if request.method() == Method::GET => {
-                let mut bytes = vec![0; ClassPortInfo::LEN];
-                let info = ClassPortInfo {
-                    base_version: 1,
-                    class_version: 2,
-                    resp_time_value: LIFE_TIME,
-                    ..ClassPortInfo::default()
+        match (request.method(), request.attr_id()) {
+            (Method::GET, _) => {
+                let answer = match self.records(from, request) {
+                    Ok(records) => one(request, &records),
+                    Err(status) => refused(request, status),
                 };
-                info.emit(&mut bytes);
-                Ok(Records {
-                    bytes,
-                    count: 1,
-                    attribute_offset: 0,
-                })
+                self.answer(from, &answer);
             }
+            (Method::GET_TABLE, _) => self.answer_table(from, request),
+            (Method::SET | Method::DELETE, AttributeId::MC_MEMBER_RECORD) => {
+                self.membership_request(now, from, request);
+            }
+            (Method::SET, AttributeId::INFORM_INFO) => {
+                let answer = self.subscribe(from, request);
+                self.answer(from, &answer);
+            }
+            (Method::SET | Method::DELETE, _) => {
+                let answer = refused(request, MadStatus::BAD_METHOD_ATTRIBUTE);
+                self.answer(from, &answer);
+            }
+            _ => {
+                let answer = refused(request, MadStatus::BAD_METHOD);
+                self.answer(from, &answer);
+            }
+        }
+    }
+
+    /// An answer to something that the administrator has sent.
+    pub(crate) fn administration_response(&mut self, mad: &Mad) {
+        if mad.method() == Method::REPORT_RESP {
+            self.sa.subscriptions.answered(mad.tid());
+        }
+    }
+
+    /// Sends what is due: segments of tables, reports.
+    pub(crate) fn administer(&mut self, now: Time) {
+        let segments = self.sa.transfers.poll(now);
+        let reports = self.sa.subscriptions.poll(now);
+        for message in segments.into_iter().chain(reports) {
+            self.send(message);
+        }
+    }
+
+    /// When something of it is due.
+    pub(crate) fn administration_deadline(&self) -> Option<Time> {
+        let transfers = self.sa.transfers.deadline();
+        let reports = self.sa.subscriptions.deadline();
+        transfers.into_iter().chain(reports).min()
+    }
+
+    /// Tells subscribers of a trap.
+    pub(crate) fn report_notice(&mut self, now: Time, notice: &Notice) {
+        self.sa.subscriptions.report(now, notice);
+    }
+
+    /// The tables of who has joined or left are written.
+    pub(crate) fn release_answers(&mut self) {
+        for answer in self.groups.written() {
+            self.send(answer);
+        }
+    }
+
+    fn answer(&mut self, to: &MadMessage, answer: &Mad) {
+        self.send(message(to.lid, to.qpn, answer));
+    }
+
+    fn answer_table(&mut self, from: &MadMessage, request: &Mad) {
+        let records = match self.records(from, request) {
+            Ok(records) => records,
+            Err(status) => return self.answer(from, &refused(request, status)),
+        };
+        let mut template = answer_header(request, MadStatus::OK);
+        set_distance(&mut template, records.attribute_offset);
+        let to = (from.lid, from.qpn);
+        if let Err(status) = self.sa.transfers.start(to, &template, records.bytes) {
+            self.answer(from, &refused(request, status));
+        }
+    }
+
+    fn membership_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        let changed = match self.change_membership(from, request) {
+            Ok(changed) => changed,
+            Err(status) => return self.answer(from, &refused(request, status)),
+        };
+        let answer = one(request, &Records::of(&[changed.record]));
+        let message = message(from.lid, from.qpn, &answer);
+        if !self.groups.hold(&message) {
+            self.send(message);
+        }
+        let news = [
+            (changed.created, trap::MULTICAST_GROUP_CREATED),
+            (changed.ended, trap::MULTICAST_GROUP_DELETED),
+        ];
+        for (mgid, number) in news {
+            if let Some(mgid) = mgid {
+                let notice = self.group_notice(number, mgid);
+                self.report_notice(now, &notice);
+            }
+        }
+    }
+
+    /// Trap 66 or 67: a group was made or has ended (IBA 14.2.5.1).
+    fn group_notice(&self, number: u16, mgid: Gid) -> Notice {
+        let mut details = [0; 54];
+        details[6..22].copy_from_slice(&mgid.0);
+        Notice {
+            is_generic: true,
+            notice_type: Notice::TYPE_SUBNET_MANAGEMENT,
+            producer_type: Notice::PRODUCER_CLASS_MANAGER,
+            trap_number: number,
+            issuer_lid: sm_lid(&self.subnet, &self.plan),
+            toggle: false,
+            count: 0,
+            details,
+        }
+    }
+
+    fn subscribe(&mut self, from: &MadMessage, request: &Mad) -> Mad {
+        let Ok(info) = request.sa_record::<InformInfo>() else {
+            return refused(request, MadStatus::SA_REQUEST_INVALID);
+        };
+        match self.sa.subscriptions.set((from.lid, from.qpn), &info) {
+            true => one(request, &Records::of(&[info])),
+            false if info.subscribe => refused(request, MadStatus::SA_NO_RESOURCES),
+            false => refused(request, MadStatus::SA_REQUEST_INVALID),
+        }
+    }
+
+    fn records(&self, from: &MadMessage, request: &Mad) -> Result<Records, MadStatus> {
+        let damaged = MadStatus::SA_REQUEST_INVALID;
+        let query = Query {
+            mask: request.sa_header().map_err(|_| damaged)?.component_mask,
+            attr_mod: request.attr_mod(),
+            data: request.sa_data(),
+        };
+        Ok(match request.attr_id() {
+            AttributeId::CLASS_PORT_INFO if request.method() == Method::GET => class_port_info(),
             AttributeId::PATH_RECORD => {
-                let query = request.sa_record().map_err(|_| damaged)?;
-                Ok(Records::of(&self.paths(&query, mask)?))
+                let path: PathRecord = request.sa_record().map_err(|_| damaged)?;
+                let open = request.method() == Method::GET_TABLE;
+                Records::of(&self.paths(&path, query.mask, open)?)
             }
-            AttributeId::NODE_RECORD => Ok(Records::of(&self.nodes(request.sa_data(), mask)?)),
-            AttributeId::PORT_INFO_RECORD => Ok(Records::of(&self.ports(request.sa_data(), mask)?)),
-            _ => Err(MadStatus::BAD_METHOD_ATTRIBUTE),
-        }
-    }
-
-    fn paths(&self, query: &PathRecord, mask: u64) -> Result<Vec<PathRecord>, MadStatus> {
-        let asks = |bit: u64| mask & bit == bit;
-        let end = |gid_bit, gid: Gid, lid_bit, lid: Lid| {
-            let by_gid = asks(gid_bit).then(|| self.subnet.find_end_port(gid.guid()));
-            let by_lid = asks(lid_bit).then(|| self.owner(lid));
-            match (by_gid, by_lid) {
-                (None, None) => Err(MadStatus::SA_INSUFFICIENT_COMPONENTS),
-                (Some(one), Some(other)) if one != other => Ok(None),
-                (one, other) => Ok(one.or(other).flatten()),
+            AttributeId::NODE_RECORD => Records::of(&self.nodes(&query)?),
+            AttributeId::PORT_INFO_RECORD => Records::of(&self.ports(&query)?),
+            AttributeId::SWITCH_INFO_RECORD => Records::of(&self.switches(&query)?),
+            AttributeId::LINK_RECORD => Records::of(&self.links(&query)?),
+            AttributeId::SM_INFO_RECORD => Records::of(&self.managers(&query)?),
+            AttributeId::LINEAR_FORWARDING_TABLE_RECORD => {
+                Records::of(&self.linear_tables(&query)?)
             }
-        };
-        let source = end(component::SGID, query.sgid, component::SLID, query.slid)?;
-        let destination = end(component::DGID, query.dgid, component::DLID, query.dlid)?;
-        let (Some(source), Some(destination)) = (source, destination) else {
-            return Ok(Vec::new());
-        };
-        let asked_dlid = asks(component::DLID).then_some(query.dlid);
-        let Some(mut path) = self.path(source, destination, asked_dlid) else {
-            return Ok(Vec::new());
-        };
-        if asks(component::SLID) {
-            path.slid = query.slid;
-        }
-        if asks(component::SL) {
-            path.sl = query.sl;
-        }
-        let partition =
-            !asks(component::PKEY) || query.pkey & DEFAULT_PARTITION == DEFAULT_PARTITION;
-        let rate = !asks(component::RATE | component::RATE_SELECTOR)
-            || query.rate_selector != Selector::Exactly
-            || query.rate == path.rate;
-        let mtu = if asks(component::MTU | component::MTU_SELECTOR) {
-            within(path.mtu, query.mtu_selector, query.mtu)
-        } else {
-            Some(path.mtu)
-        };
-        match mtu {
-            Some(mtu) if partition && rate => Ok(vec![PathRecord { mtu, ..path }]),
-            _ => Ok(Vec::new()),
-        }
-    }
-
-    /// The device one of whose planned LIDs this is.
-    fn owner(&self, lid: Lid) -> Option<Index> {
-        let tables = self.plan.tables.as_ref()?;
-        let end = tables.lids.owner(lid)?.end?;
-        Some(end.node.index())
-    }
-
-    fn path(
-        &self,
-        source: Index,
-        destination: Index,
-        asked_dlid: Option<Lid>,
-    ) -> Option<PathRecord> {
-        let tables = self.plan.tables.as_ref()?;
-        let (from, to) = (
-            self.subnet.devices.get(source)?,
-            self.subnet.devices.get(destination)?,
-        );
-        let (slid, _) = self.plan.lid(source)?;
-        let dlid =
-            asked_dlid.or_else(|| tables.dlid_for(from.end_port_guid(), to.end_port_guid()))?;
-        let start = Endpoint {
-            node: NodeId::from_index(source),
-            port: from.end_port(),
-        };
-        let path = tables.path(&self.plan.graph, start, dlid);
-        if !path.arrives {
-            return None;
-        }
-        let mut mtu = Mtu::Mtu4096;
-        let mut rate: Option<LinkRate> = None;
-        for hop in &path.hops {
-            if hop.exit == PortNum::MANAGEMENT {
-                continue;
+            AttributeId::MULTICAST_FORWARDING_TABLE_RECORD => {
+                Records::of(&self.multicast_tables(&query)?)
             }
-            let info = self
-                .subnet
-                .devices
-                .get(hop.node.index())?
-                .port_info(hop.exit)?;
-            mtu = mtu.min(info.neighbor_mtu?);
-            let here = LinkRate {
-                width: info.width()?,
-                speed: info.speed()?,
-            };
-            let slower =
-                |least: LinkRate| here.data_rate_bits_per_s() < least.data_rate_bits_per_s();
-            if rate.is_none_or(slower) {
-                rate = Some(here);
-            }
-        }
-        Some(PathRecord {
-            dgid: gid(to),
-            sgid: gid(from),
-            dlid,
-            slid,
-            reversible: true,
-            numb_path: 1,
-            pkey: 0xffff,
-            mtu_selector: Selector::Exactly,
-            mtu: mtu.code(),
-            rate_selector: Selector::Exactly,
-            rate: rate.and_then(LinkRate::code).unwrap_or_default(),
-            packet_life_time_selector: Selector::Exactly,
-            packet_life_time: LIFE_TIME,
-            ..PathRecord::default()
+            AttributeId::MC_MEMBER_RECORD => Records::of(&self.memberships(from, request)?),
+            _ => return Err(MadStatus::BAD_METHOD_ATTRIBUTE),
         })
     }
-
-    fn nodes(&self, query: &[u8; DATA_LEN], mask: u64) -> Result<Vec<NodeRecord>, MadStatus> {
-        if mask & !node_component::ALL != 0 {
-            return Err(MadStatus::SA_REQUEST_INVALID);
-        }
-        let asks = |bit: u64| mask & bit != 0;
-        let wanted = NodeQuery::read(query);
-        let matches = |(index, device): &(Index, &Device)| {
-            let info = &device.info;
-            (!asks(node_component::LID) || self.owner(wanted.lid) == Some(*index))
-                && (!asks(node_component::NODE_TYPE) || info.node_type as u8 == wanted.node_type)
-                && (!asks(node_component::NODE_GUID) || info.node_guid == wanted.node_guid)
-                && (!asks(node_component::PORT_GUID) || info.port_guid == wanted.port_guid)
-                && (!asks(node_component::DESCRIPTION) || device.name == wanted.name.as_str())
-        };
-        Ok(self
-            .subnet
-            .devices
-            .iter()
-            .enumerate()
-            .filter(matches)
-            .filter_map(|(index, device)| {
-                let (lid, _) = self.plan.lid(index)?;
-                Some(NodeRecord {
-                    lid,
-                    node_info: NodeInfo {
-                        local_port_num: if device.info.node_type == NodeType::Switch {
-                            PortNum::MANAGEMENT
-                        } else {
-                            device.info.local_port_num
-                        },
-                        ..device.info
-                    },
-                    description: NodeDescription::new(&device.name),
-                })
-            })
-            .collect())
-    }
-
-    fn ports(&self, query: &[u8; DATA_LEN], mask: u64) -> Result<Vec<PortInfoRecord>, MadStatus> {
-        if mask & !port_component::ALL != 0 {
-            return Err(MadStatus::SA_REQUEST_INVALID);
-        }
-        if mask & port_component::LID == 0 {
-            return Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
-        }
-        let lid = Lid::truncate(u16::from_be_bytes([query[0], query[1]]));
-        let wanted = (mask & port_component::PORT != 0).then(|| PortNum::truncate(query[2]));
-        let device = self
-            .owner(lid)
-            .and_then(|index| Some((self.plan.lid(index)?.0, self.subnet.devices.get(index)?)));
-        let Some((lid, device)) = device else {
-            return Ok(Vec::new());
-        };
-        let ports = (0u8..=u8::MAX).zip(&device.ports);
-        Ok(ports
-            .filter_map(|(number, port)| Some((PortNum::truncate(number), port.info?)))
-            .filter(|&(number, _)| wanted.is_none_or(|wanted| wanted == number))
-            .map(|(port, port_info)| PortInfoRecord {
-                lid,
-                port,
-                options: 0,
-                port_info,
-            })
-            .collect())
-    }
 }
 
-/// The components of a NodeRecord query that are compared. A query may leave the others at values
-/// that no node has, so it is not read as a record.
-struct NodeQuery {
-    lid: Lid,
-    node_type: u8,
-    node_guid: Guid,
-    port_guid: Guid,
-    name: NodeDescription,
-}
-
-impl NodeQuery {
-    fn read(raw: &[u8; DATA_LEN]) -> Self {
-        let guid = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&raw[at..at + 8]);
-            Guid(u64::from_be_bytes(bytes))
-        };
-        let mut name = [0; 64];
-        name.copy_from_slice(&raw[44..108]);
-        Self {
-            lid: Lid::truncate(u16::from_be_bytes([raw[0], raw[1]])),
-            node_type: raw[6],
-            node_guid: guid(16),
-            port_guid: guid(24),
-            name: NodeDescription(name),
-        }
-    }
-}
-
-fn gid(device: &Device) -> Gid {
-    let guid = match device.kind {
-        NodeKind::Switch => device.info.node_guid,
-        NodeKind::Host => device.info.port_guid,
+fn class_port_info() -> Records {
+    let mut bytes = vec![0; ClassPortInfo::LEN];
+    let info = ClassPortInfo {
+        base_version: 1,
+        class_version: 2,
+        // Bit 9: UD multicast (IBA 15.2.4.1).
+        capability_mask: capability::TRAP | 1 << 9,
+        resp_time_value: LIFE_TIME,
+        ..ClassPortInfo::default()
     };
-    Gid::new(Gid::DEFAULT_PREFIX, guid)
-}
-
-/// What a path of MTU `have` offers to a query: paths may be used with less than they carry.
-fn within(have: u8, selector: Selector, asked: u8) -> Option<u8> {
-    match selector {
-        Selector::GreaterThan => (have > asked).then_some(have),
-        Selector::LessThan => (asked > 1).then(|| have.min(asked - 1)),
-        Selector::Exactly => (have >= asked && asked > 0).then_some(asked),
-        Selector::Largest => Some(have),
+    info.emit(&mut bytes);
+    Records {
+        bytes,
+        count: 1,
+        attribute_offset: 0,
     }
 }
 
 fn answer_header(request: &Mad, status: MadStatus) -> Mad {
     let mut header = request.header();
-    header.method = Method(header.method.0 | 0x80);
+    // The answer to Set is a GetResp (IBA 13.4.5).
+    header.method = match header.method {
+        Method::SET => Method::GET_RESP,
+        method => Method(method.0 | 0x80),
+    };
     header.status = status;
     let mut answer = Mad::new(&MadHeader {
         class_specific: 0,
@@ -364,42 +279,29 @@ fn answer_header(request: &Mad, status: MadStatus) -> Mad {
     answer
 }
 
+fn set_distance(answer: &mut Mad, attribute_offset: u16) {
+    if let Ok(header) = answer.sa_header() {
+        answer.set_sa_header(&SaHeader {
+            attribute_offset,
+            ..header
+        });
+    }
+}
+
 fn refused(request: &Mad, status: MadStatus) -> Mad {
     answer_header(request, status)
 }
 
-fn found(request: &Mad, records: &Records) -> Mad {
+/// An answer of exactly one record.
+fn one(request: &Mad, records: &Records) -> Mad {
+    match records.count {
+        0 => return refused(request, MadStatus::SA_NO_RECORDS),
+        1 => {}
+        _ => return refused(request, MadStatus::SA_TOO_MANY_RECORDS),
+    }
     let mut answer = answer_header(request, MadStatus::OK);
-    fill(&mut answer, request, records, Rmpp::default());
-    answer
-}
-
-fn table(request: &Mad, records: &Records) -> Mad {
-    let mut answer = answer_header(request, MadStatus::OK);
-    let len = u32::try_from(records.bytes.len()).unwrap_or(u32::MAX);
-    let rmpp = Rmpp {
-        version: Rmpp::VERSION,
-        kind: RmppKind::Data,
-        resp_time: Rmpp::RESP_TIME_NONE,
-        flags: rmpp_flag::ACTIVE | rmpp_flag::FIRST | rmpp_flag::LAST,
-        status: 0,
-        data1: 1,
-        data2: SA_HEADER_BEHIND_RMPP.saturating_add(len),
-    };
-    fill(&mut answer, request, records, rmpp);
-    answer
-}
-
-fn fill(answer: &mut Mad, request: &Mad, records: &Records, rmpp: Rmpp) {
-    let component_mask = request
-        .sa_header()
-        .map_or(0, |header| header.component_mask);
-    answer.set_sa_header(&SaHeader {
-        rmpp,
-        sm_key: 0,
-        attribute_offset: records.attribute_offset,
-        component_mask,
-    });
+    set_distance(&mut answer, records.attribute_offset);
     let len = records.bytes.len().min(DATA_LEN);
     answer.sa_data_mut()[..len].copy_from_slice(&records.bytes[..len]);
+    answer
 }

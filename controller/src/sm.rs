@@ -9,12 +9,14 @@ use wire::{Guid, Mad, Method, MgmtClass, PortNum, vendor};
 use crate::control::{Phase, Status};
 use crate::discovery::Ask;
 use crate::exchange::Exchange;
+use crate::groups::Groups;
 use crate::light::Look;
 use crate::mirror::Mirrors;
 use crate::plan::{Plan, Planner};
 use crate::program::{Site, Write};
 use crate::quality::Quality;
 use crate::report::Report;
+use crate::sa::Administration;
 use crate::smp::{Answer, Request};
 use crate::subnet::Subnet;
 use crate::sweep::{Activity, Agenda};
@@ -54,6 +56,10 @@ pub struct Sm {
     pub(crate) plan: Plan,
     pub(crate) planner: Planner,
     pub(crate) mirrors: Mirrors,
+    /// Multicast groups.
+    pub(crate) groups: Groups,
+    /// What subnet administration has under way.
+    pub(crate) sa: Administration,
     /// Connections with promised bandwidth.
     pub(crate) quality: Quality,
     /// Windows without interference.
@@ -86,6 +92,8 @@ impl Sm {
             plan: Plan::default(),
             planner: Planner::new(&config)?,
             mirrors: Mirrors::new(),
+            groups: Groups::new(config.multicast.scheme()),
+            sa: Administration::default(),
             quality: Quality::new(config.qos != QosChoice::None),
             windows: Windows::new(config.windows_per_s),
             names: BTreeMap::new(),
@@ -169,7 +177,8 @@ impl Sm {
         let sweep = self.next_sweep();
         let request = self.exchange.deadline();
         let window = self.windows.deadline();
-        let at = [sweep, request, window].into_iter().flatten().min();
+        let answer = self.administration_deadline();
+        let at = [sweep, request, window, answer].into_iter().flatten().min();
         at.map(|at| Deadline {
             at,
             why: Why::Transaction,
@@ -218,8 +227,12 @@ impl Sm {
             } else {
                 self.vendor_request(now, message, &mad);
             }
-        } else if mad.class() == MgmtClass::SUBN_ADM && !mad.method().is_response() {
-            self.administration_request(message, &mad);
+        } else if mad.class() == MgmtClass::SUBN_ADM {
+            if mad.method().is_response() {
+                self.administration_response(&mad);
+            } else {
+                self.administration_request(now, message, &mad);
+            }
         }
     }
 
@@ -234,12 +247,15 @@ impl Sm {
             }
             (
                 Job::Write(write),
-                Activity::Programming(programming) | Activity::Adjusting(programming),
+                Activity::Programming(programming)
+                | Activity::Adjusting(programming)
+                | Activity::Grouping(programming),
             ) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
                     mirrors: &mut self.mirrors,
+                    groups: &mut self.groups,
                 };
                 if let Some(write) = programming.complete(write, answer, &mut site) {
                     self.exchange.push(Job::Write(write), retries);
@@ -269,7 +285,7 @@ impl Sm {
                 }
             }
             if !self.exchange.is_idle() || !self.advance(now) {
-                return;
+                return self.administer(now);
             }
         }
     }
@@ -279,12 +295,15 @@ impl Sm {
             (Job::Ask(ask), Activity::Discovering(discovery)) => discovery.request(ask),
             (
                 Job::Write(write),
-                Activity::Programming(programming) | Activity::Adjusting(programming),
+                Activity::Programming(programming)
+                | Activity::Adjusting(programming)
+                | Activity::Grouping(programming),
             ) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
                     mirrors: &mut self.mirrors,
+                    groups: &mut self.groups,
                 };
                 programming.request(write, &mut site)
             }

@@ -63,6 +63,8 @@ pub(crate) enum Activity {
     Looking(Looking),
     /// Arbitration tables are being written for connections.
     Adjusting(Box<Programming>),
+    /// Multicast tables are being written for who has joined or left.
+    Grouping(Box<Programming>),
 }
 
 /// What is to be done when.
@@ -118,6 +120,9 @@ impl Sm {
         }
         self.exchange.clear();
         self.agenda.found = None;
+        if let Activity::Grouping(_) = self.activity {
+            self.groups.broken_off();
+        }
         self.activity = Activity::Idle;
     }
 
@@ -132,6 +137,7 @@ impl Sm {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
                     mirrors: &mut self.mirrors,
+                    groups: &mut self.groups,
                 };
                 let writes = programming.next_stage(&mut site);
                 if writes.is_empty() {
@@ -146,6 +152,7 @@ impl Sm {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
                     mirrors: &mut self.mirrors,
+                    groups: &mut self.groups,
                 };
                 let writes = programming.next_stage(&mut site);
                 if writes.is_empty() {
@@ -153,6 +160,21 @@ impl Sm {
                 } else {
                     self.push_writes(writes);
                     self.activity = Activity::Adjusting(programming);
+                }
+            }
+            Activity::Grouping(mut programming) => {
+                let mut site = Site {
+                    subnet: &mut self.subnet,
+                    plan: &self.plan,
+                    mirrors: &mut self.mirrors,
+                    groups: &mut self.groups,
+                };
+                let writes = programming.next_stage(&mut site);
+                if writes.is_empty() {
+                    self.grouped(now, &programming);
+                } else {
+                    self.push_writes(writes);
+                    self.activity = Activity::Grouping(programming);
                 }
             }
         }
@@ -171,7 +193,7 @@ impl Sm {
             self.start_looking();
             return true;
         }
-        self.serve_connections(now)
+        self.serve_groups() || self.serve_connections(now)
     }
 
     fn start_discovery(&mut self, now: Time) {
@@ -278,6 +300,7 @@ impl Sm {
         let Some(found) = self.agenda.found.take() else {
             return;
         };
+        self.groups.suspend();
         let master = found
             .managers
             .iter()
@@ -306,7 +329,12 @@ impl Sm {
             self.schedule_look(now);
             return;
         }
-        match self.planner.plan(&self.subnet) {
+        let planned = self.planner.plan(&self.subnet);
+        let planned = planned.and_then(|plan| {
+            self.groups.replan(&self.subnet, &plan)?;
+            Ok(plan)
+        });
+        match planned {
             Ok(plan) => {
                 let old = core::mem::replace(&mut self.plan, plan);
                 let quality = &mut self.quality;

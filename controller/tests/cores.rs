@@ -208,6 +208,7 @@ impl Fabric {
                 }
                 hostd::Event::Control { .. }
                 | hostd::Event::PortState(_)
+                | hostd::Event::Datagram { .. }
                 | hostd::Event::Shutdown => {}
             }
         }

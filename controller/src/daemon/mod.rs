@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller::{QosChoice, RoutingChoice, Sm, SmConfig};
+use controller::{MulticastChoice, QosChoice, RoutingChoice, Sm, SmConfig};
 use netio::control::serve;
 use netio::seqpacket::Listener;
 use netio::signals::LeaveSignals;
@@ -37,6 +37,11 @@ pub(crate) struct Arguments {
     /// LID mask control of the hosts, 0 to 7; without it, what the routing wants
     #[arg(long, value_name = "N", value_parser = lmc)]
     lmc: Option<Lmc>,
+
+    /// How multicast groups are given trees: spanning-tree (any fabric, any client) or cyclic (fat
+    /// trees)
+    #[arg(long, value_name = "SCHEME", default_value = "spanning-tree")]
+    multicast: MulticastChoice,
 
     /// Whether connections may be promised bandwidth: none or vlarb01
     #[arg(long, default_value = "none")]
@@ -76,6 +81,7 @@ impl Arguments {
             routing: self.routing,
             lmc: self.lmc,
             qos: self.qos,
+            multicast: self.multicast,
             windows_per_s: self.windows,
             seed: self.seed,
             smps_in_flight: self.smps,

@@ -1,7 +1,7 @@
 //! What each stage has to write.
 
 use topologies::NodeKind;
-use wire::attr::{PortState, VlArbTable};
+use wire::attr::{PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
 
 use super::{ALL_INPUTS, Site, Write};
@@ -35,7 +35,9 @@ pub(super) fn identities(site: &mut Site<'_>) -> Vec<Write> {
             writes.push(Write::ReadKeys(index));
         }
         let wanted = port_settings::identity(site.subnet, site.plan, index);
-        if wanted.is_some_and(|wanted| port_settings::differs(info, &wanted)) {
+        let reregister = info.capability_mask & capability::IS_CLIENT_REREGISTRATION != 0
+            && site.groups.must_register(device.end_port_guid());
+        if wanted.is_some_and(|wanted| reregister || port_settings::differs(info, &wanted)) {
             writes.push(Write::Identity(index));
         }
     }
@@ -108,6 +110,42 @@ fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
                 Some(held) if *held == wanted => {}
                 None if !mirror.fresh => writes.push(Write::ReadWeights(index, output, block)),
                 _ => writes.push(Write::Weights(index, output, block)),
+            }
+        }
+    }
+    writes
+}
+
+/// Multicast blocks that differ from what is known of a switch. Of one that was managed before by
+/// somebody else, blocks are read from the first on, twice as many each time, until one holds
+/// nothing.
+pub(super) fn groups(site: &mut Site<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for (index, device) in site.subnet.devices.iter().enumerate() {
+        let (Some(switch), Some(mirror)) = (&device.switch, site.mirrors.get(&device.guid()))
+        else {
+            continue;
+        };
+        let known = match mirror.last_group_block() {
+            Some(last) if mirror.fresh => Some(last),
+            Some(last) => Some(last.saturating_mul(2) + 1),
+            None => (!mirror.fresh).then_some(0),
+        };
+        let Some(last) = site.groups.last_block(index).max(known) else {
+            continue;
+        };
+        let last = last.min((switch.multicast_fdb_cap / 32).saturating_sub(1));
+        let positions = 0..=device.info.num_ports / 16;
+        for block in 0..=last {
+            for position in positions.clone() {
+                let Some(wanted) = site.groups.block(index, block, position) else {
+                    continue;
+                };
+                match mirror.group_block((block, position)) {
+                    Some(held) if *held == wanted => {}
+                    Some(_) => writes.push(Write::Groups(index, block, position)),
+                    None => writes.push(Write::ReadGroups(index, block, position)),
+                }
             }
         }
     }

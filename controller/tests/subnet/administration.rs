@@ -1,17 +1,51 @@
 use mad::local::MadMessage;
+use mad::rmpp::{Heard, Receiver};
 use topologies::NodeId;
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
 use wire::pma::ClassPortInfo;
 use wire::sa::{
-    NodeRecord, PathRecord, PortInfoRecord, SaHeader, SaRecord, Selector, path_component, rmpp_flag,
+    LftRecord, NodeRecord, PathRecord, PortInfoRecord, SaHeader, SaRecord, Selector,
+    path_component, rmpp_flag,
 };
 use wire::{Format as _, Gid, Guid, Mtu, PortNum, Qpn, Sl};
 
 use crate::bed::Bed;
 use crate::{offline, up};
 
+/// Asks for a table and takes it in, segment by segment.
+pub(crate) fn ask_table(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> Vec<u8> {
+    let (lid, _) = bed.address(manager);
+    let send = |bed: &mut Bed, mad: &Mad| {
+        let mad = Box::new(*mad.as_bytes());
+        let (qpn, sl) = (Qpn::GSI, Sl::default());
+        bed.write(from, &MadMessage { lid, qpn, sl, mad });
+        bed.run_for(1_000_000);
+    };
+    let mut receiver = Receiver::new(bed.now, 1_000_000_000);
+    send(bed, query);
+    loop {
+        assert!(!bed.received.is_empty(), "a segment has come");
+        // The bed lets packets overtake each other.
+        let mut packets = std::mem::take(&mut bed.received);
+        packets.sort_by_key(|(_, packet)| packet.mad[28..32].to_vec());
+        let mut news = Vec::new();
+        for (to, packet) in packets {
+            assert_eq!(to, from);
+            let packet = Mad::from_bytes(*packet.mad);
+            let (heard, back) = receiver.hear(bed.now, &packet);
+            news.push(heard);
+            if let Some(back) = back {
+                send(bed, &back);
+            }
+        }
+        if news.contains(&Heard::Complete) {
+            return receiver.into_payload();
+        }
+    }
+}
+
 /// Sends a query from a host to the manager and returns the answer.
-fn ask(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> Mad {
+pub(crate) fn ask(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> Mad {
     let (lid, _) = bed.address(manager);
     bed.write(
         from,
@@ -27,11 +61,15 @@ fn ask(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> Mad {
     assert_eq!((to, answer.qpn), (from, Qpn::GSI));
     let answer = Mad::from_bytes(*answer.mad);
     assert_eq!(answer.tid(), query.tid());
-    assert_eq!(answer.method().0, query.method().0 | 0x80);
+    let expected = match query.method() {
+        Method::SET => Method::GET_RESP,
+        method => Method(method.0 | 0x80),
+    };
+    assert_eq!(answer.method(), expected);
     answer
 }
 
-fn query<R: SaRecord>(method: Method, mask: u64, record: &R) -> Mad {
+pub(crate) fn query<R: SaRecord>(method: Method, mask: u64, record: &R) -> Mad {
     let mut mad = Mad::sa(method, R::ID, 0, 77);
     mad.set_sa_header(&SaHeader {
         component_mask: mask,
@@ -41,7 +79,7 @@ fn query<R: SaRecord>(method: Method, mask: u64, record: &R) -> Mad {
     mad
 }
 
-fn gid(bed: &Bed, id: NodeId) -> Gid {
+pub(crate) fn gid(bed: &Bed, id: NodeId) -> Gid {
     let guid = bed.graph.node(id).guid.0 + 1;
     Gid::new(Gid::DEFAULT_PREFIX, Guid(guid))
 }
@@ -126,16 +164,16 @@ fn queries_that_cannot_be_met_say_why() {
             query(Method::GET, both | path_component::PKEY, &to_itself),
             MadStatus::SA_NO_RECORDS,
         ),
-        (query(Method::SET, both, &path), MadStatus::BAD_METHOD),
+        (
+            query(Method::SET, both, &path),
+            MadStatus::BAD_METHOD_ATTRIBUTE,
+        ),
+        (query(Method::SEND, both, &path), MadStatus::BAD_METHOD),
         (
             Mad::sa(Method::GET, AttributeId::SERVICE_RECORD, 0, 77),
             MadStatus::BAD_METHOD_ATTRIBUTE,
         ),
         (old, MadStatus::BAD_VERSION),
-        (
-            Mad::sa(Method::GET_TABLE, AttributeId::NODE_RECORD, 0, 77),
-            MadStatus::SA_NO_RESOURCES,
-        ),
         (
             Mad::sa(Method::GET, AttributeId::NODE_RECORD, 0, 77),
             MadStatus::SA_TOO_MANY_RECORDS,
@@ -196,4 +234,58 @@ fn class_port_info_names_the_version() {
 
 fn tables_lmc(bed: &Bed) -> u8 {
     bed.address(bed.id("h0.0")).1.get()
+}
+
+#[test]
+fn whole_tables_come_segment_by_segment() {
+    let (mut bed, manager) = up("fat-tree-4-3");
+    let asker = bed.id("h1.0.1");
+    let all = |id| Mad::sa(Method::GET_TABLE, id, 0, 9);
+    let nodes = ask_table(&mut bed, asker, manager, &all(AttributeId::NODE_RECORD));
+    let names: Vec<String> = nodes
+        .chunks_exact(112)
+        .map(|raw| {
+            NodeRecord::parse(raw)
+                .unwrap()
+                .0
+                .description
+                .as_str()
+                .to_owned()
+        })
+        .collect();
+    assert_eq!(names.len(), 36);
+    assert!(names.iter().any(|name| name == "s0.0.1"), "{names:?}");
+    let links = ask_table(&mut bed, asker, manager, &all(AttributeId::LINK_RECORD));
+    assert_eq!(links.len() / 8, 96, "each cable from both ends");
+    let ports = ask_table(
+        &mut bed,
+        asker,
+        manager,
+        &all(AttributeId::PORT_INFO_RECORD),
+    );
+    assert_eq!(ports.len() / 72, 20 * 5 + 16);
+    let tables = offline(&bed.graph);
+    let lft = all(AttributeId::LINEAR_FORWARDING_TABLE_RECORD);
+    let blocks = ask_table(&mut bed, asker, manager, &lft);
+    for raw in blocks.chunks_exact(72) {
+        let (record, _) = LftRecord::parse(raw).unwrap();
+        let owner = tables.lids.owner(record.lid).and_then(|range| range.end);
+        let lft = tables.lft(owner.unwrap().node);
+        assert_eq!(record.table.0, lft.block(usize::from(record.block)));
+    }
+    assert_eq!(
+        blocks.len() / 72,
+        20 * tables.lft(bed.id("s0.0.1")).blocks()
+    );
+    let mut from_here = query(
+        Method::GET_TABLE,
+        path_component::SGID,
+        &PathRecord {
+            sgid: gid(&bed, asker),
+            ..PathRecord::default()
+        },
+    );
+    from_here.set_tid(10);
+    let paths = ask_table(&mut bed, asker, manager, &from_here);
+    assert_eq!(paths.len() / 64, 36);
 }

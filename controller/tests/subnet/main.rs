@@ -6,6 +6,7 @@ mod bring_up;
 mod faults;
 mod hostile;
 mod managers;
+mod multicast;
 mod restart;
 
 use bed::Bed;

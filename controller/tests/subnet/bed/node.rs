@@ -19,12 +19,14 @@ const RATE: LinkRate = LinkRate {
 /// What a manager has changed in a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Set(PortInfo).
+    /// Set(PortInfo) to something else than before.
     Port(PortNum, PortSettings),
     /// The state of a link.
     Link(PortNum, LinkCommand),
     /// A forwarding block.
     Block(u16),
+    /// A multicast block (block, position).
+    Groups(u16, u8),
     /// LinearFDBTop.
     Top(Lid),
     /// A row of lanes.
@@ -36,11 +38,13 @@ pub enum Change {
 /// A switch or host.
 pub struct BedNode {
     identity: Identity,
+    settings: BTreeMap<PortNum, PortSettings>,
     states: Vec<PortState>,
     lanes: u8,
     sl_to_vl: BTreeMap<(PortNum, PortNum), [Vl; 16]>,
     arbitration: BTreeMap<(PortNum, Priority), [VlArbEntry; 64]>,
     lft: Vec<PortNum>,
+    mft: BTreeMap<(u16, u8), [u16; 32]>,
     top: Lid,
     /// Since last taken.
     pub changes: Vec<Change>,
@@ -63,11 +67,13 @@ impl BedNode {
                 device_id: 0,
                 revision: 0,
             },
+            settings: BTreeMap::new(),
             states: vec![PortState::Down; usize::from(node.ports) + 1],
             lanes,
             sl_to_vl: BTreeMap::new(),
             arbitration: BTreeMap::new(),
             lft: vec![PortNum::NONE; entries],
+            mft: BTreeMap::new(),
             top: Lid::ZERO,
             changes: Vec::new(),
         }
@@ -92,6 +98,17 @@ impl BedNode {
             return PortNum::NONE;
         }
         self.lft[lid.index()]
+    }
+
+    /// The ports of a multicast LID.
+    pub fn group(&self, mlid: Lid) -> Vec<PortNum> {
+        let row = mlid.get() - Lid::MULTICAST_FIRST.get();
+        let member = |port: &u8| {
+            let block = self.mft.get(&(row / 32, port / 16));
+            block.is_some_and(|masks| masks[usize::from(row % 32)] >> (port % 16) & 1 == 1)
+        };
+        let ports = (0..=self.identity.ports).filter(member);
+        ports.map(PortNum::truncate).collect()
     }
 
     pub fn lft(&self) -> &[PortNum] {
@@ -131,7 +148,9 @@ impl Node for BedNode {
     }
 
     fn configure(&mut self, _: Time, port: PortNum, settings: &PortSettings) {
-        self.changes.push(Change::Port(port, *settings));
+        if self.settings.insert(port, *settings) != Some(*settings) {
+            self.changes.push(Change::Port(port, *settings));
+        }
     }
 
     fn command_link(&mut self, _: Time, port: PortNum, command: LinkCommand) {
@@ -192,14 +211,18 @@ impl Forwarding for BedNode {
     }
 
     fn multicast_capacity(&self) -> u16 {
-        32
+        128
     }
 
-    fn multicast_block(&self, _: u16, _: u8) -> [u16; 32] {
-        [0; 32]
+    fn multicast_block(&self, block: u16, position: u8) -> [u16; 32] {
+        let held = self.mft.get(&(block, position));
+        held.copied().unwrap_or([0; 32])
     }
 
-    fn set_multicast_block(&mut self, _: u16, _: u8, _: &[u16; 32]) {}
+    fn set_multicast_block(&mut self, block: u16, position: u8, masks: &[u16; 32]) {
+        self.changes.push(Change::Groups(block, position));
+        self.mft.insert((block, position), *masks);
+    }
 
     fn set_multicast_top(&mut self, _: Option<Lid>) {}
 

@@ -1,0 +1,350 @@
+//! Multicast groups: who is a member, which multicast LIDs and tables follow, and which answers wait
+//! until the tables are written.
+//!
+//! Groups live as long as the manager. A port that is no longer part of the subnet is no longer a
+//! member; when it comes back, or when a new manager takes over, its host is told to register anew
+//! (PortInfo:ClientReregister), and so joins again what it was in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mad::local::MadMessage;
+use routing::fat_tree::{FatTreeLabels, recognise};
+use routing::multicast::{Mgid, Multicast, MulticastError, Options, Role, Scheme};
+use topologies::NodeId;
+use wire::attr::{MulticastForwardingTable, NodeType};
+use wire::sa::{McMemberRecord, Selector};
+use wire::{Gid, Guid, Lid, LinkRate, LinkSpeed, LinkWidth, Mtu};
+
+use crate::plan::Plan;
+use crate::port_settings::LIFE_TIME;
+use crate::subnet::{Index, Subnet};
+
+/// Groups at most; further ones are refused.
+const GROUPS_MAX: usize = 4096;
+/// Answers that wait for tables at most.
+const WAITING_MAX: usize = 8192;
+/// The group that every IP over InfiniBand interface of the default partition joins (RFC 4391).
+const BROADCAST: Gid = Gid([
+    0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+]);
+/// Its queue key.
+const BROADCAST_QKEY: u32 = 0x0b1b;
+/// Where names begin that are given to groups that come without.
+const NAMELESS: u128 = 0xff12_a01b_fe80_0000_0000_0000_0000_0000;
+
+/// A group's properties and members.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// What is the same for all members; no port, no multicast LID, no membership.
+    pub(crate) record: McMemberRecord,
+    /// JoinState by port GUID.
+    pub(crate) members: BTreeMap<Guid, u8>,
+    /// Whether it stays without members.
+    well_known: bool,
+}
+
+/// The groups of a subnet.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    scheme: Scheme,
+    labels: Option<FatTreeLabels>,
+    multicast: Option<Multicast>,
+    /// Whether `multicast` is of the subnet as it is.
+    in_force: bool,
+    groups: BTreeMap<Gid, Group>,
+    /// Whether tables may differ from what was last written.
+    dirty: bool,
+    /// Answers to who has joined or left, until the tables are written.
+    waiting: Vec<MadMessage>,
+    /// The first of them, while their tables are being written.
+    being_written: usize,
+    /// Hosts that need not be told to register.
+    registered: BTreeSet<Guid>,
+    nameless: u128,
+}
+
+/// A group's GID as the routing crate has it.
+pub(crate) fn mgid(gid: Gid) -> Mgid {
+    Mgid(u128::from_be_bytes(gid.0))
+}
+
+fn role(join_state: u8) -> Role {
+    if join_state & (McMemberRecord::JOIN_FULL | McMemberRecord::JOIN_NON_MEMBER) == 0 {
+        Role::SendsOnly
+    } else {
+        Role::Receives
+    }
+}
+
+impl Groups {
+    /// No group but the well-known one.
+    pub(crate) fn new(scheme: Scheme) -> Self {
+        let rate = LinkRate {
+            width: LinkWidth::X4,
+            speed: LinkSpeed::Sdr,
+        };
+        let record = McMemberRecord {
+            mgid: BROADCAST,
+            qkey: BROADCAST_QKEY,
+            mtu_selector: Selector::Exactly,
+            mtu: Mtu::Mtu2048.code(),
+            pkey: 0xffff,
+            rate_selector: Selector::Exactly,
+            rate: rate.code().unwrap_or_default(),
+            packet_life_time_selector: Selector::Exactly,
+            packet_life_time: LIFE_TIME,
+            scope: 2,
+            ..McMemberRecord::default()
+        };
+        let broadcast = Group {
+            record,
+            members: BTreeMap::new(),
+            well_known: true,
+        };
+        Self {
+            scheme,
+            labels: None,
+            multicast: None,
+            in_force: false,
+            groups: BTreeMap::from([(BROADCAST, broadcast)]),
+            dirty: false,
+            waiting: Vec::new(),
+            being_written: 0,
+            registered: BTreeSet::new(),
+            nameless: NAMELESS,
+        }
+    }
+
+    /// Computes the tables anew for a subnet that has changed.
+    ///
+    /// # Errors
+    /// Why the scheme cannot be used, and what to do. That a tree is missing is no error: then there
+    /// is no multicast.
+    pub(crate) fn replan(&mut self, subnet: &Subnet, plan: &Plan) -> Result<(), String> {
+        let hosts = |device: &&crate::subnet::Device| device.info.node_type != NodeType::Switch;
+        let present: BTreeSet<Guid> = subnet
+            .devices
+            .iter()
+            .filter(hosts)
+            .map(|device| device.end_port_guid())
+            .collect();
+        self.registered.retain(|guid| present.contains(guid));
+        let options = Options {
+            scheme: self.scheme,
+            rows: rows(subnet),
+            labels: self.labels(plan)?,
+        };
+        let planned = match &self.multicast {
+            Some(multicast) => multicast.moved_to(&plan.graph, &options),
+            None => Multicast::new(&plan.graph, &options),
+        };
+        self.in_force = planned.is_ok();
+        self.dirty = true;
+        match planned {
+            Ok(multicast) => self.multicast = Some(multicast),
+            Err(MulticastError::NoTree) => return Ok(()),
+            Err(error) => return Err(explain(&error)),
+        }
+        for group in self.groups.values_mut() {
+            group.members.retain(|port, _| present.contains(port));
+        }
+        self.groups
+            .retain(|_, group| group.well_known || !group.members.is_empty());
+        Ok(())
+    }
+
+    /// The labels of the fat tree that the fabric is or was, for cyclic trees.
+    fn labels(&mut self, plan: &Plan) -> Result<Option<FatTreeLabels>, String> {
+        if self.scheme != Scheme::Cyclic {
+            return Ok(None);
+        }
+        let routed = plan
+            .tables
+            .as_ref()
+            .and_then(|tables| tables.labels.clone());
+        let kept = self.labels.take();
+        let kept = kept.filter(|labels| labels.fit(&plan.graph).is_ok());
+        let labels = match routed.or(kept) {
+            Some(labels) => labels,
+            None => recognise(&plan.graph)
+                .map_err(|error| explain(&MulticastError::NotFatTree(error)))?,
+        };
+        self.labels = Some(labels.clone());
+        Ok(Some(labels))
+    }
+
+    /// The subnet has changed: nothing can be joined until tables are computed anew.
+    pub(crate) fn suspend(&mut self) {
+        self.in_force = false;
+    }
+
+    /// Whether groups can be joined.
+    pub(crate) fn in_force(&self) -> bool {
+        self.in_force
+    }
+
+    /// A group.
+    pub(crate) fn get(&self, gid: Gid) -> Option<&Group> {
+        self.groups.get(&gid)
+    }
+
+    /// All groups in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Gid, &Group)> + '_ {
+        self.groups.iter().map(|(&gid, group)| (gid, group))
+    }
+
+    /// The multicast LID to which a port sends for a group; for one whose tree nobody uses the
+    /// group's first.
+    pub(crate) fn mlid(&self, gid: Gid, port: Option<Guid>) -> Option<Lid> {
+        let multicast = self.multicast.as_ref()?;
+        port.and_then(|port| multicast.dlid(mgid(gid), port))
+            .or_else(|| multicast.mlids(mgid(gid)).next().map(|(_, mlid)| mlid))
+    }
+
+    /// A name for a group that comes without.
+    pub(crate) fn name(&mut self) -> Gid {
+        self.nameless += 1;
+        Gid(self.nameless.to_be_bytes())
+    }
+
+    /// Makes a group without members. `false`: there are too many.
+    pub(crate) fn create(&mut self, record: McMemberRecord) -> bool {
+        if self.groups.len() >= GROUPS_MAX {
+            return false;
+        }
+        let group = Group {
+            record,
+            members: BTreeMap::new(),
+            well_known: false,
+        };
+        self.groups.insert(record.mgid, group);
+        true
+    }
+
+    /// Forgets a group that was made for a member who could not join.
+    pub(crate) fn forget(&mut self, gid: Gid) {
+        self.groups.remove(&gid);
+    }
+
+    /// A port's membership in a group becomes `join_state`; 0 ends it. With its last full member a
+    /// group ends. Returns whether it has.
+    ///
+    /// # Errors
+    /// [`MulticastError`]; nothing changes then.
+    pub(crate) fn set_member(
+        &mut self,
+        gid: Gid,
+        port: Guid,
+        join_state: u8,
+    ) -> Result<bool, MulticastError> {
+        let (Some(multicast), Some(group)) = (&mut self.multicast, self.groups.get_mut(&gid))
+        else {
+            return Err(MulticastError::NoTree);
+        };
+        let changes = if join_state == 0 {
+            group.members.remove(&port);
+            multicast.leave(mgid(gid), port)?
+        } else {
+            let joined = multicast.join(mgid(gid), port, role(join_state))?;
+            group.members.insert(port, join_state);
+            joined.changes
+        };
+        self.dirty |= !changes.is_empty();
+        let full = |state: &u8| state & McMemberRecord::JOIN_FULL != 0;
+        if group.members.values().any(full) {
+            return Ok(false);
+        }
+        for &member in group.members.keys() {
+            self.dirty |= !multicast.leave(mgid(gid), member)?.is_empty();
+        }
+        group.members.clear();
+        let ended = !group.well_known;
+        if ended {
+            self.groups.remove(&gid);
+        }
+        Ok(ended)
+    }
+
+    /// A block of a switch's table; `None` while there is no multicast.
+    pub(crate) fn block(
+        &self,
+        switch: Index,
+        block: u16,
+        position: u8,
+    ) -> Option<MulticastForwardingTable> {
+        let multicast = self.multicast.as_ref().filter(|_| self.in_force)?;
+        let mft = multicast.mft(NodeId::from_index(switch));
+        let table = mft.block(usize::from(block), usize::from(position));
+        Some(MulticastForwardingTable(table))
+    }
+
+    /// The last block of a switch's table with something in it.
+    pub(crate) fn last_block(&self, switch: Index) -> Option<u16> {
+        let multicast = self.multicast.as_ref().filter(|_| self.in_force)?;
+        let mft = multicast.mft(NodeId::from_index(switch));
+        let (mlid, _) = mft.rows().last()?;
+        routing::multicast::Mft::block_of(mlid).and_then(|block| u16::try_from(block).ok())
+    }
+
+    /// Keeps an answer until the tables are written. `false`: nothing is to be written, or too many
+    /// wait: it can go at once.
+    pub(crate) fn hold(&mut self, answer: &MadMessage) -> bool {
+        let open = self.dirty || self.being_written > 0;
+        let room = self.waiting.len() < WAITING_MAX;
+        if open && room {
+            self.waiting.push(answer.clone());
+        }
+        open && room
+    }
+
+    /// Whether tables are to be written.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// The tables as they are now will be written.
+    pub(crate) fn start_writing(&mut self) {
+        self.dirty = false;
+        self.being_written = self.waiting.len();
+    }
+
+    /// That was broken off.
+    pub(crate) fn broken_off(&mut self) {
+        self.dirty = true;
+        self.being_written = 0;
+    }
+
+    /// The tables have been written; the answers that were waiting for them.
+    pub(crate) fn written(&mut self) -> Vec<MadMessage> {
+        let count = core::mem::take(&mut self.being_written).min(self.waiting.len());
+        self.waiting.drain(..count).collect()
+    }
+
+    /// Whether a host has yet to be told that this manager knows nothing of its memberships.
+    pub(crate) fn must_register(&self, port: Guid) -> bool {
+        !self.registered.contains(&port)
+    }
+
+    /// It has been told.
+    pub(crate) fn told_to_register(&mut self, port: Guid) {
+        self.registered.insert(port);
+    }
+}
+
+/// Rows of the smallest multicast forwarding table.
+fn rows(subnet: &Subnet) -> u16 {
+    let switches = subnet.devices.iter().filter_map(|device| device.switch);
+    switches
+        .map(|switch| switch.multicast_fdb_cap)
+        .min()
+        .unwrap_or(0)
+}
+
+fn explain(error: &MulticastError) -> String {
+    match error {
+        MulticastError::NotFatTree(_) => {
+            format!("{error}; --multicast spanning-tree works on any fabric")
+        }
+        _ => format!("multicast: {error}"),
+    }
+}

@@ -1,0 +1,287 @@
+//! MCMemberRecord (IBA 15.2.5.17): joining and leaving multicast groups, and who is in them.
+//!
+//! A full member that joins a group which does not exist makes it, if it states what a group needs:
+//! P_Key, Q_Key, SL, FlowLabel and TClass. Only the port itself joins or leaves; proxies are denied.
+//! Whoever shows an SM_Key is told all members, others only the groups.
+//!
+//! A joiner is told the multicast LID to which it sends. With cyclic trees (MCAST07) that is one of
+//! several of the group, which IBA does not foresee.
+
+use mad::local::MadMessage;
+use wire::sa::{McMemberRecord, SaRecord as _, Selector, mc_member_component as component};
+use wire::{Gid, Guid, Mad, MadStatus, Method};
+
+use routing::multicast::MulticastError;
+
+use super::path::{gid, within};
+use crate::groups::Group;
+use crate::port_settings::LIFE_TIME;
+use crate::sm::Sm;
+use crate::subnet::Device;
+
+/// What every join and leave must state.
+const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
+/// What the first member of a group must state besides.
+const NEEDED_TO_CREATE: u64 =
+    component::PKEY | component::QKEY | component::SL | component::FLOW_LABEL | component::TCLASS;
+/// The bits of JoinState.
+const JOIN_STATES: u8 =
+    McMemberRecord::JOIN_FULL | McMemberRecord::JOIN_NON_MEMBER | McMemberRecord::JOIN_SEND_ONLY;
+/// Membership aside, the default partition.
+const DEFAULT_PARTITION: u16 = 0x7fff;
+
+/// What a change of a membership has brought.
+pub(super) struct Changed {
+    /// The membership as it is now.
+    pub(super) record: McMemberRecord,
+    /// A group that was made.
+    pub(super) created: Option<Gid>,
+    /// A group that has ended.
+    pub(super) ended: Option<Gid>,
+}
+
+impl Sm {
+    /// A port joins (Set) or leaves (Delete) a group.
+    pub(super) fn change_membership(
+        &mut self,
+        from: &MadMessage,
+        request: &Mad,
+    ) -> Result<Changed, MadStatus> {
+        let header = request
+            .sa_header()
+            .map_err(|_| MadStatus::SA_REQUEST_INVALID)?;
+        let asked: McMemberRecord = request
+            .sa_record()
+            .map_err(|_| MadStatus::SA_REQUEST_INVALID)?;
+        let mask = header.component_mask;
+        if mask & NEEDED != NEEDED {
+            return Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
+        }
+        let state = asked.join_state & JOIN_STATES;
+        if state == 0 || state != asked.join_state {
+            return Err(MadStatus::SA_REQUEST_INVALID);
+        }
+        let port = asked.port_gid.guid();
+        let index = self
+            .subnet
+            .find_end_port(port)
+            .ok_or(MadStatus::SA_INVALID_GID)?;
+        let device = &self.subnet.devices[index];
+        if gid(device) != asked.port_gid {
+            return Err(MadStatus::SA_INVALID_GID);
+        }
+        if self.owner(from.lid) != Some(index) {
+            return Err(MadStatus::SA_DENIED);
+        }
+        if !self.groups.in_force() {
+            return Err(MadStatus::BUSY);
+        }
+        if request.method() == Method::DELETE {
+            return self.leave(&asked, port, state);
+        }
+        let (record, created) = match self.groups.get(asked.mgid) {
+            Some(group) => (joined(group, device, &asked, mask)?, None),
+            None => {
+                let record = created(device, &asked, mask)?;
+                let mgid = match asked.mgid {
+                    Gid([0, ..]) => self.groups.name(),
+                    mgid => mgid,
+                };
+                let record = McMemberRecord { mgid, ..record };
+                if !self.groups.create(record) {
+                    return Err(MadStatus::SA_NO_RESOURCES);
+                }
+                (record, Some(mgid))
+            }
+        };
+        let mgid = record.mgid;
+        let before = self.join_state(mgid, port);
+        let state = before | state;
+        if let Err(error) = self.groups.set_member(mgid, port, state) {
+            if created.is_some() {
+                self.groups.forget(mgid);
+            }
+            return Err(status(&error));
+        }
+        Ok(Changed {
+            record: self.membership(&record, port, state),
+            created,
+            ended: None,
+        })
+    }
+
+    fn leave(
+        &mut self,
+        asked: &McMemberRecord,
+        port: Guid,
+        state: u8,
+    ) -> Result<Changed, MadStatus> {
+        let before = self.join_state(asked.mgid, port);
+        let record = match self.groups.get(asked.mgid) {
+            Some(group) if before & state != 0 => group.record,
+            _ => return Err(MadStatus::SA_REQUEST_INVALID),
+        };
+        let left = self.membership(&record, port, before & state);
+        let ended = self
+            .groups
+            .set_member(asked.mgid, port, before & !state)
+            .map_err(|error| status(&error))?;
+        Ok(Changed {
+            record: left,
+            created: None,
+            ended: ended.then_some(asked.mgid),
+        })
+    }
+
+    fn join_state(&self, mgid: Gid, port: Guid) -> u8 {
+        let group = self.groups.get(mgid);
+        group
+            .and_then(|group| group.members.get(&port))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    fn membership(&self, record: &McMemberRecord, port: Guid, join_state: u8) -> McMemberRecord {
+        McMemberRecord {
+            port_gid: Gid::new(Gid::DEFAULT_PREFIX, port),
+            mlid: self
+                .groups
+                .mlid(record.mgid, Some(port))
+                .unwrap_or_default(),
+            join_state,
+            ..*record
+        }
+    }
+
+    /// The groups or memberships that match.
+    pub(super) fn memberships(
+        &self,
+        from: &MadMessage,
+        request: &Mad,
+    ) -> Result<Vec<McMemberRecord>, MadStatus> {
+        let invalid = MadStatus::SA_REQUEST_INVALID;
+        let header = request.sa_header().map_err(|_| invalid)?;
+        let asked: McMemberRecord = request.sa_record().map_err(|_| invalid)?;
+        let asks = |bit: u64| header.component_mask & bit != 0;
+        let asker = self
+            .owner(from.lid)
+            .and_then(|index| self.subnet.devices.get(index));
+        let asker = asker.map(Device::end_port_guid);
+        let mut records = Vec::new();
+        for (mgid, group) in self.groups.iter() {
+            if header.sm_key != 0 && !group.members.is_empty() {
+                let members = group.members.iter();
+                records.extend(
+                    members.map(|(&port, &state)| self.membership(&group.record, port, state)),
+                );
+            } else {
+                records.push(McMemberRecord {
+                    mlid: self.groups.mlid(mgid, asker).unwrap_or_default(),
+                    join_state: group.members.values().fold(0, |all, state| all | state),
+                    ..group.record
+                });
+            }
+        }
+        records.retain(|record| {
+            (!asks(component::MGID) || record.mgid == asked.mgid)
+                && (!asks(component::PORT_GID) || record.port_gid == asked.port_gid)
+                && (!asks(component::MLID) || record.mlid == asked.mlid)
+                && (!asks(component::QKEY) || record.qkey == asked.qkey)
+                && (!asks(component::PKEY) || record.pkey == asked.pkey)
+                && (!asks(component::SL) || record.sl == asked.sl)
+                && (!asks(component::SCOPE) || record.scope == asked.scope)
+                && (!asks(component::JOIN_STATE) || record.join_state & asked.join_state != 0)
+        });
+        debug_assert_eq!(request.attr_id(), McMemberRecord::ID);
+        Ok(records)
+    }
+}
+
+fn status(error: &MulticastError) -> MadStatus {
+    match error {
+        MulticastError::NoSuchPort(_) => MadStatus::SA_INVALID_GID,
+        MulticastError::NotAMember(_) => MadStatus::SA_REQUEST_INVALID,
+        MulticastError::TableFull { .. }
+        | MulticastError::NoTree
+        | MulticastError::NotFatTree(_) => MadStatus::SA_NO_RESOURCES,
+    }
+}
+
+/// The properties of a group that a port joins, if they suit it.
+fn joined(
+    group: &Group,
+    device: &Device,
+    asked: &McMemberRecord,
+    mask: u64,
+) -> Result<McMemberRecord, MadStatus> {
+    let asks = |bits: u64| mask & bits == bits;
+    let record = group.record;
+    let mtu = device.end_port_info().and_then(|info| info.neighbor_mtu);
+    let exact = |have: u8, selector: Selector, asked: u8| match selector {
+        Selector::GreaterThan => have > asked,
+        Selector::LessThan => have < asked,
+        Selector::Exactly => have == asked,
+        Selector::Largest => true,
+    };
+    let suits = mtu.is_none_or(|mtu| mtu.code() >= record.mtu)
+        && (!asks(component::QKEY) || record.qkey == asked.qkey)
+        && (!asks(component::PKEY)
+            || record.pkey & DEFAULT_PARTITION == asked.pkey & DEFAULT_PARTITION)
+        && (!asks(component::SL) || record.sl == asked.sl)
+        && (!asks(component::MTU | component::MTU_SELECTOR)
+            || exact(record.mtu, asked.mtu_selector, asked.mtu))
+        && (!asks(component::RATE | component::RATE_SELECTOR)
+            || exact(record.rate, asked.rate_selector, asked.rate));
+    if suits {
+        Ok(record)
+    } else {
+        Err(MadStatus::SA_REQUEST_INVALID)
+    }
+}
+
+/// The properties of a group that a port makes.
+fn created(
+    device: &Device,
+    asked: &McMemberRecord,
+    mask: u64,
+) -> Result<McMemberRecord, MadStatus> {
+    let asks = |bits: u64| mask & bits == bits;
+    if asked.join_state & McMemberRecord::JOIN_FULL == 0 {
+        return Err(MadStatus::SA_REQUEST_INVALID);
+    }
+    if !asks(NEEDED_TO_CREATE) {
+        return Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
+    }
+    let named = asked.mgid != Gid::default();
+    if named && !asked.mgid.is_multicast() || asked.pkey & DEFAULT_PARTITION != DEFAULT_PARTITION {
+        return Err(MadStatus::SA_REQUEST_INVALID);
+    }
+    let info = device.end_port_info().ok_or(MadStatus::SA_INVALID_GID)?;
+    let have = info.neighbor_mtu.map_or(1, wire::Mtu::code);
+    let mtu = if asks(component::MTU | component::MTU_SELECTOR) {
+        within(have, asked.mtu_selector, asked.mtu).ok_or(MadStatus::SA_REQUEST_INVALID)?
+    } else {
+        have
+    };
+    let own = info.width().zip(info.speed());
+    let own = own.and_then(|(width, speed)| wire::LinkRate { width, speed }.code());
+    let rate = if asks(component::RATE) && asked.rate_selector == Selector::Exactly {
+        asked.rate
+    } else {
+        own.unwrap_or_default()
+    };
+    Ok(McMemberRecord {
+        mtu_selector: Selector::Exactly,
+        mtu,
+        rate_selector: Selector::Exactly,
+        rate,
+        packet_life_time_selector: Selector::Exactly,
+        packet_life_time: LIFE_TIME,
+        scope: asked.mgid.0[1] & 0x0f,
+        port_gid: Gid::default(),
+        mlid: wire::Lid::ZERO,
+        join_state: 0,
+        proxy_join: false,
+        ..*asked
+    })
+}

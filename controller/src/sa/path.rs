@@ -1,0 +1,190 @@
+//! PathRecord (IBA 15.2.5.16): how to reach a port or a group.
+//!
+//! A path goes to the LID that the routing scheme's path selection gives, unless the query names
+//! one; its MTU and rate are the least along the way that the tables give it. A table may leave one
+//! end or both open. Rates are compared only for equality.
+
+use topologies::{Endpoint, NodeId, NodeKind};
+use wire::sa::{PathRecord, Selector, path_component as component};
+use wire::{Gid, Lid, LinkRate, MadStatus, Mtu, PortNum};
+
+use crate::port_settings::LIFE_TIME;
+use crate::sm::Sm;
+use crate::subnet::{Device, Index};
+
+/// Membership aside, the default partition.
+const DEFAULT_PARTITION: u16 = 0x7fff;
+/// Paths of one table at most.
+const PATHS_MAX: usize = 1 << 17;
+
+impl Sm {
+    /// The paths that match. With `open` either end may be left out.
+    pub(super) fn paths(
+        &self,
+        query: &PathRecord,
+        mask: u64,
+        open: bool,
+    ) -> Result<Vec<PathRecord>, MadStatus> {
+        let asks = |bit: u64| mask & bit == bit;
+        let all = || (0..self.subnet.devices.len()).collect::<Vec<Index>>();
+        let ends = |gid_bit, gid: Gid, lid_bit, lid: Lid| {
+            let by_gid = asks(gid_bit).then(|| self.subnet.find_end_port(gid.guid()));
+            let by_lid = asks(lid_bit).then(|| self.owner(lid));
+            match (by_gid, by_lid) {
+                (None, None) if open => Ok(all()),
+                (None, None) => Err(MadStatus::SA_INSUFFICIENT_COMPONENTS),
+                (Some(one), Some(other)) if one != other => Ok(Vec::new()),
+                (one, other) => Ok(one.or(other).flatten().into_iter().collect()),
+            }
+        };
+        let sources = ends(component::SGID, query.sgid, component::SLID, query.slid)?;
+        if asks(component::DGID) && query.dgid.is_multicast() {
+            let path = sources
+                .first()
+                .and_then(|&source| self.group_path(source, query.dgid));
+            return Ok(path.into_iter().collect());
+        }
+        let destinations = ends(component::DGID, query.dgid, component::DLID, query.dlid)?;
+        if sources.len().saturating_mul(destinations.len()) > PATHS_MAX {
+            return Err(MadStatus::SA_NO_RESOURCES);
+        }
+        let asked_dlid = asks(component::DLID).then_some(query.dlid);
+        let mut paths = Vec::new();
+        for &source in &sources {
+            for &destination in &destinations {
+                let path = self.path(source, destination, asked_dlid);
+                paths.extend(path.and_then(|path| narrowed(path, query, mask)));
+            }
+        }
+        Ok(paths)
+    }
+
+    /// The device one of whose planned LIDs this is.
+    pub(super) fn owner(&self, lid: Lid) -> Option<Index> {
+        let tables = self.plan.tables.as_ref()?;
+        let end = tables.lids.owner(lid)?.end?;
+        Some(end.node.index())
+    }
+
+    /// How a port sends to a group.
+    fn group_path(&self, source: Index, mgid: Gid) -> Option<PathRecord> {
+        let from = self.subnet.devices.get(source)?;
+        let group = &self.groups.get(mgid)?.record;
+        Some(PathRecord {
+            dgid: mgid,
+            sgid: gid(from),
+            dlid: self.groups.mlid(mgid, Some(from.end_port_guid()))?,
+            slid: self.plan.lid(source)?.0,
+            hop_limit: group.hop_limit,
+            numb_path: 1,
+            pkey: group.pkey,
+            sl: group.sl,
+            mtu_selector: Selector::Exactly,
+            mtu: group.mtu,
+            rate_selector: Selector::Exactly,
+            rate: group.rate,
+            packet_life_time_selector: Selector::Exactly,
+            packet_life_time: group.packet_life_time,
+            ..PathRecord::default()
+        })
+    }
+
+    fn path(
+        &self,
+        source: Index,
+        destination: Index,
+        asked_dlid: Option<Lid>,
+    ) -> Option<PathRecord> {
+        let tables = self.plan.tables.as_ref()?;
+        let (from, to) = (
+            self.subnet.devices.get(source)?,
+            self.subnet.devices.get(destination)?,
+        );
+        let (slid, _) = self.plan.lid(source)?;
+        let dlid =
+            asked_dlid.or_else(|| tables.dlid_for(from.end_port_guid(), to.end_port_guid()))?;
+        let start = Endpoint {
+            node: NodeId::from_index(source),
+            port: from.end_port(),
+        };
+        let path = tables.path(&self.plan.graph, start, dlid);
+        if !path.arrives {
+            return None;
+        }
+        let mut mtu = Mtu::Mtu4096;
+        let mut rate: Option<LinkRate> = None;
+        for hop in &path.hops {
+            if hop.exit == PortNum::MANAGEMENT {
+                continue;
+            }
+            let device = self.subnet.devices.get(hop.node.index())?;
+            let info = device.port_info(hop.exit)?;
+            mtu = mtu.min(info.neighbor_mtu?);
+            let here = LinkRate {
+                width: info.width()?,
+                speed: info.speed()?,
+            };
+            let slower =
+                |least: LinkRate| here.data_rate_bits_per_s() < least.data_rate_bits_per_s();
+            if rate.is_none_or(slower) {
+                rate = Some(here);
+            }
+        }
+        Some(PathRecord {
+            dgid: gid(to),
+            sgid: gid(from),
+            dlid,
+            slid,
+            reversible: true,
+            numb_path: 1,
+            pkey: 0xffff,
+            mtu_selector: Selector::Exactly,
+            mtu: mtu.code(),
+            rate_selector: Selector::Exactly,
+            rate: rate.and_then(LinkRate::code).unwrap_or_default(),
+            packet_life_time_selector: Selector::Exactly,
+            packet_life_time: LIFE_TIME,
+            ..PathRecord::default()
+        })
+    }
+}
+
+/// A path as a query wants it, if it can be so.
+fn narrowed(mut path: PathRecord, query: &PathRecord, mask: u64) -> Option<PathRecord> {
+    let asks = |bit: u64| mask & bit == bit;
+    if asks(component::SLID) {
+        path.slid = query.slid;
+    }
+    if asks(component::SL) {
+        path.sl = query.sl;
+    }
+    let partition = !asks(component::PKEY) || query.pkey & DEFAULT_PARTITION == DEFAULT_PARTITION;
+    let rate = !asks(component::RATE | component::RATE_SELECTOR)
+        || query.rate_selector != Selector::Exactly
+        || query.rate == path.rate;
+    if !partition || !rate {
+        return None;
+    }
+    if asks(component::MTU | component::MTU_SELECTOR) {
+        path.mtu = within(path.mtu, query.mtu_selector, query.mtu)?;
+    }
+    Some(path)
+}
+
+pub(super) fn gid(device: &Device) -> Gid {
+    let guid = match device.kind {
+        NodeKind::Switch => device.info.node_guid,
+        NodeKind::Host => device.info.port_guid,
+    };
+    Gid::new(Gid::DEFAULT_PREFIX, guid)
+}
+
+/// What a path of MTU `have` offers to a query: paths may be used with less than they carry.
+pub(super) fn within(have: u8, selector: Selector, asked: u8) -> Option<u8> {
+    match selector {
+        Selector::GreaterThan => (have > asked).then_some(have),
+        Selector::LessThan => (asked > 1).then(|| have.min(asked - 1)),
+        Selector::Exactly => (have >= asked && asked > 0).then_some(asked),
+        Selector::Largest => Some(have),
+    }
+}

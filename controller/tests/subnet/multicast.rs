@@ -1,0 +1,286 @@
+//! Groups: joined and left by records, carried by tables that are written before anybody is told.
+
+use std::collections::BTreeSet;
+
+use controller::{MulticastChoice, SmConfig};
+use routing::multicast::{Mgid, Multicast, Options, Role, Scheme};
+use topologies::NodeId;
+use wire::mad::{MadStatus, Method};
+use wire::sa::{McMemberRecord, mc_member_component as component};
+use wire::{Gid, Lid};
+
+use crate::administration::{ask, gid, query};
+use crate::bed::Bed;
+use crate::{first_host, graph};
+
+const GROUP: Gid = Gid([0xff, 0x12, 0x1b, 0xed, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
+const CREATES: u64 = NEEDED
+    | component::QKEY
+    | component::PKEY
+    | component::SL
+    | component::TCLASS
+    | component::FLOW_LABEL;
+
+fn up(name: &str, multicast: MulticastChoice) -> (Bed, NodeId) {
+    let mut bed = Bed::new(graph(name), 1);
+    let manager = first_host(&bed.graph);
+    let config = SmConfig {
+        multicast,
+        ..SmConfig::default()
+    };
+    bed.start(manager, config);
+    bed.run_until_up(manager);
+    (bed, manager)
+}
+
+fn member(bed: &Bed, host: NodeId) -> McMemberRecord {
+    McMemberRecord {
+        mgid: GROUP,
+        port_gid: gid(bed, host),
+        qkey: 0x1bed,
+        pkey: 0xffff,
+        join_state: McMemberRecord::JOIN_FULL,
+        ..McMemberRecord::default()
+    }
+}
+
+/// Hosts without a manager beside them: the bed hands them what they receive.
+fn members(bed: &Bed) -> Vec<NodeId> {
+    bed.graph.hosts().skip(1).collect()
+}
+
+fn join(bed: &mut Bed, manager: NodeId, host: NodeId) -> Lid {
+    let mad = query(Method::SET, CREATES, &member(bed, host));
+    let answer = ask(bed, host, manager, &mad);
+    assert_eq!(answer.status(), MadStatus::OK);
+    answer.sa_record::<McMemberRecord>().expect("a record").mlid
+}
+
+/// What the switches hold is what is computed offline for these members, LID by LID.
+fn assert_tables(bed: &Bed, scheme: Scheme, hosts: &[(NodeId, Lid)]) {
+    let options = Options {
+        scheme,
+        ..Options::default()
+    };
+    let mut offline = Multicast::new(&bed.graph, &options).expect("there are trees");
+    for &(host, _) in hosts {
+        offline
+            .join(Mgid(1), gid(bed, host).guid(), Role::Receives)
+            .expect("a host joins");
+    }
+    let used: BTreeSet<Lid> = hosts.iter().map(|&(_, mlid)| mlid).collect();
+    for switch in bed.graph.switches() {
+        for &(host, mlid) in hosts {
+            let wanted = offline
+                .dlid(Mgid(1), gid(bed, host).guid())
+                .expect("a member");
+            let wanted: Vec<_> = offline.mft(switch).get(wanted).iter().collect();
+            assert_eq!(bed.node(switch).group(mlid), wanted, "{mlid} {switch:?}");
+        }
+        for row in 0xc000..0xc040 {
+            let mlid = Lid::truncate(row);
+            let held = bed.node(switch).group(mlid);
+            assert!(used.contains(&mlid) || held.is_empty(), "{mlid}: {held:?}");
+        }
+    }
+}
+
+fn every_host_joins_and_leaves(name: &str, choice: MulticastChoice, scheme: Scheme) {
+    let (mut bed, manager) = up(name, choice);
+    let hosts = members(&bed);
+    let mut joined: Vec<(NodeId, Lid)> = Vec::new();
+    for &host in &hosts {
+        let mlid = join(&mut bed, manager, host);
+        joined.push((host, mlid));
+        assert_tables(&bed, scheme, &joined);
+    }
+    while let Some((host, _)) = joined.pop() {
+        let mad = query(Method::DELETE, NEEDED, &member(&bed, host));
+        let answer = ask(&mut bed, host, manager, &mad);
+        assert_eq!(answer.status(), MadStatus::OK);
+        if !joined.is_empty() {
+            assert_tables(&bed, scheme, &joined);
+        }
+    }
+    for switch in bed.graph.switches() {
+        assert_eq!(bed.node(switch).group(Lid::MULTICAST_FIRST), []);
+    }
+}
+
+#[test]
+fn tables_follow_every_join_and_leave_on_cyclic_trees() {
+    let (choice, scheme) = (MulticastChoice::Cyclic, Scheme::Cyclic);
+    every_host_joins_and_leaves("fat-tree-4-3", choice, scheme);
+}
+
+#[test]
+fn tables_follow_every_join_and_leave_on_a_spanning_tree() {
+    let (choice, scheme) = (MulticastChoice::SpanningTree, Scheme::SpanningTree);
+    every_host_joins_and_leaves("irregular-8-2-3-7", choice, scheme);
+}
+
+#[test]
+fn a_cyclic_group_has_a_multicast_lid_for_each_offset() {
+    let (mut bed, manager) = up("fat-tree-4-3", MulticastChoice::Cyclic);
+    let hosts = members(&bed);
+    let lids: BTreeSet<Lid> = hosts
+        .iter()
+        .map(|&host| join(&mut bed, manager, host))
+        .collect();
+    assert_eq!(lids.len(), 4);
+}
+
+#[test]
+fn tables_are_computed_anew_when_the_fabric_changes_and_members_keep_their_lids() {
+    let (mut bed, manager) = up("fat-tree-4-3", MulticastChoice::Cyclic);
+    let hosts = members(&bed);
+    let joined: Vec<(NodeId, Lid)> = hosts
+        .iter()
+        .map(|&host| (host, join(&mut bed, manager, host)))
+        .collect();
+    let root = bed.id("s0.0.1");
+    bed.kill(root);
+    bed.run_until_up(manager);
+    bed.run_for(50_000_000);
+    for &(source, mlid) in &joined {
+        let reached = reached(&bed, source, mlid);
+        let wanted: BTreeSet<NodeId> = hosts.iter().copied().filter(|&h| h != source).collect();
+        assert_eq!(reached, wanted, "{mlid} from {source:?}");
+    }
+    bed.revive(root);
+    bed.run_until(manager, |status| !status.degraded && status.switches == 20);
+    bed.run_for(50_000_000);
+    assert_tables(&bed, Scheme::Cyclic, &joined);
+}
+
+/// The hosts that a packet reaches by what the switches hold, each once.
+fn reached(bed: &Bed, source: NodeId, mlid: Lid) -> BTreeSet<NodeId> {
+    let mut reached = BTreeSet::new();
+    let start = bed.ends(source)[0];
+    let mut open = vec![bed.graph.peer(start).expect("a cable")];
+    let mut steps = 0;
+    while let Some(entry) = open.pop() {
+        steps += 1;
+        assert!(steps < 1_000, "a loop");
+        if bed.graph.hosts().any(|host| host == entry.node) {
+            assert!(reached.insert(entry.node), "twice");
+            continue;
+        }
+        for port in bed.node(entry.node).group(mlid) {
+            let end = topologies::Endpoint {
+                node: entry.node,
+                port,
+            };
+            if port != entry.port {
+                open.push(bed.graph.peer(end).expect("a cable"));
+            }
+        }
+    }
+    reached
+}
+
+#[test]
+fn joins_that_cannot_be_say_why() {
+    let (mut bed, manager) = up("fat-tree-4-2", MulticastChoice::SpanningTree);
+    let hosts = members(&bed);
+    let (one, other) = (hosts[0], hosts[1]);
+    let good = member(&bed, one);
+    let cases = [
+        (NEEDED, good, MadStatus::SA_INSUFFICIENT_COMPONENTS),
+        (
+            CREATES & !component::PORT_GID,
+            good,
+            MadStatus::SA_INSUFFICIENT_COMPONENTS,
+        ),
+        (
+            CREATES,
+            McMemberRecord {
+                join_state: McMemberRecord::JOIN_SEND_ONLY,
+                ..good
+            },
+            MadStatus::SA_REQUEST_INVALID,
+        ),
+        (CREATES, member(&bed, other), MadStatus::SA_DENIED),
+        (
+            CREATES,
+            McMemberRecord {
+                port_gid: Gid::new(Gid::DEFAULT_PREFIX, wire::Guid(5)),
+                ..good
+            },
+            MadStatus::SA_INVALID_GID,
+        ),
+        (
+            CREATES,
+            McMemberRecord {
+                mgid: good.port_gid,
+                ..good
+            },
+            MadStatus::SA_REQUEST_INVALID,
+        ),
+        (
+            CREATES,
+            McMemberRecord {
+                pkey: 0x8001,
+                ..good
+            },
+            MadStatus::SA_REQUEST_INVALID,
+        ),
+    ];
+    for (mask, record, status) in cases {
+        let mad = query(Method::SET, mask, &record);
+        assert_eq!(
+            ask(&mut bed, one, manager, &mad).status(),
+            status,
+            "{record:?}"
+        );
+    }
+    let leave = query(Method::DELETE, NEEDED, &good);
+    let refused = ask(&mut bed, one, manager, &leave);
+    assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID, "no member");
+    join(&mut bed, manager, one);
+    let wrong_key = McMemberRecord {
+        qkey: 7,
+        ..member(&bed, other)
+    };
+    let mad = query(Method::SET, NEEDED | component::QKEY, &wrong_key);
+    let refused = ask(&mut bed, other, manager, &mad);
+    assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID);
+    let mad = query(Method::SET, NEEDED, &member(&bed, other));
+    assert_eq!(ask(&mut bed, other, manager, &mad).status(), MadStatus::OK);
+}
+
+#[test]
+fn the_broadcast_group_of_ip_over_infiniband_is_there_from_the_start() {
+    let (mut bed, manager) = up("star-3", MulticastChoice::SpanningTree);
+    let host = members(&bed)[0];
+    let broadcast = McMemberRecord {
+        mgid: Gid([
+            0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
+        ]),
+        ..member(&bed, host)
+    };
+    let mad = query(Method::GET, component::MGID, &broadcast);
+    let answer = ask(&mut bed, host, manager, &mad);
+    let record: McMemberRecord = answer.sa_record().unwrap();
+    assert_eq!((record.qkey, record.pkey, record.mtu), (0x0b1b, 0xffff, 4));
+    let mad = query(Method::SET, NEEDED, &broadcast);
+    let joined = ask(&mut bed, host, manager, &mad);
+    assert_eq!(joined.status(), MadStatus::OK);
+    let record: McMemberRecord = joined.sa_record().unwrap();
+    assert_eq!(record.mlid, Lid::MULTICAST_FIRST);
+}
+
+#[test]
+fn a_new_manager_clears_what_it_knows_nothing_of() {
+    let (mut bed, manager) = up("fat-tree-4-2", MulticastChoice::SpanningTree);
+    for host in members(&bed) {
+        join(&mut bed, manager, host);
+    }
+    drop(bed.stop(manager));
+    bed.start(manager, SmConfig::default());
+    bed.run_until_up(manager);
+    for switch in bed.graph.switches() {
+        assert_eq!(bed.node(switch).group(Lid::MULTICAST_FIRST), []);
+    }
+}
