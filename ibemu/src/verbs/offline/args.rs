@@ -163,7 +163,7 @@ multicast packets (--group) that are missing, double, stray, or come back; links
 slots promised than a frame has (--connection).
 
 Figures:
-  PATHS        (switch, LID) pairs followed
+  FOLLOWED     (switch, LID) pairs whose path was followed
   HOPS         cables between switches on the longest path
   NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the
                shortest

@@ -147,7 +147,7 @@ fn channels<'a>(graph: &'a Graph, cycle: &[Channel]) -> Vec<ChannelJson<'a>> {
 fn print(report: &ReportJson<'_>) -> Result<()> {
     output::line(format!("{}, routing {}", report.topology, report.routing))?;
     let mut cells: Vec<(&str, String)> = vec![
-        ("PATHS", report.paths.to_string()),
+        ("FOLLOWED", report.paths.to_string()),
         ("HOPS", report.hops_max.to_string()),
         ("NOT MINIMAL", report.not_minimal.to_string()),
         ("LIDS", report.usage.lids().to_string()),
