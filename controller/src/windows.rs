@@ -174,7 +174,7 @@ impl Windows {
             .as_ref()
             .map_or(0, |one| one.waiting().len());
         WindowState {
-            standing: count(self.wanted.len()),
+            standing: count(self.wanted.len().max(self.told.len())),
             waiting: count(waiting),
             ..self.state
         }
