@@ -1,0 +1,274 @@
+//! The books of all links: how a connection is entered, and why it cannot be.
+
+use routing::qos::{
+    Admission, Band, Cause, Class, ConnectionId, Layout, Options, QosError, Request, ServiceLevels,
+};
+use topologies::{Endpoint, NodeId};
+use wire::vendor::{QosCause, QosConnection};
+use wire::{Guid, Lid, LinkRate, PortNum};
+
+use crate::plan::Plan;
+use crate::subnet::{Index, Subnet};
+
+/// The mean rate of answers, bits a second: as little as there is, one slot.
+const ANSWERS_BPS: u64 = 1;
+/// Entries that a port must have in each of its arbitration tables.
+const ENTRIES: u8 = 64;
+
+/// What the books hold for a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    there: ConnectionId,
+    /// For answers.
+    back: ConnectionId,
+}
+
+impl Held {
+    /// Gives everything back. It is in the books, so nothing is refused.
+    pub(super) fn release(self, books: &mut Admission) {
+        for one in [self.there, self.back] {
+            let _ = books.release(one);
+        }
+    }
+}
+
+/// Books without connections for all links of a plan.
+pub(super) fn open(subnet: &Subnet, plan: &Plan) -> Result<Admission, String> {
+    let mut lanes = 15;
+    for (index, device) in subnet.devices.iter().enumerate() {
+        for (port, _) in device.cables() {
+            let shared = crate::port_settings::shared_lanes(subnet, (index, port));
+            lanes = lanes.min(shared.unwrap_or(1));
+            let room = device.port_info(port).is_some_and(|info| {
+                info.vl_arbitration_low_cap >= ENTRIES && info.vl_arbitration_high_cap >= ENTRIES
+            });
+            if !room {
+                return Err(format!(
+                    "port {port} of {} has fewer than {ENTRIES} entries in its tables",
+                    device.label()
+                ));
+            }
+        }
+    }
+    if lanes < 2 {
+        return Err("every link needs two data lanes or more".into());
+    }
+    let options = Options {
+        layout: Layout::Interleaved,
+        service_levels: ServiceLevels::BestEffortFirst,
+        data_vls: lanes,
+        ..Options::default()
+    };
+    let rate = |end: Endpoint| link_rate(subnet, end).unwrap_or(0);
+    Admission::new(&plan.graph, options, rate).map_err(|error| error.to_string())
+}
+
+fn link_rate(subnet: &Subnet, end: Endpoint) -> Option<u64> {
+    let device = subnet.devices.get(end.node.index())?;
+    let info = device.port_info(end.port)?;
+    let rate = LinkRate {
+        width: info.width()?,
+        speed: info.speed()?,
+    };
+    Some(rate.data_rate_bits_per_s())
+}
+
+/// Where a connection's packets go.
+struct Ways {
+    dlid: Lid,
+    /// Output ports from its source to its destination.
+    there: Vec<Endpoint>,
+    /// Those of the way back to its source's base LID.
+    back: Vec<Endpoint>,
+}
+
+/// Where the tables of a plan lead a connection's packets, and the answers to them.
+fn ways(subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> Result<Ways, QosCause> {
+    let find = |guid: Guid| subnet.find_end_port(guid).ok_or(QosCause::NoSuchPort);
+    let (from, to) = (find(asked.source)?, find(asked.destination)?);
+    if from == to {
+        return Err(QosCause::NoPath);
+    }
+    let tables = plan.tables.as_ref().ok_or(QosCause::NotUp)?;
+    let dlid = tables
+        .dlid_for(asked.source, asked.destination)
+        .ok_or(QosCause::NoPath)?;
+    let (base, _) = plan.lid(from).ok_or(QosCause::NoPath)?;
+    let there = outputs(subnet, plan, from, dlid).ok_or(QosCause::NoPath)?;
+    let back = outputs(subnet, plan, to, base).ok_or(QosCause::NoPath)?;
+    Ok(Ways { dlid, there, back })
+}
+
+/// The output ports from a device to a LID; `None` if that is the device's own or out of reach.
+fn outputs(subnet: &Subnet, plan: &Plan, from: Index, dlid: Lid) -> Option<Vec<Endpoint>> {
+    let start = Endpoint {
+        node: NodeId::from_index(from),
+        port: subnet.devices.get(from)?.end_port(),
+    };
+    let path = plan.tables.as_ref()?.path(&plan.graph, start, dlid);
+    let ports: Vec<Endpoint> = path
+        .hops
+        .iter()
+        .filter(|hop| hop.exit != PortNum::MANAGEMENT)
+        .map(|hop| Endpoint {
+            node: hop.node,
+            port: hop.exit,
+        })
+        .collect();
+    (path.arrives && !ports.is_empty()).then_some(ports)
+}
+
+/// Enters a connection into the books of a plan, on every link or on none.
+pub(super) fn admit(
+    subnet: &Subnet,
+    plan: &mut Plan,
+    asked: &QosConnection,
+) -> (QosConnection, Option<Held>) {
+    let mut answer = QosConnection {
+        cause: QosCause::Granted,
+        port: PortNum::default(),
+        node: Guid(0),
+        wanted: 0,
+        left: 0,
+        ..*asked
+    };
+    let ways = match ways(subnet, plan, asked) {
+        Ok(ways) => ways,
+        Err(cause) => {
+            answer.cause = cause;
+            return (answer, None);
+        }
+    };
+    let Some(books) = &mut plan.quality else {
+        answer.cause = QosCause::Off;
+        return (answer, None);
+    };
+    let band = Band::of(asked.rate_bps);
+    let class = match asked.time_sensitive {
+        true => Class::TimeSensitive(band),
+        false => Class::Dedicated(band),
+    };
+    answer.dlid = ways.dlid;
+    answer.sl = books.options().service_levels.sl(class);
+    let held = match enter(books, class, asked.rate_bps, &ways) {
+        Ok(held) => held,
+        Err(error) => {
+            explain(subnet, &mut answer, error);
+            return (answer, None);
+        }
+    };
+    if let Some((at, distance)) = too_far(books, class, asked.distance, &ways.there) {
+        held.release(books);
+        answer.cause = QosCause::Distance;
+        answer.wanted = u32::from(asked.distance);
+        answer.left = u32::try_from(distance).unwrap_or(u32::MAX);
+        locate(subnet, &mut answer, at);
+        return (answer, None);
+    }
+    (answer, Some(held))
+}
+
+/// Both directions, or none.
+fn enter(
+    books: &mut Admission,
+    class: Class,
+    rate_bps: u64,
+    ways: &Ways,
+) -> Result<Held, QosError> {
+    let there = books.request(&Request {
+        class,
+        rate_bps,
+        path: &ways.there,
+    })?;
+    let back = books.request(&Request {
+        class,
+        rate_bps: ANSWERS_BPS,
+        path: &ways.back,
+    });
+    match back {
+        Ok(back) => Ok(Held { there, back }),
+        Err(error) => {
+            let _ = books.release(there);
+            Err(error)
+        }
+    }
+}
+
+/// The first port where the lane's turns are further apart than they may be, and how far.
+fn too_far(
+    books: &Admission,
+    class: Class,
+    distance_max: u8,
+    ports: &[Endpoint],
+) -> Option<(Endpoint, usize)> {
+    if distance_max == 0 {
+        return None;
+    }
+    let vl = books.options().vl(class);
+    ports.iter().find_map(|&at| {
+        let link = books.link(at)?;
+        let table = match class {
+            Class::TimeSensitive(_) => link.high(),
+            _ => link.low(),
+        };
+        let own: Vec<usize> = (0..)
+            .zip(table.entries())
+            .filter(|(_, entry)| entry.weight > 0 && entry.vl == vl)
+            .map(|(place, _)| place)
+            .collect();
+        let first = *own.first()?;
+        let next = own
+            .iter()
+            .skip(1)
+            .copied()
+            .chain([first + table.entries().len()]);
+        let widest = own.iter().zip(next).map(|(one, next)| next - one).max()?;
+        (widest > usize::from(distance_max)).then_some((at, widest))
+    })
+}
+
+fn locate(subnet: &Subnet, answer: &mut QosConnection, at: Endpoint) {
+    answer.port = at.port;
+    answer.node = subnet
+        .devices
+        .get(at.node.index())
+        .map_or(Guid(0), |device| device.guid());
+}
+
+fn explain(subnet: &Subnet, answer: &mut QosConnection, error: QosError) {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    answer.cause = match error {
+        QosError::Refused { at, cause } => {
+            locate(subnet, answer, at);
+            match cause {
+                Cause::Bandwidth { wanted, left } => {
+                    (answer.wanted, answer.left) = (wanted, left);
+                    QosCause::Bandwidth
+                }
+                Cause::Entries { wanted, free } => {
+                    (answer.wanted, answer.left) = (count(wanted), count(free));
+                    QosCause::Entries
+                }
+            }
+        }
+        QosError::NoRate | QosError::RateAboveLink { .. } => QosCause::Rate,
+        _ => QosCause::NoPath,
+    };
+}
+
+/// Whether a plan leads a connection over the links that it holds.
+pub(super) fn is_in_place(subnet: &Subnet, plan: &Plan, asked: &QosConnection, held: Held) -> bool {
+    let Some(books) = &plan.quality else {
+        return false;
+    };
+    let over = |id: ConnectionId, ports: &[Endpoint]| {
+        let standing = books.connection(id);
+        standing.is_some_and(|standing| {
+            let links = standing.links.iter().map(|(port, _)| port);
+            links.eq(ports)
+        })
+    };
+    ways(subnet, plan, asked).is_ok_and(|ways| {
+        ways.dlid == asked.dlid && over(held.there, &ways.there) && over(held.back, &ways.back)
+    })
+}
