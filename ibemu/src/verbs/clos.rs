@@ -171,13 +171,14 @@ async fn permutations(
         bail!("the fabric has no routing trees: bring a clos topology up with --routing clos");
     }
     let hosts = lids::of_all(dir, state).await?;
-    let mut rounds = Rounds {
+    let rounds = Rounds {
         dir,
         state,
         hosts: &hosts,
         options,
         limit: Duration::from_secs_f64(options.timeout),
     };
+    rounds.settle(desk).await?;
     let mut done = Vec::new();
     for number in 0..options.count {
         done.push(rounds.run(desk, number).await?);

@@ -80,7 +80,7 @@ fn permutation(options: &Run, hosts: usize, number: u32) -> Vec<Pair> {
 }
 
 impl Rounds<'_> {
-    pub(super) async fn run(&mut self, desk: &mut Desk, number: u32) -> Result<Round> {
+    pub(super) async fn run(&self, desk: &mut Desk, number: u32) -> Result<Round> {
         let pairs = permutation(self.options, self.hosts.len(), number);
         for &(source, _) in &pairs {
             self.order(source, Request::PerfClear).await?;
@@ -94,6 +94,7 @@ impl Rounds<'_> {
         let flows = self.finish(&pairs).await;
         self.ask(desk, &pairs, 0).await?;
         let flows = flows?;
+        self.settle(desk).await?;
         let after = links::sent(self.dir, self.state).await?;
         let size = flows.first().map_or(0, |flow| flow.size - VCRC_BYTES);
         let flow_bytes = u64::from(self.options.packets) * u64::from(size);
@@ -165,6 +166,21 @@ impl Rounds<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Waits until no host may send any more: what the next round sends then counts as its own.
+    pub(super) async fn settle(&self, desk: &mut Desk) -> Result<()> {
+        let end = Instant::now() + self.limit;
+        loop {
+            let state = desk.state().await?;
+            if state.standing == 0 && state.waiting == 0 {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                bail!("connections of somebody else stand (ibemu clos state)");
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     /// Waits until all pairs have sent everything.
