@@ -10,10 +10,13 @@ use std::time::Instant;
 
 use routing::{Options, engine, verify};
 
-const CASES: [&str; 11] = [
+const CASES: [&str; 17] = [
     "fat-tree-8-3:mlid",
+    "fat-tree-16-3:slid",
     "fat-tree-16-3:mlid",
     "fat-tree-16-3:updn",
+    "fat-tree-24-3:slid",
+    "fat-tree-24-3:updn",
     "fat-tree-32-3:slid",
     "fat-tree-32-3:mlid",
     "fat-tree-32-3:updn",
@@ -21,6 +24,9 @@ const CASES: [&str; 11] = [
     "fat-tree-36-3:slid",
     "fat-tree-36-3:updn",
     "irregular-64-8-8-1:updn",
+    "irregular-64-8-8-1:dfsssp",
+    "irregular-64-8-8-1:path-selection",
+    "torus-16x16-8:dor",
     "torus-16x16-8:updn",
 ];
 
@@ -33,7 +39,9 @@ fn main() -> ExitCode {
     } else {
         given
     };
-    println!("topology            engine  switches   LIDs  entries  seconds  ns/entry  verify");
+    println!(
+        "topology            engine         switches   LIDs  entries  seconds  ns/entry  verify"
+    );
     for case in cases {
         if let Err(error) = time(&case) {
             eprintln!("{case}: {error}");
@@ -62,7 +70,7 @@ fn time(case: &str) -> Result<(), Box<dyn std::error::Error>> {
     let lids = usize::from(tables.top().get());
     let entries = switches * lids;
     println!(
-        "{topology:<19} {name:<7} {switches:>8} {lids:>6} {:>7.1}M {best:>8.3} {:>9.1} {:>7.2}",
+        "{topology:<19} {name:<14} {switches:>8} {lids:>6} {:>7.1}M {best:>8.3} {:>9.1} {:>7.2}",
         entries as f64 / 1e6,
         best * 1e9 / entries as f64,
         verify_seconds,

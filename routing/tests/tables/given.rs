@@ -1,5 +1,6 @@
 //! Tables of somebody else's making.
 
+use proptest::prelude::*;
 use routing::dump::{self, SwitchDump};
 use routing::file::FileError;
 use routing::{
@@ -8,7 +9,7 @@ use routing::{
 use topologies::Graph;
 use wire::{Guid, Lid, PortNum};
 
-use crate::support::{bytes, checked, fabric};
+use crate::support::{bytes, checked, fabric, shuffled};
 
 fn given(graph: &Graph, text: &str) -> Result<Tables, RoutingError> {
     let options = Options {
@@ -59,6 +60,23 @@ fn owners_that_the_text_does_not_name_follow_from_the_tables() {
     assert!(!text.contains("portguid"));
     let back = given(&graph, &text).unwrap();
     assert_eq!(bytes(&graph, &back), bytes(&graph, &tables));
+}
+
+#[test]
+fn the_order_of_nodes_and_tables_makes_no_difference() {
+    let graph = fabric("irregular-8-2-3-1");
+    let tables = checked(&graph, "updn", &Options::default());
+    let mut dumps = dump::read(&dump::write(&graph, &tables)).unwrap();
+    dumps.reverse();
+    let options = Options {
+        given: Some(dumps),
+        ..Options::default()
+    };
+    for seed in 0..3 {
+        let other = shuffled(&graph, seed);
+        let back = engine("file").unwrap().route(&other, &options).unwrap();
+        assert_eq!(bytes(&other, &back), bytes(&graph, &tables));
+    }
 }
 
 #[test]
@@ -163,4 +181,35 @@ fn missing_switches_ports_without_lids_and_unaligned_lids_are_noticed() {
         .iter()
         .filter(|problem| matches!(problem, Problem::NoLid(_)));
     assert_eq!(nameless.count(), 2);
+}
+
+proptest! {
+    #[test]
+    fn no_tables_make_the_engine_or_the_verifier_panic_or_hang(
+        changes in prop::collection::vec((0usize..84, 0u16..70, 0u8..7), 0..20),
+        owners in any::<bool>(),
+    ) {
+        let graph = fabric("fat-tree-4-2");
+        let tables = checked(&graph, "mlid", &Options::default());
+        let mut text = dump::write(&graph, &tables);
+        for (line, lid, port) in changes {
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            if let Some(entry) = lines.get_mut(line).filter(|line| line.starts_with("0x")) {
+                *entry = format!("{lid:#06x} {port:03} : (unknown node and type)");
+            }
+            text = lines.join("\n");
+        }
+        if !owners {
+            text = without_owners(&text);
+        }
+        if let Ok(dumps) = dump::read(&text) {
+            let options = Options { given: Some(dumps), ..Options::default() };
+            if let Ok(tables) = engine("file").unwrap().route(&graph, &options) {
+                let demanded = Promises { up_down: true, minimal: true, deadlock_free: true, from_hosts_only: false };
+                let report = verify(&graph, &tables, demanded);
+                prop_assert!(report.problem_count >= report.problems.len() as u64);
+                prop_assert!(!report.describe(&graph).to_string().is_empty());
+            }
+        }
+    }
 }
