@@ -41,6 +41,12 @@ impl Pacer {
         self.free_at <= now
     }
 
+    /// From when on a packet may start.
+    #[inline]
+    pub(crate) fn open_at(&self) -> Time {
+        self.free_at
+    }
+
     /// Whether a packet on its way out still takes up its buffer: where time is exact.
     #[inline]
     pub(crate) fn is_exact(&self) -> bool {

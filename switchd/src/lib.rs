@@ -21,6 +21,7 @@ mod crossbar;
 mod management;
 mod node;
 mod plane;
+mod ports;
 mod switch;
 mod tables;
 

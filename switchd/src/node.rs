@@ -155,7 +155,7 @@ impl Forwarding for Plane {
     }
 
     fn set_life_time(&mut self, value: u8) {
-        for port in &mut self.ports {
+        for port in self.ports.iter_mut() {
             port.set_device_life_ns(life_time_ns(value));
         }
     }

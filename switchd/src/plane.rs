@@ -8,6 +8,7 @@ use mad::sma::Identity;
 use wire::attr::NodeType;
 use wire::{Lid, PortNum, Vl};
 
+use crate::ports::Ports;
 use crate::tables::{LinearTable, MulticastTable};
 use crate::{SwitchConfig, SwitchError, Timing};
 
@@ -70,7 +71,7 @@ pub(crate) struct Plane {
     pub(crate) port_config: PortConfig,
     pub(crate) timing: Timing,
     /// External ports: port n at n - 1.
-    pub(crate) ports: Vec<Port>,
+    pub(crate) ports: Ports,
     pub(crate) pool: Pool,
     /// LID of port 0.
     pub(crate) lid: Lid,
@@ -130,7 +131,7 @@ impl Plane {
             wanted: vec![0; ports.len()],
             timers: BinaryHeap::new(),
             inbox: VecDeque::new(),
-            ports,
+            ports: Ports::new(ports),
         })
     }
 
@@ -146,21 +147,12 @@ impl Plane {
         self.ports.get_mut(number.index().checked_sub(1)?)
     }
 
-    /// The ports for which there is something to send.
-    pub(crate) fn ready(&self, now: Time) -> PortSet {
-        self.ports
-            .iter()
-            .filter(|port| port.is_ready(now))
-            .map(Port::number)
-            .collect()
-    }
-
     pub(crate) fn deadline(&self) -> Option<Deadline> {
-        let ports = self.ports.iter().filter_map(Port::deadline);
         let timer = self.timers.peek().map(|Reverse((at, lane, _))| Deadline {
             at: *at,
             why: Why::Crossbar(lane.port),
         });
-        ports.chain(timer).min()
+        let limit = timer.map_or(Time::NEVER, |timer| timer.at);
+        self.ports.deadline_before(limit).or(timer)
     }
 }

@@ -58,6 +58,7 @@ impl Switch {
             let settings = management.sma.settings(number);
             plane.configure(Time::ZERO, number, &settings);
         }
+        plane.ports.refresh();
         Ok(Self {
             plane,
             management,
@@ -104,12 +105,15 @@ impl Switch {
     }
 
     fn tick(&mut self, now: Time) {
-        for port in &mut self.plane.ports {
-            port.tick(now, &mut self.plane.pool);
+        for number in self.plane.ports.due(now).iter() {
+            self.plane.ports[number.index() - 1].tick(now, &mut self.plane.pool);
         }
         self.plane.run_timers(now);
-        for number in (1..=self.plane.identity.ports).map(PortNum::truncate) {
-            self.plane.serve_all(now, number);
+        for at in 0..self.plane.wanted.len() {
+            if self.plane.wanted[at] != 0 {
+                let number = self.plane.ports[at].number();
+                self.plane.serve_all(now, number);
+            }
         }
         if !self.plane.inbox.is_empty() || self.management.has_replies() {
             self.management.take_inbox(now, &mut self.plane);
@@ -119,9 +123,9 @@ impl Switch {
     /// Follows the states of the ports, and sends traps that are due.
     fn settle(&mut self, now: Time) {
         let mut trap = false;
-        for at in 0..self.plane.ports.len() {
+        for number in self.plane.ports.touched().iter() {
+            let at = number.index() - 1;
             while let Some(event) = self.plane.ports[at].poll_event() {
-                let number = self.plane.ports[at].number();
                 trap |= self.state_changed(now, number, event);
             }
         }
@@ -183,7 +187,7 @@ impl Switch {
                 DeviceReply::Done
             }
             DeviceRequest::Shutdown => {
-                for port in &mut self.plane.ports {
+                for port in self.plane.ports.iter_mut() {
                     port.set_plugged(now, false, &mut self.plane.pool);
                 }
                 DeviceReply::Done
@@ -261,10 +265,11 @@ impl Device for Switch {
             Input::Command(command) => self.obey(now, command),
         }
         self.settle(now);
+        self.plane.ports.refresh();
     }
 
     fn ready(&self, now: Time) -> PortSet {
-        self.plane.ready(now)
+        self.plane.ports.ready(now)
     }
 
     fn transmit(&mut self, now: Time, number: PortNum, frame: &mut FrameBuf<'_>) -> usize {
@@ -288,6 +293,7 @@ impl Device for Switch {
         if self.management.has_replies() {
             self.management.send_replies(now, plane);
         }
+        plane.ports.refresh();
         frame.records() - before
     }
 

@@ -174,6 +174,7 @@ impl Port {
     }
 
     /// Until when nothing is due, and why. What is due now shows in [`Port::is_ready`].
+    #[inline]
     #[must_use]
     pub fn deadline(&self) -> Option<Deadline> {
         let port = self.number;
@@ -182,7 +183,11 @@ impl Port {
             at: silence_at,
             why: Why::Silence(port),
         };
-        let mut consider = |at: Time, why: Why| earliest = earliest.min(Deadline { at, why });
+        let mut consider = |at: Time, why: Why| {
+            if at < earliest.at {
+                earliest = Deadline { at, why };
+            }
+        };
         consider(self.training.next_at(), Why::KeepAlive(port));
         if self.training.is_up() {
             consider(self.tell_all_at, Why::KeepAlive(port));

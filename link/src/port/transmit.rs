@@ -17,17 +17,33 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn is_ready(&self, now: Time) -> bool {
-        if self.training.is_up() {
-            self.tell != 0
-                || self.tell_all_at <= now
-                || (self.has_starving_lane() && self.retell_at <= now)
-                || self.training.next_at() <= now
-                || (self.has_sendable() && self.pacer.is_open(now))
-        } else {
-            self.goodbye
-                || self.training.next_at() <= now
-                || (self.tell != 0 && self.training.is_configured())
+        self.ready_at() <= now
+    }
+
+    /// From when on [`Port::transmit`] would put something into a frame, if nothing else happens;
+    /// [`Time::NEVER`] if it never would.
+    #[inline]
+    #[must_use]
+    pub fn ready_at(&self) -> Time {
+        if !self.training.is_up() {
+            let tells = self.tell != 0 && self.training.is_configured();
+            return if self.goodbye || tells {
+                Time::ZERO
+            } else {
+                self.training.next_at()
+            };
         }
+        if self.tell != 0 {
+            return Time::ZERO;
+        }
+        let mut at = self.tell_all_at.min(self.training.next_at());
+        if self.has_starving_lane() {
+            at = at.min(self.retell_at);
+        }
+        if self.has_sendable() {
+            at = at.min(self.pacer.open_at());
+        }
+        at
     }
 
     /// Fills a frame: link control first, then packets in the order of the arbiter, under credits
