@@ -37,43 +37,46 @@ invoker() {
     fi
 }
 
-# find_cargo USER prints the path of cargo: on PATH, or where rustup puts it for USER.
+# home_of USER prints the user's home directory.
+home_of() { getent passwd "$1" | cut -d: -f6; }
+
+# find_cargo USER prints the path of cargo: where rustup puts it for USER or for this user, or on
+# PATH (which sudo has reset).
 find_cargo() {
     local home
-    home=$(getent passwd "$1" | cut -d: -f6)
-    if [[ -x $home/.cargo/bin/cargo ]]; then
-        printf '%s\n' "$home/.cargo/bin/cargo"
-    elif command -v cargo >/dev/null; then
-        command -v cargo
-    else
+    for home in "$(home_of "$1")" "$HOME"; do
+        if [[ -x $home/.cargo/bin/cargo ]]; then
+            printf '%s\n' "$home/.cargo/bin/cargo"
+            return 0
+        fi
+    done
+    if ! command -v cargo; then
         say 'cargo is missing: install Rust from https://rustup.rs'
         return 1
     fi
 }
 
-# build ROOT builds the release binaries of the workspace as the invoker, so that nothing in
-# `target` comes to belong to root when this runs through sudo.
+# build ROOT builds the release binaries of the workspace. Behind sudo this is done as the user who
+# called it, if the checkout is theirs, so that nothing in it comes to belong to root.
 build() {
-    local root=$1 user cargo owner
+    local root=$1 user cargo variables as_user=()
     user=$(invoker)
     cargo=$(find_cargo "$user")
-    local command=("$cargo" build --release --locked --bins --manifest-path "$root/Cargo.toml")
-    command+=(-p ibemu -p switchd -p hostd -p controller)
-    owner=$(stat -c %U "$root")
-    if [[ $user == "$(id -un)" ]]; then
-        PATH="$(dirname "$cargo"):$PATH" "${command[@]}" >&2
-    elif [[ $owner == "$user" ]]; then
-        sudo -H -u "$user" env "PATH=$(dirname "$cargo"):$PATH" "${command[@]}" >&2
-    else
-        # A checkout that is not the invoker's: only root may write there.
-        local home
-        home=$(getent passwd "$user" | cut -d: -f6)
-        env "CARGO_HOME=$home/.cargo" "RUSTUP_HOME=$home/.rustup" \
-            "PATH=$(dirname "$cargo"):$PATH" "${command[@]}" >&2
+    variables=("PATH=$(dirname "$cargo"):$PATH")
+    if [[ $user != "$(id -un)" ]]; then
+        if [[ $(stat -c %U "$root") == "$user" ]]; then
+            as_user=(sudo -H -u "$user")
+        elif [[ $cargo == "$(home_of "$user")"/* ]]; then
+            # The user's toolchain, but root's own download cache.
+            variables+=("RUSTUP_HOME=$(home_of "$user")/.rustup")
+        fi
     fi
+    "${as_user[@]}" env "${variables[@]}" "$cargo" build --release --locked \
+        --manifest-path "$root/Cargo.toml" --bins \
+        --package ibemu --package switchd --package hostd --package controller >&2
 }
 
-# need_binary ROOT: builds only if there is no binary yet.
+# need_binary ROOT builds only if there is no binary yet.
 need_binary() {
     [[ -x $1/target/release/ibemu ]] || build "$1"
 }
