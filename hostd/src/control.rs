@@ -7,7 +7,7 @@
 
 use bincode::{Decode, Encode};
 use link::control::{DeviceReply, DeviceRequest};
-use wire::{Guid, Lid, Lmc, Qpn, Sl};
+use wire::{Gid, Guid, Lid, Lmc, Qpn, Sl};
 
 /// The queue pair of every host that sends pings back (Q_Key [`SERVICE_QKEY`]).
 pub const PING_QPN: Qpn = Qpn::truncate(0x1b0);
@@ -31,6 +31,8 @@ pub const FLOWS_MAX: usize = 1024;
 pub const SINK_FLOWS_MAX: usize = 1024;
 /// The widest window of a flow, packets.
 pub const WINDOW_MAX: u32 = 1 << 20;
+/// The most packets of one [`MulticastSend`].
+pub const MULTICAST_COUNT_MAX: u32 = 1 << 16;
 /// The shortest packet of pings and traffic, bytes from LRH to VCRC: the headers, the payload's
 /// own fields and the CRCs.
 pub const PACKET_BYTES_MIN: u16 = 98;
@@ -76,6 +78,32 @@ pub enum Request {
         /// How many entries to leave out (ascending by source LID and flow).
         skip: u32,
     },
+    /// Joins a multicast group, which is made if there is none. Answered by [`Reply::Membership`]
+    /// when the switches send its packets here.
+    Join {
+        /// The group.
+        mgid: Gid,
+        /// Whether the host sends only.
+        send_only: bool,
+    },
+    /// Leaves a multicast group. Answered by [`Reply::Membership`] when that is known.
+    Leave {
+        /// The group.
+        mgid: Gid,
+    },
+    /// Which groups the host is in. Answered by [`Reply::Groups`].
+    Groups,
+    /// Sends packets to a group that the host is in. Answered by [`Reply::Done`] when the last is
+    /// with the port.
+    MulticastSend(MulticastSend),
+    /// What has come to a group, by source. Answered by [`Reply::Multicast`], at most
+    /// [`PERF_REPORTS_MAX`] entries from the `skip`-th.
+    MulticastReport {
+        /// The group.
+        mgid: Gid,
+        /// How many entries to leave out (ascending by source GUID).
+        skip: u32,
+    },
 }
 
 /// The most entries of one [`Reply::PerfAll`] or [`Reply::Sink`].
@@ -96,10 +124,59 @@ pub enum Reply {
     PerfAll(Vec<FlowReport>),
     /// What the sink has counted.
     Sink(Vec<SinkFlow>),
+    /// A membership as it is now.
+    Membership(GroupMembership),
+    /// The groups that the host is in, in order.
+    Groups(Vec<GroupMembership>),
+    /// What has come to a group.
+    Multicast(Vec<MulticastSource>),
     /// Done.
     Done,
     /// The request could not be met: what was wrong, and what to do.
     Refused(String),
+}
+
+/// A host's membership in a multicast group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct GroupMembership {
+    /// The group.
+    pub mgid: Gid,
+    /// The multicast LID to which this host sends; 0 before it has joined.
+    pub mlid: Lid,
+    /// The group's key.
+    pub qkey: u32,
+    /// Whether the subnet administrator has said so.
+    pub joined: bool,
+    /// Whether the host sends only.
+    pub send_only: bool,
+}
+
+/// Packets to a multicast group, numbered from 0.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct MulticastSend {
+    /// The group.
+    pub mgid: Gid,
+    /// Tells these packets from earlier ones of the same host.
+    pub run: u32,
+    /// How many, 1..=[`MULTICAST_COUNT_MAX`].
+    pub count: u32,
+    /// Packet length from LRH to VCRC, bytes (see [`PingRequest::size`]).
+    pub size: u16,
+}
+
+/// What has come to a group from one source: the numbered packets of its latest run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct MulticastSource {
+    /// Port GUID of the source.
+    pub source: Guid,
+    /// Which run.
+    pub run: u32,
+    /// How many packets it has.
+    pub count: u32,
+    /// Packets received, each counted once.
+    pub received: u64,
+    /// Packets that came again.
+    pub duplicates: u64,
 }
 
 /// Who and where a host is.

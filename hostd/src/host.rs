@@ -28,6 +28,7 @@
 
 mod control;
 mod datagram;
+mod groups;
 mod management;
 mod receive;
 
@@ -47,6 +48,7 @@ use wire::{Guid, Lid, PortNum, UdPacket, Vl};
 use crate::adapter::{Adapter, PORT};
 use crate::clients::{ClientId, Clients};
 use crate::control::{Reply, Request};
+use crate::multicast::Multicast;
 use crate::outbox::{Outbox, PACKET_BYTES_MAX};
 use crate::ping::Pinger;
 use crate::queue_pair::{FromQueuePair, QueuePairs, ToQueuePair};
@@ -162,6 +164,7 @@ pub struct Host {
     pinger: Pinger,
     source: Source,
     sink: Sink,
+    multicast: Multicast,
     last_grant: management::LastGrant,
     events: VecDeque<Event>,
     /// A received packet, put together; taken out while it is worked on.
@@ -207,6 +210,7 @@ impl Host {
             pinger: Pinger::default(),
             source: Source::new(config.traffic_tick_ns),
             sink: Sink::default(),
+            multicast: Multicast::default(),
             last_grant: management::LastGrant::default(),
             events: VecDeque::new(),
             inbox: vec![0; PACKET_BYTES_MAX],
@@ -268,6 +272,9 @@ impl Host {
         while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
         {
             info!(?from, ?to, ?cause, "port state");
+            if to == PortState::Active {
+                self.multicast.rejoin(now);
+            }
             self.tell(Event::PortState(to));
         }
         while let Some(trap) = self.sma.poll_trap(now) {
@@ -282,6 +289,7 @@ impl Host {
         while let Some(told) = self.sink.poll(now) {
             self.send_told(now, &told);
         }
+        self.tend_groups(now);
         while let Some(packet) = self.outbox.poll_looped() {
             self.accept(now, now, &packet);
         }
@@ -339,6 +347,7 @@ impl Device for Host {
         if self.adapter.port.is_ready(now)
             || self.outbox.can_flush(&self.adapter)
             || self.source.can_fill(&self.adapter)
+            || self.can_send_to_groups()
         {
             ready.insert(PORT);
         }
@@ -349,6 +358,7 @@ impl Device for Host {
         if port != PORT {
             return 0;
         }
+        self.send_to_groups(now);
         let before = frame.records();
         let Self {
             adapter,
@@ -391,6 +401,7 @@ impl Device for Host {
             self.pinger.deadline(),
             self.source.deadline(),
             self.sink.deadline(),
+            self.multicast.deadline(),
         ];
         let traffic = traffic.into_iter().flatten().min();
         let trap = self

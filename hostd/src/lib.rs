@@ -7,6 +7,7 @@ mod clients;
 pub mod control;
 mod host;
 mod latency;
+mod multicast;
 mod outbox;
 mod ping;
 pub mod queue_pair;

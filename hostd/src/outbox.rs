@@ -148,6 +148,11 @@ impl Outbox {
         }
     }
 
+    /// Whether something waits for room in its lane.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
     /// Whether [`Outbox::flush`] would move something.
     pub(crate) fn can_flush(&self, adapter: &Adapter) -> bool {
         self.waiting > 0

@@ -46,6 +46,24 @@ impl Host {
                 self.sink.clear();
                 Reply::Done
             }
+            Request::Join { mgid, send_only } => {
+                match self.change_group(now, token, mgid, Some(send_only)) {
+                    Ok(()) => return,
+                    Err(why) => Reply::Refused(why),
+                }
+            }
+            Request::Leave { mgid } => match self.change_group(now, token, mgid, None) {
+                Ok(()) => return,
+                Err(why) => Reply::Refused(why),
+            },
+            Request::Groups => Reply::Groups(self.multicast.memberships()),
+            Request::MulticastSend(request) => match self.start_sending(token, request) {
+                Ok(()) => return,
+                Err(why) => Reply::Refused(why),
+            },
+            Request::MulticastReport { mgid, skip } => {
+                Reply::Multicast(self.multicast.report(mgid, skip))
+            }
             Request::SinkReport { skip } => Reply::Sink(self.sink.reports(skip)),
         };
         self.tell(Event::Control { token, reply });

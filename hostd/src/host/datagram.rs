@@ -100,7 +100,7 @@ impl Host {
         Ok(())
     }
 
-    fn own_gid(&self) -> wire::Gid {
+    pub(super) fn own_gid(&self) -> wire::Gid {
         let guid = self.adapter.identity.port_guid(PORT);
         wire::Gid::new(self.sma.gid_prefix(PORT), guid)
     }
@@ -114,19 +114,21 @@ impl Host {
 
     /// A datagram for a multicast group.
     pub(super) fn group_datagram(&mut self, datagram: &UdPacket<'_>) -> Result<(), DropReason> {
-        let mgid = datagram
-            .global
-            .map(|global| global.dgid)
-            .filter(|gid| gid.is_multicast());
-        let mgid = mgid.ok_or(DropReason::NotForUs)?;
+        let global = datagram.global.filter(|global| global.dgid.is_multicast());
+        let global = global.ok_or(DropReason::NotForUs)?;
+        let mgid = global.dgid;
         if datagram.dest_qp != Qpn::MULTICAST {
             return Err(DropReason::NoQueuePair);
         }
+        let source = global.sgid.guid();
+        let counted = self
+            .multicast
+            .receive(mgid, datagram.qkey, source, datagram.payload);
         let (admitted, full) = self.queue_pairs.admit_group(mgid, datagram.qkey);
         self.adapter
             .counts()
             .drop_many(DropReason::ReceiverFull, full);
-        if admitted.is_empty() && full == 0 {
+        if admitted.is_empty() && full == 0 && !counted {
             return Err(DropReason::NotForUs);
         }
         for (qpn, client) in admitted {

@@ -136,8 +136,12 @@ impl Host {
 
     fn handle_smp(&mut self, now: Time, mad: &mut Mad, arrival: Arrival) {
         let sm_here = self.clients.serves_sm_info();
+        let reregister = Self::is_reregistration(mad);
         let next = agent::handle_smp(now, &mut self.sma, &mut self.adapter, mad, arrival, sm_here);
         self.known_pkey = None;
+        if reregister && !matches!(next, Next::Nowhere(_)) {
+            self.multicast.rejoin(now);
+        }
         match next {
             Next::Directed(_) => {
                 let permissive = Lid::PERMISSIVE;
@@ -218,6 +222,12 @@ impl Host {
         if grants && mad.method() == Method::SET {
             return self.window_grant(now, &mut mad, datagram);
         }
+        // Answers to the host itself: no client has such a transaction id.
+        if mad.class() == MgmtClass::SUBN_ADM && mad.method().is_response() && mad.tid() >> 32 == 0
+        {
+            self.multicast.answered(now, &mad);
+            return Ok(());
+        }
         let sender = Sender {
             lid: datagram.slid,
             qpn: datagram.src_qp,
@@ -252,7 +262,7 @@ impl Host {
         Ok(())
     }
 
-    fn send_gmp(&mut self, now: Time, mad: &Mad, dlid: Lid, qpn: Qpn, sl: Sl) {
+    pub(super) fn send_gmp(&mut self, now: Time, mad: &Mad, dlid: Lid, qpn: Qpn, sl: Sl) {
         if !dlid.is_unicast() && !dlid.is_multicast() {
             return self.drop_one(DropReason::BadDlid);
         }

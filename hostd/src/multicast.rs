@@ -1,0 +1,574 @@
+//! The host's own part in multicast groups: membership by the subnet administrator's leave, packets
+//! sent to a group, and what has come from whom.
+//!
+//! ```text
+//!            asked              answered
+//!  join ----------> Joining ------------> Member ------------> Leaving ---> gone
+//!                    ^   | timeout: again   |   leave            | timeout: again
+//!                    |   +---->             |
+//!                    +----------------------+ port Active again, manager knows nothing of us
+//! ```
+//!
+//! A join states first only what a member must; if the group does not exist, it is asked again with
+//! what makes one (IBA 15.2.5.17).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use link::Time;
+use wire::mad::{AttributeId, Mad, MadStatus, Method};
+use wire::sa::{McMemberRecord, SaHeader, mc_member_component as component};
+use wire::{Format, Gid, Guid, ParseError};
+
+use crate::control::{
+    GroupMembership, MULTICAST_COUNT_MAX, MulticastSend, MulticastSource, PERF_REPORTS_MAX,
+    SERVICE_QKEY,
+};
+
+/// Groups of one host at most.
+pub(crate) const GROUPS_MAX: usize = 256;
+/// Sources that are told apart in one group at most.
+const SOURCES_MAX: usize = 4096;
+/// Requests that wait for one group's answer at most.
+const TOKENS_MAX: usize = 64;
+/// Sendings under way at most.
+const SENDINGS_MAX: usize = 64;
+/// How long an answer may take.
+const TIMEOUT_NS: u64 = 1_000_000_000;
+/// How long the administrator is left alone that is busy.
+const BUSY_NS: u64 = 50_000_000;
+/// How often is asked before whoever waits is told.
+const ATTEMPTS: u32 = 10;
+/// Time between attempts when nobody waits.
+const PATIENT_NS: u64 = 5_000_000_000;
+/// What every join and leave states.
+const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
+/// What makes a group.
+const CREATES: u64 = NEEDED
+    | component::QKEY
+    | component::PKEY
+    | component::SL
+    | component::TCLASS
+    | component::FLOW_LABEL;
+/// What payloads start with: "mcst".
+const MAGIC: u32 = 0x6d63_7374;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Joining,
+    Member,
+    Leaving,
+}
+
+#[derive(Debug)]
+struct Membership {
+    state: State,
+    send_only: bool,
+    record: McMemberRecord,
+    /// Whether the next join states what makes a group.
+    creates: bool,
+    /// Who waits for the answer.
+    tokens: Vec<u64>,
+    due: Option<Time>,
+    attempts: u32,
+    tid: u32,
+    sources: BTreeMap<Guid, Counted>,
+}
+
+/// What has come from one source.
+#[derive(Debug, Default)]
+struct Counted {
+    run: u32,
+    count: u32,
+    seen: Vec<u64>,
+    received: u64,
+    duplicates: u64,
+}
+
+/// A sending under way.
+#[derive(Debug)]
+struct Sending {
+    token: u64,
+    request: MulticastSend,
+    next: u32,
+}
+
+/// A packet of a sending.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    /// The group, as its member knows it.
+    pub(crate) record: McMemberRecord,
+    /// Whether this host receives too.
+    pub(crate) receives: bool,
+    /// Packet length asked for, LRH to VCRC.
+    pub(crate) size: u16,
+    /// The payload's head.
+    pub(crate) head: MulticastHead,
+    /// Who is to be told that this was the last.
+    pub(crate) last_of: Option<u64>,
+}
+
+/// What a request has come to: a token, and whether it could be met.
+pub(crate) type Outcome = (u64, Result<GroupMembership, String>);
+
+/// The head of each packet to a group.
+///
+/// ```text
+/// 0 magic | 4 run | 8 sequence | 12 count
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MulticastHead {
+    pub(crate) run: u32,
+    pub(crate) sequence: u32,
+    pub(crate) count: u32,
+}
+
+impl Format for MulticastHead {
+    const NAME: &'static str = "multicast payload";
+    const LEN: usize = 16;
+
+    fn read(raw: &[u8]) -> Result<Self, ParseError> {
+        let word = |at: usize| {
+            let mut bytes = [0; 4];
+            bytes.copy_from_slice(&raw[at..at + 4]);
+            u32::from_be_bytes(bytes)
+        };
+        if word(0) != MAGIC {
+            return Err(ParseError::BadValue {
+                what: "multicast magic",
+                value: u64::from(word(0)),
+            });
+        }
+        Ok(Self {
+            run: word(4),
+            sequence: word(8),
+            count: word(12),
+        })
+    }
+
+    fn write(&self, raw: &mut [u8]) {
+        for (at, word) in [MAGIC, self.run, self.sequence, self.count]
+            .into_iter()
+            .enumerate()
+        {
+            raw[at * 4..at * 4 + 4].copy_from_slice(&word.to_be_bytes());
+        }
+    }
+}
+
+impl Membership {
+    fn tell(&mut self, outcome: &Result<GroupMembership, String>, out: &mut VecDeque<Outcome>) {
+        for token in self.tokens.drain(..) {
+            out.push_back((token, outcome.clone()));
+        }
+    }
+
+    fn show(&self) -> GroupMembership {
+        GroupMembership {
+            mgid: self.record.mgid,
+            mlid: self.record.mlid,
+            qkey: self.record.qkey,
+            joined: self.state == State::Member,
+            send_only: self.send_only,
+        }
+    }
+}
+
+/// The groups of one host.
+#[derive(Debug, Default)]
+pub(crate) struct Multicast {
+    groups: BTreeMap<Gid, Membership>,
+    sendings: VecDeque<Sending>,
+    outcomes: VecDeque<Outcome>,
+    last_tid: u32,
+}
+
+impl Multicast {
+    /// Joins a group; answered by an [`Outcome`].
+    pub(crate) fn join(
+        &mut self,
+        now: Time,
+        token: u64,
+        mgid: Gid,
+        send_only: bool,
+    ) -> Result<(), String> {
+        if !mgid.is_multicast() {
+            return Err(format!("{mgid} is no multicast group: those start with ff"));
+        }
+        if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&mgid) {
+            return Err(format!("a host is in {GROUPS_MAX} groups at most"));
+        }
+        let record = McMemberRecord {
+            mgid,
+            qkey: SERVICE_QKEY,
+            ..McMemberRecord::default()
+        };
+        let group = self.groups.entry(mgid).or_insert_with(|| Membership {
+            state: State::Joining,
+            send_only,
+            record,
+            creates: false,
+            tokens: Vec::new(),
+            due: None,
+            attempts: 0,
+            tid: 0,
+            sources: BTreeMap::new(),
+        });
+        group.wait(token)?;
+        group.send_only = send_only;
+        group.start(now, State::Joining);
+        Ok(())
+    }
+
+    /// Leaves a group; answered by an [`Outcome`].
+    pub(crate) fn leave(&mut self, now: Time, token: u64, mgid: Gid) -> Result<(), String> {
+        let group = self
+            .groups
+            .get_mut(&mgid)
+            .ok_or_else(|| format!("this host is not in {mgid}"))?;
+        group.wait(token)?;
+        group.start(now, State::Leaving);
+        Ok(())
+    }
+
+    /// The administrator may know nothing of this host: it joins anew what it is in.
+    pub(crate) fn rejoin(&mut self, now: Time) {
+        for group in self.groups.values_mut() {
+            if group.state == State::Member {
+                group.start(now, State::Joining);
+            }
+        }
+    }
+
+    /// The next request to the administrator, from a port with that GID. Call until `None`.
+    pub(crate) fn poll(&mut self, now: Time, port_gid: Gid, pkey: u16) -> Option<Mad> {
+        let mgid = self.next_due(now)?;
+        let group = self.groups.get_mut(&mgid)?;
+        if group.attempts >= ATTEMPTS {
+            group.attempts = 0;
+            let what = match group.state {
+                State::Leaving => "leave",
+                _ => "join",
+            };
+            let refusal = Err(format!(
+                "the subnet administrator does not answer: cannot {what} {mgid}"
+            ));
+            let waited = !group.tokens.is_empty();
+            group.tell(&refusal, &mut self.outcomes);
+            if waited || group.state == State::Leaving {
+                self.groups.remove(&mgid);
+            } else {
+                group.due = Some(now + PATIENT_NS);
+            }
+            return None;
+        }
+        group.attempts += 1;
+        group.due = Some(now + TIMEOUT_NS);
+        self.last_tid = self.last_tid.wrapping_add(1);
+        group.tid = self.last_tid;
+        let method = match group.state {
+            State::Leaving => Method::DELETE,
+            _ => Method::SET,
+        };
+        let id = AttributeId::MC_MEMBER_RECORD;
+        // The upper half of the transaction id is 0: no client of a MAD socket has that.
+        let mut mad = Mad::sa(method, id, 0, u64::from(group.tid));
+        let creates = group.creates && method == Method::SET && !group.send_only;
+        mad.set_sa_header(&SaHeader {
+            component_mask: if creates { CREATES } else { NEEDED },
+            ..SaHeader::default()
+        });
+        mad.set_sa_record(&McMemberRecord {
+            port_gid,
+            pkey,
+            join_state: match group.send_only {
+                true => McMemberRecord::JOIN_SEND_ONLY,
+                false => McMemberRecord::JOIN_FULL,
+            },
+            mlid: wire::Lid::ZERO,
+            ..group.record
+        });
+        Some(mad)
+    }
+
+    fn next_due(&self, now: Time) -> Option<Gid> {
+        let due = |group: &Membership| group.due.is_some_and(|due| due <= now);
+        let found = self.groups.iter().find(|(_, group)| due(group));
+        found.map(|(&mgid, _)| mgid)
+    }
+
+    /// Takes in an answer of the administrator.
+    pub(crate) fn answered(&mut self, now: Time, mad: &Mad) {
+        let waits = |group: &Membership| group.due.is_some() && u64::from(group.tid) == mad.tid();
+        let found = self.groups.iter_mut().find(|(_, group)| waits(group));
+        let Some((&mgid, group)) = found else {
+            return;
+        };
+        let leaving = group.state == State::Leaving;
+        match mad.status() {
+            MadStatus::BUSY => group.due = Some(now + BUSY_NS),
+            MadStatus::SA_INSUFFICIENT_COMPONENTS if !leaving && !group.creates => {
+                group.creates = true;
+                group.due = Some(now);
+            }
+            MadStatus::OK if !leaving => {
+                if let Ok(record) = mad.sa_record::<McMemberRecord>() {
+                    group.record = record;
+                }
+                group.state = State::Member;
+                group.due = None;
+                let shown = Ok(group.show());
+                group.tell(&shown, &mut self.outcomes);
+            }
+            status => {
+                // Whoever leaves what he was not in has left.
+                let outcome = match leaving {
+                    true => Ok(group.show()),
+                    false => Err(format!(
+                        "the subnet administrator refuses {mgid} with status {status}"
+                    )),
+                };
+                let waited = !group.tokens.is_empty();
+                group.tell(&outcome, &mut self.outcomes);
+                if leaving || waited {
+                    self.groups.remove(&mgid);
+                } else {
+                    group.attempts = 0;
+                    group.due = Some(now + PATIENT_NS);
+                }
+            }
+        }
+    }
+
+    /// What has become of a request.
+    pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.pop_front()
+    }
+
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.groups.values().filter_map(|group| group.due).min()
+    }
+
+    /// The groups in order.
+    pub(crate) fn memberships(&self) -> Vec<GroupMembership> {
+        self.groups.values().map(Membership::show).collect()
+    }
+
+    /// Sends packets to a group; answered when the last is with the port.
+    pub(crate) fn send(&mut self, token: u64, request: MulticastSend) -> Result<(), String> {
+        if !(1..=MULTICAST_COUNT_MAX).contains(&request.count) {
+            return Err(format!(
+                "1 to {MULTICAST_COUNT_MAX} packets are sent at a time"
+            ));
+        }
+        let group = self.groups.get(&request.mgid);
+        if group.is_none_or(|group| group.state != State::Member) {
+            return Err(format!("this host is not in {}: join first", request.mgid));
+        }
+        if self.sendings.len() >= SENDINGS_MAX {
+            return Err(format!("{SENDINGS_MAX} sendings are under way already"));
+        }
+        self.sendings.push_back(Sending {
+            token,
+            request,
+            next: 0,
+        });
+        Ok(())
+    }
+
+    /// Whether there is something to send.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.sendings.is_empty()
+    }
+
+    /// The next packet to send.
+    pub(crate) fn next_packet(&mut self) -> Option<Outgoing> {
+        let sending = self.sendings.front_mut()?;
+        let request = sending.request.clone();
+        let token = sending.token;
+        let Some(group) = self.groups.get(&request.mgid) else {
+            let refusal = format!("this host has left {}", request.mgid);
+            self.sendings.pop_front();
+            self.outcomes.push_back((token, Err(refusal)));
+            return None;
+        };
+        let head = MulticastHead {
+            run: request.run,
+            sequence: sending.next,
+            count: request.count,
+        };
+        sending.next += 1;
+        let last = sending.next >= request.count;
+        if last {
+            self.sendings.pop_front();
+        }
+        Some(Outgoing {
+            record: group.record,
+            receives: !group.send_only,
+            size: request.size,
+            head,
+            last_of: last.then_some(token),
+        })
+    }
+
+    /// Takes in a packet. `false`: it is of a group that this host does not receive.
+    pub(crate) fn receive(&mut self, mgid: Gid, qkey: u32, source: Guid, payload: &[u8]) -> bool {
+        let hears = |group: &&mut Membership| !group.send_only && group.record.qkey == qkey;
+        let Some(group) = self.groups.get_mut(&mgid).filter(hears) else {
+            return false;
+        };
+        let Ok((head, _)) = MulticastHead::parse(payload) else {
+            return true;
+        };
+        let known = group.sources.contains_key(&source);
+        if head.sequence >= head.count
+            || head.count > MULTICAST_COUNT_MAX
+            || !known && group.sources.len() >= SOURCES_MAX
+        {
+            return true;
+        }
+        let counted = group.sources.entry(source).or_default();
+        if counted.run != head.run || counted.count != head.count {
+            *counted = Counted {
+                run: head.run,
+                count: head.count,
+                ..Counted::default()
+            };
+        }
+        let (word, bit) = (head.sequence / 64, head.sequence % 64);
+        let word = usize::try_from(word).unwrap_or(usize::MAX);
+        if counted.seen.len() <= word {
+            counted.seen.resize(word + 1, 0);
+        }
+        if counted.seen[word] >> bit & 1 == 1 {
+            counted.duplicates += 1;
+        } else {
+            counted.seen[word] |= 1 << bit;
+            counted.received += 1;
+        }
+        true
+    }
+
+    /// What has come to a group, in order of source.
+    pub(crate) fn report(&self, mgid: Gid, skip: u32) -> Vec<MulticastSource> {
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let sources = self.groups.get(&mgid).into_iter();
+        sources
+            .flat_map(|group| &group.sources)
+            .skip(skip)
+            .take(PERF_REPORTS_MAX)
+            .map(|(&source, counted)| MulticastSource {
+                source,
+                run: counted.run,
+                count: counted.count,
+                received: counted.received,
+                duplicates: counted.duplicates,
+            })
+            .collect()
+    }
+}
+
+impl Membership {
+    fn wait(&mut self, token: u64) -> Result<(), String> {
+        if self.tokens.len() >= TOKENS_MAX {
+            return Err(format!("{TOKENS_MAX} requests wait for this group already"));
+        }
+        self.tokens.push(token);
+        Ok(())
+    }
+
+    fn start(&mut self, now: Time, state: State) {
+        self.state = state;
+        self.attempts = 0;
+        self.creates = false;
+        self.due = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: Gid = Gid([0xff; 16]);
+    const PORT: Gid = Gid([1; 16]);
+
+    fn joining() -> (Multicast, Mad) {
+        let mut multicast = Multicast::default();
+        multicast.join(Time(0), 5, GROUP, false).unwrap();
+        let request = multicast.poll(Time(0), PORT, 0xffff).unwrap();
+        (multicast, request)
+    }
+
+    fn answer(request: &Mad, status: MadStatus) -> Mad {
+        let mut answer = *request;
+        answer.set_method(Method::GET_RESP);
+        answer.set_status(status);
+        answer
+    }
+
+    #[test]
+    fn a_group_that_does_not_exist_is_asked_for_again_with_what_makes_one() {
+        let (mut multicast, first) = joining();
+        assert_eq!(first.sa_header().unwrap().component_mask, NEEDED);
+        multicast.answered(
+            Time(9),
+            &answer(&first, MadStatus::SA_INSUFFICIENT_COMPONENTS),
+        );
+        let second = multicast.poll(Time(9), PORT, 0xffff).unwrap();
+        assert_eq!(second.sa_header().unwrap().component_mask, CREATES);
+        assert_ne!(second.tid(), first.tid());
+        multicast.answered(Time(10), &answer(&first, MadStatus::OK));
+        assert!(multicast.poll_outcome().is_none(), "a late answer");
+        multicast.answered(Time(10), &answer(&second, MadStatus::OK));
+        let (token, outcome) = multicast.poll_outcome().unwrap();
+        assert_eq!((token, outcome.unwrap().joined), (5, true));
+        assert_eq!(multicast.deadline(), None);
+        multicast.rejoin(Time(20));
+        assert!(multicast.poll(Time(20), PORT, 0xffff).is_some());
+    }
+
+    #[test]
+    fn silence_is_told_after_so_many_attempts() {
+        let (mut multicast, _) = joining();
+        let mut asked = 1;
+        while let Some(due) = multicast.deadline() {
+            asked += u32::from(multicast.poll(due, PORT, 0xffff).is_some());
+        }
+        assert_eq!(asked, ATTEMPTS);
+        assert!(multicast.poll_outcome().unwrap().1.is_err());
+        assert!(multicast.memberships().is_empty());
+    }
+
+    #[test]
+    fn each_packet_of_a_source_is_counted_once_and_a_new_run_counts_anew() {
+        let (mut multicast, request) = joining();
+        let mut joined = answer(&request, MadStatus::OK);
+        let record = request.sa_record::<McMemberRecord>().unwrap();
+        joined.set_sa_record(&record);
+        multicast.answered(Time(1), &joined);
+        let mut packet = |run, sequence, source| {
+            let mut payload = [0; 40];
+            let head = MulticastHead {
+                run,
+                sequence,
+                count: 100,
+            };
+            head.emit(&mut payload);
+            multicast.receive(GROUP, SERVICE_QKEY, Guid(source), &payload)
+        };
+        for sequence in [0, 1, 99, 1] {
+            assert!(packet(1, sequence, 7));
+        }
+        assert!(packet(1, 0, 8));
+        assert!(packet(2, 0, 8), "another run");
+        let reports = multicast.report(GROUP, 0);
+        let counts: Vec<(u64, u64)> = reports
+            .iter()
+            .map(|source| (source.received, source.duplicates))
+            .collect();
+        assert_eq!(counts, [(3, 1), (1, 0)]);
+        assert!(!multicast.receive(GROUP, 1, Guid(7), &[]), "another key");
+        assert!(!multicast.receive(PORT, SERVICE_QKEY, Guid(7), &[]));
+        assert!(multicast.receive(GROUP, SERVICE_QKEY, Guid(7), b"foreign"));
+    }
+}
