@@ -40,6 +40,9 @@ pub enum Verb {
     Path(PathTo),
     /// Send traffic between hosts: offered, delivered, dropped, latency
     Perf(Perf),
+    /// Multicast groups: join, leave, send, count, tables
+    #[command(subcommand)]
+    Mcast(crate::verbs::Mcast),
     /// Ask for connections with promised bandwidth, on a fabric brought up with --qos vlarb01
     #[command(subcommand)]
     Qos(crate::verbs::Qos),
@@ -99,6 +102,17 @@ pub enum QosMode {
     None,
     /// By arbitration tables (VLARB01); what is in no connection is best effort
     Vlarb01,
+}
+
+/// How multicast groups are given trees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MulticastMode {
+    /// One tree and one multicast LID for each group
+    #[default]
+    SpanningTree,
+    /// A tree and a multicast LID for each offset of a fat tree
+    Cyclic,
 }
 
 /// Which pairs of hosts `up` sends a packet between.
@@ -187,6 +201,17 @@ pub struct Up {
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     #[serde(default)]
     pub windows: Option<u16>,
+
+    /// How multicast groups are given trees: one of each group, or one of each offset of a fat tree
+    /// (MCAST07)
+    #[arg(
+        long,
+        value_enum,
+        default_value = "spanning-tree",
+        help_heading = "Subnet manager"
+    )]
+    #[serde(default)]
+    pub multicast: MulticastMode,
 
     #[command(flatten)]
     /// What every link is.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mad::local::{FromAgent, MadMessage, ToAgent};
+use mad::rmpp::{Heard, Receiver};
 use netio::seqpacket::Connection;
 use wire::attr::Attribute;
-use wire::sa::{PathRecord, SaHeader, path_component};
+use wire::sa::{PathRecord, SaHeader, SaRecord, path_component};
 use wire::vendor::VendorAttribute;
 use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
 
@@ -18,6 +19,19 @@ use crate::state::NodeState;
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// How often it is sent.
 const ATTEMPTS: u32 = 4;
+
+/// What stock subnet managers take for the key of a trusted client.
+const SM_KEY: u64 = 1;
+
+/// A MAD with its addressing, on service level 0.
+fn addressed(lid: Lid, qpn: Qpn, mad: &Mad) -> ToAgent {
+    ToAgent::Send(MadMessage {
+        lid,
+        qpn,
+        sl: Sl::default(),
+        mad: Box::new(*mad.as_bytes()),
+    })
+}
 
 /// A connection to a host's MAD socket.
 #[derive(Debug)]
@@ -93,6 +107,69 @@ impl MadClient {
         Ok(Some(record))
     }
 
+    /// All records of a kind, from the subnet administrator at `sm`; of memberships every member's.
+    ///
+    /// # Errors
+    /// If the administrator does not answer, or refuses.
+    pub async fn table<R: SaRecord>(&mut self, sm: Lid) -> Result<Vec<R>> {
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match tokio::time::timeout(TIMEOUT * ATTEMPTS, self.transfer::<R>(sm)).await {
+                Ok(Ok(bytes)) => {
+                    let stride = usize::from(R::ATTRIBUTE_OFFSET) * 8;
+                    let records = bytes.chunks(stride.max(1));
+                    let parsed = records.map(|raw| Ok(R::parse(raw)?.0));
+                    return parsed.collect();
+                }
+                Ok(Err(error)) => return Err(error),
+                Err(late) => last = Some(late),
+            }
+        }
+        match last {
+            Some(late) => Err(late).context("the subnet administrator does not answer"),
+            None => bail!("the subnet administrator was not asked"),
+        }
+    }
+
+    /// One transfer of a table (RMPP).
+    async fn transfer<R: SaRecord>(&mut self, sm: Lid) -> Result<Vec<u8>> {
+        let tid = self.next_tid();
+        let mut mad = Mad::sa(Method::GET_TABLE, R::ID, 0, tid);
+        mad.set_sa_header(&SaHeader {
+            sm_key: SM_KEY,
+            ..SaHeader::default()
+        });
+        let begun = std::time::Instant::now();
+        let now = || link::Time(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let patience_ns = u64::try_from(TIMEOUT.as_nanos())? * u64::from(ATTEMPTS);
+        let mut receiver = Receiver::new(now(), patience_ns);
+        let left = || format!("{} has closed its MAD socket", self.host);
+        let mut next = Some(mad);
+        loop {
+            if let Some(mad) = next.take() {
+                let message = wire::control::encode(&addressed(sm, Qpn::GSI, &mad))?;
+                self.connection.send(&message).await.with_context(left)?;
+            }
+            let answer = self.answer(tid).await.with_context(left)?;
+            if answer.status().0 != 0 {
+                bail!(
+                    "the subnet administrator refuses (status {:#06x})",
+                    answer.status().0
+                );
+            }
+            let (heard, back) = receiver.hear(now(), &answer);
+            if let Some(back) = &back {
+                let message = wire::control::encode(&addressed(sm, Qpn::GSI, back))?;
+                self.connection.send(&message).await.with_context(left)?;
+            }
+            match heard {
+                Heard::More => {}
+                Heard::Complete => return Ok(receiver.into_payload()),
+                Heard::Failed(status) => bail!("the transfer was ended (RMPP status {status})"),
+            }
+        }
+    }
+
     /// A request of the project's own class to the controller at `sm`, and its answer, whatever
     /// its status.
     ///
@@ -118,13 +195,7 @@ impl MadClient {
 
     /// Sends a request until its answer comes.
     async fn exchange(&mut self, lid: Lid, qpn: Qpn, mad: &Mad) -> Result<Mad> {
-        let message = ToAgent::Send(MadMessage {
-            lid,
-            qpn,
-            sl: Sl::default(),
-            mad: Box::new(*mad.as_bytes()),
-        });
-        let message = wire::control::encode(&message)?;
+        let message = wire::control::encode(&addressed(lid, qpn, mad))?;
         let left = || format!("{} has closed its MAD socket", self.host);
         for _ in 0..ATTEMPTS {
             self.connection.send(&message).await.with_context(left)?;

@@ -45,6 +45,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Ping(options) => wait(verbs::ping(fabric, options)),
         Verb::Path(options) => wait(verbs::path(fabric, options)),
         Verb::Perf(options) => wait(verbs::perf(fabric, options)),
+        Verb::Mcast(options) => wait(verbs::mcast(fabric, options)),
         Verb::Qos(options) => wait(verbs::qos(fabric, options)),
         Verb::Clos(options) => wait(verbs::clos(fabric, options)),
         Verb::Link(options) => wait(verbs::link(fabric, options)),

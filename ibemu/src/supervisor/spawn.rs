@@ -10,7 +10,7 @@ use clap::Parser as _;
 use netio::namespace::Namespace;
 
 use super::protocol::Target;
-use crate::cli::{QosMode, Transport};
+use crate::cli::{MulticastMode, QosMode, Transport};
 use crate::dir::FabricDir;
 use crate::net::interface;
 use crate::process::{ENVIRONMENT_LABEL, ProcessId};
@@ -138,6 +138,9 @@ pub(super) fn controller_arguments(
     arguments.add("--routing", options.routing.to_string());
     if let Some(lmc) = options.lmc {
         arguments.add("--lmc", lmc.to_string());
+    }
+    if options.multicast == MulticastMode::Cyclic {
+        arguments.add("--multicast", "cyclic");
     }
     if options.qos == QosMode::Vlarb01 {
         arguments.add("--qos", "vlarb01");

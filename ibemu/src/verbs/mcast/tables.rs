@@ -1,0 +1,111 @@
+//! Multicast forwarding tables, read from the live switches.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use anyhow::{Context, Result, bail};
+use wire::PortNum;
+use wire::attr::MulticastForwardingTable;
+
+use super::Format;
+use crate::dir::FabricDir;
+use crate::mads::MadClient;
+use crate::output::{self, Align, Table};
+use crate::state::FabricState;
+
+/// Multicast LIDs of a block.
+const ROWS: u16 = 32;
+/// Ports of a position.
+const PORTS: u8 = 16;
+/// The first multicast LID.
+const FIRST: u16 = 0xc000;
+
+/// By switch, by multicast LID: ports.
+type Tables = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
+
+pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) -> Result<()> {
+    let tables = read(dir, state).await?;
+    if options.json {
+        return output::json(&tables);
+    }
+    let mut shown = Table::new(&[
+        ("SWITCH", Align::Left),
+        ("MLID", Align::Right),
+        ("PORTS", Align::Left),
+    ]);
+    for (switch, rows) in &tables {
+        for (mlid, ports) in rows {
+            let ports: Vec<String> = ports.iter().map(u8::to_string).collect();
+            shown.row([switch.clone(), mlid.clone(), ports.join(" ")]);
+        }
+    }
+    output::line(shown)
+}
+
+/// Reads each switch's blocks from the first on until one holds nothing.
+async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
+    let Some(host) = state.hosts().next() else {
+        bail!("the fabric has no host to ask from");
+    };
+    let routes = routes(state, host);
+    let mut client = MadClient::connect(dir, &state.nodes[host])?;
+    let mut tables = Tables::new();
+    for switch in state.switches() {
+        let node = &state.nodes[switch];
+        let route = routes
+            .get(&switch)
+            .with_context(|| format!("no cable leads to {}", node.name))?;
+        let rows = tables.entry(node.name.clone()).or_default();
+        for block in 0..u16::MAX / ROWS {
+            let mut empty = true;
+            for position in 0..=node.ports / PORTS {
+                let modifier = MulticastForwardingTable::modifier(position, block);
+                let answer = client.smp(modifier, route).await;
+                let table: MulticastForwardingTable =
+                    answer.with_context(|| format!("{} was asked", node.name))?;
+                empty &= !note(rows, block, position, &table);
+            }
+            if empty {
+                break;
+            }
+        }
+    }
+    Ok(tables)
+}
+
+/// Adds what a block holds; whether that is anything.
+fn note(
+    rows: &mut BTreeMap<String, Vec<u8>>,
+    block: u16,
+    position: u8,
+    table: &MulticastForwardingTable,
+) -> bool {
+    let mut any = false;
+    for (row, mask) in (FIRST + block * ROWS..).zip(table.0) {
+        let ports = (0..PORTS).filter(|port| mask >> port & 1 == 1);
+        let ports: Vec<u8> = ports.map(|port| position * PORTS + port).collect();
+        if !ports.is_empty() {
+            any = true;
+            rows.entry(format!("{row:#06x}")).or_default().extend(ports);
+        }
+    }
+    any
+}
+
+/// The exit ports on the shortest way from a host to each node, by the cables that were laid.
+fn routes(state: &FabricState, from: usize) -> BTreeMap<usize, Vec<PortNum>> {
+    let mut routes = BTreeMap::from([(from, Vec::new())]);
+    let mut open = VecDeque::from([from]);
+    while let Some(node) = open.pop_front() {
+        let ends = state.links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+        for (near, far) in ends.filter(|(near, _)| near.node == node) {
+            if routes.contains_key(&far.node) {
+                continue;
+            }
+            let mut route = routes[&node].clone();
+            route.push(PortNum::truncate(near.port));
+            routes.insert(far.node, route);
+            open.push_back(far.node);
+        }
+    }
+    routes
+}

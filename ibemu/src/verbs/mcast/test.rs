@@ -1,0 +1,215 @@
+//! Every member sends, every member counts.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use hostd::control::{MulticastSource, Reply, Request};
+use serde::Serialize;
+use wire::{Gid, Guid};
+
+use super::{PATIENCE, Test, change, named, owner};
+use crate::ask::{self, DeviceClient};
+use crate::dir::FabricDir;
+use crate::output;
+use crate::state::FabricState;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// Wrong counts that are listed; the rest is counted.
+const LISTED_MAX: usize = 20;
+
+/// What has come to a member from another.
+#[derive(Debug, Serialize)]
+struct Wrong {
+    source: String,
+    destination: String,
+    received: u64,
+    duplicates: u64,
+    expected: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    mgid: String,
+    members: usize,
+    mlids: BTreeMap<String, u16>,
+    packets_sent: u64,
+    copies_expected: u64,
+    copies_received: u64,
+    duplicates: u64,
+    wrong: Vec<Wrong>,
+}
+
+/// By receiver and source: what has come.
+type Counts = BTreeMap<(usize, Guid), MulticastSource>;
+
+pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Test) -> Result<()> {
+    let hosts = named(state, &options.group)?;
+    let mgid = options.mgid.gid();
+    let join = Request::Join {
+        mgid,
+        send_only: false,
+    };
+    let joined = change(dir, state, &hosts, &join).await?;
+    let run = options.load.run();
+    let counts = send_and_count(dir, state, options, &hosts, run).await;
+    if !options.keep {
+        change(dir, state, &hosts, &Request::Leave { mgid }).await?;
+    }
+    let counts = counts?;
+    let mlids = joined.iter().map(|(host, membership)| {
+        let name = state.nodes[*host].name.clone();
+        (name, membership.mlid.get())
+    });
+    let report = judge(state, options, &hosts, run, &counts, mlids.collect());
+    if options.json {
+        output::json(&report)?;
+    } else {
+        print(&report)?;
+    }
+    if report.wrong.is_empty() {
+        Ok(())
+    } else {
+        bail!(
+            "{} of {} pairs of members did not get each packet once",
+            report.wrong.len(),
+            hosts.len() * hosts.len()
+        )
+    }
+}
+
+async fn send_and_count(
+    dir: &FabricDir,
+    state: &FabricState,
+    options: &Test,
+    hosts: &[usize],
+    run: u32,
+) -> Result<Counts> {
+    let request = options.load.request(options.mgid.gid(), run);
+    let request = &request;
+    let each = hosts.iter().map(|&host| async move {
+        let mut client = DeviceClient::connect(dir, &state.nodes[host], PATIENCE)?;
+        match client.host(request).await? {
+            Reply::Done => Ok(()),
+            other => Err(ask::unexpected(&other)),
+        }
+    });
+    futures::future::try_join_all(each).await?;
+    let mut clients: Vec<(usize, DeviceClient)> = hosts
+        .iter()
+        .map(|&host| {
+            Ok((
+                host,
+                DeviceClient::connect(dir, &state.nodes[host], PATIENCE)?,
+            ))
+        })
+        .collect::<Result<_>>()?;
+    let limit = Duration::from_secs(u64::from(options.timeout));
+    let copies = |counts: &Counts| -> u64 { of_run(counts, run).map(|it| it.received).sum() };
+    let sources = u64::try_from(hosts.len())?;
+    let expected = sources * sources * u64::from(options.load.count);
+    let mut counts = look(&mut clients, options.mgid.gid()).await?;
+    let mut news = Instant::now();
+    while copies(&counts) < expected && news.elapsed() < limit {
+        tokio::time::sleep(LOOK).await;
+        let now = look(&mut clients, options.mgid.gid()).await?;
+        if copies(&now) != copies(&counts) {
+            news = Instant::now();
+        }
+        counts = now;
+    }
+    // What comes twice may come behind the last that was awaited.
+    tokio::time::sleep(LOOK).await;
+    look(&mut clients, options.mgid.gid()).await
+}
+
+fn of_run(counts: &Counts, run: u32) -> impl Iterator<Item = &MulticastSource> {
+    counts.values().filter(move |source| source.run == run)
+}
+
+async fn look(clients: &mut [(usize, DeviceClient)], mgid: Gid) -> Result<Counts> {
+    let mut counts = Counts::new();
+    for (host, client) in clients {
+        let mut skip = 0;
+        loop {
+            let request = Request::MulticastReport { mgid, skip };
+            let sources = match client.host(&request).await? {
+                Reply::Multicast(sources) => sources,
+                other => return Err(ask::unexpected(&other)),
+            };
+            if sources.is_empty() {
+                break;
+            }
+            skip += u32::try_from(sources.len())?;
+            counts.extend(
+                sources
+                    .into_iter()
+                    .map(|source| ((*host, source.source), source)),
+            );
+        }
+    }
+    Ok(counts)
+}
+
+fn judge(
+    state: &FabricState,
+    options: &Test,
+    hosts: &[usize],
+    run: u32,
+    counts: &Counts,
+    mlids: BTreeMap<String, u16>,
+) -> Report {
+    let expected = options.load.count;
+    let mut wrong = Vec::new();
+    for &destination in hosts {
+        for &source in hosts {
+            let guid = Guid(state.nodes[source].guid.wrapping_add(1));
+            let counted = counts.get(&(destination, guid));
+            let counted = counted.filter(|counted| counted.run == run);
+            let received = counted.map_or(0, |counted| counted.received);
+            let duplicates = counted.map_or(0, |counted| counted.duplicates);
+            if received != u64::from(expected) || duplicates != 0 {
+                wrong.push(Wrong {
+                    source: owner(state, guid),
+                    destination: state.nodes[destination].name.clone(),
+                    received,
+                    duplicates,
+                    expected,
+                });
+            }
+        }
+    }
+    let members = u64::try_from(hosts.len()).unwrap_or(u64::MAX);
+    Report {
+        mgid: options.mgid.gid().to_string(),
+        members: hosts.len(),
+        mlids,
+        packets_sent: members * u64::from(expected),
+        copies_expected: members * members * u64::from(expected),
+        copies_received: of_run(counts, run).map(|source| source.received).sum(),
+        duplicates: of_run(counts, run).map(|source| source.duplicates).sum(),
+        wrong,
+    }
+}
+
+fn print(report: &Report) -> Result<()> {
+    for wrong in report.wrong.iter().take(LISTED_MAX) {
+        output::line(format!(
+            "{} to {}: {} of {} packets, {} of them again",
+            wrong.source, wrong.destination, wrong.received, wrong.expected, wrong.duplicates
+        ))?;
+    }
+    if report.wrong.len() > LISTED_MAX {
+        output::line(format!("and {} more", report.wrong.len() - LISTED_MAX))?;
+    }
+    output::line(format!(
+        "{} members of {} sent {} packets: {} of {} copies came, {} came again",
+        report.members,
+        report.mgid,
+        report.packets_sent,
+        report.copies_received,
+        report.copies_expected,
+        report.duplicates
+    ))
+}
