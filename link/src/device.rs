@@ -174,18 +174,20 @@ impl PortSet {
     }
 
     /// The ports in ascending order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = PortNum> + use<> {
-        let words = self.0;
-        (0..4usize).flat_map(move |index| {
-            let mut word = words[index];
-            core::iter::from_fn(move || {
-                if word == 0 {
-                    return None;
+        let mut words = self.0;
+        let mut at = 0;
+        core::iter::from_fn(move || {
+            while let Some(word) = words.get_mut(at) {
+                if *word != 0 {
+                    let bit = word.trailing_zeros() as usize;
+                    *word &= *word - 1;
+                    return u8::try_from(at * 64 + bit).ok().map(PortNum::truncate);
                 }
-                let bit = word.trailing_zeros() as usize;
-                word &= word - 1;
-                u8::try_from(index * 64 + bit).ok().map(PortNum::truncate)
-            })
+                at += 1;
+            }
+            None
         })
     }
 }
