@@ -23,12 +23,12 @@ use link::Time;
 use routing::qos::Admission;
 use topologies::Endpoint;
 use wire::vendor::{QosCause, QosConnection};
-use wire::{Lid, Mad};
+use wire::{Guid, Lid, Mad, PortNum};
 
 use crate::plan::Plan;
 use crate::subnet::Subnet;
 
-use books::{Held, admit, is_in_place, open};
+use books::{Held, admit, is_in_place, open, path};
 pub(crate) use ports::{high_limit, lanes, weights};
 
 /// The most connections.
@@ -41,11 +41,13 @@ const ANSWERED_MAX: usize = 64;
 const ANSWERED_NS: u64 = 5_000_000_000;
 
 /// A connection that was granted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Granted {
     asked: QosConnection,
     /// In the books of the plan.
     held: Option<Held>,
+    /// The output ports of its path, by node GUID.
+    path: Vec<(Guid, PortNum)>,
 }
 
 /// A request or answer, and whose it is.
@@ -164,6 +166,7 @@ impl Quality {
         let granted = Granted {
             asked: answer,
             held: Some(held),
+            path: path(subnet, plan, &answer),
         };
         self.granted.insert(answer.id, granted);
         answer
@@ -235,8 +238,13 @@ impl Quality {
                 held.release(books);
             }
         }
+        // Whoever keeps its path comes before those that need another one.
+        let (stay, go): (Vec<u32>, Vec<u32>) = moved.into_iter().partition(|id| {
+            let granted = self.granted.get(id);
+            granted.is_some_and(|granted| granted.path == path(subnet, plan, &granted.asked))
+        });
         let mut notices = Vec::new();
-        for id in moved {
+        for id in stay.into_iter().chain(go) {
             let Some(granted) = self.granted.get_mut(&id) else {
                 continue;
             };
@@ -254,6 +262,7 @@ impl Quality {
             }
             granted.asked = answer;
             granted.held = held;
+            granted.path = path(subnet, plan, &answer);
         }
         notices
     }

@@ -256,6 +256,18 @@ fn explain(subnet: &Subnet, answer: &mut QosConnection, error: QosError) {
     };
 }
 
+/// The output ports from source to destination, by node GUID; none if there is no way.
+pub(super) fn path(subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> Vec<(Guid, PortNum)> {
+    let Ok(ways) = ways(subnet, plan, asked) else {
+        return Vec::new();
+    };
+    let name = |end: &Endpoint| {
+        let device = subnet.devices.get(end.node.index())?;
+        Some((device.guid(), end.port))
+    };
+    ways.there.iter().filter_map(name).collect()
+}
+
 /// Whether a plan leads a connection over the links that it holds.
 pub(super) fn is_in_place(subnet: &Subnet, plan: &Plan, asked: &QosConnection, held: Held) -> bool {
     let Some(books) = &plan.quality else {

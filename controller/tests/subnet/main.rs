@@ -7,7 +7,9 @@ mod faults;
 mod hostile;
 mod managers;
 mod multicast;
+mod promises;
 mod restart;
+mod windows;
 
 use bed::Bed;
 use controller::SmConfig;

@@ -1,0 +1,257 @@
+//! Windows without interference: hosts answer what they are told, and their ways share no link.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use controller::{RoutingChoice, SmConfig};
+use mad::local::MadMessage;
+use topologies::{Endpoint, NodeId};
+use wire::vendor::{WindowGrant, WindowRequest, WindowState};
+use wire::{Lid, Mad, MadStatus, Method, PortNum, Qpn, Sl};
+
+use crate::bed::Bed;
+use crate::graph;
+
+const WINDOW_NS: u64 = 1_000_000_000 / 60;
+
+/// A Clos fabric, and what its hosts have been told. The manager runs beside a host of its own.
+struct Hall {
+    bed: Bed,
+    manager: NodeId,
+    granted: BTreeMap<NodeId, Lid>,
+    answers: Vec<Mad>,
+    /// How often a sender was told.
+    told: usize,
+}
+
+impl Hall {
+    fn open(name: &str) -> Self {
+        let mut bed = Bed::new(graph(name), 3);
+        let manager = bed.graph.hosts().last().expect("there is a host");
+        let config = SmConfig {
+            routing: RoutingChoice::Clos,
+            ..SmConfig::default()
+        };
+        bed.start(manager, config);
+        bed.run_until_up(manager);
+        Self {
+            bed,
+            manager,
+            granted: BTreeMap::new(),
+            answers: Vec::new(),
+            told: 0,
+        }
+    }
+
+    fn hosts(&self) -> Vec<NodeId> {
+        let hosts = self.bed.graph.hosts();
+        hosts.filter(|&host| host != self.manager).collect()
+    }
+
+    fn send(&mut self, from: NodeId, mad: &Mad) {
+        let (lid, _) = self.bed.address(self.manager);
+        let message = MadMessage {
+            lid,
+            qpn: Qpn::GSI,
+            sl: Sl::default(),
+            mad: Box::new(*mad.as_bytes()),
+        };
+        self.bed.write(from, &message);
+    }
+
+    /// Lets time pass in small steps; hosts do as they are told. Whenever something has changed, no
+    /// link is shared.
+    fn run(&mut self, ns: u64) {
+        for _ in 0..ns / 100_000 {
+            self.bed.run_for(100_000);
+            for (host, message) in core::mem::take(&mut self.bed.received) {
+                let mut mad = Mad::from_bytes(*message.mad);
+                if mad.method() != Method::SET {
+                    self.answers.push(mad);
+                    continue;
+                }
+                let grant: WindowGrant = mad.vendor_attribute().expect("a grant");
+                self.told += 1;
+                match grant.dlid {
+                    Lid::ZERO => self.granted.remove(&host),
+                    dlid => self.granted.insert(host, dlid),
+                };
+                mad.set_method(Method::GET_RESP);
+                self.send(host, &mad);
+            }
+            self.assert_no_link_is_shared();
+        }
+    }
+
+    fn peer(&self, end: Endpoint) -> Endpoint {
+        self.bed.graph.peer(end).expect("there is a cable")
+    }
+
+    /// Output ports of switches that a packet takes.
+    fn way(&self, source: NodeId, dlid: Lid) -> Vec<Endpoint> {
+        let mut at = self.peer(self.bed.ends(source)[0]);
+        let mut way = Vec::new();
+        while self.bed.node(at.node).is_switch() {
+            let port = self.bed.node(at.node).exit(dlid);
+            assert!(port != PortNum::NONE && way.len() < 3, "{dlid} is lost");
+            let out = Endpoint {
+                node: at.node,
+                port,
+            };
+            way.push(out);
+            at = self.peer(out);
+        }
+        way
+    }
+
+    fn assert_no_link_is_shared(&self) {
+        let mut used = BTreeSet::new();
+        for (&source, &dlid) in &self.granted {
+            for out in self.way(source, dlid) {
+                assert!(used.insert(out), "{out:?} is shared: {:?}", self.granted);
+            }
+        }
+    }
+
+    fn ask(&mut self, windows: u16, pairs: &[(NodeId, NodeId)]) -> MadStatus {
+        let lid = |host| self.bed.address(host).0;
+        let pairs: Vec<_> = pairs.iter().map(|&(a, b)| (lid(a), lid(b))).collect();
+        let request = WindowRequest::of(windows, &pairs);
+        let from = self.hosts()[0];
+        self.send(from, &Mad::vendor(Method::SET, 0, 1, &request));
+        self.run(2_000_000);
+        self.answers.pop().expect("an answer has come").status()
+    }
+
+    fn state(&mut self) -> WindowState {
+        let from = self.hosts()[0];
+        self.send(
+            from,
+            &Mad::vendor(Method::GET, 0, 2, &WindowState::default()),
+        );
+        self.run(2_000_000);
+        let answer = self.answers.pop().expect("an answer has come");
+        answer.vendor_attribute().expect("a state")
+    }
+}
+
+#[test]
+fn each_sender_is_told_a_way_of_its_own_and_told_to_stop_in_the_end() {
+    let mut hall = Hall::open("clos-4-4-4");
+    let hosts = hall.hosts();
+    let shifted = hosts.iter().cycle().skip(5);
+    let pairs: Vec<_> = hosts.iter().copied().zip(shifted.copied()).collect();
+    let status = hall.ask(WindowRequest::UNTIL_ENDED, &pairs);
+    assert_eq!(status, MadStatus::OK);
+    hall.run(3 * WINDOW_NS);
+    assert_eq!(hall.granted.len(), pairs.len());
+    for (source, destination) in &pairs {
+        let (base, lmc) = hall.bed.address(*destination);
+        assert!(hall.granted[source].belongs_to(base, lmc));
+    }
+    assert_eq!(hall.ask(0, &pairs), MadStatus::OK);
+    hall.run(3 * WINDOW_NS);
+    assert!(hall.granted.is_empty());
+    assert_eq!(hall.state().standing, 0);
+}
+
+#[test]
+fn standing_connections_are_moved_for_new_ones_without_a_moment_of_sharing() {
+    let mut hall = Hall::open("clos-4-4-4");
+    let hosts = hall.hosts();
+    let mut to: Vec<NodeId> = hosts.clone();
+    to.rotate_left(5);
+    let pairs: Vec<_> = hosts.iter().copied().zip(to.iter().copied()).collect();
+    hall.ask(WindowRequest::UNTIL_ENDED, &pairs);
+    let mut chance: usize = 7;
+    for _ in 0..40 {
+        // Two senders exchange their destinations, while all others go on.
+        chance = (chance * 75 + 74) % 65_537;
+        let (one, other) = (chance % hosts.len(), (chance / 16) % hosts.len());
+        if one == other || hosts[one] == to[other] || hosts[other] == to[one] {
+            continue;
+        }
+        let both = |to: &[NodeId]| [(hosts[one], to[one]), (hosts[other], to[other])];
+        hall.ask(0, &both(&to));
+        to.swap(one, other);
+        hall.ask(WindowRequest::UNTIL_ENDED, &both(&to));
+        hall.run(2 * WINDOW_NS);
+        assert_eq!(hall.granted.len(), hosts.len());
+    }
+    let state = hall.state();
+    assert!(state.moved > 0, "{state:?}");
+    assert_eq!((state.blocked, state.unanswered), (0, 0), "{state:?}");
+}
+
+#[test]
+fn two_senders_to_one_destination_take_turns() {
+    let mut hall = Hall::open("clos-2-2-2");
+    let hosts = hall.hosts();
+    let pairs = [(hosts[0], hosts[2]), (hosts[1], hosts[2])];
+    assert_eq!(hall.ask(1, &pairs), MadStatus::OK);
+    let mut seen = BTreeSet::new();
+    for _ in 0..4 {
+        hall.run(WINDOW_NS);
+        assert!(hall.granted.len() <= 1);
+        seen.extend(hall.granted.keys().copied());
+    }
+    assert_eq!(seen, BTreeSet::from([hosts[0], hosts[1]]));
+    assert!(hall.state().deferred > 0);
+}
+
+#[test]
+fn a_connection_that_goes_on_is_told_once() {
+    let mut hall = Hall::open("clos-2-2-2");
+    let hosts = hall.hosts();
+    hall.ask(WindowRequest::UNTIL_ENDED, &[(hosts[0], hosts[2])]);
+    hall.run(10 * WINDOW_NS);
+    assert_eq!(hall.told, 1);
+    assert!(hall.state().window >= 9);
+}
+
+#[test]
+fn a_host_that_is_gone_does_not_hold_up_the_others() {
+    let mut hall = Hall::open("clos-2-2-2");
+    let hosts = hall.hosts();
+    hall.bed.silence(hosts[0], true);
+    let pairs = [(hosts[1], hosts[2])];
+    hall.bed.loss_per_mille = 200;
+    while hall.granted.is_empty() {
+        let lids = pairs.map(|(a, b)| (hall.bed.address(a).0, hall.bed.address(b).0));
+        let request = WindowRequest::of(WindowRequest::UNTIL_ENDED, &lids);
+        hall.send(hosts[1], &Mad::vendor(Method::SET, 0, 1, &request));
+        hall.run(4 * WINDOW_NS);
+    }
+    assert!(hall.granted.contains_key(&hosts[1]));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let mut hall = Hall::open("clos-2-2-2");
+    let hosts = hall.hosts();
+    assert_eq!(hall.ask(1, &[(hosts[0], hosts[0])]), MadStatus::BAD_FIELD);
+    let spine = hall.bed.graph.switches().last().expect("a switch");
+    assert_eq!(hall.ask(1, &[(hosts[0], spine)]), MadStatus::BAD_FIELD);
+    assert_eq!(hall.state().standing, 0);
+}
+
+#[test]
+fn a_broken_cable_ends_the_windows_and_packets_go_round_it() {
+    let mut hall = Hall::open("clos-2-2-2");
+    let (hosts, manager) = (hall.hosts(), hall.manager);
+    hall.ask(WindowRequest::UNTIL_ENDED, &[(hosts[0], hosts[2])]);
+    hall.run(2 * WINDOW_NS);
+    assert_eq!(hall.granted.len(), 1);
+    let cable = hall.way(hosts[0], hall.granted[&hosts[0]])[0];
+    hall.bed.cut(cable);
+    let status = hall.bed.run_until_up(manager);
+    assert!(status.engine.starts_with("updn"), "{}", status.engine);
+    crate::assert_connected(&hall.bed, &hosts);
+    hall.granted.clear();
+    hall.run(3 * WINDOW_NS);
+    assert_eq!(hall.state().trees, 0);
+    hall.bed.plug(cable);
+    let status = hall.bed.run_until_up(manager);
+    assert_eq!(status.engine, "clos");
+    hall.run(3 * WINDOW_NS);
+    assert_eq!(hall.granted.len(), 1, "it is still asked for");
+}
