@@ -12,7 +12,7 @@
 //! `trees = spines * links` routing trees, and tree `s * links + k` consists of spine `s` and the
 //! `k`-th cable to each leaf.
 //!
-//! **Tables** ([`ClosEngine`]). `2^LMC >= trees`, so `trees <= 128`. A leaf sends `base + t` into
+//! **Tables** ([`tables()`]). `2^LMC >= trees`, so `trees <= 128`. A leaf sends `base + t` into
 //! tree `t` unless the host is its own; the spine of `t` sends it down the tree's cable to the
 //! host's leaf. No other spine has an entry for it.
 //!
@@ -31,7 +31,7 @@
 //! Differences from the paper:
 //! * Connections within a leaf use no tree, rather than a looping path that is pruned later.
 //! * LIDs from `base + trees` on, where trees are no power of two, repeat the first ones.
-//! * [`ClosEngine`] does give the other spines an entry for BaseLID itself (tree 0). What a spine
+//! * The engine `clos` does give the other spines an entry for BaseLID itself (tree 0). What a spine
 //!   sends on its own account (traps, answers to queries) goes to base LIDs and would be lost
 //!   otherwise; no other packet for that LID ever comes to them, so trees stay apart.
 //!   [`SpineEntries::OwnTrees`] is the paper's form.

@@ -1,6 +1,6 @@
 //! `dor`: dimension-order routing on meshes, tori, rings and hypercubes.
 //!
-//! **Coordinates** ([`coordinates`]) are found from the cables alone, whatever the names: a fabric
+//! **Coordinates** ([`Grid`]) are found from the cables alone, whatever the names: a fabric
 //! is a grid if it is the Cartesian product of rows and rings of switches (a hypercube is one of
 //! rows of two; a ring of four is two such rows).
 //!
