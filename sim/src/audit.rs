@@ -116,7 +116,7 @@ impl Fabric {
         };
         let credits = u32::from(port.credits(Vl::truncate(lane)));
         let buffer = port.config().buffer_blocks();
-        if credits + u32::from(link::blocks(self.model.wire_bytes())) > buffer {
+        if credits + u32::from(link::blocks(record.len().saturating_sub(Delimiter::LEN))) > buffer {
             let name = self
                 .graph
                 .ids()
@@ -143,8 +143,8 @@ impl Fabric {
     /// The device at the other end of a cable, if it is a switch.
     pub(crate) fn next_switch(&self, node: usize, port: PortNum) -> Option<(usize, PortNum)> {
         let (peer, peer_port) = self.cables.peer(node, port)?;
-        self.stations[index(peer)]
-            .is_none()
+        self.nodes[index(peer)]
+            .is_switch()
             .then_some((index(peer), peer_port))
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn find(fabric: &Fabric) -> Option<Deadlock> {
     let mut lanes = Vec::new();
     for id in fabric.graph.ids() {
         first.push(lanes.len());
-        if fabric.stations[id.index()].is_some() {
+        if !fabric.nodes[id.index()].is_switch() {
             continue;
         }
         for port in (0..=fabric.graph.node(id).ports).map(PortNum::truncate) {
@@ -101,7 +101,7 @@ fn waits_for(fabric: &Fabric, id: NodeId, port: PortNum, vl: Vl) -> Option<(usiz
     if head.entered > fabric.stalled_before() || head.lrh.dlid.is_multicast() {
         return None;
     }
-    let out = fabric.tables.lft(id).get(head.lrh.dlid);
+    let out = fabric.tables.as_ref()?.lft(id).get(head.lrh.dlid);
     let output = switch.port(out)?;
     let lane = output.sl_to_vl().map(port, head.lrh.sl);
     if output.is_idle(lane) || output.credits(lane) >= head.blocks() {

@@ -22,6 +22,7 @@ use wire::PortNum;
 
 use crate::cable::{Cables, Fate};
 use crate::deadlock::Deadlock;
+use crate::desk::Desk;
 use crate::faults::{Fault, FaultPlan};
 use crate::ledger::Ledger;
 use crate::measure::Measure;
@@ -45,6 +46,8 @@ pub(crate) enum Event {
     Fault(u32),
     /// A cable that was put in again is looked at: are the links up?
     Mend(u32),
+    /// The subnet manager's deadline is due.
+    Manager,
     /// The checkers look at everything.
     Audit,
 }
@@ -81,7 +84,8 @@ pub struct Tally {
 pub(crate) struct Fabric {
     pub(crate) now: Time,
     pub(crate) graph: Arc<Graph>,
-    pub(crate) tables: Arc<Tables>,
+    /// The tables that were installed; `None` where a subnet manager makes them.
+    pub(crate) tables: Option<Arc<Tables>>,
     pub(crate) model: Model,
     pub(crate) nodes: Vec<Node>,
     pub(crate) cables: Cables,
@@ -91,6 +95,8 @@ pub(crate) struct Fabric {
     pub(crate) faults: FaultPlan,
     /// By node: which station it is.
     pub(crate) stations: Vec<Option<u32>>,
+    /// What talks to hosts, if anything.
+    pub(crate) desk: Desk,
     /// Data packets on cables.
     pub(crate) flying: u64,
     /// The first circle that was found.
@@ -122,7 +128,7 @@ pub(crate) fn number(index: usize) -> u32 {
 impl Fabric {
     pub(crate) fn assemble(
         graph: Arc<Graph>,
-        tables: Arc<Tables>,
+        tables: Option<Arc<Tables>>,
         model: Model,
         (nodes, stations): (Vec<Node>, Vec<Option<u32>>),
         ledger: Ledger,
@@ -142,6 +148,7 @@ impl Fabric {
             tally: Tally::default(),
             faults,
             stations,
+            desk: Desk::default(),
             flying: 0,
             deadlock: None,
             audits: true,
@@ -166,6 +173,7 @@ impl Fabric {
                 Event::Wake(node) => self.wake(node),
                 Event::Fault(fault) => self.fault(index(fault)),
                 Event::Mend(cable) => self.mend(index(cable)),
+                Event::Manager => self.wake_manager(),
                 Event::Audit => self.audit(),
             }
         }
@@ -199,7 +207,7 @@ impl Fabric {
         if let Some(data) = packet {
             self.flying -= 1;
             self.cables.landed(index(node), port, &bytes[data..]);
-            if self.stations[index(node)].is_none()
+            if self.nodes[index(node)].is_switch()
                 && let Some(id) = self.ledger.of_record(&bytes[data..])
             {
                 self.ledger.enter_switch(self.now, id);
@@ -218,6 +226,17 @@ impl Fabric {
     /// Pulls a device until it has nothing more to send now, and notes when it wants to be woken.
     pub(crate) fn service(&mut self, id: u32) {
         let node = index(id);
+        loop {
+            self.pull(node);
+            self.collect_received(node);
+            if !self.converse(id) {
+                break;
+            }
+        }
+        self.schedule(id);
+    }
+
+    fn pull(&mut self, node: usize) {
         let mut scratch = core::mem::take(&mut self.scratch);
         loop {
             let ready = self.nodes[node].ready(self.now);
@@ -242,8 +261,6 @@ impl Fabric {
             }
         }
         self.scratch = scratch;
-        self.collect_received(node);
-        self.schedule(id);
     }
 
     fn schedule(&mut self, id: u32) {

@@ -184,7 +184,7 @@ impl Fabric {
     pub(crate) fn suffer(&mut self, what: &Trouble) {
         let place = what.end().and_then(|end| self.locate(end));
         match (what, place) {
-            (Trouble::LinkDown(_), Some((node, port))) => self.pull(node, port),
+            (Trouble::LinkDown(_), Some((node, port))) => self.unplug(node, port),
             (Trouble::LinkUp(_), Some((node, port))) => self.plug(node, port),
             (
                 Trouble::Rates {
@@ -211,7 +211,7 @@ impl Fabric {
         core::iter::once((node, port)).chain(other).collect()
     }
 
-    fn pull(&mut self, node: usize, port: PortNum) {
+    fn unplug(&mut self, node: usize, port: PortNum) {
         for (node, port) in self.both_ends(node, port) {
             self.cables.set_up(node, port, false);
             self.nodes[node].carrier(self.now, port, false);
@@ -274,7 +274,7 @@ impl Fabric {
         let ports: Vec<PortNum> = self.graph.cables(id).map(|(port, _)| port).collect();
         for port in ports {
             // Pulling the cables drops nothing twice: what the ports drop, they count.
-            self.pull(node, port);
+            self.unplug(node, port);
         }
         self.tally.lost += self.nodes[node].packets_inside();
         for (reason, count) in self.drops_of(id) {

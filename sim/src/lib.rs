@@ -19,6 +19,7 @@
 mod audit;
 mod cable;
 mod deadlock;
+mod desk;
 pub mod experiments;
 mod fabric;
 mod faults;
@@ -31,6 +32,7 @@ mod queue;
 mod setup;
 mod smp;
 mod station;
+mod twin;
 mod workload;
 
 pub use audit::Balance;
@@ -41,4 +43,5 @@ pub use ledger::Violation;
 pub use load::{Load, Outcome, Prepared};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use setup::SetupError;
+pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{LaneChoice, Pattern, WorkloadError};

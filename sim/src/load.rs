@@ -209,7 +209,7 @@ fn drain(fabric: &mut Fabric) {
     for _ in 0..QUIETS_MAX {
         let waits = fabric.nodes.iter().any(|node| match node {
             Node::Station(station) => station.source().is_some_and(Source::is_waiting),
-            Node::Switch(_) => false,
+            Node::Switch(_) | Node::Host(_) => false,
         });
         let before = fabric.balance();
         if before.queued + before.flying == 0 && !waits {
@@ -244,7 +244,7 @@ fn outcome(fabric: &Fabric, load: &Load) -> Outcome {
     let hosts = hosts.count();
     let sources = fabric.nodes.iter().filter_map(|node| match node {
         Node::Station(station) => station.source(),
-        Node::Switch(_) => None,
+        Node::Switch(_) | Node::Host(_) => None,
     });
     let (born, refused) = sources.fold((0, 0), |(born, refused), source| {
         (born + source.offered, refused + source.refused)

@@ -1,5 +1,6 @@
 //! The devices of a simulated fabric behind one face.
 
+use hostd::Host;
 use link::{Deadline, Device, FrameBuf, Input, Port, PortSet, Time};
 use switchd::Switch;
 use wire::PortNum;
@@ -11,9 +12,14 @@ use crate::station::Station;
 pub(crate) enum Node {
     Switch(Box<Switch>),
     Station(Box<Station>),
+    Host(Box<Host>),
 }
 
 impl Node {
+    pub(crate) fn is_switch(&self) -> bool {
+        matches!(self, Self::Switch(_))
+    }
+
     #[inline]
     pub(crate) fn frame(
         &mut self,
@@ -41,6 +47,15 @@ impl Node {
                     bytes,
                 },
             ),
+            Self::Host(host) => host.handle(
+                now,
+                Input::Frame {
+                    port,
+                    head,
+                    tail,
+                    bytes,
+                },
+            ),
         }
     }
 
@@ -48,6 +63,7 @@ impl Node {
         match self {
             Self::Switch(switch) => switch.handle(now, Input::Carrier { port, up }),
             Self::Station(station) => station.handle(now, Input::Carrier { port, up }),
+            Self::Host(host) => host.handle(now, Input::Carrier { port, up }),
         }
     }
 
@@ -56,6 +72,7 @@ impl Node {
         match self {
             Self::Switch(switch) => switch.handle(now, Input::Tick),
             Self::Station(station) => station.handle(now, Input::Tick),
+            Self::Host(host) => host.handle(now, Input::Tick),
         }
     }
 
@@ -64,6 +81,7 @@ impl Node {
         match self {
             Self::Switch(switch) => switch.ready(now),
             Self::Station(station) => station.ready(now),
+            Self::Host(host) => host.ready(now),
         }
     }
 
@@ -72,6 +90,7 @@ impl Node {
         match self {
             Self::Switch(switch) => switch.transmit(now, port, frame),
             Self::Station(station) => station.transmit(now, port, frame),
+            Self::Host(host) => host.transmit(now, port, frame),
         }
     }
 
@@ -80,6 +99,7 @@ impl Node {
         match self {
             Self::Switch(switch) => switch.deadline(),
             Self::Station(station) => station.deadline(),
+            Self::Host(host) => host.deadline(),
         }
     }
 
@@ -88,14 +108,16 @@ impl Node {
         match self {
             Self::Switch(switch) => switch.port(number),
             Self::Station(station) => (number == crate::station::PORT).then(|| station.port()),
+            Self::Host(host) => (number == crate::station::PORT).then(|| host.port()),
         }
     }
 
-    /// Packets in the device's memory.
+    /// Packets in the device's memory; of a host, whose packets nobody follows, none.
     pub(crate) fn packets_inside(&self) -> u64 {
         let packets = match self {
             Self::Switch(switch) => switch.packets_inside(),
             Self::Station(station) => station.packets_inside(),
+            Self::Host(_) => 0,
         };
         u64::try_from(packets).unwrap_or(u64::MAX)
     }

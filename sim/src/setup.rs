@@ -90,7 +90,7 @@ pub(crate) fn build(
     let ledger = Ledger::new(&lids, model.vls, model.lifetime_ns(), lossy);
     let mut fabric = Fabric::assemble(
         graph,
-        tables,
+        Some(tables),
         model.clone(),
         (nodes, stations),
         ledger,
@@ -280,7 +280,9 @@ impl<'f> Manager<'f> {
     }
 
     fn write_tables(&mut self) -> Result<(), SetupError> {
-        let tables = Arc::clone(&self.fabric.tables);
+        let Some(tables) = self.fabric.tables.clone() else {
+            return Ok(());
+        };
         let lft = tables.lft(self.id);
         for block in 0..lft.blocks() {
             let entries = lft.block(block);

@@ -6,3 +6,4 @@ mod deadlock;
 mod experiments;
 mod faults;
 mod load;
+mod twin;

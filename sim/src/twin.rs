@@ -1,0 +1,258 @@
+//! The twin of a live fabric: hosts, switches and the subnet manager that the daemons are made of,
+//! in virtual time.
+//!
+//! Nothing is installed from outside: the manager discovers the fabric and programs it by packets
+//! that cross it, as on a live one. Hosts answer what their control sockets would be asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use controller::control::{Phase, Status};
+use controller::{Sm, SmConfig};
+use hostd::control::{Reply, Request};
+use hostd::{Command, Host, HostConfig};
+use link::{Counts, Device, Input, PortConfig, Time};
+use switchd::{Switch, SwitchConfig, Timing};
+use thiserror::Error;
+use topologies::{Graph, NodeId, NodeKind};
+use wire::PortNum;
+
+use crate::fabric::{Event, Fabric, number};
+use crate::faults::{FaultError, FaultPlan};
+use crate::ledger::Ledger;
+use crate::model::{CreditReturn, Model};
+use crate::node::Node;
+
+/// How long is waited at a time, nanoseconds.
+const STEP_NS: u64 = 1_000_000;
+
+/// What a twin is made with.
+#[derive(Clone, Debug)]
+pub struct TwinConfig {
+    /// How long a bit flies from one end of a cable to the other, nanoseconds.
+    pub flight_ns: u64,
+    /// Every port of every device, as the daemons' link options make it.
+    pub port: PortConfig,
+    /// How long packets take inside switches.
+    pub timing: Timing,
+    /// The subnet manager.
+    pub manager: SmConfig,
+    /// What goes wrong, counted from the start.
+    pub faults: FaultPlan,
+}
+
+impl Default for TwinConfig {
+    fn default() -> Self {
+        Self {
+            flight_ns: 1_000,
+            port: PortConfig::default(),
+            timing: Timing::default(),
+            manager: SmConfig::default(),
+            faults: FaultPlan::default(),
+        }
+    }
+}
+
+/// What a twin cannot do.
+#[derive(Debug, Error)]
+pub enum TwinError {
+    /// A switch cannot be built.
+    #[error(transparent)]
+    Switch(#[from] switchd::SwitchError),
+    /// A host cannot be built.
+    #[error(transparent)]
+    Port(#[from] link::ConfigError),
+    /// The manager cannot be built.
+    #[error(transparent)]
+    Manager(#[from] controller::ConfigError),
+    /// The faults name what is not there.
+    #[error(transparent)]
+    Fault(#[from] FaultError),
+    /// Nobody to run the manager beside.
+    #[error("a fabric without hosts has no place for the subnet manager")]
+    NoHost,
+    /// No such host.
+    #[error("there is no host {0:?}")]
+    NoSuchHost(String),
+    /// It did not happen in the time given.
+    #[error("{what} did not happen within {within_ns} ns of virtual time")]
+    Patience {
+        /// What was waited for.
+        what: &'static str,
+        /// For how long.
+        within_ns: u64,
+    },
+}
+
+/// A fabric with hosts, switches and a subnet manager.
+#[derive(Debug)]
+pub struct Twin {
+    fabric: Fabric,
+    token: u64,
+}
+
+impl Twin {
+    /// A fabric whose cables have just been put in; its manager runs beside the first host.
+    ///
+    /// # Errors
+    /// [`TwinError`]: what cannot be built.
+    pub fn new(graph: &Graph, config: &TwinConfig) -> Result<Self, TwinError> {
+        config.faults.check(graph)?;
+        let nodes: Result<Vec<Node>, TwinError> =
+            graph.ids().map(|id| device(graph, id, config)).collect();
+        let model = Model {
+            flight_ns: config.flight_ns,
+            credits: CreditReturn::Packets,
+            ..Model::mlid04(1)
+        };
+        let beside = graph.hosts().next().ok_or(TwinError::NoHost)?;
+        let mut fabric = Fabric::assemble(
+            Arc::new(graph.clone()),
+            None,
+            model,
+            (nodes?, vec![None; graph.len()]),
+            Ledger::new(&[], 1, None, true),
+            config.faults.clone(),
+        );
+        let manager = Box::new(Sm::new(config.manager.clone())?);
+        fabric.desk.manager = Some((number(beside.index()), manager));
+        for (one, other) in graph.links() {
+            for end in [one, other] {
+                fabric.nodes[end.node.index()].carrier(Time::ZERO, end.port, true);
+                fabric.service(number(end.node.index()));
+            }
+        }
+        fabric.queue.push(Time(1), Event::Manager);
+        fabric.schedule_faults(Time::ZERO);
+        Ok(Self { fabric, token: 0 })
+    }
+
+    /// The present.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.fabric.now
+    }
+
+    /// Lets `ns` nanoseconds pass.
+    pub fn pass(&mut self, ns: u64) {
+        let until = self.fabric.now + ns;
+        self.fabric.run(until);
+    }
+
+    /// How the subnet stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let manager = self.fabric.desk.manager.as_ref();
+        manager.map_or_else(Status::default, |(_, manager)| manager.status(self.now()))
+    }
+
+    /// Lets time pass until the subnet is up.
+    ///
+    /// # Errors
+    /// [`TwinError::Patience`] if it is not within `within_ns`.
+    pub fn run_until_up(&mut self, within_ns: u64) -> Result<Status, TwinError> {
+        let limit = self.now() + within_ns;
+        while self.now() < limit {
+            self.pass(STEP_NS);
+            let status = self.status();
+            if status.phase == Phase::Up {
+                return Ok(status);
+            }
+        }
+        Err(TwinError::Patience {
+            what: "the subnet coming up",
+            within_ns,
+        })
+    }
+
+    /// Asks a host what its control socket would be asked; the answer comes later. The token is
+    /// for [`Twin::answer`].
+    ///
+    /// # Errors
+    /// [`TwinError::NoSuchHost`].
+    pub fn ask(&mut self, host: &str, request: Request) -> Result<u64, TwinError> {
+        let unknown = || TwinError::NoSuchHost(host.to_owned());
+        let id = self.fabric.graph.find(host).ok_or_else(unknown)?;
+        self.token += 1;
+        let token = self.token;
+        let now = self.now();
+        let Node::Host(device) = &mut self.fabric.nodes[id.index()] else {
+            return Err(unknown());
+        };
+        device.handle(now, Input::Command(Command::Control { token, request }));
+        self.fabric.service(number(id.index()));
+        Ok(token)
+    }
+
+    /// Lets time pass until a host has answered.
+    ///
+    /// # Errors
+    /// [`TwinError::Patience`] if it has not within `within_ns`.
+    pub fn answer(&mut self, token: u64, within_ns: u64) -> Result<Reply, TwinError> {
+        let limit = self.now() + within_ns;
+        loop {
+            if let Some(reply) = self.fabric.desk.replies.remove(&token) {
+                return Ok(reply);
+            }
+            if self.now() >= limit {
+                return Err(TwinError::Patience {
+                    what: "an answer",
+                    within_ns,
+                });
+            }
+            self.pass(STEP_NS);
+        }
+    }
+
+    /// Counters and drops of every connected port, by device and port.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<(String, PortNum), Counts> {
+        let graph = &self.fabric.graph;
+        let ends = graph
+            .ids()
+            .flat_map(|id| graph.cables(id).map(move |(port, _)| (id, port)));
+        ends.filter_map(|(id, port)| {
+            let counts = self.fabric.nodes[id.index()].port(port)?.counts().clone();
+            Some(((graph.node(id).name.clone(), port), counts))
+        })
+        .collect()
+    }
+
+    /// A switch, for what tests look at.
+    #[must_use]
+    pub fn switch(&self, name: &str) -> Option<&Switch> {
+        match &self.fabric.nodes[self.fabric.graph.find(name)?.index()] {
+            Node::Switch(switch) => Some(switch),
+            Node::Station(_) | Node::Host(_) => None,
+        }
+    }
+
+    /// A host, for what tests look at.
+    #[must_use]
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        match &self.fabric.nodes[self.fabric.graph.find(name)?.index()] {
+            Node::Host(host) => Some(host),
+            Node::Station(_) | Node::Switch(_) => None,
+        }
+    }
+}
+
+fn device(graph: &Graph, id: NodeId, config: &TwinConfig) -> Result<Node, TwinError> {
+    let node = graph.node(id);
+    Ok(match node.kind {
+        NodeKind::Switch => Node::Switch(Box::new(Switch::new(&SwitchConfig {
+            name: node.name.clone(),
+            guid: node.guid,
+            ports: node.ports,
+            port: config.port,
+            timing: config.timing,
+        })?)),
+        NodeKind::Host => Node::Host(Box::new(Host::new(HostConfig {
+            name: node.name.clone(),
+            guid: node.guid,
+            pid: 0,
+            port: config.port,
+            traffic_tick_ns: 0,
+        })?)),
+    })
+}

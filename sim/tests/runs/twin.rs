@@ -1,0 +1,76 @@
+//! The twin of a live fabric: its manager brings it up by packets, its hosts reach each other.
+
+use std::collections::BTreeMap;
+
+use hostd::control::{PingRequest, Reply, Request};
+use link::{Counts, Pacing, PortConfig};
+use sim::{Twin, TwinConfig};
+use wire::{Lid, PortNum, Sl};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Brings a fabric up and lets all hosts ping all others; what all ports have counted.
+fn pings(name: &str, port: PortConfig) -> (u64, BTreeMap<(String, PortNum), Counts>) {
+    let graph = topologies::parse(name).unwrap().graph;
+    let config = TwinConfig {
+        port,
+        ..TwinConfig::default()
+    };
+    let mut twin = Twin::new(&graph, &config).unwrap();
+    let status = twin.run_until_up(10 * SECOND_NS).unwrap();
+    assert_eq!(
+        usize::try_from(status.hosts).unwrap(),
+        graph.hosts().count()
+    );
+    let hosts: Vec<String> = graph
+        .hosts()
+        .map(|id| graph.node(id).name.clone())
+        .collect();
+    let targets: Vec<Lid> = hosts
+        .iter()
+        .map(|host| twin.host(host).unwrap().lid())
+        .collect();
+    for host in &hosts {
+        let request = Request::Ping(PingRequest {
+            targets: targets.clone(),
+            count: 3,
+            interval_us: 100,
+            size: 290,
+            sl: Sl::truncate(0),
+            timeout_ms: 1000,
+        });
+        let token = twin.ask(host, request).unwrap();
+        let Reply::Ping(results) = twin.answer(token, 10 * SECOND_NS).unwrap() else {
+            panic!("a ping is answered as such");
+        };
+        assert!(
+            results.iter().all(|result| result.received == 3),
+            "{host}: {results:?}"
+        );
+    }
+    (twin.now().0, twin.counts())
+}
+
+#[test]
+fn a_fat_tree_comes_up_by_its_manager_and_all_hosts_reach_all_others() {
+    let (_, counts) = pings("fat-tree-4-2", PortConfig::default());
+    assert!(counts.values().all(|counts| counts.drops.total() == 0));
+}
+
+#[test]
+fn an_irregular_fabric_at_the_rate_of_its_links_does_the_same_each_time() {
+    let port = PortConfig {
+        pacing: Pacing::EXACT,
+        ..PortConfig::default()
+    };
+    let first = pings("irregular-6-2-3-5", port);
+    assert_eq!(first, pings("irregular-6-2-3-5", port));
+}
+
+#[test]
+fn a_host_that_is_not_there_is_named() {
+    let graph = topologies::parse("star-2").unwrap().graph;
+    let mut twin = Twin::new(&graph, &TwinConfig::default()).unwrap();
+    let error = twin.ask("nobody", Request::Identity).unwrap_err();
+    assert_eq!(error.to_string(), "there is no host \"nobody\"");
+}
