@@ -11,7 +11,7 @@
 //!
 //! OpenSM's own dump (`opensm-lfts.dump`), which differs in punctuation, is read as well.
 
-mod others;
+mod multicast;
 
 use core::fmt::Write as _;
 
@@ -23,7 +23,7 @@ use wire::{Guid, Lid, PortNum};
 
 use crate::tables::{Lft, Tables};
 
-pub use others::{write_lids, write_mft};
+pub use multicast::{MftDump, read_mft, write_mft};
 
 /// The table of one switch, as read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,12 @@ pub enum DumpProblem {
     /// A LID that comes twice in one table.
     #[error("LID {0} was given a port above already")]
     LidTwice(Lid),
+    /// A row whose LID is no multicast LID.
+    #[error("{0:?} is not a multicast LID, 0xc000 to 0xfffe")]
+    BadMlid(String),
+    /// Something in a row that is no cross under a port.
+    #[error("{0:?} where an x under a port, or a blank, is wanted")]
+    BadCross(char),
     /// A dump of multicast tables.
     #[error("this is a dump of multicast tables")]
     Multicast,
@@ -131,6 +137,24 @@ fn write_switch(out: &mut String, graph: &Graph, tables: &Tables, switch: NodeId
     let _ = writeln!(out, "{count} valid lids dumped");
 }
 
+/// All LIDs as OpenSM keeps them in its file `guid2lid`: port GUID, first LID, last LID; in order of
+/// LID.
+#[must_use]
+pub fn write_lids(tables: &Tables) -> String {
+    let mut out = String::new();
+    for range in tables.lids.iter() {
+        let last = range.lids().last().unwrap_or(range.base);
+        let _ = writeln!(
+            out,
+            "{} {:#06x} {:#06x}",
+            range.guid,
+            range.base.get(),
+            last.get()
+        );
+    }
+    out
+}
+
 /// Reads what [`write()`], `dump_fts` or OpenSM wrote.
 ///
 /// # Errors
@@ -177,27 +201,35 @@ fn read_line(dumps: &mut Vec<SwitchDump>, number: usize, line: &str) -> Result<(
 }
 
 fn read_switch(number: usize, line: &str) -> Result<SwitchDump, DumpProblem> {
-    let (head, rest) = line.split_once(" guid 0x").ok_or(DumpProblem::NoGuid)?;
-    let (digits, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-    let guid = hexadecimal(digits).ok_or(DumpProblem::NoGuid)?;
-    let lid = head
+    let (guid, name) = read_switch_name(line)?;
+    let lid = line
+        .split_once(" guid ")
+        .map_or("", |(head, _)| head)
         .rsplit_once("Lid ")
         .and_then(|(_, lid)| lid.parse().ok())
         .map(Lid::truncate);
+    Ok(SwitchDump {
+        line: number,
+        guid,
+        lid,
+        name,
+        lft: Lft::default(),
+        owners: BTreeMap::new(),
+        lines: BTreeMap::new(),
+    })
+}
+
+/// GUID and name of a switch's line.
+fn read_switch_name(line: &str) -> Result<(Guid, String), DumpProblem> {
+    let (_, rest) = line.split_once(" guid 0x").ok_or(DumpProblem::NoGuid)?;
+    let (digits, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let guid = hexadecimal(digits).ok_or(DumpProblem::NoGuid)?;
     let name = rest
         .trim_end_matches(':')
         .trim_start_matches('(')
         .trim_end_matches(')')
         .trim_matches('\'');
-    Ok(SwitchDump {
-        line: number,
-        guid: Guid(guid),
-        lid,
-        name: name.to_owned(),
-        lft: Lft::default(),
-        owners: BTreeMap::new(),
-        lines: BTreeMap::new(),
-    })
+    Ok((Guid(guid), name.to_owned()))
 }
 
 fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<Lid, DumpProblem> {

@@ -12,10 +12,11 @@ use thiserror::Error;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Guid, Lid, Lmc, PortNum};
 
-use crate::dump::SwitchDump;
+use crate::dump::{MftDump, SwitchDump};
 use crate::engines::{Engine, Options};
 use crate::error::{RoutingError, Warning};
 use crate::lids::{LidRange, Lids, port_guid};
+use crate::multicast::Mft;
 use crate::net::Net;
 use crate::tables::{Lft, Promises, Tables};
 
@@ -101,14 +102,7 @@ pub fn tables(graph: &Graph, dumps: &[SwitchDump]) -> Result<Tables, FileError> 
     let mut lfts = vec![Lft::default(); graph.len()];
     let mut owners = Owners::default();
     for dump in dumps {
-        let node = graph
-            .find_guid(dump.guid)
-            .filter(|&node| graph.node(node).kind == NodeKind::Switch)
-            .ok_or_else(|| FileError::NoSuchSwitch {
-                line: dump.line,
-                name: dump.name.clone(),
-                guid: dump.guid,
-            })?;
+        let node = switch(graph, dump.line, dump.guid, &dump.name)?;
         check_ports(graph, node, dump)?;
         owners.say(dump)?;
         lfts[node.index()] = dump.lft.clone();
@@ -124,6 +118,44 @@ pub fn tables(graph: &Graph, dumps: &[SwitchDump]) -> Result<Tables, FileError> 
     let mut tables = Tables::generic("file", &net, lids, rows, Promises::default());
     tables.warnings = warnings(&net, &tables, dumps);
     Ok(tables)
+}
+
+/// Multicast tables as they were read, by switch.
+///
+/// # Errors
+/// [`FileError::NoSuchSwitch`], [`FileError::NoSuchPort`].
+pub fn multicast_tables(
+    graph: &Graph,
+    dumps: &[MftDump],
+) -> Result<BTreeMap<NodeId, Mft>, FileError> {
+    let mut mfts = BTreeMap::new();
+    for dump in dumps {
+        let node = switch(graph, dump.line, dump.guid, &dump.name)?;
+        let ports = graph.node(node).ports;
+        for (mlid, row) in dump.mft.rows() {
+            if let Some(port) = row.iter().find(|port| port.get() > ports) {
+                return Err(FileError::NoSuchPort {
+                    line: dump.lines.get(&mlid).copied().unwrap_or(dump.line),
+                    switch: graph.node(node).name.clone(),
+                    port,
+                    ports,
+                });
+            }
+        }
+        mfts.insert(node, dump.mft.clone());
+    }
+    Ok(mfts)
+}
+
+fn switch(graph: &Graph, line: usize, guid: Guid, name: &str) -> Result<NodeId, FileError> {
+    graph
+        .find_guid(guid)
+        .filter(|&node| graph.node(node).kind == NodeKind::Switch)
+        .ok_or_else(|| FileError::NoSuchSwitch {
+            line,
+            name: name.to_owned(),
+            guid,
+        })
 }
 
 fn check_ports(graph: &Graph, node: NodeId, dump: &SwitchDump) -> Result<(), FileError> {

@@ -91,6 +91,42 @@ fn multicast_from_every_member_arrives_once() {
 }
 
 #[test]
+fn multicast_tables_of_one_s_own_are_followed() {
+    let tree = "fat-tree-4-2";
+    let group = ["--group", "h0.0,h1.0,h3.1", "--multicast", "cyclic"];
+    let text = printed(&[&["route", tree, "--dump", "mft"], &group[..]].concat());
+    let (_folder, path) = file("mft", &text);
+    let verify = ["verify", tree, "--routing", "slid", "--no-quality", "--mft"];
+    printed(&[&verify[..], &[as_text(&path)]].concat());
+
+    // The second root forwards nothing any more, then to a port that it does not have.
+    let root = text.find("(s0.1)").unwrap();
+    let row = root + text[root..].find("0xc001").unwrap();
+    let (before, rest) = text.split_at(row);
+    let rest = rest.split_once('\n').unwrap().1;
+    for (row, code, wanted) in [
+        (
+            "",
+            1,
+            "multicast to 0xc001 from h0.0: h3.1 port 1 gets no copy",
+        ),
+        (
+            "0xc001                  x\n",
+            2,
+            "s0.1 has ports 0 to 4, not 6",
+        ),
+        ("0xc001      o\n", 2, "'o' where an x"),
+    ] {
+        let (_folder, path) = file("mft", &format!("{before}{row}{rest}"));
+        let output = ibemu(&[&verify[..], &[as_text(&path)]].concat());
+        assert_eq!(output.status.code(), Some(code));
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
 fn engines_stand_in_one_table_and_those_that_cannot_say_why() {
     let engines = "mlid,slid,updn,minhop,dfsssp,clos,dor";
     let compare = ["compare", "fat-tree-4-2", "--routing", engines];

@@ -146,6 +146,20 @@ fn wrong_lines_are_named() {
     }
 }
 
+#[test]
+fn lids_have_a_line_for_each_port() {
+    let graph = fabric("star-2");
+    let tables = checked(&graph, "minhop", &Options::default());
+    assert_eq!(
+        dump::write_lids(&tables),
+        "\
+0x021be10000000011 0x0001 0x0001
+0x021be10000000021 0x0002 0x0002
+0x021be20000000010 0x0003 0x0003
+"
+    );
+}
+
 proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(

@@ -44,6 +44,7 @@ struct Report<'a> {
     layout: &'static str,
     seed: u64,
     tries: u32,
+    retries: u32,
     tried: u32,
     /// By service level.
     established: BTreeMap<u8, u32>,
@@ -82,8 +83,8 @@ pub fn run(options: &Admit) -> Result<()> {
     let path = |source: usize, to: usize| tables::outputs(graph, tables, hosts[source], hosts[to]);
     let how = FillOptions {
         tries: options.tries,
+        retries: options.retries,
         seed: options.seed,
-        ..FillOptions::default()
     };
     let filled = fill(&mut fabric, hosts.len(), path, how).map_err(refused)?;
     let report = report(&routed, options, &qos, &filled);
@@ -133,6 +134,7 @@ fn report<'a>(
         },
         seed: options.seed,
         tries: options.tries,
+        retries: options.retries,
         tried: filled.tried,
         established: Band::ALL
             .map(level)

@@ -159,14 +159,15 @@ Every LID is followed from every switch. Reported are: LIDs that do not reach th
 with what stops them (no entry, a port without cable, a wrong node, a loop with its switches);
 paths that are longer, or turn upwards after going down, where the engine promises otherwise;
 lanes that wait for each other in a circle, as SWITCH port PORT VL LANE -> ..; copies of
-multicast packets (--group) that are missing, double, stray, or come back; links with more
-slots promised than a frame has (--connection).
+multicast packets (--group; --mft, whose members are the hosts that its tables send to) that
+are missing, double, stray, or come back; arbitration tables (--connection) that promise more
+slots than a frame has, or other than the connections add up to.
 
 Figures:
   FOLLOWED     (switch, LID) pairs whose path was followed
   HOPS         cables between switches on the longest path
   NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the
-               shortest
+               shortest, whether any host selects that LID or not
   LIDS         LIDs in use, those of switches among them
   ENTRIES      forwarding table entries that lead somewhere, over all switches
   VLS          data lanes that the tables use
@@ -186,6 +187,9 @@ pub struct Verify {
     /// Tables in the text of dump_fts
     #[arg(long, value_name = "PATH")]
     pub tables: Option<PathBuf>,
+    /// Multicast tables in the text of dump_fts -M, to be verified too
+    #[arg(long, value_name = "PATH")]
+    pub mft: Option<PathBuf>,
     #[command(flatten)]
     /// Which tables.
     pub scheme: Scheme,
@@ -213,7 +217,7 @@ Columns, a line for each engine:
   ENTRIES      forwarding table entries that lead somewhere, over all switches
   HOPS         cables between switches on the longest path
   NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the
-               shortest
+               shortest, whether any host selects that LID or not
   VLS          data lanes that the tables use
   DEADLOCK     whether lanes can wait for each other in a circle
   PROBLEMS     what `ibemu verify` finds wrong, circles apart
@@ -302,7 +306,7 @@ pub enum EntryLayout {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Random connections of the four DB bands are asked for in turn (VLARB01, section 5.2) until
---tries are done or 3000 draws in a row are refused.
+--tries are done, or one finds no place in --retries draws.
 Columns:
   SL           service level of the band
   ESTABLISHED  connections that stand
@@ -320,6 +324,10 @@ pub struct Admit {
     #[arg(long, default_value_t = 3072, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tries: u32,
+    /// Draws of source, destination and rate for one connection
+    #[arg(long, default_value_t = 10_000, value_name = "NUMBER",
+          value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub retries: u32,
     /// Seed of sources, destinations and rates
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,

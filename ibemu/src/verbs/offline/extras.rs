@@ -1,9 +1,9 @@
 //! Multicast groups and connections with promised bandwidth, on top of tables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
-use routing::multicast::{self, DeliveryProblem, Mft, Mgid, Multicast, Role, Scheme};
+use routing::multicast::{self, Mft, Mgid, Multicast, Role, Scheme};
 use routing::qos::{
     self, Admission, Band, Class, FRAME_SLOTS, Fault, LinkState, PortTables, Request, ServiceLevels,
 };
@@ -13,6 +13,7 @@ use topologies::{Endpoint, Graph, NodeId};
 use wire::{Guid, Vl};
 
 use super::args::{Extras, MulticastScheme};
+use super::delivery::deliveries;
 use super::tables::{self, Routed};
 use crate::quantity::Rate;
 use crate::usage::UsageError;
@@ -127,7 +128,7 @@ impl Extra {
         let mut problems = Vec::new();
         if let Some(multicast) = &self.multicast {
             for group in multicast.groups() {
-                deliveries(graph, multicast, group, &mut problems);
+                problems.extend(deliveries(graph, multicast, group));
             }
         }
         problems.extend(
@@ -232,57 +233,6 @@ fn host_port(graph: &Graph, tables: &Tables, node: NodeId) -> Result<Guid> {
         ))
     })?;
     Ok(range.guid)
-}
-
-/// Follows a packet from every member.
-fn deliveries(graph: &Graph, multicast: &Multicast, group: Mgid, problems: &mut Vec<String>) {
-    let guids: Vec<Guid> = multicast.members(group).map(|(guid, _)| guid).collect();
-    let ends = |guid: Guid| {
-        let hosts = graph.hosts().flat_map(|node| {
-            let cables = graph.cables(node);
-            cables.map(move |(port, _)| Endpoint { node, port })
-        });
-        hosts
-            .into_iter()
-            .find(|&end| routing::port_guid(graph, end) == guid)
-    };
-    let receivers: BTreeSet<Endpoint> = guids.iter().filter_map(|&guid| ends(guid)).collect();
-    for guid in guids {
-        let (Some(source), Some(mlid)) = (ends(guid), multicast.dlid(group, guid)) else {
-            continue;
-        };
-        let delivery = multicast::deliver(graph, |switch| multicast.mft(switch), source, mlid);
-        let from = &graph.node(source.node).name;
-        for problem in multicast::check(&delivery, source, &receivers) {
-            let what = in_words(graph, &problem);
-            problems.push(format!(
-                "multicast to {:#06x} from {from}: {what}",
-                mlid.get()
-            ));
-        }
-    }
-}
-
-fn in_words(graph: &Graph, problem: &DeliveryProblem) -> String {
-    let port = |end: &Endpoint| format!("{} port {}", graph.node(end.node).name, end.port);
-    match problem {
-        DeliveryProblem::Loop(ports) => {
-            let ports: Vec<String> = ports.iter().map(port).collect();
-            format!("copies go round {}", ports.join(" -> "))
-        }
-        DeliveryProblem::Missed(end) => format!("{} gets no copy", port(end)),
-        DeliveryProblem::Repeated(end, copies) => format!("{} gets {copies} copies", port(end)),
-        DeliveryProblem::Returned => "it comes back to its source".to_owned(),
-        DeliveryProblem::Stray(end) => format!("{} is no member and gets a copy", port(end)),
-        DeliveryProblem::Lost(end) => format!("a copy is sent to {}, without a cable", port(end)),
-        DeliveryProblem::Doubled(end) => format!("two copies leave by {}", port(end)),
-        DeliveryProblem::Wasted(end) => {
-            format!(
-                "a copy is sent to {}, which has nowhere to send it",
-                port(end)
-            )
-        }
-    }
 }
 
 fn connections(routed: &Routed, options: &Extras) -> Result<Option<Admission>> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 use topologies::Graph;
 
 use super::args::Verify;
+use super::delivery;
 use super::extras::Extra;
 use super::figures::{QualityJson, UsageJson};
 use super::tables::Routed;
@@ -75,7 +76,10 @@ pub fn run(options: &Verify) -> Result<()> {
     let (graph, tables) = (routed.graph(), &routed.tables);
     let extra = Extra::new(&routed, &options.extras)?;
     let found = judged(&routed);
-    let others = extra.problems(graph);
+    let mut others = extra.problems(graph);
+    if let Some(path) = &options.mft {
+        others.extend(delivery::of_tables(graph, &delivery::read(graph, path)?));
+    }
     let problems = found.problem_count + others.len() as u64;
     let shown = found.problems.iter().map(|problem| ProblemJson {
         kind: kind(problem),

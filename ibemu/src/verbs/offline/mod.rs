@@ -8,6 +8,7 @@
 mod admit;
 pub mod args;
 mod compare;
+mod delivery;
 mod extras;
 mod figures;
 mod judge;
