@@ -173,17 +173,6 @@ pub fn own_executable() -> Result<PathBuf, NetError> {
     std::env::current_exe().map_err(|source| NetError::new("find the running program", source))
 }
 
-/// Has the kernel send `signal` to the calling process when its parent's thread ends. For tests and
-/// helpers that must not outlive the one that started them.
-///
-/// # Errors
-/// If the signal's number is not valid.
-pub fn die_with_parent(signal: i32) -> io::Result<()> {
-    // SAFETY: PR_SET_PDEATHSIG takes one integer.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) })?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;

@@ -59,8 +59,12 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
             command.env_remove("IBSIM_SOCKNAME");
         }
     }
-    if let Some(name) = state.namespace(node) {
-        Namespace::open(name)?.enter()?;
+    let namespace = match state.namespace(node) {
+        Some(name) => Some(Namespace::open(name)?),
+        None => None,
+    };
+    if let Some(namespace) = &namespace {
+        namespace.join_command_with_sysfs(&mut command);
     }
     let error = command.exec();
     Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))
