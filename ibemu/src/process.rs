@@ -202,23 +202,53 @@ fn own_and_ancestors() -> Vec<u32> {
 /// # Errors
 /// If one may not be killed, or has not gone after `limit`.
 pub fn kill_all(processes: &[ProcessId], limit: Duration) -> Result<()> {
-    let held: Vec<Pidfd> = processes.iter().filter_map(|id| id.hold()).collect();
-    for pidfd in &held {
-        match pidfd.signal(libc::SIGKILL) {
+    let held = hold_all(processes);
+    signal_all(&held, libc::SIGKILL)?;
+    match still_there(&held, limit)? {
+        None => Ok(()),
+        Some(pid) => bail!("process {pid} does not end (it was sent SIGKILL)"),
+    }
+}
+
+/// Asks all of `processes` to end, and kills those that have not after `grace`.
+///
+/// # Errors
+/// If one may not be ended, or has not gone after `limit`.
+pub fn end_all(processes: &[ProcessId], grace: Duration, limit: Duration) -> Result<()> {
+    let held = hold_all(processes);
+    signal_all(&held, libc::SIGTERM)?;
+    match still_there(&held, grace)? {
+        None => Ok(()),
+        Some(_) => kill_all(processes, limit),
+    }
+}
+
+fn hold_all(processes: &[ProcessId]) -> Vec<Pidfd> {
+    processes.iter().filter_map(|id| id.hold()).collect()
+}
+
+fn signal_all(held: &[Pidfd], signal: i32) -> Result<()> {
+    for pidfd in held {
+        match pidfd.signal(signal) {
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
-                return Err(error).with_context(|| format!("cannot kill process {}", pidfd.pid()));
+                return Err(error).with_context(|| format!("cannot end process {}", pidfd.pid()));
             }
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// Waits until all are gone, `limit` at most; one that is not.
+fn still_there(held: &[Pidfd], limit: Duration) -> Result<Option<u32>> {
     let deadline = Instant::now() + limit;
-    for pidfd in &held {
+    for pidfd in held {
         let left = deadline.saturating_duration_since(Instant::now());
         if !pidfd.wait(left.max(Duration::from_millis(1)))? {
-            bail!("process {} does not end (it was sent SIGKILL)", pidfd.pid());
+            return Ok(Some(pidfd.pid()));
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -287,5 +317,21 @@ mod tests {
         kill_all(&[id], Duration::from_secs(10)).unwrap();
         assert!(!id.is_alive());
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn what_does_not_end_when_asked_is_killed() {
+        let mut deaf = std::process::Command::new("sh")
+            .args(["-c", "trap '' TERM; echo deaf; read line"])
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0; 5];
+        std::io::Read::read_exact(deaf.stdout.as_mut().unwrap(), &mut said).unwrap();
+        let id = ProcessId::of(deaf.id()).unwrap();
+        end_all(&[id], Duration::from_millis(1), Duration::from_secs(10)).unwrap();
+        assert!(!id.is_alive());
+        deaf.wait().unwrap();
     }
 }

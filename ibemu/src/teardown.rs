@@ -13,9 +13,12 @@ use crate::dir::FabricDir;
 use crate::net::Net;
 use crate::process::{self, Found, ProcessId, Role};
 use crate::state::{FabricState, Stage};
+use crate::supervisor;
 
 /// How long killed processes may take to end: 1,344 of them give back their memory.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
+/// How long programs that `exec` has started may take to leave in order.
+const GUEST_GRACE: Duration = Duration::from_secs(1);
 /// How often the processes are looked for again, in case one was started meanwhile.
 const ROUNDS_MAX: usize = 5;
 
@@ -67,10 +70,18 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
         process::kill_all(&[state.up], KILL_LIMIT)?;
     }
     let mut killed = 0;
+    let recorded = supervisor::recorded(dir);
     for _ in 0..ROUNDS_MAX {
         let found = process::find(dir)?;
         if found.is_empty() {
-            return Ok(killed);
+            // What was written down at its start and is not known by its arguments any more.
+            let alive: Vec<ProcessId> = recorded
+                .iter()
+                .copied()
+                .filter(|id| id.is_alive())
+                .collect();
+            process::kill_all(&alive, KILL_LIMIT)?;
+            return Ok(killed + alive.len());
         }
         let (supervisors, others): (Vec<Found>, Vec<Found>) = found
             .into_iter()
@@ -90,7 +101,7 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
 fn kill_guests(dir: &FabricDir, namespaces: &[String]) -> Result<usize> {
     let guests = process::find_guests(dir, namespaces)?;
     let ids: Vec<ProcessId> = guests.iter().map(|(id, _)| *id).collect();
-    process::kill_all(&ids, KILL_LIMIT)?;
+    process::end_all(&ids, GUEST_GRACE, KILL_LIMIT)?;
     Ok(ids.len())
 }
 

@@ -93,12 +93,7 @@ impl Journal {
             file.write_all(b"\n").with_context(failed)?;
         }
         let mut past = Past::default();
-        for entry in text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-        {
-            past.apply(entry);
-        }
+        past.read(&text);
         Ok((Self { file }, past))
     }
 
@@ -114,7 +109,25 @@ impl Journal {
     }
 }
 
+/// The last process of each kind that was written down, alive or not; none without a journal.
+pub(crate) fn recorded(dir: &FabricDir) -> Vec<ProcessId> {
+    let text = fs::read_to_string(dir.journal()).unwrap_or_default();
+    let mut past = Past::default();
+    past.read(&text);
+    past.processes.values().map(|past| past.process).collect()
+}
+
 impl Past {
+    /// Takes in every line that is one.
+    fn read(&mut self, text: &str) {
+        for entry in text
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+        {
+            self.apply(entry);
+        }
+    }
+
     fn apply(&mut self, entry: Entry) {
         let target = |node: Option<u32>| node.map_or(Target::Controller, Target::Device);
         match entry {

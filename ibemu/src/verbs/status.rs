@@ -218,17 +218,18 @@ fn links(state: &FabricState, ports: &[Option<Vec<PortStatus>>]) -> Links {
 }
 
 async fn sm(dir: &FabricDir, state: &FabricState) -> SmReport {
+    let report = SmReport {
+        kind: "none",
+        lid: told_sm_lid(dir, state).await,
+        ..SmReport::default()
+    };
     let (Sm::Ibemu, Some(node)) = (state.options.sm, state.sm_node) else {
-        return SmReport {
-            kind: "none",
-            lid: foreign_sm(dir, state).await,
-            ..SmReport::default()
-        };
+        return report;
     };
     let report = SmReport {
         kind: "ibemu",
         node: Some(state.nodes[node].name.clone()),
-        ..SmReport::default()
+        ..report
     };
     match ask::subnet(dir, PATIENCE).await {
         Ok(subnet) => with_subnet(report, subnet),
@@ -271,8 +272,8 @@ fn with_subnet(report: SmReport, subnet: Subnet) -> SmReport {
     }
 }
 
-/// The LID of a subnet manager that somebody has started, as the first host has heard it.
-async fn foreign_sm(dir: &FabricDir, state: &FabricState) -> Option<u16> {
+/// The LID of the subnet manager as the first host has heard it.
+async fn told_sm_lid(dir: &FabricDir, state: &FabricState) -> Option<u16> {
     let host = state.hosts().next()?;
     let mut client = DeviceClient::connect(dir, &state.nodes[host], PATIENCE).ok()?;
     let lid = client.identity().await.ok()?.sm_lid.get();
