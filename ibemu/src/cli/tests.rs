@@ -1,0 +1,69 @@
+use clap::CommandFactory;
+
+use super::*;
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_option_of_up_states_its_default() {
+    let up = Cli::command().find_subcommand("up").unwrap().clone();
+    for option in up
+        .get_arguments()
+        .filter(|option| option.get_long().is_some())
+    {
+        let help = option
+            .get_long_help()
+            .or(option.get_help())
+            .unwrap()
+            .to_string();
+        let stated = !option.get_default_values().is_empty() || help.contains("[default: ");
+        assert!(stated, "{:?}: {help}", option.get_long());
+    }
+}
+
+#[test]
+fn what_follows_the_node_belongs_to_the_command() {
+    let line = [
+        "ibemu", "exec", "--fabric", "x", "h0", "opensm", "--fabric", "y", "-f", "log",
+    ];
+    let cli = Cli::try_parse_from(line).unwrap();
+    assert_eq!(cli.fabric.as_str(), "x");
+    let Verb::Exec(exec) = cli.verb else {
+        panic!("not exec");
+    };
+    assert_eq!(exec.command, ["opensm", "--fabric", "y", "-f", "log"]);
+}
+
+#[test]
+fn the_fabric_may_be_named_before_and_behind_the_verb() {
+    for line in [
+        ["ibemu", "--fabric", "x", "status"],
+        ["ibemu", "status", "--fabric", "x"],
+    ] {
+        assert_eq!(Cli::try_parse_from(line).unwrap().fabric.as_str(), "x");
+    }
+}
+
+#[test]
+fn two_hosts_or_all() {
+    for (line, fine) in [
+        (&["ibemu", "ping", "h0", "h1"][..], true),
+        (&["ibemu", "ping", "--all"], true),
+        (&["ibemu", "ping", "h0"], false),
+        (&["ibemu", "ping"], false),
+        (&["ibemu", "ping", "--all", "h0", "h1"], false),
+        (
+            &["ibemu", "perf", "--all", "--count", "5", "--seconds", "1"],
+            false,
+        ),
+        (
+            &["ibemu", "up", "star-2", "--unpaced", "--time-scale", "2"],
+            false,
+        ),
+    ] {
+        assert_eq!(Cli::try_parse_from(line).is_ok(), fine, "{line:?}");
+    }
+}
