@@ -192,3 +192,31 @@ proptest! {
         prop_assert!(pair.ends[0].pool.handles() == 0);
     }
 }
+
+#[test]
+fn a_link_that_comes_up_again_with_a_fresh_peer_knows_no_credits_of_the_last_one() {
+    let mut pair = Pair::active(config());
+    let now = pair.now;
+    for _ in 0..10 {
+        pair.ends[0].offer(now, 0, 290).unwrap();
+        pair.ends[1].offer(now, 0, 290).unwrap();
+        pair.settle();
+        pair.ends.iter_mut().for_each(End::drain);
+    }
+    pair.settle();
+    let fresh = PortConfig {
+        epoch_seed: 5_000,
+        ..config()
+    };
+    pair.ends[1] = End::new(fresh, 2);
+    for up in [false, true] {
+        pair.set_carrier(0, up);
+    }
+    pair.set_carrier(1, true);
+    pair.settle();
+    assert_eq!(pair.states(), [PortState::Init; 2]);
+    for end in &pair.ends {
+        let credits = end.port.credits(Vl::truncate(0));
+        assert_eq!(credits, 64, "never more than the buffer of 4096 bytes");
+    }
+}
