@@ -17,7 +17,7 @@ pub fn line(text: impl Display) -> Result<()> {
 /// Writes a text as it is.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub fn text(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     finish(
@@ -30,7 +30,7 @@ pub fn text(text: &str) -> Result<()> {
 /// Writes a value as indented JSON.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub fn json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string_pretty(value).context("cannot write JSON")?)
 }
