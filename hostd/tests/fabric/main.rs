@@ -4,6 +4,7 @@
 
 mod bed;
 mod datagram;
+mod grants;
 mod manage;
 mod management;
 mod ping;
