@@ -2,7 +2,8 @@
 
 use link::Time;
 use tracing::debug;
-use wire::mad::{Mad, Method};
+use wire::mad::{Mad, Method, MgmtClass};
+use wire::sa::{RmppKind, rmpp_flag};
 use wire::umad2sim::DataDatagram;
 use wire::{Format, Lid, Sl};
 
@@ -10,7 +11,13 @@ use super::{
     MANAGER_CLASSES, Output, Purpose, QUEUE_MAX, Server, ServerCounts, Slot, UnderWay, WAITING_MAX,
 };
 use crate::local::{FromAgent, MadMessage, ToAgent};
+use crate::rmpp;
 use crate::transaction::Due;
+
+/// Bytes of a MAD.
+const MAD_BYTES: u64 = 256;
+/// Bytes of a MAD up to the end of RMPP's header, from where its payload length counts.
+const RMPP_END: u64 = 36;
 
 /// Whether an agent or manager answers a MAD of this method.
 fn is_answered(method: Method) -> bool {
@@ -168,7 +175,7 @@ impl<A: Clone> Server<A> {
                     dest_qp: asked.src_qp,
                     src_qp: asked.dest_qp,
                     status: 0,
-                    len: 256,
+                    len: bytes_meant(&mad),
                     mad,
                 };
                 if let Some(slot) = self.slots.get_mut(&slot) {
@@ -203,4 +210,19 @@ impl<A: Clone> Server<A> {
             None => self.counts.unwanted += 1,
         }
     }
+}
+
+/// How much of an answer is meant: of a table in one segment its records only, so that a program can
+/// count them (IBA 13.6.2.1).
+fn bytes_meant(mad: &Mad) -> u64 {
+    let alone = rmpp_flag::FIRST | rmpp_flag::LAST;
+    let header = match mad.class() {
+        MgmtClass::SUBN_ADM => rmpp::header(mad),
+        _ => None,
+    };
+    header
+        .filter(|rmpp| rmpp.kind == RmppKind::Data && rmpp.flags & alone == alone)
+        .map_or(MAD_BYTES, |rmpp| {
+            (RMPP_END + u64::from(rmpp.data2)).min(MAD_BYTES)
+        })
 }

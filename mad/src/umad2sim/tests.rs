@@ -1,5 +1,6 @@
 use wire::attr::{NodeInfo, NodeType};
 use wire::mad::{AttributeId, MadStatus, Method};
+use wire::sa::RmppKind;
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, Vendor};
 use wire::{Format, PortNum, Sl};
 
@@ -306,6 +307,31 @@ fn an_answer_goes_to_who_asked_with_addresses_turned_round() {
         );
     }
     assert_eq!((server.counts().unwanted, server.deadline()), (2, None));
+}
+
+#[test]
+fn a_table_of_one_segment_is_as_long_as_its_records() {
+    for (flags, data2, len) in [
+        (0b111, 20 + 32, 36 + 20 + 32),
+        (0b111, 20, 56),
+        (0b111, 60_000, 256),
+        (0b011, 900, 256),
+        (0b000, 20, 256),
+    ] {
+        let mut server = server(8);
+        let slot = connect(&mut server, 1, false);
+        let mut asked = request(7);
+        asked.mad = Mad::sa(Method::GET_TABLE, AttributeId::NODE_RECORD, 0, 7);
+        put(&mut server, Time(0), slot, &asked);
+        let mut answer = sent(&outputs(&mut server))[0];
+        answer.set_method(Method::GET_TABLE_RESP);
+        let mut header = answer.sa_header().unwrap();
+        header.rmpp.kind = RmppKind::Data;
+        (header.rmpp.flags, header.rmpp.data2) = (flags, data2);
+        answer.set_sa_header(&header);
+        server.handle_agent(Time(1), slot, unsolicited(answer));
+        assert_eq!(read(&mut server, slot).unwrap().len, len);
+    }
 }
 
 #[test]
