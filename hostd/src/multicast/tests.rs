@@ -1,0 +1,84 @@
+use super::*;
+
+const GROUP: Gid = Gid([0xff; 16]);
+const PORT: Gid = Gid([1; 16]);
+
+fn joining() -> (Multicast, Mad) {
+    let mut multicast = Multicast::default();
+    multicast.join(Time(0), 5, GROUP, false).unwrap();
+    let request = multicast.poll(Time(0), PORT, 0xffff).unwrap();
+    (multicast, request)
+}
+
+fn answer(request: &Mad, status: MadStatus) -> Mad {
+    let mut answer = *request;
+    answer.set_method(Method::GET_RESP);
+    answer.set_status(status);
+    answer
+}
+
+#[test]
+fn a_group_that_does_not_exist_is_asked_for_again_with_what_makes_one() {
+    let (mut multicast, first) = joining();
+    assert_eq!(first.sa_header().unwrap().component_mask, NEEDED);
+    multicast.answered(
+        Time(9),
+        &answer(&first, MadStatus::SA_INSUFFICIENT_COMPONENTS),
+    );
+    let second = multicast.poll(Time(9), PORT, 0xffff).unwrap();
+    assert_eq!(second.sa_header().unwrap().component_mask, CREATES);
+    assert_ne!(second.tid(), first.tid());
+    multicast.answered(Time(10), &answer(&first, MadStatus::OK));
+    assert!(multicast.poll_outcome().is_none(), "a late answer");
+    multicast.answered(Time(10), &answer(&second, MadStatus::OK));
+    let (token, outcome) = multicast.poll_outcome().unwrap();
+    assert_eq!((token, outcome.unwrap().joined), (5, true));
+    assert_eq!(multicast.deadline(), None);
+    multicast.rejoin(Time(20));
+    assert!(multicast.poll(Time(20), PORT, 0xffff).is_some());
+}
+
+#[test]
+fn silence_is_told_after_so_many_attempts() {
+    let (mut multicast, _) = joining();
+    let mut asked = 1;
+    while let Some(due) = multicast.deadline() {
+        asked += u32::from(multicast.poll(due, PORT, 0xffff).is_some());
+    }
+    assert_eq!(asked, ATTEMPTS);
+    assert!(multicast.poll_outcome().unwrap().1.is_err());
+    assert!(multicast.memberships().is_empty());
+}
+
+#[test]
+fn each_packet_of_a_source_is_counted_once_and_a_new_run_counts_anew() {
+    let (mut multicast, request) = joining();
+    let mut joined = answer(&request, MadStatus::OK);
+    let record = request.sa_record::<McMemberRecord>().unwrap();
+    joined.set_sa_record(&record);
+    multicast.answered(Time(1), &joined);
+    let mut packet = |run, sequence, source| {
+        let mut payload = [0; 40];
+        let head = MulticastHead {
+            run,
+            sequence,
+            count: 100,
+        };
+        head.emit(&mut payload);
+        multicast.receive(GROUP, SERVICE_QKEY, Guid(source), &payload)
+    };
+    for sequence in [0, 1, 99, 1] {
+        assert!(packet(1, sequence, 7));
+    }
+    assert!(packet(1, 0, 8));
+    assert!(packet(2, 0, 8), "another run");
+    let reports = multicast.report(GROUP, 0);
+    let counts: Vec<(u64, u64)> = reports
+        .iter()
+        .map(|source| (source.received, source.duplicates))
+        .collect();
+    assert_eq!(counts, [(3, 1), (1, 0)]);
+    assert!(!multicast.receive(GROUP, 1, Guid(7), &[]), "another key");
+    assert!(!multicast.receive(PORT, SERVICE_QKEY, Guid(7), &[]));
+    assert!(multicast.receive(GROUP, SERVICE_QKEY, Guid(7), b"foreign"));
+}
