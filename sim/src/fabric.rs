@@ -32,6 +32,8 @@ use crate::queue::Queue;
 
 /// Room of one frame: the flow control of all lanes and the longest packet.
 const FRAME_BYTES: usize = 8192;
+/// A wake-up further ahead than this is far ahead, nanoseconds.
+const FAR_NS: u64 = 100_000;
 /// A device is woken at most so often within one nanosecond.
 const WAKES_A_MOMENT: u32 = 64;
 
@@ -110,8 +112,10 @@ pub(crate) struct Fabric {
     pub(crate) queue: Queue<Event>,
     flights: Vec<Flight>,
     unused: Vec<u32>,
-    /// By node: when its next wake-up is scheduled, and how often it was woken at which moment.
+    /// By node: when it wants to be woken, the earliest wake-up far ahead that is scheduled for it,
+    /// and how often it was woken at which moment.
     wakes: Vec<Time>,
+    far_wakes: Vec<Time>,
     woken: Vec<(Time, u32)>,
     scratch: Vec<u8>,
     ideal: bool,
@@ -158,6 +162,7 @@ impl Fabric {
             flights: Vec::new(),
             unused: Vec::new(),
             wakes: vec![Time::NEVER; count],
+            far_wakes: vec![Time::NEVER; count],
             woken: vec![(Time::ZERO, 0); count],
             scratch: vec![0; FRAME_BYTES],
         }
@@ -182,6 +187,10 @@ impl Fabric {
 
     fn wake(&mut self, id: u32) {
         let node = index(id);
+        if self.far_wakes[node] == self.now {
+            self.far_wakes[node] = Time::NEVER;
+            self.schedule_wake(id);
+        }
         if self.wakes[node] != self.now {
             return;
         }
@@ -274,10 +283,25 @@ impl Fabric {
         }
         if at != self.wakes[node] {
             self.wakes[node] = at;
-            if at < Time::NEVER {
-                self.queue.push(at, Event::Wake(id));
-            }
+            self.schedule_wake(id);
         }
+    }
+
+    /// Schedules the wake-up that a device wants. An idle device wants one at its next keep-alive,
+    /// over and over again: far ahead, one that comes no later than wanted is enough.
+    fn schedule_wake(&mut self, id: u32) {
+        let at = self.wakes[index(id)];
+        if at == Time::NEVER {
+            return;
+        }
+        if at.since_ns(self.now) > FAR_NS {
+            let far = &mut self.far_wakes[index(id)];
+            if *far <= at {
+                return;
+            }
+            *far = at;
+        }
+        self.queue.push(at, Event::Wake(id));
     }
 
     fn collect_entered(&mut self, node: usize) {
