@@ -9,8 +9,8 @@
 //!                    +----------------------+ port Active again, manager knows nothing of us
 //! ```
 //!
-//! A join states first only what a member must; if the group does not exist, it is asked again with
-//! what makes one (IBA 15.2.5.17).
+//! A join states what makes a group (IBA 15.2.5.17); if there is one that is made differently, it is
+//! asked again with only what a member must state.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -206,7 +206,7 @@ impl Multicast {
             state: State::Joining,
             send_only,
             record,
-            creates: false,
+            creates: true,
             tokens: Vec::new(),
             due: None,
             attempts: 0,
@@ -306,8 +306,8 @@ impl Multicast {
         let leaving = group.state == State::Leaving;
         match mad.status() {
             MadStatus::BUSY => group.due = Some(now + BUSY_NS),
-            MadStatus::SA_INSUFFICIENT_COMPONENTS if !leaving && !group.creates => {
-                group.creates = true;
+            MadStatus::SA_REQUEST_INVALID if !leaving && group.creates && !group.send_only => {
+                group.creates = false;
                 group.due = Some(now);
             }
             MadStatus::OK if !leaving => {
@@ -480,7 +480,7 @@ impl Membership {
     fn start(&mut self, now: Time, state: State) {
         self.state = state;
         self.attempts = 0;
-        self.creates = false;
+        self.creates = true;
         self.due = Some(now);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use e2e::{Fabric, Outcome, Transport, umad2sim, within};
+use e2e::{Fabric, OpenSm, Outcome, Transport, umad2sim, within};
 use routing::multicast::{Mgid, Multicast, Options, Role, Scheme};
 use serde_json::Value;
 use topologies::Graph;
@@ -219,6 +219,36 @@ fn stock_saquery_is_answered() {
     assert!(!nobody.contains("NodeRecord dump"), "{nobody}");
     let group = saquery(&fabric, "h2", &["MCMR", "--mgid", "ff12:1bed::7"]);
     assert!(group.contains("ff12:1bed::7"), "{group}");
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn stock_opensm_carries_the_groups_of_our_hosts() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--sm", "none"]);
+    let sm = OpenSm::start(&fabric, "h0.0", &[]);
+    // OpenSM answers a join before it has written the tables.
+    within(Duration::from_secs(30), "copies come once to each", || {
+        let test = [
+            "mcast",
+            "test",
+            "--group",
+            "all",
+            "--count",
+            "5",
+            "--timeout",
+            "1",
+            "--keep",
+        ];
+        let outcome = fabric.call(&test);
+        if outcome.code == 0 {
+            Ok(())
+        } else {
+            Err(outcome.to_string())
+        }
+    });
+    sm.assert_no_errors();
+    drop(sm);
     fabric.assert_no_errors_logged();
     fabric.down();
 }

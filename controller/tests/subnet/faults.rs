@@ -65,6 +65,35 @@ fn the_loss_of_a_root_moves_only_entries_over_it_and_its_return_brings_all_back(
     )));
 }
 
+#[test]
+fn a_returned_root_is_routed_over_only_once_the_ports_to_it_are_active() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    let root = bed.id("s0.1.0");
+    bed.kill(root);
+    bed.run_until_up(host);
+    bed.changes();
+    bed.revive(root);
+    bed.run_until(host, |status| status.phase == Phase::Up && !status.degraded);
+    let changes = bed.changes();
+    let below: Vec<_> = bed
+        .ends(root)
+        .iter()
+        .map(|&end| bed.graph.peer(end).unwrap())
+        .collect();
+    assert_eq!(below.len(), 4);
+    for end in below {
+        let own: Vec<_> = changes.iter().filter(|(id, _)| *id == end.node).collect();
+        let block = own
+            .iter()
+            .position(|(_, change)| matches!(change, Change::Block(_)));
+        let active = own
+            .iter()
+            .rposition(|(_, change)| matches!(change, Change::Link(port, _) if *port == end.port));
+        let (block, active) = (block.expect("a block"), active.expect("an activation"));
+        assert!(active < block, "{:?}: {own:?}", end.node);
+    }
+}
+
 /// Whether a packet in `switch` went over `via` by the whole fabric's tables.
 fn leads_over(
     graph: &topologies::Graph,

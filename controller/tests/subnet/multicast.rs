@@ -3,11 +3,15 @@
 use std::collections::BTreeSet;
 
 use controller::{MulticastChoice, SmConfig};
+use mad::local::MadMessage;
 use routing::multicast::{Mgid, Multicast, Options, Role, Scheme};
 use topologies::NodeId;
-use wire::mad::{MadStatus, Method};
-use wire::sa::{McMemberRecord, mc_member_component as component};
-use wire::{Gid, Lid};
+use wire::attr::{Notice, trap};
+use wire::mad::{Mad, MadStatus, Method};
+use wire::sa::{
+    InformInfo, McMemberRecord, PathRecord, mc_member_component as component, path_component,
+};
+use wire::{Format as _, Gid, Lid, Qpn, Sl};
 
 use crate::administration::{ask, gid, query};
 use crate::bed::Bed;
@@ -248,6 +252,82 @@ fn joins_that_cannot_be_say_why() {
     assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID);
     let mad = query(Method::SET, NEEDED, &member(&bed, other));
     assert_eq!(ask(&mut bed, other, manager, &mad).status(), MadStatus::OK);
+}
+
+#[test]
+fn subscribers_are_told_of_groups_that_come_and_go_until_they_answer() {
+    let (mut bed, manager) = up("star-4", MulticastChoice::SpanningTree);
+    let hosts = members(&bed);
+    let (listener, member_host) = (hosts[0], hosts[1]);
+    let wish = InformInfo {
+        gid: Gid::default(),
+        lid_first: Lid::PERMISSIVE,
+        lid_last: Lid::ZERO,
+        is_generic: true,
+        subscribe: true,
+        notice_type: InformInfo::ANY,
+        trap_number: trap::MULTICAST_GROUP_CREATED,
+        qpn: Qpn::default(),
+        resp_time: 18,
+        producer_type: InformInfo::ANY_PRODUCER,
+    };
+    let subscribe = query(Method::SET, 0, &wish);
+    let answer = ask(&mut bed, listener, manager, &subscribe);
+    assert_eq!(answer.status(), MadStatus::OK);
+    let mad = query(Method::SET, CREATES, &member(&bed, member_host));
+    let message = |bed: &Bed, mad: &Mad| MadMessage {
+        lid: bed.address(manager).0,
+        qpn: Qpn::GSI,
+        sl: Sl::default(),
+        mad: Box::new(*mad.as_bytes()),
+    };
+    let join = message(&bed, &mad);
+    bed.write(member_host, &join);
+    bed.run_for(5_000_000_000);
+    let reports: Vec<Mad> = std::mem::take(&mut bed.received)
+        .into_iter()
+        .filter(|&(host, _)| host == listener)
+        .map(|(_, message)| Mad::from_bytes(*message.mad))
+        .collect();
+    assert_eq!(reports.len(), 3, "nobody has answered");
+    let (notice, _) = Notice::parse(reports[0].sa_data()).unwrap();
+    assert_eq!(notice.trap_number, trap::MULTICAST_GROUP_CREATED);
+    assert_eq!(notice.details[6..22], GROUP.0);
+
+    let leave = query(Method::DELETE, NEEDED, &member(&bed, member_host));
+    let left = ask(&mut bed, member_host, manager, &leave);
+    assert_eq!(left.status(), MadStatus::OK);
+    let join = message(&bed, &mad);
+    bed.write(member_host, &join);
+    bed.run_for(500_000_000);
+    let to_listener = |bed: &mut Bed| -> Vec<Mad> {
+        let received = std::mem::take(&mut bed.received).into_iter();
+        let own = received.filter(|&(host, _)| host == listener);
+        own.map(|(_, message)| Mad::from_bytes(*message.mad))
+            .collect()
+    };
+    let mut report = to_listener(&mut bed)[0];
+    report.set_method(Method::REPORT_RESP);
+    let thanks = message(&bed, &report);
+    bed.write(listener, &thanks);
+    bed.run_for(5_000_000_000);
+    assert_eq!(to_listener(&mut bed), [], "answered: not told again");
+}
+
+#[test]
+fn a_path_to_a_group_names_its_multicast_lid() {
+    let (mut bed, manager) = up("fat-tree-4-2", MulticastChoice::Cyclic);
+    let hosts = members(&bed);
+    let mlid = join(&mut bed, manager, hosts[0]);
+    let asked = PathRecord {
+        sgid: gid(&bed, hosts[0]),
+        dgid: GROUP,
+        ..PathRecord::default()
+    };
+    let mask = path_component::SGID | path_component::DGID;
+    let mad = query(Method::GET, mask, &asked);
+    let answer = ask(&mut bed, hosts[0], manager, &mad);
+    assert_eq!(answer.sa_record::<PathRecord>().unwrap().dlid, mlid);
 }
 
 #[test]

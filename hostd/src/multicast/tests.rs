@@ -18,15 +18,12 @@ fn answer(request: &Mad, status: MadStatus) -> Mad {
 }
 
 #[test]
-fn a_group_that_does_not_exist_is_asked_for_again_with_what_makes_one() {
+fn a_group_that_is_made_differently_is_asked_for_again_with_what_a_member_must_state() {
     let (mut multicast, first) = joining();
-    assert_eq!(first.sa_header().unwrap().component_mask, NEEDED);
-    multicast.answered(
-        Time(9),
-        &answer(&first, MadStatus::SA_INSUFFICIENT_COMPONENTS),
-    );
+    assert_eq!(first.sa_header().unwrap().component_mask, CREATES);
+    multicast.answered(Time(9), &answer(&first, MadStatus::SA_REQUEST_INVALID));
     let second = multicast.poll(Time(9), PORT, 0xffff).unwrap();
-    assert_eq!(second.sa_header().unwrap().component_mask, CREATES);
+    assert_eq!(second.sa_header().unwrap().component_mask, NEEDED);
     assert_ne!(second.tid(), first.tid());
     multicast.answered(Time(10), &answer(&first, MadStatus::OK));
     assert!(multicast.poll_outcome().is_none(), "a late answer");
