@@ -4,6 +4,8 @@
 //! 2. Tables: forwarding blocks, service levels to lanes, arbitration; then multicast blocks.
 //! 3. Every port with a link that is in Init: MTU and lanes, and on to Armed.
 //! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3).
+//! 5. Forwarding blocks that waited for one of these ports: what a device that has returned carries
+//!    goes its old way until the port can take it.
 //!
 //! Only what differs is written. What a device holds is known from its answers: PortInfo from
 //! the discovery, tables from the [`crate::mirror::Mirror`] of what was last read or written. A table of which
@@ -92,6 +94,7 @@ enum Stage {
     Groups,
     Arm,
     Activate,
+    Returns,
     /// Only where nothing else has changed.
     Lanes,
     /// The same.
@@ -161,7 +164,8 @@ impl Programming {
                 Stage::Groups => self.groups(site, Stage::Arm),
                 Stage::OnlyGroups => self.groups(site, Stage::Done),
                 Stage::Arm => (stages::settings(site), Stage::Activate),
-                Stage::Activate => (stages::activations(site), Stage::Done),
+                Stage::Activate => (stages::activations(site), Stage::Returns),
+                Stage::Returns => (stages::returns(site), Stage::Done),
                 Stage::Lanes => (stages::lanes(site), Stage::Done),
                 Stage::Done => (Vec::new(), Stage::Done),
             };

@@ -1,7 +1,7 @@
 //! What each stage has to write.
 
 use topologies::NodeKind;
-use wire::attr::{PortState, VlArbTable, capability};
+use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
 
 use super::{ALL_INPUTS, Site, Write};
@@ -44,9 +44,24 @@ pub(super) fn identities(site: &mut Site<'_>) -> Vec<Write> {
     writes
 }
 
-/// The blocks of all switches come block by block, not switch by switch, so that what is in
-/// flight is spread over the fabric.
+/// Forwarding blocks, but those that can wait for a port, and lanes.
 pub(super) fn tables(site: &mut Site<'_>) -> Vec<Write> {
+    let mut writes = forwarding(site, can_wait);
+    writes.extend(lanes(site));
+    writes
+}
+
+/// The blocks that waited for a port to become Active.
+pub(super) fn returns(site: &Site<'_>) -> Vec<Write> {
+    forwarding(site, |_, _, _| false)
+}
+
+/// Forwarding blocks that differ, but those that `left_out` names. They come block by block, not
+/// switch by switch, so that what is in flight is spread over the fabric.
+fn forwarding(
+    site: &Site<'_>,
+    left_out: impl Fn(&Device, &LinearForwardingTable, &LinearForwardingTable) -> bool,
+) -> Vec<Write> {
     let mut writes = Vec::new();
     for block in 0..=site.plan.top / 64 {
         for (index, device) in site.subnet.devices.iter().enumerate() {
@@ -58,14 +73,30 @@ pub(super) fn tables(site: &mut Site<'_>) -> Vec<Write> {
                 .get(&device.guid())
                 .and_then(|mirror| mirror.block(block))
             {
-                Some(held) if *held == wanted => {}
+                Some(held) if *held == wanted || left_out(device, held, &wanted) => {}
                 Some(_) => writes.push(Write::Block(index, block)),
                 None => writes.push(Write::ReadBlock(index, block)),
             }
         }
     }
-    writes.extend(lanes(site));
     writes
+}
+
+/// Whether a block can wait until ports are Active: all that it changes leads somewhere as it is, or
+/// nowhere yet, and some of it would lead out of a port that carries no data yet.
+fn can_wait(device: &Device, held: &LinearForwardingTable, wanted: &LinearForwardingTable) -> bool {
+    let carries = |port: PortNum| {
+        port == PortNum::MANAGEMENT
+            || device
+                .port_info(port)
+                .is_some_and(|info| info.port_state == PortState::Active)
+    };
+    let changed = || {
+        let entries = held.0.iter().zip(&wanted.0);
+        entries.filter(|(held, wanted)| held != wanted)
+    };
+    changed().all(|(&held, _)| held == PortNum::NONE || carries(held))
+        && changed().any(|(_, &wanted)| wanted != PortNum::NONE && !carries(wanted))
 }
 
 /// Service levels to lanes, and arbitration.
