@@ -83,7 +83,8 @@ fn forwarding(
 }
 
 /// Whether a block can wait until ports are Active: all that it changes leads somewhere as it is, or
-/// nowhere yet, and some of it would lead out of a port that carries no data yet.
+/// nowhere yet, and some of it would lead out of a port that carries no data yet. Blocks without any
+/// route do not wait: nothing crosses a switch that holds only these.
 fn can_wait(device: &Device, held: &LinearForwardingTable, wanted: &LinearForwardingTable) -> bool {
     let carries = |port: PortNum| {
         port == PortNum::MANAGEMENT
@@ -95,7 +96,8 @@ fn can_wait(device: &Device, held: &LinearForwardingTable, wanted: &LinearForwar
         let entries = held.0.iter().zip(&wanted.0);
         entries.filter(|(held, wanted)| held != wanted)
     };
-    changed().all(|(&held, _)| held == PortNum::NONE || carries(held))
+    *held != LinearForwardingTable::default()
+        && changed().all(|(&held, _)| held == PortNum::NONE || carries(held))
         && changed().any(|(_, &wanted)| wanted != PortNum::NONE && !carries(wanted))
 }
 
