@@ -281,3 +281,29 @@ fn one_lane_promises_nothing_and_says_so() {
     let asked = wanted(&bed, "h1", "h3", 64_000);
     assert_eq!(connect(&mut bed, manager, 1, &asked).cause, QosCause::Off);
 }
+
+#[test]
+fn nonsense_is_answered_and_moves_nothing() {
+    let (mut bed, manager) = up("star-4", 8);
+    let from = bed.id("h1");
+    bed.changes();
+    let mut tid = 100;
+    for byte in [0x00, 0x01, 0x02, 0x7f, 0xff] {
+        for method in [Method::GET, Method::SET, Method::DELETE, Method::GET_TABLE] {
+            for attribute in [0x0010, 0x0020, 0x0021, 0x0022, 0x0001, 0xffff] {
+                tid += 1;
+                let nothing = QosConnection::default();
+                let mut mad = Mad::vendor(method, 0, tid, &nothing);
+                mad.as_bytes_mut()[40..].fill(byte);
+                mad.as_bytes_mut()[16..18].copy_from_slice(&u16::to_be_bytes(attribute));
+                send(&mut bed, from, manager, &mad);
+                let answers = answers(&mut bed, 5_000_000);
+                let [answer] = answers.as_slice() else {
+                    panic!("{mad:?}: {answers:?}");
+                };
+                assert_eq!(answer.method(), Method(method.0 | 0x80));
+            }
+        }
+    }
+    assert_eq!(bed.changes(), []);
+}
