@@ -14,7 +14,7 @@ use wire::sa::{
 use wire::{Format as _, Gid, Lid, Qpn, Sl};
 
 use crate::administration::{ask, gid, query};
-use crate::bed::Bed;
+use crate::bed::{Bed, Change};
 use crate::{first_host, graph};
 
 const GROUP: Gid = Gid([0xff, 0x12, 0x1b, 0xed, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
@@ -122,6 +122,46 @@ fn tables_follow_every_join_and_leave_on_cyclic_trees() {
 fn tables_follow_every_join_and_leave_on_a_spanning_tree() {
     let (choice, scheme) = (MulticastChoice::SpanningTree, Scheme::SpanningTree);
     every_host_joins_and_leaves("irregular-8-2-3-7", choice, scheme);
+}
+
+#[test]
+fn a_join_or_leave_writes_the_blocks_that_it_must_and_nothing_else() {
+    let (mut bed, manager) = up("fat-tree-4-3", MulticastChoice::Cyclic);
+    let options = Options {
+        scheme: Scheme::Cyclic,
+        ..Options::default()
+    };
+    let mut offline = Multicast::new(&bed.graph, &options).unwrap();
+    let written = |bed: &mut Bed| -> BTreeSet<(NodeId, usize, usize)> {
+        let changes = bed.changes().into_iter();
+        let block = |(switch, change)| match change {
+            Change::Groups(block, position) => (switch, block.into(), position.into()),
+            other => panic!("{other:?} of {switch:?}"),
+        };
+        changes.map(block).collect()
+    };
+    bed.changes();
+    for host in members(&bed) {
+        join(&mut bed, manager, host);
+        let port = gid(&bed, host).guid();
+        let joined = offline.join(Mgid(1), port, Role::Receives).unwrap();
+        let changes = joined.changes.into_iter();
+        let wanted: BTreeSet<_> = changes
+            .map(|it| (it.switch, it.block, it.position))
+            .collect();
+        assert_eq!(written(&mut bed), wanted);
+    }
+    for host in members(&bed) {
+        let leave = query(Method::DELETE, NEEDED, &member(&bed, host));
+        let answer = ask(&mut bed, host, manager, &leave);
+        assert_eq!(answer.status(), MadStatus::OK);
+        let changes = offline.leave(Mgid(1), gid(&bed, host).guid()).unwrap();
+        let changes = changes.into_iter();
+        let wanted: BTreeSet<_> = changes
+            .map(|it| (it.switch, it.block, it.position))
+            .collect();
+        assert_eq!(written(&mut bed), wanted);
+    }
 }
 
 #[test]
