@@ -53,6 +53,14 @@ fn conditions(plan: &Plan, options: Options) -> String {
         Lanes::Random => "drawn for each packet",
         Lanes::Connection => "drawn for each pair of hosts",
     };
+    let faults = match plan.fault.len() {
+        0 => "none".to_owned(),
+        count => format!("{count}, as the plan says"),
+    };
+    let lifetime = match plan.lifetime.and_then(link::life_time_ns) {
+        Some(ns) => format!("{ns} ns"),
+        None => "for ever".to_owned(),
+    };
     let size = if options.quick { "reduced" } else { "full" };
     let rows = [
         ("Source", plan.paper.clone()),
@@ -77,6 +85,8 @@ fn conditions(plan: &Plan, options: Options) -> String {
             "one packet in, one packet out, for each lane of a port".to_owned(),
         ),
         ("Credits", credits.to_owned()),
+        ("Faults", faults),
+        ("Lifetime of packets in a switch", lifetime),
         ("Lane of a packet", lanes.to_owned()),
         (
             "Time",

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub use judge::{Verdict, judge};
-pub use plan::{Band, Credits, Lanes, Plan, PlanError, Quick, Traffic};
+pub use plan::{Band, Credits, Lanes, Misfortune, Plan, PlanError, PlannedFault, Quick, Traffic};
 pub use points::Point;
 
 use crate::setup::SetupError;

@@ -11,7 +11,7 @@ use crate::experiments::points::Point;
 
 const COLUMNS: &str = "topology,scheme,vls,traffic,run,seed,offered_bytes_per_ns,\
 accepted_bytes_per_ns,latency_ns,total_latency_ns,latency_p50_ns,latency_p99_ns,packets,born,\
-refused,traversals,dropped,deadlock";
+refused,traversals,dropped,lost,deadlock";
 
 /// One line a point under a line of names. No field holds a comma or a quote.
 pub(super) fn csv(points: &[Point]) -> String {
@@ -20,7 +20,7 @@ pub(super) fn csv(points: &[Point]) -> String {
         // Writing into a string cannot fail.
         let _ = writeln!(
             text,
-            "{},{},{},{},{},{},{},{:.6},{:.3},{:.3},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{:.6},{:.3},{:.3},{},{},{},{},{},{},{},{},{}",
             point.topology,
             point.scheme,
             point.vls,
@@ -38,6 +38,7 @@ pub(super) fn csv(points: &[Point]) -> String {
             point.refused,
             point.traversals,
             point.dropped,
+            point.lost,
             point.deadlock.is_some(),
         );
     }

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use thiserror::Error;
+use wire::PortNum;
 
+use crate::faults::{End, Fault, FaultPlan, Trouble};
 use crate::model::{CreditReturn, Model};
 use crate::workload::{LaneChoice, Pattern};
 
@@ -103,6 +105,11 @@ pub struct Plan {
     pub runs: u32,
     /// Workloads.
     pub traffic: Vec<Traffic>,
+    /// What goes wrong in every run.
+    #[serde(default)]
+    pub fault: Vec<PlannedFault>,
+    /// HOQLife and LifeTimeValue of switches, 0 to 19; left out: packets wait for ever.
+    pub lifetime: Option<u8>,
     /// What the reduced plan does otherwise.
     #[serde(default)]
     pub quick: Quick,
@@ -192,6 +199,70 @@ impl Traffic {
             Self::Shift { by } => Pattern::Shift { by },
             Self::AllToAll {} => Pattern::AllToAll,
             Self::Bursty { packets } => Pattern::Bursty { packets },
+        }
+    }
+}
+
+/// Something that goes wrong, see [`Trouble`].
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedFault {
+    /// When, in nanoseconds after the fabric has come up.
+    pub at_ns: u64,
+    /// What.
+    pub what: Misfortune,
+    /// The device.
+    pub node: String,
+    /// The port; of a switch that crashes, none.
+    #[serde(default)]
+    pub port: u8,
+    /// Packets or flow control lost, per million.
+    #[serde(default)]
+    pub loss_ppm: u32,
+    /// Packets damaged, per million.
+    #[serde(default)]
+    pub corruption_ppm: u32,
+}
+
+/// What goes wrong, see [`Trouble`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Misfortune {
+    /// A cable is pulled.
+    LinkDown,
+    /// It is put in again.
+    LinkUp,
+    /// Packets are lost and damaged.
+    Rates,
+    /// Flow control is lost.
+    CreditLoss,
+    /// A switch crashes.
+    Crash,
+    /// It is started again.
+    Restart,
+}
+
+impl PlannedFault {
+    fn fault(&self) -> Fault {
+        let end = End {
+            node: self.node.clone(),
+            port: PortNum::truncate(self.port),
+        };
+        let (loss_ppm, corruption_ppm) = (self.loss_ppm, self.corruption_ppm);
+        Fault {
+            at_ns: self.at_ns,
+            what: match self.what {
+                Misfortune::LinkDown => Trouble::LinkDown(end),
+                Misfortune::LinkUp => Trouble::LinkUp(end),
+                Misfortune::Rates => Trouble::Rates {
+                    end,
+                    loss_ppm,
+                    corruption_ppm,
+                },
+                Misfortune::CreditLoss => Trouble::CreditLoss { end, loss_ppm },
+                Misfortune::Crash => Trouble::Crash(end.node),
+                Misfortune::Restart => Trouble::Restart(end.node),
+            },
         }
     }
 }
@@ -297,7 +368,15 @@ impl Plan {
             return Err((key, "the list is empty: at least one".to_owned()));
         }
         for name in &self.topologies {
-            topologies::parse(name).map_err(|error| ("topologies", error.to_string()))?;
+            let topology = topologies::parse(name);
+            let topology = topology.map_err(|error| ("topologies", error.to_string()))?;
+            let faults = self.faults(0).check(&topology.graph);
+            faults.map_err(|error| ("fault", format!("{name}: {error}")))?;
+            let hosts = topology.graph.hosts().count();
+            for traffic in &self.traffic {
+                let fits = traffic.pattern().check(hosts);
+                fits.map_err(|error| ("traffic", format!("{name}: {error}")))?;
+            }
         }
         for name in &self.schemes {
             routing::engine(name).map_err(|error| ("schemes", error.to_string()))?;
@@ -354,6 +433,14 @@ impl Plan {
         plan
     }
 
+    /// What goes wrong in a run of that seed.
+    pub(crate) fn faults(&self, seed: u64) -> FaultPlan {
+        FaultPlan {
+            faults: self.fault.iter().map(PlannedFault::fault).collect(),
+            seed,
+        }
+    }
+
     /// The network's model with so many lanes.
     pub(crate) fn model(&self, vls: u8) -> Model {
         Model {
@@ -362,6 +449,7 @@ impl Plan {
                 Credits::Ideal => CreditReturn::Ideal,
                 Credits::Packets => CreditReturn::Packets,
             },
+            lifetime: self.lifetime,
             ..Model::mlid04(vls)
         }
     }

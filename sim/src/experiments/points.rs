@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiments::ExperimentError;
 use crate::experiments::plan::Plan;
-use crate::faults::FaultPlan;
 use crate::load::{Load, Outcome, Prepared};
 use crate::setup::SetupError;
 use crate::workload::mix;
@@ -53,6 +52,8 @@ pub struct Point {
     pub traversals: u64,
     /// Packets dropped.
     pub dropped: u64,
+    /// Packets lost on cables and in crashed switches.
+    pub lost: u64,
     /// Packets that waited for each other in a circle.
     pub deadlock: Option<String>,
     /// Rules broken.
@@ -175,7 +176,7 @@ fn run_one(
         drain: false,
         seed,
     };
-    let outcome = fabric.run(&plan.model(task.vls), &load, &FaultPlan::default())?;
+    let outcome = fabric.run(&plan.model(task.vls), &load, &plan.faults(seed))?;
     let violation = outcome.violations.first();
     if let Some(violation) = violation {
         return Err(ExperimentError::Violation {
@@ -212,6 +213,7 @@ fn point(plan: &Plan, task: Task, seed: u64, outcome: &Outcome) -> Point {
         refused: outcome.refused,
         traversals: outcome.traversals,
         dropped: outcome.balance.dropped,
+        lost: outcome.balance.lost,
         deadlock: outcome.deadlock.as_ref().map(ToString::to_string),
         violations: outcome.violations_total,
     }

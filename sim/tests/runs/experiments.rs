@@ -63,7 +63,7 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
     let csv = fs::read_to_string(csv).unwrap();
     assert_eq!(csv.lines().count(), 9);
     let columns = |line: &str| line.split(',').count();
-    assert!(csv.lines().all(|line| columns(line) == 18), "{csv}");
+    assert!(csv.lines().all(|line| columns(line) == 19), "{csv}");
     let json: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     assert_eq!(json["points"].as_array().unwrap().len(), 8);
     let html = fs::read_to_string(html).unwrap();

@@ -72,3 +72,17 @@ fn a_plan_that_is_not_there_is_told_with_those_that_are() {
             .contains("none.toml")
     );
 }
+
+#[test]
+fn faults_are_part_of_a_plan_and_name_what_is_in_all_its_fabrics() {
+    let fault = "\n[[fault]]\nat_ns = 500\nwhat = \"link-down\"\nnode = \"s0.0\"\nport = 1\n";
+    let text = format!("{TEXT}{fault}");
+    let plan = Plan::parse("test.toml", &text).unwrap();
+    assert_eq!(plan.faults(7).faults.len(), 1);
+    assert_eq!(plan.faults(7).seed, 7);
+    let nowhere = text.replace("s0.0", "s7");
+    let error = Plan::parse("test.toml", &nowhere).unwrap_err().to_string();
+    assert!(error.contains("line 20: fault: fat-tree-4-2"), "{error}");
+    let never = text.replace("link-down", "lightning");
+    assert!(Plan::parse("test.toml", &never).is_err());
+}
