@@ -32,8 +32,11 @@ const SOURCES_MAX: usize = 4096;
 const TOKENS_MAX: usize = 64;
 /// Sendings under way at most.
 const SENDINGS_MAX: usize = 64;
-/// How long an answer may take.
-const TIMEOUT_NS: u64 = 1_000_000_000;
+/// How long the first answer may take; it doubles with each attempt. A port may become Active before
+/// its peer does, and what it sends then is lost.
+const TIMEOUT_NS: u64 = 100_000_000;
+/// The longest that it becomes.
+const TIMEOUT_NS_MAX: u64 = 1_600_000_000;
 /// How long the administrator is left alone that is busy.
 const BUSY_NS: u64 = 50_000_000;
 /// How often is asked before whoever waits is told.
@@ -261,8 +264,9 @@ impl Multicast {
             }
             return None;
         }
+        let timeout_ns = TIMEOUT_NS << group.attempts.min(8);
         group.attempts += 1;
-        group.due = Some(now + TIMEOUT_NS);
+        group.due = Some(now + timeout_ns.min(TIMEOUT_NS_MAX));
         self.last_tid = self.last_tid.wrapping_add(1);
         group.tid = self.last_tid;
         let method = match group.state {

@@ -190,6 +190,27 @@ fn groups_survive_a_root_that_dies_and_a_controller_that_starts_anew() {
     fabric.down();
 }
 
+#[test]
+fn a_member_whose_cable_was_pulled_joins_again_by_itself() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
+    let _ = fabric.call(&["mcast", "join", "all"]).success();
+    let _ = fabric.call(&["link", "down", "h1.0:1"]).success();
+    let members_are = |count: usize| {
+        let what = format!("the group has {count} members");
+        within(Duration::from_secs(5), &what, || {
+            match members(&fabric).len() {
+                found if found == count => Ok(()),
+                found => Err(format!("{found} members")),
+            }
+        });
+    };
+    members_are(7);
+    let _ = fabric.call(&["link", "up", "h1.0:1"]).success();
+    members_are(8);
+    tables_are_those_computed(&fabric, &graph("fat-tree-4-2"), Scheme::SpanningTree);
+    fabric.down();
+}
+
 /// What stock `saquery` prints beside a host.
 fn saquery(fabric: &Fabric, host: &str, arguments: &[&str]) -> String {
     let _ = umad2sim();
