@@ -232,39 +232,12 @@ impl Programming {
                 mirror.blocks.insert(block, None);
                 Request::set(route, u32::from(block), &site.plan.block(index, block)?)
             }
-            Write::ReadGroups(_, block, position) => {
-                let modifier = MulticastForwardingTable::modifier(position, block);
-                Request::get::<MulticastForwardingTable>(route, modifier)
-            }
-            Write::Groups(_, block, position) => {
-                let wanted = site.groups.block(index, block, position)?;
-                let guid = device.guid();
-                let mirror = site.mirrors.entry(guid).or_default();
-                mirror.groups.insert((block, position), None);
-                let modifier = MulticastForwardingTable::modifier(position, block);
-                Request::set(route, modifier, &wanted)
-            }
-            Write::ReadLanes(_, input, output) => {
-                Request::get::<SlToVlTable>(route, lanes_modifier(device, input, output, false))
-            }
-            Write::Lanes(_, input, output) => {
-                let wanted = port_settings::lanes(site.subnet, site.plan, (index, output))?;
-                let modifier = lanes_modifier(device, input, output, true);
-                let guid = device.guid();
-                let mirror = site.mirrors.entry(guid).or_default();
-                mirror.lanes.remove(&(input, output));
-                Request::set(route, modifier, &wanted)
-            }
-            Write::ReadWeights(_, port, block) => {
-                Request::get::<VlArbTable>(route, VlArbTable::modifier(block, port))
-            }
-            Write::Weights(_, port, block) => {
-                let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block)?;
-                let guid = device.guid();
-                let mirror = site.mirrors.entry(guid).or_default();
-                mirror.arbitration.remove(&(port, block));
-                Request::set(route, VlArbTable::modifier(block, port), &wanted)
-            }
+            Write::ReadGroups(..)
+            | Write::Groups(..)
+            | Write::ReadLanes(..)
+            | Write::Lanes(..)
+            | Write::ReadWeights(..)
+            | Write::Weights(..) => return table_request(write, route, site),
             Write::Settings(_, port) => {
                 let wanted = port_settings::settings(site.subnet, site.plan, (index, port))?;
                 Request::set(route, u32::from(port.get()), &wanted)
@@ -339,28 +312,10 @@ impl Programming {
                     .insert((block, position), Some(Box::new(table)));
                 self.blocks_written += u64::from(matches!(write, Write::Groups(..)));
             }
-            Write::ReadLanes(_, input, output) => {
-                let table: SlToVlTable = answer.attribute()?;
-                mirror.lanes.insert((input, output), table);
-                let wanted = port_settings::lanes(site.subnet, site.plan, (index, output));
-                let differs = wanted.is_some_and(|wanted| wanted != table);
-                return Ok(differs.then_some(Write::Lanes(index, input, output)));
-            }
-            Write::Lanes(_, input, output) => {
-                mirror.lanes.insert((input, output), answer.attribute()?);
-            }
-            Write::ReadWeights(_, port, block) => {
-                let table: VlArbTable = answer.attribute()?;
-                mirror.arbitration.insert((port, block), table);
-                let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block);
-                let differs = wanted.is_some_and(|wanted| wanted != table);
-                return Ok(differs.then_some(Write::Weights(index, port, block)));
-            }
-            Write::Weights(_, port, block) => {
-                mirror
-                    .arbitration
-                    .insert((port, block), answer.attribute()?);
-            }
+            Write::ReadLanes(..)
+            | Write::Lanes(..)
+            | Write::ReadWeights(..)
+            | Write::Weights(..) => return lanes_answered(write, answer, site),
             Write::Settings(_, port) | Write::Activate(_, port) => {
                 self.port_answered(site.subnet, (index, port), answer);
             }
@@ -405,6 +360,80 @@ impl Programming {
             })
             .collect()
     }
+}
+
+/// The SMP that reads or sets a table of groups, lanes or weights.
+fn table_request(write: Write, route: Vec<PortNum>, site: &mut Site<'_>) -> Option<Request> {
+    let index = write.device();
+    let device = site.subnet.devices.get(index)?;
+    let mirror = site.mirrors.entry(device.guid()).or_default();
+    Some(match write {
+        Write::ReadGroups(_, block, position) => {
+            let modifier = MulticastForwardingTable::modifier(position, block);
+            Request::get::<MulticastForwardingTable>(route, modifier)
+        }
+        Write::Groups(_, block, position) => {
+            let wanted = site.groups.block(index, block, position)?;
+            mirror.groups.insert((block, position), None);
+            let modifier = MulticastForwardingTable::modifier(position, block);
+            Request::set(route, modifier, &wanted)
+        }
+        Write::ReadLanes(_, input, output) => {
+            Request::get::<SlToVlTable>(route, lanes_modifier(device, input, output, false))
+        }
+        Write::Lanes(_, input, output) => {
+            let wanted = port_settings::lanes(site.subnet, site.plan, (index, output))?;
+            let modifier = lanes_modifier(device, input, output, true);
+            mirror.lanes.remove(&(input, output));
+            Request::set(route, modifier, &wanted)
+        }
+        Write::ReadWeights(_, port, block) => {
+            Request::get::<VlArbTable>(route, VlArbTable::modifier(block, port))
+        }
+        Write::Weights(_, port, block) => {
+            let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block)?;
+            mirror.arbitration.remove(&(port, block));
+            Request::set(route, VlArbTable::modifier(block, port), &wanted)
+        }
+        _ => return None,
+    })
+}
+
+/// What follows from the answer about a table of lanes or weights.
+fn lanes_answered(
+    write: Write,
+    answer: Answer<'_>,
+    site: &mut Site<'_>,
+) -> Result<Option<Write>, Useless> {
+    let index = write.device();
+    let guid = site.subnet.devices[index].guid();
+    let mirror = site.mirrors.entry(guid).or_default();
+    match write {
+        Write::ReadLanes(_, input, output) => {
+            let table: SlToVlTable = answer.attribute()?;
+            mirror.lanes.insert((input, output), table);
+            let wanted = port_settings::lanes(site.subnet, site.plan, (index, output));
+            let differs = wanted.is_some_and(|wanted| wanted != table);
+            return Ok(differs.then_some(Write::Lanes(index, input, output)));
+        }
+        Write::Lanes(_, input, output) => {
+            mirror.lanes.insert((input, output), answer.attribute()?);
+        }
+        Write::ReadWeights(_, port, block) => {
+            let table: VlArbTable = answer.attribute()?;
+            mirror.arbitration.insert((port, block), table);
+            let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block);
+            let differs = wanted.is_some_and(|wanted| wanted != table);
+            return Ok(differs.then_some(Write::Weights(index, port, block)));
+        }
+        Write::Weights(_, port, block) => {
+            mirror
+                .arbitration
+                .insert((port, block), answer.attribute()?);
+        }
+        _ => {}
+    }
+    Ok(None)
 }
 
 /// SwitchInfo that makes the forwarding table reach as far as the plan does.
