@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use controller::Sm;
 use hostd::control::Reply;
 use hostd::{ClientId, Command, Event as HostEvent};
-use link::{Device, Input, Time};
+use link::{Device, Input, PortConfig, Time};
+use switchd::Timing;
 
 use crate::fabric::{Event, Fabric, index};
 use crate::node::Node;
@@ -20,6 +21,8 @@ pub(crate) struct Desk {
     pub(crate) manager: Option<(u32, Box<Sm>)>,
     /// By token.
     pub(crate) replies: BTreeMap<u64, Reply>,
+    /// What a switch that has crashed is built with again, where that is not the model's.
+    pub(crate) switches: Option<(PortConfig, Timing)>,
     /// When the manager is woken next.
     wake: Option<Time>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use link::{DropReason, PortState};
+use link::{DropReason, PortConfig, PortState};
 use thiserror::Error;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::PortNum;
@@ -235,6 +235,10 @@ impl Fabric {
     /// Activates the ports of a device, and of its neighbours towards it, whose links have come up
     /// again; looks again later while a link is still coming up.
     pub(crate) fn mend(&mut self, node: usize) {
+        if self.tables.is_none() {
+            // There is a subnet manager for that.
+            return;
+        }
         let graph = Arc::clone(&self.graph);
         let id = NodeId::from_index(node);
         let mut again = false;
@@ -282,7 +286,20 @@ impl Fabric {
         }
         let started = self.tally.events;
         let epoch = u32::try_from(started % u64::from(u32::MAX / 2)).unwrap_or(1) + 2;
-        match crate::setup::switch(&self.graph, id, &self.model, epoch) {
+        let (port, timing) = match self.desk.switches {
+            Some((port, timing)) => (
+                PortConfig {
+                    epoch_seed: epoch,
+                    ..port
+                },
+                timing,
+            ),
+            None => {
+                let guid = self.graph.node(id).guid;
+                (self.model.port(guid, epoch), self.model.timing())
+            }
+        };
+        match crate::setup::switch(&self.graph, id, port, timing) {
             Ok(fresh) => {
                 self.nodes[node] = fresh;
                 self.blank.insert(node);

@@ -1,6 +1,20 @@
 //! A fabric in virtual time: the very switches and ports of the daemons, in one process, as a
 //! discrete-event simulation whose every byte follows from its plan and its seed.
 //!
+//! | | devices | tables | for |
+//! |---|---|---|---|
+//! | [`Prepared`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
+//! | [`Twin`] | switches and hosts as the daemons run them | made by the subnet manager, over the fabric | what a live fabric would do |
+//! | [`experiments`] | as [`Prepared`] | of any engine | the papers' figures, from plans |
+//!
+//! What a simulation adds to the devices is the order in which things happen, the time that a cable
+//! takes, and checkers that always run: packets balance (in = out + queued + under way + dropped by
+//! reason + lost), credits are never above buffers, packets of a (SLID, DLID, SL) stay in order and
+//! come once, no packet stays longer in a switch than its lifetime, and packets that wait for each
+//! other in a circle are found and named ([`Deadlock`]).
+//!
+//! Link control takes no byte time in any model; when it arrives is [`CreditReturn`]'s choice.
+//!
 //! ```
 //! use sim::{FaultPlan, Load, Model, Prepared};
 //!

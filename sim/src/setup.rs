@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use link::{PortState, SetState, Time};
+use link::{PortConfig, PortState, SetState, Time};
 use routing::{RoutingError, Tables};
-use switchd::{Switch, SwitchConfig, SwitchError};
+use switchd::{Switch, SwitchConfig, SwitchError, Timing};
 use thiserror::Error;
 use topologies::{Graph, NodeId, NodeKind};
 use wire::attr::{self, Attribute, LinearForwardingTable, PortInfo, SwitchInfo, VlCount};
@@ -74,7 +74,12 @@ pub(crate) fn build(
     for id in graph.ids() {
         let node = graph.node(id);
         if node.kind == NodeKind::Switch {
-            nodes.push(switch(&graph, id, model, 1)?);
+            nodes.push(switch(
+                &graph,
+                id,
+                model.port(node.guid, 1),
+                model.timing(),
+            )?);
             stations.push(None);
             continue;
         }
@@ -104,16 +109,16 @@ pub(crate) fn build(
 pub(crate) fn switch(
     graph: &Graph,
     id: NodeId,
-    model: &Model,
-    epoch_seed: u32,
-) -> Result<Node, SetupError> {
+    port: PortConfig,
+    timing: Timing,
+) -> Result<Node, SwitchError> {
     let node = graph.node(id);
     let config = SwitchConfig {
         name: node.name.clone(),
         guid: node.guid,
         ports: node.ports,
-        port: model.port(node.guid, epoch_seed),
-        timing: model.timing(),
+        port,
+        timing,
     };
     Ok(Node::Switch(Box::new(Switch::new(&config)?)))
 }

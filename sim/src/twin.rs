@@ -12,7 +12,7 @@ use controller::{Sm, SmConfig};
 use hostd::control::{Reply, Request};
 use hostd::{Command, Host, HostConfig};
 use link::{Counts, Device, Input, PortConfig, Time};
-use switchd::{Switch, SwitchConfig, Timing};
+use switchd::{Switch, Timing};
 use thiserror::Error;
 use topologies::{Graph, NodeId, NodeKind};
 use wire::PortNum;
@@ -115,6 +115,7 @@ impl Twin {
             config.faults.clone(),
         );
         let manager = Box::new(Sm::new(config.manager.clone())?);
+        fabric.desk.switches = Some((config.port, config.timing));
         fabric.desk.manager = Some((number(beside.index()), manager));
         for (one, other) in graph.links() {
             for end in [one, other] {
@@ -240,13 +241,7 @@ impl Twin {
 fn device(graph: &Graph, id: NodeId, config: &TwinConfig) -> Result<Node, TwinError> {
     let node = graph.node(id);
     Ok(match node.kind {
-        NodeKind::Switch => Node::Switch(Box::new(Switch::new(&SwitchConfig {
-            name: node.name.clone(),
-            guid: node.guid,
-            ports: node.ports,
-            port: config.port,
-            timing: config.timing,
-        })?)),
+        NodeKind::Switch => crate::setup::switch(graph, id, config.port, config.timing)?,
         NodeKind::Host => Node::Host(Box::new(Host::new(HostConfig {
             name: node.name.clone(),
             guid: node.guid,

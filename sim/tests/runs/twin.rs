@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use hostd::control::{PingRequest, Reply, Request};
 use link::{Counts, Pacing, PortConfig};
-use sim::{Twin, TwinConfig};
+use sim::{Fault, FaultPlan, Trouble, Twin, TwinConfig};
+use topologies::Graph;
 use wire::{Lid, PortNum, Sl};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -22,6 +23,12 @@ fn pings(name: &str, port: PortConfig) -> (u64, BTreeMap<(String, PortNum), Coun
         usize::try_from(status.hosts).unwrap(),
         graph.hosts().count()
     );
+    ping_all(&mut twin, &graph);
+    (twin.now().0, twin.counts())
+}
+
+/// All hosts reach all others.
+fn ping_all(twin: &mut Twin, graph: &Graph) {
     let hosts: Vec<String> = graph
         .hosts()
         .map(|id| graph.node(id).name.clone())
@@ -48,7 +55,6 @@ fn pings(name: &str, port: PortConfig) -> (u64, BTreeMap<(String, PortNum), Coun
             "{host}: {results:?}"
         );
     }
-    (twin.now().0, twin.counts())
 }
 
 #[test]
@@ -73,4 +79,32 @@ fn a_host_that_is_not_there_is_named() {
     let mut twin = Twin::new(&graph, &TwinConfig::default()).unwrap();
     let error = twin.ask("nobody", Request::Identity).unwrap_err();
     assert_eq!(error.to_string(), "there is no host \"nobody\"");
+}
+
+#[test]
+fn the_manager_routes_round_a_switch_that_crashes_and_takes_it_back() {
+    let graph = topologies::parse("fat-tree-4-2").unwrap().graph;
+    let fault = |seconds: u64, what| Fault {
+        at_ns: seconds * SECOND_NS,
+        what,
+    };
+    let config = TwinConfig {
+        faults: FaultPlan {
+            faults: vec![
+                fault(3, Trouble::Crash("s0.0".to_owned())),
+                fault(6, Trouble::Restart("s0.0".to_owned())),
+            ],
+            seed: 1,
+        },
+        ..TwinConfig::default()
+    };
+    let mut twin = Twin::new(&graph, &config).unwrap();
+    let whole = twin.run_until_up(2 * SECOND_NS).unwrap();
+    for (until, switches) in [(5, whole.switches - 1), (9, whole.switches)] {
+        let left = (until * SECOND_NS).saturating_sub(twin.now().0);
+        twin.pass(left);
+        let status = twin.status();
+        assert_eq!(status.switches, switches, "{status:?}");
+        ping_all(&mut twin, &graph);
+    }
 }
