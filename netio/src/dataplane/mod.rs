@@ -12,7 +12,7 @@
 //! All that waits is received before anything is sent, so that frames fill by themselves and the
 //! arbiter has a choice. Every loop is bounded; what is left over is taken up in the next round,
 //! after one look at everything else. The thread never spins: a core that wants to be called at
-//! once, again and again, without anything to do is called every [`shell::PAUSE_NS`].
+//! once, again and again, without anything to do is called every 50 microseconds.
 //!
 //! Frames that the system does not take are kept, and nothing more is pulled for that port until
 //! they have gone. Frames that come before the core knows of a carrier are dropped and counted.
