@@ -1,12 +1,14 @@
 //! Performance management and subnet administration: attributes, headers and records.
 
-use wire::attr::NodeDescription;
+use wire::attr::{
+    LinearForwardingTable, MulticastForwardingTable, NodeDescription, SmInfo, SmState,
+};
 use wire::pma::{ClassPortInfo, PortCounters, PortCountersExtended};
 use wire::sa::{
-    LinkRecord, McMemberRecord, NodeRecord, PathRecord, PortInfoRecord, Rmpp, RmppKind, SaHeader,
-    Selector, rmpp_flag,
+    InformInfo, LftRecord, LinkRecord, McMemberRecord, MftRecord, NodeRecord, PathRecord,
+    PortInfoRecord, Rmpp, RmppKind, SaHeader, Selector, SmInfoRecord, rmpp_flag,
 };
-use wire::{Lid, PortNum, Qpn, Sl};
+use wire::{Gid, Guid, Lid, PortNum, Qpn, Sl};
 
 use crate::attributes::{NODE_INFO, PORT_INFO, node_info, port_info};
 use crate::check::{bad, gid, golden, refused};
@@ -215,4 +217,61 @@ fn records_around_attributes() {
         to_lid: Lid::truncate(0x0506),
     };
     golden(&record, "0102 03 04 0506");
+}
+
+#[test]
+fn records_of_tables_managers_and_subscriptions_match_their_bytes() {
+    let mut lft = LinearForwardingTable::default();
+    lft.0[0] = PortNum::truncate(0x11);
+    lft.0[63] = PortNum::truncate(0x22);
+    let record = LftRecord {
+        lid: Lid::truncate(0x0102),
+        block: 0x0304,
+        table: lft,
+    };
+    let text = format!("0102 0304 00000000 11{}22", "ff".repeat(62));
+    golden(&record, &text);
+
+    let mut mft = MulticastForwardingTable::default();
+    mft.0[0] = 0x1112;
+    mft.0[31] = 0x2122;
+    let record = MftRecord {
+        lid: Lid::truncate(0x0102),
+        position: 0xa,
+        block: 0x1fe,
+        table: mft,
+    };
+    let text = format!("0102 a1fe 00000000 1112{}2122", "0000".repeat(30));
+    golden(&record, &text);
+
+    let record = SmInfoRecord {
+        lid: Lid::truncate(0x0102),
+        sm_info: SmInfo {
+            guid: Guid(0x0102_0304_0506_0708),
+            sm_key: 0x1112_1314_1516_1718,
+            act_count: 0x2122_2324,
+            priority: 0xe,
+            state: SmState::Master,
+        },
+    };
+    let text = "0102 0000 0102030405060708 1112131415161718 21222324 e3";
+    golden(&record, text);
+
+    let subscription = InformInfo {
+        gid: Gid([0xfe; 16]),
+        lid_first: Lid::truncate(0x0102),
+        lid_last: Lid::truncate(0x0304),
+        is_generic: true,
+        subscribe: true,
+        notice_type: 0x0506,
+        trap_number: 0x0708,
+        qpn: Qpn::truncate(0x090a0b),
+        resp_time: 0x12,
+        producer_type: 0x0c0d0e,
+    };
+    let text = format!(
+        "{} 0102 0304 0000 01 01 0506 0708 090a0b 12 00 0c0d0e",
+        "fe".repeat(16)
+    );
+    golden(&subscription, &text);
 }
