@@ -15,7 +15,7 @@ use crate::station::{Entered, Received};
 /// Violations whose text is kept; beyond, they are only counted.
 const VIOLATIONS_KEPT: usize = 32;
 /// The shortest ring of packets under way.
-const RING_MIN: usize = 64;
+const RING_MIN: usize = 16;
 /// The ring where packets may be missing, and so nobody knows which are still under way.
 const RING_LOSSY: usize = 1024;
 /// The longest: a quarter of what 24 bits tell apart.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use link::DropReason;
 use routing::{Options, Tables};
 use topologies::{Graph, NodeKind};
+use wire::Lid;
 
 use crate::audit::Balance;
 use crate::deadlock::Deadlock;
@@ -101,6 +102,8 @@ pub struct Outcome {
 pub struct Prepared {
     graph: Arc<Graph>,
     tables: Arc<Tables>,
+    /// By host: the DLIDs that it uses for each host.
+    dlids: Vec<Arc<[Lid]>>,
 }
 
 impl Prepared {
@@ -116,7 +119,13 @@ impl Prepared {
     /// A fabric with tables made elsewhere.
     #[must_use]
     pub fn with_tables(graph: &Graph, tables: Tables) -> Self {
+        let dlids_from = |from| {
+            let to = graph.hosts();
+            to.map(|to| tables.dlid_between(from, to).unwrap_or_default())
+                .collect()
+        };
         Self {
+            dlids: graph.hosts().map(dlids_from).collect(),
             graph: Arc::new(graph.clone()),
             tables: Arc::new(tables),
         }
@@ -166,9 +175,8 @@ impl Prepared {
         fabric.measure.until = start + load.warmup_ns + load.measure_ns;
         let interval_ps = interval_ps(model, load.bytes_per_ns);
         let partners = permutation(u32::try_from(hosts).unwrap_or(u32::MAX), load.seed);
-        for (own, id) in (0u32..).zip(self.graph.hosts()) {
-            let to = self.graph.hosts();
-            let dlids = to.map(|to| self.tables.dlid_between(id, to).unwrap_or_default());
+        for ((own, id), dlids) in (0u32..).zip(self.graph.hosts()).zip(&self.dlids) {
+            let dlids = Arc::clone(dlids);
             let draw = Draw::new(
                 load.pattern.clone(),
                 load.lanes,
@@ -178,7 +186,7 @@ impl Prepared {
                 load.seed,
             );
             let window = (start, fabric.measure.until);
-            let source = Source::new(draw, interval_ps, window, dlids.collect(), model.vls);
+            let source = Source::new(draw, interval_ps, window, dlids, model.vls);
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
                 station.start(source);
             }

@@ -8,6 +8,7 @@
 //! up the others; a packet that comes in is used up at once.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use link::{
     Admission, Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Packet, Pool, Port,
@@ -64,7 +65,7 @@ pub(crate) struct Source {
     /// No packet is born from then on.
     ends: Time,
     /// By destination: the DLID for it.
-    dlids: Vec<Lid>,
+    dlids: Arc<[Lid]>,
     /// By lane.
     backlog: Vec<VecDeque<Waiting>>,
     waiting: usize,
@@ -80,7 +81,7 @@ impl Source {
         mut draw: Draw,
         interval_ps: u64,
         (start, ends): (Time, Time),
-        dlids: Vec<Lid>,
+        dlids: Arc<[Lid]>,
         vls: u8,
     ) -> Self {
         let phase = draw.phase(interval_ps);
