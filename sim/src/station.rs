@@ -135,6 +135,8 @@ pub(crate) struct Station {
     pool: Pool,
     /// A whole packet; lane, service level, DLID, number and CRCs are written for each.
     template: Vec<u8>,
+    /// A packet that has come in, put together.
+    inbox: Vec<u8>,
     source: Option<Source>,
     pub(crate) entered: Vec<Entered>,
     pub(crate) received: Vec<Received>,
@@ -165,6 +167,7 @@ impl Station {
         Ok(Self {
             port: Port::new(PORT, config, 0)?,
             pool: Pool::new(config.bytes_max().saturating_mul(2)),
+            inbox: vec![0; template.len()],
             template,
             source: None,
             entered: Vec::new(),
@@ -214,9 +217,8 @@ impl Station {
 
     fn note(&mut self, packet: &Packet) {
         let len = packet.bytes();
-        // No longer than what this model's ports let in.
-        let mut room = [0; 4352];
-        let Some(bytes) = room.get_mut(..len) else {
+        // All packets of a model have one length.
+        let Some(bytes) = self.inbox.get_mut(..len) else {
             return;
         };
         packet.emit(&self.pool, bytes);
