@@ -68,6 +68,9 @@ pub enum Verb {
     Admit(offline::Admit),
     /// Run the connection controller of a Clos fabric on windows of requests (CLOS04)
     Window(offline::Window),
+    /// Run the papers' experiments in virtual time
+    #[command(subcommand)]
+    Sim(crate::verbs::Sim),
     /// The process that watches over one fabric
     #[command(hide = true)]
     Supervisor(Supervisor),

@@ -38,6 +38,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Lids(options) => verbs::offline::lids(options),
         Verb::Admit(options) => verbs::offline::admit(options),
         Verb::Window(options) => verbs::offline::window(options),
+        Verb::Sim(what) => verbs::sim(what),
         Verb::Supervisor(options) => supervisor::run(&options.dir),
         Verb::Up(options) => wait(verbs::up(fabric, options)),
         Verb::Down(options) => wait(verbs::down(fabric, options)),
