@@ -14,8 +14,6 @@ pub struct SmConfig {
     /// LID mask control of the hosts; `None`: what the engine wants (MLID: as much as the LID
     /// space holds; others: 0).
     pub lmc: Option<Lmc>,
-    /// Seed of what an engine leaves to chance. Those that there are leave nothing to chance.
-    pub seed: u64,
     /// How many SMPs may be unanswered at a time, 1..=4096.
     pub smps_in_flight: usize,
     /// How long an SMP may stay unanswered before it is sent again, nanoseconds, at least
@@ -45,7 +43,6 @@ impl Default for SmConfig {
         Self {
             routing: RoutingChoice::Auto,
             lmc: None,
-            seed: 1,
             smps_in_flight: 64,
             timeout_ns: 200_000_000,
             retries: 4,

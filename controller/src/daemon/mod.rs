@@ -51,10 +51,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "RATE", default_value_t = SmConfig::default().windows_per_s)]
     windows: u16,
 
-    /// Seed of what routing leaves to chance
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-
     /// Time between two looks at the whole subnet, milliseconds; 0 for none
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     sweep_ms: u32,
@@ -83,7 +79,6 @@ impl Arguments {
             qos: self.qos,
             multicast: self.multicast,
             windows_per_s: self.windows,
-            seed: self.seed,
             smps_in_flight: self.smps,
             sweep_interval_ns: u64::from(self.sweep_ms) * 1_000_000,
             guid2lid,

@@ -148,7 +148,6 @@ pub(super) fn controller_arguments(
     if let Some(windows) = options.windows {
         arguments.add("--windows", windows.to_string());
     }
-    arguments.add("--seed", options.seed.to_string());
     arguments.0
 }
 
@@ -295,7 +294,7 @@ mod tests {
         let host = state.sm_node.unwrap();
         assert_eq!(
             text(controller_arguments(&dir, &state, host)),
-            "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1 --seed 1"
+            "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1"
         );
         let umad = state.umad_socket(host);
         assert!(umad.ends_with(".ib.h2"), "{umad}");
