@@ -24,7 +24,6 @@ missing=()
 for pair in "${needed[@]}"; do
     command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
-python3 -c 'import scapy' 2>/dev/null || missing+=(python3-scapy)
 if ((${#missing[@]})); then
     say "installing from Debian: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive

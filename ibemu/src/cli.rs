@@ -413,12 +413,13 @@ pub struct Perf {
     /// window and link allow]
     #[arg(short, long, value_name = "RATE")]
     pub rate: Option<Rate>,
-    /// Service level, 0 to 15
-    #[arg(long, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
-    pub sl: u8,
-    /// Which of the destination's 2^LMC LIDs to send to
-    #[arg(long, default_value_t = 0, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
-    pub dlid_offset: u16,
+    /// Service level, 0 to 15 [default: what the path record names, else 0]
+    #[arg(long, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub sl: Option<u8>,
+    /// Which of the destination's 2^LMC LIDs to send to [default: what the path record names,
+    /// else 0]
+    #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
+    pub dlid_offset: Option<u16>,
     /// Seed of payloads and of the flows' first phases
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,

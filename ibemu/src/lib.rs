@@ -15,6 +15,7 @@ pub mod mads;
 pub mod names;
 pub mod net;
 pub mod output;
+pub mod paths;
 pub mod process;
 pub mod quantity;
 pub mod setup;

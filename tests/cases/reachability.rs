@@ -112,6 +112,24 @@ fn each_of_a_hosts_lids_takes_its_own_way_to_it() {
 }
 
 #[test]
+fn traffic_takes_the_lid_that_the_routing_has_chosen_for_its_source() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
+    // MLID04 4.2: the ranks 0 to 3 of gcpg(0, 1) select the LIDs 52 to 55 of P(300), aligned.
+    for (source, dlid) in [
+        ("h0.0.0", 52),
+        ("h0.0.1", 53),
+        ("h0.1.0", 54),
+        ("h0.1.1", 55),
+    ] {
+        let perf = ["perf", source, "h3.0.0", "--count", "10", "--json"];
+        let report = fabric.call(&perf).success().json();
+        assert_eq!(report["flows"][0]["dlid"], dlid, "{report:#}");
+        assert_eq!(report["total"]["delivered"], 10, "{report:#}");
+    }
+    fabric.down();
+}
+
+#[test]
 fn nothing_is_lost_when_every_host_sends_to_every_other() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--unpaced"]);
     let perf = ["perf", "--all", "--size", "256", "--count", "500", "--json"];

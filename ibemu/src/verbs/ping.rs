@@ -11,9 +11,9 @@ use crate::ask::{self, DeviceClient};
 use crate::cli::Ping;
 use crate::dir::FabricDir;
 use crate::lids::{self, HostLids};
-use crate::mads::MadClient;
 use crate::names::FabricName;
 use crate::output;
+use crate::paths;
 use crate::quantity::duration;
 use crate::state::FabricState;
 use crate::verify::{self, Echo, PairResult};
@@ -74,9 +74,10 @@ async fn one(
     let to = lids::of_host(dir, state, to).await?;
     let dlid = match options.dlid_offset {
         Some(offset) => to.with_offset(offset)?,
-        None => recorded(dir, state, &from, &to)
+        None => paths::from_host(dir, state, &from, &[&to])
             .await
-            .unwrap_or(to.identity.lid),
+            .first()
+            .map_or(to.identity.lid, |path| path.dlid),
     };
     let way = path::trace(dir, state, from.node, dlid).await;
     if !options.json {
@@ -109,24 +110,6 @@ async fn one(
         summarize(&result)?;
     }
     check(&result, &to, destination)
-}
-
-/// The DLID that the subnet administrator names for this pair, if there is one that answers.
-async fn recorded(
-    dir: &FabricDir,
-    state: &FabricState,
-    from: &HostLids,
-    to: &HostLids,
-) -> Option<Lid> {
-    let sm = from.identity.sm_lid;
-    if sm == Lid::ZERO {
-        return None;
-    }
-    let mut client = MadClient::connect(dir, &state.nodes[from.node]).ok()?;
-    let (source, destination) = (from.identity.port_guid, to.identity.port_guid);
-    let record = client.path(sm, source, destination).await.ok()??;
-    let own = record.dlid.belongs_to(to.identity.lid, to.identity.lmc);
-    own.then_some(record.dlid)
 }
 
 fn announce(from: &HostLids, to: &HostLids, dlid: Lid, way: &Result<Vec<path::Hop>>) -> Result<()> {

@@ -21,6 +21,7 @@ use crate::dir::FabricDir;
 use crate::drops;
 use crate::lids::{self, HostLids};
 use crate::names::FabricName;
+use crate::paths::{self, Path};
 use crate::state::FabricState;
 use crate::verify::{self, Pair};
 
@@ -168,7 +169,7 @@ impl Bench<'_> {
     }
 
     /// The request that starts the flow of `pair`; its number is the destination's position.
-    fn request(&self, pair: Pair) -> Result<PerfRequest> {
+    fn request(&self, pair: Pair, path: Path) -> Result<PerfRequest> {
         let options = self.options;
         let flows = if options.all {
             u32::try_from(self.hosts.len() - 1)?
@@ -188,12 +189,15 @@ impl Bench<'_> {
         let seed = [options.seed, u64::try_from(pair.0)?, u64::try_from(pair.1)?];
         Ok(PerfRequest {
             flow: u32::try_from(pair.1)?,
-            dlid: self.hosts[pair.1].with_offset(options.dlid_offset)?,
+            dlid: match options.dlid_offset {
+                Some(offset) => self.hosts[pair.1].with_offset(offset)?,
+                None => path.dlid,
+            },
             qpn: SINK_QPN,
             size: options.size,
             window: options.window.unwrap_or((WINDOW / flows).max(1)),
             rate,
-            sl: Sl::new(options.sl)?,
+            sl: options.sl.map_or(Ok(path.sl), Sl::new)?,
             count: options.count.unwrap_or(0),
             duration_ms,
             seed: seed.iter().fold(0, |mixed: u64, &part| {
@@ -205,9 +209,12 @@ impl Bench<'_> {
     async fn start(&self, pairs: &[Pair]) -> Result<()> {
         stream::iter(pairs.chunk_by(|a, b| a.0 == b.0))
             .map(|same| async move {
-                let mut client = self.client(same[0].0)?;
-                for &pair in same {
-                    let request = Request::PerfStart(self.request(pair)?);
+                let source = same[0].0;
+                let to: Vec<&HostLids> = same.iter().map(|pair| &self.hosts[pair.1]).collect();
+                let paths = paths::from_host(self.dir, self.state, &self.hosts[source], &to).await;
+                let mut client = self.client(source)?;
+                for (&pair, path) in same.iter().zip(paths) {
+                    let request = Request::PerfStart(self.request(pair, path)?);
                     Self::order(&mut client, &request).await?;
                 }
                 anyhow::Ok(())
