@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use bincode::{Decode, Encode};
 use wire::mad::{Mad, Method, MgmtClass};
 
 /// Upper halves of transaction ids that are remembered for one client; the oldest is forgotten
@@ -14,7 +15,7 @@ use wire::mad::{Mad, Method, MgmtClass};
 const KEYS_MAX: usize = 64;
 
 /// A client of the local MAD sockets, numbered by the shell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct ClientId(pub u32);
 
 /// The clients of one host.

@@ -34,6 +34,7 @@ mod receive;
 
 use std::collections::VecDeque;
 
+use bincode::{Decode, Encode};
 use link::{
     Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Pool, Port, PortConfig, PortEvent,
     PortSet, PortState, Time, Why,
@@ -64,7 +65,7 @@ const VENDOR_ID: u32 = 0x02_1bed;
 const DEVICE_ID: u16 = 0x0001;
 
 /// What a host is built with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct HostConfig {
     /// Node description.
     pub name: String,
@@ -86,7 +87,7 @@ impl HostConfig {
 }
 
 /// What the local side asks of a host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Command {
     /// A client of a MAD socket says something.
     Mad {
@@ -123,7 +124,7 @@ pub enum Command {
 }
 
 /// What a host tells its shell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Event {
     /// For a client of a MAD socket.
     Mad {

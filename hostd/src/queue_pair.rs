@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bincode::{Decode, Encode};
 use link::DropReason;
 use wire::{Gid, Lid, Qpn, Sl};
 
@@ -19,7 +20,7 @@ pub const RECEIVE_MAX: usize = 256;
 const FIRST_FREE: u32 = 0x400;
 
 /// From a program to the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum ToQueuePair {
     /// Opens a queue pair. Answered by [`FromQueuePair::Opened`] or [`FromQueuePair::Refused`].
     Open {
@@ -58,7 +59,7 @@ pub enum ToQueuePair {
 }
 
 /// A datagram to be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct OutgoingDatagram {
     /// Destination LID, unicast or multicast.
     pub lid: Lid,
@@ -77,7 +78,7 @@ pub struct OutgoingDatagram {
 }
 
 /// From the host to a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum FromQueuePair {
     /// A queue pair stands.
     Opened {
@@ -91,7 +92,7 @@ pub enum FromQueuePair {
 }
 
 /// A datagram that has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct IncomingDatagram {
     /// The queue pair that it has come to.
     pub to: Qpn,

@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU64;
 
+use bincode::{Decode, Encode};
 use thiserror::Error;
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 
@@ -29,7 +30,7 @@ pub const fn life_time_ns(code: u8) -> Option<u64> {
 }
 
 /// Whether and how a port holds itself to the rate of its link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Pacing {
     /// A packet leaves as soon as there are credits for it.
     Unpaced,
@@ -97,7 +98,7 @@ fn milli(factor: f64) -> Result<NonZeroU64, ConfigError> {
 
 /// The times that bring a link up and down, in nanoseconds of the shell's clock (not scaled: they
 /// guard against silence of processes, not against slowness of links).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Patience {
     /// A flow-control or training record goes out at least this often.
     pub keepalive_ns: u64,
@@ -118,7 +119,7 @@ impl Default for Patience {
 /// What a port is built with.
 ///
 /// `PortConfig::default()` is a 4x SDR port with 8 data lanes, unpaced, as a test wants it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct PortConfig {
     /// GUID of the node, told to the peer at link-up.
     pub node_guid: Guid,

@@ -34,6 +34,15 @@ impl<'a> FrameBuf<'a> {
         self.records < self.records_max && len <= self.bytes.len() - self.used
     }
 
+    /// What is left: bytes, and records.
+    #[must_use]
+    pub fn room(&self) -> (usize, usize) {
+        (
+            self.bytes.len() - self.used,
+            self.records_max - self.records,
+        )
+    }
+
     /// Adds one record of `len` bytes and returns its bytes to be written; `None` if it does not
     /// fit. The caller writes every byte.
     pub fn push(&mut self, len: usize) -> Option<&mut [u8]> {

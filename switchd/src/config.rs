@@ -1,5 +1,6 @@
 //! What a switch is built with.
 
+use bincode::{Decode, Encode};
 use link::{ConfigError, PortConfig};
 use thiserror::Error;
 use wire::Guid;
@@ -8,7 +9,7 @@ use wire::Guid;
 const PORTS_MAX: u8 = 254;
 
 /// What a switch is built with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct SwitchConfig {
     /// Node description.
     pub name: String,
@@ -24,7 +25,7 @@ pub struct SwitchConfig {
 }
 
 /// How long packets take inside a switch. All zero in a daemon: there the machine takes the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Timing {
     /// From the arrival of a packet's first byte until it may enter the crossbar, in nanoseconds:
     /// look-up and arbitration (the routing time of MLID04).

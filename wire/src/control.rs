@@ -57,6 +57,23 @@ pub fn encode<T: Encode>(message: &T) -> Result<Vec<u8>, ControlError> {
     Ok(bytes)
 }
 
+/// Puts the bytes of a message behind what is in `out`, without memory of its own; how many there
+/// are. After an error `out` is as before.
+///
+/// # Errors
+/// As [`encode`].
+pub fn append<T: Encode>(message: &T, out: &mut Vec<u8>) -> Result<usize, ControlError> {
+    let before = out.len();
+    let outcome = bincode::encode_into_std_write(message, out, CONFIG);
+    let failed = match outcome {
+        Ok(len) if len <= MESSAGE_LEN_MAX => return Ok(len),
+        Ok(len) => ControlError::TooLong { len },
+        Err(error) => ControlError::Encode(error),
+    };
+    out.truncate(before);
+    Err(failed)
+}
+
 /// The message of these bytes, all of them.
 ///
 /// # Errors

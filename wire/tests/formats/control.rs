@@ -1,7 +1,7 @@
 //! Local sockets: bincode messages and the protocol of ibsim's client library.
 
 use proptest::prelude::*;
-use wire::control::{ControlError, MESSAGE_LEN_MAX, decode, encode};
+use wire::control::{ControlError, MESSAGE_LEN_MAX, append, decode, encode};
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram, Vendor};
 use wire::{Guid, Lid, Mad, Method, ParseError, PortNum, Qpn};
 
@@ -13,6 +13,16 @@ type Message = (Vec<(PortNum, String)>, Option<Guid>, Result<u32, bool>);
 fn a_message_of_small_numbers_is_a_few_bytes() {
     let bytes = encode(&(PortNum::truncate(7), Guid(300), true)).unwrap();
     assert_eq!(bytes, [7, 251, 0x2c, 0x01, 1]);
+}
+
+#[test]
+fn appended_messages_are_those_that_are_encoded_alone() {
+    let mut out = vec![0xa5];
+    let len = append(&(Guid(300), true), &mut out).unwrap();
+    assert_eq!((len, &out[1..]), (4, &*encode(&(Guid(300), true)).unwrap()));
+    let large = vec![0u8; MESSAGE_LEN_MAX];
+    assert!(append(&large, &mut out).is_err());
+    assert_eq!(out.len(), 5, "what did not fit leaves nothing behind");
 }
 
 #[test]
