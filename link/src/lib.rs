@@ -7,7 +7,8 @@
 //! - a port: [`Port`], built from a [`PortConfig`], with its [`PortState`], [`Arbiter`],
 //!   [`SlToVl`] and [`Counts`];
 //! - packets inside a device: [`Packet`], [`Pool`];
-//! - what the local control side may ask: [`control`].
+//! - what the local control side may ask: [`control`];
+//! - all that a device was handed and did, in a file: [`recording`].
 
 mod config;
 pub mod control;
@@ -20,6 +21,7 @@ mod pacing;
 mod packet;
 mod pool;
 mod port;
+pub mod recording;
 mod sl2vl;
 mod state;
 mod time;

@@ -6,6 +6,8 @@
 //! frame or deadline. The *control* thread runs a tokio current-thread runtime with the local
 //! sockets ([`control`], [`seqpacket`]). Bounded channels and event descriptors join them.
 //!
+//! [`recording`] keeps all that a device was handed and did in a file.
+//!
 //! The rest serves the command that starts such daemons: [`namespace`], [`process`].
 
 pub mod args;
@@ -20,6 +22,7 @@ pub mod logging;
 pub mod namespace;
 mod poll;
 pub mod process;
+pub mod recording;
 pub mod seqpacket;
 pub mod signals;
 pub mod transport;
