@@ -1,11 +1,11 @@
 //! `ibemu sim`: the papers' experiments in virtual time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::experiments::{self, Options, Plan, Results};
+use sim::experiments::{self, Options, Plan, Results, Verdict};
 
 use crate::output;
 use crate::usage::UsageError;
@@ -21,9 +21,25 @@ pub enum Sim {
         #[command(flatten)]
         how: How,
     },
-    /// Run every plan that comes with the program, one after the other
-    Batch(How),
-    /// List the plans that come with the program
+    /// Run several plans, their points on the same cores, and write a page over all results
+    Batch {
+        /// Plans that come with the program, or paths of TOML files
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        plans: Vec<String>,
+        /// Every plan that comes with the program
+        #[arg(long)]
+        all: bool,
+        /// How they are run.
+        #[command(flatten)]
+        how: How,
+    },
+    /// Write <FOLDER>/index.html over the results that are there, and say what of them holds
+    Report {
+        /// Where `ibemu sim run` and `batch` have written their results
+        #[arg(value_name = "FOLDER", default_value = "results")]
+        folder: PathBuf,
+    },
+    /// List the plans that come with the program, and how many points each has, whole and reduced
     List,
 }
 
@@ -51,48 +67,97 @@ pub struct How {
 /// does not hold is printed, and is no error: it is a result.
 pub fn run(what: &Sim) -> Result<()> {
     match what {
-        Sim::List => Plan::builtins().try_for_each(output::line),
-        Sim::Run { plan, how } => one(plan, how),
-        Sim::Batch(how) => Plan::builtins().try_for_each(|plan| one(plan, how)),
+        Sim::List => list(),
+        Sim::Run { plan, how } => batch(&[find(plan)?], how),
+        Sim::Batch { plans, how, .. } => {
+            let plans: Result<Vec<Plan>> = if plans.is_empty() {
+                Plan::builtins().map(find).collect()
+            } else {
+                plans.iter().map(|plan| find(plan)).collect()
+            };
+            let ended = batch(&plans?, how);
+            if ended.is_ok() {
+                return report(&how.out);
+            }
+            ended
+        }
+        Sim::Report { folder } => report(folder),
     }
 }
 
-fn one(given: &str, how: &How) -> Result<()> {
-    let plan = Plan::find(given).map_err(|error| UsageError(error.to_string()))?;
+fn find(given: &str) -> Result<Plan> {
+    Ok(Plan::find(given).map_err(|error| UsageError(error.to_string()))?)
+}
+
+fn list() -> Result<()> {
+    for name in Plan::builtins() {
+        let [whole, reduced] = find(name)?.points();
+        output::line(format!("{name:32} {whole:6} {reduced:6}"))?;
+    }
+    Ok(())
+}
+
+fn batch(plans: &[Plan], how: &How) -> Result<()> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let options = Options {
         quick: how.quick,
         seed: how.seed,
         threads: how.threads.map_or_else(cores, usize::from),
     };
-    let bar = ProgressBar::new(0).with_prefix(plan.name.clone());
-    if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} points {eta}")
-    {
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {eta} left") {
         bar.set_style(style);
     }
-    let results = experiments::run(&plan, options, &how.out, &|done, of| {
+    let outcomes = experiments::batch(plans, options, &how.out, &|done, of| {
         bar.set_length(u64::try_from(of).unwrap_or(u64::MAX));
         bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
     })?;
     bar.finish_and_clear();
-    print(&plan, &results)
+    let mut failed = Ok(());
+    for (plan, outcome) in plans.iter().zip(outcomes) {
+        match outcome {
+            Ok(results) => print(plan, &results)?,
+            Err(error) if failed.is_ok() => failed = Err(error.into()),
+            Err(error) => output::line(format!("{}: {error}", plan.name()))?,
+        }
+    }
+    failed
 }
 
 fn print(plan: &Plan, results: &Results) -> Result<()> {
-    output::line(format!("{}: {} points", plan.name, results.points.len()))?;
+    output::line(format!("{}: {} points", plan.name(), results.points))?;
     for verdict in &results.verdicts {
-        let word = match verdict.holds {
-            Some(true) => "holds",
-            Some(false) => "DOES NOT HOLD",
-            None => "no verdict",
-        };
-        output::line(format!(
-            "  {word}: {}; measured: {}",
-            verdict.expected, verdict.measured
-        ))?;
+        line(verdict)?;
     }
     for file in &results.files {
         output::line(format!("  {}", file.display()))?;
     }
     Ok(())
+}
+
+fn line(verdict: &Verdict) -> Result<()> {
+    let word = match verdict.holds {
+        Some(true) => "holds",
+        Some(false) => "DOES NOT HOLD",
+        None => "no verdict",
+    };
+    output::line(format!(
+        "  {word}: {}; measured: {}",
+        verdict.expected, verdict.measured
+    ))
+}
+
+fn report(folder: &Path) -> Result<()> {
+    let (overviews, page) = experiments::report(folder)?;
+    for overview in &overviews {
+        let [holds, fails, open] = overview.counts;
+        output::line(format!(
+            "{}: {holds} hold, {fails} do not, {open} without verdict",
+            overview.plan
+        ))?;
+        for verdict in &overview.failed {
+            line(verdict)?;
+        }
+    }
+    output::line(page.display())
 }

@@ -1,27 +1,39 @@
 //! The papers' experiments: plans, runs, reports.
 //!
-//! A [`Plan`] says which networks, schemes, lanes, workloads and loads; [`run`] runs every point,
-//! as many side by side as asked for, and writes three files beside each other: the points as CSV
-//! and, with the verdicts, as JSON, and a report as one HTML file with its plots. The same plan,
-//! size and seed give the same bytes on any machine. Interrupted, it goes on where it was.
+//! A [`Plan`] is one TOML file for one result: which networks, schemes and workloads, how much of
+//! each, and what is expected. [`run`] runs every point, as many side by side as asked for, and
+//! writes three files beside each other: the points as CSV and, with the conditions and verdicts,
+//! as JSON, and a report as one HTML file with its plots. The same plan, size and seed give the
+//! same bytes on any machine. Interrupted, it goes on where it was. [`report`] writes one page
+//! over the results of many plans.
+//!
+//! ```text
+//! plan.toml --> Plan --> Study (of its kind) --> points, any order, any thread --> kept
+//!                                                                                   |
+//!                              .csv .json .html <-- verdicts, figures <-------------+
+//! ```
 
+mod figure;
 mod html;
-mod judge;
+mod job;
+mod kept;
+mod load;
 mod output;
+mod overview;
 mod plan;
-mod points;
+mod study;
 mod svg;
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use judge::{Verdict, judge};
-pub use plan::{Band, Credits, Lanes, Misfortune, Plan, PlanError, PlannedFault, Quick, Traffic};
-pub use points::Point;
+pub use load::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, Traffic};
+pub use overview::{Overview, report};
+pub use plan::{Plan, PlanError};
+pub use study::Verdict;
 
 use crate::setup::SetupError;
-use points::{Kept, run_all, unwritable, write_whole};
 
 /// Why there are no results.
 #[derive(Debug, Error)]
@@ -33,12 +45,25 @@ pub enum ExperimentError {
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// A checker found what must never happen: a fault of the simulator or of a device.
-    #[error("{point}: {what}")]
-    Violation {
+    #[error("a rule was broken: {0}")]
+    Violation(String),
+    /// A point cannot be run.
+    #[error("{plan}: {point}: {source}")]
+    Point {
+        /// Which plan.
+        plan: String,
         /// Which point.
         point: String,
-        /// What happened.
-        what: String,
+        /// Why.
+        source: Box<Self>,
+    },
+    /// Results cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
     },
     /// A file cannot be written.
     #[error("{}: {source}", path.display())]
@@ -64,8 +89,8 @@ pub struct Options {
 /// What a plan has given.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// All points in the order of the plan.
-    pub points: Vec<Point>,
+    /// How many points there are.
+    pub points: usize,
     /// Bands and observations.
     pub verdicts: Vec<Verdict>,
     /// The files written: CSV, JSON, HTML.
@@ -83,28 +108,21 @@ pub fn run(
     out: &Path,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Results, ExperimentError> {
-    let reduced;
-    let plan = if options.quick {
-        reduced = plan.reduced();
-        &reduced
-    } else {
-        plan
-    };
-    std::fs::create_dir_all(out).map_err(|source| unwritable(out, source))?;
-    let kept = Kept::new(out, plan, options.seed)?;
-    let points = run_all(plan, options.seed, &kept, options.threads, progress)?;
-    let verdicts = judge(plan, &points);
-    let files = ["csv", "json", "html"].map(|kind| out.join(format!("{}.{kind}", plan.name)));
-    let [csv, json, html] = &files;
-    write_whole(csv, output::csv(&points).as_bytes())?;
-    let text = output::json(plan, options, &points, &verdicts);
-    write_whole(json, text.as_bytes())?;
-    let text = html::report(plan, options, &points, &verdicts);
-    write_whole(html, text.as_bytes())?;
-    kept.discard()?;
-    Ok(Results {
-        points,
-        verdicts,
-        files,
-    })
+    let mut outcomes = batch(core::slice::from_ref(plan), options, out, progress)?;
+    outcomes.remove(0)
+}
+
+/// Runs several plans as [`run`] does, all their points on the same threads: a plan that fails does
+/// not keep the others from their results. What comes of each, in their order.
+///
+/// # Errors
+/// [`ExperimentError::Unwritable`]: `out` cannot be written to.
+pub fn batch(
+    plans: &[Plan],
+    options: Options,
+    out: &Path,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Vec<Result<Results, ExperimentError>>, ExperimentError> {
+    let jobs: Result<Vec<_>, _> = plans.iter().map(|plan| plan.job(options, out)).collect();
+    Ok(job::run_all(&jobs?, options.threads, progress))
 }

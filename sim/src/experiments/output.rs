@@ -1,89 +1,73 @@
 //! Points as CSV, and everything as JSON.
 
-use core::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::io;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::experiments::Options;
-use crate::experiments::judge::Verdict;
-use crate::experiments::plan::Plan;
-use crate::experiments::points::Point;
+use crate::experiments::study::{Head, Verdict};
 
-const COLUMNS: &str = "topology,scheme,vls,traffic,run,seed,offered_bytes_per_ns,\
-accepted_bytes_per_ns,latency_ns,total_latency_ns,latency_p50_ns,latency_p99_ns,packets,born,\
-refused,traversals,dropped,lost,deadlock";
-
-/// One line a point under a line of names. No field holds a comma or a quote.
-pub(super) fn csv(points: &[Point]) -> String {
-    let mut text = format!("{COLUMNS}\n");
+/// One line a point under a line of names.
+///
+/// # Errors
+/// A point that is not flat.
+pub(super) fn csv<P: Serialize>(points: &[P]) -> io::Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
     for point in points {
-        // Writing into a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{},{},{},{},{},{},{},{:.6},{:.3},{:.3},{},{},{},{},{},{},{},{},{}",
-            point.topology,
-            point.scheme,
-            point.vls,
-            point.traffic,
-            point.run,
-            point.seed,
-            point.offered,
-            point.accepted,
-            point.latency_ns,
-            point.total_latency_ns,
-            point.latency_p50_ns,
-            point.latency_p99_ns,
-            point.packets,
-            point.born,
-            point.refused,
-            point.traversals,
-            point.dropped,
-            point.lost,
-            point.deadlock.is_some(),
-        );
+        writer.serialize(point)?;
     }
-    text
+    writer.into_inner().map_err(|error| error.into_error())
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct Document<'a, P> {
     plan: &'a str,
     title: &'a str,
     paper: &'a str,
     quick: bool,
     seed: u64,
-    packet_bytes: u16,
-    credits: String,
-    lanes: String,
-    warmup_ns: u64,
-    measure_ns: u64,
+    conditions: BTreeMap<&'static str, &'a str>,
     verdicts: &'a [Verdict],
-    points: &'a [Point],
+    points: &'a [P],
+}
+
+/// What an overview of several results needs of one.
+#[derive(Debug, Deserialize)]
+pub(super) struct Summary {
+    pub(super) plan: String,
+    pub(super) title: String,
+    pub(super) paper: String,
+    pub(super) quick: bool,
+    pub(super) seed: u64,
+    pub(super) verdicts: Vec<Verdict>,
 }
 
 /// The conditions, the verdicts and all points.
-pub(super) fn json(
-    plan: &Plan,
+///
+/// # Errors
+/// A point that JSON cannot say.
+pub(super) fn json<P: Serialize>(
+    head: Head<'_>,
     options: Options,
-    points: &[Point],
+    conditions: &[(&'static str, String)],
     verdicts: &[Verdict],
-) -> String {
+    points: &[P],
+) -> io::Result<Vec<u8>> {
+    let named = conditions
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()));
     let document = Document {
-        plan: &plan.name,
-        title: &plan.title,
-        paper: &plan.paper,
+        plan: head.name,
+        title: head.title,
+        paper: head.paper,
         quick: options.quick,
         seed: options.seed,
-        packet_bytes: plan.packet_bytes,
-        credits: format!("{:?}", plan.credits).to_lowercase(),
-        lanes: format!("{:?}", plan.lanes).to_lowercase(),
-        warmup_ns: plan.warmup_ns,
-        measure_ns: plan.measure_ns,
+        conditions: named.collect(),
         verdicts,
         points,
     };
-    // All of it is numbers and text: nothing that JSON could not say.
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
-    text.push('\n');
-    text
+    let mut text = serde_json::to_vec_pretty(&document)?;
+    text.push(b'\n');
+    Ok(text)
 }

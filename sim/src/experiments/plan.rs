@@ -1,20 +1,14 @@
-//! An experiment as its plan says it: a TOML file with the networks, schemes, loads and what is
-//! expected.
+//! Plans as they are written: TOML files, one for each result, of one kind or another.
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use thiserror::Error;
-use wire::PortNum;
 
-use crate::faults::{End, Fault, FaultPlan, Trouble};
-use crate::model::{CreditReturn, Model};
-use crate::workload::{LaneChoice, Pattern};
-
-/// The most points of one plan.
-const POINTS_MAX: usize = 20_000;
-/// A run is no longer than this, nanoseconds.
-const SPAN_NS_MAX: u64 = 1_000_000_000;
+use crate::experiments::job::{Job, job};
+use crate::experiments::load::LoadPlan;
+use crate::experiments::study::Study;
+use crate::experiments::{ExperimentError, Options};
 
 macro_rules! builtins {
     ($($name:literal),+ $(,)?) => {
@@ -70,237 +64,72 @@ pub enum PlanError {
     },
 }
 
-/// An experiment.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// Name of the plan and of the files of its results.
-    pub name: String,
-    /// What the report is headed.
-    pub title: String,
-    /// Key of the paper whose result this is.
-    pub paper: String,
-    /// Names of topologies.
-    pub topologies: Vec<String>,
-    /// Routing engines, the one to compare with first.
-    pub schemes: Vec<String>,
-    /// Numbers of data lanes.
-    pub vls: Vec<u8>,
-    /// Bytes of a packet, LRH to ICRC.
-    pub packet_bytes: u16,
-    /// How credits get back.
-    #[serde(default)]
-    pub credits: Credits,
-    /// How packets get their lanes.
-    #[serde(default)]
-    pub lanes: Lanes,
-    /// Offered loads, bytes/ns and host, ascending.
-    pub loads: Vec<f64>,
-    /// Nanoseconds before measurement.
-    pub warmup_ns: u64,
-    /// Nanoseconds of measurement.
-    pub measure_ns: u64,
-    /// Runs of each point, with seeds of their own.
-    #[serde(default = "one")]
-    pub runs: u32,
-    /// Workloads.
-    pub traffic: Vec<Traffic>,
-    /// What goes wrong in every run.
-    #[serde(default)]
-    pub fault: Vec<PlannedFault>,
-    /// HOQLife and LifeTimeValue of switches, 0 to 19; left out: packets wait for ever.
-    pub lifetime: Option<u8>,
-    /// What the reduced plan does otherwise.
-    #[serde(default)]
-    pub quick: Quick,
-    /// Ranges that results should be in.
-    #[serde(default)]
-    pub band: Vec<Band>,
-    /// Which observations of the paper are checked, by number.
-    #[serde(default)]
-    pub observations: Vec<u8>,
+/// The key that tells kinds of plans apart; the others are the kind's.
+#[derive(Deserialize)]
+struct Kind {
+    kind: Option<String>,
 }
 
-fn one() -> u32 {
-    1
-}
-
-/// How credits get back, see [`CreditReturn`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Credits {
-    /// At once.
-    #[default]
-    Ideal,
-    /// As flow-control packets.
-    Packets,
-}
-
-/// How packets get their lanes, see [`LaneChoice`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Lanes {
-    /// Drawn for each packet.
-    #[default]
-    Random,
-    /// Drawn for each pair of hosts.
-    Connection,
-}
-
-/// A workload.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "pattern")]
-pub enum Traffic {
-    /// To everybody.
-    Uniform {},
-    /// A part to one host.
-    Centric {
-        /// Percent of the packets.
-        percent: u8,
-        /// Which host.
-        #[serde(default)]
-        target: u32,
-    },
-    /// To one other host each.
-    Permutation {},
-    /// To the host so far on.
-    Shift {
-        /// How far.
-        by: u32,
-    },
-    /// To all others in turn.
-    AllToAll {},
-    /// In bursts.
-    Bursty {
-        /// Packets a burst.
-        packets: u32,
-    },
-}
-
-impl Traffic {
-    /// Its name in tables and plots.
-    #[must_use]
-    pub fn name(&self) -> String {
-        match self {
-            Self::Uniform {} => "uniform".to_owned(),
-            Self::Centric { percent, .. } => format!("{percent}%-centric"),
-            Self::Permutation {} => "permutation".to_owned(),
-            Self::Shift { by } => format!("shift-{by}"),
-            Self::AllToAll {} => "all-to-all".to_owned(),
-            Self::Bursty { packets } => format!("bursts-of-{packets}"),
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:literal => $kind:ident($plan:ty)),+ $(,)?) => {
+        /// An experiment of any kind. The key `kind` of its file says which.
+        #[derive(Clone, Debug)]
+        pub enum Plan {
+            $($(#[$doc])* $kind(Box<$plan>)),+
         }
-    }
 
-    pub(crate) fn pattern(&self) -> Pattern {
-        match *self {
-            Self::Uniform {} => Pattern::Uniform,
-            Self::Centric { percent, target } => Pattern::Centric { percent, target },
-            Self::Permutation {} => Pattern::Permutation,
-            Self::Shift { by } => Pattern::Shift { by },
-            Self::AllToAll {} => Pattern::AllToAll,
-            Self::Bursty { packets } => Pattern::Bursty { packets },
+        /// The kinds there are.
+        const KINDS: &[&str] = &[$($name),+];
+
+        impl Plan {
+            fn of_kind(kind: &str, file: &str, text: &str) -> Result<Self, PlanError> {
+                match kind {
+                    $($name => Ok(Self::$kind(Box::new(parse(file, text)?))),)+
+                    _ => Err(PlanError::Value {
+                        file: file.to_owned(),
+                        line: line_of(text, "kind"),
+                        key: "kind",
+                        what: format!("{kind:?}: {}", KINDS.join(", ")),
+                    }),
+                }
+            }
+
+            /// Name of the plan and of the files of its results.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$kind(plan) => plan.head().name),+
+                }
+            }
+
+            /// How many points it has, whole and reduced.
+            #[must_use]
+            pub fn points(&self) -> [usize; 2] {
+                match self {
+                    $(Self::$kind(plan) => [plan.points(), plan.reduced().points()]),+
+                }
+            }
+
+            pub(super) fn job(
+                &self,
+                options: Options,
+                out: &Path,
+            ) -> Result<Box<dyn Job>, ExperimentError> {
+                match self {
+                    $(Self::$kind(plan) => job((**plan).clone(), options, out)),+
+                }
+            }
         }
-    }
+    };
 }
 
-/// Something that goes wrong, see [`Trouble`].
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlannedFault {
-    /// When, in nanoseconds after the fabric has come up.
-    pub at_ns: u64,
-    /// What.
-    pub what: Misfortune,
-    /// The device.
-    pub node: String,
-    /// The port; of a switch that crashes, none.
-    #[serde(default)]
-    pub port: u8,
-    /// Packets or flow control lost, per million.
-    #[serde(default)]
-    pub loss_ppm: u32,
-    /// Packets damaged, per million.
-    #[serde(default)]
-    pub corruption_ppm: u32,
+kinds! {
+    /// Loads against latencies and accepted traffic (MLID04).
+    "load" => Load(LoadPlan),
 }
 
-/// What goes wrong, see [`Trouble`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Misfortune {
-    /// A cable is pulled.
-    LinkDown,
-    /// It is put in again.
-    LinkUp,
-    /// Packets are lost and damaged.
-    Rates,
-    /// Flow control is lost.
-    CreditLoss,
-    /// A switch crashes.
-    Crash,
-    /// It is started again.
-    Restart,
-}
-
-impl PlannedFault {
-    fn fault(&self) -> Fault {
-        let end = End {
-            node: self.node.clone(),
-            port: PortNum::truncate(self.port),
-        };
-        let (loss_ppm, corruption_ppm) = (self.loss_ppm, self.corruption_ppm);
-        Fault {
-            at_ns: self.at_ns,
-            what: match self.what {
-                Misfortune::LinkDown => Trouble::LinkDown(end),
-                Misfortune::LinkUp => Trouble::LinkUp(end),
-                Misfortune::Rates => Trouble::Rates {
-                    end,
-                    loss_ppm,
-                    corruption_ppm,
-                },
-                Misfortune::CreditLoss => Trouble::CreditLoss { end, loss_ppm },
-                Misfortune::Crash => Trouble::Crash(end.node),
-                Misfortune::Restart => Trouble::Restart(end.node),
-            },
-        }
-    }
-}
-
-/// What the reduced plan does otherwise; what is not said stays.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Quick {
-    /// Instead of the plan's topologies.
-    pub topologies: Option<Vec<String>>,
-    /// Instead of the plan's numbers of lanes.
-    pub vls: Option<Vec<u8>>,
-    /// Instead of the plan's loads.
-    pub loads: Option<Vec<f64>>,
-    /// Instead of the plan's time.
-    pub warmup_ns: Option<u64>,
-    /// Instead of the plan's time.
-    pub measure_ns: Option<u64>,
-}
-
-/// A range that a result should be in: the saturation of a scheme (the most traffic accepted at
-/// any load) in bytes/ns and host, or its ratio to that of another scheme.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Band {
-    /// The scheme.
-    pub scheme: String,
-    /// The scheme to divide by; left out: the saturation itself.
-    pub over: Option<String>,
-    /// Data lanes.
-    pub vls: u8,
-    /// Name of the workload.
-    pub traffic: String,
-    /// The least.
-    pub min: f64,
-    /// The most.
-    pub max: f64,
-}
+/// The kind of a plan that does not say.
+const DEFAULT_KIND: &str = "load";
 
 impl Plan {
     /// Names of the plans that come with the program.
@@ -335,131 +164,31 @@ impl Plan {
     /// # Errors
     /// As [`Plan::find`].
     pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
-        let plan: Self = toml::from_str(text).map_err(|error| PlanError::Syntax {
-            file: file.to_owned(),
-            error: Box::new(error),
-        })?;
-        let refuse = |key: &'static str, what: String| PlanError::Value {
-            file: file.to_owned(),
-            line: line_of(text, key),
-            key,
-            what,
-        };
-        plan.check().map_err(|(key, what)| refuse(key, what))?;
-        plan.reduced()
-            .check()
-            .map_err(|(key, what)| refuse(key, what))?;
-        Ok(plan)
+        let kind: Kind = toml::from_str(text).map_err(|error| syntax(file, error))?;
+        let kind = kind.kind.as_deref().unwrap_or(DEFAULT_KIND);
+        Self::of_kind(kind, file, text)
     }
+}
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        if self.name.is_empty() || !self.name.chars().all(is_name) {
-            return Err(("name", "letters, digits and hyphens".to_owned()));
-        }
-        let lists = [
-            ("topologies", self.topologies.is_empty()),
-            ("schemes", self.schemes.is_empty()),
-            ("vls", self.vls.is_empty()),
-            ("loads", self.loads.is_empty()),
-            ("traffic", self.traffic.is_empty()),
-        ];
-        if let Some(&(key, _)) = lists.iter().find(|(_, empty)| *empty) {
-            return Err((key, "the list is empty: at least one".to_owned()));
-        }
-        for name in &self.topologies {
-            let topology = topologies::parse(name);
-            let topology = topology.map_err(|error| ("topologies", error.to_string()))?;
-            let faults = self.faults(0).check(&topology.graph);
-            faults.map_err(|error| ("fault", format!("{name}: {error}")))?;
-            let hosts = topology.graph.hosts().count();
-            for traffic in &self.traffic {
-                let fits = traffic.pattern().check(hosts);
-                fits.map_err(|error| ("traffic", format!("{name}: {error}")))?;
-            }
-        }
-        for name in &self.schemes {
-            routing::engine(name).map_err(|error| ("schemes", error.to_string()))?;
-        }
-        for &vls in &self.vls {
-            let model = self.model(vls).check();
-            model.map_err(|error| ("vls", error.to_string()))?;
-        }
-        let is_load = |load: &f64| *load > 0.0 && *load <= 100.0;
-        if !self.loads.iter().all(is_load) || !self.loads.is_sorted() {
-            let what = "bytes/ns and host, above 0 and at most 100, ascending";
-            return Err(("loads", what.to_owned()));
-        }
-        for (key, ns, least) in [
-            ("warmup_ns", self.warmup_ns, 0),
-            ("measure_ns", self.measure_ns, 1),
-        ] {
-            if !(least..=SPAN_NS_MAX).contains(&ns) {
-                return Err((key, format!("{ns}: {least} to {SPAN_NS_MAX} nanoseconds")));
-            }
-        }
-        if self.runs == 0 || self.points() > POINTS_MAX {
-            let what = format!("{} points: 1 to {POINTS_MAX}", self.points());
-            return Err(("runs", what));
-        }
-        if let Some(band) = self.band.iter().find(|band| band.min > band.max) {
-            return Err(("min", format!("{} is above max, {}", band.min, band.max)));
-        }
-        match self.observations.iter().find(|n| !(1..=5).contains(*n)) {
-            Some(number) => Err(("observations", format!("{number}: MLID04 has 1 to 5"))),
-            None => Ok(()),
-        }
+fn syntax(file: &str, error: toml::de::Error) -> PlanError {
+    PlanError::Syntax {
+        file: file.to_owned(),
+        error: Box::new(error),
     }
+}
 
-    /// How many runs the plan has.
-    #[must_use]
-    pub fn points(&self) -> usize {
-        let series = self.topologies.len() * self.schemes.len() * self.vls.len();
-        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
-        (series * self.traffic.len() * self.loads.len()).saturating_mul(runs)
-    }
-
-    /// The reduced plan.
-    #[must_use]
-    pub fn reduced(&self) -> Self {
-        let quick = self.quick.clone();
-        let mut plan = self.clone();
-        plan.topologies = quick.topologies.unwrap_or(plan.topologies);
-        plan.vls = quick.vls.unwrap_or(plan.vls);
-        plan.loads = quick.loads.unwrap_or(plan.loads);
-        plan.warmup_ns = quick.warmup_ns.unwrap_or(plan.warmup_ns);
-        plan.measure_ns = quick.measure_ns.unwrap_or(plan.measure_ns);
-        plan.runs = 1;
-        plan
-    }
-
-    /// What goes wrong in a run of that seed.
-    pub(crate) fn faults(&self, seed: u64) -> FaultPlan {
-        FaultPlan {
-            faults: self.fault.iter().map(PlannedFault::fault).collect(),
-            seed,
-        }
-    }
-
-    /// The network's model with so many lanes.
-    pub(crate) fn model(&self, vls: u8) -> Model {
-        Model {
-            packet_bytes: self.packet_bytes,
-            credits: match self.credits {
-                Credits::Ideal => CreditReturn::Ideal,
-                Credits::Packets => CreditReturn::Packets,
-            },
-            lifetime: self.lifetime,
-            ..Model::mlid04(vls)
-        }
-    }
-
-    pub(crate) fn lane_choice(&self) -> LaneChoice {
-        match self.lanes {
-            Lanes::Random => LaneChoice::Random,
-            Lanes::Connection => LaneChoice::Connection,
-        }
-    }
+/// A plan of one kind from its text, checked as it is and reduced.
+fn parse<S: Study>(file: &str, text: &str) -> Result<S, PlanError> {
+    let plan: S = toml::from_str(text).map_err(|error| syntax(file, error))?;
+    let refuse = |(key, what): (&'static str, String)| PlanError::Value {
+        file: file.to_owned(),
+        line: line_of(text, key),
+        key,
+        what,
+    };
+    plan.check().map_err(refuse)?;
+    plan.reduced().check().map_err(refuse)?;
+    Ok(plan)
 }
 
 /// The line on which a key stands first, from 1.
@@ -473,4 +202,34 @@ fn line_of(text: &str, key: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plans_of_the_papers_are_sound() {
+        for name in Plan::builtins() {
+            let plan = Plan::find(name).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(plan.name(), name);
+            let [whole, reduced] = plan.points();
+            assert!((1..=whole).contains(&reduced), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_kind_that_is_not_there_is_told_with_those_that_are() {
+        let error = Plan::parse("test.toml", "name = \"x\"\nkind = \"lod\"\n").unwrap_err();
+        let error = error.to_string();
+        assert!(
+            error.starts_with("test.toml, line 2: kind: \"lod\": load"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_plan_that_is_not_there_is_told_with_those_that_are() {
+        let error = Plan::find("mlid-fig99").unwrap_err().to_string();
+        assert!(error.contains("mlid-fig12"), "{error}");
+        let error = Plan::find("./none.toml").unwrap_err().to_string();
+        assert!(error.contains("none.toml"), "{error}");
+    }
+}

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sim::experiments::{ExperimentError, Options, Plan, Results, run};
+use sim::experiments::{ExperimentError, Options, Plan, Results, batch, report, run};
 
 const PLAN: &str = r#"
 name = "small"
@@ -55,7 +55,7 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
     let out = tempfile::tempdir().unwrap();
     let first = attempt(&out.path().join("a"), 1).unwrap();
     let second = attempt(&out.path().join("b"), 4).unwrap();
-    assert_eq!(first.points.len(), 8);
+    assert_eq!(first.points, 8);
     assert_eq!(bytes(&first), bytes(&second));
     let band = &first.verdicts[0];
     assert_eq!(band.holds, Some(true), "{band:?}");
@@ -63,7 +63,7 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
     let csv = fs::read_to_string(csv).unwrap();
     assert_eq!(csv.lines().count(), 9);
     let columns = |line: &str| line.split(',').count();
-    assert!(csv.lines().all(|line| columns(line) == 19), "{csv}");
+    assert!(csv.lines().all(|line| columns(line) == 20), "{csv}");
     let json: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     assert_eq!(json["points"].as_array().unwrap().len(), 8);
     let html = fs::read_to_string(html).unwrap();
@@ -101,7 +101,7 @@ fn an_interrupted_plan_keeps_the_points_that_were_finished() {
         told.fetch_add(1, Ordering::Relaxed);
     };
     let results = run(&plan, options, &broken, &progress).unwrap();
-    assert_eq!(told.into_inner(), 8);
+    assert_eq!(told.into_inner(), 9, "at the start and for each point");
     assert_eq!(bytes(&results), bytes(&whole));
     assert_eq!(kept(), None, "what is no longer needed goes");
 }
@@ -113,4 +113,46 @@ fn a_folder_that_cannot_be_made_is_named() {
     fs::write(&file, "").unwrap();
     let error = attempt(&file.join("inside"), 1).unwrap_err().to_string();
     assert!(error.contains("inside"), "{error}");
+}
+
+#[test]
+fn the_page_over_all_results_counts_what_holds_and_links_to_each_report() {
+    let out = tempfile::tempdir().unwrap();
+    let error = report(out.path()).unwrap_err().to_string();
+    assert!(error.contains("no results here"), "{error}");
+    let results = attempt(out.path(), 2).unwrap();
+    let (overviews, page) = report(out.path()).unwrap();
+    let count = |holds| results.verdicts.iter().filter(|v| v.holds == holds).count();
+    assert_eq!(overviews.len(), 1);
+    assert_eq!(overviews[0].plan, "small");
+    let counts = [Some(true), Some(false), None].map(count);
+    assert_eq!(overviews[0].counts, counts);
+    assert_eq!(overviews[0].failed.len(), counts[1]);
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("href=\"small.html\""), "{html}");
+    fs::write(out.path().join("other.json"), "{").unwrap();
+    let error = report(out.path()).unwrap_err().to_string();
+    assert!(error.contains("other.json"), "{error}");
+}
+
+#[test]
+fn several_plans_give_what_each_gives_alone_and_one_that_fails_harms_no_other() {
+    let out = tempfile::tempdir().unwrap();
+    let alone = attempt(&out.path().join("alone"), 1).unwrap();
+    let together = out.path().join("together");
+    fs::create_dir_all(together.join("broken.csv")).unwrap();
+    let plan = |name| {
+        let text = PLAN.replace("\"small\"", &format!("\"{name}\""));
+        Plan::parse("plan.toml", &text).unwrap()
+    };
+    let plans = [plan("broken"), plan("small")];
+    let options = Options {
+        quick: false,
+        seed: 7,
+        threads: 3,
+    };
+    let outcomes = batch(&plans, options, &together, &|_, _| {}).unwrap();
+    let error = outcomes[0].as_ref().unwrap_err().to_string();
+    assert!(error.contains("broken.csv"), "{error}");
+    assert_eq!(bytes(outcomes[1].as_ref().unwrap()), bytes(&alone));
 }

@@ -1,9 +1,8 @@
 //! What was measured against what the paper says and what an independent simulation found.
 
-use serde::Serialize;
-
-use crate::experiments::plan::{Band, Plan};
-use crate::experiments::points::Point;
+use crate::experiments::load::Point;
+use crate::experiments::load::plan::{Band, LoadPlan};
+use crate::experiments::study::Verdict;
 use crate::load::real;
 
 /// Two latencies or saturations closer than this part of each other count as equal.
@@ -15,17 +14,6 @@ const MUCH_HIGHER: f64 = 1.15;
 /// From how many ports on MLID04 calls a switch large.
 const LARGE: u32 = 16;
 
-/// One statement about the results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
-    /// What was expected.
-    pub expected: String,
-    /// What was measured.
-    pub measured: String,
-    /// Whether it holds; `None` where this run has no data for it, or nothing hangs on it.
-    pub holds: Option<bool>,
-}
-
 /// The points of one curve, ascending by load; runs of a point are averaged.
 struct Curve {
     /// Offered, accepted, latency.
@@ -34,7 +22,7 @@ struct Curve {
 
 impl Curve {
     fn of(
-        plan: &Plan,
+        plan: &LoadPlan,
         points: &[Point],
         (topology, scheme, vls, traffic): (&str, &str, u8, &str),
     ) -> Option<Self> {
@@ -93,8 +81,7 @@ impl Curve {
 }
 
 /// Judges all bands and observations of a plan.
-#[must_use]
-pub fn judge(plan: &Plan, points: &[Point]) -> Vec<Verdict> {
+pub(super) fn judge(plan: &LoadPlan, points: &[Point]) -> Vec<Verdict> {
     let judge = Judge { plan, points };
     let mut verdicts = Vec::new();
     for topology in &plan.topologies {
@@ -121,7 +108,7 @@ pub fn judge(plan: &Plan, points: &[Point]) -> Vec<Verdict> {
 }
 
 struct Judge<'a> {
-    plan: &'a Plan,
+    plan: &'a LoadPlan,
     points: &'a [Point],
 }
 

@@ -1,0 +1,72 @@
+//! What a report shows besides conditions and verdicts.
+
+/// A plot or a table under a heading.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Figure {
+    /// Curves over two axes.
+    Plot {
+        /// What it shows.
+        heading: String,
+        /// Its curves, named.
+        curves: Vec<Curve>,
+        /// From left to right.
+        x: Axis,
+        /// From bottom to top.
+        y: Axis,
+    },
+    /// Rows under names of columns.
+    Table {
+        /// What it shows.
+        heading: String,
+        /// Names of columns.
+        columns: Vec<String>,
+        /// Cells, row by row.
+        rows: Vec<Vec<String>>,
+    },
+}
+
+/// A curve: its name, and its points from left to right.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Curve {
+    /// Its name, for the legend.
+    pub(crate) name: String,
+    /// x and y; of logarithmic axes, above 0.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Axis {
+    /// What it measures, with the unit.
+    pub(crate) name: String,
+    /// How values are laid out on it.
+    pub(crate) scale: Scale,
+}
+
+/// How values are laid out on an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Evenly, from 0.
+    Linear,
+    /// By their logarithm, from the least value.
+    Logarithmic,
+}
+
+impl Axis {
+    /// An axis from 0.
+    pub(crate) fn linear(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            scale: Scale::Linear,
+        }
+    }
+
+    /// A logarithmic axis.
+    #[cfg_attr(not(test), expect(dead_code, reason = "plans of other kinds use it"))]
+    pub(crate) fn logarithmic(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            scale: Scale::Logarithmic,
+        }
+    }
+}
