@@ -1,18 +1,24 @@
 //! The daemon as a process: its sockets, its link to another one, and how it leaves.
 #![expect(clippy::unwrap_used, reason = "a test ends where it cannot go on")]
 
-use std::path::{Path, PathBuf};
+use std::io::BufReader;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::rc::Rc;
 use std::time::Duration;
 
+use hostd::HostConfig;
 use hostd::control::{Reply, Request};
+use link::Time;
 use link::control::{DeviceReply, DeviceRequest, PortStatus};
+use link::recording::{End, Ending, Entry, Kind, Reader};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use netio::clock;
 use netio::control::ControlClient;
 use netio::datagram::AbstractSocket;
 use netio::process::Pidfd;
 use netio::seqpacket::BlockingConnection;
+use tempfile::TempDir;
 use wire::attr::NodeInfo;
 use wire::mad::{AttributeId, Mad, Method};
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram};
@@ -38,19 +44,21 @@ fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
 /// A running daemon; killed when it goes.
 struct Daemon {
     child: Child,
-    directory: PathBuf,
+    directory: Rc<TempDir>,
     name: String,
 }
 
 impl Daemon {
-    fn start(test: &str, number: u64, more: &[&str]) -> Self {
-        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-        std::fs::create_dir_all(&directory).unwrap();
+    fn start(number: u64, more: &[&str]) -> Self {
+        Self::start_in(Rc::new(tempfile::tempdir().unwrap()), number, more)
+    }
+
+    fn start_in(directory: Rc<TempDir>, number: u64, more: &[&str]) -> Self {
         let name = format!("h{number}");
         let child = Command::new(env!("CARGO_BIN_EXE_hostd"))
             .args(["--name", &name, "--guid", &format!("{number:x}")])
             .arg("--dir")
-            .arg(&directory)
+            .arg(directory.path())
             .args(["--link", "1=udp:127.0.0.1", "--log-level", "error"])
             .args(["--unpaced", "--silence-ms", "600000"])
             .args(more)
@@ -69,7 +77,7 @@ impl Daemon {
     }
 
     fn socket(&self, kind: &str) -> PathBuf {
-        self.directory.join(format!("{}.{kind}", self.name))
+        self.directory.path().join(format!("{}.{kind}", self.name))
     }
 
     fn ask(&self, request: DeviceRequest) -> DeviceReply {
@@ -116,14 +124,13 @@ impl Drop for Daemon {
         // One that has ended already is as good.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
 /// Two daemons on one cable, up to Init.
-fn pair(test: &str) -> (Daemon, Daemon) {
-    let one = Daemon::start(&format!("{test}-1"), 0x11, &[]);
-    let other = Daemon::start(&format!("{test}-2"), 0x22, &[]);
+fn pair() -> (Daemon, Daemon) {
+    let one = Daemon::start(0x11, &[]);
+    let other = Daemon::start(0x22, &[]);
     one.connect(&other);
     other.connect(&one);
     one.wait_for_state(INIT);
@@ -137,7 +144,7 @@ fn node_info(tid: u64, path: &[PortNum]) -> Mad {
 
 #[test]
 fn a_daemon_says_who_it_is_and_leaves_when_asked() {
-    let mut daemon = Daemon::start("identify", 0x1f, &[]);
+    let mut daemon = Daemon::start(0x1f, &[]);
     let identity = DeviceReply::Identity {
         name: "h31".to_owned(),
         guid: Guid(0x1f),
@@ -147,13 +154,15 @@ fn a_daemon_says_who_it_is_and_leaves_when_asked() {
     assert_eq!(daemon.port().state, DOWN, "its cable leads nowhere yet");
     assert_eq!(daemon.ask(DeviceRequest::Shutdown), DeviceReply::Done);
     assert!(daemon.ended().success());
-    let left: Vec<_> = std::fs::read_dir(&daemon.directory).unwrap().collect();
+    let left: Vec<_> = std::fs::read_dir(daemon.directory.path())
+        .unwrap()
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn a_mad_crosses_the_cable_and_its_answer_comes_back_to_its_sender() {
-    let (one, _other) = pair("mad");
+    let (one, _other) = pair();
     let sockets = [0u64, 1].map(|tid| {
         let socket = BlockingConnection::connect(&one.socket("mad"), PATIENCE).unwrap();
         let mad = node_info(0xaaaa_bbbb_0000_0000 + tid, &[PORT]);
@@ -183,7 +192,7 @@ fn a_mad_crosses_the_cable_and_its_answer_comes_back_to_its_sender() {
 
 #[test]
 fn a_daemon_that_is_terminated_tells_its_peer() {
-    let (one, mut other) = pair("leave");
+    let (one, mut other) = pair();
     let process = Pidfd::open(other.child.id()).unwrap();
     process.signal(15).unwrap();
     assert!(other.ended().success());
@@ -193,10 +202,10 @@ fn a_daemon_that_is_terminated_tells_its_peer() {
 
 #[test]
 fn a_killed_daemon_comes_back_on_another_socket_and_the_link_with_it() {
-    let (one, mut other) = pair("again");
+    let (one, mut other) = pair();
     other.child.kill().unwrap();
     other.ended();
-    let again = Daemon::start("again-2", 0x22, &[]);
+    let again = Daemon::start_in(Rc::clone(&other.directory), 0x22, &[]);
     one.connect(&again);
     again.connect(&one);
     again.wait_for_state(INIT);
@@ -206,10 +215,49 @@ fn a_killed_daemon_comes_back_on_another_socket_and_the_link_with_it() {
     assert!(counters.iter().any(downed), "{counters:?}");
 }
 
+#[test]
+#[expect(clippy::disallowed_types, reason = "the daemon's file is read")]
+fn a_recorded_daemon_leaves_all_that_it_was_handed_and_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("h.rec");
+    let record = ["--record", path.to_str().unwrap()];
+    let mut daemon = Daemon::start(0x11, &record);
+    let peer = Daemon::start(0x22, &[]);
+    daemon.connect(&peer);
+    peer.connect(&daemon);
+    daemon.wait_for_state(INIT);
+    assert_eq!(daemon.ask(DeviceRequest::Shutdown), DeviceReply::Done);
+    assert!(daemon.ended().success());
+
+    let mut reader = Reader::new(BufReader::new(std::fs::File::open(&path).unwrap())).unwrap();
+    assert_eq!(reader.header().kind, Kind::Host);
+    let config: HostConfig = wire::control::decode(&reader.header().config).unwrap();
+    assert_eq!((config.guid, config.pid), (Guid(0x11), daemon.child.id()));
+    let (mut frames, mut pulls, mut last) = (0, 0, Time::ZERO);
+    while let Some(entry) = reader.next_entry::<hostd::Command>().unwrap() {
+        let now = entry.now().unwrap_or(last);
+        assert!(last <= now, "{entry:?}");
+        last = now;
+        frames += u32::from(matches!(entry, Entry::Frame { .. }));
+        pulls += u32::from(matches!(entry, Entry::Pull { .. }));
+    }
+    assert_eq!(reader.ending(), Some(Ending::Said(End::Closed)));
+    assert!(frames > 0 && pulls > 0, "{frames} frames, {pulls} pulls");
+
+    let output = Command::new(env!("CARGO_BIN_EXE_hostd"))
+        .args(["--name", "h", "--guid", "11", "--dir"])
+        .arg(folder.path())
+        .args(record)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("h.rec"), "{said}");
+}
+
 #[tokio::test]
 async fn a_program_of_ibsims_client_library_connects_asks_and_is_answered() {
     let base = format!("hostd-test-{}", std::process::id());
-    let _daemon = Daemon::start("umad", 0x33, &["--umad-socket", &base]);
+    let _daemon = Daemon::start(0x33, &["--umad-socket", &base]);
     let id = std::process::id();
     let control = AbstractSocket::bind(&format!("{base}:ctl{id}")).unwrap();
     control.connect(&format!("{base}:ctl")).unwrap();

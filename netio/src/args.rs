@@ -36,6 +36,11 @@ pub struct DeviceArgs {
     #[arg(long = "link", value_name = "PORT=MEDIUM:WHERE")]
     pub links: Vec<LinkSpec>,
 
+    /// Record all that the device is handed and does to this file, which must not be there yet; for
+    /// ibemu sim replay
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+
     /// The least severe events to log to stderr: off, error, warn, info, debug or trace
     #[arg(long, default_value = "info")]
     pub log_level: LevelFilter,

@@ -8,12 +8,15 @@
 //!
 //! [`recording`] keeps all that a device was handed and did in a file.
 //!
+//! [`daemon`] puts these together for a device.
+//!
 //! The rest serves the command that starts such daemons: [`namespace`], [`process`].
 
 pub mod args;
 pub mod cables;
 pub mod clock;
 pub mod control;
+pub mod daemon;
 pub mod datagram;
 pub mod dataplane;
 pub mod device;

@@ -2,19 +2,15 @@
 
 use std::rc::Rc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use clap::Parser;
 use link::control::{DeviceReply, DeviceRequest};
+use link::recording::Kind;
 use netio::args::{DeviceArgs, LinkArgs};
-use netio::cables::Cables;
-use netio::control::serve;
-use netio::dataplane::{self, Events, Running, Settings};
-use netio::device::{ControlSide, Protocol};
-use netio::seqpacket::Listener;
-use netio::signals::LeaveSignals;
+use netio::daemon::{Daemon, Plan};
+use netio::device::Protocol;
 use switchd::control::{Reply, Request};
 use switchd::{Command, Event, Switch, SwitchConfig, Timing};
-use tokio::task::LocalSet;
 
 /// Runs one switch of an ibemu fabric
 #[derive(Parser, Debug)]
@@ -33,69 +29,30 @@ pub(crate) struct Arguments {
 
 /// Runs the switch until it is told to leave.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    netio::logging::to_stderr(arguments.device.log_level);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .context("cannot start the control runtime")?;
-    LocalSet::new().block_on(&runtime, serve_fabric(arguments))
+    netio::daemon::run(arguments.device.log_level, serve_fabric(arguments))
 }
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
-    let mut signals = LeaveSignals::new().context("cannot watch for signals")?;
     let device = &arguments.device;
-    let port = arguments.link.port_config()?;
-    let switch = Switch::new(&SwitchConfig {
+    let config = SwitchConfig {
         name: device.name.clone(),
         guid: device.guid,
         ports: arguments.ports,
-        port,
+        port: arguments.link.port_config()?,
         timing: Timing::default(),
-    })?;
-    let (cables, links) = Cables::open(&device.links, arguments.ports)?;
-    Cables::check_room(&links, &port);
-    let settings = Settings {
-        name: device.name.clone(),
-        frame_packets: usize::from(arguments.link.frame_packets),
     };
-    let Running {
-        handle,
-        mut events,
-        thread,
-    } = dataplane::spawn(settings, links, move || switch)?;
-    let control = Rc::new(ControlSide::<Speech>::new(handle, cables));
-    let listener = Listener::bind(&device.socket("ctl"))?;
-    let handler = {
-        let control = Rc::clone(&control);
-        move |request| {
-            let control = Rc::clone(&control);
-            async move { control.answer(request).await }
-        }
+    let plan = Plan {
+        kind: Kind::Switch,
+        config: &config,
+        ports: config.ports,
+        port: &config.port,
+        device,
+        links: &arguments.link,
     };
-    let outcome = tokio::select! {
-        ended = serve(&listener, handler) => ended.context("the control socket failed"),
-        ended = pass_events(&control, &mut events) => {
-            ended.and_then(|()| bail!("the dataplane thread has ended by itself"))
-        }
-        () = control.told_to_leave() => Ok(()),
-        () = signals.next() => Ok(()),
-    };
-    if control.leave() {
-        pass_events(&control, &mut events).await?;
-    }
-    if thread.join().is_err() {
-        bail!("the dataplane thread has panicked");
-    }
-    outcome
-}
-
-/// Hands the core's answers to those who wait for them; ends when the dataplane thread does.
-async fn pass_events(control: &ControlSide<Speech>, events: &mut Events<Event>) -> Result<()> {
-    let failed = "cannot wait for events";
-    while let Some(Event::Reply { token, reply }) = events.next().await.context(failed)? {
-        control.finish(token, reply);
-    }
-    Ok(())
+    let daemon = Daemon::<Speech, Event>::start(&plan, Switch::new(&config)?)?;
+    let control = Rc::clone(daemon.control());
+    let hear = move |Event::Reply { token, reply }| control.finish(token, reply);
+    daemon.serve(hear, std::future::pending()).await
 }
 
 /// How a switch is spoken to.

@@ -1,0 +1,224 @@
+//! The shell of a device's process: its core on a dataplane thread, its control socket, and the
+//! way out. What one kind of device has beyond that is handed in.
+//!
+//! ```text
+//!  <name>.ctl --- ControlSide --- orders --> dataplane thread (core) ---> recording, if asked for
+//!  others of the kind's own ---+     ^              |
+//!                                    +--- events ---+
+//! ```
+
+use std::future::Future;
+use std::io;
+use std::rc::Rc;
+use std::thread::JoinHandle;
+
+use bincode::{Decode, Encode};
+use link::recording::{Header, Kind};
+use link::{Device, PortConfig};
+use thiserror::Error;
+use tokio::task::LocalSet;
+use tracing::level_filters::LevelFilter;
+
+use crate::NetError;
+use crate::args::{DeviceArgs, LinkArgs};
+use crate::cables::Cables;
+use crate::control::serve;
+use crate::dataplane::{self, Events, Running, Settings};
+use crate::device::{ControlSide, Protocol};
+use crate::recording::{Recording, Writer};
+use crate::seqpacket::Listener;
+use crate::signals::LeaveSignals;
+
+/// Why a device's process ends that was not told to.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// The system refuses something at the start.
+    #[error(transparent)]
+    Net(#[from] NetError),
+    /// The control socket, a signal or the dataplane's events cannot be waited for.
+    #[error("cannot wait for {what}: {cause}")]
+    Wait {
+        /// For what.
+        what: &'static str,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// The dataplane thread is not there any more.
+    #[error("the dataplane thread has ended by itself")]
+    Ended,
+    /// The core has panicked.
+    #[error("the dataplane thread has panicked")]
+    Panicked,
+}
+
+fn wait(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
+    move |cause| DaemonError::Wait { what, cause }
+}
+
+/// Runs a daemon's control thread: logs to stderr, and whatever `main` waits for.
+///
+/// # Errors
+/// If the runtime cannot be had; else what `main` returns.
+pub fn run<E: From<NetError>>(
+    log_level: LevelFilter,
+    main: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
+    crate::logging::to_stderr(log_level);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(|cause| NetError::new("start the control runtime", cause))?;
+    LocalSet::new().block_on(&runtime, main)
+}
+
+/// What a device is built with and how its process was told to run it.
+#[derive(Debug)]
+pub struct Plan<'a, C> {
+    /// What it is.
+    pub kind: Kind,
+    /// What its core was built with.
+    pub config: &'a C,
+    /// Its external ports.
+    pub ports: u8,
+    /// Each of them.
+    pub port: &'a PortConfig,
+    /// Who it is and where.
+    pub device: &'a DeviceArgs,
+    /// How its links run.
+    pub links: &'a LinkArgs,
+}
+
+/// A device whose process stands.
+pub struct Daemon<P: Protocol, E> {
+    control: Rc<ControlSide<P>>,
+    listener: Listener,
+    signals: LeaveSignals,
+    events: Events<E>,
+    thread: JoinHandle<()>,
+    writer: Option<Writer>,
+}
+
+impl<P, E> Daemon<P, E>
+where
+    P: Protocol<Request: Decode<()>, Reply: Encode> + 'static,
+    P::Command: Encode + Send + 'static,
+    E: Encode + Send + 'static,
+{
+    /// Opens the links, starts the core and binds the control socket. To be called inside
+    /// [`run`].
+    ///
+    /// # Errors
+    /// [`DaemonError`]: what the system refuses.
+    pub fn start<D, C>(plan: &Plan<'_, C>, core: D) -> Result<Self, DaemonError>
+    where
+        D: Device<Command = P::Command, Event = E> + Send + 'static,
+        C: Encode,
+    {
+        let signals = LeaveSignals::new().map_err(wait("signals"))?;
+        let (cables, links) = Cables::open(&plan.device.links, plan.ports)?;
+        Cables::check_room(&links, plan.port);
+        let settings = Settings {
+            name: plan.device.name.clone(),
+            frame_packets: usize::from(plan.links.frame_packets),
+        };
+        let (running, writer) = match recording(plan)? {
+            None => (dataplane::spawn(settings, links, move || core)?, None),
+            Some(recording) => {
+                let (core, writer) = recording.of(core);
+                let running = dataplane::spawn(settings, links, move || core)?;
+                (running, Some(writer))
+            }
+        };
+        let Running {
+            handle,
+            events,
+            thread,
+        } = running;
+        Ok(Self {
+            control: Rc::new(ControlSide::new(handle, cables)),
+            listener: Listener::bind(&plan.device.socket("ctl"))?,
+            signals,
+            events,
+            thread,
+            writer,
+        })
+    }
+
+    /// What the control socket is answered by.
+    #[must_use]
+    pub fn control(&self) -> &Rc<ControlSide<P>> {
+        &self.control
+    }
+
+    /// Serves the device until it is told to leave, or `beside` ends, which may serve other
+    /// sockets; `hear` gets what the core tells. Then the peers are told, and all is closed.
+    ///
+    /// # Errors
+    /// Of `beside`, or [`DaemonError`].
+    pub async fn serve<X: From<DaemonError>>(
+        mut self,
+        mut hear: impl FnMut(E),
+        beside: impl Future<Output = Result<(), X>>,
+    ) -> Result<(), X> {
+        let handler = {
+            let control = Rc::clone(&self.control);
+            move |request| {
+                let control = Rc::clone(&control);
+                async move { control.answer(request).await }
+            }
+        };
+        let events = &mut self.events;
+        let outcome = tokio::select! {
+            ended = serve(&self.listener, handler) => {
+                ended.map_err(wait("clients of the control socket")).map_err(X::from)
+            }
+            ended = pass(events, &mut hear) => Err(ended.err().unwrap_or(DaemonError::Ended).into()),
+            ended = beside => ended,
+            () = self.control.told_to_leave() => Ok(()),
+            () = self.signals.next() => Ok(()),
+        };
+        if self.control.leave() {
+            pass(events, &mut hear).await?;
+        }
+        if self.thread.join().is_err() {
+            return Err(DaemonError::Panicked.into());
+        }
+        if let Some(writer) = self.writer {
+            writer.finish();
+        }
+        outcome
+    }
+}
+
+/// The recording that was asked for.
+fn recording<C: Encode>(plan: &Plan<'_, C>) -> Result<Option<Recording>, NetError> {
+    let Some(path) = &plan.device.record else {
+        return Ok(None);
+    };
+    let config = wire::control::encode(plan.config).map_err(|error| {
+        NetError::new(
+            format!("record to {}", path.display()),
+            io::Error::other(error),
+        )
+    })?;
+    let header = Header {
+        kind: plan.kind,
+        name: plan.device.name.clone(),
+        seed: plan.links.seed,
+        config,
+    };
+    Recording::start(path, &header).map(Some)
+}
+
+/// Hands on what the core tells, until the dataplane thread has ended.
+async fn pass<E>(events: &mut Events<E>, hear: &mut impl FnMut(E)) -> Result<(), DaemonError> {
+    let failed = wait("events of the dataplane");
+    loop {
+        match events.next().await {
+            Ok(Some(event)) => hear(event),
+            Ok(None) => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
