@@ -19,6 +19,7 @@ use crate::lids::{LidRange, Lids, port_guid};
 use crate::multicast::Mft;
 use crate::net::Net;
 use crate::tables::{Lft, Promises, Tables};
+use crate::verify::{Problem, Trouble, verify};
 
 /// Why tables that were given do not fit the fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -74,6 +75,79 @@ pub enum FileError {
         /// The last.
         last: Lid,
     },
+}
+
+/// Why a live fabric cannot run on tables that were given.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Unfit {
+    /// Base LIDs that InfiniBand has no LMC for.
+    #[error(
+        "{ports} ports have base LIDs that are no multiple of their number of LIDs, as InfiniBand \
+         demands"
+    )]
+    Unaligned {
+        /// How many.
+        ports: usize,
+    },
+    /// Ports without LID, or packets between hosts that do not arrive, or that go round in a loop.
+    #[error("{pairs} paths do not lead where they should, the first: {first}")]
+    Broken {
+        /// How many (switch, LID) pairs, and ports without LID.
+        pairs: u64,
+        /// One of them in words.
+        first: String,
+    },
+}
+
+/// Checks that a fabric can run on tables that nobody has vouched for: every port has a LID, packets
+/// between hosts arrive, none goes round in a loop. Returns what is worth a warning: packets of or
+/// to switches that do not arrive, lanes that wait for each other in a circle.
+///
+/// # Errors
+/// [`Unfit`].
+pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, Unfit> {
+    let unaligned = tables.warnings.iter().find_map(|warning| match warning {
+        Warning::Unaligned { ports } => Some(*ports),
+        _ => None,
+    });
+    if let Some(ports) = unaligned {
+        return Err(Unfit::Unaligned { ports });
+    }
+    let report = verify(graph, tables, tables.promises);
+    let in_words = |problem: &Problem| report.describe_problem(graph, problem);
+    let is_bad = |problem: &&Problem| match problem {
+        Problem::NoLid(_) => true,
+        Problem::Unreachable { trouble, from, lid } => {
+            let owner = tables.lids.owner(*lid).and_then(|range| range.end);
+            let to_host = owner.is_some_and(|end| graph.node(end.node).kind == NodeKind::Host);
+            let mut behind = graph.cables(*from).map(|(_, peer)| peer.node);
+            let from_host = behind.any(|node| graph.node(node).kind == NodeKind::Host);
+            matches!(trouble, Trouble::Loop(_)) || to_host && from_host
+        }
+        _ => false,
+    };
+    let nameless = report.problem_count - report.hosts_unreachable - report.switches_unreachable;
+    let pairs = nameless + report.hosts_unreachable.max(report.loops);
+    let first = report.problems.iter().find(is_bad);
+    if pairs > 0 {
+        let first = first.or(report.problems.first()).map(in_words);
+        return Err(Unfit::Broken {
+            pairs,
+            first: first.unwrap_or_default(),
+        });
+    }
+    let mut worth = Vec::new();
+    if let Some(problem) = report.problems.first() {
+        worth.push(format!(
+            "packets of or to switches do not arrive on {} paths, the first: {}",
+            report.switches_unreachable,
+            in_words(problem)
+        ));
+    }
+    if let Some(cycle) = report.cycle.clone() {
+        worth.push(in_words(&Problem::Deadlock(cycle)));
+    }
+    Ok(worth)
 }
 
 /// The engine.

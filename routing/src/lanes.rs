@@ -79,12 +79,48 @@ impl Lanes {
         switch.map_or_else(Sl::default, |switch| self.level(switch, dlid))
     }
 
+    /// The same for the fabric that another graph is now; `now` says where a node is in it.
+    pub(crate) fn moved(&self, graph: &Graph, now: impl Fn(NodeId) -> Option<NodeId>) -> Self {
+        let mut levels = vec![Vec::new(); graph.len()];
+        for (index, of_switch) in self.levels.iter().enumerate() {
+            if let Some(node) = now(NodeId::from_index(index)) {
+                levels[node.index()].clone_from(of_switch);
+            }
+        }
+        let by_ports = self.by_ports.iter();
+        Self {
+            by_ports: by_ports
+                .filter_map(|(&(node, entry, exit), table)| {
+                    Some(((now(node)?, entry, exit), *table))
+                })
+                .collect(),
+            levels,
+            ..*self
+        }
+    }
+
     /// The lane on which a switch sends on what came in by one port and leaves by another.
     #[must_use]
     pub fn vl(&self, switch: NodeId, entry: PortNum, exit: PortNum, level: Sl) -> Vl {
+        self.table(switch, entry, exit)[level.index()]
+    }
+
+    /// The table of a pair of ports.
+    #[must_use]
+    pub fn table(&self, switch: NodeId, entry: PortNum, exit: PortNum) -> &SlToVl {
         self.by_ports
             .get(&(switch, entry, exit))
-            .unwrap_or(&self.sl2vl)[level.index()]
+            .unwrap_or(&self.sl2vl)
+    }
+
+    /// Whether some input of a switch with that many ports has another table towards `exit` than its
+    /// port 0 has.
+    #[must_use]
+    pub fn differs_by_input(&self, switch: NodeId, ports: u8, exit: PortNum) -> bool {
+        let own = self.table(switch, PortNum::MANAGEMENT, exit);
+        (1..=ports)
+            .map(PortNum::truncate)
+            .any(|entry| self.table(switch, entry, exit) != own)
     }
 }
 

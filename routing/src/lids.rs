@@ -178,10 +178,21 @@ pub(crate) fn assign(
     base: LidBase,
     known: &KnownLids,
 ) -> Result<(Lids, usize), RoutingError> {
-    let mut plan = Plan::new(base);
+    settle(net, &ports(net, |_| lmc), lmc, base, known)
+}
+
+/// The same where every port that is known keeps the number of LIDs that it has; others get one.
+pub(crate) fn keep(net: &Net<'_>, known: &KnownLids) -> Result<(Lids, usize), RoutingError> {
+    let size = |guid| known.get(&guid).map(|&(_, lmc)| lmc).unwrap_or_default();
+    let here = ports(net, size);
+    settle(net, &here, Lmc::default(), LidBase::Aligned, known)
+}
+
+/// The ports that are here and get LIDs, with the LMC of each host port.
+fn ports(net: &Net<'_>, lmc: impl Fn(Guid) -> Lmc) -> BTreeMap<Guid, (Endpoint, Lmc)> {
     let mut here: BTreeMap<Guid, (Endpoint, Lmc)> = BTreeMap::new();
     for host in &net.ends {
-        here.insert(host.guid, (host.end, lmc));
+        here.insert(host.guid, (host.end, lmc(host.guid)));
     }
     for &node in &net.switches {
         let end = Endpoint {
@@ -190,8 +201,19 @@ pub(crate) fn assign(
         };
         here.insert(net.graph.node(node).guid, (end, Lmc::default()));
     }
+    here
+}
+
+fn settle(
+    net: &Net<'_>,
+    here: &BTreeMap<Guid, (Endpoint, Lmc)>,
+    lmc: Lmc,
+    base: LidBase,
+    known: &KnownLids,
+) -> Result<(Lids, usize), RoutingError> {
+    let mut plan = Plan::new(base);
     let mut changed = 0;
-    for (&guid, &(end, lmc)) in &here {
+    for (&guid, &(end, lmc)) in here {
         if let Some(&(lid, had)) = known.get(&guid)
             && (had != lmc || !plan.take(lid, lmc, guid, Some(end)))
         {
@@ -205,15 +227,14 @@ pub(crate) fn assign(
         }
     }
     let (hosts, switches) = (net.ends.len() as u64, net.switches.len() as u64);
-    let ranges = with_reserved
-        .fill(&here)
-        .or_else(|| plan.fill(&here))
-        .ok_or(RoutingError::LidSpaceExhausted {
+    let ranges = with_reserved.fill(here).or_else(|| plan.fill(here)).ok_or(
+        RoutingError::LidSpaceExhausted {
             hosts,
             lmc,
             switches,
             wanted: base.host(hosts, lmc) - 1 + switches,
-        })?;
+        },
+    )?;
     Ok((Lids::new(ranges), changed))
 }
 

@@ -93,6 +93,8 @@ pub struct Report {
     pub hosts_unreachable: u64,
     /// How many others fail: switches' own packets, and packets to switches.
     pub switches_unreachable: u64,
+    /// How many of both fail because the packet goes round in a loop.
+    pub loops: u64,
     /// Switches passed after the first, on the longest path.
     pub hops_max: u32,
     /// (switch with hosts, host LID) pairs whose path is longer than the shortest, promised or not.
@@ -362,6 +364,7 @@ impl<'a, 'g> Checker<'a, 'g> {
                 self.report.switches_unreachable += 1;
             }
             let trouble = self.trouble(from, lid);
+            self.report.loops += u64::from(matches!(trouble, Trouble::Loop(_)));
             self.report.add(|| Problem::Unreachable {
                 from: node,
                 lid,

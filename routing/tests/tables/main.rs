@@ -6,6 +6,7 @@ mod dumped;
 mod engines;
 mod given;
 mod golden;
+mod kept;
 mod laned;
 mod lids;
 mod mlid04;
