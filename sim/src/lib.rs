@@ -43,6 +43,7 @@ mod measure;
 mod model;
 mod node;
 mod queue;
+pub mod replay;
 mod setup;
 mod smp;
 mod station;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use bincode::{Decode, Encode};
 use link::control::{DeviceReply, DeviceRequest, PortStatus};
 use link::{Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState};
 use link::{Time, Why};
@@ -17,7 +18,7 @@ use crate::{SwitchConfig, SwitchError};
 const EVENTS_MAX: usize = 1024;
 
 /// A request from the local control side.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Command {
     /// Chosen by the shell; comes back with the reply.
     pub token: u64,
@@ -26,7 +27,7 @@ pub struct Command {
 }
 
 /// What a switch tells its shell.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Event {
     /// The answer to a [`Command`].
     Reply {

@@ -1,0 +1,391 @@
+//! Replaying a recording: the same core, built with the same configuration, is handed what the
+//! recorded one was handed, and must do the same, byte for byte.
+//!
+//! Cores read no clock and draw nothing that their inputs do not determine, so a recording of a
+//! live device holds all that it takes ([`link::recording`]). What differs is the program: a
+//! recording of a fault replays to the same fault until it is mended, at any pace, under a
+//! debugger, without the fabric around it.
+
+use std::fmt;
+use std::io::Read;
+
+use bincode::{Decode, Encode};
+use hostd::{Host, HostConfig};
+use link::recording::{Ending, Entry, Header, Kind, ReadError, Reader};
+use link::{Device, FrameBuf, Input, Time};
+use switchd::{Switch, SwitchConfig};
+use thiserror::Error;
+use wire::PortNum;
+use wire::control::ControlError;
+
+/// The largest room of a frame that is believed, bytes: sixteen times that of a veth.
+const ROOM_BYTES_MAX: u64 = 1 << 20;
+
+/// Why a recording cannot be replayed.
+#[derive(Debug, Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// What the device was built with makes no sense.
+    #[error("the recording of the {} {name} holds no usable configuration: {why}", kind.name())]
+    Config {
+        /// What it was.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+    /// A frame of a size that no daemon offers.
+    #[error("entry {entry}: a frame with room for {bytes} bytes; at most {ROOM_BYTES_MAX}")]
+    Room {
+        /// Which entry.
+        entry: u64,
+        /// Its room.
+        bytes: u64,
+    },
+}
+
+/// What a replay has found.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What was recorded.
+    pub header: Header,
+    /// Entries replayed, up to the difference if there is one.
+    pub entries: u64,
+    /// Inputs among them.
+    pub inputs: u64,
+    /// Frames pulled among them.
+    pub pulls: u64,
+    /// Events among them.
+    pub events: u64,
+    /// Nanoseconds from the first entry to the last.
+    pub elapsed_ns: u64,
+    /// How the recording ends; `None` if a difference came before.
+    pub ending: Option<Ending>,
+    /// The first difference.
+    pub difference: Option<Box<Difference>>,
+}
+
+/// Where a replayed core does something else than the recorded one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Which entry, from 1.
+    pub entry: u64,
+    /// When it was recorded; of an event, when the input before it was.
+    pub now: Time,
+    /// The last input before it: its entry, and what it was.
+    pub input: Option<(u64, Handed)>,
+    /// What the core gave.
+    pub output: Output,
+    /// What it had given when it was recorded.
+    pub expected: Vec<u8>,
+    /// What it gives now.
+    pub got: Vec<u8>,
+}
+
+/// What a core is handed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Handed {
+    /// A frame.
+    Frame {
+        /// On this port.
+        port: PortNum,
+        /// So long.
+        bytes: usize,
+    },
+    /// A cable is there, or is not.
+    Carrier {
+        /// In this port.
+        port: PortNum,
+        /// Whether it is.
+        up: bool,
+    },
+    /// A deadline.
+    Tick,
+    /// A command: which.
+    Command(String),
+}
+
+impl fmt::Display for Handed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame { port, bytes } => write!(f, "a frame of {bytes} bytes on port {port}"),
+            Self::Carrier { port, up: true } => write!(f, "a carrier on port {port}"),
+            Self::Carrier { port, up: false } => write!(f, "no carrier on port {port}"),
+            Self::Tick => write!(f, "a tick"),
+            Self::Command(command) => write!(f, "command {command}"),
+        }
+    }
+}
+
+/// What a core gives.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A frame.
+    Frame {
+        /// For this port.
+        port: PortNum,
+        /// Its records, as recorded and now.
+        records: (u64, u64),
+    },
+    /// An event.
+    Event {
+        /// As recorded.
+        expected: String,
+        /// Now.
+        got: String,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry {} at {:?}", self.entry, self.now)?;
+        if let Some((entry, what)) = &self.input {
+            write!(f, ", after input {entry} ({what})")?;
+        }
+        let (expected, got) = (self.expected.len(), self.got.len());
+        match &self.output {
+            Output::Frame { port, records } => write!(
+                f,
+                ": a frame for port {port}: expected {expected} bytes in {} records, got {got} \
+                 bytes in {}",
+                records.0, records.1
+            )?,
+            Output::Event {
+                expected: recorded,
+                got: replayed,
+            } => write!(f, ": an event: expected {recorded}, got {replayed}")?,
+        }
+        let same = |(one, other): &(&u8, &u8)| one == other;
+        let at = self.expected.iter().zip(&self.got).take_while(same).count();
+        match (self.expected.get(at), self.got.get(at)) {
+            (Some(expected), Some(got)) => {
+                write!(f, "; byte {at} is {got:#04x}, not {expected:#04x}")
+            }
+            (None, None) => Ok(()),
+            _ => write!(f, "; the first {at} bytes agree"),
+        }
+    }
+}
+
+/// Replays a recording up to its end or the first difference. `source` is read in small pieces, so
+/// let it be buffered.
+///
+/// # Errors
+/// [`ReplayError`]: damage is found where it is, also behind what has been replayed.
+pub fn replay(source: impl Read) -> Result<Replayed, ReplayError> {
+    let reader = Reader::new(source)?;
+    let header = reader.header().clone();
+    match header.kind {
+        Kind::Switch => {
+            let config: SwitchConfig = config(&header)?;
+            let switch = Switch::new(&config).map_err(|error| unusable(&header, error))?;
+            Player::new(switch, reader).play()
+        }
+        Kind::Host => {
+            let config: HostConfig = config(&header)?;
+            let host = Host::new(config).map_err(|error| unusable(&header, error))?;
+            Player::new(host, reader).play()
+        }
+    }
+}
+
+fn config<C: Decode<()>>(header: &Header) -> Result<C, ReplayError> {
+    wire::control::decode(&header.config).map_err(|error: ControlError| unusable(header, error))
+}
+
+fn unusable(header: &Header, why: impl fmt::Display) -> ReplayError {
+    ReplayError::Config {
+        kind: header.kind,
+        name: header.name.clone(),
+        why: why.to_string(),
+    }
+}
+
+/// A core and what it is to do.
+struct Player<D, R> {
+    device: D,
+    reader: Reader<R>,
+    memory: Vec<u8>,
+    /// The last input: its entry, when, and what.
+    input: Option<(u64, Handed)>,
+    first: Option<Time>,
+    now: Time,
+    inputs: u64,
+    pulls: u64,
+    events: u64,
+}
+
+impl<D, R> Player<D, R>
+where
+    D: Device<Command: Decode<()> + fmt::Debug, Event: Encode + Decode<()> + fmt::Debug>,
+    R: Read,
+{
+    fn new(device: D, reader: Reader<R>) -> Self {
+        Self {
+            device,
+            reader,
+            memory: Vec::new(),
+            input: None,
+            first: None,
+            now: Time::ZERO,
+            inputs: 0,
+            pulls: 0,
+            events: 0,
+        }
+    }
+
+    fn play(mut self) -> Result<Replayed, ReplayError> {
+        let mut difference = None;
+        while difference.is_none()
+            && let Some(entry) = self.reader.next_entry::<D::Command>()?
+        {
+            difference = self.step(entry)?.map(Box::new);
+        }
+        Ok(Replayed {
+            header: self.reader.header().clone(),
+            entries: self.reader.entries(),
+            inputs: self.inputs,
+            pulls: self.pulls,
+            events: self.events,
+            elapsed_ns: self.now.since_ns(self.first.unwrap_or(self.now)),
+            ending: self.reader.ending(),
+            difference,
+        })
+    }
+
+    fn step(
+        &mut self,
+        entry: Entry<'static, D::Command>,
+    ) -> Result<Option<Difference>, ReplayError> {
+        if let Some(now) = entry.now() {
+            self.now = now;
+            self.first.get_or_insert(now);
+        }
+        match entry {
+            Entry::Pull {
+                port,
+                room,
+                records,
+                bytes,
+                ..
+            } => self.pull(port, room, records, &bytes),
+            Entry::Event { bytes } => Ok(self.event(&bytes)),
+            Entry::Frame {
+                port, ago, bytes, ..
+            } => {
+                let input = Input::Frame {
+                    port,
+                    head: self.now - ago.0,
+                    tail: self.now - ago.1,
+                    bytes: &bytes,
+                };
+                let handed = Handed::Frame {
+                    port,
+                    bytes: bytes.len(),
+                };
+                self.hand_in(handed, input);
+                Ok(None)
+            }
+            Entry::Carrier { port, up, .. } => {
+                self.hand_in(Handed::Carrier { port, up }, Input::Carrier { port, up });
+                Ok(None)
+            }
+            Entry::Tick { .. } => {
+                self.hand_in(Handed::Tick, Input::Tick);
+                Ok(None)
+            }
+            Entry::Command { command, .. } => {
+                let handed = Handed::Command(described(&command));
+                self.hand_in(handed, Input::Command(command));
+                Ok(None)
+            }
+            // The reader keeps it to itself.
+            Entry::End(_) => Ok(None),
+        }
+    }
+
+    fn hand_in(&mut self, handed: Handed, input: Input<'_, D::Command>) {
+        self.inputs += 1;
+        self.input = Some((self.reader.entries(), handed));
+        self.device.handle(self.now, input);
+    }
+
+    fn pull(
+        &mut self,
+        port: PortNum,
+        (room, records_max): (u64, u64),
+        records: u64,
+        expected: &[u8],
+    ) -> Result<Option<Difference>, ReplayError> {
+        self.pulls += 1;
+        let too_much = ReplayError::Room {
+            entry: self.reader.entries(),
+            bytes: room,
+        };
+        let believed = usize::try_from(room)
+            .ok()
+            .filter(|_| room <= ROOM_BYTES_MAX);
+        let len = believed.ok_or(too_much)?;
+        if self.memory.len() < len {
+            self.memory.resize(len, 0);
+        }
+        let records_max = usize::try_from(records_max).unwrap_or(usize::MAX);
+        let mut frame = FrameBuf::new(&mut self.memory[..len], records_max);
+        let got = self.device.transmit(self.now, port, &mut frame);
+        let got_records = u64::try_from(got).unwrap_or(u64::MAX);
+        if got_records == records && frame.as_bytes() == expected {
+            return Ok(None);
+        }
+        let got = frame.as_bytes().to_vec();
+        let records = (records, got_records);
+        Ok(Some(self.difference(
+            Output::Frame { port, records },
+            expected,
+            got,
+        )))
+    }
+
+    fn event(&mut self, expected: &[u8]) -> Option<Difference> {
+        self.events += 1;
+        let event = self.device.poll_event();
+        // What cannot be encoded was not recorded either.
+        let encode = |event: &D::Event| wire::control::encode(event).unwrap_or_default();
+        let got = event.as_ref().map(encode).unwrap_or_default();
+        if event.is_some() && got == expected {
+            return None;
+        }
+        let recorded: Result<D::Event, _> = wire::control::decode(expected);
+        let output = Output::Event {
+            expected: recorded.map_or_else(|_| "one unknown".to_owned(), |event| described(&event)),
+            got: event.as_ref().map_or("none".to_owned(), described),
+        };
+        Some(self.difference(output, expected, got))
+    }
+
+    fn difference(&self, output: Output, expected: &[u8], got: Vec<u8>) -> Difference {
+        Difference {
+            entry: self.reader.entries(),
+            now: self.now,
+            input: self.input.clone(),
+            output,
+            expected: expected.to_vec(),
+            got,
+        }
+    }
+}
+
+/// A command or event in a line that can be read.
+fn described(event: &impl fmt::Debug) -> String {
+    const LONGEST: usize = 200;
+    let text = format!("{event:?}");
+    match text.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{} ..", &text[..at]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;
