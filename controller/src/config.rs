@@ -6,13 +6,20 @@ use core::str::FromStr;
 use thiserror::Error;
 use wire::Lmc;
 
+mod routing_choice;
+
+pub use routing_choice::{RoutingChoice, UnknownRouting};
+
 /// Options of an [`crate::Sm`]. [`SmConfig::default`] suits a fabric of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmConfig {
     /// Which routing engine to use.
     pub routing: RoutingChoice,
+    /// For [`RoutingChoice::File`]: the tables, in the text of dump_fts ([`routing::dump`]).
+    pub tables: Option<String>,
     /// LID mask control of the hosts; `None`: what the engine wants (MLID: as much as the LID
-    /// space holds; others: 0).
+    /// space holds; others: 0). [`RoutingChoice::File`] and the engines of LID07 give each port its
+    /// own and ignore this one.
     pub lmc: Option<Lmc>,
     /// How many SMPs may be unanswered at a time, 1..=4096.
     pub smps_in_flight: usize,
@@ -42,6 +49,7 @@ impl Default for SmConfig {
     fn default() -> Self {
         Self {
             routing: RoutingChoice::Auto,
+            tables: None,
             lmc: None,
             smps_in_flight: 64,
             timeout_ns: 200_000_000,
@@ -149,64 +157,6 @@ impl FromStr for MulticastChoice {
     }
 }
 
-/// The routing engines by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RoutingChoice {
-    /// MLID where the fabric is an m-port n-tree that admits it, else shortest paths under
-    /// up*/down*.
-    #[default]
-    Auto,
-    /// Multiple LIDs on an m-port n-tree (MLID04).
-    Mlid,
-    /// One LID a host on an m-port n-tree (MLID04).
-    Slid,
-    /// Shortest paths under the up*/down* rule: free of deadlock on any graph.
-    UpDown,
-    /// Shortest paths without further rule: may deadlock.
-    MinHop,
-    /// A LID for each routing tree of a Clos fabric, and windows without interference (CLOS04).
-    Clos,
-}
-
-impl RoutingChoice {
-    /// Every choice with its name on the command line.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::Auto, "auto"),
-        (Self::Mlid, "mlid"),
-        (Self::Slid, "slid"),
-        (Self::UpDown, "updn"),
-        (Self::MinHop, "minhop"),
-        (Self::Clos, "clos"),
-    ];
-}
-
-impl fmt::Display for RoutingChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::ALL
-            .iter()
-            .find(|(choice, _)| choice == self)
-            .map_or("?", |(_, name)| name);
-        f.write_str(name)
-    }
-}
-
-/// A routing engine that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown routing {0:?}: choose auto, mlid, slid, updn, minhop or clos")]
-pub struct UnknownRouting(pub String);
-
-impl FromStr for RoutingChoice {
-    type Err = UnknownRouting;
-
-    fn from_str(name: &str) -> Result<Self, UnknownRouting> {
-        Self::ALL
-            .iter()
-            .find(|(_, known)| *known == name)
-            .map(|&(choice, _)| choice)
-            .ok_or_else(|| UnknownRouting(name.to_owned()))
-    }
-}
-
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
@@ -222,6 +172,12 @@ pub enum ConfigError {
         /// Its greatest value.
         most: u64,
     },
+    /// [`RoutingChoice::File`] without tables.
+    #[error("--routing file needs tables (--tables), and no other routing takes any")]
+    Tables,
+    /// The text of the tables cannot be read.
+    #[error("the tables cannot be read: {0}")]
+    TablesText(#[from] routing::dump::DumpError),
     /// The text of the GUID file is damaged.
     #[error("guid2lid, line {line}: {problem}; repair the line or remove the file")]
     GuidFile {
@@ -233,10 +189,10 @@ pub enum ConfigError {
 }
 
 impl SmConfig {
-    /// Checks the ranges.
+    /// Checks the ranges, and that tables come with the routing that takes them.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`].
+    /// [`ConfigError::OutOfRange`], [`ConfigError::Tables`].
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let ranges = [
             (
@@ -259,6 +215,9 @@ impl SmConfig {
                     most,
                 });
             }
+        }
+        if self.tables.is_some() != (self.routing == RoutingChoice::File) {
+            return Err(ConfigError::Tables);
         }
         Ok(())
     }

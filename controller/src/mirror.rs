@@ -7,6 +7,8 @@ use wire::attr::{
 };
 use wire::{Guid, PortNum};
 
+use crate::port_settings::ALL_INPUTS;
+
 /// What the tables of a device are known to hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mirror {
@@ -20,7 +22,7 @@ pub(crate) struct Mirror {
     pub(crate) groups: BTreeMap<(u16, u8), Option<Box<MulticastForwardingTable>>>,
     /// LinearFDBTop as last set or seen.
     pub(crate) top: u16,
-    /// Rows of service levels to lanes, by input and output.
+    /// Rows of service levels to lanes, by input (or [`ALL_INPUTS`]) and output.
     pub(crate) lanes: BTreeMap<(PortNum, PortNum), SlToVlTable>,
     /// Blocks of the arbitration of a port.
     pub(crate) arbitration: BTreeMap<(PortNum, u8), VlArbTable>,
@@ -56,6 +58,21 @@ impl Mirror {
             Some(held) => held.as_deref(),
             None => self.fresh.then_some(&NO_MEMBERS),
         }
+    }
+
+    /// A row of lanes is about to be written: what is known of it, and of what stands for it, no
+    /// longer holds.
+    pub(crate) fn forget_lanes(&mut self, input: PortNum, output: PortNum) {
+        self.lanes.retain(|&(other, towards), _| {
+            let same = other == input || input == ALL_INPUTS || other == ALL_INPUTS;
+            towards != output || !same
+        });
+    }
+
+    /// Whether a row of an output is known for some input alone.
+    pub(crate) fn knows_single_lanes(&self, output: PortNum) -> bool {
+        let mut known = self.lanes.keys();
+        known.any(|&(input, towards)| towards == output && input != ALL_INPUTS)
     }
 
     /// The last multicast block that is known to hold something.

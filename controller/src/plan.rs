@@ -7,15 +7,16 @@
 //! but a cable that does not belong into a recognised tree is left unused, with a warning, as
 //! long as the tree is still recognised without it.
 
+mod route;
+
 use topologies::{Endpoint, Graph, NodeId};
 use wire::attr::LinearForwardingTable;
 use wire::{Guid, Lid, Lmc};
 
-use routing::clos::{Clos, NotClos};
+use routing::dump::{self, SwitchDump};
 use routing::fat_tree::{FatTreeLabels, recognise};
-use routing::network::Network;
 use routing::qos::Admission;
-use routing::{LabelsDoNotFit, Options, RoutingError, Tables, Warning, engine};
+use routing::{LabelsDoNotFit, Lanes, Tables, Warning};
 
 use crate::control::LIST_MAX;
 use crate::guid2lid::Memory;
@@ -53,6 +54,11 @@ impl Plan {
         (block < lft.blocks()).then(|| LinearForwardingTable(lft.block(block)))
     }
 
+    /// The levels and lanes that the engine wants, if it cares.
+    pub(crate) fn lanes(&self) -> Option<&Lanes> {
+        self.tables.as_ref()?.lanes.as_ref()
+    }
+
     /// The LIDs of a device.
     pub(crate) fn lid(&self, index: Index) -> Option<(Lid, Lmc)> {
         *self.lids.get(index)?
@@ -63,6 +69,8 @@ impl Plan {
 #[derive(Debug)]
 pub(crate) struct Planner {
     routing: RoutingChoice,
+    /// Tables of the user's own.
+    given: Option<Vec<SwitchDump>>,
     lmc: Option<Lmc>,
     memory: Memory,
     labels: Option<FatTreeLabels>,
@@ -72,7 +80,7 @@ impl Planner {
     /// A planner with the memory of an earlier manager.
     ///
     /// # Errors
-    /// [`ConfigError::GuidFile`].
+    /// [`ConfigError::GuidFile`], [`ConfigError::TablesText`].
     pub(crate) fn new(config: &SmConfig) -> Result<Self, ConfigError> {
         let memory = match &config.guid2lid {
             Some(text) => Memory::parse(text)?,
@@ -80,6 +88,7 @@ impl Planner {
         };
         Ok(Self {
             routing: config.routing,
+            given: config.tables.as_deref().map(dump::read).transpose()?,
             lmc: config.lmc,
             labels: recognise(&memory.fabric).ok(),
             memory,
@@ -124,13 +133,14 @@ impl Planner {
     ///
     /// # Errors
     /// What is wrong, and what to do, as one sentence.
-    pub(crate) fn plan(&mut self, subnet: &Subnet) -> Result<Plan, String> {
+    /// `old` is the plan before: its tables stay in force where the engine gives no new ones.
+    pub(crate) fn plan(&mut self, subnet: &Subnet, old: &Plan) -> Result<Plan, String> {
         let mut graph = subnet
             .graph()
             .map_err(|error| format!("what the devices say contradicts itself: {error}"))?;
         let mut warnings = Vec::new();
         let labels = self.labels_for(&mut graph, &mut warnings);
-        let tables = self.route(subnet, &graph, labels)?;
+        let tables = self.route(subnet, &graph, labels, old, &mut warnings)?;
         if let Some(labels) = &tables.labels {
             self.labels = Some(labels.clone());
         }
@@ -138,8 +148,7 @@ impl Planner {
         if !is_part(&graph, &self.memory.fabric) {
             self.memory.fabric = graph.clone();
         }
-        let whole = &self.memory.fabric;
-        let degraded = graph.len() < whole.len() || graph.links().count() < whole.links().count();
+        let degraded = self.is_degraded(&graph);
         warnings.extend(tables.warnings.iter().map(Warning::to_string));
         let because = tables.because.as_deref();
         let lids: Vec<Option<(Lid, Lmc)>> = subnet
@@ -174,6 +183,12 @@ impl Planner {
         })
     }
 
+    /// Whether something of the whole fabric is missing.
+    fn is_degraded(&self, graph: &Graph) -> bool {
+        let whole = &self.memory.fabric;
+        graph.len() < whole.len() || graph.links().count() < whole.links().count()
+    }
+
     /// The labels that the fabric keeps, if it is the known tree or a part of it. Takes cables
     /// out of `graph` that do not belong there.
     fn labels_for(&self, graph: &mut Graph, warnings: &mut Vec<String>) -> Option<FatTreeLabels> {
@@ -202,74 +217,6 @@ impl Planner {
         *graph = pruned;
         warnings.extend(unused);
         Some(labels.clone())
-    }
-
-    fn route(
-        &self,
-        subnet: &Subnet,
-        graph: &Graph,
-        labels: Option<FatTreeLabels>,
-    ) -> Result<Tables, String> {
-        let mut known = self.memory.lids.clone();
-        for device in &subnet.devices {
-            if let Some(info) = device.end_port_info()
-                && info.lid.is_unicast()
-            {
-                known
-                    .entry(device.end_port_guid())
-                    .or_insert((info.lid, info.lmc));
-            }
-        }
-        let options = Options {
-            lmc: self.lmc,
-            known,
-            labels,
-            ..Options::default()
-        };
-        let found =
-            engine(&self.routing.to_string()).and_then(|engine| engine.route(graph, &options));
-        match found {
-            Err(RoutingError::NotClos(damage)) if self.was_clos() => {
-                self.around_damage(graph, options, &damage)
-            }
-            found => found.map_err(|error| self.explain(&error)),
-        }
-    }
-
-    /// Whether the whole fabric is a Clos fabric.
-    fn was_clos(&self) -> bool {
-        let whole = &self.memory.fabric;
-        Clos::recognise(whole, &Network::new(whole)).is_ok()
-    }
-
-    /// Routing trees need every cable: while one is missing, packets go another way to the LIDs
-    /// that ports have.
-    fn around_damage(
-        &self,
-        graph: &Graph,
-        options: Options,
-        damage: &NotClos,
-    ) -> Result<Tables, String> {
-        let lmcs = options.known.values().map(|&(_, lmc)| lmc);
-        let options = Options {
-            lmc: options.lmc.or_else(|| lmcs.max()),
-            ..options
-        };
-        let mut tables = engine("updn")
-            .and_then(|engine| engine.route(graph, &options))
-            .map_err(|error| self.explain(&error))?;
-        let reason = format!("routing trees are not whole: {damage}");
-        tables.because = Some(reason);
-        Ok(tables)
-    }
-
-    fn explain(&self, error: &RoutingError) -> String {
-        match error {
-            RoutingError::NotFatTree { .. } => {
-                format!("{error}; --routing auto or updn works on any fabric")
-            }
-            _ => format!("--routing {}: {error}", self.routing),
-        }
     }
 }
 

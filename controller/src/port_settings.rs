@@ -1,6 +1,6 @@
 //! What the ports of a subnet are set to.
 
-use topologies::NodeKind;
+use topologies::{NodeId, NodeKind};
 use wire::attr::{
     PortInfo, PortPhysState, PortState, SlToVlTable, VlArbEntry, VlArbTable, VlCount,
 };
@@ -109,18 +109,59 @@ pub(crate) fn shared_lanes(subnet: &Subnet, (index, port): (Index, PortNum)) -> 
     (count > VlCount::One).then(|| count.lanes())
 }
 
-/// Service levels to lanes on the way out of a port: as promised bandwidth wants it, else level
-/// modulo lanes.
-pub(crate) fn lanes(subnet: &Subnet, plan: &Plan, output: (Index, PortNum)) -> Option<SlToVlTable> {
+/// How many data lanes every cable has at both its ends; 1 without cables.
+pub(crate) fn data_lanes(subnet: &Subnet) -> u8 {
+    let devices = subnet.devices.iter().enumerate();
+    let ends = devices.flat_map(|(index, device)| {
+        device
+            .cables()
+            .map(move |(port, _)| shared_lanes(subnet, (index, port)))
+    });
+    ends.map(|lanes| lanes.unwrap_or(1)).min().unwrap_or(1)
+}
+
+/// As the input of a table of lanes: all inputs at once, where a switch can do that and
+/// [`lanes_by_input`] says that all are alike.
+pub(crate) const ALL_INPUTS: PortNum = PortNum::NONE;
+
+/// Service levels to lanes from an input of a device to a port: as promised bandwidth wants it, or
+/// as the routing engine does, else level modulo lanes.
+pub(crate) fn lanes(
+    subnet: &Subnet,
+    plan: &Plan,
+    input: PortNum,
+    output: (Index, PortNum),
+) -> Option<SlToVlTable> {
     let lanes = shared_lanes(subnet, output)?;
     if let Some(table) = quality::lanes(plan, output) {
         return Some(table);
+    }
+    if let Some(engine) = plan.lanes() {
+        let (node, output) = (NodeId::from_index(output.0), output.1);
+        let input = match input {
+            ALL_INPUTS => PortNum::MANAGEMENT,
+            input => input,
+        };
+        return Some(SlToVlTable(*engine.table(node, input, output)));
     }
     let mut table = SlToVlTable::default();
     for (sl, vl) in (0u8..).zip(&mut table.0) {
         *vl = Vl::truncate(sl % lanes);
     }
     Some(table)
+}
+
+/// Whether the table of an output depends on the input.
+pub(crate) fn lanes_by_input(
+    subnet: &Subnet,
+    plan: &Plan,
+    (index, output): (Index, PortNum),
+) -> bool {
+    let Some((engine, device)) = plan.lanes().zip(subnet.devices.get(index)) else {
+        return false;
+    };
+    engine.differs_by_input(NodeId::from_index(index), device.info.num_ports, output)
+        && quality::lanes(plan, (index, output)).is_none()
 }
 
 /// A block of the arbitration of a port: as promised bandwidth wants it, else all lanes alike in

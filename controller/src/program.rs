@@ -28,7 +28,7 @@ use crate::control::Unreachable;
 use crate::groups::Groups;
 use crate::mirror::Mirrors;
 use crate::plan::Plan;
-use crate::port_settings;
+use crate::port_settings::{self, ALL_INPUTS};
 use crate::smp::{Answer, Request, Useless};
 use crate::subnet::{Device, Index, Subnet};
 
@@ -382,9 +382,9 @@ fn table_request(write: Write, route: Vec<PortNum>, site: &mut Site<'_>) -> Opti
             Request::get::<SlToVlTable>(route, lanes_modifier(device, input, output, false))
         }
         Write::Lanes(_, input, output) => {
-            let wanted = port_settings::lanes(site.subnet, site.plan, (index, output))?;
+            let wanted = port_settings::lanes(site.subnet, site.plan, input, (index, output))?;
             let modifier = lanes_modifier(device, input, output, true);
-            mirror.lanes.remove(&(input, output));
+            mirror.forget_lanes(input, output);
             Request::set(route, modifier, &wanted)
         }
         Write::ReadWeights(_, port, block) => {
@@ -412,7 +412,7 @@ fn lanes_answered(
         Write::ReadLanes(_, input, output) => {
             let table: SlToVlTable = answer.attribute()?;
             mirror.lanes.insert((input, output), table);
-            let wanted = port_settings::lanes(site.subnet, site.plan, (index, output));
+            let wanted = port_settings::lanes(site.subnet, site.plan, input, (index, output));
             let differs = wanted.is_some_and(|wanted| wanted != table);
             return Ok(differs.then_some(Write::Lanes(index, input, output)));
         }
@@ -447,8 +447,6 @@ fn reach(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
     }
 }
 
-/// As the input of a table of lanes: all inputs at once, where a switch can do that.
-const ALL_INPUTS: PortNum = PortNum::NONE;
 /// SLtoVLMappingTable's modifier for all inputs, in a Set (SwitchInfo:
 /// OptimizedSLtoVLMappingProgramming).
 const ALL_INPUTS_BIT: u32 = 1 << 17;

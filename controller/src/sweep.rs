@@ -329,7 +329,7 @@ impl Sm {
             self.schedule_look(now);
             return;
         }
-        let planned = self.planner.plan(&self.subnet);
+        let planned = self.planner.plan(&self.subnet, &self.plan);
         let planned = planned.and_then(|plan| {
             self.groups.replan(&self.subnet, &plan)?;
             Ok(plan)

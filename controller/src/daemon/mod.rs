@@ -30,9 +30,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FABRIC_DIR")]
     dir: PathBuf,
 
-    /// How to route: auto, mlid, slid, updn, minhop or clos
+    /// How to route: auto, mlid, slid, updn, minhop, dfsssp, dor, clos, path-selection,
+    /// shortest-widest, renaming, fully-explicit or file
     #[arg(long, default_value = "auto")]
     routing: RoutingChoice,
+
+    /// For --routing file: LIDs and forwarding tables, in the text of dump_fts
+    #[arg(long, value_name = "PATH", required_if_eq("routing", "file"))]
+    tables: Option<PathBuf>,
 
     /// LID mask control of the hosts, 0 to 7; without it, what the routing wants
     #[arg(long, value_name = "N", value_parser = lmc)]
@@ -72,9 +77,10 @@ fn lmc(text: &str) -> Result<Lmc, String> {
 }
 
 impl Arguments {
-    fn config(&self, guid2lid: Option<String>) -> SmConfig {
+    fn config(&self, guid2lid: Option<String>, tables: Option<String>) -> SmConfig {
         SmConfig {
             routing: self.routing,
+            tables,
             lmc: self.lmc,
             qos: self.qos,
             multicast: self.multicast,
@@ -101,8 +107,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mut signals = LeaveSignals::new().context("cannot watch for signals")?;
     let guid_file = arguments.dir.join("guid2lid");
-    let config = arguments.config(read_if_there(&guid_file)?);
-    let sm = Sm::new(config).with_context(|| format!("cannot use {}", guid_file.display()))?;
+    let tables = arguments.tables.as_deref().map(|path| {
+        std::fs::read(path)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .with_context(|| format!("cannot read {}", path.display()))
+    });
+    let config = arguments.config(read_if_there(&guid_file)?, tables.transpose()?);
+    let sm = Sm::new(config).with_context(|| match &arguments.tables {
+        Some(tables) => format!("cannot use {} or {}", guid_file.display(), tables.display()),
+        None => format!("cannot use {}", guid_file.display()),
+    })?;
     let manager = Rc::new(Manager::new(sm, guid_file));
     let listener = Listener::bind(&arguments.dir.join("controller.ctl"))?;
     let handler = {

@@ -4,9 +4,9 @@ use topologies::NodeKind;
 use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
 
-use super::{ALL_INPUTS, Site, Write};
+use super::{Site, Write};
 use crate::mirror::Mirror;
-use crate::port_settings;
+use crate::port_settings::{self, ALL_INPUTS};
 use crate::subnet::{Device, Index};
 
 pub(super) fn identities(site: &mut Site<'_>) -> Vec<Write> {
@@ -118,24 +118,35 @@ fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
     let at_once = device
         .switch
         .is_some_and(|switch| switch.optimized_sl_to_vl != 0);
-    let inputs: &[PortNum] = match device.kind {
-        NodeKind::Switch if at_once => &[ALL_INPUTS],
-        NodeKind::Switch => &outputs,
-        NodeKind::Host => &[PortNum::MANAGEMENT],
-    };
+    let own = [PortNum::MANAGEMENT];
+    let each: Vec<PortNum> = own.iter().chain(&outputs).copied().collect();
     for &output in &outputs {
-        let Some(wanted) = port_settings::lanes(site.subnet, site.plan, (index, output)) else {
-            continue;
+        let end = (index, output);
+        let alike = || !port_settings::lanes_by_input(site.subnet, site.plan, end);
+        let inputs: &[PortNum] = match device.kind {
+            NodeKind::Switch if at_once && alike() => &[ALL_INPUTS],
+            NodeKind::Switch => &each,
+            NodeKind::Host => &own,
+        };
+        // All inputs at once are not read where single ones were written: one read tells of one.
+        let reads = |input| {
+            let several = input == ALL_INPUTS && mirror.knows_single_lanes(output);
+            !(mirror.fresh || several)
         };
         for &input in inputs {
+            let Some(wanted) = port_settings::lanes(site.subnet, site.plan, input, end) else {
+                break;
+            };
             match mirror.lanes.get(&(input, output)) {
                 Some(held) if *held == wanted => {}
-                None if !mirror.fresh => writes.push(Write::ReadLanes(index, input, output)),
+                None if reads(input) => {
+                    writes.push(Write::ReadLanes(index, input, output));
+                }
                 _ => writes.push(Write::Lanes(index, input, output)),
             }
         }
         for block in VlArbTable::LOW_FIRST..=VlArbTable::HIGH_SECOND {
-            let wanted = port_settings::weights(site.subnet, site.plan, (index, output), block);
+            let wanted = port_settings::weights(site.subnet, site.plan, end, block);
             let Some(wanted) = wanted else {
                 continue;
             };

@@ -34,6 +34,9 @@ impl Held {
 
 /// Books without connections for all links of a plan.
 pub(super) fn open(subnet: &Subnet, plan: &Plan) -> Result<Admission, String> {
+    if plan.lanes().is_some_and(|lanes| lanes.data_vls > 1) {
+        return Err("the routing engine needs service levels and lanes for itself".into());
+    }
     let mut lanes = 15;
     for (index, device) in subnet.devices.iter().enumerate() {
         for (port, _) in device.cables() {

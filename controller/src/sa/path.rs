@@ -1,8 +1,9 @@
 //! PathRecord (IBA 15.2.5.16): how to reach a port or a group.
 //!
 //! A path goes to the LID that the routing scheme's path selection gives, unless the query names
-//! one; its MTU and rate are the least along the way that the tables give it. A table may leave one
-//! end or both open. Rates are compared only for equality.
+//! one; its MTU and rate are the least along the way that the tables give it; its service level is
+//! the one that the routing engine needs there, so that where several are in use a query for another
+//! one finds nothing. A table may leave one end or both open. Rates are compared only for equality.
 
 use topologies::{Endpoint, NodeId, NodeKind};
 use wire::sa::{PathRecord, Selector, path_component as component};
@@ -49,11 +50,12 @@ impl Sm {
             return Err(MadStatus::SA_NO_RESOURCES);
         }
         let asked_dlid = asks(component::DLID).then_some(query.dlid);
+        let fixed_sl = self.plan.lanes().is_some_and(|lanes| lanes.data_vls > 1);
         let mut paths = Vec::new();
         for &source in &sources {
             for &destination in &destinations {
                 let path = self.path(source, destination, asked_dlid);
-                paths.extend(path.and_then(|path| narrowed(path, query, mask)));
+                paths.extend(path.and_then(|path| narrowed(path, query, mask, fixed_sl)));
             }
         }
         Ok(paths)
@@ -138,6 +140,11 @@ impl Sm {
             reversible: true,
             numb_path: 1,
             pkey: 0xffff,
+            sl: self
+                .plan
+                .lanes()
+                .map(|lanes| lanes.level_from(&self.plan.graph, start, dlid))
+                .unwrap_or_default(),
             mtu_selector: Selector::Exactly,
             mtu: mtu.code(),
             rate_selector: Selector::Exactly,
@@ -150,12 +157,20 @@ impl Sm {
 }
 
 /// A path as a query wants it, if it can be so.
-fn narrowed(mut path: PathRecord, query: &PathRecord, mask: u64) -> Option<PathRecord> {
+fn narrowed(
+    mut path: PathRecord,
+    query: &PathRecord,
+    mask: u64,
+    fixed_sl: bool,
+) -> Option<PathRecord> {
     let asks = |bit: u64| mask & bit == bit;
     if asks(component::SLID) {
         path.slid = query.slid;
     }
     if asks(component::SL) {
+        if fixed_sl && path.sl != query.sl {
+            return None;
+        }
         path.sl = query.sl;
     }
     let partition = !asks(component::PKEY) || query.pkey & DEFAULT_PARTITION == DEFAULT_PARTITION;

@@ -3,6 +3,7 @@
 mod administration;
 mod bed;
 mod bring_up;
+mod engines;
 mod faults;
 mod hostile;
 mod managers;

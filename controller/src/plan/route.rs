@@ -1,0 +1,183 @@
+//! Tables for a plan: from the engine that was chosen, and from where else when it gives none.
+//!
+//! | what fails | what follows |
+//! |---|---|
+//! | the first tables of a fabric | nothing is installed |
+//! | `clos` while a cable is missing | `updn`, to the LIDs that ports have |
+//! | another engine, later | the tables that stand are kept; LIDs that they no longer reach are rerouted ([`routing::keep()`]) |
+//! | `file` while something is missing | the user's tables stay as they are; what they no longer reach is told |
+
+use topologies::{Graph, NodeKind};
+use wire::Guid;
+
+use routing::clos::{Clos, NotClos};
+use routing::fat_tree::FatTreeLabels;
+use routing::network::Network;
+use routing::{Kept, Options, RoutingError, Tables, engine, file, keep};
+
+use super::{Plan, Planner, is_part};
+use crate::RoutingChoice;
+use crate::port_settings;
+use crate::subnet::Subnet;
+
+impl Planner {
+    pub(super) fn route(
+        &self,
+        subnet: &Subnet,
+        graph: &Graph,
+        labels: Option<FatTreeLabels>,
+        old: &Plan,
+        warnings: &mut Vec<String>,
+    ) -> Result<Tables, String> {
+        let options = self.options(subnet, graph, labels);
+        let tables = match self.compute(graph, &options) {
+            Ok(tables) => tables,
+            Err(RoutingError::NotClos(damage)) if self.was_clos() => {
+                self.around_damage(graph, options, &damage)?
+            }
+            Err(error) => {
+                let kept = self.kept(graph, &options, old);
+                let kept = kept.ok_or_else(|| self.explain(&error))?;
+                let mut kept = kept.map_err(|error| self.explain(&error))?;
+                let what = self.stays(&kept);
+                warnings.push(format!("{}; {what}", self.explain(&error)));
+                kept.tables.because = Some(what);
+                kept.tables
+            }
+        };
+        if self.routing == RoutingChoice::File {
+            self.judge(graph, &tables, warnings)?;
+        }
+        Ok(tables)
+    }
+
+    fn options(&self, subnet: &Subnet, graph: &Graph, labels: Option<FatTreeLabels>) -> Options {
+        let mut known = self.memory.lids.clone();
+        for device in &subnet.devices {
+            if let Some(info) = device.end_port_info()
+                && info.lid.is_unicast()
+            {
+                known
+                    .entry(device.end_port_guid())
+                    .or_insert((info.lid, info.lmc));
+            }
+        }
+        // Tables of switches that are away wait for their return.
+        let whole = &self.memory.fabric;
+        let is_away = |guid: Guid| {
+            graph.find_guid(guid).is_none()
+                && whole
+                    .find_guid(guid)
+                    .is_some_and(|node| whole.node(node).kind == NodeKind::Switch)
+        };
+        let given = self.given.as_ref().map(|given| {
+            let here = given.iter().filter(|dump| !is_away(dump.guid));
+            here.cloned().collect()
+        });
+        Options {
+            lmc: self.lmc,
+            known,
+            labels,
+            data_vls: Some(port_settings::data_lanes(subnet)),
+            given,
+            ..Options::default()
+        }
+    }
+
+    fn compute(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+        engine(&self.routing.to_string())?.route(graph, options)
+    }
+
+    /// Whether the whole fabric is a Clos fabric.
+    fn was_clos(&self) -> bool {
+        let whole = &self.memory.fabric;
+        Clos::recognise(whole, &Network::new(whole)).is_ok()
+    }
+
+    /// Routing trees need every cable: while one is missing, packets go another way to the LIDs
+    /// that ports have.
+    fn around_damage(
+        &self,
+        graph: &Graph,
+        options: Options,
+        damage: &NotClos,
+    ) -> Result<Tables, String> {
+        let lmcs = options.known.values().map(|&(_, lmc)| lmc);
+        let options = Options {
+            lmc: options.lmc.or_else(|| lmcs.max()),
+            ..options
+        };
+        let mut tables = engine("updn")
+            .and_then(|engine| engine.route(graph, &options))
+            .map_err(|error| self.explain(&error))?;
+        let reason = format!("routing trees are not whole: {damage}");
+        tables.because = Some(reason);
+        Ok(tables)
+    }
+
+    /// The tables of the whole fabric, else those of the plan before, kept for what is there; `None`
+    /// if there have never been any.
+    fn kept(
+        &self,
+        graph: &Graph,
+        options: &Options,
+        old: &Plan,
+    ) -> Option<Result<Kept, RoutingError>> {
+        let whole = &self.memory.fabric;
+        // Tables of the whole fabric do not depend on the order in which things have failed.
+        if whole.hosts().next().is_some()
+            && is_part(graph, whole)
+            && let Ok(tables) = self.compute(whole, options)
+        {
+            return Some(keep(graph, whole, &tables));
+        }
+        let tables = old.tables.as_ref()?;
+        Some(keep(graph, &old.graph, tables))
+    }
+
+    /// What stays of kept tables, in words.
+    fn stays(&self, kept: &Kept) -> String {
+        let Kept {
+            tables,
+            rerouted,
+            lids,
+        } = kept;
+        if *rerouted == 0 {
+            "the tables from before stay in force".to_owned()
+        } else if tables.engine == self.routing.to_string() {
+            format!(
+                "the tables from before stay in force, but {rerouted} of {lids} LIDs are rerouted \
+                 round what has changed"
+            )
+        } else {
+            "all LIDs are rerouted, since old and new ways together could deadlock".to_owned()
+        }
+    }
+
+    /// Refuses tables of the user's own that do not serve the fabric. On a fabric that something
+    /// is missing of they stay, as the user wants them, and what they fail to reach is told.
+    fn judge(
+        &self,
+        graph: &Graph,
+        tables: &Tables,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), String> {
+        match file::check(graph, tables) {
+            Ok(worth_telling) => warnings.extend(worth_telling),
+            Err(unfit) if self.is_degraded(graph) => {
+                warnings.push(format!("--routing file: {unfit}"));
+            }
+            Err(unfit) => return Err(format!("--routing file: {unfit}")),
+        }
+        Ok(())
+    }
+
+    fn explain(&self, error: &RoutingError) -> String {
+        match error {
+            RoutingError::NotFatTree { .. } => {
+                format!("{error}; --routing auto or updn works on any fabric")
+            }
+            _ => format!("--routing {}: {error}", self.routing),
+        }
+    }
+}
