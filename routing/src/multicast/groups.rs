@@ -6,7 +6,7 @@ use topologies::{Graph, NodeId};
 use wire::{Guid, Lid};
 
 use super::MulticastError;
-use super::mft::{Mft, PORTS_A_POSITION};
+use super::mft::{Mft, PORTS_A_POSITION, PortSet};
 use super::trees::Tree;
 use crate::fat_tree::{FatTreeLabels, recognise};
 use crate::lids::port_guid;
@@ -228,6 +228,38 @@ impl Multicast {
     pub fn dlid(&self, group: Mgid, source: Guid) -> Option<Lid> {
         let tree = self.tree_of[*self.hosts.get(&source)?];
         self.groups.get(&group)?.mlids.get(&tree).copied()
+    }
+
+    /// The tree on which a port, given by GUID, sends; `None` if there is no such port.
+    #[must_use]
+    pub fn tree(&self, source: Guid) -> Option<usize> {
+        let &host = self.hosts.get(&source)?;
+        self.tree_of.get(host).copied()
+    }
+
+    /// What switches need, each in one row, for packets of `senders` that reach `receivers` by one
+    /// tree: by switch the ports. For who gives out multicast LIDs himself; no group is made.
+    ///
+    /// # Errors
+    /// [`MulticastError::NoTree`] if there is no tree of that number,
+    /// [`MulticastError::NoSuchPort`].
+    pub fn rows(
+        &self,
+        tree: usize,
+        senders: &[Guid],
+        receivers: &[Guid],
+    ) -> Result<BTreeMap<NodeId, PortSet>, MulticastError> {
+        let tree = self.trees.get(tree).ok_or(MulticastError::NoTree)?;
+        let number = |guid: &Guid| {
+            let host = self.hosts.get(guid).copied();
+            host.ok_or(MulticastError::NoSuchPort(*guid))
+        };
+        let receivers: Vec<usize> = receivers.iter().map(number).collect::<Result<_, _>>()?;
+        let senders: Vec<usize> = senders.iter().map(number).collect::<Result<_, _>>()?;
+        let members: BTreeSet<usize> = receivers.iter().chain(&senders).copied().collect();
+        let members: Vec<usize> = members.into_iter().collect();
+        let pruned = self.scheme == Scheme::SpanningTree;
+        Ok(tree.ports(&self.network, &receivers, &members, pruned))
     }
 
     /// The table of a switch.
