@@ -115,7 +115,10 @@ impl Plane {
                     waits.insert(output);
                     self.queue_up(lane, LaneId { port: output, vl });
                 }
-                Admission::Drop(reason) => self.count_drop(output, reason),
+                Admission::Drop(reason) => {
+                    self.copied += 1;
+                    self.count_drop(output, reason);
+                }
             }
         }
         self.inputs[lane.place()].owed = waits;
@@ -197,7 +200,10 @@ impl Plane {
         side.owed.remove(output.port);
         let was_last = side.owed.is_empty();
         match admission {
-            Admission::Drop(reason) => self.count_drop(output.port, reason),
+            Admission::Drop(reason) => {
+                self.copied += 1;
+                self.count_drop(output.port, reason);
+            }
             Admission::Room | Admission::Full => self.copy_head(now, lane, output),
         }
         if was_last {
@@ -223,6 +229,7 @@ impl Plane {
             return;
         };
         let mut copy = head.share(&mut self.pool);
+        self.copied += 1;
         self.cross(now, &mut copy);
         self.ports[output.port.index() - 1].enqueue(now, output.vl, copy);
     }
@@ -232,19 +239,26 @@ impl Plane {
         let Some(mut packet) = self.ports[lane.port.index() - 1].take(lane.vl) else {
             return;
         };
+        self.absorbed += 1;
         self.cross(now, &mut packet);
         self.vacate(now, lane, packet.blocks(), packet.tail);
         packet.release(&mut self.pool);
     }
 
     /// Books the way through the crossbar: the packet's last byte comes out when it has come in
-    /// and when the crossbar has had time for all of it.
+    /// and when the crossbar has had time for all of it. As on a link, the VCRC counts where the
+    /// ports' configuration says so.
     #[inline]
     fn cross(&self, now: Time, packet: &mut Packet) {
         let ps_per_byte = self.timing.crossbar_ps_per_byte;
         packet.head = now;
         if ps_per_byte != 0 {
-            let bytes = u64::try_from(packet.bytes()).unwrap_or(u64::MAX);
+            let vcrc = if self.port_config.vcrc_takes_time {
+                0
+            } else {
+                wire::packet::VCRC_LEN
+            };
+            let bytes = u64::try_from(packet.bytes() - vcrc).unwrap_or(u64::MAX);
             let through = now + bytes.saturating_mul(ps_per_byte) / 1000;
             packet.tail = packet.tail.max(through);
         }

@@ -87,6 +87,10 @@ pub(crate) struct Plane {
     pub(crate) timers: BinaryHeap<Reverse<(Time, LaneId, Due)>>,
     /// Packets for port 0, with the port that they came in on.
     pub(crate) inbox: VecDeque<(PortNum, Packet)>,
+    /// Copies that multicast packets were owed, made or dropped.
+    pub(crate) copied: u64,
+    /// Multicast packets that have gone with their last copy.
+    pub(crate) absorbed: u64,
 }
 
 impl Plane {
@@ -131,6 +135,8 @@ impl Plane {
             wanted: vec![0; ports.len()],
             timers: BinaryHeap::new(),
             inbox: VecDeque::new(),
+            copied: 0,
+            absorbed: 0,
             ports: Ports::new(ports),
         })
     }

@@ -79,6 +79,14 @@ impl Switch {
         self.plane.pool.handles()
     }
 
+    /// Copies that multicast packets were owed, each made or dropped, and multicast packets that
+    /// have gone with their last copy. What came in and the first is what went out, is inside, was
+    /// dropped, and the second.
+    #[must_use]
+    pub fn copies(&self) -> (u64, u64) {
+        (self.plane.copied, self.plane.absorbed)
+    }
+
     /// Bytes that packet memory has grown to.
     #[must_use]
     pub fn pool_bytes(&self) -> usize {
