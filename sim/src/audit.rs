@@ -6,6 +6,7 @@ use wire::{Delimiter, PortNum, Vl};
 
 use crate::deadlock::{self, Deadlock};
 use crate::fabric::{Event, Fabric, index};
+use crate::node::Node;
 
 /// How often everything is looked at, nanoseconds.
 const AUDIT_NS: u64 = 20_000;
@@ -19,6 +20,11 @@ const NO_PACKETS: [DropReason; 2] = [DropReason::BadRecord, DropReason::BadContr
 pub struct Balance {
     /// Put into the ports of hosts.
     pub entered: u64,
+    /// Copies that switches have made of multicast packets; one that could not be made is among
+    /// those dropped, too.
+    pub copied: u64,
+    /// Multicast packets of which switches have made all copies.
+    pub absorbed: u64,
     /// Delivered at hosts.
     pub delivered: u64,
     /// In devices.
@@ -35,15 +41,22 @@ impl Balance {
     /// Whether everything that went in is accounted for.
     #[must_use]
     pub fn is_even(&self) -> bool {
-        self.entered == self.delivered + self.queued + self.flying + self.dropped + self.lost
+        let gone = self.delivered + self.absorbed + self.dropped + self.lost;
+        self.entered + self.copied == gone + self.queued + self.flying
     }
 }
 
 impl Fabric {
     /// Where all packets are.
     pub(crate) fn balance(&self) -> Balance {
+        let copies = self.nodes.iter().map(Node::copies);
+        let (copied, absorbed) = copies.fold(self.copies_before, |(copied, absorbed), (c, a)| {
+            (copied + c, absorbed + a)
+        });
         Balance {
             entered: self.ledger.entered,
+            copied,
+            absorbed,
             delivered: self.ledger.delivered,
             queued: self.nodes.iter().map(|node| node.packets_inside()).sum(),
             flying: self.flying,

@@ -29,6 +29,8 @@ use crate::measure::Measure;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
 use crate::queue::Queue;
+use crate::settings::Settings;
+use crate::traffic::Traffic;
 
 /// Room of one frame: the flow control of all lanes and the longest packet.
 const FRAME_BYTES: usize = 8192;
@@ -95,6 +97,10 @@ pub(crate) struct Fabric {
     pub(crate) measure: Measure,
     pub(crate) tally: Tally,
     pub(crate) faults: FaultPlan,
+    /// What is counted by flows and links, if anything.
+    pub(crate) traffic: Option<Box<Traffic>>,
+    /// Tables beside those of unicast forwarding.
+    pub(crate) settings: Arc<Settings>,
     /// By node: which station it is.
     pub(crate) stations: Vec<Option<u32>>,
     /// What talks to hosts, if anything.
@@ -107,6 +113,8 @@ pub(crate) struct Fabric {
     pub(crate) audits: bool,
     /// Drops of devices that have crashed.
     pub(crate) dropped_before: BTreeMap<DropReason, u64>,
+    /// Multicast copies of devices that have crashed, and packets that went with their last one.
+    pub(crate) copies_before: (u64, u64),
     /// Switches that have been started again and have no tables yet.
     pub(crate) blank: BTreeSet<usize>,
     pub(crate) queue: Queue<Event>,
@@ -151,12 +159,15 @@ impl Fabric {
             measure: Measure::new(),
             tally: Tally::default(),
             faults,
+            traffic: None,
+            settings: Arc::default(),
             stations,
             desk: Desk::default(),
             flying: 0,
             deadlock: None,
             audits: true,
             dropped_before: BTreeMap::new(),
+            copies_before: (0, 0),
             blank: BTreeSet::new(),
             queue: Queue::new(),
             flights: Vec::new(),
@@ -315,9 +326,17 @@ impl Fabric {
 
     fn collect_received(&mut self, node: usize) {
         if let (Node::Station(station), Some(at)) = (&mut self.nodes[node], self.stations[node]) {
+            if let Some(traffic) = &mut self.traffic
+                && let Some(source) = station.source_mut()
+            {
+                source.born.drain(..).for_each(|born| traffic.born(&born));
+            }
             for packet in station.received.drain(..) {
                 if let Some(delivery) = self.ledger.deliver(self.now, at, &packet) {
                     self.measure.record(delivery, at);
+                    if let Some(traffic) = &mut self.traffic {
+                        traffic.delivered(&delivery);
+                    }
                 }
             }
         }
@@ -335,6 +354,9 @@ impl Fabric {
                 }
             }
             self.check_credits(node, port, &frame[data..]);
+            if let Some(traffic) = &mut self.traffic {
+                traffic.sent(self.now, node, port, &frame[data..]);
+            }
         }
         let Some(peer) = self.cables.peer(node, port) else {
             self.tally.lost += u64::from(data.is_some());

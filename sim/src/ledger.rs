@@ -2,15 +2,20 @@
 //! at the wrong host, packets older than their lifetime.
 //!
 //! A packet carries its source's LID and a number of 24 bits; everything else about it stands
-//! here: when it was born, when it was sent, since when it has been in its present switch. Each
+//! here: when it was born, when it was sent, since when it has been in its present switch (of a
+//! multicast packet, since the last of its copies has come to one). Each
 //! source has a ring of as many packets as it has under way.
 
 use core::fmt;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use link::Time;
 use wire::{Lid, Sl};
 
-use crate::station::{Entered, Received};
+use crate::births::NO_FLOW;
+use crate::source::{Entered, Groups, Target};
+use crate::station::Received;
 
 /// Violations whose text is kept; beyond, they are only counted.
 const VIOLATIONS_KEPT: usize = 32;
@@ -55,10 +60,14 @@ struct Slot {
     sent: Time,
     /// Since when it has been in the device where it is.
     inside_since: Time,
-    to: u32,
+    to: Target,
     dlid: Lid,
     sl: Sl,
-    live: bool,
+    /// Hosts that have not got it yet; 0: it is not under way.
+    left: u32,
+    bytes: u16,
+    is_special: bool,
+    flow: u32,
 }
 
 const EMPTY: Slot = Slot {
@@ -66,10 +75,13 @@ const EMPTY: Slot = Slot {
     born: Time::ZERO,
     sent: Time::NEVER,
     inside_since: Time::ZERO,
-    to: NOBODY,
+    to: Target::Host(NOBODY),
     dlid: Lid::ZERO,
     sl: Sl::truncate(0),
-    live: false,
+    left: 0,
+    bytes: 0,
+    is_special: false,
+    flow: NO_FLOW,
 };
 
 /// A delivery.
@@ -80,6 +92,10 @@ pub(crate) struct Delivery {
     pub(crate) network_ns: u64,
     /// The same, and the time at the source before.
     pub(crate) total_ns: u64,
+    pub(crate) born: Time,
+    pub(crate) flow: u32,
+    pub(crate) bytes: u16,
+    pub(crate) is_multicast: bool,
 }
 
 /// All packets under way and the rules that they obey.
@@ -90,7 +106,11 @@ pub(crate) struct Ledger {
     rings: Vec<Vec<Slot>>,
     /// By source, destination and service level: the number after the last one delivered.
     order: Vec<u64>,
-    vls: usize,
+    levels: usize,
+    /// The same for packets on other DLIDs than the scheme's, multicast ones among them: by source,
+    /// receiver, DLID and service level.
+    special: BTreeMap<(u32, u32, Lid, Sl), u64>,
+    groups: Arc<Groups>,
     /// How long a packet may be in a switch; [`u64::MAX`]: for ever.
     lifetime_ns: u64,
     /// Whether packets may be missing: then rings do not grow for those that never come.
@@ -108,8 +128,14 @@ fn index(number: u32) -> usize {
 }
 
 impl Ledger {
-    /// For stations with these LIDs each, and so many lanes. `lossy`: packets may be missing.
-    pub(crate) fn new(lids: &[Vec<Lid>], vls: u8, lifetime_ns: Option<u64>, lossy: bool) -> Self {
+    /// For stations with these LIDs each, and so many service levels. `lossy`: packets may be
+    /// missing.
+    pub(crate) fn new(
+        lids: &[Vec<Lid>],
+        levels: u8,
+        lifetime_ns: Option<u64>,
+        lossy: bool,
+    ) -> Self {
         let lossy = lossy || lifetime_ns.is_some();
         let ring = if lossy { RING_LOSSY } else { RING_MIN };
         let mut owners = vec![NOBODY; Lid::UNICAST_LAST.index() + 1];
@@ -118,12 +144,14 @@ impl Ledger {
                 owners[lid.index()] = number;
             }
         }
-        let vls = usize::from(vls);
+        let levels = usize::from(levels);
         Self {
             owners,
             rings: vec![vec![EMPTY; ring]; lids.len()],
-            order: vec![0; lids.len() * lids.len() * vls],
-            vls,
+            order: vec![0; lids.len() * lids.len() * levels],
+            levels,
+            special: BTreeMap::new(),
+            groups: Arc::default(),
             lifetime_ns: lifetime_ns.unwrap_or(u64::MAX),
             lossy,
             entered: 0,
@@ -132,6 +160,11 @@ impl Ledger {
             violations: Vec::new(),
             violations_total: 0,
         }
+    }
+
+    /// Tells who is in which group.
+    pub(crate) fn set_groups(&mut self, groups: Arc<Groups>) {
+        self.groups = groups;
     }
 
     /// Notes that a rule was broken.
@@ -163,7 +196,7 @@ impl Ledger {
         let ring = self.rings.get_mut(index(id.source))?;
         let at = index(id.psn) & (ring.len() - 1);
         let slot = &mut ring[at];
-        (slot.live && slot.sequence & PSN_MASK == u64::from(id.psn)).then_some(slot)
+        (slot.left > 0 && slot.sequence & PSN_MASK == u64::from(id.psn)).then_some(slot)
     }
 
     /// A packet goes into its source's port.
@@ -172,7 +205,7 @@ impl Ledger {
         let ring = &mut self.rings[index(source)];
         let place = |len: usize| usize::try_from(packet.sequence).unwrap_or(0) & (len - 1);
         if !self.lossy {
-            while ring[place(ring.len())].live && ring.len() < RING_MAX {
+            while ring[place(ring.len())].left > 0 && ring.len() < RING_MAX {
                 grow(ring);
             }
         }
@@ -185,7 +218,10 @@ impl Ledger {
             to: packet.to,
             dlid: packet.dlid,
             sl: packet.sl,
-            live: true,
+            left: packet.copies,
+            bytes: packet.bytes,
+            is_special: packet.is_special,
+            flow: packet.flow,
         };
     }
 
@@ -231,23 +267,31 @@ impl Ledger {
             self.violate(now, format!("{id:?} was delivered and is not under way"));
             return None;
         };
-        slot.live = false;
+        slot.left -= 1;
         let slot = *slot;
         self.delivered += 1;
-        if slot.to != at || slot.dlid != packet.dlid || slot.sl != packet.sl || !packet.whole {
+        let is_right = self.is_for(&slot, id.source, at) && slot.dlid == packet.dlid;
+        if !is_right || slot.sl != packet.sl || slot.bytes != packet.bytes || !packet.whole {
             self.violate(
                 now,
                 format!(
-                    "{id:?} for {} came to {at} or came changed: {packet:?}",
+                    "{id:?} for {:?} came to {at} or came changed: {packet:?}",
                     slot.to
                 ),
             );
         }
         let hosts = self.rings.len();
-        let flow = (index(id.source) * hosts + index(at)) * self.vls + packet.sl.index();
-        if let Some(next) = self.order.get_mut(flow) {
+        let next = if slot.is_special {
+            let key = (id.source, at, slot.dlid, slot.sl);
+            Some(self.special.entry(key).or_default())
+        } else {
+            let flow = (index(id.source) * hosts + index(at)) * self.levels + packet.sl.index();
+            self.order.get_mut(flow)
+        };
+        if let Some(next) = next {
             if slot.sequence < *next {
-                self.violate(now, format!("{id:?} came to {at} after a later one"));
+                let what = "came there already, or after a later one";
+                self.violate(now, format!("{id:?} at {at}: {what}"));
             } else {
                 *next = slot.sequence + 1;
             }
@@ -256,14 +300,48 @@ impl Ledger {
             tail: packet.tail,
             network_ns: packet.tail.since_ns(slot.sent),
             total_ns: packet.tail.since_ns(slot.born),
+            born: slot.born,
+            flow: slot.flow,
+            bytes: slot.bytes,
+            is_multicast: matches!(slot.to, Target::Group(_)),
         })
+    }
+
+    /// Whether station `at` is to have a packet of `source`.
+    #[inline]
+    fn is_for(&self, slot: &Slot, source: u32, at: u32) -> bool {
+        match slot.to {
+            Target::Host(to) => to == at,
+            Target::Group(group) => {
+                let members = self.groups.members.get(index(group));
+                at != source && members.is_some_and(|members| members.contains(&at))
+            }
+        }
+    }
+
+    /// Notes packets that have not come to all that they are for: when nothing is under way any
+    /// more and nothing was dropped or lost.
+    pub(crate) fn check_none_missing(&mut self, now: Time) {
+        let rings = (0u32..).zip(&self.rings);
+        let missing: Vec<String> = rings
+            .flat_map(|(source, ring)| ring.iter().map(move |slot| (source, slot)))
+            .filter(|(_, slot)| slot.left > 0)
+            .map(|(source, slot)| {
+                let (to, left) = (slot.to, slot.left);
+                let number = slot.sequence;
+                format!("packet {number} of {source} for {to:?}: {left} have not got it")
+            })
+            .collect();
+        for what in missing {
+            self.violate(now, what);
+        }
     }
 }
 
 /// Doubles a ring; the packets in it keep their numbers.
 fn grow(ring: &mut Vec<Slot>) {
     let mut wider = vec![EMPTY; ring.len() * 2];
-    for slot in ring.drain(..).filter(|slot| slot.live) {
+    for slot in ring.drain(..).filter(|slot| slot.left > 0) {
         let at = usize::try_from(slot.sequence).unwrap_or(0) & (wider.len() - 1);
         wider[at] = slot;
     }
@@ -284,9 +362,13 @@ mod tests {
         Entered {
             sequence,
             born: Time(sequence),
-            to: 1,
+            to: Target::Host(1),
             dlid: Lid::truncate(5),
             sl: Sl::truncate(0),
+            bytes: 32,
+            flow: NO_FLOW,
+            copies: 1,
+            is_special: false,
         }
     }
 
@@ -296,6 +378,7 @@ mod tests {
             dlid: Lid::truncate(5),
             sl: Sl::truncate(0),
             psn: Psn::truncate(psn),
+            bytes: 32,
             tail: Time(500),
             whole: true,
         }

@@ -31,6 +31,7 @@
 //! ```
 
 mod audit;
+mod births;
 mod cable;
 mod deadlock;
 mod desk;
@@ -42,11 +43,16 @@ mod load;
 mod measure;
 mod model;
 mod node;
+mod offer;
+mod play;
 mod queue;
 pub mod replay;
+mod settings;
 mod setup;
 mod smp;
+mod source;
 mod station;
+mod traffic;
 mod twin;
 mod workload;
 
@@ -57,6 +63,12 @@ pub use faults::{End, Fault, FaultError, FaultPlan, Trouble};
 pub use ledger::Violation;
 pub use load::{Load, Outcome, Prepared};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
+pub use offer::{
+    Arbitration, BACKLOG_DEFAULT, Birth, Constant, FLOWS_MAX, FlowPlan, Group, LaneTables,
+    MESSAGE_BYTES_MAX, Offer, OfferError, Programme, To, Until, Way,
+};
+pub use play::Record;
 pub use setup::SetupError;
+pub use traffic::{FlowRecord, LaneUse, PortRecord};
 pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{LaneChoice, Pattern, WorkloadError};

@@ -8,14 +8,17 @@ use topologies::{Graph, NodeKind};
 use wire::Lid;
 
 use crate::audit::Balance;
+use crate::births::{Births, NO_FLOW, Paced};
 use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, Tally};
 use crate::faults::FaultPlan;
 use crate::ledger::Violation;
 use crate::model::Model;
 use crate::node::Node;
+use crate::offer::BACKLOG_DEFAULT;
+use crate::settings::Settings;
 use crate::setup::{SetupError, build};
-use crate::station::Source;
+use crate::source::Source;
 use crate::workload::{Draw, LaneChoice, Pattern, WorkloadError, permutation};
 
 /// A load above this makes no sense on any link, bytes/ns.
@@ -100,10 +103,10 @@ pub struct Outcome {
 /// A fabric with its tables, ready for any number of runs.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    graph: Arc<Graph>,
-    tables: Arc<Tables>,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) tables: Arc<Tables>,
     /// By host: the DLIDs that it uses for each host.
-    dlids: Vec<Arc<[Lid]>>,
+    pub(crate) dlids: Vec<Arc<[Lid]>>,
 }
 
 impl Prepared {
@@ -137,6 +140,12 @@ impl Prepared {
         &self.tables
     }
 
+    /// The fabric.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     /// Brings the fabric up, puts the load on it and measures. Checkers run all the time; what
     /// they find is part of the outcome.
     ///
@@ -161,14 +170,14 @@ impl Prepared {
     fn start(&self, model: &Model, load: &Load, faults: &FaultPlan) -> Result<Fabric, SetupError> {
         let hosts = self.graph.hosts().count();
         load.pattern.check(hosts)?;
-        if !(load.bytes_per_ns > 0.0 && load.bytes_per_ns <= LOAD_MAX) {
-            return Err(WorkloadError::Load(load.bytes_per_ns).into());
-        }
+        check_rate(load.bytes_per_ns)?;
         let mut fabric = build(
             Arc::clone(&self.graph),
             Arc::clone(&self.tables),
             model,
             faults.clone(),
+            Settings::default(),
+            model.vls,
         )?;
         let start = fabric.now;
         fabric.measure.from = start + load.warmup_ns;
@@ -186,9 +195,16 @@ impl Prepared {
                 load.seed,
             );
             let window = (start, fabric.measure.until);
-            let source = Source::new(draw, interval_ps, window, dlids, model.vls);
+            let paced = Paced::new(draw, interval_ps, window, model.packet_bytes, NO_FLOW);
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
-                station.start(source);
+                station.start(Source::new(
+                    own,
+                    Births::Paced(Box::new(paced)),
+                    (dlids, Arc::default()),
+                    Arc::default(),
+                    station.port(),
+                    BACKLOG_DEFAULT,
+                ));
             }
             fabric.service(crate::fabric::number(id.index()));
         }
@@ -198,8 +214,16 @@ impl Prepared {
     }
 }
 
+/// Checks that a link could carry so much.
+pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), WorkloadError> {
+    if bytes_per_ns > 0.0 && bytes_per_ns <= LOAD_MAX {
+        return Ok(());
+    }
+    Err(WorkloadError::Load(bytes_per_ns))
+}
+
 /// Picoseconds from packet to packet of one host.
-fn interval_ps(model: &Model, bytes_per_ns: f64) -> u64 {
+pub(crate) fn interval_ps(model: &Model, bytes_per_ns: f64) -> u64 {
     let ps = f64::from(model.packet_bytes) * 1000.0 / bytes_per_ns;
     // The formatter rounds; a number of this range always has an integer form.
     format!("{ps:.0}").parse().unwrap_or(u64::MAX)

@@ -185,12 +185,10 @@ impl Model {
 
     /// How long packets take inside a switch.
     pub(crate) fn timing(&self) -> Timing {
-        let wire = u64::try_from(self.wire_bytes()).unwrap_or(1);
         Timing {
             routing_delay_ns: self.routing_ns,
-            // The crossbar counts all bytes of a packet, the link perhaps not its VCRC.
             crossbar_ps_per_byte: if self.crossbar_at_link_rate {
-                (self.byte_time_ns() * 1000).div_ceil(wire)
+                self.rate.transmit_ps(1)
             } else {
                 0
             },
@@ -207,8 +205,7 @@ mod tests {
         let model = Model::mlid04(1);
         assert_eq!(model.check(), Ok(()));
         assert_eq!(model.byte_time_ns(), 128);
-        let wire = u64::try_from(model.wire_bytes()).unwrap();
-        assert_eq!(model.timing().crossbar_ps_per_byte * wire / 1000, 128);
+        assert_eq!(model.timing().crossbar_ps_per_byte * 32 / 1000, 128);
         let port = model.port(Guid(1), 1);
         assert_eq!((port.buffer_bytes, port.output_bytes), (64, 64));
         assert_eq!(port.check(), Ok(()));

@@ -112,6 +112,15 @@ impl Node {
         }
     }
 
+    /// Copies of multicast packets that the device has made or dropped, and packets that have gone
+    /// with their last copy.
+    pub(crate) fn copies(&self) -> (u64, u64) {
+        match self {
+            Self::Switch(switch) => switch.copies(),
+            Self::Station(_) | Self::Host(_) => (0, 0),
+        }
+    }
+
     /// Packets in the device's memory; of a host, whose packets nobody follows, none.
     pub(crate) fn packets_inside(&self) -> u64 {
         let packets = match self {

@@ -19,6 +19,8 @@ use crate::faults::{FaultError, FaultPlan};
 use crate::ledger::Ledger;
 use crate::model::{Model, ModelError};
 use crate::node::Node;
+use crate::offer::OfferError;
+use crate::settings::Settings;
 use crate::station::Station;
 use crate::workload::WorkloadError;
 
@@ -34,6 +36,9 @@ pub enum SetupError {
     /// The workload makes no sense on this fabric.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// What is offered makes no sense on this fabric.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
     /// The plan of faults names what is not there.
     #[error(transparent)]
     Fault(#[from] FaultError),
@@ -59,12 +64,14 @@ pub enum SetupError {
     },
 }
 
-/// A fabric whose ports are all active, at rest.
+/// A fabric whose ports are all active, at rest, for packets of that many service levels.
 pub(crate) fn build(
     graph: Arc<Graph>,
     tables: Arc<Tables>,
     model: &Model,
     faults: FaultPlan,
+    settings: Settings,
+    levels: u8,
 ) -> Result<Fabric, SetupError> {
     model.check()?;
     faults.check(&graph)?;
@@ -92,7 +99,7 @@ pub(crate) fn build(
         lids.push(range.lids().collect());
     }
     let lossy = !faults.faults.is_empty();
-    let ledger = Ledger::new(&lids, model.vls, model.lifetime_ns(), lossy);
+    let ledger = Ledger::new(&lids, levels, model.lifetime_ns(), lossy);
     let mut fabric = Fabric::assemble(
         graph,
         Some(tables),
@@ -101,6 +108,8 @@ pub(crate) fn build(
         ledger,
         faults,
     );
+    fabric.ledger.set_groups(Arc::clone(&settings.groups));
+    fabric.settings = Arc::new(settings);
     fabric.bring_up()?;
     Ok(fabric)
 }
@@ -186,9 +195,11 @@ impl Fabric {
 
     fn activate_station(&mut self, id: NodeId) -> Result<(), SetupError> {
         let now = self.now;
+        let settings = Arc::clone(&self.settings);
         let Node::Station(station) = &mut self.nodes[id.index()] else {
             return Ok(());
         };
+        settings.write_station(id, station);
         let follows = [SetState::Armed, SetState::Active]
             .into_iter()
             .all(|state| station.set_state(now, state));
@@ -204,7 +215,7 @@ impl Fabric {
 }
 
 /// What a subnet manager says to one switch.
-struct Manager<'f> {
+pub(crate) struct Manager<'f> {
     fabric: &'f mut Fabric,
     id: NodeId,
     way_in: PortNum,
@@ -229,7 +240,23 @@ impl<'f> Manager<'f> {
         }
     }
 
-    fn ask<A: Attribute>(
+    /// The switch.
+    pub(crate) fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// How many ports it has.
+    pub(crate) fn ports(&self) -> u8 {
+        self.fabric.graph.node(self.id).ports
+    }
+
+    /// The tables beside those of unicast forwarding.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.fabric.settings)
+    }
+
+    /// Asks the switch for an attribute, or writes one; what it answers.
+    pub(crate) fn ask<A: Attribute>(
         &mut self,
         method: Method,
         modifier: u32,
@@ -307,10 +334,10 @@ impl<'f> Manager<'f> {
             info.lid = range.base;
             self.ask(Method::SET, 0, Some(&info))?;
         }
-        Ok(())
+        self.write_groups()
     }
 
-    fn port_info(&mut self, port: PortNum) -> Result<PortInfo, SetupError> {
+    pub(crate) fn port_info(&mut self, port: PortNum) -> Result<PortInfo, SetupError> {
         let info: PortInfo = self.ask(Method::GET, port.get().into(), None)?;
         Ok(PortInfo {
             port_state: attr::PortState::NoChange,
@@ -320,6 +347,7 @@ impl<'f> Manager<'f> {
     }
 
     fn activate(&mut self, port: PortNum) -> Result<(), SetupError> {
+        self.write_lanes(port)?;
         for state in [attr::PortState::Armed, attr::PortState::Active] {
             let mut info = self.port_info(port)?;
             info.neighbor_mtu = Some(self.fabric.model.mtu());

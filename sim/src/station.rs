@@ -7,40 +7,19 @@
 //! Packets wait in one queue a lane at the source, so that a lane that stands still does not hold
 //! up the others; a packet that comes in is used up at once.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
 use link::{
-    Admission, Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Packet, Pool, Port,
-    PortConfig, PortSet, SetState, Time, Why,
+    Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Packet, Pool, Port, PortConfig,
+    PortSet, SetState, Time, Why,
 };
+use wire::packet::{ICRC_LEN, VCRC_LEN};
 use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 
-use crate::workload::Draw;
+use crate::source::{Entered, Source};
 
 /// The only port.
 pub(crate) const PORT: PortNum = PortNum::truncate(1);
-/// Packets that wait at a source at most; further ones are refused and counted.
-const BACKLOG_MAX: usize = 256;
 /// Where the queue pairs of sources and sinks are.
 const QPN: Qpn = Qpn::truncate(0x1b4);
-
-/// A packet that waits at its source.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    born: Time,
-    to: u32,
-}
-
-/// A packet that has been put into the port's output lane.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entered {
-    pub(crate) sequence: u64,
-    pub(crate) born: Time,
-    pub(crate) to: u32,
-    pub(crate) dlid: Lid,
-    pub(crate) sl: Sl,
-}
 
 /// A packet that has come in.
 #[derive(Clone, Copy, Debug)]
@@ -49,83 +28,12 @@ pub(crate) struct Received {
     pub(crate) dlid: Lid,
     pub(crate) sl: Sl,
     pub(crate) psn: Psn,
+    /// Its length, LRH to ICRC.
+    pub(crate) bytes: u16,
     /// When its last byte is there.
     pub(crate) tail: Time,
     /// Whether its ICRC is right.
     pub(crate) whole: bool,
-}
-
-/// What a station sends.
-#[derive(Debug)]
-pub(crate) struct Source {
-    pub(crate) draw: Draw,
-    /// Picoseconds from packet to packet.
-    interval_ps: u64,
-    next_ps: u128,
-    /// No packet is born from then on.
-    ends: Time,
-    /// By destination: the DLID for it.
-    dlids: Arc<[Lid]>,
-    /// By lane.
-    backlog: Vec<VecDeque<Waiting>>,
-    waiting: usize,
-    sequence: u64,
-    /// Packets born, and those of them that found the queue full.
-    pub(crate) offered: u64,
-    pub(crate) refused: u64,
-}
-
-impl Source {
-    /// A source that sends a packet each `interval_ps` from `start` until `ends`.
-    pub(crate) fn new(
-        mut draw: Draw,
-        interval_ps: u64,
-        (start, ends): (Time, Time),
-        dlids: Arc<[Lid]>,
-        vls: u8,
-    ) -> Self {
-        let phase = draw.phase(interval_ps);
-        Self {
-            draw,
-            interval_ps: interval_ps.max(1),
-            next_ps: u128::from(start.0) * 1000 + u128::from(phase),
-            ends,
-            dlids,
-            backlog: (0..vls).map(|_| VecDeque::new()).collect(),
-            waiting: 0,
-            sequence: 0,
-            offered: 0,
-            refused: 0,
-        }
-    }
-
-    /// Whether packets wait.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting > 0
-    }
-
-    fn next_at(&self) -> Time {
-        let at = u64::try_from(self.next_ps.div_ceil(1000)).map_or(Time::NEVER, Time);
-        if at < self.ends { at } else { Time::NEVER }
-    }
-
-    /// Lets the packets be born that are due.
-    fn generate(&mut self, now: Time) {
-        while self.next_at() <= now {
-            let born = self.next_at();
-            self.next_ps += u128::from(self.interval_ps);
-            self.offered += 1;
-            let (to, lane) = self.draw.next();
-            if self.waiting >= BACKLOG_MAX {
-                self.refused += 1;
-                continue;
-            }
-            if let Some(queue) = self.backlog.get_mut(usize::from(lane)) {
-                queue.push_back(Waiting { born, to });
-                self.waiting += 1;
-            }
-        }
-    }
 }
 
 /// A host with a source and a sink.
@@ -133,7 +41,7 @@ impl Source {
 pub(crate) struct Station {
     port: Port,
     pool: Pool,
-    /// A whole packet; lane, service level, DLID, number and CRCs are written for each.
+    /// A packet of the greatest length; headers and CRCs are written for each.
     template: Vec<u8>,
     /// A packet that has come in, put together.
     inbox: Vec<u8>,
@@ -183,6 +91,15 @@ impl Station {
         self.source.as_ref()
     }
 
+    pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
+        self.source.as_mut()
+    }
+
+    /// The port, to write its tables.
+    pub(crate) fn port_mut(&mut self) -> &mut Port {
+        &mut self.port
+    }
+
     /// Gives the station something to send.
     pub(crate) fn start(&mut self, source: Source) {
         self.source = Some(source);
@@ -217,7 +134,7 @@ impl Station {
 
     fn note(&mut self, packet: &Packet) {
         let len = packet.bytes();
-        // All packets of a model have one length.
+        // No packet of a model is longer.
         let Some(bytes) = self.inbox.get_mut(..len) else {
             return;
         };
@@ -232,6 +149,7 @@ impl Station {
             dlid: packet.lrh.dlid,
             sl: packet.lrh.sl,
             psn: Psn::truncate(psn),
+            bytes: packet.lrh.pkt_len_words.saturating_mul(4),
             tail: packet.tail,
             whole,
         });
@@ -239,46 +157,24 @@ impl Station {
 
     /// Whether a lane has both a packet that waits and room for it.
     fn can_fill(&self) -> bool {
-        let bytes = self.template.len();
-        self.source.as_ref().is_some_and(|source| {
-            source.waiting > 0
-                && (0u8..).zip(&source.backlog).any(|(lane, queue)| {
-                    !queue.is_empty()
-                        && self.port.admits(Vl::truncate(lane), bytes) == Admission::Room
-                })
-        })
+        let source = self.source.as_ref();
+        source.is_some_and(|source| source.can_fill(&self.port))
     }
 
     /// Moves waiting packets into output lanes with room.
     fn fill(&mut self, now: Time) {
-        let Some(source) = self.source.as_mut().filter(|source| source.waiting > 0) else {
+        let Some(source) = &mut self.source else {
             return;
         };
-        let bytes = self.template.len();
-        for (lane, queue) in (0u8..).zip(&mut source.backlog) {
+        for lane in 0..self.port.config().vls {
             let vl = Vl::truncate(lane);
-            while self.port.admits(vl, bytes) == Admission::Room {
-                let Some(waiting) = queue.pop_front() else {
-                    break;
-                };
-                source.waiting -= 1;
-                let dlid = usize::try_from(waiting.to)
-                    .ok()
-                    .and_then(|to| source.dlids.get(to));
-                let entered = Entered {
-                    sequence: source.sequence,
-                    born: waiting.born,
-                    to: waiting.to,
-                    dlid: dlid.copied().unwrap_or(Lid::ZERO),
-                    sl: Sl::truncate(lane),
-                };
-                write(&mut self.template, &entered, vl);
-                let packet = Packet::from_bytes(&mut self.pool, now, &self.template);
+            while let Some(entered) = source.take(now, &self.port, usize::from(lane)) {
+                let bytes = write(&mut self.template, &entered, vl);
                 // The pool is twice what the lanes hold.
-                let Ok(packet) = packet else {
+                let Ok(packet) = Packet::from_bytes(&mut self.pool, now, bytes) else {
+                    debug_assert!(false, "a packet that the lane has room for");
                     break;
                 };
-                source.sequence += 1;
                 self.entered.push(entered);
                 self.port.enqueue(now, vl, packet);
             }
@@ -286,19 +182,22 @@ impl Station {
     }
 }
 
-/// Writes what differs from packet to packet.
-fn write(packet: &mut [u8], entered: &Entered, vl: Vl) {
+/// Writes what differs from packet to packet; the packet, LRH to VCRC.
+fn write<'t>(template: &'t mut [u8], entered: &Entered, vl: Vl) -> &'t [u8] {
+    let icrc_end = usize::from(entered.bytes).min(template.len() - VCRC_LEN);
+    let packet = &mut template[..icrc_end + VCRC_LEN];
     let number = entered.sequence.to_be_bytes();
     packet[0] = vl.get() << 4;
     packet[1] = entered.sl.get() << 4 | packet[1] & 0x0f;
     packet[2..4].copy_from_slice(&entered.dlid.get().to_be_bytes());
+    packet[4..6].copy_from_slice(&(entered.bytes / 4).to_be_bytes());
     packet[17..20].copy_from_slice(&number[5..]);
-    let vcrc_at = packet.len() - 2;
-    let icrc_at = vcrc_at - 4;
+    let icrc_at = icrc_end - ICRC_LEN;
     let icrc = wire::crc::icrc(&packet[..icrc_at]).to_be_bytes();
-    packet[icrc_at..vcrc_at].copy_from_slice(&icrc);
-    let vcrc = wire::crc::vcrc(&packet[..vcrc_at]).to_be_bytes();
-    packet[vcrc_at..].copy_from_slice(&vcrc);
+    packet[icrc_at..icrc_end].copy_from_slice(&icrc);
+    let vcrc = wire::crc::vcrc(&packet[..icrc_end]).to_be_bytes();
+    packet[icrc_end..].copy_from_slice(&vcrc);
+    packet
 }
 
 impl Device for Station {

@@ -6,4 +6,5 @@ mod deadlock;
 mod experiments;
 mod faults;
 mod load;
+mod play;
 mod twin;

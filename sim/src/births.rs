@@ -1,0 +1,317 @@
+//! When something is born at a host: its programmes, merged in the order of time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use link::Time;
+use wire::{Lid, Sl};
+
+use crate::fabric::index;
+use crate::model::{Model, PACKET_BYTES_MIN};
+use crate::offer::{Birth, Constant, Programme, To, Way};
+use crate::workload::Draw;
+
+/// The flow of packets that nobody counts by flows.
+pub(crate) const NO_FLOW: u32 = u32::MAX;
+
+/// Packets that have one place in a queue: one, a message's, or all of a backlogged flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Train {
+    pub(crate) born: Time,
+    pub(crate) to: To,
+    /// [`Lid::ZERO`]: the one that the scheme chooses.
+    pub(crate) dlid: Lid,
+    pub(crate) sl: Sl,
+    pub(crate) flow: u32,
+    /// Of every packet but the last.
+    pub(crate) bytes: u16,
+    pub(crate) last_bytes: u16,
+    /// Packets to one receiver.
+    pub(crate) packets: u32,
+    /// Packets still to go to this receiver.
+    pub(crate) left: u32,
+    /// Of [`To::Each`]: which member is being sent to.
+    pub(crate) member: u32,
+    pub(crate) endless: bool,
+}
+
+impl Train {
+    fn single(born: Time, way: &Way, bytes: u16) -> Self {
+        Self {
+            born,
+            to: way.to,
+            dlid: way.dlid.unwrap_or(Lid::ZERO),
+            sl: way.sl,
+            flow: way.flow,
+            bytes,
+            last_bytes: bytes,
+            packets: 1,
+            left: 1,
+            member: 0,
+            endless: false,
+        }
+    }
+
+    /// A message cut into packets of at most `packet_bytes`.
+    fn message(born: Time, birth: &Birth, packet_bytes: u16) -> Self {
+        let payload = u32::from(packet_bytes.saturating_sub(PACKET_BYTES_MIN));
+        // Without room for payload a packet counts for one byte, or no message would ever end.
+        let packets = birth.bytes.div_ceil(payload.max(1)).max(1);
+        let rest = birth.bytes.saturating_sub((packets - 1) * payload);
+        let rest = rest.min(payload).next_multiple_of(4).min(payload);
+        Self {
+            last_bytes: PACKET_BYTES_MIN + u16::try_from(rest).unwrap_or(0),
+            packets,
+            left: packets,
+            ..Self::single(born, &birth.way, packet_bytes)
+        }
+    }
+
+    /// Bytes of the next packet.
+    #[inline]
+    pub(crate) fn next_bytes(&self) -> u16 {
+        if self.left == 1 {
+            self.last_bytes
+        } else {
+            self.bytes
+        }
+    }
+}
+
+/// One programme under way.
+#[derive(Debug)]
+enum Stream {
+    Packets(Arc<[Birth]>, usize),
+    Messages(Arc<[Birth]>, usize),
+    Constant(Constant, u64),
+    Backlogged(Way, u16, u64),
+    Drawn(Box<Paced>),
+}
+
+/// Packets of one size that a pattern draws, at a constant rate.
+#[derive(Debug)]
+pub(crate) struct Paced {
+    draw: Draw,
+    interval_ps: u64,
+    next_ps: u128,
+    /// No packet is born from then on.
+    ends: Time,
+    bytes: u16,
+    flow: u32,
+}
+
+impl Paced {
+    /// One each `interval_ps` from `start` until `ends`, the first at a random moment of the first
+    /// interval.
+    pub(crate) fn new(
+        mut draw: Draw,
+        interval_ps: u64,
+        (start, ends): (Time, Time),
+        bytes: u16,
+        flow: u32,
+    ) -> Self {
+        let phase = draw.phase(interval_ps);
+        Self {
+            draw,
+            interval_ps: interval_ps.max(1),
+            next_ps: u128::from(start.0) * 1000 + u128::from(phase),
+            ends,
+            bytes,
+            flow,
+        }
+    }
+
+    #[inline]
+    fn next_at(&self) -> Time {
+        let at = u64::try_from(self.next_ps.div_ceil(1000)).map_or(Time::NEVER, Time);
+        if at < self.ends { at } else { Time::NEVER }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Train {
+        let born = self.next_at();
+        self.next_ps += u128::from(self.interval_ps);
+        let (to, lane) = self.draw.next();
+        let way = Way {
+            to: To::Host(to),
+            dlid: None,
+            sl: Sl::truncate(lane),
+            flow: self.flow,
+        };
+        Train::single(born, &way, self.bytes)
+    }
+}
+
+/// All that a host will ever send.
+#[derive(Debug)]
+pub(crate) enum Births {
+    /// One drawn programme.
+    Paced(Box<Paced>),
+    /// Any number of them.
+    Merged(Merged),
+}
+
+impl Births {
+    /// When the next one is due.
+    #[inline]
+    pub(crate) fn next_at(&self) -> Time {
+        match self {
+            Self::Paced(paced) => paced.next_at(),
+            Self::Merged(merged) => merged.next_at,
+        }
+    }
+
+    /// Takes the next one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<Train> {
+        match self {
+            Self::Paced(paced) => Some(paced.next()),
+            Self::Merged(merged) => merged.next(),
+        }
+    }
+
+    /// Whether something that ends is still to be born.
+    pub(crate) fn has_finite(&self) -> bool {
+        match self {
+            Self::Paced(paced) => paced.next_at() < Time::NEVER,
+            Self::Merged(merged) => merged.finite > 0,
+        }
+    }
+}
+
+/// Programmes in the order of time; of births of one moment, in the order of programmes.
+#[derive(Debug)]
+pub(crate) struct Merged {
+    start: Time,
+    packet_bytes: u16,
+    streams: Vec<Stream>,
+    /// When each stream that goes on has its next birth, picoseconds from the start.
+    due: BinaryHeap<Reverse<(u64, u32)>>,
+    next_at: Time,
+    /// Streams that go on and end some time.
+    finite: usize,
+}
+
+impl Merged {
+    /// The programmes of a host; `paced` makes what is drawn, by its place among them.
+    pub(crate) fn new(
+        start: Time,
+        model: &Model,
+        programmes: &[Programme],
+        paced: impl Fn(u64, &Programme) -> Option<Paced>,
+    ) -> Self {
+        let mut merged = Self {
+            start,
+            packet_bytes: model.packet_bytes,
+            streams: Vec::with_capacity(programmes.len()),
+            due: BinaryHeap::with_capacity(programmes.len()),
+            next_at: Time::NEVER,
+            finite: 0,
+        };
+        for (place, programme) in (0u64..).zip(programmes) {
+            let stream = match programme {
+                Programme::Packets(births) => Stream::Packets(Arc::clone(births), 0),
+                Programme::Messages(births) => Stream::Messages(Arc::clone(births), 0),
+                Programme::Constant(constant) => Stream::Constant(*constant, 0),
+                Programme::Backlogged {
+                    way,
+                    bytes,
+                    first_ps,
+                } => Stream::Backlogged(*way, *bytes, *first_ps),
+                Programme::Drawn { .. } => match paced(place, programme) {
+                    Some(paced) => Stream::Drawn(Box::new(paced)),
+                    None => continue,
+                },
+            };
+            let at = crate::fabric::number(merged.streams.len());
+            if let Some(due) = stream.due(start) {
+                merged.due.push(Reverse((due, at)));
+                merged.finite += usize::from(stream.is_finite());
+            }
+            merged.streams.push(stream);
+        }
+        merged.look_ahead();
+        merged
+    }
+
+    fn look_ahead(&mut self) {
+        let next = self.due.peek().map(|&Reverse((ps, _))| ps);
+        self.next_at = next.map_or(Time::NEVER, |ps| self.start + ps.div_ceil(1000));
+    }
+
+    fn next(&mut self) -> Option<Train> {
+        let Reverse((_, at)) = self.due.pop()?;
+        let born = self.next_at;
+        let stream = self.streams.get_mut(index(at))?;
+        let train = stream.take(born, self.packet_bytes);
+        match stream.due(self.start) {
+            Some(due) => self.due.push(Reverse((due, at))),
+            None => self.finite -= usize::from(stream.is_finite()),
+        }
+        self.look_ahead();
+        train
+    }
+}
+
+impl Stream {
+    /// When its next birth is due, picoseconds from the start; `None` if there is none.
+    fn due(&self, start: Time) -> Option<u64> {
+        match self {
+            Self::Packets(births, at) | Self::Messages(births, at) => {
+                births.get(*at).map(|birth| birth.at_ps)
+            }
+            Self::Constant(constant, sent) => {
+                if constant.packets.is_some_and(|packets| *sent >= packets) {
+                    return None;
+                }
+                let after = constant.interval_ps.checked_mul(*sent)?;
+                constant.first_ps.checked_add(after)
+            }
+            Self::Backlogged(_, _, first_ps) => (*first_ps < u64::MAX).then_some(*first_ps),
+            Self::Drawn(paced) => {
+                let at = paced.next_at();
+                let after = u128::from(start.0) * 1000;
+                let ps = u64::try_from(paced.next_ps.saturating_sub(after)).ok();
+                ps.filter(|_| at < Time::NEVER)
+            }
+        }
+    }
+
+    fn is_finite(&self) -> bool {
+        match self {
+            Self::Constant(constant, _) => constant.packets.is_some(),
+            Self::Backlogged(..) => false,
+            Self::Packets(..) | Self::Messages(..) | Self::Drawn(_) => true,
+        }
+    }
+
+    fn take(&mut self, born: Time, packet_bytes: u16) -> Option<Train> {
+        match self {
+            Self::Packets(births, at) => {
+                let birth = births.get(*at)?;
+                *at += 1;
+                let bytes = u16::try_from(birth.bytes).ok()?;
+                Some(Train::single(born, &birth.way, bytes))
+            }
+            Self::Messages(births, at) => {
+                let birth = births.get(*at)?;
+                *at += 1;
+                Some(Train::message(born, birth, packet_bytes))
+            }
+            Self::Constant(constant, sent) => {
+                *sent += 1;
+                Some(Train::single(born, &constant.way, constant.bytes))
+            }
+            Self::Backlogged(way, bytes, first_ps) => {
+                // Its one train never ends.
+                *first_ps = u64::MAX;
+                Some(Train {
+                    endless: true,
+                    ..Train::single(born, way, *bytes)
+                })
+            }
+            Self::Drawn(paced) => Some(paced.next()),
+        }
+    }
+}

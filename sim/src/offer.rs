@@ -1,0 +1,495 @@
+//! What hosts are to send in a run that is looked at flow by flow: programmes, groups, an end.
+//!
+//! Each host has programmes. A programme yields births: a packet, or a message of several, to one
+//! host or to a group, on a service level, as part of a flow. Flows are what is counted: a
+//! connection, a message, all of a host's packets, as the numbers say that births carry. Births
+//! wait at their source in one queue a service level; a message is one place in its queue and goes
+//! packet after packet. What finds all places taken is refused and counted.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use wire::attr::VlArbEntry;
+use wire::{Lid, PortNum, Sl, Vl};
+
+use routing::multicast::{MulticastError, Scheme};
+use topologies::{Endpoint, NodeId};
+
+use crate::model::{Model, PACKET_BYTES_MIN};
+use crate::workload::{LaneChoice, Pattern};
+
+/// Places at a source for births that wait, if nothing else is said.
+pub const BACKLOG_DEFAULT: usize = 256;
+/// The most flows of a run.
+pub const FLOWS_MAX: u32 = 1 << 24;
+/// The longest message, bytes: as IBA's.
+pub const MESSAGE_BYTES_MAX: u32 = 1 << 31;
+
+/// To whom something goes. Hosts are numbered in the order of the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// One host.
+    Host(u32),
+    /// The members of a group by multicast: one packet, copied by switches.
+    Group(u32),
+    /// The members of a group by unicast: all of it to one member, then to the next, in the order
+    /// in which they are listed.
+    Each(u32),
+}
+
+/// What is the same for all packets of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// To whom.
+    pub to: To,
+    /// The DLID, for [`To::Host`]; `None` for the one that the scheme chooses for these hosts.
+    pub dlid: Option<Lid>,
+    /// The service level.
+    pub sl: Sl,
+    /// Which flow it counts for: a number below the length of [`Offer::flows`].
+    pub flow: u32,
+}
+
+impl Way {
+    /// To a host by the scheme's own path, on service level 0.
+    #[must_use]
+    pub fn to_host(host: u32, flow: u32) -> Self {
+        Self {
+            to: To::Host(host),
+            dlid: None,
+            sl: Sl::truncate(0),
+            flow,
+        }
+    }
+}
+
+/// Something that is born at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// When, in picoseconds from the start of the run.
+    pub at_ps: u64,
+    /// To whom and how.
+    pub way: Way,
+    /// Bytes of packets, LRH to ICRC: 32 to the model's, in words of 4; of a message
+    /// ([`Programme::Messages`]) its payload, from 1 on.
+    pub bytes: u32,
+}
+
+/// A flow with a constant rate: one packet each interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Constant {
+    /// To whom and how.
+    pub way: Way,
+    /// Bytes of each packet, LRH to ICRC.
+    pub bytes: u16,
+    /// The first one, in picoseconds from the start of the run.
+    pub first_ps: u64,
+    /// From one to the next, in picoseconds, at least 1.
+    pub interval_ps: u64,
+    /// How many; `None` for as many as the run is long.
+    pub packets: Option<u64>,
+}
+
+/// A part of what a host sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Programme {
+    /// Packets one by one, in the order of time: a trace.
+    Packets(Arc<[Birth]>),
+    /// Messages in the order of time, each cut into packets of the model's size; the last one is
+    /// as short as it can be.
+    Messages(Arc<[Birth]>),
+    /// A constant rate.
+    Constant(Constant),
+    /// Always a packet that waits, from a moment (picoseconds from the start) until the end:
+    /// flows of a service level take turns.
+    Backlogged {
+        /// To whom and how.
+        way: Way,
+        /// Bytes of each packet, LRH to ICRC.
+        bytes: u16,
+        /// The first one, in picoseconds from the start of the run.
+        first_ps: u64,
+    },
+    /// Packets of the model's size at a constant rate to hosts that a pattern draws, as in a
+    /// [`crate::Load`].
+    Drawn {
+        /// To whom.
+        pattern: Pattern,
+        /// How packets get their service level: 0 to the model's lanes less one.
+        lanes: LaneChoice,
+        /// How much, LRH to ICRC.
+        bytes_per_ns: f64,
+        /// Which flow it counts for.
+        flow: u32,
+        /// Nothing is born from then on, in nanoseconds from the start of the run.
+        until_ns: u64,
+    },
+}
+
+/// Hosts that packets to the group go to; a sender need not be one. Its own packets never come
+/// back to a sender.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// The hosts.
+    pub members: Vec<u32>,
+}
+
+/// What is counted of a flow beside packets and times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowPlan {
+    /// Ascending delays from birth to last byte, nanoseconds: deliveries are counted by the first
+    /// one that they do not exceed.
+    pub delays_ns: Vec<u64>,
+    /// How far apart packets are born, picoseconds: what jitter is measured against. 0: it is not.
+    pub interval_ps: u64,
+    /// Ascending deviations of the time from one delivery to the next from that interval,
+    /// nanoseconds: deliveries are counted by the first one that they do not exceed.
+    pub jitter_ns: Vec<i64>,
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// So many nanoseconds after its start, wherever packets are.
+    At(u64),
+    /// When everything that ends has been delivered (or dropped), but not later than so many
+    /// nanoseconds after its start. Backlogged flows, and constant ones without a number of
+    /// packets, do not end and are not waited for.
+    Delivered(u64),
+}
+
+/// The arbitration tables of an output port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arbitration {
+    /// High priority, up to 64 entries.
+    pub high: Vec<VlArbEntry>,
+    /// Low priority, up to 64 entries.
+    pub low: Vec<VlArbEntry>,
+    /// LimitOfHighPriority in units of 4096 bytes; 255 for no limit.
+    pub high_limit: u8,
+}
+
+/// Which lanes service levels take, and how lanes share links. Empty: a lane is the service level
+/// modulo the number of lanes, and lanes share equally.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneTables {
+    /// The lanes of the service levels at every port.
+    pub sl2vl: Option<[Vl; 16]>,
+    /// Switch, port in, port out: where that differs.
+    pub sl2vl_by_ports: Vec<((NodeId, PortNum, PortNum), [Vl; 16])>,
+    /// By output port.
+    pub arbitration: Vec<(Endpoint, Arbitration)>,
+}
+
+/// All that hosts send in a run.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// By host, in the order of the topology: its programmes.
+    pub hosts: Vec<Vec<Programme>>,
+    /// Flows, by number.
+    pub flows: Vec<FlowPlan>,
+    /// Groups, by number.
+    pub groups: Vec<Group>,
+    /// How [`To::Group`] is realised.
+    pub scheme: Scheme,
+    /// Lanes and their shares.
+    pub lanes: Arc<LaneTables>,
+    /// Births that wait at one source at most, a message being one; further ones are refused.
+    pub backlog: usize,
+    /// From when on births, deliveries and links are counted, nanoseconds from the start.
+    pub count_from_ns: u64,
+    /// When the run is over.
+    pub until: Until,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+impl Offer {
+    /// Nothing from any of so many hosts, with so many flows that nothing is measured against.
+    #[must_use]
+    pub fn empty(hosts: usize, flows: usize, until: Until) -> Self {
+        Self {
+            hosts: vec![Vec::new(); hosts],
+            flows: vec![FlowPlan::default(); flows],
+            groups: Vec::new(),
+            scheme: Scheme::default(),
+            lanes: Arc::default(),
+            backlog: BACKLOG_DEFAULT,
+            count_from_ns: 0,
+            until,
+            seed: 0,
+        }
+    }
+
+    /// The flows that never end by themselves.
+    pub(crate) fn endless(&self) -> impl Iterator<Item = u32> + '_ {
+        let programmes = self.hosts.iter().flatten();
+        programmes.filter_map(|programme| match programme {
+            Programme::Backlogged { way, .. } => Some(way.flow),
+            Programme::Constant(constant) if constant.packets.is_none() => Some(constant.way.flow),
+            _ => None,
+        })
+    }
+
+    /// All ways that packets can take, by host; of what is drawn, none.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = (u32, Way)> + '_ {
+        let hosts = (0u32..).zip(&self.hosts);
+        hosts.flat_map(|(host, programmes)| {
+            let ways = programmes.iter().flat_map(|programme| {
+                let (list, one): (&[Birth], Option<Way>) = match programme {
+                    Programme::Packets(births) | Programme::Messages(births) => (births, None),
+                    Programme::Constant(constant) => (&[], Some(constant.way)),
+                    Programme::Backlogged { way, .. } => (&[], Some(*way)),
+                    Programme::Drawn { .. } => (&[], None),
+                };
+                list.iter().map(|birth| birth.way).chain(one)
+            });
+            ways.map(move |way| (host, way))
+        })
+    }
+}
+
+/// An offer that makes no sense on a fabric.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum OfferError {
+    /// Programmes for other hosts than there are.
+    #[error("programmes for {given} hosts: the fabric has {hosts}")]
+    Hosts {
+        /// Hosts with programmes.
+        given: usize,
+        /// Hosts of the fabric.
+        hosts: usize,
+    },
+    /// More flows than can be told apart.
+    #[error("{0} flows: at most {FLOWS_MAX}")]
+    Flows(usize),
+    /// A programme that names what is not there, or asks for what cannot be.
+    #[error("host {host}, programme {programme}: {what}")]
+    Programme {
+        /// The host's number.
+        host: usize,
+        /// Which of its programmes, from 0.
+        programme: usize,
+        /// What is wrong, and what is allowed.
+        what: String,
+    },
+    /// A group that names what is not there.
+    #[error("group {group}: member {member}: there are hosts 0 to {last}")]
+    Member {
+        /// The group.
+        group: usize,
+        /// The member.
+        member: u32,
+        /// The last host there is.
+        last: usize,
+    },
+    /// Twice in one group.
+    #[error("group {group}: member {member} is listed twice")]
+    Twice {
+        /// The group.
+        group: usize,
+        /// The member.
+        member: u32,
+    },
+    /// Thresholds out of order.
+    #[error("flow {0}: delays and deviations must ascend")]
+    Thresholds(usize),
+    /// Nothing can wait.
+    #[error("places at a source for births that wait: at least 1")]
+    Backlog,
+    /// A table of lanes that cannot be installed.
+    #[error("lanes: {0}")]
+    Lanes(String),
+    /// A group has no multicast tree.
+    #[error("group {group}: {error}")]
+    Multicast {
+        /// The group.
+        group: usize,
+        /// Why not.
+        error: MulticastError,
+    },
+}
+
+impl Offer {
+    /// Checks that the offer makes sense among so many hosts.
+    ///
+    /// # Errors
+    /// [`OfferError`]: what does not fit.
+    pub fn check(&self, hosts: usize, model: &Model) -> Result<(), OfferError> {
+        if self.hosts.len() != hosts {
+            let given = self.hosts.len();
+            return Err(OfferError::Hosts { given, hosts });
+        }
+        if u32::try_from(self.flows.len()).map_or(true, |flows| flows > FLOWS_MAX) {
+            return Err(OfferError::Flows(self.flows.len()));
+        }
+        if self.backlog == 0 {
+            return Err(OfferError::Backlog);
+        }
+        for (at, flow) in self.flows.iter().enumerate() {
+            if !flow.delays_ns.is_sorted() || !flow.jitter_ns.is_sorted() {
+                return Err(OfferError::Thresholds(at));
+            }
+        }
+        self.check_groups(hosts)?;
+        for (host, programmes) in self.hosts.iter().enumerate() {
+            for (programme, what) in programmes.iter().enumerate() {
+                self.check_programme(what, host, model)
+                    .map_err(|what| OfferError::Programme {
+                        host,
+                        programme,
+                        what,
+                    })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_groups(&self, hosts: usize) -> Result<(), OfferError> {
+        let mut seen = vec![usize::MAX; hosts];
+        for (group, Group { members }) in self.groups.iter().enumerate() {
+            for &member in members {
+                let place = usize::try_from(member).ok().and_then(|at| seen.get_mut(at));
+                match place {
+                    None => {
+                        return Err(OfferError::Member {
+                            group,
+                            member,
+                            last: hosts.saturating_sub(1),
+                        });
+                    }
+                    Some(last) if *last == group => {
+                        return Err(OfferError::Twice { group, member });
+                    }
+                    Some(last) => *last = group,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_programme(
+        &self,
+        programme: &Programme,
+        own: usize,
+        model: &Model,
+    ) -> Result<(), String> {
+        match programme {
+            Programme::Packets(births) => {
+                self.check_births(births, own, model, |birth| packet(birth.bytes, model))
+            }
+            Programme::Messages(births) => self.check_births(births, own, model, message),
+            Programme::Constant(constant) => {
+                packet(u32::from(constant.bytes), model)?;
+                if constant.interval_ps == 0 {
+                    return Err("an interval of 0 ps: at least 1".to_owned());
+                }
+                self.check_way(&constant.way, own, model)
+            }
+            Programme::Backlogged { way, bytes, .. } => {
+                packet(u32::from(*bytes), model)?;
+                self.check_way(way, own, model)
+            }
+            Programme::Drawn {
+                pattern,
+                bytes_per_ns,
+                flow,
+                ..
+            } => {
+                pattern
+                    .check(self.hosts.len())
+                    .map_err(|error| error.to_string())?;
+                crate::load::check_rate(*bytes_per_ns).map_err(|error| error.to_string())?;
+                self.check_flow(*flow)
+            }
+        }
+    }
+
+    fn check_births(
+        &self,
+        births: &[Birth],
+        own: usize,
+        model: &Model,
+        size: impl Fn(&Birth) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut last = 0;
+        for (at, birth) in births.iter().enumerate() {
+            let named = |what: String| format!("birth {at}: {what}");
+            if birth.at_ps < last {
+                return Err(named(format!(
+                    "at {} ps, after one at {last} ps: births are listed in the order of time",
+                    birth.at_ps
+                )));
+            }
+            last = birth.at_ps;
+            size(birth).map_err(named)?;
+            self.check_way(&birth.way, own, model).map_err(named)?;
+        }
+        Ok(())
+    }
+
+    fn check_flow(&self, flow: u32) -> Result<(), String> {
+        let count = self.flows.len();
+        if usize::try_from(flow).is_ok_and(|flow| flow < count) {
+            return Ok(());
+        }
+        Err(format!("flow {flow}: there are {count}"))
+    }
+
+    fn check_way(&self, way: &Way, own: usize, model: &Model) -> Result<(), String> {
+        self.check_flow(way.flow)?;
+        let below = |number: u32, count: usize| usize::try_from(number).is_ok_and(|n| n < count);
+        match way.to {
+            To::Host(host) if !below(host, self.hosts.len()) => {
+                let last = self.hosts.len().saturating_sub(1);
+                return Err(format!("to host {host}: there are hosts 0 to {last}"));
+            }
+            To::Host(host) if usize::try_from(host) == Ok(own) => {
+                return Err(format!("to host {host}, which is the sender"));
+            }
+            To::Group(group) | To::Each(group) if !below(group, self.groups.len()) => {
+                return Err(format!(
+                    "to group {group}: there are {} groups, from 0 on",
+                    self.groups.len()
+                ));
+            }
+            To::Group(_) | To::Each(_) if way.dlid.is_some() => {
+                return Err("a DLID is chosen for one host only".to_owned());
+            }
+            _ => {}
+        }
+        let lane = match &self.lanes.sl2vl {
+            Some(lanes) => lanes[way.sl.index()].get(),
+            None => way.sl.get() % model.vls,
+        };
+        if lane >= model.vls {
+            return Err(format!(
+                "service level {} goes to lane {lane}: there are lanes 0 to {}",
+                way.sl.get(),
+                model.vls - 1
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn packet(bytes: u32, model: &Model) -> Result<(), String> {
+    let allowed = u32::from(PACKET_BYTES_MIN)..=u32::from(model.packet_bytes);
+    if allowed.contains(&bytes) && bytes.is_multiple_of(4) {
+        return Ok(());
+    }
+    Err(format!(
+        "a packet of {bytes} bytes: {PACKET_BYTES_MIN} to {} (the model's), in words of 4",
+        model.packet_bytes
+    ))
+}
+
+fn message(birth: &Birth) -> Result<(), String> {
+    if (1..=MESSAGE_BYTES_MAX).contains(&birth.bytes) {
+        return Ok(());
+    }
+    Err(format!(
+        "a message of {} bytes: 1 to {MESSAGE_BYTES_MAX}",
+        birth.bytes
+    ))
+}

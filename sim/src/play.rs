@@ -1,0 +1,223 @@
+//! One run of an offer: what hosts are to send, until it has been delivered or time is over, and
+//! what came of every flow and link.
+
+use std::sync::Arc;
+
+use link::{DropReason, Time};
+
+use crate::audit::Balance;
+use crate::births::{Births, Merged, Paced};
+use crate::deadlock::Deadlock;
+use crate::fabric::{Event, Fabric, Tally, number};
+use crate::faults::FaultPlan;
+use crate::ledger::Violation;
+use crate::load::{Prepared, interval_ps};
+use crate::model::Model;
+use crate::node::Node;
+use crate::offer::{Offer, Programme, Until};
+use crate::settings::Settings;
+use crate::setup::{SetupError, build};
+use crate::source::Source;
+use crate::traffic::{FlowRecord, PortRecord, Traffic};
+use crate::workload::{Draw, mix, permutation};
+
+/// How often it is looked at whether everything has been delivered, nanoseconds.
+const LOOK_NS: u64 = 20_000;
+
+/// What came of a run. Times count from its start.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// When it was over, nanoseconds: at most [`LOOK_NS`] after the last delivery.
+    pub ended_ns: u64,
+    /// Whether everything that ends has been delivered, and nothing of it was refused.
+    pub is_complete: bool,
+    /// Flows by number.
+    pub flows: Vec<FlowRecord>,
+    /// What left each port with a cable, in the order of nodes and ports.
+    pub ports: Vec<PortRecord>,
+    /// Packets that have left a switch.
+    pub traversals: u64,
+    /// Where all packets are at the end.
+    pub balance: Balance,
+    /// Drops by reason.
+    pub drops: Vec<(DropReason, u64)>,
+    /// What has happened, how often.
+    pub tally: Tally,
+    /// Packets that waited for each other in a circle, if they did.
+    pub deadlock: Option<Deadlock>,
+    /// What must never happen: the first of them, and how many.
+    pub violations: Vec<Violation>,
+    /// See [`Record::violations`].
+    pub violations_total: u64,
+}
+
+impl Record {
+    /// When the last byte of the last delivery was there, nanoseconds; 0 without deliveries.
+    #[must_use]
+    pub fn completed_ns(&self) -> u64 {
+        let flows = self.flows.iter().map(|flow| flow.completed_ns);
+        flows.max().unwrap_or(0)
+    }
+}
+
+impl Prepared {
+    /// Brings the fabric up, lets hosts send what is offered and counts. Checkers run all the
+    /// time; what they find is part of the record.
+    ///
+    /// # Errors
+    /// [`SetupError`]: the fabric cannot be built or the offer makes no sense on it.
+    pub fn play(
+        &self,
+        model: &Model,
+        offer: &Offer,
+        faults: &FaultPlan,
+    ) -> Result<Record, SetupError> {
+        model.check()?;
+        offer.check(self.dlids.len(), model)?;
+        let settings = Settings::new(&self.graph, &self.tables, offer)?;
+        let mut fabric = build(
+            Arc::clone(&self.graph),
+            Arc::clone(&self.tables),
+            model,
+            faults.clone(),
+            settings,
+            levels(offer, model),
+        )?;
+        let start = fabric.now;
+        let count_from = start + offer.count_from_ns;
+        let traffic = Traffic::new(&self.graph, offer, (start, count_from));
+        fabric.traffic = Some(Box::new(traffic));
+        self.give_sources(&mut fabric, model, offer);
+        fabric.schedule_faults(start);
+        fabric.queue.push(start, Event::Audit);
+        let is_over = run(&mut fabric, start, offer.until);
+        fabric.check_all();
+        let balance = fabric.balance();
+        if is_over && balance.dropped + balance.lost == 0 {
+            fabric.ledger.check_none_missing(fabric.now);
+        }
+        Ok(record(&fabric, start, balance))
+    }
+
+    fn give_sources(&self, fabric: &mut Fabric, model: &Model, offer: &Offer) {
+        let start = fabric.now;
+        let settings = Arc::clone(&fabric.settings);
+        let partners = permutation(number(self.dlids.len()), offer.seed);
+        let hosts = (0u32..).zip(self.graph.hosts());
+        let routes = self.dlids.iter().zip(&settings.mlids);
+        for (((own, id), (dlids, mlids)), programmes) in hosts.zip(routes).zip(&offer.hosts) {
+            let paced = |at: u64, programme: &Programme| {
+                drawn(programme, own, model, &partners, mix(offer.seed, at), start)
+            };
+            let births = Births::Merged(Merged::new(start, model, programmes, paced));
+            if let Node::Station(station) = &mut fabric.nodes[id.index()] {
+                station.start(Source::new(
+                    own,
+                    births,
+                    (Arc::clone(dlids), Arc::clone(mlids)),
+                    Arc::clone(&settings.groups),
+                    station.port(),
+                    offer.backlog,
+                ));
+            }
+            fabric.service(number(id.index()));
+        }
+    }
+}
+
+/// Service levels that packets of an offer have.
+fn levels(offer: &Offer, model: &Model) -> u8 {
+    let programmes = offer.hosts.iter().flatten();
+    let drawn = programmes.filter(|programme| matches!(programme, Programme::Drawn { .. }));
+    let drawn = drawn.map(|_| model.vls).max().unwrap_or(0);
+    let listed = offer.ways().map(|(_, way)| way.sl.get() + 1).max();
+    drawn.max(listed.unwrap_or(0))
+}
+
+fn drawn(
+    programme: &Programme,
+    own: u32,
+    model: &Model,
+    partners: &[u32],
+    seed: u64,
+    start: Time,
+) -> Option<Paced> {
+    let Programme::Drawn {
+        pattern,
+        lanes,
+        bytes_per_ns,
+        flow,
+        until_ns,
+    } = programme
+    else {
+        return None;
+    };
+    let draw = Draw::new(pattern.clone(), *lanes, model.vls, own, partners, seed);
+    let interval = interval_ps(model, *bytes_per_ns);
+    let window = (start, start + *until_ns);
+    Some(Paced::new(
+        draw,
+        interval,
+        window,
+        model.packet_bytes,
+        *flow,
+    ))
+}
+
+/// Lets time pass until the run is over; whether nothing is under way any more.
+fn run(fabric: &mut Fabric, start: Time, until: Until) -> bool {
+    let limit = match until {
+        Until::At(ns) => {
+            fabric.run(start + ns);
+            return is_empty(fabric);
+        }
+        Until::Delivered(limit_ns) => start + limit_ns,
+    };
+    while fabric.now < limit {
+        let next = (fabric.now + LOOK_NS).min(limit);
+        fabric.run(next);
+        let is_sent = sources(fabric).all(Source::is_done);
+        let traffic = fabric.traffic.as_deref();
+        if is_sent && (traffic.is_some_and(Traffic::is_delivered) || is_empty(fabric)) {
+            break;
+        }
+    }
+    is_empty(fabric)
+}
+
+fn sources(fabric: &Fabric) -> impl Iterator<Item = &Source> {
+    fabric.nodes.iter().filter_map(|node| match node {
+        Node::Station(station) => station.source(),
+        Node::Switch(_) | Node::Host(_) => None,
+    })
+}
+
+fn is_empty(fabric: &Fabric) -> bool {
+    let balance = fabric.balance();
+    balance.queued + balance.flying == 0
+}
+
+fn record(fabric: &Fabric, start: Time, balance: Balance) -> Record {
+    let (flows, ports, is_delivered) = match fabric.traffic.as_deref() {
+        Some(traffic) => (
+            traffic.flows().to_vec(),
+            traffic.ports(&fabric.graph, fabric.model.vls),
+            traffic.is_delivered(),
+        ),
+        None => (Vec::new(), Vec::new(), false),
+    };
+    Record {
+        ended_ns: fabric.now.since_ns(start),
+        is_complete: is_delivered
+            && sources(fabric).all(|source| source.is_done() && source.refused == 0),
+        flows,
+        ports,
+        traversals: fabric.ledger.traversals,
+        balance,
+        drops: fabric.drops(),
+        tally: fabric.tally,
+        deadlock: fabric.deadlock().cloned(),
+        violations: fabric.ledger.violations.clone(),
+        violations_total: fabric.ledger.violations_total,
+    }
+}

@@ -1,0 +1,237 @@
+//! Tables beside those of unicast forwarding: multicast forwarding, lanes, arbitration.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use routing::Tables;
+use routing::multicast::{BLOCK_ROWS, Mft, Multicast, MulticastError, Options, PORTS_A_POSITION};
+use topologies::{Endpoint, Graph, NodeId};
+use wire::attr::{
+    MulticastForwardingTable, PortInfo, SlToVlTable, SwitchInfo, VlArbEntry, VlArbTable,
+};
+use wire::{Guid, Lid, Method, PortNum};
+
+use crate::fabric::index;
+use crate::offer::{Arbitration, LaneTables, Offer, OfferError, To};
+use crate::setup::{Manager, SetupError};
+use crate::source::Groups;
+use crate::station::Station;
+
+/// Entries of half an arbitration table.
+const HALF: usize = 32;
+
+/// What is installed beside linear forwarding tables.
+#[derive(Debug, Default)]
+pub(crate) struct Settings {
+    mfts: BTreeMap<NodeId, Mft>,
+    mlids_top: Lid,
+    /// By host and group: the multicast LID to send to.
+    pub(crate) mlids: Vec<Arc<[Lid]>>,
+    pub(crate) groups: Arc<Groups>,
+    lanes: Arc<LaneTables>,
+    arbitration: BTreeMap<Endpoint, Arbitration>,
+    sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), [wire::Vl; 16]>,
+}
+
+/// The multicast trees that an offer uses: by group and tree, who sends.
+type Senders = BTreeMap<(u32, usize), BTreeSet<u32>>;
+
+impl Settings {
+    /// The tables that an offer asks for.
+    pub(crate) fn new(graph: &Graph, tables: &Tables, offer: &Offer) -> Result<Self, OfferError> {
+        let members = offer.groups.iter().map(|group| group.members.clone());
+        let mut settings = Self {
+            groups: Arc::new(Groups {
+                members: members.collect(),
+            }),
+            lanes: Arc::clone(&offer.lanes),
+            arbitration: offer.lanes.arbitration.iter().cloned().collect(),
+            sl2vl_by_ports: offer.lanes.sl2vl_by_ports.iter().copied().collect(),
+            ..Self::default()
+        };
+        for (port, tables) in &settings.arbitration {
+            if tables.high.len().max(tables.low.len()) > link::VLARB_ENTRIES_MAX {
+                let name = &graph.node(port.node).name;
+                let most = link::VLARB_ENTRIES_MAX;
+                let what = format!("{name} port {}: more than {most} entries", port.port);
+                return Err(OfferError::Lanes(what));
+            }
+        }
+        settings.plant_trees(graph, tables, offer)?;
+        Ok(settings)
+    }
+
+    fn plant_trees(
+        &mut self,
+        graph: &Graph,
+        tables: &Tables,
+        offer: &Offer,
+    ) -> Result<(), OfferError> {
+        let mut mlids = vec![vec![Lid::ZERO; offer.groups.len()]; offer.hosts.len()];
+        let sends: BTreeSet<(u32, u32)> = offer
+            .ways()
+            .filter_map(|(host, way)| match way.to {
+                To::Group(group) => Some((group, host)),
+                To::Host(_) | To::Each(_) => None,
+            })
+            .collect();
+        if let Some(&(group, _)) = sends.first() {
+            let failed = |group: u32| {
+                move |error| OfferError::Multicast {
+                    group: index(group),
+                    error,
+                }
+            };
+            let options = Options {
+                scheme: offer.scheme,
+                labels: tables.labels.clone(),
+                ..Options::default()
+            };
+            let multicast = Multicast::new(graph, &options).map_err(failed(group))?;
+            let guids = host_guids(graph, tables);
+            let mut senders = Senders::new();
+            for (group, host) in sends {
+                let guid = guid(&guids, host).map_err(failed(group))?;
+                let tree = multicast.tree(guid);
+                let tree = tree.ok_or(MulticastError::NoSuchPort(guid));
+                let tree = tree.map_err(failed(group))?;
+                senders.entry((group, tree)).or_default().insert(host);
+            }
+            for (at, ((group, tree), hosts)) in senders.into_iter().enumerate() {
+                let mlid = mlid(at).map_err(failed(group))?;
+                let receivers = self.groups.members.get(index(group));
+                let receivers = receivers.map_or(&[][..], Vec::as_slice);
+                let rows = guids_of(&guids, hosts.iter())
+                    .and_then(|from| Ok((from, guids_of(&guids, receivers.iter())?)))
+                    .and_then(|(from, to)| multicast.rows(tree, &from, &to))
+                    .map_err(failed(group))?;
+                for (switch, ports) in rows {
+                    self.mfts.entry(switch).or_default().set(mlid, ports);
+                }
+                self.mlids_top = mlid;
+                for host in hosts {
+                    mlids[index(host)][index(group)] = mlid;
+                }
+            }
+        }
+        self.mlids = mlids.into_iter().map(Arc::from).collect();
+        Ok(())
+    }
+
+    /// Writes the tables of a host's port.
+    pub(crate) fn write_station(&self, id: NodeId, station: &mut Station) {
+        let port = station.port_mut();
+        if let Some(lanes) = self.lanes.sl2vl {
+            port.sl_to_vl_mut().set_row(PortNum::MANAGEMENT, lanes);
+        }
+        let end = Endpoint {
+            node: id,
+            port: crate::station::PORT,
+        };
+        if let Some(tables) = self.arbitration.get(&end) {
+            let arbiter = port.arbiter_mut();
+            arbiter.set_high(tables.high.iter().copied());
+            arbiter.set_low(tables.low.iter().copied());
+            arbiter.set_limit(tables.high_limit);
+        }
+    }
+}
+
+/// The multicast LID of that number.
+fn mlid(at: usize) -> Result<Lid, MulticastError> {
+    let lid = u16::try_from(at)
+        .ok()
+        .and_then(|at| Lid::MULTICAST_FIRST.get().checked_add(at))
+        .map(Lid::truncate)
+        .filter(|&lid| lid.is_multicast());
+    lid.ok_or(MulticastError::TableFull { rows: 16383 })
+}
+
+/// By host: the GUID of its port.
+fn host_guids(graph: &Graph, tables: &Tables) -> Vec<Option<Guid>> {
+    let guid = |host| tables.lids.of_node(host).map(|range| range.guid);
+    graph.hosts().map(guid).collect()
+}
+
+fn guid(guids: &[Option<Guid>], host: u32) -> Result<Guid, MulticastError> {
+    let guid = guids.get(index(host)).copied().flatten();
+    guid.ok_or(MulticastError::NoSuchPort(Guid(u64::from(host))))
+}
+
+fn guids_of<'h>(
+    guids: &[Option<Guid>],
+    hosts: impl Iterator<Item = &'h u32>,
+) -> Result<Vec<Guid>, MulticastError> {
+    hosts.map(|&host| guid(guids, host)).collect()
+}
+
+impl Manager<'_> {
+    /// Writes the multicast forwarding table of the switch.
+    pub(crate) fn write_groups(&mut self) -> Result<(), SetupError> {
+        let settings = self.settings();
+        let Some(mft) = settings.mfts.get(&self.id()) else {
+            return Ok(());
+        };
+        let ports = usize::from(self.ports());
+        let blocks: BTreeSet<usize> = mft
+            .rows()
+            .filter_map(|(lid, _)| Mft::block_of(lid))
+            .collect();
+        for block in blocks {
+            for position in 0..=ports / PORTS_A_POSITION {
+                let rows: [u16; BLOCK_ROWS] = mft.block(block, position);
+                if rows.iter().all(|&mask| mask == 0) {
+                    continue;
+                }
+                let (Ok(position), Ok(block)) = (u8::try_from(position), u16::try_from(block))
+                else {
+                    continue;
+                };
+                let modifier = MulticastForwardingTable::modifier(position, block);
+                self.ask(Method::SET, modifier, Some(&MulticastForwardingTable(rows)))?;
+            }
+        }
+        let mut info: SwitchInfo = self.ask(Method::GET, 0, None)?;
+        info.multicast_fdb_top = settings.mlids_top;
+        info.port_state_change = false;
+        self.ask(Method::SET, 0, Some(&info))?;
+        Ok(())
+    }
+
+    /// Writes lanes and arbitration of one output port.
+    pub(crate) fn write_lanes(&mut self, port: PortNum) -> Result<(), SetupError> {
+        let settings = self.settings();
+        for input in (0..=self.ports()).map(PortNum::truncate) {
+            let special = settings.sl2vl_by_ports.get(&(self.id(), input, port));
+            if let Some(lanes) = special.or(settings.lanes.sl2vl.as_ref()) {
+                let modifier = SlToVlTable::switch_modifier(input, port);
+                self.ask(Method::SET, modifier, Some(&SlToVlTable(*lanes)))?;
+            }
+        }
+        let end = Endpoint {
+            node: self.id(),
+            port,
+        };
+        let Some(tables) = settings.arbitration.get(&end) else {
+            return Ok(());
+        };
+        let halves = [
+            (VlArbTable::LOW_FIRST, &tables.low, 0),
+            (VlArbTable::LOW_SECOND, &tables.low, HALF),
+            (VlArbTable::HIGH_FIRST, &tables.high, 0),
+            (VlArbTable::HIGH_SECOND, &tables.high, HALF),
+        ];
+        for (block, entries, from) in halves {
+            let entries: [VlArbEntry; HALF] =
+                core::array::from_fn(|at| entries.get(from + at).copied().unwrap_or_default());
+            let modifier = VlArbTable::modifier(block, port);
+            self.ask(Method::SET, modifier, Some(&VlArbTable(entries)))?;
+        }
+        let info = PortInfo {
+            vl_high_limit: tables.high_limit,
+            ..self.port_info(port)?
+        };
+        self.ask(Method::SET, port.get().into(), Some(&info))?;
+        Ok(())
+    }
+}

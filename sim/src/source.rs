@@ -1,0 +1,337 @@
+//! What waits at a host to be sent: one queue a service level, and the lanes that they feed.
+//!
+//! Service levels that share a lane take turns, packet by packet; so do backlogged flows that share
+//! a service level. A message holds its place at the head of its queue until its last packet has
+//! gone.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use link::{Admission, Port, Time};
+use wire::{Lid, PortNum, Sl, Vl};
+
+use crate::births::{Births, NO_FLOW, Train};
+use crate::fabric::index;
+use crate::offer::To;
+
+/// Service levels.
+const LEVELS: usize = 16;
+/// The VCRC, which sizes of packets leave out.
+const VCRC_BYTES: usize = 2;
+
+/// What all sources of a run know.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    /// By group: its members.
+    pub(crate) members: Vec<Vec<u32>>,
+}
+
+/// Whom a packet is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Host(u32),
+    Group(u32),
+}
+
+/// A packet that is to be put into the port's output lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entered {
+    pub(crate) sequence: u64,
+    pub(crate) born: Time,
+    pub(crate) to: Target,
+    pub(crate) dlid: Lid,
+    pub(crate) sl: Sl,
+    pub(crate) bytes: u16,
+    pub(crate) flow: u32,
+    /// How many hosts are to get it.
+    pub(crate) copies: u32,
+    /// Whether the DLID is another than the scheme's for these hosts.
+    pub(crate) is_special: bool,
+}
+
+/// Packets that were born, or could not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Born {
+    pub(crate) at: Time,
+    pub(crate) flow: u32,
+    pub(crate) packets: u64,
+    /// How many deliveries that makes, if they are not refused.
+    pub(crate) deliveries: u64,
+    pub(crate) refused: bool,
+}
+
+/// What a station sends.
+#[derive(Debug)]
+pub(crate) struct Source {
+    births: Births,
+    own: u32,
+    /// By destination: the DLID for it.
+    dlids: Arc<[Lid]>,
+    /// By group: the multicast LID to which this host sends.
+    mlids: Arc<[Lid]>,
+    groups: Arc<Groups>,
+    /// By service level.
+    queues: [VecDeque<Train>; LEVELS],
+    /// Service levels with something that waits: bit n for level n.
+    levels: u16,
+    /// By lane: the service levels that take it, and the one that had the last turn.
+    lanes: Vec<(u16, u32)>,
+    waiting: usize,
+    /// Of those, backlogged flows.
+    endless: usize,
+    backlog: usize,
+    sequence: u64,
+    /// Packets born, and those of them that found the queue full.
+    pub(crate) offered: u64,
+    pub(crate) refused: u64,
+    /// What was born for flows that somebody counts, until it is taken.
+    pub(crate) born: Vec<Born>,
+}
+
+impl Source {
+    /// A source of host `own`, whose port is `port`; at most `backlog` births wait.
+    pub(crate) fn new(
+        own: u32,
+        births: Births,
+        (dlids, mlids): (Arc<[Lid]>, Arc<[Lid]>),
+        groups: Arc<Groups>,
+        port: &Port,
+        backlog: usize,
+    ) -> Self {
+        let mut lanes = vec![(0u16, 0u32); usize::from(port.config().vls)];
+        for level in 0..16u8 {
+            let lane = port
+                .sl_to_vl()
+                .map(PortNum::MANAGEMENT, Sl::truncate(level));
+            if let Some((levels, _)) = lanes.get_mut(lane.index()) {
+                *levels |= 1 << level;
+            }
+        }
+        Self {
+            births,
+            own,
+            dlids,
+            mlids,
+            groups,
+            queues: Default::default(),
+            levels: 0,
+            lanes,
+            waiting: 0,
+            endless: 0,
+            backlog,
+            sequence: 0,
+            offered: 0,
+            refused: 0,
+            born: Vec::new(),
+        }
+    }
+
+    /// Whether packets wait.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting > self.endless
+    }
+
+    /// Whether everything that ends has been born and put into the port.
+    pub(crate) fn is_done(&self) -> bool {
+        !self.is_waiting() && !self.births.has_finite()
+    }
+
+    /// When the next birth is due.
+    #[inline]
+    pub(crate) fn next_at(&self) -> Time {
+        self.births.next_at()
+    }
+
+    /// Lets those be born that are due.
+    #[inline]
+    pub(crate) fn generate(&mut self, now: Time) {
+        while self.births.next_at() <= now {
+            let Some(train) = self.births.next() else {
+                return;
+            };
+            self.add(train);
+        }
+    }
+
+    fn add(&mut self, train: Train) {
+        let receivers = self.receivers_of(train.to);
+        let refused = self.waiting >= self.backlog;
+        if receivers == 0 {
+            // A group of oneself alone.
+            return;
+        }
+        if !train.endless {
+            self.note(&train, train.packets, refused);
+        }
+        if refused {
+            return;
+        }
+        self.waiting += 1;
+        self.endless += usize::from(train.endless);
+        let mut train = train;
+        if matches!(train.to, To::Each(_)) {
+            self.skip_oneself(&mut train);
+        }
+        let level = train.sl.index();
+        self.queues[level].push_back(train);
+        self.levels |= 1 << level;
+    }
+
+    fn note(&mut self, train: &Train, packets: u32, refused: bool) {
+        let deliveries = u64::from(packets) * u64::from(self.receivers_of(train.to));
+        let packets = match train.to {
+            To::Host(_) | To::Group(_) => u64::from(packets),
+            To::Each(_) => deliveries,
+        };
+        self.offered += packets;
+        self.refused += if refused { packets } else { 0 };
+        if train.flow != NO_FLOW {
+            self.born.push(Born {
+                at: train.born,
+                flow: train.flow,
+                packets,
+                deliveries,
+                refused,
+            });
+        }
+    }
+
+    fn receivers_of(&self, to: To) -> u32 {
+        match to {
+            To::Host(_) => 1,
+            To::Group(group) | To::Each(group) => self.receivers(group),
+        }
+    }
+
+    /// Members of a group but the host itself.
+    fn receivers(&self, group: u32) -> u32 {
+        let members = self.groups.members.get(index(group));
+        let others = members.map_or(0, |members| {
+            members.iter().filter(|&&member| member != self.own).count()
+        });
+        crate::fabric::number(others)
+    }
+
+    fn member(&self, train: &Train) -> Option<u32> {
+        let To::Each(group) = train.to else {
+            return None;
+        };
+        let members = self.groups.members.get(index(group))?;
+        members.get(index(train.member)).copied()
+    }
+
+    fn skip_oneself(&self, train: &mut Train) {
+        while self.member(train) == Some(self.own) {
+            train.member += 1;
+        }
+    }
+
+    /// The service level whose turn it is on a lane, if something waits for the lane.
+    #[inline]
+    fn turn(&self, lane: usize) -> Option<usize> {
+        let &(levels, last) = self.lanes.get(lane)?;
+        let waiting = levels & self.levels;
+        if waiting == 0 {
+            return None;
+        }
+        // Those after the last one first.
+        let after = waiting & (0xfffe_u32.checked_shl(last).map_or(0, low_half));
+        let chosen = if after == 0 { waiting } else { after };
+        usize::try_from(chosen.trailing_zeros()).ok()
+    }
+
+    /// Whether a lane has both a packet that waits and room for it.
+    #[inline]
+    pub(crate) fn can_fill(&self, port: &Port) -> bool {
+        self.levels != 0 && (0..self.lanes.len()).any(|lane| self.admitted(port, lane).is_some())
+    }
+
+    /// The service level that can put a packet on a lane now.
+    #[inline]
+    fn admitted(&self, port: &Port, lane: usize) -> Option<usize> {
+        let level = self.turn(lane)?;
+        let head = self.queues[level].front()?;
+        let bytes = usize::from(head.next_bytes()) + VCRC_BYTES;
+        let vl = Vl::truncate(u8::try_from(lane).ok()?);
+        (port.admits(vl, bytes) == Admission::Room).then_some(level)
+    }
+
+    /// The next packet for a lane with room. It must be put into the port.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Time, port: &Port, lane: usize) -> Option<Entered> {
+        let level = self.admitted(port, lane)?;
+        self.lanes[lane].1 = u32::try_from(level).unwrap_or(0);
+        let mut train = *self.queues[level].front()?;
+        let bytes = train.next_bytes();
+        let (to, dlid, copies) = self.destination(&train);
+        let entered = Entered {
+            sequence: self.sequence,
+            born: train.born,
+            to,
+            dlid,
+            sl: train.sl,
+            bytes,
+            flow: train.flow,
+            copies,
+            is_special: train.dlid != Lid::ZERO || matches!(to, Target::Group(_)),
+        };
+        self.sequence += 1;
+        if train.endless {
+            self.note(&train, 1, false);
+            self.queues[level].pop_front();
+            train.born = now;
+            self.queues[level].push_back(train);
+            return Some(entered);
+        }
+        self.go_on(level, train);
+        Some(entered)
+    }
+
+    /// One packet of the train at the head of a queue has gone.
+    fn go_on(&mut self, level: usize, mut train: Train) {
+        train.left -= 1;
+        if train.left == 0 && matches!(train.to, To::Each(_)) {
+            train.member += 1;
+            self.skip_oneself(&mut train);
+            if self.member(&train).is_some() {
+                train.left = train.packets;
+            }
+        }
+        let queue = &mut self.queues[level];
+        if train.left > 0 {
+            if let Some(head) = queue.front_mut() {
+                *head = train;
+            }
+            return;
+        }
+        queue.pop_front();
+        self.waiting -= 1;
+        if queue.is_empty() {
+            self.levels &= !(1 << level);
+        }
+    }
+
+    fn destination(&self, train: &Train) -> (Target, Lid, u32) {
+        let dlid_of = |lids: &[Lid], at: u32| lids.get(index(at)).copied().unwrap_or(Lid::ZERO);
+        match train.to {
+            To::Host(host) if train.dlid == Lid::ZERO => {
+                (Target::Host(host), dlid_of(&self.dlids, host), 1)
+            }
+            To::Host(host) => (Target::Host(host), train.dlid, 1),
+            To::Group(group) => {
+                let mlid = dlid_of(&self.mlids, group);
+                (Target::Group(group), mlid, self.receivers(group))
+            }
+            To::Each(_) => {
+                let host = self.member(train).unwrap_or(self.own);
+                (Target::Host(host), dlid_of(&self.dlids, host), 1)
+            }
+        }
+    }
+}
+
+/// The lower half of a word.
+fn low_half(word: u32) -> u16 {
+    let [_, _, high, low] = word.to_be_bytes();
+    u16::from_be_bytes([high, low])
+}

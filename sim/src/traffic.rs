@@ -1,0 +1,269 @@
+//! What is counted of a run flow by flow and link by link.
+
+use link::Time;
+use topologies::{Endpoint, Graph};
+use wire::{Delimiter, PortNum};
+
+use crate::fabric::index;
+use crate::ledger::Delivery;
+use crate::offer::{FlowPlan, Offer, Until};
+use crate::source::Born;
+
+/// Lanes of a port.
+const LANES: usize = 16;
+
+/// What came of a flow. Times are nanoseconds; those of moments count from the start of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// Packets born, refused ones among them.
+    pub offered: u64,
+    /// Packets that found no place at their source.
+    pub refused: u64,
+    /// Deliveries that the others make: one a receiver.
+    pub due: u64,
+    /// Deliveries.
+    pub delivered: u64,
+    /// Bytes delivered, LRH to ICRC.
+    pub bytes: u64,
+    /// Sum of the times from birth to last byte.
+    pub delay_sum_ns: u64,
+    /// Sum of the times from the first byte sent to the last byte received.
+    pub network_sum_ns: u64,
+    /// The shortest time from birth to last byte; [`u64::MAX`] without deliveries.
+    pub delay_min_ns: u64,
+    /// The longest.
+    pub delay_max_ns: u64,
+    /// When the first packet was born; [`u64::MAX`] if none was.
+    pub born_ns: u64,
+    /// When the last byte of the last delivery was there; 0 without deliveries.
+    pub completed_ns: u64,
+    /// Deliveries by delay: up to each of [`FlowPlan::delays_ns`] and above the one before, and
+    /// above the last.
+    pub delays: Vec<u64>,
+    /// Deliveries but the first by deviation from the interval: up to each of
+    /// [`FlowPlan::jitter_ns`] and above the one before, and above the last. Makes sense for flows
+    /// with one receiver.
+    pub jitter: Vec<u64>,
+}
+
+impl FlowRecord {
+    fn new(plan: &FlowPlan) -> Self {
+        let bins = |edges: usize| vec![0; if edges == 0 { 0 } else { edges + 1 }];
+        let has_jitter = plan.interval_ps > 0;
+        Self {
+            offered: 0,
+            refused: 0,
+            due: 0,
+            delivered: 0,
+            bytes: 0,
+            delay_sum_ns: 0,
+            network_sum_ns: 0,
+            delay_min_ns: u64::MAX,
+            delay_max_ns: 0,
+            born_ns: u64::MAX,
+            completed_ns: 0,
+            delays: bins(plan.delays_ns.len()),
+            jitter: bins(if has_jitter { plan.jitter_ns.len() } else { 0 }),
+        }
+    }
+
+    /// From the birth of the first packet to the last byte of the last delivery; 0 without one.
+    #[must_use]
+    pub fn completion_ns(&self) -> u64 {
+        self.completed_ns.saturating_sub(self.born_ns)
+    }
+
+    /// Mean time from birth to last byte; 0 without deliveries.
+    #[must_use]
+    pub fn delay_mean_ns(&self) -> f64 {
+        match self.delivered {
+            0 => 0.0,
+            count => crate::load::real(self.delay_sum_ns) / crate::load::real(count),
+        }
+    }
+}
+
+/// What left a port by one lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneUse {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, LRH to ICRC.
+    pub bytes: u64,
+}
+
+/// What left a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRecord {
+    /// The port.
+    pub port: Endpoint,
+    /// By lane: 0 to the model's last.
+    pub lanes: Vec<LaneUse>,
+}
+
+impl PortRecord {
+    /// Bytes of all lanes, LRH to ICRC.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.bytes).sum()
+    }
+
+    /// Packets of all lanes.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.packets).sum()
+    }
+}
+
+/// Counts while a run goes on.
+#[derive(Debug)]
+pub(crate) struct Traffic {
+    start: Time,
+    count_from: Time,
+    /// What comes later is not counted.
+    count_until: Time,
+    plans: Vec<FlowPlan>,
+    /// By flow: whether nobody waits for its end.
+    is_endless: Vec<bool>,
+    /// Deliveries of the other flows that are still to come.
+    due: u64,
+    flows: Vec<FlowRecord>,
+    /// By flow: when the last delivery was.
+    last: Vec<Time>,
+    /// By node: where its ports begin.
+    first: Vec<usize>,
+    links: Vec<[LaneUse; LANES]>,
+}
+
+impl Traffic {
+    pub(crate) fn new(graph: &Graph, offer: &Offer, (start, count_from): (Time, Time)) -> Self {
+        let mut first = Vec::with_capacity(graph.len());
+        let mut ports = 0;
+        for node in graph.ids() {
+            first.push(ports);
+            ports += usize::from(graph.node(node).ports) + 1;
+        }
+        let plans = &offer.flows;
+        let mut is_endless = vec![false; plans.len()];
+        for flow in offer.endless() {
+            if let Some(is_endless) = is_endless.get_mut(index(flow)) {
+                *is_endless = true;
+            }
+        }
+        Self {
+            start,
+            count_from,
+            count_until: match offer.until {
+                Until::At(ns) => start + ns,
+                Until::Delivered(_) => Time::NEVER,
+            },
+            is_endless,
+            due: 0,
+            plans: plans.clone(),
+            flows: plans.iter().map(FlowRecord::new).collect(),
+            last: vec![Time::NEVER; plans.len()],
+            first,
+            links: vec![[LaneUse::default(); LANES]; ports],
+        }
+    }
+
+    pub(crate) fn born(&mut self, born: &Born) {
+        let Some(flow) = self.flows.get_mut(index(born.flow)) else {
+            return;
+        };
+        if !born.refused && !self.is_endless[index(born.flow)] {
+            self.due += born.deliveries;
+        }
+        if born.at < self.count_from {
+            return;
+        }
+        flow.offered += born.packets;
+        flow.born_ns = flow.born_ns.min(born.at.since_ns(self.start));
+        if born.refused {
+            flow.refused += born.packets;
+        } else {
+            flow.due += born.deliveries;
+        }
+    }
+
+    pub(crate) fn delivered(&mut self, delivery: &Delivery) {
+        let at = index(delivery.flow);
+        let (Some(flow), Some(plan)) = (self.flows.get_mut(at), self.plans.get(at)) else {
+            return;
+        };
+        if !self.is_endless[at] {
+            self.due = self.due.saturating_sub(1);
+        }
+        let last = core::mem::replace(&mut self.last[at], delivery.tail);
+        if delivery.born < self.count_from || delivery.tail > self.count_until {
+            return;
+        }
+        flow.delivered += 1;
+        flow.bytes += u64::from(delivery.bytes);
+        flow.delay_sum_ns += delivery.total_ns;
+        flow.network_sum_ns += delivery.network_ns;
+        flow.delay_min_ns = flow.delay_min_ns.min(delivery.total_ns);
+        flow.delay_max_ns = flow.delay_max_ns.max(delivery.total_ns);
+        let completed = delivery.tail.since_ns(self.start);
+        flow.completed_ns = flow.completed_ns.max(completed);
+        let bin = plan
+            .delays_ns
+            .partition_point(|&edge| edge < delivery.total_ns);
+        if let Some(count) = flow.delays.get_mut(bin) {
+            *count += 1;
+        }
+        if last < Time::NEVER && !flow.jitter.is_empty() {
+            let gap_ps = i128::from(delivery.tail.since_ns(last)) * 1000;
+            let deviation_ps = gap_ps - i128::from(plan.interval_ps);
+            let bin = plan
+                .jitter_ns
+                .partition_point(|&edge| i128::from(edge) * 1000 < deviation_ps);
+            if let Some(count) = flow.jitter.get_mut(bin) {
+                *count += 1;
+            }
+        }
+    }
+
+    /// A packet has left a port; `record` begins with its delimiter.
+    #[inline]
+    pub(crate) fn sent(&mut self, now: Time, node: usize, port: PortNum, record: &[u8]) {
+        let header = record.get(Delimiter::LEN..).and_then(<[u8]>::first_chunk);
+        let Some(&[lane, _, _, _, high, low]) = header else {
+            return;
+        };
+        if now < self.count_from {
+            return;
+        }
+        let words = u16::from_be_bytes([high & 0x07, low]);
+        let lane = &mut self.links[self.first[node] + port.index()][usize::from(lane >> 4)];
+        lane.packets += 1;
+        lane.bytes += u64::from(words) * 4;
+    }
+
+    /// Every port with a cable, in order.
+    pub(crate) fn ports(&self, graph: &Graph, vls: u8) -> Vec<PortRecord> {
+        let ids = graph.ids();
+        let ends = ids.flat_map(|node| {
+            graph
+                .cables(node)
+                .map(move |(port, _)| Endpoint { node, port })
+        });
+        ends.map(|port| PortRecord {
+            port,
+            lanes: self.links[self.first[port.node.index()] + port.port.index()]
+                [..usize::from(vls)]
+                .to_vec(),
+        })
+        .collect()
+    }
+
+    /// Whether all packets that were born of flows that end have come to all receivers.
+    pub(crate) fn is_delivered(&self) -> bool {
+        self.due == 0
+    }
+
+    /// Flows by number.
+    pub(crate) fn flows(&self) -> &[FlowRecord] {
+        &self.flows
+    }
+}
