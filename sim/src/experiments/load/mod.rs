@@ -247,7 +247,7 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
         Some(ns) => format!("{ns} ns"),
         None => "for ever".to_owned(),
     };
-    vec![
+    let mut conditions = vec![
         ("Runs of each point", plan.runs.to_string()),
         (
             "Network",
@@ -279,25 +279,24 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
             "Latency",
             "from a packet's first byte on its first link to its last byte at its host".to_owned(),
         ),
-    ]
+    ];
+    if !plan.notes.is_empty() {
+        conditions.push(("Notes", plan.notes.join(" ")));
+    }
+    conditions
 }
 
-/// One curve for each scheme and number of lanes; of several runs, all points.
+/// One curve for each scheme and number of lanes; the mean of several runs.
 fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> Vec<Curve> {
     let mut curves = Vec::new();
     for &vls in &plan.vls {
         for scheme in &plan.schemes {
-            let here = points.iter().filter(|point| {
-                point.topology == topology
-                    && point.traffic == traffic
-                    && point.vls == vls
-                    && point.scheme == *scheme
-                    && point.run == 0
-            });
+            let means = judge::means(plan, points, (topology, scheme, vls, traffic));
             curves.push(Curve {
                 name: format!("{scheme}, {vls} VL"),
-                points: here
-                    .map(|point| (point.accepted, point.latency_ns))
+                points: means
+                    .into_iter()
+                    .map(|mean| (mean.accepted, mean.latency_ns))
                     .collect(),
             });
         }
@@ -305,7 +304,7 @@ fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> V
     curves
 }
 
-/// The most traffic that each scheme accepts, of all runs of all loads.
+/// The most traffic that each scheme accepts at any load, the mean of several runs.
 fn saturations(plan: &LoadPlan, points: &[Point]) -> Figure {
     let mut columns: Vec<String> = ["network", "workload", "VLs"].map(str::to_owned).into();
     columns.extend(plan.schemes.iter().cloned());
@@ -314,13 +313,8 @@ fn saturations(plan: &LoadPlan, points: &[Point]) -> Figure {
         for traffic in plan.traffic.iter().map(Traffic::name) {
             for &vls in &plan.vls {
                 let most = |scheme: &String| {
-                    let here = points.iter().filter(|point| {
-                        point.topology == *topology
-                            && point.traffic == traffic
-                            && point.vls == vls
-                            && point.scheme == *scheme
-                    });
-                    let most = here.map(|point| point.accepted).fold(0.0, f64::max);
+                    let means = judge::means(plan, points, (topology, scheme, vls, &traffic));
+                    let most = means.iter().map(|mean| mean.accepted).fold(0.0, f64::max);
                     format!("{most:.4}")
                 };
                 let mut row = vec![topology.clone(), traffic.clone(), vls.to_string()];

@@ -64,6 +64,9 @@ pub struct LoadPlan {
     /// Which observations of the paper are checked, by number.
     #[serde(default)]
     pub observations: Vec<u8>,
+    /// What a reader of the report should know, a sentence or two each.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 fn one() -> u32 {
@@ -226,6 +229,8 @@ pub struct Quick {
     pub warmup_ns: Option<u64>,
     /// Instead of the plan's time.
     pub measure_ns: Option<u64>,
+    /// Instead of one run of each point.
+    pub runs: Option<u32>,
 }
 
 /// A range that a result should be in: the saturation of a scheme (the most traffic accepted at
@@ -325,7 +330,7 @@ impl LoadPlan {
         plan.loads = quick.loads.unwrap_or(plan.loads);
         plan.warmup_ns = quick.warmup_ns.unwrap_or(plan.warmup_ns);
         plan.measure_ns = quick.measure_ns.unwrap_or(plan.measure_ns);
-        plan.runs = 1;
+        plan.runs = quick.runs.unwrap_or(1);
         plan
     }
 
