@@ -158,6 +158,11 @@ pub struct Up {
         hide_possible_values = false
     )]
     pub verify: Option<Verify>,
+    /// Record all that every switch and host is handed and does, each to a file of this folder,
+    /// which must be new or empty; for ibemu sim replay [default: no recording]
+    #[arg(long, value_name = "FOLDER", help_heading = "Fabric")]
+    #[serde(default)]
+    pub record: Option<std::path::PathBuf>,
     /// How long `up` may take before it gives up, seconds, 1 to 86400
     #[arg(long, default_value_t = 120, value_name = "SECONDS", help_heading = "Fabric",
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
@@ -174,7 +179,9 @@ pub struct Up {
     /// The host beside which the controller runs [default: the first host]
     #[arg(long, value_name = "NODE", help_heading = "Subnet manager")]
     pub sm_node: Option<String>,
-    /// Routing engine: auto (mlid on a fat tree, else updn), mlid, slid, updn, minhop, clos
+    /// Routing engine, as for `ibemu route`: auto (mlid on a fat tree, else updn), mlid, slid, updn,
+    /// minhop, dfsssp (several --vls on most fabrics), dor (grids; two --vls for rings of five or
+    /// more), clos, path-selection, shortest-widest, renaming, fully-explicit, file
     #[arg(
         long,
         default_value = "auto",
@@ -183,8 +190,20 @@ pub struct Up {
     )]
     #[serde(with = "routing_name")]
     pub routing: RoutingChoice,
+    /// For --routing file: LIDs and forwarding tables in the text of dump_fts, as `ibemu route
+    /// --dump lft` writes it and `opensm -R file -U` takes it. Refused unless all hosts reach each
+    /// other and nothing loops [default: none]
+    #[arg(
+        long,
+        value_name = "PATH",
+        required_if_eq("routing", "file"),
+        help_heading = "Subnet manager"
+    )]
+    #[serde(default)]
+    pub tables: Option<PathBuf>,
     /// LID mask control of the hosts, 0 to 7: each answers to 2^LMC LIDs [default: what the
-    /// routing engine wants]
+    /// routing engine wants; the tables of path-selection, shortest-widest, renaming,
+    /// fully-explicit and file settle it]
     #[arg(long, value_name = "LMC", help_heading = "Subnet manager",
           value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: Option<u8>,
@@ -221,23 +240,7 @@ pub struct Up {
     pub links: LinkOptions,
 }
 
-mod routing_name {
-    use controller::RoutingChoice;
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(super) fn serialize<S: Serializer>(
-        choice: &RoutingChoice,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        to.collect_str(choice)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<RoutingChoice, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
-    }
-}
+mod routing_name;
 
 /// What every link is.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -352,9 +355,9 @@ pub struct Ping {
     #[arg(short, long, default_value_t = 290, value_name = "BYTES",
           value_parser = clap::value_parser!(u16).range(98..=4222))]
     pub size: u16,
-    /// Service level, 0 to 15
-    #[arg(long, default_value_t = 0, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
-    pub sl: u8,
+    /// Service level, 0 to 15 [default: what the path record names, else 0]
+    #[arg(long, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub sl: Option<u8>,
     /// Which of the destination's 2^LMC LIDs to send to [default: what the path record names,
     /// else 0]
     #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
@@ -374,9 +377,10 @@ pub struct PathTo {
     pub source: String,
     /// The host that receives
     pub destination: String,
-    /// Which of the destination's 2^LMC LIDs the packet is sent to
-    #[arg(long, default_value_t = 0, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
-    pub dlid_offset: u16,
+    /// Which of the destination's 2^LMC LIDs the packet is sent to [default: what the path record
+    /// names, else 0]
+    #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
+    pub dlid_offset: Option<u16>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

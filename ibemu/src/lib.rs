@@ -18,6 +18,7 @@ pub mod output;
 pub mod paths;
 pub mod process;
 pub mod quantity;
+pub mod recordings;
 pub mod setup;
 pub mod state;
 pub mod supervisor;

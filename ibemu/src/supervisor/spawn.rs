@@ -14,6 +14,7 @@ use crate::cli::{MulticastMode, QosMode, Transport};
 use crate::dir::FabricDir;
 use crate::net::interface;
 use crate::process::{ENVIRONMENT_LABEL, ProcessId};
+use crate::recordings;
 use crate::state::{End, FabricState, Kind};
 
 /// Variables of a program that `ibemu exec` runs: not the daemons', if a fabric is brought up from
@@ -82,6 +83,9 @@ pub(super) fn device_arguments(
         arguments.add("--link", link);
     }
     arguments.add("--log-level", &state.options.links.log_level);
+    if let Some(folder) = &state.options.record {
+        arguments.add("--record", recordings::file(folder, &device.handle));
+    }
     link_arguments(&mut arguments, state);
     arguments.0
 }
@@ -136,6 +140,9 @@ pub(super) fn controller_arguments(
     arguments.add("--mad-socket", dir.mad(&state.nodes[host].handle));
     arguments.add("--dir", dir.path());
     arguments.add("--routing", options.routing.to_string());
+    if options.tables.is_some() {
+        arguments.add("--tables", dir.tables());
+    }
     if let Some(lmc) = options.lmc {
         arguments.add("--lmc", lmc.to_string());
     }

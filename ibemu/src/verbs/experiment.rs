@@ -39,6 +39,13 @@ pub enum Sim {
         #[arg(value_name = "FOLDER", default_value = "results")]
         folder: PathBuf,
     },
+    /// Run recorded devices through the same again and compare every byte; 1 if something differs,
+    /// 2 if a file is damaged or no recording
+    Replay {
+        /// Recordings (`ibemu up --record`)
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
     /// List the plans that come with the program, and how many points each has, whole and reduced
     List,
 }
@@ -68,6 +75,7 @@ pub struct How {
 pub fn run(what: &Sim) -> Result<()> {
     match what {
         Sim::List => list(),
+        Sim::Replay { files } => super::replay::run(files),
         Sim::Run { plan, how } => batch(&[find(plan)?], how),
         Sim::Batch { plans, how, .. } => {
             let plans: Result<Vec<Plan>> = if plans.is_empty() {

@@ -11,6 +11,7 @@ mod path;
 mod perf;
 mod ping;
 mod qos;
+mod replay;
 mod restart;
 mod status;
 mod topo;

@@ -2,6 +2,7 @@
 
 mod phases;
 mod progress;
+mod tables;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::logs;
 use crate::names::FabricName;
 use crate::output;
 use crate::process::ProcessId;
+use crate::recordings;
 use crate::setup;
 use crate::state::{FabricState, Stage};
 use crate::supervisor;
@@ -31,6 +33,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     // From here on an interrupt cleans up.
     let mut leave = LeaveSignals::new().context("cannot listen to signals")?;
     let topology = usage::topology(&options.topology)?;
+    let tables = tables::given(&topology, options)?;
     let dir = FabricDir::of(fabric);
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;
@@ -38,12 +41,19 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
         setup::check_prerequisites()?;
         setup::check_names(&state)?;
     }
+    if let Some(folder) = &options.record {
+        state.options.record = Some(recordings::prepare(folder)?);
+    }
     dir.create()?;
     let mut progress = Progress::new();
     progress.say(&headline(&state));
     let limit = Duration::from_secs(u64::from(options.timeout));
+    let work = async {
+        tables::keep(&dir, tables.as_deref())?;
+        bring_up(&dir, &mut state, &mut progress, limit).await
+    };
     let result = tokio::select! {
-        result = bring_up(&dir, &mut state, &mut progress, limit) => result,
+        result = work => result,
         () = leave.next() => Err(Failed::interrupted()),
     };
     progress.clear();
