@@ -108,6 +108,12 @@ impl FabricDir {
         self.path.join(format!("{handle}.mad"))
     }
 
+    /// The forwarding tables that the user brought, if he did.
+    #[must_use]
+    pub fn tables(&self) -> PathBuf {
+        self.path.join("tables.lfts")
+    }
+
     /// The directory of the logs.
     #[must_use]
     pub fn logs(&self) -> PathBuf {

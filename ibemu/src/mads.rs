@@ -112,9 +112,38 @@ impl MadClient {
     /// # Errors
     /// If the administrator does not answer, or refuses.
     pub async fn table<R: SaRecord>(&mut self, sm: Lid) -> Result<Vec<R>> {
+        let mut query = Mad::sa(Method::GET_TABLE, R::ID, 0, 0);
+        query.set_sa_header(&SaHeader {
+            sm_key: SM_KEY,
+            ..SaHeader::default()
+        });
+        self.records(sm, query).await
+    }
+
+    /// The paths from a port to every other one, from the subnet administrator at `sm`.
+    ///
+    /// # Errors
+    /// If the administrator does not answer, or refuses.
+    pub async fn paths_from(&mut self, sm: Lid, source: Guid) -> Result<Vec<PathRecord>> {
+        let mut query = Mad::sa(Method::GET_TABLE, AttributeId::PATH_RECORD, 0, 0);
+        query.set_sa_record(&PathRecord {
+            sgid: Gid::new(Gid::DEFAULT_PREFIX, source),
+            numb_path: 1,
+            ..PathRecord::default()
+        });
+        query.set_sa_header(&SaHeader {
+            component_mask: path_component::SGID | path_component::NUMB_PATH,
+            ..query.sa_header()?
+        });
+        self.records(sm, query).await
+    }
+
+    /// The records that a query finds.
+    async fn records<R: SaRecord>(&mut self, sm: Lid, query: Mad) -> Result<Vec<R>> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            match tokio::time::timeout(TIMEOUT * ATTEMPTS, self.transfer::<R>(sm)).await {
+            let transfer = self.transfer(sm, query);
+            match tokio::time::timeout(TIMEOUT * ATTEMPTS, transfer).await {
                 Ok(Ok(bytes)) => {
                     let stride = usize::from(R::ATTRIBUTE_OFFSET) * 8;
                     let records = bytes.chunks(stride.max(1));
@@ -132,13 +161,9 @@ impl MadClient {
     }
 
     /// One transfer of a table (RMPP).
-    async fn transfer<R: SaRecord>(&mut self, sm: Lid) -> Result<Vec<u8>> {
+    async fn transfer(&mut self, sm: Lid, mut mad: Mad) -> Result<Vec<u8>> {
         let tid = self.next_tid();
-        let mut mad = Mad::sa(Method::GET_TABLE, R::ID, 0, tid);
-        mad.set_sa_header(&SaHeader {
-            sm_key: SM_KEY,
-            ..SaHeader::default()
-        });
+        mad.set_tid(tid);
         let begun = std::time::Instant::now();
         let now = || link::Time(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let patience_ns = u64::try_from(TIMEOUT.as_nanos())? * u64::from(ATTEMPTS);

@@ -1,6 +1,9 @@
 //! What the subnet administrator names for packets between two hosts: DLID and service level.
 
-use wire::{Lid, Sl};
+use std::collections::BTreeMap;
+
+use wire::sa::PathRecord;
+use wire::{Guid, Lid, Sl};
 
 use crate::dir::FabricDir;
 use crate::lids::HostLids;
@@ -16,6 +19,9 @@ pub struct Path {
     pub sl: Sl,
 }
 
+/// From so many destinations on, all paths of a source are asked for at once.
+const TABLE_FROM: usize = 8;
+
 /// The paths from `from` to each of `destinations`, by PathRecord; the base LID and SL 0 where the
 /// administrator names none. One that does not answer is not asked again.
 pub async fn from_host(
@@ -24,30 +30,54 @@ pub async fn from_host(
     from: &HostLids,
     destinations: &[&HostLids],
 ) -> Vec<Path> {
-    let sm = from.identity.sm_lid;
-    let mut client = (sm != Lid::ZERO)
-        .then(|| MadClient::connect(dir, &state.nodes[from.node]).ok())
-        .flatten();
-    let mut paths = Vec::with_capacity(destinations.len());
-    for to in destinations {
-        let mut path = Path {
-            dlid: to.identity.lid,
-            sl: Sl::default(),
-        };
-        if let Some(asked) = &mut client {
-            let (source, destination) = (from.identity.port_guid, to.identity.port_guid);
-            match asked.path(sm, source, destination).await {
-                Ok(Some(record)) if record.dlid.belongs_to(to.identity.lid, to.identity.lmc) => {
-                    path = Path {
-                        dlid: record.dlid,
-                        sl: record.sl,
-                    };
-                }
-                Ok(_) => {}
-                Err(_) => client = None,
-            }
+    let known = ask(dir, state, from, destinations).await;
+    let path = |to: &&HostLids| {
+        let guid = to.identity.port_guid;
+        let record = known.get(&guid).filter(|record| {
+            let identity = &to.identity;
+            record.dlid.belongs_to(identity.lid, identity.lmc)
+        });
+        record.map_or(
+            Path {
+                dlid: to.identity.lid,
+                sl: Sl::default(),
+            },
+            |record| Path {
+                dlid: record.dlid,
+                sl: record.sl,
+            },
+        )
+    };
+    destinations.iter().map(path).collect()
+}
+
+/// What the administrator names, by port GUID of the destination; the first where it names several.
+async fn ask(
+    dir: &FabricDir,
+    state: &FabricState,
+    from: &HostLids,
+    destinations: &[&HostLids],
+) -> BTreeMap<Guid, PathRecord> {
+    let mut known = BTreeMap::new();
+    let (sm, source) = (from.identity.sm_lid, from.identity.port_guid);
+    let client = MadClient::connect(dir, &state.nodes[from.node]);
+    let (true, Ok(mut client)) = (sm != Lid::ZERO, client) else {
+        return known;
+    };
+    if destinations.len() >= TABLE_FROM
+        && let Ok(records) = client.paths_from(sm, source).await
+    {
+        for record in records {
+            known.entry(record.dgid.guid()).or_insert(record);
         }
-        paths.push(path);
+        return known;
     }
-    paths
+    for to in destinations {
+        let destination = to.identity.port_guid;
+        match client.path(sm, source, destination).await {
+            Ok(record) => known.extend(record.map(|record| (destination, record))),
+            Err(_) => break,
+        }
+    }
+    known
 }

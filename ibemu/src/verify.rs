@@ -1,6 +1,6 @@
 //! Packets between pairs of hosts: which answer, and how fast.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -14,6 +14,7 @@ use wire::{Lid, Sl};
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
 use crate::lids::HostLids;
+use crate::paths::{self, Path};
 use crate::state::FabricState;
 
 /// How many hosts ask at a time.
@@ -30,12 +31,12 @@ pub struct Echo {
     pub interval_us: u32,
     /// Packet length, bytes.
     pub size: u16,
-    /// Service level.
-    pub sl: Sl,
+    /// Service level; `None` for the one that the path record names.
+    pub sl: Option<Sl>,
     /// How long to wait for each answer, milliseconds.
     pub timeout_ms: u32,
-    /// Which of the destination's LIDs.
-    pub dlid_offset: u16,
+    /// Which of the destination's LIDs; `None` for the one that the path record names.
+    pub dlid_offset: Option<u16>,
 }
 
 /// One ordered pair of hosts, by position in the list of hosts.
@@ -116,24 +117,40 @@ async fn ask_one(
     let Some(&(source, _)) = pairs.first() else {
         return Ok(Vec::new());
     };
-    let targets: Vec<Lid> = pairs
-        .iter()
-        .map(|&(_, destination)| hosts[destination].with_offset(echo.dlid_offset))
-        .collect::<Result<_>>()?;
-    let request = PingRequest {
-        targets,
-        count: echo.count,
-        interval_us: echo.interval_us,
-        size: echo.size,
-        sl: echo.sl,
-        timeout_ms: echo.timeout_ms,
-    };
+    let to: Vec<&HostLids> = pairs.iter().map(|pair| &hosts[pair.1]).collect();
+    let mut by_level: BTreeMap<Sl, Vec<(usize, Lid)>> = BTreeMap::new();
+    for (place, path) in addresses(dir, state, &hosts[source], &to, echo)
+        .await?
+        .into_iter()
+        .enumerate()
+    {
+        by_level
+            .entry(path.sl)
+            .or_default()
+            .push((place, path.dlid));
+    }
     let node = &state.nodes[hosts[source].node];
-    let mut client = DeviceClient::connect(dir, node, patience(&request))?;
-    let results = match client.host(&Request::Ping(request)).await? {
-        Reply::Ping(results) if results.len() == pairs.len() => results,
-        other => bail!("{}: {}", node.name, ask::unexpected(&other)),
-    };
+    let mut results: Vec<Option<PingResult>> = vec![None; pairs.len()];
+    for (sl, targets) in by_level {
+        let request = PingRequest {
+            targets: targets.iter().map(|&(_, dlid)| dlid).collect(),
+            count: echo.count,
+            interval_us: echo.interval_us,
+            size: echo.size,
+            sl,
+            timeout_ms: echo.timeout_ms,
+        };
+        let mut client = DeviceClient::connect(dir, node, patience(&request))?;
+        match client.host(&Request::Ping(request)).await? {
+            Reply::Ping(some) if some.len() == targets.len() => {
+                for (&(place, _), result) in targets.iter().zip(some) {
+                    results[place] = Some(result);
+                }
+            }
+            other => bail!("{}: {}", node.name, ask::unexpected(&other)),
+        }
+    }
+    let results = results.into_iter().flatten();
     Ok(pairs
         .iter()
         .zip(results)
@@ -143,6 +160,33 @@ async fn ask_one(
             ping,
         })
         .collect())
+}
+
+/// How each of `to` is addressed.
+async fn addresses(
+    dir: &FabricDir,
+    state: &FabricState,
+    from: &HostLids,
+    to: &[&HostLids],
+    echo: Echo,
+) -> Result<Vec<Path>> {
+    let mut addresses = match (echo.sl, echo.dlid_offset) {
+        (Some(sl), Some(_)) => to
+            .iter()
+            .map(|to| Path {
+                dlid: to.identity.lid,
+                sl,
+            })
+            .collect(),
+        _ => paths::from_host(dir, state, from, to).await,
+    };
+    for (path, to) in addresses.iter_mut().zip(to) {
+        if let Some(offset) = echo.dlid_offset {
+            path.dlid = to.with_offset(offset)?;
+        }
+        path.sl = echo.sl.unwrap_or(path.sl);
+    }
+    Ok(addresses)
 }
 
 /// How long the answer to `request` may take.

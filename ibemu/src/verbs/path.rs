@@ -17,6 +17,7 @@ use crate::lids;
 use crate::mads::MadClient;
 use crate::names::FabricName;
 use crate::output::{self, Align, Table};
+use crate::paths::{self, Path};
 use crate::state::FabricState;
 
 /// Entries of one forwarding-table block.
@@ -40,6 +41,7 @@ struct Report<'a> {
     source: &'a str,
     destination: &'a str,
     dlid: u16,
+    sl: u8,
     hops: &'a [Hop],
 }
 
@@ -52,8 +54,14 @@ pub async fn run(fabric: &FabricName, options: &PathTo) -> Result<()> {
     let state = FabricState::require(&dir)?;
     let source = state.find_host(&options.source)?;
     let destination = state.find_host(&options.destination)?;
+    let from = lids::of_host(&dir, &state, source).await?;
     let target = lids::of_host(&dir, &state, destination).await?;
-    let dlid = target.with_offset(options.dlid_offset)?;
+    let path = paths::from_host(&dir, &state, &from, &[&target]).await;
+    let Path { dlid, sl } = *path.first().context("a path for each destination")?;
+    let dlid = match options.dlid_offset {
+        Some(offset) => target.with_offset(offset)?,
+        None => dlid,
+    };
     let mut walk = Walk::new(&dir, &state, source)?;
     let outcome = walk.to(dlid).await;
     if options.json {
@@ -61,10 +69,11 @@ pub async fn run(fabric: &FabricName, options: &PathTo) -> Result<()> {
             source: &options.source,
             destination: &options.destination,
             dlid: dlid.get(),
+            sl: sl.get(),
             hops: &walk.hops,
         })?;
     } else {
-        print(&options.source, &options.destination, dlid, &walk.hops)?;
+        print(options, Path { dlid, sl }, &walk.hops)?;
     }
     let arrived = outcome?;
     if arrived != state.nodes[destination].guid() {
@@ -104,8 +113,10 @@ pub(super) fn in_one_line(hops: &[Hop]) -> String {
     line
 }
 
-fn print(source: &str, destination: &str, dlid: Lid, hops: &[Hop]) -> Result<()> {
-    output::line(format!("{source} to {destination}, DLID {dlid}"))?;
+fn print(options: &PathTo, path: Path, hops: &[Hop]) -> Result<()> {
+    let (source, destination) = (&options.source, &options.destination);
+    let Path { dlid, sl } = path;
+    output::line(format!("{source} to {destination}, DLID {dlid}, SL {sl}"))?;
     let mut table = Table::new(&[
         ("HOP", Align::Right),
         ("NODE", Align::Left),

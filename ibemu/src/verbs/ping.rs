@@ -72,13 +72,13 @@ async fn one(
     let (from, to) = (state.find_host(source)?, state.find_host(destination)?);
     let from = lids::of_host(dir, state, from).await?;
     let to = lids::of_host(dir, state, to).await?;
+    let path = paths::from_host(dir, state, &from, &[&to]).await;
+    let path = path.first().context("a path for each destination")?;
     let dlid = match options.dlid_offset {
         Some(offset) => to.with_offset(offset)?,
-        None => paths::from_host(dir, state, &from, &[&to])
-            .await
-            .first()
-            .map_or(to.identity.lid, |path| path.dlid),
+        None => path.dlid,
     };
+    let sl = options.sl.map_or(Ok(path.sl), Sl::new)?;
     let way = path::trace(dir, state, from.node, dlid).await;
     if !options.json {
         announce(&from, &to, dlid, &way)?;
@@ -88,7 +88,7 @@ async fn one(
         count: options.count.unwrap_or(COUNTS.0),
         interval_us: options.interval,
         size: options.size,
-        sl: Sl::new(options.sl)?,
+        sl,
         timeout_ms: options.timeout,
     };
     let node = &state.nodes[from.node];
@@ -101,7 +101,7 @@ async fn one(
     if options.json {
         output::json(&json!({
             "source": source, "source_lid": from.identity.lid.get(),
-            "destination": destination, "dlid": dlid.get(),
+            "destination": destination, "dlid": dlid.get(), "sl": sl.get(),
             "path": way.as_ref().ok(),
             "sent": result.sent, "received": result.received,
             "responder": result.responder, "rtt": Rtt::from(&result.rtt),
@@ -166,9 +166,9 @@ async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()>
         count: options.count.unwrap_or(COUNTS.1),
         interval_us: options.interval,
         size: options.size,
-        sl: Sl::new(options.sl)?,
+        sl: options.sl.map(Sl::new).transpose()?,
         timeout_ms: options.timeout,
-        dlid_offset: options.dlid_offset.unwrap_or(0),
+        dlid_offset: options.dlid_offset,
     };
     let results = verify::sweep(dir, state, &hosts, &pairs, echo, |_| {}).await?;
     let failed: Vec<&PairResult> = results

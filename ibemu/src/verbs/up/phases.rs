@@ -4,7 +4,6 @@ use anyhow::{Result, anyhow};
 use controller::control::{Phase, Status as Subnet};
 use futures::{StreamExt, stream};
 use tokio::time::{Instant, sleep, timeout_at};
-use wire::Sl;
 
 use super::progress::Progress;
 use crate::ask::{self, unexpected};
@@ -355,9 +354,9 @@ async fn pairs(
         count: 1,
         interval_us: 0,
         size: ECHO_BYTES,
-        sl: Sl::default(),
+        sl: None,
         timeout_ms: ECHO_TIMEOUT_MS,
-        dlid_offset: 0,
+        dlid_offset: None,
     };
     let sweep = verify::sweep(dir, state, &hosts, &pairs, echo, |done| {
         progress.show(&format!("{done} of {} pairs of hosts", pairs.len()));

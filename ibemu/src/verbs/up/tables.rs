@@ -1,0 +1,65 @@
+//! Forwarding tables that the user brings (`--routing file`).
+//!
+//! They are held against the topology before anything of the fabric is created, and copied into the
+//! fabric's directory, so that a controller that is restarted finds them as they were.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use controller::RoutingChoice;
+use routing::{Options, dump, engine, file};
+use topologies::Topology;
+
+use crate::cli::Up;
+use crate::dir::FabricDir;
+use crate::usage::UsageError;
+
+/// The text of the tables, if the user brings any.
+///
+/// # Errors
+/// [`UsageError`] with file and line if they cannot be read, do not fit the topology, or do not serve
+/// its hosts; or if another engine was chosen.
+pub(super) fn given(topology: &Topology, options: &Up) -> Result<Option<String>> {
+    let Some(path) = &options.tables else {
+        return Ok(None);
+    };
+    if options.routing != RoutingChoice::File {
+        return Err(UsageError(format!(
+            "--tables is for --routing file; {} computes tables of its own",
+            options.routing
+        ))
+        .into());
+    }
+    let bytes = fs::read(path)
+        .map_err(|error| UsageError(format!("cannot read {}: {error}", path.display())))?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    check(topology, &text)
+        .map_err(|problem| UsageError(format!("{}, {problem}", path.display())))?;
+    Ok(Some(text))
+}
+
+fn check(topology: &Topology, text: &str) -> Result<(), String> {
+    let options = Options {
+        given: Some(dump::read(text).map_err(|error| error.to_string())?),
+        ..Options::default()
+    };
+    let tables = engine("file")
+        .and_then(|engine| engine.route(&topology.graph, &options))
+        .map_err(|error| error.to_string())?;
+    file::check(&topology.graph, &tables)
+        .map(|_| ())
+        .map_err(|unfit| unfit.to_string())
+}
+
+/// Puts the text where the controller reads it.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn keep(dir: &FabricDir, text: Option<&str>) -> Result<()> {
+    let Some(text) = text else {
+        return Ok(());
+    };
+    let path: &Path = &dir.tables();
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
