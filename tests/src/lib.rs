@@ -9,7 +9,7 @@ mod stock;
 mod traces;
 
 pub use fabric::{Fabric, Outcome, Transport, ibemu, ibemu_command};
-pub use stock::{OpenSm, ibnetdiscover, umad2sim};
+pub use stock::{OpenSm, diags, ibnetdiscover, umad2sim};
 pub use traces::Traces;
 
 use std::time::{Duration, Instant};

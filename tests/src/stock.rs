@@ -137,6 +137,24 @@ impl Drop for OpenSm {
     }
 }
 
+/// Runs a program of infiniband-diags beside `host` to its end.
+///
+/// # Panics
+/// If it is not installed.
+#[track_caller]
+#[must_use]
+pub fn diags(fabric: &Fabric, host: &str, command: &[&str]) -> Outcome {
+    let program = command.first().copied().unwrap_or_default();
+    assert!(
+        installed(program),
+        "{program} is missing: install infiniband-diags"
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut call = fabric.command(&["exec", host]);
+    call.args(command).current_dir(folder.path());
+    Outcome::of(&mut call)
+}
+
 /// What stock `ibnetdiscover` prints beside `host`.
 ///
 /// # Panics
@@ -144,12 +162,5 @@ impl Drop for OpenSm {
 #[track_caller]
 #[must_use]
 pub fn ibnetdiscover(fabric: &Fabric, host: &str) -> String {
-    assert!(
-        installed("ibnetdiscover"),
-        "ibnetdiscover is missing: install infiniband-diags"
-    );
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut command = fabric.command(&["exec", host, "ibnetdiscover"]);
-    command.current_dir(folder.path());
-    Outcome::of(&mut command).success().stdout
+    diags(fabric, host, &["ibnetdiscover"]).success().stdout
 }
