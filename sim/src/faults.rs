@@ -8,6 +8,7 @@ use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::PortNum;
 
 use crate::fabric::{Event, Fabric, index, number};
+use crate::node::Node;
 
 /// How often a cable that was put in again is looked at until its links are up, nanoseconds.
 const MEND_NS: u64 = 10_000;
@@ -48,6 +49,14 @@ pub enum Trouble {
     Crash(String),
     /// It is started again and gets the tables that it had.
     Restart(String),
+    /// A host takes packets out of its input buffers slowly from now on, so that credits return
+    /// late.
+    SlowDrain {
+        /// The host.
+        node: String,
+        /// From one packet to the next, nanoseconds; 0: as fast as they come, again.
+        ns_per_packet: u64,
+    },
 }
 
 /// Something that goes wrong at a certain time.
@@ -97,6 +106,14 @@ pub enum FaultError {
         /// The device.
         name: String,
     },
+    /// Only hosts of a load drain slowly.
+    #[error("fault {number}: {name:?} is a switch; hosts drain slowly")]
+    NotAHost {
+        /// Which fault of the plan, from 0.
+        number: usize,
+        /// The device.
+        name: String,
+    },
     /// More than all.
     #[error("fault {number}: {ppm} per million: 0 to 1000000")]
     Rate {
@@ -114,7 +131,7 @@ impl Trouble {
             | Self::LinkUp(end)
             | Self::Rates { end, .. }
             | Self::CreditLoss { end, .. } => Some(end),
-            Self::Crash(_) | Self::Restart(_) => None,
+            Self::Crash(_) | Self::Restart(_) | Self::SlowDrain { .. } => None,
         }
     }
 
@@ -162,6 +179,14 @@ impl FaultPlan {
                     });
                 }
             }
+            if let Trouble::SlowDrain { node, .. } = &fault.what
+                && graph.node(find(node)?).kind != NodeKind::Host
+            {
+                return Err(FaultError::NotAHost {
+                    number,
+                    name: node.clone(),
+                });
+            }
             if let Trouble::Crash(name) | Trouble::Restart(name) = &fault.what
                 && graph.node(find(name)?).kind != NodeKind::Switch
             {
@@ -201,6 +226,13 @@ impl Fabric {
             }
             (Trouble::Crash(name), _) => self.crash(name),
             (Trouble::Restart(name), _) => self.restart(name),
+            (
+                Trouble::SlowDrain {
+                    node,
+                    ns_per_packet,
+                },
+                _,
+            ) => self.drain_slowly(node, *ns_per_packet),
             (_, None) => {}
         }
     }
@@ -308,6 +340,18 @@ impl Fabric {
                 self.blank.insert(node);
             }
             Err(error) => self.ledger.violate(self.now, error.to_string()),
+        }
+    }
+
+    fn drain_slowly(&mut self, name: &str, ns_per_packet: u64) {
+        let Some(id) = self.graph.find(name) else {
+            return;
+        };
+        if let Node::Station(station) = &mut self.nodes[id.index()] {
+            station.drain_slowly(self.now, ns_per_packet);
+            // What waits is taken by the next tick.
+            self.nodes[id.index()].tick(self.now);
+            self.service(number(id.index()));
         }
     }
 

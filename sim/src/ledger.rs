@@ -415,6 +415,45 @@ mod tests {
     }
 
     #[test]
+    fn a_multicast_packet_comes_once_to_every_member_and_to_nobody_else() {
+        let lid = |number| vec![Lid::truncate(number)];
+        let new = || {
+            let mut ledger = Ledger::new(&[lid(4), lid(5), lid(6), lid(7)], 1, None, false);
+            ledger.set_groups(Arc::new(Groups {
+                members: vec![vec![0, 1, 2]],
+            }));
+            let mlid = Lid::MULTICAST_FIRST;
+            let packet = Entered {
+                to: Target::Group(0),
+                dlid: mlid,
+                copies: 2,
+                is_special: true,
+                ..entered(0)
+            };
+            ledger.enter(Time(10), 0, &packet);
+            let copy = Received {
+                dlid: mlid,
+                ..received(0)
+            };
+            (ledger, copy)
+        };
+        let violations = |stations: &[u32]| {
+            let (mut ledger, copy) = new();
+            for &at in stations {
+                ledger.deliver(Time(400), at, &copy);
+            }
+            ledger.check_none_missing(Time(500));
+            ledger.violations_total
+        };
+        assert_eq!(violations(&[1, 2]), 0);
+        assert_eq!(violations(&[1]), 1, "one has not got it");
+        assert_eq!(violations(&[1, 1]), 1, "one got it twice");
+        assert_eq!(violations(&[1, 0]), 1, "it came back");
+        assert_eq!(violations(&[1, 3]), 1, "no member");
+        assert_eq!(violations(&[1, 2, 2]), 1, "once more");
+    }
+
+    #[test]
     fn a_ring_grows_with_what_is_under_way() {
         let mut ledger = ledger();
         ledger.lossy = false;

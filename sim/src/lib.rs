@@ -4,14 +4,16 @@
 //! | | devices | tables | for |
 //! |---|---|---|---|
 //! | [`Prepared`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
+//! | [`Offer`] | as [`Prepared`], by [`Prepared::play`] | the same, and multicast, lanes and arbitration | programmes of each host, counted flow by flow and link by link |
 //! | [`Twin`] | switches and hosts as the daemons run them | made by the subnet manager, over the fabric | what a live fabric would do |
 //! | [`experiments`] | as [`Prepared`] | of any engine | the papers' figures, from plans |
 //!
 //! What a simulation adds to the devices is the order in which things happen, the time that a cable
-//! takes, and checkers that always run: packets balance (in = out + queued + under way + dropped by
-//! reason + lost), credits are never above buffers, packets of a (SLID, DLID, SL) stay in order and
-//! come once, no packet stays longer in a switch than its lifetime, and packets that wait for each
-//! other in a circle are found and named ([`Deadlock`]).
+//! takes, and checkers that always run: packets balance (in and copies = out, queued, under way,
+//! dropped by reason and lost), credits are never above buffers, packets of a (SLID, DLID, SL) stay
+//! in order and come once (a multicast packet once to every member and never back), no packet stays
+//! longer in a switch than its lifetime, and packets that wait for each other in a circle are found
+//! and named ([`Deadlock`]).
 //!
 //! Link control takes no byte time in any model; when it arrives is [`CreditReturn`]'s choice.
 //!
@@ -52,6 +54,7 @@ mod setup;
 mod smp;
 mod source;
 mod station;
+mod trace;
 mod traffic;
 mod twin;
 mod workload;
@@ -69,6 +72,7 @@ pub use offer::{
 };
 pub use play::Record;
 pub use setup::SetupError;
+pub use trace::{Trace, TraceError, TraceFlow};
 pub use traffic::{FlowRecord, LaneUse, PortRecord};
 pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{LaneChoice, Pattern, WorkloadError};

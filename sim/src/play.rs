@@ -27,7 +27,8 @@ const LOOK_NS: u64 = 20_000;
 /// What came of a run. Times count from its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// When it was over, nanoseconds: at most [`LOOK_NS`] after the last delivery.
+    /// When it was over, nanoseconds: with [`Until::Delivered`] at most 20,000 after the last
+    /// delivery, or the limit.
     pub ended_ns: u64,
     /// Whether everything that ends has been delivered, and nothing of it was refused.
     pub is_complete: bool,
@@ -63,6 +64,28 @@ impl Record {
 impl Prepared {
     /// Brings the fabric up, lets hosts send what is offered and counts. Checkers run all the
     /// time; what they find is part of the record.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use sim::{Birth, FaultPlan, Group, Model, Offer, Prepared, Programme, To, Until, Way};
+    ///
+    /// let fabric = topologies::parse("fat-tree-4-2")?.graph;
+    /// let prepared = Prepared::new(&fabric, "mlid")?;
+    /// // Host 0 sends 1,000 bytes to hosts 1 to 7; they are flow 0.
+    /// let mut offer = Offer::empty(8, 1, Until::Delivered(10_000_000));
+    /// offer.scheme = routing::multicast::Scheme::Cyclic;
+    /// offer.groups.push(Group { members: (1..8).collect() });
+    /// let way = Way { to: To::Group(0), ..Way::to_host(0, 0) };
+    /// let message = Birth { at_ps: 0, way, bytes: 1000 };
+    /// offer.hosts[0].push(Programme::Messages(Arc::new([message])));
+    /// let model = Model { packet_bytes: 288, ..Model::mlid04(1) };
+    /// let record = prepared.play(&model, &offer, &FaultPlan::default())?;
+    /// // Four packets, each to seven hosts.
+    /// assert_eq!(record.flows[0].delivered, 28);
+    /// assert!(record.is_complete && record.violations.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`SetupError`]: the fabric cannot be built or the offer makes no sense on it.

@@ -18,6 +18,8 @@ use crate::source::{Entered, Source};
 
 /// The only port.
 pub(crate) const PORT: PortNum = PortNum::truncate(1);
+/// All lanes but VL15.
+const DATA_LANES: u16 = 0x7fff;
 /// Where the queue pairs of sources and sinks are.
 const QPN: Qpn = Qpn::truncate(0x1b4);
 
@@ -48,6 +50,30 @@ pub(crate) struct Station {
     source: Option<Source>,
     pub(crate) entered: Vec<Entered>,
     pub(crate) received: Vec<Received>,
+    drain: Drain,
+}
+
+/// How fast the host takes packets out of its input buffers.
+#[derive(Debug, Default)]
+struct Drain {
+    /// From one to the next, nanoseconds; 0 for at once.
+    ns_per_packet: u64,
+    /// Not before.
+    next_at: Time,
+    /// The lane that had the last turn.
+    lane: u32,
+}
+
+impl Drain {
+    /// The lane of `arrived` whose turn it is: those after the last one first.
+    fn turn(&self, arrived: u16) -> u32 {
+        let after = u32::from(arrived) & (u32::MAX << 1).checked_shl(self.lane).unwrap_or(0);
+        if after == 0 {
+            arrived.trailing_zeros()
+        } else {
+            after.trailing_zeros()
+        }
+    }
 }
 
 impl Station {
@@ -74,12 +100,14 @@ impl Station {
         debug_assert_eq!(emitted, Ok(template.len()));
         Ok(Self {
             port: Port::new(PORT, config, 0)?,
-            pool: Pool::new(config.bytes_max().saturating_mul(2)),
+            // A bound only: slots of one size are of no use to packets of another.
+            pool: Pool::new(config.bytes_max().saturating_mul(16)),
             inbox: vec![0; template.len()],
             template,
             source: None,
             entered: Vec::new(),
             received: Vec::new(),
+            drain: Drain::default(),
         })
     }
 
@@ -115,17 +143,37 @@ impl Station {
         self.port.set_state(now, state, &mut self.pool).is_ok()
     }
 
-    fn take_all(&mut self) {
+    /// Takes a packet out of the input buffers each so many nanoseconds from now on; 0: at once.
+    pub(crate) fn drain_slowly(&mut self, now: Time, ns_per_packet: u64) {
+        self.drain.ns_per_packet = ns_per_packet;
+        self.drain.next_at = now;
+    }
+
+    fn take_all(&mut self, now: Time) {
         loop {
             let arrived = self.port.arrived();
             if arrived == 0 {
                 return;
             }
-            let lane = u8::try_from(arrived.trailing_zeros()).unwrap_or(0);
-            let Some(packet) = self.port.consume(Vl::truncate(lane)) else {
+            let is_slow = self.drain.ns_per_packet > 0;
+            let mut lane = arrived.trailing_zeros();
+            let is_data = arrived & DATA_LANES != 0;
+            if is_slow && is_data {
+                if now < self.drain.next_at {
+                    return;
+                }
+                lane = self.drain.turn(arrived & DATA_LANES);
+                self.drain.lane = lane;
+                self.drain.next_at = now + self.drain.ns_per_packet;
+            }
+            let vl = Vl::truncate(u8::try_from(lane).unwrap_or(0));
+            let Some(mut packet) = self.port.consume(vl) else {
                 return;
             };
-            if lane != Vl::MANAGEMENT.get() {
+            if vl != Vl::MANAGEMENT {
+                if is_slow {
+                    packet.tail = packet.tail.max(now);
+                }
                 self.note(&packet);
             }
             packet.release(&mut self.pool);
@@ -170,7 +218,7 @@ impl Station {
             let vl = Vl::truncate(lane);
             while let Some(entered) = source.take(now, &self.port, usize::from(lane)) {
                 let bytes = write(&mut self.template, &entered, vl);
-                // The pool is twice what the lanes hold.
+                // The pool is many times what the lanes hold.
                 let Ok(packet) = Packet::from_bytes(&mut self.pool, now, bytes) else {
                     debug_assert!(false, "a packet that the lane has room for");
                     break;
@@ -211,13 +259,16 @@ impl Device for Station {
             } => {
                 let arrival = Arrival { now, head, tail };
                 self.port.receive(arrival, bytes, &mut self.pool);
-                self.take_all();
+                self.take_all(now);
             }
             Input::Carrier { up, .. } => self.port.set_carrier(now, up, &mut self.pool),
             Input::Tick => {
                 self.port.tick(now, &mut self.pool);
                 if let Some(source) = &mut self.source {
                     source.generate(now);
+                }
+                if self.drain.ns_per_packet > 0 {
+                    self.take_all(now);
                 }
             }
             Input::Command(()) => {}
@@ -255,6 +306,11 @@ impl Device for Station {
             at,
             why: Why::Traffic,
         });
-        Deadline::earlier(self.port.deadline(), traffic)
+        let waits = self.drain.ns_per_packet > 0 && self.port.arrived() & DATA_LANES != 0;
+        let drain = waits.then_some(Deadline {
+            at: self.drain.next_at,
+            why: Why::Traffic,
+        });
+        Deadline::earlier(Deadline::earlier(self.port.deadline(), traffic), drain)
     }
 }

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
-use sim::{FaultPlan, Load, Model, Outcome, Prepared};
+use sim::{
+    Constant, FaultPlan, FlowPlan, Group, Load, Model, Offer, Outcome, Prepared, Programme, Record,
+    To, Until, Way,
+};
 
 fn run(prepared: &Prepared, measure_ns: u64) -> (u64, Outcome) {
     let load = Load {
@@ -31,6 +34,64 @@ fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
     assert!(events > 100_000, "{events}");
     // Audits list drops and lanes, and a slot of the queue of events that is fuller than ever
     // before grows: rare beside the events.
+    let allocations = long - short;
+    assert!(
+        allocations * 100 < events,
+        "{allocations} allocations, {events} events"
+    );
+}
+
+/// Every host sends to another and to a group of three, for so long.
+fn play(prepared: &Prepared, run_ns: u64) -> (u64, Record) {
+    let mut offer = Offer::empty(16, 2, Until::At(run_ns));
+    let plan = FlowPlan {
+        delays_ns: vec![500, 1000, 2000],
+        interval_ps: 2_000_000,
+        jitter_ns: vec![-100, 0, 100],
+    };
+    offer.flows = vec![plan.clone(), plan];
+    for (host, programmes) in (0u32..).zip(&mut offer.hosts) {
+        let members = [1, 5, 9].map(|by| (host + by) % 16);
+        offer.groups.push(Group {
+            members: members.to_vec(),
+        });
+        let ways = [
+            Way::to_host((host + 3) % 16, 0),
+            Way {
+                to: To::Group(host),
+                ..Way::to_host(0, 1)
+            },
+        ];
+        programmes.extend(ways.map(|way| {
+            Programme::Constant(Constant {
+                way,
+                bytes: 32,
+                first_ps: u64::from(host) * 100_000,
+                interval_ps: 2_000_000,
+                packets: None,
+            })
+        }));
+    }
+    let mut record = None;
+    let model = Model::mlid04(1);
+    let allocations = allocation_counter::measure(|| {
+        record = Some(
+            prepared
+                .play(&model, &offer, &FaultPlan::default())
+                .unwrap(),
+        );
+    });
+    (allocations.count_total, record.unwrap())
+}
+
+#[test]
+fn an_offer_that_has_warmed_up_allocates_next_to_nothing() {
+    let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
+    let prepared = Prepared::new(&graph, "mlid").unwrap();
+    let (short, before) = play(&prepared, 100_000);
+    let (long, after) = play(&prepared, 600_000);
+    let events = after.tally.events - before.tally.events;
+    assert!(events > 100_000, "{events}");
     let allocations = long - short;
     assert!(
         allocations * 100 < events,

@@ -1,6 +1,9 @@
 //! What goes wrong is counted, and what is mended works again.
 
-use sim::{End, Fault, FaultPlan, Load, Model, Outcome, Prepared, Trouble};
+use sim::{
+    Constant, End, Fault, FaultPlan, Load, Model, Offer, Outcome, Prepared, Programme, Record,
+    Trouble, Until, Way,
+};
 use wire::PortNum;
 
 fn end(node: &str, port: u8) -> End {
@@ -101,4 +104,98 @@ fn faults_are_repeatable_and_name_only_what_is_there() {
     assert!(check(Trouble::LinkDown(end("s0.0.1", 9))).contains("no cable"));
     let host = graph.hosts().next().map(|id| graph.node(id).name.clone());
     assert!(check(Trouble::Crash(host.unwrap())).contains("is a host"));
+}
+
+/// All hosts of FT(4, 2) but the last send to the last (flow 0) and to each other (flow 1), while
+/// the last takes in a packet each `ns_per_packet`.
+fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
+    let graph = topologies::parse("fat-tree-4-2").unwrap().graph;
+    let slow = graph.hosts().last().unwrap();
+    let faults = FaultPlan {
+        faults: vec![Fault {
+            at_ns: 0,
+            what: Trouble::SlowDrain {
+                node: graph.node(slow).name.clone(),
+                ns_per_packet,
+            },
+        }],
+        seed: 1,
+    };
+    let mut offer = Offer::empty(8, 2, Until::Delivered(10_000_000));
+    offer.backlog = 1000;
+    for host in 0..7u32 {
+        for (to, flow) in [(7, 0), ((host + 3) % 7, 1)] {
+            let constant = Constant {
+                way: Way::to_host(to, flow),
+                bytes: 32,
+                first_ps: u64::from(host) * 100_000,
+                interval_ps: 2_000_000,
+                packets: Some(50),
+            };
+            let at = usize::try_from(host).unwrap();
+            offer.hosts[at].push(Programme::Constant(constant));
+        }
+    }
+    let model = Model {
+        lifetime,
+        ..Model::mlid04(1)
+    };
+    let prepared = Prepared::new(&graph, "mlid").unwrap();
+    let record = prepared.play(&model, &offer, &faults).unwrap();
+    assert_eq!(record.violations, []);
+    assert!(record.balance.is_even());
+    record
+}
+
+#[test]
+fn congestion_spreads_back_from_a_host_that_drains_slowly_and_nothing_is_lost() {
+    let [swift, slow] = [0, 3000].map(|ns_per_packet| drain(ns_per_packet, None));
+    for record in [&swift, &slow] {
+        assert!(record.is_complete && record.drops.is_empty());
+        let delivered: Vec<u64> = record.flows.iter().map(|flow| flow.delivered).collect();
+        assert_eq!(delivered, [350, 350]);
+    }
+    // A packet each 3000 ns, the last one no sooner than that.
+    assert!(slow.flows[0].completed_ns >= 349 * 3000);
+    // Packets to other hosts wait behind those for the slow one.
+    let [before, after] = [&swift, &slow].map(|record| record.flows[1].delay_mean_ns());
+    assert!(after > 20.0 * before, "{before} {after}");
+}
+
+#[test]
+fn with_a_finite_lifetime_switches_drop_what_waits_for_a_slow_host() {
+    let record = drain(200_000, Some(2));
+    let dropped: u64 = record.drops.iter().map(|&(_, count)| count).sum();
+    assert!(dropped > 100, "{:?}", record.drops);
+    let reasons: Vec<&str> = record
+        .drops
+        .iter()
+        .map(|(reason, _)| reason.name())
+        .collect();
+    assert!(
+        reasons.iter().all(|name| name.contains("life")),
+        "{reasons:?}"
+    );
+    assert_eq!(record.balance.delivered + dropped, record.balance.entered);
+    assert_eq!(
+        record.flows[1].delivered + record.flows[0].delivered + dropped,
+        700
+    );
+}
+
+#[test]
+fn only_hosts_drain_slowly() {
+    let graph = topologies::parse("fat-tree-4-2").unwrap().graph;
+    let plan = FaultPlan {
+        faults: vec![Fault {
+            at_ns: 0,
+            what: Trouble::SlowDrain {
+                node: "s0.0".to_owned(),
+                ns_per_packet: 1,
+            },
+        }],
+        seed: 0,
+    };
+    let error = plan.check(&graph).unwrap_err().to_string();
+    assert!(error.contains("is a switch"), "{error}");
 }

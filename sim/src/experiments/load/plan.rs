@@ -170,6 +170,9 @@ pub struct PlannedFault {
     /// Packets damaged, per million.
     #[serde(default)]
     pub corruption_ppm: u32,
+    /// From one packet that a slow host takes in to the next, nanoseconds; 0: at once.
+    #[serde(default)]
+    pub ns_per_packet: u64,
 }
 
 /// What goes wrong, see [`Trouble`].
@@ -188,6 +191,8 @@ pub enum Misfortune {
     Crash,
     /// It is started again.
     Restart,
+    /// A host takes packets in slowly.
+    SlowDrain,
 }
 
 impl PlannedFault {
@@ -210,6 +215,10 @@ impl PlannedFault {
                 Misfortune::CreditLoss => Trouble::CreditLoss { end, loss_ppm },
                 Misfortune::Crash => Trouble::Crash(end.node),
                 Misfortune::Restart => Trouble::Restart(end.node),
+                Misfortune::SlowDrain => Trouble::SlowDrain {
+                    node: end.node,
+                    ns_per_packet: self.ns_per_packet,
+                },
             },
         }
     }
