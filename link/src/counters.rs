@@ -8,7 +8,8 @@ use core::ops::Index;
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident = $name:literal,)+) => {
         /// The counters of one port (IBA 16.1.3.5, 16.1.4.4), 64 bits wide: what management
-        /// reports saturates at the width of its field.
+        /// reports saturates at the width of its field. Those of VL15 alone are ours: how much
+        /// management there is depends on time, so what is left is what was offered.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct PortCounters {
             $($(#[$doc])* pub $field: u64,)+
@@ -40,6 +41,14 @@ counters! {
     multicast_xmit_pkts = "PortMultiCastXmitPkts",
     /// Multicast data packets received.
     multicast_rcv_pkts = "PortMultiCastRcvPkts",
+    /// Words of 4 bytes sent on VL15, which count in [`PortCounters::xmit_data_words`] too.
+    vl15_xmit_data_words = "VL15XmitData",
+    /// Words of 4 bytes received on VL15.
+    vl15_rcv_data_words = "VL15RcvData",
+    /// Packets sent on VL15.
+    vl15_xmit_pkts = "VL15XmitPkts",
+    /// Packets received on VL15.
+    vl15_rcv_pkts = "VL15RcvPkts",
     /// Records whose delimiter made no sense: the symbols of a real link.
     symbol_errors = "SymbolErrorCounter",
     /// Link restarts that succeeded without the link going down.

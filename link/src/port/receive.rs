@@ -129,6 +129,8 @@ impl Port {
             let packet = Packet::from_checked(pool, arrival.head, arrival.tail, &packet)
                 .map_err(|_| DropReason::Vl15Full)?;
             self.management_in.push_back(packet);
+            self.counts.spec.vl15_rcv_pkts += 1;
+            self.counts.spec.vl15_rcv_data_words += u64::from(lrh.pkt_len_words);
         } else {
             self.check_data(arrival.now, &packet)?;
             let lane = &mut self.inputs[lrh.vl.index()];

@@ -158,6 +158,10 @@ impl Port {
         let spec = &mut self.counts.spec;
         spec.xmit_pkts += 1;
         spec.xmit_data_words += u64::from(packet.lrh.pkt_len_words);
+        if packet.lrh.vl == Vl::MANAGEMENT {
+            spec.vl15_xmit_pkts += 1;
+            spec.vl15_xmit_data_words += u64::from(packet.lrh.pkt_len_words);
+        }
         if packet.lrh.dlid.is_multicast() {
             spec.multicast_xmit_pkts += 1;
         } else {
