@@ -22,6 +22,7 @@ mod management;
 mod node;
 mod plane;
 mod ports;
+mod shown;
 mod switch;
 mod tables;
 

@@ -41,7 +41,7 @@ pub enum Event {
 /// An InfiniBand switch without IO.
 #[derive(Debug)]
 pub struct Switch {
-    plane: Plane,
+    pub(crate) plane: Plane,
     management: Management,
     events: VecDeque<Event>,
 }
