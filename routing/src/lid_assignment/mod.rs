@@ -55,7 +55,7 @@ pub(crate) use engine::Separate;
 pub use exact::exact;
 pub use explicit::fully_explicit;
 pub use heuristics::{First, color, greedy, split_merge};
-pub use path_selection::path_selection;
+pub use path_selection::{path_selection, path_selection_among};
 pub use routes::Routes;
 pub use shortest_widest::shortest_widest;
 pub use splits::{PathSet, Problem};
