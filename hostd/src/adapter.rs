@@ -1,9 +1,7 @@
 //! The channel adapter behind its agents: one port, its packet memory, and what a subnet manager
 //! has set.
 
-use link::{
-    Counts, PhysicalState, Pool, Port, PortConfig, PortCounters, PortState, SetState, Time,
-};
+use link::{Counts, PhysicalState, Pool, Port, PortConfig, PortState, SetState, Time};
 use mad::sma::{
     Forwarding, Identity, LinkCommand, LinkStatus, Node, PortCapabilities, PortSettings, Priority,
 };
@@ -56,9 +54,9 @@ impl Adapter {
         self.port.counts_mut()
     }
 
-    /// The specification's counters of the port.
-    pub(crate) fn spec_counters(&self) -> &PortCounters {
-        &self.port.counts().spec
+    /// The same, to be looked at only.
+    pub(crate) fn all_counts(&self) -> &Counts {
+        self.port.counts()
     }
 
     fn config(&self) -> &PortConfig {

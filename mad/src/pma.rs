@@ -4,6 +4,10 @@
 //! the difference, so that a monitoring program that clears counters disturbs nobody who reads
 //! them over the local control socket. 32-bit and narrower counters stop at their largest value.
 
+mod details;
+
+use core::ops::RangeInclusive;
+
 use link::PortCounters as Counts;
 use wire::PortNum;
 use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
@@ -85,6 +89,7 @@ pub struct Pma {
     /// and one for PortCountersExtended, which are cleared apart.
     basic: Vec<Counts>,
     extended: Vec<Counts>,
+    details: details::Cleared,
 }
 
 impl Pma {
@@ -95,12 +100,14 @@ impl Pma {
         Self {
             basic: all.clone(),
             extended: all,
+            details: details::Cleared::new(ports),
         }
     }
 
-    /// Answers `mad` in place. `counts` gives the counters of an external port. Returns `false` if
+    /// Answers `mad` in place. `all` gives what an external port has counted. Returns `false` if
     /// there is nothing to answer: it is no request.
-    pub fn handle<'c>(&mut self, mad: &mut Mad, counts: impl Fn(PortNum) -> &'c Counts) -> bool {
+    pub fn handle<'c>(&mut self, mad: &mut Mad, all: impl Fn(PortNum) -> &'c link::Counts) -> bool {
+        let counts = |port| &all(port).spec;
         let header = mad.header();
         let set = match header.method {
             Method::GET => false,
@@ -122,21 +129,22 @@ impl Pma {
             }
             AttributeId::PORT_COUNTERS => self.port_counters(mad, set, counts),
             AttributeId::PORT_COUNTERS_EXTENDED => self.port_counters_extended(mad, set, counts),
+            AttributeId::PORT_RCV_ERROR_DETAILS | AttributeId::PORT_XMIT_DISCARD_DETAILS => {
+                let last = self.last_port();
+                self.details.handle(mad, set, last, |port| &all(port).drops)
+            }
             _ => MadStatus::BAD_METHOD_ATTRIBUTE,
         };
         answer(mad, status);
         true
     }
 
-    /// The ports that PortSelect names.
-    fn ports(&self, select: PortNum) -> Option<std::ops::RangeInclusive<u8>> {
-        let last = u8::try_from(self.basic.len() - 1).ok()?;
-        match select.get() {
-            ALL_PORTS => Some(1..=last),
-            0 => None,
-            port if port > last => None,
-            port => Some(port..=port),
-        }
+    fn last_port(&self) -> u8 {
+        u8::try_from(self.basic.len().saturating_sub(1)).unwrap_or(u8::MAX)
+    }
+
+    fn ports(&self, select: PortNum) -> Option<RangeInclusive<u8>> {
+        selected(select, self.last_port())
     }
 
     fn port_counters<'c>(
@@ -214,6 +222,16 @@ impl Pma {
     }
 }
 
+/// The ports that PortSelect names, of those up to `last`.
+fn selected(select: PortNum, last: u8) -> Option<RangeInclusive<u8>> {
+    match select.get() {
+        ALL_PORTS => Some(1..=last),
+        0 => None,
+        port if port > last => None,
+        port => Some(port..=port),
+    }
+}
+
 fn answer(mad: &mut Mad, status: MadStatus) {
     mad.set_method(Method::GET_RESP);
     mad.set_status(status);
@@ -239,7 +257,7 @@ fn rebase(counter: Counter, now: &mut Counts, base: &mut Counts, values: &mut Co
 /// The sum over `ports` of each counter, less what is taken off it.
 fn shown<'c>(
     base: &[Counts],
-    ports: std::ops::RangeInclusive<u8>,
+    ports: RangeInclusive<u8>,
     counters: impl Iterator<Item = Counter> + Clone,
     counts: impl Fn(PortNum) -> &'c Counts,
 ) -> Counts {
@@ -332,158 +350,4 @@ fn from_wire_extended(wanted: &PortCountersExtended) -> Counts {
 }
 
 #[cfg(test)]
-mod tests {
-    use wire::Format;
-
-    use super::*;
-
-    fn ask<A: Format>(
-        pma: &mut Pma,
-        counts: &[Counts],
-        method: Method,
-        id: AttributeId,
-        attribute: &A,
-    ) -> (MadStatus, Mad) {
-        let mut mad = Mad::pma(method, id, 0, 7);
-        mad.set_pma_attribute(attribute);
-        assert!(pma.handle(&mut mad, |port| &counts[port.index()]));
-        assert_eq!((mad.method(), mad.tid()), (Method::GET_RESP, 7));
-        (mad.status(), mad)
-    }
-
-    fn basic(
-        pma: &mut Pma,
-        counts: &[Counts],
-        method: Method,
-        wanted: PortCounters,
-    ) -> PortCounters {
-        let (status, mad) = ask(pma, counts, method, AttributeId::PORT_COUNTERS, &wanted);
-        assert_eq!(status, MadStatus::OK);
-        mad.pma_attribute().unwrap()
-    }
-
-    fn counts() -> Vec<Counts> {
-        let one = Counts {
-            xmit_pkts: 10,
-            rcv_errors: 3,
-            xmit_wait_ns: 2_500_000,
-            local_link_integrity_errors: 40,
-            xmit_data_words: 1 << 40,
-            multicast_rcv_pkts: 9,
-            ..Counts::default()
-        };
-        vec![Counts::default(), one.clone(), one]
-    }
-
-    fn of_port(port: u8) -> PortCounters {
-        PortCounters {
-            port_select: PortNum::truncate(port),
-            ..PortCounters::default()
-        }
-    }
-
-    #[test]
-    fn counters_stop_at_the_width_of_their_field() {
-        let got = basic(&mut Pma::new(2), &counts(), Method::GET, of_port(2));
-        assert_eq!(
-            (got.xmit_pkts, got.rcv_errors, got.xmit_wait),
-            (10, 3, 2500)
-        );
-        assert_eq!(
-            (got.xmit_data, got.local_link_integrity_errors),
-            (u32::MAX, 15)
-        );
-    }
-
-    #[test]
-    fn a_set_changes_the_selected_counters_of_the_selected_port_only() {
-        let (mut pma, mut counts) = (Pma::new(2), counts());
-        let wanted = PortCounters {
-            counter_select: select::RCV_ERRORS,
-            rcv_errors: 1,
-            ..of_port(1)
-        };
-        let got = basic(&mut pma, &counts, Method::SET, wanted);
-        assert_eq!((got.rcv_errors, got.xmit_pkts), (1, 10));
-        counts[1].rcv_errors += 2;
-        assert_eq!(
-            basic(&mut pma, &counts, Method::GET, of_port(1)).rcv_errors,
-            3
-        );
-        assert_eq!(
-            basic(&mut pma, &counts, Method::GET, of_port(2)).rcv_errors,
-            3
-        );
-    }
-
-    #[test]
-    fn all_ports_are_added_up_and_cleared_together() {
-        let (mut pma, counts) = (Pma::new(2), counts());
-        assert_eq!(
-            basic(&mut pma, &counts, Method::GET, of_port(0xff)).xmit_pkts,
-            20
-        );
-        let clear = PortCounters {
-            counter_select: 0xffff,
-            counter_select2: select2::XMIT_WAIT,
-            ..of_port(0xff)
-        };
-        let got = basic(&mut pma, &counts, Method::SET, clear);
-        assert_eq!(got, clear);
-        assert_eq!(
-            basic(&mut pma, &counts, Method::GET, of_port(2)),
-            of_port(2)
-        );
-    }
-
-    #[test]
-    fn extended_counters_are_64_bits_wide_and_cleared_apart() {
-        let (mut pma, counts) = (Pma::new(2), counts());
-        let wanted = PortCountersExtended {
-            port_select: PortNum::truncate(1),
-            counter_select: select_extended::XMIT_PKTS,
-            ..PortCountersExtended::default()
-        };
-        let id = AttributeId::PORT_COUNTERS_EXTENDED;
-        let (status, mad) = ask(&mut pma, &counts, Method::SET, id, &wanted);
-        let got: PortCountersExtended = mad.pma_attribute().unwrap();
-        assert_eq!(status, MadStatus::OK);
-        assert_eq!(
-            (got.xmit_pkts, got.xmit_data, got.multicast_rcv_pkts),
-            (0, 1 << 40, 9)
-        );
-        assert_eq!(
-            basic(&mut pma, &counts, Method::GET, of_port(1)).xmit_pkts,
-            10
-        );
-    }
-
-    #[test]
-    fn what_is_not_there_is_refused_by_status() {
-        let (mut pma, counts) = (Pma::new(2), counts());
-        let mut status = |method, id, port| ask(&mut pma, &counts, method, id, &of_port(port)).0;
-        let get = Method::GET;
-        assert_eq!(
-            status(get, AttributeId::PORT_COUNTERS, 3),
-            MadStatus::BAD_FIELD
-        );
-        assert_eq!(
-            status(get, AttributeId::PORT_COUNTERS, 0),
-            MadStatus::BAD_FIELD
-        );
-        let samples = AttributeId::PORT_SAMPLES_CONTROL;
-        assert_eq!(status(get, samples, 1), MadStatus::BAD_METHOD_ATTRIBUTE);
-        let info = AttributeId::CLASS_PORT_INFO;
-        assert_eq!(
-            status(Method::SET, info, 1),
-            MadStatus::BAD_METHOD_ATTRIBUTE
-        );
-        assert_eq!(status(Method(0x12), info, 1), MadStatus::BAD_METHOD);
-        let mut old = Mad::pma(get, info, 0, 1);
-        old.as_bytes_mut()[2] = 2;
-        assert!(pma.handle(&mut old, |port| &counts[port.index()]));
-        assert_eq!(old.status(), MadStatus::BAD_VERSION);
-        let mut response = Mad::pma(Method::GET_RESP, info, 0, 1);
-        assert!(!pma.handle(&mut response, |port| &counts[port.index()]));
-    }
-}
+mod tests;

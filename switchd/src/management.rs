@@ -146,7 +146,7 @@ impl Management {
         }
         let ports = &plane.ports;
         // The agent names external ports only.
-        let counts = |port: PortNum| &ports[port.index() - 1].counts().spec;
+        let counts = |port: PortNum| ports[port.index() - 1].counts();
         if !self.pma.handle(&mut mad, counts) {
             return Err(DropReason::NotForUs);
         }

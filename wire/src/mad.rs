@@ -140,6 +140,10 @@ impl AttributeId {
     pub const PORT_SAMPLES_CONTROL: Self = Self(0x0010);
     /// Performance management: PortCounters.
     pub const PORT_COUNTERS: Self = Self(0x0012);
+    /// Performance management: PortRcvErrorDetails.
+    pub const PORT_RCV_ERROR_DETAILS: Self = Self(0x0015);
+    /// Performance management: PortXmitDiscardDetails.
+    pub const PORT_XMIT_DISCARD_DETAILS: Self = Self(0x0016);
     /// Performance management: PortCountersExtended.
     pub const PORT_COUNTERS_EXTENDED: Self = Self(0x001d);
 

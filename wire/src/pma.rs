@@ -4,9 +4,11 @@
 
 mod class_port_info;
 mod counters;
+mod details;
 
 pub use class_port_info::{ClassPortInfo, capability};
 pub use counters::{PortCounters, PortCountersExtended, select, select_extended, select2};
+pub use details::{PortRcvErrorDetails, PortXmitDiscardDetails};
 
 use crate::mad::{AttributeId, Mad, MadHeader, Method, MgmtClass};
 use crate::{Format, ParseError};

@@ -201,7 +201,7 @@ impl Host {
             return Err(DropReason::BadMad);
         }
         if mad.class() == MgmtClass::PERF && !mad.method().is_response() {
-            let counters = self.adapter.spec_counters();
+            let counters = self.adapter.all_counts();
             if !self.pma.handle(&mut mad, |_| counters) {
                 return Err(DropReason::NotForUs);
             }

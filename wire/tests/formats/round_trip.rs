@@ -125,6 +125,8 @@ round_trips! {
     class_port_info: wire::pma::ClassPortInfo, nothing;
     port_counters: wire::pma::PortCounters, nothing;
     port_counters_extended: wire::pma::PortCountersExtended, nothing;
+    port_rcv_error_details: wire::pma::PortRcvErrorDetails, nothing;
+    port_xmit_discard_details: wire::pma::PortXmitDiscardDetails, nothing;
     rmpp: wire::sa::Rmpp, |raw| raw[1] %= 5;
     sa_header: wire::sa::SaHeader, |raw| raw[1] %= 5;
     path_record: wire::sa::PathRecord, nothing;
