@@ -28,6 +28,9 @@ struct End {
     plugged: u32,
     /// Blocks on their way, by lane.
     flying: [u16; LANES],
+    /// How many packets have come to the other end, and lane and blocks of the last one.
+    landings: u32,
+    last_landing: (usize, u16),
     loss_ppm: u32,
     corruption_ppm: u32,
     credit_loss_ppm: u32,
@@ -116,9 +119,42 @@ impl Cables {
     pub(crate) fn landed(&mut self, node: usize, port: PortNum, record: &[u8]) {
         if let Some((from, from_port)) = self.end(node, port).peer {
             let (lane, blocks) = weight(record);
-            let flying = &mut self.end_mut(crate::fabric::index(from), from_port).flying[lane];
-            *flying = flying.wrapping_sub(blocks);
+            let end = self.end_mut(crate::fabric::index(from), from_port);
+            end.flying[lane] = end.flying[lane].wrapping_sub(blocks);
+            end.landings = end.landings.wrapping_add(1);
+            end.last_landing = (lane, blocks);
         }
+    }
+
+    /// How many packets from a port have come to the other end.
+    #[inline]
+    pub(crate) fn landings(&self, node: usize, port: PortNum) -> u32 {
+        self.end(node, port).landings
+    }
+
+    /// Flow control that overtook packets comes to the port, where a packet may have come in since
+    /// it was sent, when `landings` had: in the same moment, so it is one at most. Without this it
+    /// would take back the count of that packet, and with it credits that nobody would give again.
+    #[inline]
+    pub(crate) fn count_landed(
+        &self,
+        node: usize,
+        port: PortNum,
+        landings: u32,
+        control: &mut [u8],
+    ) {
+        let Some((from, from_port)) = self.end(node, port).peer else {
+            return;
+        };
+        let end = self.end(crate::fabric::index(from), from_port);
+        if end.landings == landings {
+            return;
+        }
+        let (landed, blocks) = end.last_landing;
+        recount(control, |lane, fctbs| {
+            let more = if lane == landed { blocks } else { 0 };
+            fctbs.wrapping_add(more)
+        });
     }
 
     /// Flow control that overtakes packets says how much has been sent: takes out what is still
@@ -128,22 +164,7 @@ impl Cables {
         if flying.iter().all(|&blocks| blocks == 0) {
             return;
         }
-        let mut at = 0;
-        while let Some(&[kind, _, high, low]) = control[at..].first_chunk::<4>() {
-            let len = usize::from(u16::from_be_bytes([high, low]));
-            let Some(bytes) = control.get_mut(at + Delimiter::LEN..at + Delimiter::LEN + len)
-            else {
-                return;
-            };
-            if kind == RecordKind::FlowControl as u8
-                && let Ok((mut packet, _)) = FlowControl::parse(bytes)
-            {
-                let flying = flying[packet.vl.index()];
-                packet.fctbs = packet.fctbs.wrapping_sub(flying) % FlowControl::MODULUS;
-                packet.emit(bytes);
-            }
-            at += Delimiter::LEN + len;
-        }
+        recount(control, |lane, fctbs| fctbs.wrapping_sub(flying[lane]));
     }
 
     /// Sets the rates of loss and damage of what leaves a port, in millionths.
@@ -188,6 +209,24 @@ impl Cables {
             return Fate::Corrupted;
         }
         Fate::Arrives
+    }
+}
+
+/// Changes what the flow control of a frame says has been sent, given lane and count.
+fn recount(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
+    let mut at = 0;
+    while let Some(&[kind, _, high, low]) = control[at..].first_chunk::<4>() {
+        let len = usize::from(u16::from_be_bytes([high, low]));
+        let Some(bytes) = control.get_mut(at + Delimiter::LEN..at + Delimiter::LEN + len) else {
+            return;
+        };
+        if kind == RecordKind::FlowControl as u8
+            && let Ok((mut packet, _)) = FlowControl::parse(bytes)
+        {
+            packet.fctbs = change(packet.vl.index(), packet.fctbs) % FlowControl::MODULUS;
+            packet.emit(bytes);
+        }
+        at += Delimiter::LEN + len;
     }
 }
 

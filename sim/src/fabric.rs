@@ -65,6 +65,8 @@ struct Flight {
     tail: Time,
     /// Which time the cable was put in: what was on it before is lost.
     plugged: u32,
+    /// How many packets from the same port had come to the other end when it was sent.
+    landings: u32,
     bytes: Vec<u8>,
 }
 
@@ -220,9 +222,10 @@ impl Fabric {
             head,
             tail,
             plugged,
+            landings,
             ..
         } = self.flights[slot];
-        let bytes = core::mem::take(&mut self.flights[slot].bytes);
+        let mut bytes = core::mem::take(&mut self.flights[slot].bytes);
         let packet = packet_at(&bytes);
         if let Some(data) = packet {
             self.flying -= 1;
@@ -232,6 +235,9 @@ impl Fabric {
             {
                 self.ledger.enter_switch(self.now, id);
             }
+        } else if self.ideal {
+            self.cables
+                .count_landed(index(node), port, landings, &mut bytes);
         }
         if self.cables.is_whole(index(node), port, plugged) {
             self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
@@ -375,7 +381,8 @@ impl Fabric {
                 later
             };
             if !self.cables.loses_credit(node, port) {
-                self.fly(peer, (at, at), control);
+                let landings = self.cables.landings(node, port);
+                self.fly(peer, (at, at), landings, control);
             }
         }
         if packet.is_empty() {
@@ -392,10 +399,16 @@ impl Fabric {
         self.flying += 1;
         self.cables.took_off(node, port, packet);
         let arrival = (later, tail.max(now) + self.model.flight_ns);
-        self.fly(peer, arrival, packet);
+        self.fly(peer, arrival, 0, packet);
     }
 
-    fn fly(&mut self, (node, port): (u32, PortNum), (head, tail): (Time, Time), bytes: &[u8]) {
+    fn fly(
+        &mut self,
+        (node, port): (u32, PortNum),
+        (head, tail): (Time, Time),
+        landings: u32,
+        bytes: &[u8],
+    ) {
         self.tally.frames += 1;
         let slot = self.unused.pop().unwrap_or_else(|| {
             self.flights.push(Flight::default());
@@ -407,6 +420,7 @@ impl Fabric {
         flight.head = head;
         flight.tail = tail;
         flight.plugged = self.cables.plugged(index(node), port);
+        flight.landings = landings;
         flight.bytes.clear();
         flight.bytes.extend_from_slice(bytes);
         self.queue.push(head, Event::Arrive(slot));
