@@ -5,10 +5,12 @@
 //! [`Fabric`] takes it down; [`Fabric::down`] also asserts that nothing is left behind.
 
 mod fabric;
+mod live;
 mod stock;
 mod traces;
 
 pub use fabric::{Fabric, Outcome, Transport, ibemu, ibemu_command};
+pub use live::{Smps, named};
 pub use stock::{OpenSm, diags, ibnetdiscover, umad2sim};
 pub use traces::Traces;
 

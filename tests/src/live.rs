@@ -1,0 +1,119 @@
+//! Speaking with the devices of a fabric directly: their control sockets, and their tables by
+//! management packets.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hostd::control as host;
+use link::control::{DeviceReply, DeviceRequest, PortStatus};
+use mad::local::{FromAgent, MadMessage, ToAgent};
+use netio::control::ControlClient;
+use netio::seqpacket::BlockingConnection;
+use wire::attr::Attribute;
+use wire::{Lid, Mad, Method, Qpn, Sl};
+
+use crate::Fabric;
+
+/// How long a device may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Fabric {
+    fn control(&self, device: &str) -> ControlClient {
+        let path = self.dir().join(format!("{device}.ctl"));
+        ControlClient::connect(&path, PATIENCE).unwrap_or_else(|error| panic!("{device}: {error}"))
+    }
+
+    /// What a host answers on its control socket.
+    ///
+    /// # Panics
+    /// If it does not within a minute.
+    #[track_caller]
+    #[must_use]
+    pub fn ask_host(&self, host: &str, request: &host::Request) -> host::Reply {
+        let reply = self.control(host).request(request);
+        reply.unwrap_or_else(|error| panic!("{host}: {error}"))
+    }
+
+    /// The ports of a host as it sees them.
+    ///
+    /// # Panics
+    /// If it does not tell.
+    #[track_caller]
+    #[must_use]
+    pub fn host_ports(&self, host: &str) -> Vec<PortStatus> {
+        match self.ask_host(host, &host::Request::Device(DeviceRequest::Ports)) {
+            host::Reply::Device(DeviceReply::Ports(ports)) => ports,
+            other => panic!("{host}: {other:?}"),
+        }
+    }
+
+    /// The ports of a switch as it sees them.
+    ///
+    /// # Panics
+    /// If it does not tell.
+    #[track_caller]
+    #[must_use]
+    pub fn switch_ports(&self, switch: &str) -> Vec<PortStatus> {
+        let request = switchd::control::Request::Device(DeviceRequest::Ports);
+        match self.control(switch).request(&request) {
+            Ok(switchd::control::Reply::Device(DeviceReply::Ports(ports))) => ports,
+            other => panic!("{switch}: {other:?}"),
+        }
+    }
+
+    /// Management packets through a host.
+    ///
+    /// # Panics
+    /// If it does not run.
+    #[track_caller]
+    #[must_use]
+    pub fn smps(&self, host: &str) -> Smps {
+        let path = self.dir().join(format!("{host}.mad"));
+        let connection = BlockingConnection::connect(&path, PATIENCE);
+        Smps {
+            connection: connection.unwrap_or_else(|error| panic!("{host}: {error}")),
+            tid: 0,
+        }
+    }
+}
+
+/// The counters of a port by name.
+#[must_use]
+pub fn named(status: &PortStatus) -> BTreeMap<String, u64> {
+    status.counters.iter().cloned().collect()
+}
+
+/// Asks devices for their attributes by management packets.
+#[derive(Debug)]
+pub struct Smps {
+    connection: BlockingConnection,
+    tid: u64,
+}
+
+impl Smps {
+    /// An attribute of the device at `lid`.
+    ///
+    /// # Panics
+    /// If it does not answer or refuses.
+    #[track_caller]
+    pub fn get<A: Attribute>(&mut self, lid: Lid, modifier: u32) -> A {
+        self.tid += 1;
+        let mad = Mad::lid_smp(Method::GET, A::ID, modifier, self.tid);
+        let message = ToAgent::Send(MadMessage {
+            lid,
+            qpn: Qpn::SMI,
+            sl: Sl::default(),
+            mad: Box::new(*mad.as_bytes()),
+        });
+        let bytes = wire::control::encode(&message).expect("a MAD can be encoded");
+        self.connection.send(&bytes).expect("the host takes MADs");
+        let answer = self.connection.receive().expect("an answer in time");
+        let answer = answer.expect("the host lives");
+        let Ok(FromAgent::Received(answer)) = wire::control::decode(&answer) else {
+            panic!("something else than a MAD");
+        };
+        let (mad, _) = Mad::parse(&answer.mad[..]).expect("a MAD");
+        assert_eq!((mad.tid(), mad.status().0), (self.tid, 0), "LID {lid}");
+        mad.smp_attribute().expect("the attribute asked for")
+    }
+}
