@@ -19,6 +19,8 @@ use crate::supervisor;
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 /// How long programs that `exec` has started may take to leave in order.
 const GUEST_GRACE: Duration = Duration::from_secs(1);
+/// How long devices that are recorded may take to leave in order, with their recordings whole.
+const RECORDED_GRACE: Duration = Duration::from_secs(10);
 /// How often the processes are looked for again, in case one was started meanwhile.
 const ROUNDS_MAX: usize = 5;
 
@@ -69,6 +71,7 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
         // An `up` that is still at work would go on creating.
         process::kill_all(&[state.up], KILL_LIMIT)?;
     }
+    let grace = state.and_then(|state| state.options.record.as_ref().map(|_| RECORDED_GRACE));
     let mut killed = 0;
     let recorded = supervisor::recorded(dir);
     for _ in 0..ROUNDS_MAX {
@@ -86,9 +89,12 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
         let (supervisors, others): (Vec<Found>, Vec<Found>) = found
             .into_iter()
             .partition(|found| found.role == Role::Supervisor);
-        for group in [supervisors, others] {
+        for (group, grace) in [(supervisors, None), (others, grace)] {
             let ids: Vec<ProcessId> = group.iter().map(|found| found.id).collect();
-            process::kill_all(&ids, KILL_LIMIT)?;
+            match grace {
+                Some(grace) => process::end_all(&ids, grace, KILL_LIMIT)?,
+                None => process::kill_all(&ids, KILL_LIMIT)?,
+            }
             killed += ids.len();
         }
     }
