@@ -121,6 +121,11 @@ pub enum Command {
         /// The request.
         request: Request,
     },
+    /// The shell has dropped what clients of MAD sockets said, because orders were not taken.
+    MadsDropped {
+        /// How many.
+        count: u32,
+    },
 }
 
 /// What a host tells its shell.
@@ -332,6 +337,10 @@ impl Device for Host {
                 self.client_says(now, client, message);
             }
             Input::Command(Command::MadGone { client }) => self.client_gone(now, client),
+            Input::Command(Command::MadsDropped { count }) => {
+                let counts = self.adapter.counts();
+                counts.drop_many(link::DropReason::ReceiverFull, count.into());
+            }
             Input::Command(Command::Datagram { client, message }) => {
                 self.program_says(now, client, message);
             }

@@ -2,7 +2,8 @@
 //!
 //! Each connection is a client of the host. What a client does not read waits in a queue of its
 //! own; when that is full, further messages for it are dropped, and its own timeouts mend that.
-//! What the dataplane thread does not take at once holds up the client that sent it, no other.
+//! What the dataplane thread does not take at once holds up the client that sent it, no other; what
+//! it does not take in two seconds is dropped and counted.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,17 +29,52 @@ const QUEUE_MAX: usize = 8192;
 /// Time between two attempts to hand the dataplane thread an order that it did not take.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// Hands `command` to the host, however long that takes.
-pub(super) async fn give(handle: &Handle<Command>, command: &Command) {
-    while handle.command(command.clone()).is_err() {
-        tokio::time::sleep(PATIENCE).await;
+/// Attempts to hand it one: some two seconds. A thread that takes nothing for so long is stuck.
+const ATTEMPTS: u32 = 2000;
+
+/// The dataplane thread as clients of MAD sockets reach it.
+#[derive(Debug)]
+pub(super) struct Orders {
+    handle: Handle<Command>,
+    /// MADs dropped that the core has not counted yet.
+    dropped: Cell<u32>,
+}
+
+impl Orders {
+    pub(super) fn new(handle: Handle<Command>) -> Self {
+        Self {
+            handle,
+            dropped: Cell::new(0),
+        }
+    }
+
+    /// Hands `command` to the host. One that it does not take in time is dropped, which the host
+    /// counts when it takes orders again.
+    pub(super) async fn give(&self, command: &Command) {
+        for _ in 0..ATTEMPTS {
+            self.confess();
+            match self.handle.command(command.clone()) {
+                Ok(()) => return,
+                Err(_) => tokio::time::sleep(PATIENCE).await,
+            }
+        }
+        self.dropped.set(self.dropped.get().saturating_add(1));
+        tracing::warn!("the dataplane thread takes no orders: a MAD client's was dropped");
+    }
+
+    /// Tells the host what was dropped, if it listens.
+    fn confess(&self) {
+        let count = self.dropped.get();
+        if count > 0 && self.handle.command(Command::MadsDropped { count }).is_ok() {
+            self.dropped.set(0);
+        }
     }
 }
 
 /// The clients of the MAD socket.
 #[derive(Debug)]
 pub(super) struct MadServer {
-    handle: Handle<Command>,
+    orders: Orders,
     clients: RefCell<BTreeMap<ClientId, mpsc::Sender<FromAgent>>>,
     last: Cell<u32>,
 }
@@ -46,7 +82,7 @@ pub(super) struct MadServer {
 impl MadServer {
     pub(super) fn new(handle: Handle<Command>) -> Self {
         Self {
-            handle,
+            orders: Orders::new(handle),
             clients: RefCell::default(),
             last: Cell::new(FIRST_CLIENT),
         }
@@ -88,7 +124,7 @@ impl MadServer {
         let Err(error) = self.converse(client, connection, queue).await;
         tracing::debug!(client = client.0, "the MAD client has left: {error}");
         self.clients.borrow_mut().remove(&client);
-        give(&self.handle, &Command::MadGone { client }).await;
+        self.orders.give(&Command::MadGone { client }).await;
     }
 
     async fn converse(
@@ -110,7 +146,7 @@ impl MadServer {
                 message = connection.receive() => {
                     let message = message?.ok_or(ControlError::Closed)?;
                     let message: ToAgent = wire::control::decode(&message)?;
-                    give(&self.handle, &Command::Mad { client, message }).await;
+                    self.orders.give(&Command::Mad { client, message }).await;
                 }
             }
         }

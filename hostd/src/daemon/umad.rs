@@ -22,7 +22,7 @@ use netio::process::{Pidfd, effective_uid};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::mads::{FIRST_CLIENT, give};
+use super::mads::{FIRST_CLIENT, Orders};
 
 /// Longer than any datagram of the protocol, so that an overlong one is told from a good one.
 const DATAGRAM_BYTES: usize = 512;
@@ -43,7 +43,7 @@ const _: () = assert!(FIRST_CLIENT > u16::MAX as u32);
 /// The server and its sockets.
 pub(super) struct Umad {
     base: String,
-    handle: Handle<Command>,
+    orders: Orders,
     control: AbstractSocket,
     server: RefCell<Server<Address>>,
     programs: RefCell<BTreeMap<u16, Program>>,
@@ -81,7 +81,7 @@ impl Umad {
         });
         Ok(Self {
             base: base.to_owned(),
-            handle,
+            orders: Orders::new(handle),
             control,
             server: RefCell::new(server),
             programs: RefCell::default(),
@@ -161,11 +161,11 @@ impl Umad {
                 }
                 Output::Agent { slot, message } => {
                     let client = client(slot);
-                    give(&this.handle, &Command::Mad { client, message }).await;
+                    this.orders.give(&Command::Mad { client, message }).await;
                 }
                 Output::AgentGone { slot } => {
                     let client = client(slot);
-                    give(&this.handle, &Command::MadGone { client }).await;
+                    this.orders.give(&Command::MadGone { client }).await;
                 }
             }
         }

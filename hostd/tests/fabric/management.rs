@@ -1,5 +1,5 @@
 use hostd::{ClientId, Command, Event};
-use link::PortConfig;
+use link::{DropReason, PortConfig};
 use mad::local::{FromAgent, ToAgent};
 use wire::attr::{
     NodeDescription, NodeInfo, Notice, PortInfo, PortPhysState, PortState, Trap144, capability,
@@ -237,4 +237,12 @@ fn a_port_that_is_told_to_go_down_answers_first_and_comes_up_again() {
     });
     bed.settle();
     assert_eq!(bed.at(1).port().physical(), link::PhysicalState::Disabled);
+}
+
+#[test]
+fn what_the_shell_had_to_drop_is_counted_with_its_reason() {
+    let mut bed = Bed::star(2, PortConfig::default());
+    bed.command(0, Command::MadsDropped { count: 3 });
+    let drops = &bed.at(0).port().counts().drops;
+    assert_eq!(drops[DropReason::ReceiverFull], 3);
 }
