@@ -62,7 +62,6 @@ impl Axis {
     }
 
     /// A logarithmic axis.
-    #[cfg_attr(not(test), expect(dead_code, reason = "plans of other kinds use it"))]
     pub(crate) fn logarithmic(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

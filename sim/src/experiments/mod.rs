@@ -17,6 +17,7 @@ mod figure;
 mod html;
 mod job;
 mod kept;
+mod lids;
 mod load;
 mod output;
 mod overview;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use lids::LidsPlan;
 pub use load::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, Traffic};
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
@@ -41,6 +43,12 @@ pub enum ExperimentError {
     /// The topology cannot be made.
     #[error(transparent)]
     Topology(#[from] topologies::TopologyError),
+    /// A graph cannot be put together.
+    #[error(transparent)]
+    Graph(#[from] topologies::GraphError),
+    /// There are no such paths or LIDs.
+    #[error(transparent)]
+    Lids(#[from] routing::lid_assignment::LidError),
     /// A run cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::experiments::job::{Job, job};
+use crate::experiments::lids::LidsPlan;
 use crate::experiments::load::LoadPlan;
 use crate::experiments::study::Study;
 use crate::experiments::{ExperimentError, Options};
@@ -21,6 +22,7 @@ macro_rules! builtins {
 
 builtins! {
     "mlid-fig12", "mlid-fig13", "mlid-fig14", "mlid-fig15", "mlid-observation5",
+    "lid-shortest-widest", "lid-path-selection", "lid-routing-schemes", "lid-readings", "lid-exact",
 }
 
 /// A plan that cannot be used.
@@ -126,6 +128,8 @@ macro_rules! kinds {
 kinds! {
     /// Loads against latencies and accepted traffic (MLID04).
     "load" => Load(LoadPlan),
+    /// LIDs and balance of routings on random graphs (LID07).
+    "lids" => Lids(LidsPlan),
 }
 
 /// The kind of a plan that does not say.
