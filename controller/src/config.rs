@@ -43,6 +43,9 @@ pub struct SmConfig {
     pub windows_per_s: u16,
     /// What the last [`crate::SmEvent::Persist`] carried (the `guid2lid` file), if anything.
     pub guid2lid: Option<String>,
+    /// What the last [`crate::SmEvent::PersistConnections`] carried (the `connections` file), if
+    /// anything.
+    pub connections: Option<String>,
 }
 
 impl Default for SmConfig {
@@ -61,6 +64,7 @@ impl Default for SmConfig {
             multicast: MulticastChoice::SpanningTree,
             windows_per_s: 60,
             guid2lid: None,
+            connections: None,
         }
     }
 }
@@ -178,6 +182,14 @@ pub enum ConfigError {
     /// The text of the tables cannot be read.
     #[error("the tables cannot be read: {0}")]
     TablesText(#[from] routing::dump::DumpError),
+    /// The text of the connections is damaged.
+    #[error("connections, line {line}: {problem}; repair the line or remove the file")]
+    ConnectionsFile {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The text of the GUID file is damaged.
     #[error("guid2lid, line {line}: {problem}; repair the line or remove the file")]
     GuidFile {

@@ -35,6 +35,9 @@ pub enum SmEvent {
     /// LIDs or the expected fabric have changed: replace the `guid2lid` file by this text, whole,
     /// so that a later manager ([`crate::SmConfig::guid2lid`]) keeps them.
     Persist(String),
+    /// Connections with promised bandwidth have come, gone or changed: replace the `connections` file
+    /// by this text, whole, so that a later manager ([`crate::SmConfig::connections`]) keeps them.
+    PersistConnections(String),
 }
 
 /// What stands after a sweep.

@@ -4,8 +4,12 @@
 //! The links' books ([`Admission`]) belong to the plan, since they follow its paths; what was asked
 //! for is kept here, so that it outlives a plan. With each new plan every connection is looked at
 //! again: while links and paths are as they were nothing moves, not an entry; a connection whose
-//! path has changed gives its slots back and asks anew; one that no longer fits is dropped, and
-//! that is told.
+//! path has changed gives its slots back and asks anew; one that no longer fits is dropped. Its
+//! sender is told of that, and of a DLID or service level that has changed ([`changes`]).
+//!
+//! Connections outlive the manager ([`memory`]): a new one asks for all of them anew, in the order in
+//! which they were granted. Each gets its slots again, though perhaps in other entries of a table
+//! than before.
 //!
 //! Unclassified traffic is best effort, on service level 0 ([`routing::qos::ServiceLevels::BestEffortFirst`]):
 //! management datagrams of QP1 travel there, and must before any connection stands.
@@ -15,20 +19,25 @@
 //! would be lost otherwise. VLARB01 speaks of one direction only.
 
 mod books;
+mod changes;
+mod memory;
 mod ports;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use link::Time;
+use mad::local::MadMessage;
 use routing::qos::Admission;
 use topologies::Endpoint;
 use wire::vendor::{QosCause, QosConnection};
 use wire::{Guid, Lid, Mad, PortNum};
 
+use crate::ConfigError;
 use crate::plan::Plan;
 use crate::subnet::Subnet;
 
 use books::{Held, admit, is_in_place, open, path};
+use changes::Changes;
 pub(crate) use ports::{high_limit, lanes, weights};
 
 /// The most connections.
@@ -70,15 +79,62 @@ pub(crate) struct Quality {
     /// Answers that wait until the tables are written.
     outbox: Vec<Letter>,
     answered: VecDeque<(Time, Letter)>,
+    /// What senders are to hear.
+    changes: Changes,
 }
 
 impl Quality {
-    /// No connection yet; `on`: whether tables are to be filled at all.
-    pub(crate) fn new(on: bool) -> Self {
-        Self {
+    /// `on`: whether tables are to be filled at all. `remembered`: what [`Self::memory`] gave to an
+    /// earlier manager.
+    ///
+    /// # Errors
+    /// [`ConfigError::ConnectionsFile`].
+    pub(crate) fn new(on: bool, remembered: Option<&str>) -> Result<Self, ConfigError> {
+        let connections = match remembered {
+            Some(text) if on => memory::parse(text)?,
+            _ => Vec::new(),
+        };
+        let standing = |asked: QosConnection| Granted {
+            asked,
+            held: None,
+            path: Vec::new(),
+        };
+        Ok(Self {
             on,
+            last_id: connections.iter().map(|one| one.id).max().unwrap_or(0),
+            granted: connections
+                .into_iter()
+                .map(|one| (one.id, standing(one)))
+                .collect(),
             ..Self::default()
-        }
+        })
+    }
+
+    /// What a later manager needs to know; `None` if no bandwidth is promised at all.
+    pub(crate) fn memory(&self) -> Option<String> {
+        let granted = self.granted.values();
+        self.on
+            .then(|| memory::write(granted.map(|granted| &granted.asked)))
+    }
+
+    /// What senders are to hear now that the tables are written.
+    pub(crate) fn tell(&mut self, now: Time) -> Vec<MadMessage> {
+        self.changes.tell(now)
+    }
+
+    /// What they have not answered, and are to hear again.
+    pub(crate) fn repeat(&mut self, now: Time) -> Vec<MadMessage> {
+        self.changes.poll(now)
+    }
+
+    /// A sender has heard.
+    pub(crate) fn heard(&mut self, answer: &Mad) {
+        self.changes.answered(answer.tid());
+    }
+
+    /// When something is to be told again.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.changes.deadline()
     }
 
     /// Takes in a request. Returns an answer if it has been given before; `Err` if too many wait.
@@ -201,8 +257,14 @@ impl Quality {
             Ok(books) => books,
             Err(why) => {
                 let mut notices = vec![format!("--qos vlarb01: {why}; no bandwidth is promised")];
-                let lost = core::mem::take(&mut self.granted);
-                notices.extend(lost.into_values().map(|lost| dropped(subnet, &lost.asked)));
+                for lost in core::mem::take(&mut self.granted).into_values() {
+                    let lost = QosConnection {
+                        cause: QosCause::Off,
+                        ..lost.asked
+                    };
+                    notices.push(dropped(subnet, &lost));
+                    self.changed(subnet, plan, lost);
+                }
                 return notices;
             }
         };
@@ -252,19 +314,31 @@ impl Quality {
             if held.is_none() {
                 notices.push(dropped(subnet, &answer));
                 self.granted.remove(&id);
+                self.changed(subnet, plan, answer);
                 continue;
             }
-            if answer.dlid != granted.asked.dlid {
-                notices.push(format!(
-                    "connection {id} must use another destination LID from now on: {}",
-                    answer.dlid
-                ));
-            }
+            let moved = (answer.dlid, answer.sl) != (granted.asked.dlid, granted.asked.sl);
             granted.asked = answer;
             granted.held = held;
             granted.path = path(subnet, plan, &answer);
+            if moved {
+                notices.push(format!(
+                    "connection {id} must use another destination LID or service level from now \
+                     on: LID {}, SL {}",
+                    answer.dlid, answer.sl
+                ));
+                self.changed(subnet, plan, answer);
+            }
         }
         notices
+    }
+
+    /// The sender of a connection is to hear what has become of it, if it is there.
+    fn changed(&mut self, subnet: &Subnet, plan: &Plan, change: QosConnection) {
+        let sender = subnet.find_end_port(change.source);
+        if let Some((lid, _)) = sender.and_then(|index| plan.lid(index)) {
+            self.changes.add(lid, change);
+        }
     }
 }
 

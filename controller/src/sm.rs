@@ -80,7 +80,7 @@ impl Sm {
     /// A manager that has not started: its first [`Sm::tick`] starts it.
     ///
     /// # Errors
-    /// [`ConfigError`] names the option or the line of the GUID file that cannot be used.
+    /// [`ConfigError`] names the option, or the line of a file, that cannot be used.
     pub fn new(config: SmConfig) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self {
@@ -94,7 +94,7 @@ impl Sm {
             mirrors: Mirrors::new(),
             groups: Groups::new(config.multicast.scheme()),
             sa: Administration::default(),
-            quality: Quality::new(config.qos != QosChoice::None),
+            quality: Quality::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),
             names: BTreeMap::new(),
             suspects: BTreeSet::new(),
@@ -178,7 +178,9 @@ impl Sm {
         let request = self.exchange.deadline();
         let window = self.windows.deadline();
         let answer = self.administration_deadline();
-        let at = [sweep, request, window, answer].into_iter().flatten().min();
+        let change = self.quality.deadline();
+        let due = [sweep, request, window, answer, change];
+        let at = due.into_iter().flatten().min();
         at.map(|at| Deadline {
             at,
             why: Why::Transaction,
@@ -223,7 +225,7 @@ impl Sm {
             }
         } else if mad.is_vendor() {
             if mad.method().is_response() {
-                self.windows.answered(now, &mad);
+                self.vendor_answer(now, &mad);
             } else {
                 self.vendor_request(now, message, &mad);
             }
@@ -275,6 +277,7 @@ impl Sm {
             return;
         }
         self.run_windows(now);
+        self.repeat_changes(now);
         loop {
             self.break_off(now);
             while let Some((transaction, job)) = self.exchange.next(now) {

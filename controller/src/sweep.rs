@@ -85,6 +85,7 @@ pub(crate) struct Agenda {
     /// The devices of the subnet when it was last up.
     present: BTreeSet<Guid>,
     written_memory: String,
+    written_connections: String,
 }
 
 impl Sm {
@@ -388,6 +389,7 @@ impl Sm {
         self.report.enter(Phase::Up);
         self.report.tell(SmEvent::SubnetUp(summary));
         self.tell_of_devices();
+        self.tell_changes(now);
         self.persist();
         if troubled {
             let delay_ns = TROUBLE_DELAY_NS << self.agenda.troubled_sweeps.min(8);
@@ -480,7 +482,14 @@ impl Sm {
         self.agenda.present = present;
     }
 
-    fn persist(&mut self) {
+    /// Hands out what later managers need to know, as far as it has changed.
+    pub(crate) fn persist(&mut self) {
+        if let Some(text) = self.quality.memory()
+            && text != self.agenda.written_connections
+        {
+            self.agenda.written_connections.clone_from(&text);
+            self.report.tell(SmEvent::PersistConnections(text));
+        }
         let text = self.planner.memory().write();
         if text != self.agenda.written_memory {
             self.agenda.written_memory.clone_from(&text);

@@ -8,7 +8,9 @@
 
 use link::Time;
 use mad::local::MadMessage;
-use wire::vendor::{QOS_CONNECTION, QosCause, QosConnection, WINDOW_REQUEST, WINDOW_STATE};
+use wire::vendor::{
+    QOS_CHANGE, QOS_CONNECTION, QosCause, QosConnection, WINDOW_REQUEST, WINDOW_STATE,
+};
 use wire::{Mad, MadHeader, MadStatus, Method, Qpn};
 
 use crate::control::Phase;
@@ -47,6 +49,28 @@ impl Sm {
             _ => answer(request, MadStatus::BAD_METHOD_ATTRIBUTE),
         };
         self.send(message(from.lid, Qpn::GSI, &answer));
+    }
+
+    /// A host answers what it was told.
+    pub(crate) fn vendor_answer(&mut self, now: Time, answer: &Mad) {
+        match answer.attr_id() {
+            QOS_CHANGE => self.quality.heard(answer),
+            _ => self.windows.answered(now, answer),
+        }
+    }
+
+    /// Tells senders of connections what has become of them, now that the tables say so.
+    pub(crate) fn tell_changes(&mut self, now: Time) {
+        for change in self.quality.tell(now) {
+            self.send(change);
+        }
+    }
+
+    /// Tells them again what they have not answered.
+    pub(crate) fn repeat_changes(&mut self, now: Time) {
+        for change in self.quality.repeat(now) {
+            self.send(change);
+        }
     }
 
     fn window_request(&mut self, now: Time, request: &Mad) -> Mad {
@@ -115,6 +139,7 @@ impl Sm {
         if programming.unsettled() {
             self.want_sweep(now);
         }
+        self.persist();
     }
 
     /// Sends what windows have to tell.

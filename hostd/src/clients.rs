@@ -90,6 +90,11 @@ impl Clients {
         Some(client)
     }
 
+    /// Whether somebody hears unsolicited MADs of a class.
+    pub(crate) fn serves(&self, class: MgmtClass) -> bool {
+        self.classes.contains_key(&class.0)
+    }
+
     /// Gives a class to a client; whether it has it now.
     pub(crate) fn register(&mut self, client: ClientId, class: u8) -> bool {
         *self.classes.entry(class).or_insert(client) == client

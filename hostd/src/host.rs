@@ -172,6 +172,8 @@ pub struct Host {
     sink: Sink,
     multicast: Multicast,
     last_grant: management::LastGrant,
+    /// The transaction id of the last change of a connection that was told.
+    last_change: Option<u64>,
     events: VecDeque<Event>,
     /// A received packet, put together; taken out while it is worked on.
     inbox: Vec<u8>,
@@ -218,6 +220,7 @@ impl Host {
             sink: Sink::default(),
             multicast: Multicast::default(),
             last_grant: management::LastGrant::default(),
+            last_change: None,
             events: VecDeque::new(),
             inbox: vec![0; PACKET_BYTES_MAX],
             known_pkey: None,

@@ -16,6 +16,7 @@
 //! | [`QOS_CONNECTION`] | Set | host, controller | what is wanted | the connection, or why not |
 //! | [`QOS_CONNECTION`] | Get | host, controller | - | the first connection whose id is the modifier or higher |
 //! | [`QOS_CONNECTION`] | Delete | host, controller | the id | what was released |
+//! | [`QOS_CHANGE`] | Set | controller, host of the source | what has become of the connection | the same |
 //! | [`WINDOW_REQUEST`] | Set | host, controller | pairs | the same |
 //! | [`WINDOW_STATE`] | Get | host, controller | - | how the windows stand |
 //! | [`WINDOW_GRANT`] | Set | controller, host | the host's DLID | the same |
@@ -23,7 +24,7 @@
 mod qos;
 mod window;
 
-pub use qos::{QosCause, QosConnection};
+pub use qos::{QosCause, QosChange, QosConnection};
 pub use window::{PAIRS_MAX, WindowGrant, WindowRequest, WindowState};
 
 use crate::mad::{AttributeId, Mad, MadHeader, Method, MgmtClass};
@@ -36,6 +37,8 @@ pub const OUI: u32 = 0x02_1bed;
 
 /// [`QosConnection`].
 pub const QOS_CONNECTION: AttributeId = AttributeId(0x0010);
+/// [`QosChange`].
+pub const QOS_CHANGE: AttributeId = AttributeId(0x0011);
 /// [`WindowRequest`].
 pub const WINDOW_REQUEST: AttributeId = AttributeId(0x0020);
 /// [`WindowState`].

@@ -25,6 +25,7 @@ const RECONNECT: Duration = Duration::from_millis(50);
 pub(super) struct Manager {
     sm: RefCell<Sm>,
     guid_file: PathBuf,
+    connections_file: PathBuf,
     /// The manager has new work that came by the control socket.
     poked: Notify,
     /// The reply to a request to leave has gone.
@@ -32,10 +33,11 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    pub(super) fn new(sm: Sm, guid_file: PathBuf) -> Self {
+    pub(super) fn new(sm: Sm, guid_file: PathBuf, connections_file: PathBuf) -> Self {
         Self {
             sm: RefCell::new(sm),
             guid_file,
+            connections_file,
             poked: Notify::new(),
             leave: Rc::new(Notify::new()),
         }
@@ -150,11 +152,8 @@ impl Manager {
                 SmEvent::DeviceBack { name, guid } => {
                     tracing::info!("device back: {name} ({guid})");
                 }
-                SmEvent::Persist(text) => {
-                    if let Err(error) = replace(&self.guid_file, &text) {
-                        tracing::error!("{error:#}");
-                    }
-                }
+                SmEvent::Persist(text) => keep(&self.guid_file, &text),
+                SmEvent::PersistConnections(text) => keep(&self.connections_file, &text),
             }
         }
     }
@@ -176,6 +175,12 @@ fn remember(standing: &mut Vec<ToAgent>, message: &ToAgent) {
         ToAgent::Unregister { class } => {
             standing.retain(|other| !matches!(other, ToAgent::Register { class: c } if c == class));
         }
+    }
+}
+
+fn keep(path: &Path, text: &str) {
+    if let Err(error) = replace(path, text) {
+        tracing::error!("{error:#}");
     }
 }
 

@@ -26,7 +26,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     mad_socket: PathBuf,
 
-    /// Directory of the fabric's sockets; holds `controller.ctl` and the file `guid2lid`
+    /// Directory of the fabric's sockets; holds `controller.ctl` and the files `guid2lid`
+    /// and `connections`
     #[arg(long, value_name = "FABRIC_DIR")]
     dir: PathBuf,
 
@@ -76,18 +77,26 @@ fn lmc(text: &str) -> Result<Lmc, String> {
         .ok_or_else(|| "write a number from 0 to 7".to_owned())
 }
 
+/// The texts that a manager starts with.
+struct Remembered {
+    guid2lid: Option<String>,
+    connections: Option<String>,
+    tables: Option<String>,
+}
+
 impl Arguments {
-    fn config(&self, guid2lid: Option<String>, tables: Option<String>) -> SmConfig {
+    fn config(&self, remembered: Remembered) -> SmConfig {
         SmConfig {
             routing: self.routing,
-            tables,
+            tables: remembered.tables,
             lmc: self.lmc,
             qos: self.qos,
             multicast: self.multicast,
             windows_per_s: self.windows,
             smps_in_flight: self.smps,
             sweep_interval_ns: u64::from(self.sweep_ms) * 1_000_000,
-            guid2lid,
+            guid2lid: remembered.guid2lid,
+            connections: remembered.connections,
             ..SmConfig::default()
         }
     }
@@ -107,17 +116,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mut signals = LeaveSignals::new().context("cannot watch for signals")?;
     let guid_file = arguments.dir.join("guid2lid");
+    let connections_file = arguments.dir.join("connections");
     let tables = arguments.tables.as_deref().map(|path| {
-        std::fs::read(path)
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-            .with_context(|| format!("cannot read {}", path.display()))
+        read_if_there(path)?.with_context(|| format!("{} is not there", path.display()))
     });
-    let config = arguments.config(read_if_there(&guid_file)?, tables.transpose()?);
-    let sm = Sm::new(config).with_context(|| match &arguments.tables {
-        Some(tables) => format!("cannot use {} or {}", guid_file.display(), tables.display()),
-        None => format!("cannot use {}", guid_file.display()),
-    })?;
-    let manager = Rc::new(Manager::new(sm, guid_file));
+    let config = arguments.config(Remembered {
+        guid2lid: read_if_there(&guid_file)?,
+        connections: read_if_there(&connections_file)?,
+        tables: tables.transpose()?,
+    });
+    let sm = Sm::new(config)
+        .with_context(|| format!("cannot use what is in {}", arguments.dir.display()))?;
+    let manager = Rc::new(Manager::new(sm, guid_file, connections_file));
     let listener = Listener::bind(&arguments.dir.join("controller.ctl"))?;
     let handler = {
         let manager = Rc::clone(&manager);
@@ -132,8 +142,8 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }

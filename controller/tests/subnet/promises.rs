@@ -1,11 +1,11 @@
 //! Connections with promised bandwidth: asked for by datagrams, and read back from the ports.
 
-use controller::{QosChoice, SmConfig};
+use controller::{QosChoice, SmConfig, SmEvent};
 use mad::local::MadMessage;
 use mad::sma::{Node as _, Priority};
 use topologies::NodeId;
 use wire::attr::VlArbEntry;
-use wire::vendor::{QosCause, QosConnection};
+use wire::vendor::{QOS_CHANGE, QosCause, QosChange, QosConnection};
 use wire::{Guid, Mad, MadStatus, Method, PortNum, Qpn, Sl, Vl};
 
 use crate::bed::{Bed, Change};
@@ -265,12 +265,100 @@ fn a_connection_follows_its_path_round_a_broken_cable_or_is_dropped() {
         status.warnings.iter().any(|text| dropped(&text)),
         "{status:#?}"
     );
+    // Its sender hears of it until it answers.
+    let change = answers(&mut bed, 100_000_000);
+    let again = answers(&mut bed, 500_000_000);
+    let [mad] = change.as_slice() else {
+        panic!("{change:?}");
+    };
+    assert_eq!(again, change);
+    assert_eq!((mad.method(), mad.attr_id()), (Method::SET, QOS_CHANGE));
+    let QosChange(told) = mad.vendor_attribute().expect("a change");
+    assert_eq!(
+        (told.id, told.source, told.cause),
+        (1, asked.source, QosCause::Bandwidth)
+    );
+    let mut heard = *mad;
+    heard.set_method(Method::GET_RESP);
+    send(&mut bed, from, manager, &heard);
+    assert_eq!(answers(&mut bed, 10_000_000_000), []);
     let list = Mad::vendor(Method::GET, 0, 5, &asked);
     assert_eq!(
         ask(&mut bed, from, manager, &list).id,
         2,
         "the other stands"
     );
+}
+
+/// What the manager last wanted to be remembered of connections.
+fn remembered(bed: &Bed) -> String {
+    let texts = bed.told.iter().rev().find_map(|(_, event)| match event {
+        SmEvent::PersistConnections(text) => Some(text.clone()),
+        _ => None,
+    });
+    texts.expect("something is to be remembered")
+}
+
+fn restart(bed: &mut Bed, manager: NodeId, connections: String) {
+    let guid2lid = bed.persisted(manager);
+    bed.stop(manager);
+    let config = SmConfig {
+        qos: QosChoice::Vlarb01,
+        guid2lid,
+        connections: Some(connections),
+        ..SmConfig::default()
+    };
+    bed.start(manager, config);
+    bed.run_until_up(manager);
+}
+
+#[test]
+fn connections_outlive_the_manager_with_their_slots() {
+    let (mut bed, manager) = up("star-4", 8);
+    let from = bed.id("h1");
+    let made: Vec<QosConnection> = [(1, "h2", 10), (2, "h3", 20), (3, "h3", 40)]
+        .into_iter()
+        .map(|(tid, to, share)| {
+            let asked = wanted(&bed, "h1", to, LINK_BPS / share);
+            connect(&mut bed, manager, tid, &asked)
+        })
+        .collect();
+    let release = Mad::vendor(Method::DELETE, 0, 4, &made[1]);
+    ask(&mut bed, from, manager, &release);
+    let text = remembered(&bed);
+    let slots_of = |bed: &Bed| {
+        let ports = [("h1", 1), ("s0", 2), ("s0", 3), ("s0", 4), ("h3", 1)];
+        ports.map(|(name, port)| [0, 1, 2, 3].map(|vl| slots(bed, name, port, Priority::Low, vl)))
+    };
+    let before = slots_of(&bed);
+    restart(&mut bed, manager, text.clone());
+    assert_eq!(slots_of(&bed), before);
+    assert_eq!(bed.received, [], "nobody has to hear of it");
+    for (tid, id) in [(5, 0), (6, 2)] {
+        let list = Mad::vendor(Method::GET, id, tid, &QosConnection::default());
+        let expected = if id == 0 { &made[0] } else { &made[2] };
+        assert_eq!(ask(&mut bed, from, manager, &list), *expected);
+    }
+    // Ids are not given again to others while they could be mistaken.
+    let asked = wanted(&bed, "h1", "h2", 64_000);
+    assert_eq!(connect(&mut bed, manager, 7, &asked).id, 4);
+}
+
+#[test]
+fn a_connection_that_the_manager_finds_no_room_for_after_its_restart_is_dropped_and_told() {
+    let (mut bed, manager) = up("star-4", 8);
+    let asked = wanted(&bed, "h1", "h3", LINK_BPS / 2);
+    connect(&mut bed, manager, 1, &asked);
+    let more = remembered(&bed).replacen("connection 1 ", "connection 7 ", 1);
+    let both = remembered(&bed) + more.lines().last().expect("a connection") + "\n";
+    restart(&mut bed, manager, both);
+    let change = answers(&mut bed, 100_000_000);
+    let [mad] = change.as_slice() else {
+        panic!("{change:?}");
+    };
+    let QosChange(told) = mad.vendor_attribute().expect("a change");
+    assert_eq!((told.id, told.cause), (7, QosCause::Bandwidth));
+    assert!(!remembered(&bed).contains("connection 7 "));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use link::{DropReason, Time};
 use mad::agent::{self, Arrival, Next};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use mad::smi::Origin;
-use tracing::debug;
+use tracing::{debug, warn};
 use wire::mad::{Mad, MadStatus, Method, MgmtClass};
-use wire::vendor::{self, WindowGrant};
+use wire::vendor::{self, QosCause, QosChange, WindowGrant};
 use wire::{DataPacket, Lid, Qpn, Sl, UdPacket, Vl};
 
 use super::receive::is_answerable;
@@ -222,6 +222,10 @@ impl Host {
         if grants && mad.method() == Method::SET {
             return self.window_grant(now, &mut mad, datagram);
         }
+        let changes = mad.is_vendor() && mad.attr_id() == vendor::QOS_CHANGE;
+        if changes && mad.method() == Method::SET {
+            return self.connection_change(now, &mut mad, datagram);
+        }
         // Answers to the host itself: no client has such a transaction id.
         if mad.class() == MgmtClass::SUBN_ADM && mad.method().is_response() && mad.tid() >> 32 == 0
         {
@@ -254,6 +258,52 @@ impl Host {
             self.last_grant = LastGrant::of(&grant);
             let way = (grant.dlid.is_unicast()).then_some((grant.destination, grant.dlid));
             self.source.grant(now, way);
+        }
+        mad.set_method(Method::GET_RESP);
+        mad.set_status(MadStatus::OK);
+        let (dlid, qpn, sl) = (datagram.slid, datagram.src_qp, datagram.sl);
+        self.send_gmp_from(now, mad, datagram.dlid, dlid, qpn, sl);
+        Ok(())
+    }
+
+    /// The controller says what has become of a connection from this host (VLARB01): logged, and told
+    /// to the program that serves the class here, if there is one beside the controller itself.
+    fn connection_change(
+        &mut self,
+        now: Time,
+        mad: &mut Mad,
+        datagram: &UdPacket<'_>,
+    ) -> Result<(), DropReason> {
+        let settings = &self.adapter.settings;
+        if datagram.slid != settings.sm_lid || !is_answerable(datagram.slid) {
+            return Err(DropReason::BadMad);
+        }
+        let QosChange(change) = mad.vendor_attribute().map_err(|_| DropReason::BadMad)?;
+        // A change is told until it is answered.
+        if self.last_change.replace(mad.tid()) != Some(mad.tid()) {
+            match change.cause {
+                QosCause::Granted => warn!(
+                    id = change.id,
+                    dlid = %change.dlid,
+                    sl = %change.sl,
+                    "a connection has moved: its packets need this DLID and service level"
+                ),
+                cause => warn!(
+                    id = change.id,
+                    destination = %change.destination,
+                    ?cause,
+                    "a connection is dropped: its packets have no promised bandwidth any more"
+                ),
+            }
+            let elsewhere = settings.sm_lid != self.lid();
+            if elsewhere && self.clients.serves(mad.class()) {
+                let sender = Sender {
+                    lid: datagram.slid,
+                    qpn: datagram.src_qp,
+                    sl: datagram.sl,
+                };
+                self.deliver(&mut mad.clone(), sender);
+            }
         }
         mad.set_method(Method::GET_RESP);
         mad.set_status(MadStatus::OK);

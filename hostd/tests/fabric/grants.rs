@@ -3,7 +3,7 @@
 use hostd::control::{FlowState, PerfRequest, Reply, Request, SINK_QPN};
 use link::PortConfig;
 use wire::mad::{Mad, MadStatus, Method};
-use wire::vendor::{WindowGrant, WindowState};
+use wire::vendor::{QosCause, QosChange, QosConnection, WindowGrant, WindowState};
 use wire::{Lid, Sl};
 
 use crate::bed::{Bed, CLIENT, lid};
@@ -109,4 +109,30 @@ fn what_is_no_grant_goes_to_whoever_serves_the_class() {
     let counters: Vec<_> = bed.at(1).port().counts().named().collect();
     let (name, _) = counters.last().expect("a drop");
     assert_eq!(name, link::DropReason::NotForUs.name(), "{counters:?}");
+}
+
+#[test]
+fn a_change_of_a_connection_is_answered_to_the_manager_only() {
+    let mut bed = Bed::star(4, PortConfig::default());
+    bring_up_star(&mut bed, 4);
+    let change = QosChange(QosConnection {
+        id: 3,
+        cause: QosCause::Bandwidth,
+        ..QosConnection::default()
+    });
+    // Twice: the answer may be lost.
+    for _ in 0..2 {
+        let mad = Mad::vendor(Method::SET, 0, 9, &change);
+        let answer = bed.exchange(lid(2), &mad);
+        assert_eq!(
+            (answer.method(), answer.status()),
+            (Method::GET_RESP, MadStatus::OK)
+        );
+        assert_eq!(answer.vendor_attribute(), Ok(change));
+    }
+    let before = bed.at(1).port().counts().drops[link::DropReason::BadMad];
+    bed.send_mad(2, CLIENT, lid(2), &Mad::vendor(Method::SET, 0, 10, &change));
+    bed.run(1_000_000);
+    let after = bed.at(1).port().counts().drops[link::DropReason::BadMad];
+    assert_eq!(after, before + 1, "host 2 is not where the manager is");
 }

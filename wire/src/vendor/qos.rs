@@ -1,6 +1,6 @@
 //! A connection with promised bandwidth: what is asked for, and what came of it.
 
-use super::{QOS_CONNECTION, VendorAttribute};
+use super::{QOS_CHANGE, QOS_CONNECTION, VendorAttribute};
 use crate::format::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use crate::mad::AttributeId;
 use crate::{Format, Guid, Lid, ParseError, PortNum, Sl};
@@ -162,4 +162,30 @@ impl Format for QosConnection {
 
 impl VendorAttribute for QosConnection {
     const ID: AttributeId = QOS_CONNECTION;
+}
+
+/// What has become of a connection that stood: the controller tells the host of its source.
+///
+/// In the form of a [`QosConnection`]. With [`QosCause::Granted`] it stands, but its packets need the
+/// service level and the DLID named here from now on; with another cause it is dropped, for want of
+/// what the cause says, and its lane may have no turns any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QosChange(pub QosConnection);
+
+/// Refuses what [`QosConnection`] does.
+impl Format for QosChange {
+    const NAME: &'static str = "QosChange";
+    const LEN: usize = QosConnection::LEN;
+
+    fn read(raw: &[u8]) -> Result<Self, ParseError> {
+        QosConnection::read(raw).map(Self)
+    }
+
+    fn write(&self, raw: &mut [u8]) {
+        self.0.write(raw);
+    }
+}
+
+impl VendorAttribute for QosChange {
+    const ID: AttributeId = QOS_CHANGE;
 }

@@ -143,6 +143,10 @@ round_trips! {
         raw[4] %= 2;
         raw[7] %= 11;
     };
+    qos_change: wire::vendor::QosChange, |raw| {
+        raw[4] %= 2;
+        raw[7] %= 11;
+    };
     window_request: wire::vendor::WindowRequest, nothing;
     window_state: wire::vendor::WindowState, nothing;
     window_grant: wire::vendor::WindowGrant, nothing;
