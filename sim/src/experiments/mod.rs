@@ -22,8 +22,10 @@ mod load;
 mod output;
 mod overview;
 mod plan;
+mod requests;
 mod study;
 mod svg;
+mod windows;
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +35,9 @@ pub use lids::LidsPlan;
 pub use load::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, Traffic};
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
+pub use requests::RequestsPlan;
 pub use study::Verdict;
+pub use windows::WindowsPlan;
 
 use crate::setup::SetupError;
 

@@ -8,7 +8,9 @@ use thiserror::Error;
 use crate::experiments::job::{Job, job};
 use crate::experiments::lids::LidsPlan;
 use crate::experiments::load::LoadPlan;
+use crate::experiments::requests::RequestsPlan;
 use crate::experiments::study::Study;
+use crate::experiments::windows::WindowsPlan;
 use crate::experiments::{ExperimentError, Options};
 
 macro_rules! builtins {
@@ -23,6 +25,7 @@ macro_rules! builtins {
 builtins! {
     "mlid-fig12", "mlid-fig13", "mlid-fig14", "mlid-fig15", "mlid-observation5",
     "lid-shortest-widest", "lid-path-selection", "lid-routing-schemes", "lid-readings", "lid-exact",
+    "clos-latency", "clos-moves", "clos-blocking",
 }
 
 /// A plan that cannot be used.
@@ -130,6 +133,10 @@ kinds! {
     "load" => Load(LoadPlan),
     /// LIDs and balance of routings on random graphs (LID07).
     "lids" => Lids(LidsPlan),
+    /// Packets in windows of a connection controller (CLOS04).
+    "windows" => Windows(WindowsPlan),
+    /// Requests for connections, few trees or many (CLOS04).
+    "requests" => Requests(RequestsPlan),
 }
 
 /// The kind of a plan that does not say.
