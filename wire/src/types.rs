@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use bincode::de::Decoder;
+use bincode::error::DecodeError;
 use bincode::{Decode, Encode};
 use thiserror::Error;
 
@@ -20,7 +22,7 @@ pub struct OutOfRange {
 macro_rules! small_number {
     ($(#[$doc:meta])* $name:ident($repr:ty), max $max:expr) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
         pub struct $name($repr);
 
         impl $name {
@@ -68,6 +70,15 @@ macro_rules! small_number {
                 Self::new(value)
             }
         }
+
+        impl<C> Decode<C> for $name {
+            /// A number out of range makes the message malformed.
+            fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+                let value = <$repr as Decode<C>>::decode(decoder)?;
+                Self::new(value).map_err(|error| DecodeError::OtherString(error.to_string()))
+            }
+        }
+        bincode::impl_borrow_decode!($name);
 
         impl From<$name> for $repr {
             fn from(value: $name) -> $repr {

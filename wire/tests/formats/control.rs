@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use wire::control::{ControlError, MESSAGE_LEN_MAX, append, decode, encode};
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram, Vendor};
-use wire::{Guid, Lid, Mad, Method, ParseError, PortNum, Qpn};
+use wire::{Guid, Lid, Lmc, Mad, Method, ParseError, PortNum, Qpn, Sl, Vl};
 
 use crate::check::{golden, refused};
 
@@ -48,6 +48,16 @@ fn a_message_that_ends_early_is_an_error_at_every_length() {
         assert!(matches!(error, ControlError::Decode(_)), "{len}: {error}");
     }
     assert_eq!(decode::<Message>(&bytes).unwrap(), message);
+}
+
+#[test]
+fn a_number_out_of_its_range_makes_a_message_malformed() {
+    assert_eq!(decode::<Sl>(&[15]).unwrap(), Sl::truncate(15));
+    let error = decode::<(Guid, Sl)>(&[0, 16]).unwrap_err().to_string();
+    assert!(error.contains("Sl 0x10 is out of range"), "{error}");
+    assert!(decode::<Lmc>(&[8]).is_err() && decode::<Vl>(&[16]).is_err());
+    let too_much = encode(&(1u32 << 24)).unwrap();
+    assert!(decode::<Qpn>(&too_much).is_err());
 }
 
 #[test]
