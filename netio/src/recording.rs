@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A device that is not recorded is not wrapped, so it pays nothing. One that is never waits for
-//! the file: when the writer is [`BUFFERS_MAX`] buffers behind, the recording ends, which its last
+//! the file: when the writer is 32 MiB behind, the recording ends, which its last
 //! entry and the log say; the device goes on.
 
 use std::fs::File;
