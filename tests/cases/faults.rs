@@ -16,14 +16,15 @@ fn path(fabric: &Fabric, source: &str, destination: &str) -> String {
     fabric.call(&["path", source, destination]).success().stdout
 }
 
-/// The same while the fabric may still be changing: a packet may not get through yet.
-fn path_now(fabric: &Fabric, source: &str, destination: &str) -> Result<String, String> {
-    let outcome = fabric.call(&["path", source, destination]);
-    if outcome.code == 0 {
-        Ok(outcome.stdout)
-    } else {
-        Err(outcome.to_string())
-    }
+/// Waits until packets take the path `before` again. Tables change one after the other, so a packet
+/// may meet an old one behind a new one; but as soon as all pairs answer, the tables on the way
+/// must lead to the end.
+fn returns_to(fabric: &Fabric, before: &str, what: &str) {
+    within(RECOVERY, what, || {
+        fabric.all_pairs()?;
+        let now = path(fabric, "h0.0.0", "h3.0.0");
+        if now == before { Ok(()) } else { Err(now) }
+    });
 }
 
 fn a_root_dies_and_returns(transport: Transport) {
@@ -45,11 +46,7 @@ fn a_root_dies_and_returns(transport: Transport) {
         "{root} is dead but still on the path: {around}"
     );
     let _ = fabric.call(&["restart", &root]).success();
-    within(RECOVERY, "the full tables return with the root", || {
-        fabric.all_pairs()?;
-        let now = path_now(&fabric, "h0.0.0", "h3.0.0")?;
-        if now == before { Ok(()) } else { Err(now) }
-    });
+    returns_to(&fabric, &before, "the full tables return with the root");
     fabric.assert_no_errors_logged();
     fabric.down();
 }
@@ -75,11 +72,7 @@ fn all_pairs_answer_after_a_link_goes_down_and_after_it_returns() {
             fabric.all_pairs()
         });
         let _ = fabric.call(&["link", "up", "s2.0.0:3"]).success();
-        within(RECOVERY, "the full tables return with the link", || {
-            fabric.all_pairs()?;
-            let now = path_now(&fabric, "h0.0.0", "h3.0.0")?;
-            if now == before { Ok(()) } else { Err(now) }
-        });
+        returns_to(&fabric, &before, "the full tables return with the link");
         fabric.down();
     }
 }

@@ -130,6 +130,7 @@ fn unprivileged(arguments: &[&str], runtime: &std::path::Path) -> Outcome {
         .arg(ibemu_copy(runtime))
         .args(arguments)
         .env("IBEMU_RUNTIME_DIR", runtime.join("run"))
+        .env("TMPDIR", runtime.join("run"))
         .env_remove("XDG_RUNTIME_DIR")
         .current_dir("/tmp");
     Outcome::of(&mut command)

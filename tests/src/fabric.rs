@@ -146,6 +146,8 @@ pub struct Fabric {
     transport: Transport,
     before: Traces,
     standing: bool,
+    /// For what a failed `up` keeps.
+    temporary: tempfile::TempDir,
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -167,6 +169,7 @@ impl Fabric {
             transport,
             before,
             standing: true,
+            temporary: tempfile::tempdir().expect("a temporary folder"),
         }
     }
 
@@ -200,7 +203,7 @@ impl Fabric {
             "--transport",
             transport,
         ]);
-        command.args(options);
+        command.args(options).env("TMPDIR", self.temporary.path());
         command
     }
 
@@ -326,6 +329,7 @@ impl Drop for Fabric {
     fn drop(&mut self) {
         if self.standing {
             if std::thread::panicking() {
+                self.temporary.disable_cleanup(true);
                 for (path, text) in logs(&self.dir().join("log")) {
                     let worth: Vec<&str> = text
                         .lines()
