@@ -46,14 +46,14 @@ pub(crate) struct Axis {
 /// How values are laid out on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// Evenly, from 0.
+    /// Evenly, from 0, or from below the least value if that is negative.
     Linear,
     /// By their logarithm, from the least value.
     Logarithmic,
 }
 
 impl Axis {
-    /// An axis from 0.
+    /// An axis from 0, or from below the least value if that is negative.
     pub(crate) fn linear(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

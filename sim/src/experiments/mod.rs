@@ -22,6 +22,7 @@ mod load;
 mod output;
 mod overview;
 mod plan;
+mod qos;
 mod requests;
 mod study;
 mod svg;
@@ -36,6 +37,10 @@ pub use load::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, 
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
 pub use requests::RequestsPlan;
+pub use qos::{
+    AdmissionPlan, AdmissionQuick, AdmissionReference, BestEffort, EntryLayout, QosPlan, QosQuick,
+    Rate, RatePlan, Reference, Subject,
+};
 pub use study::Verdict;
 pub use windows::WindowsPlan;
 
@@ -53,6 +58,9 @@ pub enum ExperimentError {
     /// There are no such paths or LIDs.
     #[error(transparent)]
     Lids(#[from] routing::lid_assignment::LidError),
+    /// Connections cannot be tried.
+    #[error(transparent)]
+    Qos(#[from] routing::qos::QosError),
     /// A run cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),

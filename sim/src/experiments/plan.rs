@@ -9,6 +9,7 @@ use crate::experiments::job::{Job, job};
 use crate::experiments::lids::LidsPlan;
 use crate::experiments::load::LoadPlan;
 use crate::experiments::requests::RequestsPlan;
+use crate::experiments::qos::{AdmissionPlan, QosPlan};
 use crate::experiments::study::Study;
 use crate::experiments::windows::WindowsPlan;
 use crate::experiments::{ExperimentError, Options};
@@ -26,6 +27,8 @@ builtins! {
     "mlid-fig12", "mlid-fig13", "mlid-fig14", "mlid-fig15", "mlid-observation5",
     "lid-shortest-widest", "lid-path-selection", "lid-routing-schemes", "lid-readings", "lid-exact",
     "clos-latency", "clos-moves", "clos-blocking",
+    "vlarb-tables", "vlarb-fig4", "vlarb-irregular", "vlarb-hypercube", "vlarb-mesh",
+    "vlarb-layouts",
 }
 
 /// A plan that cannot be used.
@@ -133,6 +136,10 @@ kinds! {
     "load" => Load(LoadPlan),
     /// LIDs and balance of routings on random graphs (LID07).
     "lids" => Lids(LidsPlan),
+    /// Connections with promised bandwidth at work (VLARB01).
+    "qos" => Qos(QosPlan),
+    /// How many connections with promised bandwidth fit (VLARB01).
+    "admission" => Admission(AdmissionPlan),
     /// Packets in windows of a connection controller (CLOS04).
     "windows" => Windows(WindowsPlan),
     /// Requests for connections, few trees or many (CLOS04).

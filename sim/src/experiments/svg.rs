@@ -38,23 +38,25 @@ impl Range {
                 (low.min(value), high.max(value))
             });
         match scale {
-            Scale::Linear => Self::linear(high),
+            Scale::Linear => Self::linear(low.min(0.0), high),
             Scale::Logarithmic => Self::logarithmic(low, high),
         }
     }
 
-    fn linear(high: f64) -> Self {
+    /// From 0, or a round value below the least if that is negative.
+    fn linear(low: f64, high: f64) -> Self {
         let high = if high > 0.0 { high * HEADROOM } else { 1.0 };
-        let step = step(high);
+        let step = step(high - low);
+        let low = (low / step).floor() * step;
         let mut ticks = Vec::new();
-        let mut value = 0.0;
+        let mut value = low;
         while value <= high {
             ticks.push((value, decimal(value, step)));
             value += step;
         }
         Self {
             scale: Scale::Linear,
-            low: 0.0,
+            low,
             high,
             ticks,
         }
@@ -85,7 +87,7 @@ impl Range {
     /// Where a value lies between the ends: 0 to 1.
     fn place(&self, value: f64) -> f64 {
         match self.scale {
-            Scale::Linear => value / self.high,
+            Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Logarithmic => {
                 let value = value.max(self.low);
                 (value / self.low).ln() / (self.high / self.low).ln()
@@ -267,6 +269,16 @@ mod tests {
         }
         let empty = plot(&[], &Axis::linear("x"), &Axis::logarithmic("y"));
         assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
+    }
+
+    #[test]
+    fn a_linear_axis_begins_at_0_or_below_the_least_value() {
+        let above = Range::of(Scale::Linear, [0.5, 4.0].into_iter());
+        assert_eq!(above.ticks[0].1, "0");
+        let below = Range::of(Scale::Linear, [-1.1, 1.0].into_iter());
+        let labels: Vec<&str> = below.ticks.iter().map(|tick| tick.1.as_str()).collect();
+        assert_eq!(labels, ["-1.5", "-1.0", "-0.5", "0.0", "0.5", "1.0"]);
+        assert!(below.place(-1.5).abs() < 1e-9 && below.place(-1.1) > 0.0);
     }
 
     #[test]
