@@ -2,8 +2,9 @@
 //! tables say, and keep what they were promised.
 
 use std::process::Stdio;
+use std::time::Duration;
 
-use e2e::{Fabric, Outcome, Transport};
+use e2e::{Fabric, Outcome, Transport, within};
 use serde_json::Value;
 
 /// Two switches with three hosts each and one cable between them, a hundred times slower than 1x
@@ -150,6 +151,49 @@ fn connections_are_listed_released_and_refused_with_a_reason() {
     again.fails_with(1, "there is no connection");
     connect(&fabric, &["h1", "h4", "--rate", "1G"]);
     fabric.all_pairs().expect("best effort on service level 0");
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn connections_outlive_the_controller_and_a_dropped_one_is_told_to_its_sender() {
+    let fabric = bottleneck();
+    let video = connect(&fabric, &["h0", "h3", "--rate", "64M"]);
+    let call = connect(&fabric, &["h1", "h4", "--rate", "600M", "--class", "dbts"]);
+    let list = || fabric.call(&["qos", "list", "--json"]);
+    let before = list().success().json();
+    assert_eq!(before, serde_json::json!([video, call]));
+    let _ = fabric.call(&["restart", "controller"]).success();
+    within(
+        Duration::from_secs(20),
+        "both connections stand again",
+        || {
+            let after = list();
+            match after.code == 0 && after.json() == before {
+                true => Ok(()),
+                false => Err(after.to_string()),
+            }
+        },
+    );
+    let rates = rates(
+        &fabric,
+        &[
+            &["h1", "h4", "--sl", &service_level(&call), "--rate", "6M"],
+            &["h2", "h5"],
+        ],
+    );
+    assert_within_5_percent("time sensitive", rates[0], 600e6 / TIME_SCALE);
+
+    let _ = fabric.call(&["link", "down", "h3:1"]).success();
+    within(Duration::from_secs(20), "the sender is told", || {
+        let log = std::fs::read_to_string(fabric.dir().join("log/h0.log"));
+        let log = log.map_err(|error| error.to_string())?;
+        match log.contains("a connection is dropped") {
+            true => Ok(()),
+            false => Err(log),
+        }
+    });
+    assert_eq!(list().success().json(), serde_json::json!([call]));
     fabric.assert_no_errors_logged();
     fabric.down();
 }
