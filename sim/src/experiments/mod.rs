@@ -19,6 +19,7 @@ mod job;
 mod kept;
 mod lids;
 mod load;
+mod multicast;
 mod output;
 mod overview;
 mod plan;
@@ -34,6 +35,7 @@ use thiserror::Error;
 
 pub use lids::LidsPlan;
 pub use load::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, Traffic};
+pub use multicast::MulticastPlan;
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
 pub use requests::RequestsPlan;

@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::experiments::job::{Job, job};
 use crate::experiments::lids::LidsPlan;
 use crate::experiments::load::LoadPlan;
+use crate::experiments::multicast::MulticastPlan;
 use crate::experiments::requests::RequestsPlan;
 use crate::experiments::qos::{AdmissionPlan, QosPlan};
 use crate::experiments::study::Study;
@@ -29,6 +30,7 @@ builtins! {
     "clos-latency", "clos-moves", "clos-blocking",
     "vlarb-tables", "vlarb-fig4", "vlarb-irregular", "vlarb-hypercube", "vlarb-mesh",
     "vlarb-layouts",
+    "mcast-fig8-10", "mcast-fig11-16", "mcast-fig17",
 }
 
 /// A plan that cannot be used.
@@ -144,6 +146,8 @@ kinds! {
     "windows" => Windows(WindowsPlan),
     /// Requests for connections, few trees or many (CLOS04).
     "requests" => Requests(RequestsPlan),
+    /// Times of messages to groups by multicast and unicast (MCAST07).
+    "multicast" => Multicast(MulticastPlan),
 }
 
 /// The kind of a plan that does not say.
