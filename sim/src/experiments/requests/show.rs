@@ -28,7 +28,7 @@ pub(super) fn conditions(plan: &RequestsPlan) -> Vec<(&'static str, String)> {
             ),
             Sequence::Worst => (
                 "worst",
-                "n (n + 1) requests that fill the first n - 1 trees at the last one's source and \
+                "n squared requests that fill the first n - 1 trees at the last one's source and \
                  all others of 2n - 2 at its destination, if the first free tree is taken"
                     .to_owned(),
             ),
