@@ -26,10 +26,11 @@
 //! Differences and readings: the paper names the path computations without defining them, see the
 //! two functions. `split-merge` sorts switches by the number of paths across them. Degrees of
 //! the split graph count every host's path, equal paths too. The orientation is that of
-//! [`UpDown::new`], from a switch in the middle; the paper does not say how its root was found, and
-//! its loads suggest another: for 128 hosts on 16 switches 3.84 with shortest widest paths and 3.70
-//! with path selection, here 2.96 and 3.14 (means of 32 graphs). On 32 and 64 switches path
-//! selection is the better balanced here too.
+//! [`UpDown::new`], from a switch in the middle; the paper does not say how its root was found. On
+//! 32 and 64 switches path selection is better balanced than shortest widest paths, as in the
+//! paper; on 16 it is not (128 hosts: 3.19 against 2.98, paper 3.70 against 3.84, means of 32
+//! graphs), since alternatives a hop longer cost most where paths are short: among shortest ones
+//! ([`path_selection_among`]) it has 2.60.
 //!
 //! [`UpDown::new`]: crate::network::UpDown::new
 
