@@ -382,7 +382,7 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
         ("packet_bytes = 256", "packet_bytes = 32", "more than 32"),
         (
             "fat-tree-4-2",
-            "ring-5",
+            "ring-5-1",
             "cyclic multicast needs a fat tree",
         ),
         ("fat-tree-4-2", "fat-tre-4-2", "test.toml, line 6: topology"),
