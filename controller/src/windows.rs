@@ -7,14 +7,20 @@
 //!                                           |  ^
 //!                    tick: decide, compare  |  | all answered
 //!                                           v  |
-//!     senders whose way ends or changes: Revoking ---> Granting: senders with a new way
-//!                                              all answered
+//!     senders whose way ends or changes: Revoking ---> Draining ---> Granting: senders with a
+//!                                          all answered     guard time     new way
 //! ```
 //!
 //! First every sender that is to leave a tree is told to stop, and only when all have answered
 //! are the new ways given out: two senders never share a link because one heard sooner than the
-//! other. A tick that falls due before that waits, and is counted as late. A host that does not
-//! answer is asked [`ATTEMPTS`] times, then the window goes on without it.
+//! other. What the first had sent may be under way then, so a guard time passes in between, a
+//! sixteenth of a window: the paper says nothing of it; packets that wait for no others take some
+//! microseconds, but nobody tells the controller when the last one has arrived. A tick that falls
+//! due before all that waits, and is counted as late.
+//!
+//! A host that does not answer is told [`ATTEMPTS`] times more, then the window goes on without
+//! it. Until it answers, what it asks for is put off, and now and then it is told once to stop, so
+//! that a host that comes back is heard of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +46,10 @@ const GRANTS_IN_FLIGHT: usize = 256;
 /// Pairs that may be asked for at a time, for each host.
 const PAIRS_A_HOST: usize = 16;
 const NS_PER_S: u64 = 1_000_000_000;
+/// The part of a window for which packets under way may use links that are given to others next.
+const GUARD_PART: u64 = 16;
+/// A host that has not answered is told to stop each so many windows.
+const SILENT_WINDOWS: u32 = 60;
 
 /// The hosts of a Clos fabric by number, and the trees between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +79,8 @@ struct Ask {
 enum Step {
     Waiting,
     Revoking,
+    /// Until then.
+    Draining(Time),
     Granting,
 }
 
@@ -100,6 +112,8 @@ pub(crate) struct Windows {
     told: BTreeMap<Guid, Way>,
     /// What the window that is being told of gives to each sender.
     wanted: BTreeMap<Guid, Way>,
+    /// Hosts that have not answered, and the windows since they were told last.
+    silent: BTreeMap<Guid, u32>,
 }
 
 /// A request that is not taken.
@@ -134,6 +148,7 @@ impl Windows {
             exchange: Exchange::new(GRANTS_IN_FLIGHT, TIMEOUT_NS),
             told: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            silent: BTreeMap::new(),
         }
     }
 
@@ -173,11 +188,17 @@ impl Windows {
             .controller
             .as_ref()
             .map_or(0, |one| one.waiting().len());
+        let put_off = self.asks.iter().filter(|ask| self.is_silent(ask)).count();
         WindowState {
             standing: count(self.wanted.len().max(self.told.len())),
-            waiting: count(waiting),
+            waiting: count(waiting + put_off),
             ..self.state
         }
+    }
+
+    /// Whether its source has not answered.
+    fn is_silent(&self, ask: &Ask) -> bool {
+        self.silent.contains_key(&ask.pair.0)
     }
 
     /// Takes in a request. `guid_of` finds the host that has a LID.
@@ -224,6 +245,7 @@ impl Windows {
     /// A host has answered.
     pub(crate) fn answered(&mut self, now: Time, answer: &Mad) {
         if let Some(tell) = self.exchange.answered(now, answer.tid()) {
+            self.silent.remove(&tell.sender);
             self.heard(&tell);
         }
     }
@@ -242,6 +264,7 @@ impl Windows {
         while let Some(tell) = self.exchange.expire(now) {
             // What it was told counts as heard: nobody can say, and the others must not wait.
             self.state.unanswered = self.state.unanswered.wrapping_add(1);
+            self.silent.insert(tell.sender, 0);
             self.heard(&tell);
         }
         let mut messages = Vec::new();
@@ -264,10 +287,20 @@ impl Windows {
                     return false;
                 };
                 self.tick(now, due);
-                self.revoke();
-                self.step = Step::Revoking;
+                let is_anybody_told = self.revoke();
+                self.step = match is_anybody_told {
+                    true => Step::Revoking,
+                    // Nothing is under way.
+                    false => Step::Draining(now),
+                };
             }
             Step::Revoking => {
+                self.step = Step::Draining(now + self.interval_ns / GUARD_PART);
+            }
+            Step::Draining(until) => {
+                if until > now {
+                    return false;
+                }
                 self.grant();
                 self.step = Step::Granting;
             }
@@ -297,8 +330,11 @@ impl Windows {
         self.asks.retain(|ask| {
             fabric.number(ask.pair.0).is_some() && fabric.number(ask.pair.1).is_some()
         });
-        let requests: Vec<(usize, usize)> = self
+        let (silent, heard): (Vec<&Ask>, Vec<&Ask>) = self
             .asks
+            .iter()
+            .partition(|ask| self.silent.contains_key(&ask.pair.0));
+        let requests: Vec<(usize, usize)> = heard
             .iter()
             .filter_map(|ask| Some((fabric.number(ask.pair.0)?, fabric.number(ask.pair.1)?)))
             .collect();
@@ -309,7 +345,8 @@ impl Windows {
         let state = &mut self.state;
         state.window = state.window.wrapping_add(1);
         state.moved = state.moved.wrapping_add(count(window.moved.len()));
-        state.deferred = state.deferred.wrapping_add(count(window.deferred.len()));
+        let deferred = window.deferred.len() + silent.len();
+        state.deferred = state.deferred.wrapping_add(count(deferred));
         let blocked = window.deferred.iter().filter(|pair| blocked(pair.reason));
         state.blocked = state.blocked.wrapping_add(count(blocked.count()));
         let mut wanted = BTreeMap::new();
@@ -344,11 +381,30 @@ impl Windows {
             destination,
             dlid,
         };
-        self.exchange.push(Tell { sender, to, grant }, ATTEMPTS);
+        let attempts = match self.silent.contains_key(&sender) {
+            true => 0,
+            false => ATTEMPTS,
+        };
+        self.exchange.push(Tell { sender, to, grant }, attempts);
     }
 
-    /// Stops the senders whose way ends or changes.
-    fn revoke(&mut self) {
+    /// Hosts that have not answered for a while and are asked for again.
+    fn to_be_tried(&mut self) -> Vec<Guid> {
+        let asked: BTreeSet<Guid> = self.asks.iter().map(|ask| ask.pair.0).collect();
+        self.silent.retain(|host, _| asked.contains(host));
+        let mut due = Vec::new();
+        for (&host, windows) in &mut self.silent {
+            *windows += 1;
+            if *windows >= SILENT_WINDOWS {
+                *windows = 0;
+                due.push(host);
+            }
+        }
+        due
+    }
+
+    /// Stops the senders whose way ends or changes; whether there are any.
+    fn revoke(&mut self) -> bool {
         let stale = |(sender, way): &(&Guid, &Way)| self.wanted.get(*sender) != Some(*way);
         let stale: Vec<Guid> = self
             .told
@@ -356,9 +412,16 @@ impl Windows {
             .filter(stale)
             .map(|(&sender, _)| sender)
             .collect();
-        for sender in stale {
+        let is_any = !stale.is_empty();
+        let tried = self.to_be_tried();
+        let tried = tried
+            .into_iter()
+            .filter(|host| !self.told.contains_key(host));
+        let stopped: Vec<Guid> = stale.into_iter().chain(tried).collect();
+        for sender in stopped {
             self.tell(sender, (Lid::ZERO, Lid::ZERO));
         }
+        is_any
     }
 
     /// Tells the senders that have a new way.
@@ -376,7 +439,11 @@ impl Windows {
 
     /// When something is due without input.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let tick = self.next_at.filter(|_| self.step == Step::Waiting);
+        let tick = match self.step {
+            Step::Waiting => self.next_at,
+            Step::Draining(until) if self.exchange.is_idle() => Some(until),
+            Step::Revoking | Step::Draining(_) | Step::Granting => None,
+        };
         match (tick, self.exchange.deadline()) {
             (Some(tick), Some(answer)) => Some(tick.min(answer)),
             (tick, answer) => tick.or(answer),

@@ -12,6 +12,8 @@ use crate::bed::Bed;
 use crate::graph;
 
 const WINDOW_NS: u64 = 1_000_000_000 / 60;
+/// For so long, at least, nobody is told of links that somebody has just been told to leave.
+const GUARD_NS: u64 = WINDOW_NS / 16;
 
 /// A Clos fabric, and what its hosts have been told. The manager runs beside a host of its own.
 struct Hall {
@@ -21,6 +23,14 @@ struct Hall {
     answers: Vec<Mad>,
     /// How often a sender was told.
     told: usize,
+    /// Hosts that neither follow nor answer what they are told.
+    deaf: BTreeSet<NodeId>,
+    /// Since the hall was opened.
+    elapsed_ns: u64,
+    /// When the links were left that somebody has been told to leave.
+    left: BTreeMap<Endpoint, u64>,
+    /// The shortest time after which another was told of such a link.
+    reused_after_ns: Option<u64>,
 }
 
 impl Hall {
@@ -39,6 +49,10 @@ impl Hall {
             granted: BTreeMap::new(),
             answers: Vec::new(),
             told: 0,
+            deaf: BTreeSet::new(),
+            elapsed_ns: 0,
+            left: BTreeMap::new(),
+            reused_after_ns: None,
         }
     }
 
@@ -63,22 +77,37 @@ impl Hall {
     fn run(&mut self, ns: u64) {
         for _ in 0..ns / 100_000 {
             self.bed.run_for(100_000);
+            self.elapsed_ns += 100_000;
             for (host, message) in core::mem::take(&mut self.bed.received) {
                 let mut mad = Mad::from_bytes(*message.mad);
                 if mad.method() != Method::SET {
                     self.answers.push(mad);
                     continue;
                 }
+                if self.deaf.contains(&host) {
+                    continue;
+                }
                 let grant: WindowGrant = mad.vendor_attribute().expect("a grant");
                 self.told += 1;
-                match grant.dlid {
-                    Lid::ZERO => self.granted.remove(&host),
-                    dlid => self.granted.insert(host, dlid),
-                };
+                self.follow(host, grant.dlid);
                 mad.set_method(Method::GET_RESP);
                 self.send(host, &mad);
             }
             self.assert_no_link_is_shared();
+        }
+    }
+
+    fn follow(&mut self, host: NodeId, dlid: Lid) {
+        if dlid != Lid::ZERO {
+            for out in self.way(host, dlid) {
+                let left = self.left.get(&out).map(|&ns| self.elapsed_ns - ns);
+                self.reused_after_ns = self.reused_after_ns.into_iter().chain(left).min();
+            }
+            self.granted.insert(host, dlid);
+        } else if let Some(dlid) = self.granted.remove(&host) {
+            for out in self.way(host, dlid) {
+                self.left.insert(out, self.elapsed_ns);
+            }
         }
     }
 
@@ -180,6 +209,36 @@ fn standing_connections_are_moved_for_new_ones_without_a_moment_of_sharing() {
     let state = hall.state();
     assert!(state.moved > 0, "{state:?}");
     assert_eq!((state.blocked, state.unanswered), (0, 0), "{state:?}");
+    let reused = hall
+        .reused_after_ns
+        .expect("links pass from one to another");
+    assert!(reused >= GUARD_NS, "{reused} ns after it was left");
+}
+
+#[test]
+fn a_host_that_does_not_answer_is_put_off_until_it_does_and_others_go_on() {
+    let mut hall = Hall::open("clos-2-2-2");
+    let hosts = hall.hosts();
+    let (silent, lively) = (hosts[1], hosts[0]);
+    hall.ask(WindowRequest::UNTIL_ENDED, &[(lively, hosts[2])]);
+    hall.run(2 * WINDOW_NS);
+    hall.deaf.insert(silent);
+    hall.ask(WindowRequest::UNTIL_ENDED, &[(silent, lively)]);
+    hall.run(40 * WINDOW_NS);
+    let before = hall.state();
+    assert!(before.unanswered > 0, "{before:?}");
+    hall.run(30 * WINDOW_NS);
+    let after = hall.state();
+    assert!(hall.granted.contains_key(&lively) && !hall.granted.contains_key(&silent));
+    let counts = (after.standing, after.waiting, after.blocked);
+    assert_eq!(counts, (1, 1, 0), "{after:?}");
+    // Put off in every window, which begin as before.
+    assert!(after.deferred - before.deferred >= 25, "{after:?}");
+    assert!(after.window - before.window >= 25, "{after:?}");
+    hall.deaf.clear();
+    hall.run(130 * WINDOW_NS);
+    assert!(hall.granted.contains_key(&silent), "it has been heard of");
+    assert_eq!(hall.state().standing, 2);
 }
 
 #[test]
