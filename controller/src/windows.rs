@@ -389,7 +389,7 @@ impl Windows {
     }
 
     /// Hosts that have not answered for a while and are asked for again.
-    fn to_be_tried(&mut self) -> Vec<Guid> {
+    fn due_again(&mut self) -> Vec<Guid> {
         let asked: BTreeSet<Guid> = self.asks.iter().map(|ask| ask.pair.0).collect();
         self.silent.retain(|host, _| asked.contains(host));
         let mut due = Vec::new();
@@ -413,7 +413,7 @@ impl Windows {
             .map(|(&sender, _)| sender)
             .collect();
         let is_any = !stale.is_empty();
-        let tried = self.to_be_tried();
+        let tried = self.due_again();
         let tried = tried
             .into_iter()
             .filter(|host| !self.told.contains_key(host));
