@@ -91,9 +91,11 @@ impl Network {
     }
 }
 
-/// Requests one by one between leaves, from idle hosts to idle hosts. A request that is blocked is
-/// lost. Where so many stand that the occupancy is reached, two connections end first, drawn like
-/// everything else: with one, the only idle pair could be the one that has ended.
+/// Requests one by one between leaves, from idle hosts to idle hosts. Where so many stand that the
+/// occupancy is reached, two connections end first, drawn like everything else: with one, the only
+/// idle pair could be the one that has ended. A request that is blocked is lost, and a connection
+/// ends after it: else the few idle hosts would ask for the same in the same state for ever. One
+/// ends as well where only hosts of one leaf are idle.
 pub(super) fn random(
     (size, trees, policy): (Size, u32, Policy),
     occupancy_percent: u8,
@@ -114,10 +116,9 @@ pub(super) fn random(
             standing.end_one();
             standing.end_one();
         }
-        match standing.draw() {
-            Some(pair) => standing.request(pair),
-            // Only hosts of one leaf are idle.
-            None => standing.end_one(),
+        let pair = standing.draw();
+        if !pair.is_some_and(|pair| standing.request(pair)) {
+            standing.end_one();
         }
     }
     standing.network.outcome
@@ -160,13 +161,16 @@ impl Standing {
         None
     }
 
-    fn request(&mut self, (from, to): (usize, usize)) {
+    /// Whether it stands.
+    fn request(&mut self, (from, to): (usize, usize)) -> bool {
         let (source, destination) = (self.sources[from], self.destinations[to]);
-        if self.network.request(source, destination) {
+        let stands = self.network.request(source, destination);
+        if stands {
             self.sources.swap_remove(from);
             self.destinations.swap_remove(to);
             self.pairs.push((source, destination));
         }
+        stands
     }
 }
 

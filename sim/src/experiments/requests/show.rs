@@ -23,7 +23,7 @@ pub(super) fn conditions(plan: &RequestsPlan) -> Vec<(&'static str, String)> {
                 "random",
                 "requests one by one between leaves, from an idle host to an idle host; where \
                  the occupancy is reached, two connections end before each; what is blocked is \
-                 lost"
+                 lost, and a connection ends after it"
                     .to_owned(),
             ),
             Sequence::Worst => (
