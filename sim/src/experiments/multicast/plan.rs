@@ -45,6 +45,8 @@ pub struct MulticastPlan {
     pub(super) runs: u32,
     /// The same for unicast, which takes longest; left out: as many.
     pub(super) unicast_runs: Option<u32>,
+    /// What the report shows beside tables.
+    pub(super) shows: Vec<Show>,
     /// What of the paper is checked.
     #[serde(default)]
     pub(super) statements: Vec<Statement>,
@@ -166,6 +168,16 @@ impl Share {
     }
 }
 
+/// What a report shows beside tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Show {
+    /// Times against sizes of messages, one plot for each number of sources and size of groups.
+    Times,
+    /// How much faster cyclic is, against the size of groups.
+    Gains,
+}
+
 /// Something that MCAST07 says, or that follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -244,6 +256,7 @@ impl MulticastPlan {
             ("sources", self.sources.is_empty()),
             ("groups", self.groups.is_empty()),
             ("sizes_bytes", self.sizes_bytes.is_empty()),
+            ("shows", self.shows.is_empty()),
         ])?;
         self.check_fabric()?;
         self.check_sizes()?;

@@ -1,7 +1,7 @@
 //! Conditions, plots as the paper has them, tables.
 
 use crate::experiments::figure::{Axis, Curve, Figure};
-use crate::experiments::multicast::plan::{Grouping, MulticastPlan, SchemeName, Share};
+use crate::experiments::multicast::plan::{Grouping, MulticastPlan, SchemeName, Share, Show};
 use crate::experiments::multicast::summary::{Case, SMALL_BYTES_MAX, Summary};
 use crate::load::real;
 
@@ -86,11 +86,11 @@ pub(super) fn figures(summary: &Summary<'_>) -> Vec<Figure> {
     let plan = summary.plan;
     let mut figures = Vec::new();
     for &grouping in &plan.grouping {
-        if plan.groups.len() > 1 {
+        if plan.shows.contains(&Show::Gains) {
             figures.extend(gains(summary, grouping));
         }
         for &sources in &plan.sources {
-            if plan.sizes_bytes.len() > 3 {
+            if plan.shows.contains(&Show::Times) {
                 for &groups in &plan.groups {
                     figures.extend(times(summary, (grouping, sources, groups)));
                 }
@@ -158,8 +158,8 @@ fn times(
 fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
     let plan = summary.plan;
     let kinds = [
-        (SchemeName::SpanningTree, "Figure 17: "),
-        (SchemeName::Unicast, ""),
+        (SchemeName::SpanningTree, "Figure 17: speed-up"),
+        (SchemeName::Unicast, "Speed-up"),
     ];
     let plot = |(scheme, figure): (SchemeName, &str)| {
         let mut curves = Vec::new();
@@ -183,7 +183,7 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
         }
         let figure = match grouping {
             Grouping::Own => figure,
-            Grouping::Common => "",
+            Grouping::Common => "Speed-up",
         };
         let common = match grouping {
             Grouping::Own => "",
@@ -191,7 +191,7 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
         };
         let has_points = curves.iter().any(|curve| !curve.points.is_empty());
         has_points.then(|| Figure::Plot {
-            heading: format!("{figure}speed-up of cyclic multicast over {scheme}{common}"),
+            heading: format!("{figure} of cyclic multicast over {scheme}{common}"),
             curves,
             x: Axis::linear("members of a group, % of the hosts"),
             y: match scheme {

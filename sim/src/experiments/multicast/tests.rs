@@ -20,6 +20,7 @@ sizes_bytes = [32, 256, 768]
 packet_bytes = 256
 runs = 3
 unicast_runs = 2
+shows = ["times", "gains"]
 statements = [
     "faster-than-unicast", "same-from-one-source", "faster-for-small-groups",
     "little-faster-for-all", "gain-falls-with-group", "longer-with-sources", "growing-lead",
@@ -195,7 +196,7 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
     let csv = fs::read_to_string(&first.files[0]).unwrap();
     assert_eq!(csv.lines().count(), 37);
     let html = fs::read_to_string(&first.files[2]).unwrap();
-    assert!(html.contains("<svg") && html.contains("Figure 17") && !html.contains("NaN"));
+    assert!(html.contains("<svg") && html.contains("Figure 17: speed-up") && !html.contains("NaN"));
 }
 
 /// A point of hand-made times.
@@ -395,6 +396,11 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
             "each once",
         ),
         ("min = 1.0", "min = 4.0", "above max"),
+        (
+            "shows = [\"times\", \"gains\"]",
+            "shows = []",
+            "at least one",
+        ),
         ("\"growing-lead\"", "\"growing-lad\"", "growing-lad"),
     ] {
         let error = refused(from, to);
