@@ -29,7 +29,7 @@ builtins! {
     "lid-shortest-widest", "lid-path-selection", "lid-routing-schemes", "lid-readings", "lid-exact",
     "clos-latency", "clos-moves", "clos-blocking",
     "vlarb-tables", "vlarb-fig4", "vlarb-irregular", "vlarb-hypercube", "vlarb-mesh",
-    "vlarb-layouts",
+    "vlarb-layouts", "vlarb-layouts-deep",
     "mcast-fig8-10", "mcast-fig11-16", "mcast-fig17",
 }
 

@@ -1,17 +1,18 @@
 //! How many connections a fabric takes at each link rate (VLARB01, tables 1 to 4); nothing is
 //! simulated.
 
-use routing::qos::{FillOptions, FillReport, Layout, QosError, frame_ns, link_rate};
+mod judge;
+mod show;
+
+use routing::qos::{FillOptions, FillReport, Layout, QosError, link_rate};
 use serde::{Deserialize, Serialize};
 
 use crate::experiments::ExperimentError;
 use crate::experiments::figure::Figure;
 use crate::experiments::qos::grounds;
-use crate::experiments::qos::judge::span;
 use crate::experiments::qos::plan::{check_range, check_topologies, check_tries};
 use crate::experiments::qos::scene::Ground;
 use crate::experiments::study::{Head, Refusal, Study, Verdict, check_head, check_lists, rounded};
-use crate::load::real;
 use crate::workload::mix;
 
 /// The most points of one plan.
@@ -294,13 +295,17 @@ impl Study for AdmissionPlan {
     }
 
     fn judge(&self, points: &[Point]) -> Vec<Verdict> {
-        judge(self, points)
+        judge::judge(self, points)
     }
 
     fn figures(&self, points: &[Point]) -> Vec<Figure> {
-        let mut figures = vec![frames(self)];
-        figures.extend(self.rates.iter().map(|rate| table(self, rate, points)));
-        figures.push(refusals(self, points));
+        let mut figures = vec![show::frames(self)];
+        figures.extend(
+            self.rates
+                .iter()
+                .map(|rate| show::table(self, rate, points)),
+        );
+        figures.push(show::refusals(self, points));
         figures
     }
 }
@@ -332,203 +337,6 @@ fn point(topology: &str, rate: Rate, (run, how): (u32, FillOptions), filled: &Fi
         refused_bandwidth: filled.refused_bandwidth,
         refused_entries: filled.refused_entries,
         first_refusal: first_refusal.to_owned(),
-    }
-}
-
-/// The fewest and the most connections that stand, of those tried first; `None` without runs.
-fn established(points: &[Point], rate: Rate, topology: &str, tries: u32) -> Option<[u32; 2]> {
-    let here = points
-        .iter()
-        .filter(|point| point.rate == rate.name() && point.topology == topology);
-    // A fill ends with the first connection that cannot be established.
-    let counts = here.map(|point| point.established.min(tries));
-    Some([counts.clone().min()?, counts.max()?])
-}
-
-fn judge(plan: &AdmissionPlan, points: &[Point]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for table in &plan.rates {
-        let rate = table.rate;
-        let ns = frame_ns(rate.bps());
-        verdicts.push(Verdict {
-            expected: format!(
-                "Table 1, {}: a frame of {} ns",
-                rate.name(),
-                rate.frame_in_paper_ns()
-            ),
-            measured: ns.map_or_else(|error| error.to_string(), |ns| format!("{ns} ns")),
-            holds: Some(ns == Ok(rate.frame_in_paper_ns())),
-        });
-        for topology in &plan.topologies {
-            let last = table.tries.last().copied().unwrap_or(0);
-            let Some([least, most]) = established(points, rate, topology, last) else {
-                continue;
-            };
-            let paper = plan.paper(rate, topology);
-            if let Some(paper) = paper {
-                verdicts.push(all_stand(table, topology, (least, most), paper));
-                verdicts.push(beside(table, topology, (least, most), paper));
-            }
-            if let Some([from, to]) = table.established {
-                verdicts.push(Verdict {
-                    expected: format!(
-                        "{topology} at {}: {from} to {to} connections established",
-                        rate.name()
-                    ),
-                    measured: span(least, most),
-                    holds: Some(least >= from && most <= to),
-                });
-            }
-        }
-    }
-    verdicts.push(entries_limit(points));
-    verdicts
-}
-
-/// The paper's rows in which all connections stand in every column.
-fn all_stand(
-    table: &RatePlan,
-    topology: &str,
-    (least, most): (u32, u32),
-    paper: [u32; 2],
-) -> Verdict {
-    let in_paper = paper.into_iter().min().unwrap_or(0);
-    let rows = table.tries.iter().rev();
-    let whole = rows.copied().find(|&tries| tries <= in_paper).unwrap_or(0);
-    Verdict {
-        expected: format!(
-            "{}, {topology}: {whole} connections tried are all established",
-            table.table
-        ),
-        measured: format!("{} are", span(least.min(whole), most.min(whole))),
-        holds: Some(least >= whole),
-    }
-}
-
-/// How many stand in the end, beside the paper's numbers; nothing hangs on it.
-fn beside(table: &RatePlan, topology: &str, (least, most): (u32, u32), paper: [u32; 2]) -> Verdict {
-    let [small, large] = paper;
-    let mean = f64::midpoint(f64::from(small), f64::from(large));
-    let ours = f64::midpoint(f64::from(least), f64::from(most));
-    Verdict {
-        expected: format!(
-            "{}, {topology}: {small} (256 bytes) and {large} (4,096 bytes) connections established",
-            table.table
-        ),
-        measured: format!(
-            "{}, {:+.1} %",
-            span(least, most),
-            100.0 * (ours / mean - 1.0)
-        ),
-        holds: None,
-    }
-}
-
-fn entries_limit(points: &[Point]) -> Verdict {
-    let by = |cause: &str| points.iter().filter(|p| p.first_refusal == cause).count();
-    Verdict {
-        expected: "the number of table entries is no limit (section 4.2)".to_owned(),
-        measured: format!(
-            "the first refusal was for entries in {} fills, for bandwidth in {}",
-            by("entries"),
-            by("bandwidth")
-        ),
-        holds: Some(by("entries") == 0),
-    }
-}
-
-fn frames(plan: &AdmissionPlan) -> Figure {
-    let row = |table: &RatePlan| {
-        let ns = frame_ns(table.rate.bps()).unwrap_or(0);
-        vec![
-            table.rate.name().to_owned(),
-            format!("{}", real(table.rate.bps()) / 1e9),
-            format!("{:.6}", real(ns) / 1e6),
-            format!("{:.6}", real(table.rate.frame_in_paper_ns()) / 1e6),
-        ]
-    };
-    Figure::Table {
-        heading: "Table 1: time of a frame".to_owned(),
-        columns: [
-            "speed",
-            "link rate, Gbit/s",
-            "frame, ms",
-            "in the paper, ms",
-        ]
-        .map(str::to_owned)
-        .into(),
-        rows: plan.rates.iter().map(row).collect(),
-    }
-}
-
-/// Table 2, 3 or 4.
-fn table(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) -> Figure {
-    let mut columns = vec!["tried".to_owned()];
-    for topology in &plan.topologies {
-        columns.push(topology.clone());
-        if plan.paper(table.rate, topology).is_some() {
-            columns.push("paper, 256 bytes".to_owned());
-            columns.push("paper, 4,096 bytes".to_owned());
-        }
-    }
-    let row = |&tries: &u32| {
-        let mut row = vec![tries.to_string()];
-        for topology in &plan.topologies {
-            let [least, most] =
-                established(points, table.rate, topology, tries).unwrap_or_default();
-            row.push(span(least, most));
-            let paper = plan.paper(table.rate, topology).into_iter().flatten();
-            row.extend(paper.map(|established| established.min(tries).to_string()));
-        }
-        row
-    };
-    Figure::Table {
-        heading: format!(
-            "{}: connections established, {}",
-            table.table,
-            table.rate.name()
-        ),
-        columns,
-        rows: table.tries.iter().map(row).collect(),
-    }
-}
-
-fn refusals(plan: &AdmissionPlan, points: &[Point]) -> Figure {
-    let columns = [
-        "rate",
-        "network",
-        "connections",
-        "slots owned, mean",
-        "slots owned, most",
-        "draws refused for bandwidth",
-        "draws refused for entries",
-    ];
-    let mut rows = Vec::new();
-    for rate in plan.rates.iter().map(|table| table.rate) {
-        for topology in &plan.topologies {
-            let here = points
-                .iter()
-                .filter(|point| point.rate == rate.name() && point.topology == *topology);
-            let here: Vec<&Point> = here.collect();
-            let count = real(u64::try_from(here.len().max(1)).unwrap_or(1));
-            let mean = |value: fn(&Point) -> f64| {
-                here.iter().map(|point| value(point)).sum::<f64>() / count
-            };
-            rows.push(vec![
-                rate.name().to_owned(),
-                topology.clone(),
-                format!("{:.0}", mean(|point| f64::from(point.established))),
-                format!("{:.4}", mean(|point| point.reserved_mean)),
-                format!("{:.4}", mean(|point| point.reserved_max)),
-                format!("{:.0}", mean(|point| f64::from(point.refused_bandwidth))),
-                format!("{:.0}", mean(|point| f64::from(point.refused_entries))),
-            ]);
-        }
-    }
-    Figure::Table {
-        heading: "Why no more are established (means over the runs)".to_owned(),
-        columns: columns.map(str::to_owned).into(),
-        rows,
     }
 }
 

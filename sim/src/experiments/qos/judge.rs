@@ -10,6 +10,8 @@ use crate::load::real;
 
 /// "Close to" a share, of all links.
 const CLOSE: f64 = 0.08;
+/// What is delivered is all that was sent, but for packets under way at the end.
+const EQUAL: f64 = 0.01;
 /// What is left to connections beside best effort.
 const AVAILABLE: f64 = 0.8;
 /// The places of thresholds: 1/32, 3/4 and one inter-arrival time.
@@ -86,6 +88,7 @@ pub(super) fn span(least: u32, most: u32) -> String {
     }
 }
 
+/// Figure 4.
 fn throughput(summary: &Summary<'_>) -> Verdict {
     let injected = summary.mean(|point| point.injected);
     let delivered = summary.mean(|point| point.delivered);
@@ -99,7 +102,7 @@ fn throughput(summary: &Summary<'_>) -> Verdict {
         measured: format!(
             "{injected:.4} sent and {delivered:.4} delivered, bytes per byte time and host"
         ),
-        holds: Some(refused == 0 && (injected - delivered).abs() <= 0.01 * injected),
+        holds: Some(refused == 0 && (injected - delivered).abs() <= EQUAL * injected),
     }
 }
 
@@ -127,13 +130,13 @@ fn utilisation(summary: &Summary<'_>) -> Vec<Verdict> {
     links.into_iter().map(verdict).collect()
 }
 
-/// Whether all packets stand at or before a threshold, and what to say about it.
-fn all_within(counts: &Counts, place: usize) -> (String, bool) {
+/// Whether all packets stand at or before a threshold, if there are any, and what to say about it.
+fn all_within(counts: &Counts, place: usize) -> (String, Option<bool>) {
     let all = counts.sum();
     let within: u64 = counts.0.iter().take(place + 1).sum();
     let percent = 100.0 * counts.share_up_to(place);
     let text = format!("{percent:.3} % ({} of {all} later)", all - within);
-    (text, all > 0 && within == all)
+    (text, (all > 0).then_some(within == all))
 }
 
 fn delays(summary: &Summary<'_>) -> Vec<Verdict> {
@@ -153,7 +156,7 @@ fn delays(summary: &Summary<'_>) -> Vec<Verdict> {
                 "{measured}, the latest after {:.3} IAT",
                 summary.delay_max(level)
             ),
-            holds: Some(holds),
+            holds,
         }
     };
     (0..LEVELS).map(verdict).collect()
@@ -202,7 +205,7 @@ fn extremes(summary: &Summary<'_>) -> Vec<Verdict> {
                 half(best),
                 half(worst)
             ),
-            holds: Some(holds),
+            holds,
         }
     };
     (0..LEVELS).map(verdict).collect()
@@ -215,6 +218,24 @@ fn late(summary: &Summary<'_>) -> (u64, u64) {
         let within: u64 = counts.0.iter().take(WHOLE + 1).sum();
         (late + counts.sum() - within, all + counts.sum())
     })
+}
+
+/// Whether connections get what they were promised.
+fn promised(heading: &str, summary: &Summary<'_>) -> Verdict {
+    let injected = summary.mean(|point| point.injected);
+    let delivered = summary.mean(|point| point.delivered);
+    Verdict {
+        expected: format!(
+            "{heading}: {} entries keep the promised bandwidth",
+            summary.first.layout
+        ),
+        measured: format!(
+            "{:.2} % of it, beside {:.4} of best effort (bytes per byte time and host)",
+            100.0 * delivered / injected,
+            summary.mean(|point| point.delivered_best_effort)
+        ),
+        holds: Some((injected - delivered).abs() <= EQUAL * injected),
+    }
 }
 
 /// Contiguous against interleaved entries where best effort is backlogged.
@@ -245,6 +266,7 @@ fn layouts(full: &[&Summary<'_>]) -> Vec<Verdict> {
         };
         let (late_interleaved, all_interleaved) = self::late(interleaved);
         if is_backlogged {
+            verdicts.extend([contiguous, interleaved].map(|summary| promised(&heading, summary)));
             verdicts.push(Verdict {
                 expected: format!("{heading}: contiguous entries miss deadlines of 1 IAT"),
                 measured: missed(late, all),

@@ -140,3 +140,6 @@ fn run_one(
     let graph = ground.fabric.graph();
     Ok(point::point(&origin, graph, &filled, &streams, &record))
 }
+
+#[cfg(test)]
+mod tests;

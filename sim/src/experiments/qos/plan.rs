@@ -18,12 +18,6 @@ const PACKETS_MAX: u64 = 10_000_000;
 /// How long VLARB01's arbitration takes, and how long a bit flies (which it leaves open), in
 /// nanoseconds of a link that carries a byte in 4 ns: 20 ns where a byte takes 3.2.
 const DELAY_NS: u64 = 25;
-/// Packets that each buffer holds (VLARB01, section 5.1).
-const BUFFER_PACKETS: NonZeroU16 = match NonZeroU16::new(4) {
-    Some(packets) => packets,
-    None => NonZeroU16::MIN,
-};
-
 /// Connections with promised bandwidth at work.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +42,9 @@ pub struct QosPlan {
     /// What hosts send beside the connections.
     #[serde(default = "idle")]
     pub best_effort: Vec<BestEffort>,
+    /// Packets that the buffer of a lane holds, in and out; as in the paper, 4, if left out.
+    #[serde(default = "four")]
+    pub buffer_packets: NonZeroU16,
     /// Connections that are tried, ascending.
     pub tries: Vec<u32>,
     /// Draws for a connection before no more are tried.
@@ -75,6 +72,10 @@ pub struct QosPlan {
 
 fn contiguous() -> Vec<EntryLayout> {
     vec![EntryLayout::Contiguous]
+}
+
+fn four() -> NonZeroU16 {
+    NonZeroU16::MIN.saturating_add(3)
 }
 
 fn idle() -> Vec<BestEffort> {
@@ -286,8 +287,8 @@ impl QosPlan {
             routing_ns: DELAY_NS,
             crossbar_at_link_rate: false,
             packet_bytes,
-            input_packets: BUFFER_PACKETS,
-            output_packets: BUFFER_PACKETS,
+            input_packets: self.buffer_packets,
+            output_packets: self.buffer_packets,
             ..Model::mlid04(DATA_VLS)
         }
     }

@@ -16,7 +16,7 @@ use wire::attr::VlArbEntry;
 use crate::experiments::qos::lists::LEVELS;
 use crate::load::Prepared;
 use crate::model::Model;
-use crate::offer::{Arbitration, Constant, FlowPlan, LaneTables, Offer, Programme, To, Until, Way};
+use crate::offer::{Arbitration, Constant, FlowPlan, LaneTables, Offer, Programme, Until, Way};
 use crate::workload::mix;
 
 /// Data lanes: ten classes have one each.
@@ -172,11 +172,11 @@ pub(super) fn offer(
     if backlogged {
         let count = u32::try_from(hosts).unwrap_or(u32::MAX);
         for (own, programmes) in (0u32..).zip(&mut offer.hosts) {
-            programmes.extend((1..count).map(|away| Programme::Backlogged {
+            let turns = turns(own, count, seed);
+            programmes.extend(turns.into_iter().map(|to| Programme::Backlogged {
                 way: Way {
-                    to: To::Host((own + away) % count),
                     sl: levels.sl(Class::BestEffort),
-                    ..Way::to_host(0, best_effort)
+                    ..Way::to_host(to, best_effort)
                 },
                 bytes: model.packet_bytes,
                 first_ps: 0,
@@ -184,6 +184,15 @@ pub(super) fn offer(
         }
     }
     offer
+}
+
+/// All other hosts in an order of each host's own: in the same order, hosts of a switch would send
+/// to the same switch at the same time.
+fn turns(own: u32, hosts: u32, seed: u64) -> Vec<u32> {
+    let mut others: Vec<u32> = (0..hosts).filter(|&other| other != own).collect();
+    let seed = mix(seed, u64::from(own));
+    others.sort_by_key(|&other| (mix(seed, u64::from(other)), other));
+    others
 }
 
 fn thresholds(stream: &Stream) -> FlowPlan {

@@ -31,7 +31,10 @@ pub(super) fn conditions(plan: &QosPlan) -> Vec<(&'static str, String)> {
         ),
         (
             "Buffers",
-            "four packets in, four packets out, for each lane of a port".to_owned(),
+            format!(
+                "{0} packets in, {0} packets out, for each lane of a port",
+                plan.buffer_packets
+            ),
         ),
         (
             "Credits",
