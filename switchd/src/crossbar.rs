@@ -44,8 +44,8 @@ impl Plane {
                 self.drop_head(now, lane, lane.port, DropReason::Lifetime);
                 Step::Gone
             } else if head.lrh.dlid.is_multicast() {
-                let owed = self.multicast.lookup(head.lrh.dlid, lane.port);
-                self.spread(now, lane, owed)
+                let ports = self.multicast.lookup(head.lrh.dlid, lane.port);
+                self.forward_to_group(now, lane, ports)
             } else {
                 self.forward(now, lane)
             };
@@ -90,6 +90,19 @@ impl Plane {
                 Step::Gone
             }
         }
+    }
+
+    /// One multicast head, by its row of the multicast table. A row without any port is lost as a
+    /// unicast packet without entry is (IBA 18.2.4.3); one with the port that it came in on and no
+    /// other is where a branch of the tree ends.
+    #[inline]
+    fn forward_to_group(&mut self, now: Time, lane: LaneId, mut ports: PortSet) -> Step {
+        if ports.is_empty() {
+            self.drop_head(now, lane, lane.port, DropReason::NoRoute);
+            return Step::Gone;
+        }
+        ports.remove(lane.port);
+        self.spread(now, lane, ports)
     }
 
     /// One multicast head: a copy to every port that is owed one and has room.

@@ -76,6 +76,21 @@ fn a_group_that_nobody_set_up_goes_to_the_default_port() {
 }
 
 #[test]
+fn a_group_without_row_and_default_port_is_lost_as_an_unknown_lid_is() {
+    let mut bed = star();
+    bed.send_data(1, 0xc123, 1);
+    assert_eq!(bed.drops(0, 1, DropReason::NoRoute), 1, "no block");
+    bed.send_data(2, GROUP + 1, 2);
+    assert_eq!(bed.drops(0, 2, DropReason::NoRoute), 1, "an empty row");
+    let counts = bed.switches[0].port(port(1)).unwrap().counts();
+    assert_eq!(counts.spec.rcv_switch_relay_errors, 1);
+    assert_eq!(bed.switches[0].copies(), (0, 0), "dropped, not absorbed");
+    assert_eq!(bed.switches[0].packets_inside(), 0);
+    bed.send_data(1, GROUP, 3);
+    assert_eq!(bed.hosts[1].data(), [(1, 3)], "the lane goes on");
+}
+
+#[test]
 fn a_group_with_no_other_member_is_no_drop() {
     let mut bed = star();
     bed.set_group(&[1], GROUP, &[1]);
