@@ -178,15 +178,20 @@ where
             () = self.control.told_to_leave() => Ok(()),
             () = self.signals.next() => Ok(()),
         };
-        if self.control.leave() {
-            pass(events, &mut hear).await?;
-        }
-        if self.thread.join().is_err() {
-            return Err(DaemonError::Panicked.into());
-        }
+        let left = if self.control.leave() {
+            pass(events, &mut hear).await
+        } else {
+            Ok(())
+        };
+        let joined = self.thread.join();
+        // Of a core that has panicked, what led there is worth most.
         if let Some(writer) = self.writer {
             writer.finish();
         }
+        if joined.is_err() {
+            return Err(DaemonError::Panicked.into());
+        }
+        left?;
         outcome
     }
 }

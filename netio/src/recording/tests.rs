@@ -173,3 +173,57 @@ fn a_writer_that_falls_behind_ends_the_recording_and_not_the_device() {
     assert_eq!(ending, Some(Ending::Said(End::Overrun)));
     assert!((3..9 * 2).contains(&entries.len()), "{}", entries.len());
 }
+
+#[test]
+fn a_full_disk_ends_the_recording_and_not_the_device() {
+    // Whatever is written there finds no space.
+    let file = File::options().write(true).open("/dev/full").unwrap();
+    let (full, to_write) = crossbeam_channel::bounded(2);
+    let (give_back, empty) = crossbeam_channel::bounded(2);
+    let overrun = Arc::new(AtomicBool::new(false));
+    let path = PathBuf::from("/dev/full");
+    let mut job = Job {
+        file,
+        path: path.clone(),
+        to_write,
+        give_back,
+        overrun: Arc::clone(&overrun),
+    };
+    let mut device = Recorded {
+        device: Echo::default(),
+        buffer: Vec::new(),
+        tape: Some(Tape {
+            path,
+            full,
+            empty,
+            overrun,
+        }),
+    };
+    device.handle(Time(1), Input::Command(5));
+    assert_eq!(device.poll_event(), None);
+    let error = job.write().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    drop(job);
+    device.handle(Time(2), frame(Time(2), &[7; 9]));
+    assert_eq!(device.poll_event(), Some(9));
+    assert_eq!(device.poll_event(), None);
+    assert!(device.tape.is_none(), "nothing more is recorded");
+    assert_eq!(device.buffer.capacity(), 0);
+}
+
+#[test]
+fn what_led_to_a_panic_is_in_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s0.rec");
+    let recording = Recording::start(&path, &header()).unwrap();
+    let (mut device, writer) = recording.of(Echo::default());
+    let core = thread::spawn(move || {
+        device.handle(Time(1), Input::Command(5));
+        std::panic::resume_unwind(Box::new("a fault of ours"));
+    });
+    assert!(core.join().is_err());
+    writer.finish();
+    let (entries, ending) = read(&path);
+    assert_eq!(entries, [Entry::Command { now: 1, command: 5 }]);
+    assert_eq!(ending, Some(Ending::Cut), "no word of an orderly end");
+}
