@@ -7,11 +7,14 @@ use anyhow::{Context, Result};
 
 use crate::usage::UsageError;
 
+/// Written into a folder to see whether that works, and removed again.
+const PROBE: &str = ".probe";
+
 /// Makes a folder for recordings; its absolute path.
 ///
 /// # Errors
 /// [`UsageError`] if there is something in it already: recordings of several fabrics would be
-/// taken for one; else if it cannot be made.
+/// taken for one; else if it cannot be made or written to.
 pub fn prepare(folder: &Path) -> Result<PathBuf> {
     let failed = || format!("cannot record to {}", folder.display());
     fs::create_dir_all(folder).with_context(failed)?;
@@ -23,6 +26,10 @@ pub fn prepare(folder: &Path) -> Result<PathBuf> {
         ))
         .into());
     }
+    let probe = folder.join(PROBE);
+    fs::write(&probe, PROBE)
+        .and_then(|()| fs::remove_file(&probe))
+        .with_context(failed)?;
     Ok(folder)
 }
 

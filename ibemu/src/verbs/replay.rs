@@ -73,10 +73,12 @@ fn note(ending: Ending) -> Option<&'static str> {
         Ending::Said(End::Overrun) => Some(
             "the recording ends before the device did: more happened than could be written in time",
         ),
-        Ending::Cut => Some("the recording has no end: the device was killed, or still runs"),
+        Ending::Cut => Some(
+            "the recording has no end: the device was killed, its disk was full, or it still runs",
+        ),
         Ending::Torn => Some(
-            "the recording ends within an entry, which was left out: the device was killed, or \
-             still runs",
+            "the recording ends within an entry, which was left out: the device was killed, its \
+             disk was full, or it still runs",
         ),
     }
 }
