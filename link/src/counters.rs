@@ -189,11 +189,11 @@ reasons! {
 
 /// Drops by reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drops([u64; DropReason::COUNT]);
+pub struct Drops(Box<[u64; DropReason::COUNT]>);
 
 impl Default for Drops {
     fn default() -> Self {
-        Self([0; DropReason::COUNT])
+        Self(Box::new([0; DropReason::COUNT]))
     }
 }
 

@@ -167,6 +167,20 @@ impl PortSet {
         self.0[place / 4] |= (mask as u64) << shift;
     }
 
+    /// The lowest port of the set that is not below `from`.
+    #[inline]
+    #[must_use]
+    pub fn at_or_after(&self, from: PortNum) -> Option<PortNum> {
+        let first = from.index() / 64;
+        (first..self.0.len()).find_map(|at| {
+            let below = if at == first { from.index() % 64 } else { 0 };
+            let word = self.0[at] & (u64::MAX << below);
+            let bit = usize::try_from(word.trailing_zeros()).ok()?;
+            let number = u8::try_from(at * 64 + bit).ok()?;
+            (word != 0).then(|| PortNum::truncate(number))
+        })
+    }
+
     /// The lowest port of the set.
     #[must_use]
     pub fn first(&self) -> Option<PortNum> {
@@ -176,18 +190,20 @@ impl PortSet {
     /// The ports in ascending order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = PortNum> + use<> {
-        let mut words = self.0;
-        let mut at = 0;
+        let [mut word, mut second, mut third, mut fourth] = self.0;
+        let mut first = 0u8;
         core::iter::from_fn(move || {
-            while let Some(word) = words.get_mut(at) {
-                if *word != 0 {
-                    let bit = word.trailing_zeros() as usize;
-                    *word &= *word - 1;
-                    return u8::try_from(at * 64 + bit).ok().map(PortNum::truncate);
+            // The words move up: almost every switch has all its ports in the first one.
+            while word == 0 {
+                if second | third | fourth == 0 {
+                    return None;
                 }
-                at += 1;
+                (word, second, third, fourth) = (second, third, fourth, 0);
+                first += 64;
             }
-            None
+            let [bit, ..] = word.trailing_zeros().to_le_bytes();
+            word &= word - 1;
+            Some(PortNum::truncate(first + bit))
         })
     }
 }
@@ -221,6 +237,14 @@ mod tests {
         set.remove(PortNum::truncate(3));
         let listed: Vec<u8> = set.iter().map(PortNum::get).collect();
         assert_eq!(listed, [0, 63, 64, 255]);
+        let after = |from| set.at_or_after(PortNum::truncate(from)).map(PortNum::get);
+        assert_eq!(
+            [0, 1, 63, 64, 65].map(after),
+            [0, 63, 63, 64, 255].map(Some)
+        );
+        set.remove(PortNum::truncate(255));
+        assert_eq!(set.at_or_after(PortNum::truncate(65)), None);
+        set.insert(PortNum::truncate(255));
         assert_eq!(set.len(), 4);
     }
 

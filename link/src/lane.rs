@@ -1,22 +1,72 @@
 //! The buffers of a port: what has come in on a lane, and what waits to leave by one.
 
+//!
+//! Most lanes hold one packet or none most of the time. So the packet at the head lies in the lane
+//! itself, beside its credits: a lane is a few cache lines in one place.
+
 use std::collections::VecDeque;
 
 use crate::credits::{ReceiveCredits, SendCredits};
 use crate::{Packet, Pool, Time};
 
+/// Packets in order, the first of them in place.
+#[derive(Debug, Default)]
+pub(crate) struct Fifo {
+    first: Option<Packet>,
+    /// Those behind it; empty where there is no first.
+    rest: VecDeque<Packet>,
+}
+
+impl Fifo {
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&Packet> {
+        self.first.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    #[inline]
+    pub(crate) fn push_back(&mut self, packet: Packet) {
+        if self.first.is_none() {
+            self.first = Some(packet);
+        } else {
+            self.rest.push_back(packet);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pop_front(&mut self) -> Option<Packet> {
+        let packet = self.first.take()?;
+        self.first = self.rest.pop_front();
+        Some(packet)
+    }
+}
+
+/// The input buffer and the output queue of one lane.
+///
+/// Flow control is about both, so that they lie side by side.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Lane {
+    pub(crate) input: InputLane,
+    pub(crate) output: OutputLane,
+}
+
 /// The input buffer of one lane.
 #[derive(Debug)]
 pub(crate) struct InputLane {
-    pub(crate) queue: VecDeque<Packet>,
     pub(crate) credits: ReceiveCredits,
+    pub(crate) queue: Fifo,
 }
 
 impl InputLane {
     pub(crate) fn new(capacity: u32, packet: u16) -> Self {
         Self {
-            queue: VecDeque::new(),
             credits: ReceiveCredits::new(capacity, packet),
+            queue: Fifo::default(),
         }
     }
 }
@@ -24,22 +74,22 @@ impl InputLane {
 /// The output queue of one lane.
 #[derive(Debug)]
 pub(crate) struct OutputLane {
-    queue: VecDeque<Packet>,
+    pub(crate) credits: SendCredits,
     used: u32,
     capacity: u32,
-    pub(crate) credits: SendCredits,
     /// Since when the packet at the head has been there.
     head_since: Time,
+    queue: Fifo,
 }
 
 impl OutputLane {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
-            queue: VecDeque::new(),
+            credits: SendCredits::default(),
             used: 0,
             capacity,
-            credits: SendCredits::default(),
             head_since: Time::ZERO,
+            queue: Fifo::default(),
         }
     }
 
@@ -108,7 +158,7 @@ impl OutputLane {
     /// Drops everything; how many packets that were.
     pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
         let mut dropped = 0;
-        for packet in self.queue.drain(..) {
+        while let Some(packet) = self.queue.pop_front() {
             packet.release(pool);
             dropped += 1;
         }

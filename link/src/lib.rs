@@ -37,7 +37,7 @@ pub use device::{Deadline, Device, Input, PortSet, Why};
 pub use frame::FrameBuf;
 pub use packet::{Packet, PacketError};
 pub use pool::{Payload, Pool, PoolError};
-pub use port::{Admission, Arrival, Cause, Peer, Port, PortEvent, Refusal, SetState};
+pub use port::{Admission, Arrival, Cause, Peer, Port, PortEvent, Refusal, SetState, Wants};
 pub use sl2vl::SlToVl;
 pub use state::{InvalidTransition, PhysicalState, PortState, StateInput};
 pub use time::Time;

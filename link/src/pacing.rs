@@ -7,6 +7,9 @@
 
 use crate::{Pacing, PortConfig, Time};
 
+/// Bytes of a VCRC.
+const VCRC_BYTES: usize = 2;
+
 /// The clock of one port's outgoing link.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
@@ -16,6 +19,8 @@ pub(crate) struct Pacer {
     free_at: Time,
     /// Picoseconds past `free_at`, below 1000.
     rest_ps: u64,
+    /// Bytes of each packet that take no time.
+    timeless: usize,
 }
 
 impl Pacer {
@@ -32,6 +37,11 @@ impl Pacer {
             tick_ns,
             free_at: Time::ZERO,
             rest_ps: 0,
+            timeless: if config.vcrc_takes_time {
+                0
+            } else {
+                VCRC_BYTES
+            },
         }
     }
 
@@ -54,16 +64,18 @@ impl Pacer {
     }
 
     /// Whether packets ever wait for the link.
+    #[inline]
     pub(crate) fn is_paced(&self) -> bool {
         self.ps_per_kilobyte.is_some()
     }
 
     /// When a port that has something to send should wake up, if the link is busy now.
+    #[inline]
     pub(crate) fn wake_at(&self) -> Time {
         self.free_at + self.tick_ns
     }
 
-    /// Books a packet of `bytes` that starts now and whose last byte comes in at `tail`; when its
+    /// Books a packet of `bytes`, LRH to VCRC, that starts now and whose last byte comes in at `tail`; when its
     /// last byte has left.
     #[inline]
     pub(crate) fn spend(&mut self, now: Time, bytes: usize, tail: Time) -> Time {
@@ -75,6 +87,7 @@ impl Pacer {
             self.free_at = earliest;
             self.rest_ps = 0;
         }
+        let bytes = bytes.saturating_sub(self.timeless);
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         let ps = self
             .rest_ps

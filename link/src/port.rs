@@ -26,9 +26,10 @@ use wire::{Guid, Mtu, PortNum, Vl};
 
 pub use receive::Arrival;
 pub use supervise::SetState;
+pub use transmit::Wants;
 
 use crate::config::blocks;
-use crate::lane::{InputLane, OutputLane};
+use crate::lane::{InputLane, Lane, OutputLane};
 use crate::pacing::Pacer;
 use crate::training::Training;
 use crate::{
@@ -94,12 +95,26 @@ pub enum Admission {
 }
 
 /// One port of a device.
+///
+/// The fields stand in the order of how often they are looked at, and in that order in memory: a
+/// packet that goes through a port touches its first few cache lines and its lane, and what
+/// management writes lies behind.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Port {
+    /// Lanes with something in their input buffers; bit 15 is VL15.
+    arrived: u16,
+    /// Data lanes with something in their output queues.
+    waiting: u16,
+    /// Those of them that have credits for it.
+    sendable: u16,
+    /// Lanes whose credits the peer is to be told now.
+    tell: u16,
+
     number: PortNum,
-    config: PortConfig,
-    training: Training,
     state: PortState,
+    operational_vls: u8,
+    neighbor_mtu: Mtu,
     /// The transport sees the cable's other end.
     carrier: bool,
     /// The local control side has the cable plugged.
@@ -108,41 +123,30 @@ pub struct Port {
     enabled: bool,
     /// The peer is still to be told that the link is down.
     goodbye: bool,
-    /// Who spoke last at link-up.
-    peer: Option<Peer>,
 
-    inputs: Vec<InputLane>,
-    management_in: VecDeque<Packet>,
-    /// Lanes with something in their input buffers; bit 15 is VL15.
-    arrived: u16,
-
-    outputs: Vec<OutputLane>,
-    management_out: VecDeque<Packet>,
-    /// Data lanes with something in their output queues.
-    waiting: u16,
-    /// Those of them that have credits for it.
-    sendable: u16,
-    /// Where time is exact: lane and blocks of the packet on its way out, and when it has left.
-    leaving: Option<(Vl, u16, Time)>,
-    /// Since when data waits and no credit lets any of it go.
-    stalled_since: Option<Time>,
-
-    /// Lanes whose credits the peer is to be told now.
-    tell: u16,
     /// When all credits are told again.
     tell_all_at: Time,
     /// When lanes that starve tell their count again, in case packets were lost.
     retell_at: Time,
-
-    operational_vls: u8,
-    neighbor_mtu: Mtu,
+    training: Training,
+    arbiter: Arbiter,
+    lanes: Box<[Lane]>,
     head_life_ns: u64,
     device_life_ns: u64,
-    arbiter: Arbiter,
-    sl_to_vl: SlToVl,
     pacer: Pacer,
+    /// Where time is exact: lane and blocks of the packet on its way out, and when it has left.
+    leaving: Option<(Vl, u16, Time)>,
+    /// Since when data waits and no credit lets any of it go.
+    stalled_since: Option<Time>,
+    management_out: VecDeque<Packet>,
     counts: Counts,
+    sl_to_vl: SlToVl,
+
+    config: PortConfig,
+    management_in: VecDeque<Packet>,
     events: VecDeque<PortEvent>,
+    /// Who spoke last at link-up.
+    peer: Option<Peer>,
 }
 
 impl Port {
@@ -159,20 +163,21 @@ impl Port {
         let vls = 0..config.vls;
         Ok(Self {
             number,
-            training: Training::new(config.epoch_seed, config.patience.keepalive_ns),
+            training: Training::new(config.epoch_seed, config.patience),
             state: PortState::Down,
             carrier: false,
             plugged: true,
             enabled: true,
             goodbye: false,
             peer: None,
-            inputs: vls
-                .clone()
-                .map(|_| InputLane::new(config.buffer_blocks(), packet))
+            lanes: vls
+                .map(|_| Lane {
+                    input: InputLane::new(config.buffer_blocks(), packet),
+                    output: OutputLane::new(output_blocks),
+                })
                 .collect(),
             management_in: VecDeque::new(),
             arrived: 0,
-            outputs: vls.map(|_| OutputLane::new(output_blocks)).collect(),
             management_out: VecDeque::new(),
             waiting: 0,
             sendable: 0,
@@ -342,8 +347,8 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn input(&self, vl: Vl) -> Option<&Packet> {
-        match self.inputs.get(vl.index()) {
-            Some(lane) => lane.queue.front(),
+        match self.lanes.get(vl.index()) {
+            Some(lane) => lane.input.queue.front(),
             None if vl == Vl::MANAGEMENT => self.management_in.front(),
             None => None,
         }
@@ -353,13 +358,15 @@ impl Port {
     /// [`Port::free`].
     #[inline]
     pub fn take(&mut self, vl: Vl) -> Option<Packet> {
-        let queue = match self.inputs.get_mut(vl.index()) {
-            Some(lane) => &mut lane.queue,
-            None if vl == Vl::MANAGEMENT => &mut self.management_in,
+        let (packet, is_last) = match self.lanes.get_mut(vl.index()) {
+            Some(lane) => (lane.input.queue.pop_front(), lane.input.queue.is_empty()),
+            None if vl == Vl::MANAGEMENT => (
+                self.management_in.pop_front(),
+                self.management_in.is_empty(),
+            ),
             None => return None,
         };
-        let packet = queue.pop_front();
-        if queue.is_empty() {
+        if is_last {
             self.arrived &= !(1 << vl.get());
         }
         packet
@@ -368,9 +375,9 @@ impl Port {
     /// Frees the blocks of a packet that was taken from a lane: the peer may send as many more.
     #[inline]
     pub fn free(&mut self, vl: Vl, blocks: u16) {
-        if let Some(lane) = self.inputs.get_mut(vl.index()) {
-            lane.credits.release(blocks);
-            if lane.credits.is_urgent() {
+        if let Some(lane) = self.lanes.get_mut(vl.index()) {
+            lane.input.credits.release(blocks);
+            if lane.input.credits.is_urgent() {
                 self.tell |= 1 << vl.get();
             }
         }
@@ -408,7 +415,7 @@ impl Port {
         if bytes > usize::from(self.neighbor_mtu.bytes()) + Mtu::OVERHEAD_MAX {
             return Admission::Drop(DropReason::NeighborMtu);
         }
-        if self.outputs[vl.index()].has_room(blocks(bytes)) {
+        if self.lanes[vl.index()].output.has_room(blocks(bytes)) {
             Admission::Room
         } else {
             Admission::Full
@@ -423,7 +430,7 @@ impl Port {
             self.management_out.push_back(packet);
             return;
         }
-        self.outputs[vl.index()].push(now, packet);
+        self.lanes[vl.index()].output.push(now, packet);
         self.refresh(vl);
         self.note_stall(now);
     }
@@ -457,8 +464,8 @@ impl Port {
     /// Whether a lane's output queue is empty.
     #[must_use]
     pub fn is_idle(&self, vl: Vl) -> bool {
-        match self.outputs.get(vl.index()) {
-            Some(lane) => lane.is_empty(),
+        match self.lanes.get(vl.index()) {
+            Some(lane) => lane.output.is_empty(),
             None => self.management_out.is_empty(),
         }
     }
@@ -466,16 +473,16 @@ impl Port {
     /// The blocks that the peer's buffer still takes on a data lane.
     #[must_use]
     pub fn credits(&self, vl: Vl) -> u16 {
-        self.outputs
+        self.lanes
             .get(vl.index())
-            .map_or(0, |lane| lane.credits.available())
+            .map_or(0, |lane| lane.output.credits.available())
     }
 
     /// Recomputes whether a data lane waits and may send.
     #[inline]
     fn refresh(&mut self, vl: Vl) {
         let bit = 1 << vl.get();
-        let lane = &self.outputs[vl.index()];
+        let lane = &self.lanes[vl.index()].output;
         self.waiting = (self.waiting & !bit) | if lane.is_empty() { 0 } else { bit };
         self.sendable = (self.sendable & !bit) | if lane.can_send() { bit } else { 0 };
     }

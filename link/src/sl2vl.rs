@@ -9,15 +9,21 @@ use wire::{PortNum, Sl, Vl};
 /// The rows of one output port: one for each input port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlToVl {
-    rows: Vec<[Vl; 16]>,
+    /// What all rows are, as long as they are the same: found without a look at the rows.
+    every: Option<[Vl; 16]>,
+    ports_in: u8,
+    rows: Box<[[Vl; 16]]>,
 }
 
 impl SlToVl {
     /// Rows for input ports `0..=ports_in`; a channel adapter has only row 0.
     #[must_use]
     pub fn new(ports_in: u8, vls: u8) -> Self {
+        let row = Self::default_row(vls);
         Self {
-            rows: vec![Self::default_row(vls); usize::from(ports_in) + 1],
+            every: Some(row),
+            ports_in,
+            rows: vec![row; usize::from(ports_in) + 1].into_boxed_slice(),
         }
     }
 
@@ -36,6 +42,11 @@ impl SlToVl {
     #[inline]
     #[must_use]
     pub fn map(&self, input: PortNum, sl: Sl) -> Vl {
+        if let Some(every) = &self.every
+            && input.get() <= self.ports_in
+        {
+            return every[sl.index()];
+        }
         self.rows
             .get(input.index())
             .map_or(Vl::MANAGEMENT, |row| row[sl.index()])
@@ -49,13 +60,13 @@ impl SlToVl {
 
     /// Writes the row for packets that came in on `input`; `false` if the port has no row.
     pub fn set_row(&mut self, input: PortNum, row: [Vl; 16]) -> bool {
-        match self.rows.get_mut(input.index()) {
-            Some(old) => {
-                *old = row;
-                true
-            }
-            None => false,
-        }
+        let Some(old) = self.rows.get_mut(input.index()) else {
+            return false;
+        };
+        *old = row;
+        let are_equal = self.rows.iter().all(|other| *other == row);
+        self.every = are_equal.then_some(row);
+        true
     }
 }
 
@@ -73,6 +84,25 @@ mod tests {
         assert!(table.set_row(PortNum::truncate(2), row));
         assert_eq!(table.map(PortNum::truncate(2), sl), Vl::truncate(1));
         assert_eq!(table.map(PortNum::truncate(1), sl), Vl::truncate(2));
+    }
+
+    #[test]
+    fn one_row_for_all_inputs_serves_like_rows_of_their_own() {
+        let (mut table, sl) = (SlToVl::new(2, 4), Sl::truncate(6));
+        let lanes = |table: &SlToVl| {
+            [0, 1, 2, 3].map(|input| table.map(PortNum::truncate(input), sl).get())
+        };
+        let row = [Vl::truncate(3); 16];
+        let mut seen = vec![lanes(&table)];
+        for input in [1, 0, 2] {
+            assert!(table.set_row(PortNum::truncate(input), row));
+            seen.push(lanes(&table));
+        }
+        table.set_row(PortNum::truncate(0), SlToVl::default_row(4));
+        seen.push(lanes(&table));
+        let drop = Vl::MANAGEMENT.get();
+        let expected = [[2, 2, 2], [2, 3, 2], [3, 3, 2], [3, 3, 3], [2, 3, 3]];
+        assert_eq!(seen, expected.map(|[a, b, c]| [a, b, c, drop]));
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //! or with a training record (it has not heard our epoch). An answer never asks for one by itself,
 //! so that two ends cannot keep each other busy.
 
-use crate::{PhysicalState, Time};
+use crate::{Patience, PhysicalState, Time};
 
 /// Where link-up stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,17 +90,19 @@ pub(crate) struct Training {
     /// When the peer was last heard, or link-up began.
     heard_at: Time,
     keepalive_ns: u64,
+    silence_ns: u64,
 }
 
 impl Training {
-    pub(crate) fn new(epoch_seed: u32, keepalive_ns: u64) -> Self {
+    pub(crate) fn new(epoch_seed: u32, patience: Patience) -> Self {
         Self {
             phase: Phase::Disabled,
             epoch: epoch_seed.max(1),
             peer: 0,
             next_at: Time::NEVER,
             heard_at: Time::ZERO,
-            keepalive_ns,
+            keepalive_ns: patience.keepalive_ns,
+            silence_ns: patience.silence_ns,
         }
     }
 
@@ -145,9 +147,10 @@ impl Training {
     }
 
     /// When silence takes the link (or the attempt) down.
-    pub(crate) fn silent_at(&self, silence_ns: u64) -> Time {
+    #[inline]
+    pub(crate) fn silent_at(&self) -> Time {
         match self.phase {
-            Phase::Training | Phase::Configured | Phase::Up => self.heard_at + silence_ns,
+            Phase::Training | Phase::Configured | Phase::Up => self.heard_at + self.silence_ns,
             Phase::Disabled | Phase::Polling => Time::NEVER,
         }
     }
@@ -254,6 +257,7 @@ mod tests {
             next_at: Time::NEVER,
             heard_at: NOW,
             keepalive_ns: 80,
+            silence_ns: 800,
         }
     }
 
@@ -332,7 +336,11 @@ mod tests {
 
     #[test]
     fn two_ends_come_up_and_fall_silent() {
-        let mut ends = [Training::new(5, 80), Training::new(9, 80)];
+        let patience = Patience {
+            keepalive_ns: 80,
+            silence_ns: 800,
+        };
+        let mut ends = [5, 9].map(|seed| Training::new(seed, patience));
         for end in &mut ends {
             end.handle(NOW, LinkInput::Enable);
         }

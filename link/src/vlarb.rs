@@ -12,7 +12,6 @@
 //!
 //! VL15 is not in the tables: it always goes before.
 
-use arrayvec::ArrayVec;
 use wire::Vl;
 use wire::attr::VlArbEntry;
 
@@ -27,14 +26,16 @@ const LIMIT_UNIT_BYTES: i64 = 4096;
 /// Where one table stands.
 #[derive(Clone, Debug, Default)]
 struct Wheel {
-    written: ArrayVec<VlArbEntry, VLARB_ENTRIES_MAX>,
-    /// Those of the entries that can have a turn.
-    entries: ArrayVec<VlArbEntry, VLARB_ENTRIES_MAX>,
     /// The lanes that have weight in some entry.
     lanes: u16,
-    at: usize,
+    /// The lane, if only one entry can have a turn: then it always has it.
+    only: Option<Vl>,
     /// Weight units that the entry at `at` has left in this turn.
     left: i32,
+    at: usize,
+    /// Those of the entries that can have a turn.
+    entries: Box<[VlArbEntry]>,
+    written: Box<[VlArbEntry]>,
 }
 
 impl Wheel {
@@ -50,6 +51,10 @@ impl Wheel {
             .entries
             .iter()
             .fold(0, |lanes, entry| lanes | (1 << entry.vl.get()));
+        self.only = match *self.entries {
+            [entry] => Some(entry.vl),
+            _ => None,
+        };
         self.at = 0;
         self.left = self
             .entries
@@ -62,6 +67,9 @@ impl Wheel {
         let sendable = sendable & self.lanes;
         if sendable == 0 {
             return None;
+        }
+        if self.only.is_some() {
+            return self.only;
         }
         // One round and the entry itself again, with fresh weight: some lane of `lanes` is met.
         for _ in 0..=self.entries.len() {
@@ -87,6 +95,15 @@ impl Wheel {
 /// The arbiter of one output port.
 #[derive(Clone, Debug)]
 pub struct Arbiter {
+    /// The lanes with weight in some table: asked for whenever a port is looked at, the tables
+    /// only when a packet is sent.
+    lanes: u16,
+    turns: Box<Turns>,
+}
+
+/// The tables, and whose turn it is.
+#[derive(Clone, Debug)]
+struct Turns {
     high: Wheel,
     low: Wheel,
     limit: u8,
@@ -102,11 +119,14 @@ impl Arbiter {
     #[must_use]
     pub fn new(vls: u8) -> Self {
         let mut arbiter = Self {
-            high: Wheel::default(),
-            low: Wheel::default(),
-            limit: 255,
-            high_left: 0,
-            chose_high: false,
+            lanes: 0,
+            turns: Box::new(Turns {
+                high: Wheel::default(),
+                low: Wheel::default(),
+                limit: 255,
+                high_left: 0,
+                chose_high: false,
+            }),
         };
         arbiter.set_low((0..vls).map(|vl| VlArbEntry {
             vl: Vl::truncate(vl),
@@ -117,43 +137,45 @@ impl Arbiter {
 
     /// Writes the high-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_high(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
-        self.high.set(entries);
+        self.turns.high.set(entries);
+        self.lanes = self.turns.high.lanes | self.turns.low.lanes;
     }
 
     /// Writes the low-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_low(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
-        self.low.set(entries);
+        self.turns.low.set(entries);
+        self.lanes = self.turns.high.lanes | self.turns.low.lanes;
     }
 
     /// Writes LimitOfHighPriority, in units of 4096 bytes; 255: no limit, 0: one packet.
     pub fn set_limit(&mut self, limit: u8) {
-        self.limit = limit;
-        self.refill();
+        self.turns.limit = limit;
+        self.turns.refill();
     }
 
     /// The high-priority table as written.
     #[must_use]
     pub fn high(&self) -> &[VlArbEntry] {
-        &self.high.written
+        &self.turns.high.written
     }
 
     /// The low-priority table as written.
     #[must_use]
     pub fn low(&self) -> &[VlArbEntry] {
-        &self.low.written
+        &self.turns.low.written
     }
 
     /// LimitOfHighPriority.
     #[must_use]
     pub fn limit(&self) -> u8 {
-        self.limit
+        self.turns.limit
     }
 
     /// The lanes that can ever have a turn: those with weight in some table.
     #[inline]
     #[must_use]
     pub fn lanes(&self) -> u16 {
-        self.high.lanes | self.low.lanes
+        self.lanes
     }
 
     /// The lane that sends next among `sendable` (bit n: lane n has a packet, and credits for
@@ -161,6 +183,19 @@ impl Arbiter {
     /// without that gives the same lane.
     #[inline]
     pub fn pick(&mut self, sendable: u16) -> Option<Vl> {
+        self.turns.pick(sendable)
+    }
+
+    /// Books the packet of `bytes` (LRH to VCRC) that the chosen lane has sent.
+    #[inline]
+    pub fn spend(&mut self, bytes: usize) {
+        self.turns.spend(bytes);
+    }
+}
+
+impl Turns {
+    #[inline]
+    fn pick(&mut self, sendable: u16) -> Option<Vl> {
         let high_waits = sendable & self.high.lanes != 0;
         let low_waits = sendable & self.low.lanes != 0;
         if high_waits && low_waits && self.is_high_spent() {
@@ -179,9 +214,8 @@ impl Arbiter {
         }
     }
 
-    /// Books the packet of `bytes` (LRH to VCRC) that the chosen lane has sent.
     #[inline]
-    pub fn spend(&mut self, bytes: usize) {
+    fn spend(&mut self, bytes: usize) {
         if self.chose_high {
             self.high.spend(bytes);
             self.high_left -= i64::try_from(bytes).unwrap_or(i64::MAX);

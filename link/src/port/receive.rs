@@ -7,6 +7,7 @@ use wire::{
 };
 
 use crate::config::blocks;
+use crate::lane::Lane;
 use crate::port::{Peer, Port};
 use crate::state::StateInput;
 use crate::training::LinkInput;
@@ -91,10 +92,7 @@ impl Port {
             self.link_input(now, LinkInput::FlowControl, pool);
         }
         let vl = packet.vl;
-        let (Some(output), Some(input)) = (
-            self.outputs.get_mut(vl.index()),
-            self.inputs.get_mut(vl.index()),
-        ) else {
+        let Some(Lane { input, output }) = self.lanes.get_mut(vl.index()) else {
             // A lane that the peer has and this port has not.
             return;
         };
@@ -133,7 +131,7 @@ impl Port {
             self.counts.spec.vl15_rcv_data_words += u64::from(lrh.pkt_len_words);
         } else {
             self.check_data(arrival.now, &packet)?;
-            let lane = &mut self.inputs[lrh.vl.index()];
+            let lane = &mut self.lanes[lrh.vl.index()].input;
             let blocks = blocks(bytes.len());
             if !lane.credits.arrive(blocks) {
                 return Err(DropReason::BufferOverrun);

@@ -112,18 +112,16 @@ impl Port {
     }
 
     fn restart_credits(&mut self) {
-        for lane in &mut self.inputs {
-            lane.credits.restart();
-        }
-        for lane in &mut self.outputs {
-            lane.credits = Default::default();
+        for lane in &mut self.lanes {
+            lane.input.credits.restart();
+            lane.output.credits = Default::default();
         }
     }
 
     fn clear_outputs(&mut self, pool: &mut Pool) {
         let mut dropped = 0;
-        for lane in &mut self.outputs {
-            dropped += lane.clear(pool);
+        for lane in &mut self.lanes {
+            dropped += lane.output.clear(pool);
         }
         for packet in self.management_out.drain(..) {
             packet.release(pool);
@@ -140,7 +138,7 @@ impl Port {
     /// [`Port::transmit`].
     pub fn tick(&mut self, now: Time, pool: &mut Pool) {
         self.settle(now);
-        if self.training.silent_at(self.config.patience.silence_ns) <= now {
+        if self.training.silent_at() <= now {
             self.link_input(now, LinkInput::Silence, pool);
         }
         if self.waiting != 0 && self.has_lifetimes() {
@@ -148,13 +146,22 @@ impl Port {
         }
     }
 
-    fn has_lifetimes(&self) -> bool {
+    /// When the first packet at the head of an output queue is at its limit.
+    pub(super) fn expires_at(&self) -> Time {
+        let limits = self.lanes.iter().map(|lane| {
+            lane.output
+                .expires_at(self.head_life_ns, self.device_life_ns)
+        });
+        limits.min().unwrap_or(Time::NEVER)
+    }
+
+    pub(super) fn has_lifetimes(&self) -> bool {
         self.head_life_ns != u64::MAX || self.device_life_ns != u64::MAX
     }
 
     fn drop_expired(&mut self, now: Time, pool: &mut Pool) {
         for vl in (0..self.config.vls).map(Vl::truncate) {
-            let lane = &mut self.outputs[vl.index()];
+            let lane = &mut self.lanes[vl.index()].output;
             while lane.expires_at(self.head_life_ns, self.device_life_ns) <= now {
                 let reason = if lane.head_since() + self.head_life_ns <= now {
                     DropReason::HeadOfQueue
@@ -174,11 +181,10 @@ impl Port {
     }
 
     /// Until when nothing is due, and why. What is due now shows in [`Port::is_ready`].
-    #[inline]
     #[must_use]
     pub fn deadline(&self) -> Option<Deadline> {
         let port = self.number;
-        let silence_at = self.training.silent_at(self.config.patience.silence_ns);
+        let silence_at = self.training.silent_at();
         let mut earliest = Deadline {
             at: silence_at,
             why: Why::Silence(port),
@@ -201,10 +207,7 @@ impl Port {
                 consider(gone_at, Why::Pacing(port));
             }
             if self.waiting != 0 && self.has_lifetimes() {
-                for lane in &self.outputs {
-                    let at = lane.expires_at(self.head_life_ns, self.device_life_ns);
-                    consider(at, Why::Lifetime(port));
-                }
+                consider(self.expires_at(), Why::Lifetime(port));
             }
         }
         (earliest.at < Time::NEVER).then_some(earliest)

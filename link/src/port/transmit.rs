@@ -3,6 +3,7 @@
 use wire::{Delimiter, FlowOp, Format, RecordKind, Training, Vl};
 
 use crate::credits::tell;
+use crate::lane::Lane;
 use crate::port::Port;
 use crate::{FrameBuf, Packet, Pool, PortState, Time};
 
@@ -11,6 +12,15 @@ const RETELL_FRACTION: u64 = 16;
 /// Keep-alives fall on multiples of this fraction of their interval, so that a device's ports wake
 /// it together.
 const KEEPALIVE_GRID: u64 = 4;
+
+/// What a port waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wants {
+    /// From when on [`Port::transmit`] would put something into a frame; [`Time::NEVER`]: never.
+    pub ready_at: Time,
+    /// When the port wants a [`Port::tick`]; [`Time::NEVER`]: never.
+    pub due_at: Time,
+}
 
 impl Port {
     /// Whether [`Port::transmit`] would now put something into a frame.
@@ -25,25 +35,66 @@ impl Port {
     #[inline]
     #[must_use]
     pub fn ready_at(&self) -> Time {
-        if !self.training.is_up() {
-            let tells = self.tell != 0 && self.training.is_configured();
-            return if self.goodbye || tells {
-                Time::ZERO
-            } else {
-                self.training.next_at()
-            };
+        if self.training.is_up() {
+            self.wants_up().ready_at
+        } else {
+            self.wants_down().ready_at
         }
-        if self.tell != 0 {
-            return Time::ZERO;
+    }
+
+    /// When the port wants to be pulled, and when it wants a tick: [`Port::ready_at`] and the
+    /// moment of [`Port::deadline`] in one look.
+    #[inline]
+    #[must_use]
+    pub fn wants(&self) -> Wants {
+        if self.training.is_up() {
+            self.wants_up()
+        } else {
+            self.wants_down()
         }
-        let mut at = self.tell_all_at.min(self.training.next_at());
+    }
+
+    #[inline]
+    fn wants_up(&self) -> Wants {
+        let told_at = self.tell_all_at.min(self.training.next_at());
+        let mut wants = Wants {
+            ready_at: told_at,
+            due_at: told_at.min(self.training.silent_at()),
+        };
         if self.has_starving_lane() {
-            at = at.min(self.retell_at);
+            wants.ready_at = wants.ready_at.min(self.retell_at);
+            wants.due_at = wants.due_at.min(self.retell_at);
         }
         if self.has_sendable() {
-            at = at.min(self.pacer.open_at());
+            wants.ready_at = wants.ready_at.min(self.pacer.open_at());
+            if self.pacer.is_paced() {
+                wants.due_at = wants.due_at.min(self.pacer.wake_at());
+            }
         }
-        at
+        if self.tell != 0 {
+            wants.ready_at = Time::ZERO;
+        }
+        if let Some((_, _, gone_at)) = self.leaving {
+            wants.due_at = wants.due_at.min(gone_at);
+        }
+        if self.waiting != 0 && self.has_lifetimes() {
+            wants.due_at = wants.due_at.min(self.expires_at());
+        }
+        wants
+    }
+
+    #[cold]
+    fn wants_down(&self) -> Wants {
+        let tells = self.tell != 0 && self.training.is_configured();
+        let next_at = self.training.next_at();
+        Wants {
+            ready_at: if self.goodbye || tells {
+                Time::ZERO
+            } else {
+                next_at
+            },
+            due_at: next_at.min(self.training.silent_at()),
+        }
     }
 
     /// Fills a frame: link control first, then packets in the order of the arbiter, under credits
@@ -112,7 +163,7 @@ impl Port {
             return None;
         }
         let vl = self.arbiter.pick(self.sendable)?;
-        let lane = &mut self.outputs[vl.index()];
+        let lane = &mut self.lanes[vl.index()].output;
         let packet = lane.head()?;
         let bytes = packet.bytes();
         let out = push(frame, RecordKind::Data, bytes)?;
@@ -124,7 +175,7 @@ impl Port {
         if gone_at > now && self.pacer.is_exact() {
             self.leaving = Some((vl, blocks, gone_at));
         } else {
-            self.outputs[vl.index()].free(blocks);
+            self.lanes[vl.index()].output.free(blocks);
         }
         self.arbiter.spend(bytes);
         self.refresh(vl);
@@ -139,7 +190,7 @@ impl Port {
             && gone_at <= now
         {
             self.leaving = None;
-            self.outputs[vl.index()].free(blocks);
+            self.lanes[vl.index()].output.free(blocks);
         }
     }
 
@@ -152,8 +203,7 @@ impl Port {
         frame: &mut FrameBuf<'_>,
         pool: &mut Pool,
     ) -> Time {
-        let bytes = packet.bytes() - if self.config.vcrc_takes_time { 0 } else { 2 };
-        let gone_at = self.pacer.spend(now, bytes, packet.tail);
+        let gone_at = self.pacer.spend(now, packet.bytes(), packet.tail);
         frame.set_tail(gone_at);
         let spec = &mut self.counts.spec;
         spec.xmit_pkts += 1;
@@ -192,7 +242,7 @@ impl Port {
             PortState::Armed | PortState::Active => FlowOp::Normal,
         };
         self.tell |= lanes;
-        for (vl, (input, output)) in (0u8..).zip(self.inputs.iter_mut().zip(&self.outputs)) {
+        for (vl, Lane { input, output }) in (0u8..).zip(&mut self.lanes) {
             let bit = 1 << vl;
             if self.tell & bit == 0 {
                 continue;
@@ -227,8 +277,8 @@ impl Port {
 
     fn lanes_worth_a_ride(&self) -> u16 {
         (0u8..)
-            .zip(&self.inputs)
-            .filter(|(_, lane)| lane.credits.is_worth_a_ride())
+            .zip(&self.lanes)
+            .filter(|(_, lane)| lane.input.credits.is_worth_a_ride())
             .fold(0, |lanes, (vl, _)| lanes | (1 << vl))
     }
 
