@@ -29,14 +29,15 @@ enum Step {
 impl Plane {
     /// Moves packets of an input lane on as far as they go.
     pub(crate) fn advance(&mut self, now: Time, lane: LaneId) {
-        while self.inputs[lane.place()].head == Head::Free {
+        let place = self.place(lane);
+        while self.heads[place] == Head::Free {
             let port = &self.ports[lane.port.index() - 1];
             let Some(head) = port.input(lane.vl) else {
                 return;
             };
             let routed_at = head.head + self.timing.routing_delay_ns;
             if routed_at > now {
-                self.inputs[lane.place()].head = Head::Timed;
+                self.heads[place] = Head::Timed;
                 self.timers.push(Reverse((routed_at, lane, Due::Routed)));
                 return;
             }
@@ -134,7 +135,8 @@ impl Plane {
                 }
             }
         }
-        self.inputs[lane.place()].owed = waits;
+        let place = self.place(lane);
+        self.owed[place] = waits;
         if waits.is_empty() {
             self.finish_head(now, lane);
             Step::Gone
@@ -157,35 +159,46 @@ impl Plane {
     }
 
     fn queue_up(&mut self, lane: LaneId, output: LaneId) {
-        self.inputs[lane.place()].head = Head::Waiting;
-        self.queues[output.place()].push_back(lane);
+        let (input, queue) = (self.place(lane), self.place(output));
+        self.heads[input] = Head::Waiting;
+        self.queues[queue].push_back(lane);
         self.wanted[output.port.index() - 1] |= 1 << output.vl.get();
+        self.wanting.insert(output.port);
+    }
+
+    /// Nobody waits for an output lane any more.
+    fn is_unwanted(&mut self, output: LaneId) {
+        let wanted = &mut self.wanted[output.port.index() - 1];
+        *wanted &= !(1 << output.vl.get());
+        if *wanted == 0 {
+            self.wanting.remove(output.port);
+        }
     }
 
     /// Serves the queue of an output lane that may have got room.
     pub(crate) fn serve(&mut self, now: Time, output: LaneId) {
-        let place = output.port.index() - 1;
-        while let Some(&lane) = self.queues[output.place()].front() {
+        let queue = self.place(output);
+        while let Some(&lane) = self.queues[queue].front() {
             let input = &self.ports[lane.port.index() - 1];
             // A lane that queues has a head; without one it has nothing to wait for.
             let admission = match input.input(lane.vl) {
                 Some(head) if input.has_outlived(now, head.entered) => {
                     Admission::Drop(DropReason::Lifetime)
                 }
-                Some(head) => self.ports[place].admits(output.vl, head.bytes()),
+                Some(head) => self.ports[output.port.index() - 1].admits(output.vl, head.bytes()),
                 None => Admission::Room,
             };
             if admission == Admission::Full {
                 return;
             }
-            self.queues[output.place()].pop_front();
-            if self.queues[output.place()].is_empty() {
-                self.wanted[place] &= !(1 << output.vl.get());
+            self.queues[queue].pop_front();
+            if self.queues[queue].is_empty() {
+                self.is_unwanted(output);
             }
             self.settle_debt(now, lane, output, admission);
             self.advance(now, lane);
         }
-        self.wanted[place] &= !(1 << output.vl.get());
+        self.is_unwanted(output);
     }
 
     /// Serves the queues of all output lanes of a port.
@@ -201,17 +214,18 @@ impl Plane {
 
     /// The head of `lane` reaches the front of the queue of `output`, which takes or drops it.
     fn settle_debt(&mut self, now: Time, lane: LaneId, output: LaneId, admission: Admission) {
-        let side = &mut self.inputs[lane.place()];
-        if side.owed.is_empty() {
-            side.head = Head::Free;
+        let place = self.place(lane);
+        let owed = &mut self.owed[place];
+        if owed.is_empty() {
+            self.heads[place] = Head::Free;
             match admission {
                 Admission::Drop(reason) => self.drop_head(now, lane, output.port, reason),
                 Admission::Room | Admission::Full => self.move_head(now, lane, output),
             }
             return;
         }
-        side.owed.remove(output.port);
-        let was_last = side.owed.is_empty();
+        owed.remove(output.port);
+        let was_last = owed.is_empty();
         match admission {
             Admission::Drop(reason) => {
                 self.copied += 1;
@@ -220,7 +234,7 @@ impl Plane {
             Admission::Room | Admission::Full => self.copy_head(now, lane, output),
         }
         if was_last {
-            self.inputs[lane.place()].head = Head::Free;
+            self.heads[place] = Head::Free;
             self.finish_head(now, lane);
         }
     }
@@ -283,7 +297,8 @@ impl Plane {
         if tail <= now {
             self.ports[lane.port.index() - 1].free(lane.vl, blocks);
         } else {
-            self.inputs[lane.place()].head = Head::Timed;
+            let place = self.place(lane);
+            self.heads[place] = Head::Timed;
             self.timers
                 .push(Reverse((tail, lane, Due::Through(blocks))));
         }
@@ -327,7 +342,8 @@ impl Plane {
             if let Due::Through(blocks) = due {
                 self.ports[lane.port.index() - 1].free(lane.vl, blocks);
             }
-            self.inputs[lane.place()].head = Head::Free;
+            let place = self.place(lane);
+            self.heads[place] = Head::Free;
             self.advance(now, lane);
         }
     }

@@ -4,8 +4,6 @@
 //! forwarded like data, but on VL15. Requests to this switch are answered by the agents of crate
 //! `mad`; answers leave in packets of their own.
 
-use std::collections::VecDeque;
-
 use link::{Admission, DropReason, Packet, Time};
 use mad::agent::{Arrival, Next, handle_smp};
 use mad::pma::Pma;
@@ -27,8 +25,6 @@ const READ_BYTES_MAX: usize = MAD_PACKET_LEN + 40;
 pub(crate) struct Management {
     pub(crate) sma: Sma,
     pma: Pma,
-    /// Answers on data lanes that found no room yet.
-    replies: VecDeque<Packet>,
 }
 
 /// A management datagram that has come in, without its packet.
@@ -49,7 +45,6 @@ impl Management {
         Self {
             sma: Sma::new(plane),
             pma: Pma::new(plane.identity.ports),
-            replies: VecDeque::new(),
         }
     }
 
@@ -124,7 +119,7 @@ impl Management {
                 plane.count_drop(input, reason);
             }
         }
-        self.send_replies(now, plane);
+        send_replies(now, plane);
     }
 
     /// A datagram of general management for QP1 of port 0.
@@ -150,7 +145,7 @@ impl Management {
         if !self.pma.handle(&mut mad, counts) {
             return Err(DropReason::NotForUs);
         }
-        if self.replies.len() >= REPLIES_MAX {
+        if plane.replies.len() >= REPLIES_MAX {
             return Err(DropReason::ReceiverFull);
         }
         let answer = UdPacket {
@@ -164,50 +159,13 @@ impl Management {
             )
         };
         let packet = build(plane, now, received.tail, &answer)?;
-        self.replies.push_back(packet);
+        plane.replies.push_back(packet);
         Ok(())
     }
 
-    /// Whether answers wait for room.
-    pub(crate) fn has_replies(&self) -> bool {
-        !self.replies.is_empty()
-    }
-
-    /// Puts answers of QP1 into their output lanes, as far as there is room.
-    pub(crate) fn send_replies(&mut self, now: Time, plane: &mut Plane) {
-        while let Some(reply) = self.replies.front() {
-            let (lrh, bytes) = (reply.lrh, reply.bytes());
-            let output = plane.linear.lookup(lrh.dlid);
-            let admission = plane.port(output).map(|port| {
-                let vl = port.sl_to_vl().map(PortNum::MANAGEMENT, lrh.sl);
-                let admission = match vl {
-                    Vl::MANAGEMENT => Admission::Drop(DropReason::SlToVl),
-                    vl => port.admits(vl, bytes),
-                };
-                (LaneId { port: output, vl }, admission)
-            });
-            if let Some((_, Admission::Full)) = admission {
-                return;
-            }
-            let Some(reply) = self.replies.pop_front() else {
-                return;
-            };
-            match admission {
-                Some((lane, Admission::Room | Admission::Full)) => {
-                    if let Some(port) = plane.port_mut(lane.port) {
-                        port.enqueue(now, lane.vl, reply);
-                    }
-                }
-                Some((lane, Admission::Drop(reason))) => {
-                    reply.release(&mut plane.pool);
-                    plane.count_drop(lane.port, reason);
-                }
-                None => {
-                    trace!(dlid = lrh.dlid.get(), "answer without a route");
-                    reply.release(&mut plane.pool);
-                }
-            }
-        }
+    /// When the next trap goes out; [`Time::NEVER`] if there is none.
+    pub(crate) fn trap_at(&self) -> Time {
+        self.sma.deadline().unwrap_or(Time::NEVER)
     }
 
     /// Sends the traps that are due.
@@ -216,6 +174,43 @@ impl Management {
             let packet = UdPacket::smp(trap.slid, trap.dlid, &trap.mad);
             if let Err(reason) = send_smp(now, plane, PortNum::MANAGEMENT, now, &packet) {
                 trace!(reason = reason.name(), "trap not sent");
+            }
+        }
+    }
+}
+
+/// Puts answers of QP1 into their output lanes, as far as there is room.
+pub(crate) fn send_replies(now: Time, plane: &mut Plane) {
+    while let Some(reply) = plane.replies.front() {
+        let (lrh, bytes) = (reply.lrh, reply.bytes());
+        let output = plane.linear.lookup(lrh.dlid);
+        let admission = plane.port(output).map(|port| {
+            let vl = port.sl_to_vl().map(PortNum::MANAGEMENT, lrh.sl);
+            let admission = match vl {
+                Vl::MANAGEMENT => Admission::Drop(DropReason::SlToVl),
+                vl => port.admits(vl, bytes),
+            };
+            (LaneId { port: output, vl }, admission)
+        });
+        if let Some((_, Admission::Full)) = admission {
+            return;
+        }
+        let Some(reply) = plane.replies.pop_front() else {
+            return;
+        };
+        match admission {
+            Some((lane, Admission::Room | Admission::Full)) => {
+                if let Some(port) = plane.port_mut(lane.port) {
+                    port.enqueue(now, lane.vl, reply);
+                }
+            }
+            Some((lane, Admission::Drop(reason))) => {
+                reply.release(&mut plane.pool);
+                plane.count_drop(lane.port, reason);
+            }
+            None => {
+                trace!(dlid = lrh.dlid.get(), "answer without a route");
+                reply.release(&mut plane.pool);
             }
         }
     }

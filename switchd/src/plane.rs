@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use link::{DATA_VLS_MAX, Deadline, Packet, Pool, Port, PortConfig, PortSet, Time, Why};
+use link::{Deadline, Packet, Pool, Port, PortConfig, PortSet, Time, Why};
 use mad::sma::Identity;
 use wire::attr::NodeType;
 use wire::{Lid, PortNum, Vl};
@@ -12,8 +12,6 @@ use crate::ports::Ports;
 use crate::tables::{LinearTable, MulticastTable};
 use crate::{SwitchConfig, SwitchError, Timing};
 
-/// Lanes of one port that packets may wait in.
-const LANES: usize = DATA_VLS_MAX as usize;
 /// Vendor id shown in NodeInfo: locally administered, nobody's.
 const VENDOR_ID: u32 = 0x02_1b_ed;
 /// Device id shown in NodeInfo.
@@ -24,14 +22,6 @@ const DEVICE_ID: u16 = 1;
 pub(crate) struct LaneId {
     pub(crate) port: PortNum,
     pub(crate) vl: Vl,
-}
-
-impl LaneId {
-    /// Its place in a vector of all lanes of all external ports.
-    #[inline]
-    pub(crate) fn place(self) -> usize {
-        (self.port.index() - 1) * LANES + self.vl.index()
-    }
 }
 
 /// What the head of an input lane is doing.
@@ -46,14 +36,6 @@ pub(crate) enum Head {
     Timed,
 }
 
-/// The crossbar's side of one input lane.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InputSide {
-    pub(crate) head: Head,
-    /// A multicast head: the ports that are still to get their copy.
-    pub(crate) owed: PortSet,
-}
-
 /// What happens to an input lane at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
@@ -64,29 +46,40 @@ pub(crate) enum Due {
 }
 
 /// The dataplane of a switch.
+///
+/// The fields stand in the order of how often packets need them, and in that order in memory.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Plane {
+    /// External ports: port n at n - 1.
+    pub(crate) ports: Ports,
+    /// Data lanes of every port.
+    vls: usize,
+    /// By [`Plane::place`]: what the head of an input lane is doing.
+    pub(crate) heads: Box<[Head]>,
+    pub(crate) timers: BinaryHeap<Reverse<(Time, LaneId, Due)>>,
+    pub(crate) timing: Timing,
+    pub(crate) linear: LinearTable,
+    /// LID of port 0.
+    pub(crate) lid: Lid,
+    /// By port: its output lanes with a queue of input lanes.
+    pub(crate) wanted: Box<[u16]>,
+    /// The ports with such a lane.
+    pub(crate) wanting: PortSet,
+    /// By [`Plane::place`] of the output lane: the input lanes whose head wants in, in the order
+    /// in which they came. Each holds an input lane once at most.
+    pub(crate) queues: Box<[VecDeque<LaneId>]>,
+    /// Packets for port 0, with the port that they came in on.
+    pub(crate) inbox: VecDeque<(PortNum, Packet)>,
+    /// Answers of port 0 on data lanes that found no room yet.
+    pub(crate) replies: VecDeque<Packet>,
+    pub(crate) pool: Pool,
+    /// By [`Plane::place`], of a multicast head: the ports that are still to get their copy.
+    pub(crate) owed: Box<[PortSet]>,
+    pub(crate) multicast: MulticastTable,
     pub(crate) identity: Identity,
     /// What every external port was built with.
     pub(crate) port_config: PortConfig,
-    pub(crate) timing: Timing,
-    /// External ports: port n at n - 1.
-    pub(crate) ports: Ports,
-    pub(crate) pool: Pool,
-    /// LID of port 0.
-    pub(crate) lid: Lid,
-    pub(crate) linear: LinearTable,
-    pub(crate) multicast: MulticastTable,
-    /// By [`LaneId::place`].
-    pub(crate) inputs: Vec<InputSide>,
-    /// By [`LaneId::place`] of the output lane: the input lanes whose head wants in, in the order
-    /// in which they came. Each holds an input lane once at most.
-    pub(crate) queues: Vec<VecDeque<LaneId>>,
-    /// By port: its output lanes with a queue of input lanes.
-    pub(crate) wanted: Vec<u16>,
-    pub(crate) timers: BinaryHeap<Reverse<(Time, LaneId, Due)>>,
-    /// Packets for port 0, with the port that they came in on.
-    pub(crate) inbox: VecDeque<(PortNum, Packet)>,
     /// Copies that multicast packets were owed, made or dropped.
     pub(crate) copied: u64,
     /// Multicast packets that have gone with their last copy.
@@ -96,7 +89,8 @@ pub(crate) struct Plane {
 impl Plane {
     pub(crate) fn new(config: &SwitchConfig) -> Result<Self, SwitchError> {
         config.check()?;
-        let lanes = usize::from(config.ports) * LANES;
+        let vls = usize::from(config.port.vls);
+        let lanes = usize::from(config.ports) * vls;
         let ports = (1..=config.ports)
             .map(|number| {
                 let port = PortConfig {
@@ -130,15 +124,25 @@ impl Plane {
             lid: Lid::ZERO,
             linear: LinearTable::default(),
             multicast: MulticastTable::default(),
-            inputs: vec![InputSide::default(); lanes],
-            queues: vec![VecDeque::new(); lanes],
-            wanted: vec![0; ports.len()],
+            vls,
+            heads: vec![Head::default(); lanes].into_boxed_slice(),
+            owed: vec![PortSet::EMPTY; lanes].into_boxed_slice(),
+            queues: vec![VecDeque::new(); lanes].into_boxed_slice(),
+            wanted: vec![0; ports.len()].into_boxed_slice(),
+            wanting: PortSet::EMPTY,
             timers: BinaryHeap::new(),
             inbox: VecDeque::new(),
             copied: 0,
             absorbed: 0,
+            replies: VecDeque::new(),
             ports: Ports::new(ports),
         })
+    }
+
+    /// The place of a data lane in a list of all data lanes of all external ports.
+    #[inline]
+    pub(crate) fn place(&self, lane: LaneId) -> usize {
+        (lane.port.index() - 1) * self.vls + lane.vl.index()
     }
 
     /// An external port, if there is one of this number.
@@ -151,6 +155,13 @@ impl Plane {
     #[inline]
     pub(crate) fn port_mut(&mut self, number: PortNum) -> Option<&mut Port> {
         self.ports.get_mut(number.index().checked_sub(1)?)
+    }
+
+    /// When something is due; [`Time::NEVER`] if nothing is.
+    #[inline]
+    pub(crate) fn due_at(&self) -> Time {
+        let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
+        timer.map_or(self.ports.due_at(), |at| at.min(self.ports.due_at()))
     }
 
     pub(crate) fn deadline(&self) -> Option<Deadline> {

@@ -8,25 +8,87 @@
 use std::ops::{Deref, Index, IndexMut};
 
 use link::{Deadline, Port, PortSet, Time};
+use wire::PortNum;
+
+/// Ports whose earliest moment is kept.
+const BLOCK: usize = 8;
+
+/// A moment of each port, and the earliest of them.
+#[derive(Debug)]
+struct Earliest {
+    /// By port.
+    at: Box<[Time]>,
+    /// By block of ports: the earliest.
+    blocks: Box<[Time]>,
+    /// The earliest of all.
+    first: Time,
+}
+
+impl Earliest {
+    fn new(ports: usize) -> Self {
+        let whole = ports.next_multiple_of(BLOCK);
+        Self {
+            at: vec![Time::NEVER; whole].into_boxed_slice(),
+            blocks: vec![Time::NEVER; whole / BLOCK].into_boxed_slice(),
+            first: Time::NEVER,
+        }
+    }
+
+    /// Sets the moment of a port; [`Earliest::find`] comes before the next look.
+    #[inline]
+    fn set(&mut self, port: usize, at: Time) {
+        self.at[port] = at;
+        let start = port / BLOCK * BLOCK;
+        self.blocks[port / BLOCK] = earliest(&self.at[start..start + BLOCK]);
+    }
+
+    #[inline]
+    fn find(&mut self) {
+        self.first = earliest(&self.blocks);
+    }
+
+    /// The ports whose moment has come.
+    #[inline]
+    fn come(&self, now: Time) -> PortSet {
+        let mut come = PortSet::EMPTY;
+        if self.first <= now {
+            for (place, &at) in self.at.iter().enumerate() {
+                if at <= now
+                    && let Ok(number) = u8::try_from(place + 1)
+                {
+                    come.insert(PortNum::truncate(number));
+                }
+            }
+        }
+        come
+    }
+}
+
+#[inline]
+fn earliest(times: &[Time]) -> Time {
+    times.iter().fold(Time::NEVER, |first, &at| first.min(at))
+}
 
 /// External ports: port n at n - 1.
 #[derive(Debug)]
 pub(crate) struct Ports {
-    ports: Vec<Port>,
+    ports: Box<[Port]>,
+    /// From when on each has something to send.
+    ready: Earliest,
+    /// When each wants a tick.
+    due: Earliest,
     /// Borrowed for change since the last refresh.
     touched: PortSet,
-    /// By port: from when on it has something to send, and when it wants a tick.
-    ready_at: Vec<Time>,
-    due_at: Vec<Time>,
 }
 
 impl Ports {
+    /// Ports with the numbers from 1 on.
     pub(crate) fn new(ports: Vec<Port>) -> Self {
         let mut all = Self {
             touched: ports.iter().map(Port::number).collect(),
-            ready_at: vec![Time::NEVER; ports.len()],
-            due_at: vec![Time::NEVER; ports.len()],
-            ports,
+            ready: Earliest::new(ports.len()),
+            due: Earliest::new(ports.len()),
+            ports: ports.into_boxed_slice(),
         };
         all.refresh();
         all
@@ -56,47 +118,40 @@ impl Ports {
     pub(crate) fn refresh(&mut self) {
         for number in core::mem::take(&mut self.touched).iter() {
             let at = number.index() - 1;
-            let port = &self.ports[at];
-            self.ready_at[at] = port.ready_at();
-            self.due_at[at] = port.deadline().map_or(Time::NEVER, |deadline| deadline.at);
+            let wants = self.ports[at].wants();
+            self.ready.set(at, wants.ready_at);
+            self.due.set(at, wants.due_at);
         }
+        self.ready.find();
+        self.due.find();
     }
 
     /// The ports that have something to send.
     #[inline]
     pub(crate) fn ready(&self, now: Time) -> PortSet {
-        let mut ready = PortSet::EMPTY;
-        for (at, port) in self.ready_at.iter().zip(&self.ports) {
-            if *at <= now {
-                ready.insert(port.number());
-            }
-        }
-        ready
+        self.ready.come(now)
     }
 
     /// The ports that want a tick.
+    #[inline]
     pub(crate) fn due(&self, now: Time) -> PortSet {
-        let mut due = PortSet::EMPTY;
-        for (at, port) in self.due_at.iter().zip(&self.ports) {
-            if *at <= now {
-                due.insert(port.number());
-            }
-        }
-        due
+        self.due.come(now)
+    }
+
+    /// When the next port wants a tick; [`Time::NEVER`] if none does.
+    #[inline]
+    pub(crate) fn due_at(&self) -> Time {
+        self.due.first
     }
 
     /// When the next port wants a tick, and why, if that is before `limit`.
-    #[inline]
     pub(crate) fn deadline_before(&self, limit: Time) -> Option<Deadline> {
-        let mut earliest = limit;
-        let mut place = None;
-        for (at, &due) in self.due_at.iter().enumerate() {
-            if due < earliest {
-                earliest = due;
-                place = Some(at);
-            }
+        let first = self.due.first;
+        if first >= limit {
+            return None;
         }
-        self.ports[place?].deadline()
+        let port = self.due.at.iter().position(|&at| at == first)?;
+        self.ports[port].deadline()
     }
 }
 
@@ -126,3 +181,6 @@ impl IndexMut<usize> for Ports {
         port
     }
 }
+
+#[cfg(test)]
+mod tests;

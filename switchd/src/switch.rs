@@ -10,7 +10,7 @@ use tracing::{info, trace};
 use wire::{PortNum, Vl};
 
 use crate::control::{PortDrops, Reply, Request};
-use crate::management::Management;
+use crate::management::{Management, send_replies};
 use crate::plane::{LaneId, Plane};
 use crate::{SwitchConfig, SwitchError};
 
@@ -42,6 +42,8 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Switch {
     pub(crate) plane: Plane,
+    /// When the next trap goes out.
+    trap_at: Time,
     management: Management,
     events: VecDeque<Event>,
 }
@@ -62,6 +64,7 @@ impl Switch {
         plane.ports.refresh();
         Ok(Self {
             plane,
+            trap_at: Time::NEVER,
             management,
             events: VecDeque::new(),
         })
@@ -93,6 +96,20 @@ impl Switch {
         self.plane.pool.bytes_made()
     }
 
+    /// The moment of [`Device::deadline`] without its reason, which costs a look at a port more;
+    /// [`Time::NEVER`] if there is none.
+    #[inline]
+    #[must_use]
+    pub fn due_at(&self) -> Time {
+        self.plane.due_at().min(self.trap_at)
+    }
+
+    /// When the next trap is due, by a look at the agent.
+    #[cfg(test)]
+    pub(crate) fn trap_due_at(&self) -> Option<Time> {
+        self.management.sma.deadline()
+    }
+
     fn receive(&mut self, arrival: Arrival, number: PortNum, bytes: &[u8]) {
         let plane = &mut self.plane;
         let Some(port) = number
@@ -106,6 +123,7 @@ impl Switch {
         port.receive(arrival, bytes, &mut plane.pool);
         if port.arrived() & (1 << Vl::MANAGEMENT.get()) != 0 {
             self.management.take_vl15(arrival.now, plane, number);
+            self.trap_at = self.management.trap_at();
         }
         plane.advance_arrived(arrival.now, number);
         if !plane.inbox.is_empty() {
@@ -118,13 +136,13 @@ impl Switch {
             self.plane.ports[number.index() - 1].tick(now, &mut self.plane.pool);
         }
         self.plane.run_timers(now);
-        for at in 0..self.plane.wanted.len() {
-            if self.plane.wanted[at] != 0 {
-                let number = self.plane.ports[at].number();
-                self.plane.serve_all(now, number);
-            }
+        let mut from = PortNum::MANAGEMENT;
+        while let Some(number) = self.plane.wanting.at_or_after(from) {
+            self.plane.serve_all(now, number);
+            // A switch has 254 ports at most.
+            from = PortNum::truncate(number.get().saturating_add(1));
         }
-        if !self.plane.inbox.is_empty() || self.management.has_replies() {
+        if !(self.plane.inbox.is_empty() && self.plane.replies.is_empty()) {
             self.management.take_inbox(now, &mut self.plane);
         }
     }
@@ -140,8 +158,12 @@ impl Switch {
         }
         if trap {
             self.management.sma.link_changed(now);
+            self.trap_at = self.management.trap_at();
         }
-        self.management.send_traps(now, &mut self.plane);
+        if self.trap_at <= now {
+            self.management.send_traps(now, &mut self.plane);
+            self.trap_at = self.management.trap_at();
+        }
     }
 
     /// Whether the subnet manager has to hear of it (IBA 14.3.7, trap 128).
@@ -299,8 +321,8 @@ impl Device for Switch {
                 plane.serve(now, LaneId { port: number, vl });
             }
         }
-        if self.management.has_replies() {
-            self.management.send_replies(now, plane);
+        if !plane.replies.is_empty() {
+            send_replies(now, plane);
         }
         plane.ports.refresh();
         frame.records() - before
@@ -311,11 +333,10 @@ impl Device for Switch {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        let trap = self
-            .management
-            .sma
-            .deadline()
-            .map(|at| Deadline { at, why: Why::Trap });
+        let trap = (self.trap_at < Time::NEVER).then_some(Deadline {
+            at: self.trap_at,
+            why: Why::Trap,
+        });
         Deadline::earlier(self.plane.deadline(), trap)
     }
 }
