@@ -24,7 +24,7 @@ use crate::cable::{Cables, Fate};
 use crate::deadlock::Deadlock;
 use crate::desk::Desk;
 use crate::faults::{Fault, FaultPlan};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, PacketId};
 use crate::measure::Measure;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
@@ -56,6 +56,24 @@ pub(crate) enum Event {
     Audit,
 }
 
+/// What a frame on a cable holds.
+#[derive(Clone, Copy, Debug)]
+enum Cargo {
+    /// Link control.
+    Control {
+        /// How many packets from the same port had come to the other end when it was sent.
+        landings: u32,
+    },
+    /// A packet, and which, if the ledger knows it.
+    Packet(Option<PacketId>),
+}
+
+impl Default for Cargo {
+    fn default() -> Self {
+        Self::Packet(None)
+    }
+}
+
 /// A frame on a cable.
 #[derive(Debug, Default)]
 struct Flight {
@@ -65,9 +83,27 @@ struct Flight {
     tail: Time,
     /// Which time the cable was put in: what was on it before is lost.
     plugged: u32,
-    /// How many packets from the same port had come to the other end when it was sent.
-    landings: u32,
+    what: Cargo,
     bytes: Vec<u8>,
+}
+
+/// When a device is woken.
+#[derive(Clone, Copy, Debug)]
+struct Agenda {
+    /// When it wants to be woken.
+    wake: Time,
+    /// The earliest wake-up far ahead that is scheduled for it.
+    far_wake: Time,
+    /// How often it was woken at which moment.
+    woken: (Time, u32),
+}
+
+impl Agenda {
+    const EMPTY: Self = Self {
+        wake: Time::NEVER,
+        far_wake: Time::NEVER,
+        woken: (Time::ZERO, 0),
+    };
 }
 
 /// How often something has happened.
@@ -122,11 +158,8 @@ pub(crate) struct Fabric {
     pub(crate) queue: Queue<Event>,
     flights: Vec<Flight>,
     unused: Vec<u32>,
-    /// By node: when it wants to be woken, the earliest wake-up far ahead that is scheduled for it,
-    /// and how often it was woken at which moment.
-    wakes: Vec<Time>,
-    far_wakes: Vec<Time>,
-    woken: Vec<(Time, u32)>,
+    /// By node.
+    agendas: Vec<Agenda>,
     scratch: Vec<u8>,
     ideal: bool,
 }
@@ -174,9 +207,7 @@ impl Fabric {
             queue: Queue::new(),
             flights: Vec::new(),
             unused: Vec::new(),
-            wakes: vec![Time::NEVER; count],
-            far_wakes: vec![Time::NEVER; count],
-            woken: vec![(Time::ZERO, 0); count],
+            agendas: vec![Agenda::EMPTY; count],
             scratch: vec![0; FRAME_BYTES],
         }
     }
@@ -200,16 +231,17 @@ impl Fabric {
 
     fn wake(&mut self, id: u32) {
         let node = index(id);
-        if self.far_wakes[node] == self.now {
-            self.far_wakes[node] = Time::NEVER;
+        if self.agendas[node].far_wake == self.now {
+            self.agendas[node].far_wake = Time::NEVER;
             self.schedule_wake(id);
         }
-        if self.wakes[node] != self.now {
+        let agenda = &mut self.agendas[node];
+        if agenda.wake != self.now {
             return;
         }
-        self.wakes[node] = Time::NEVER;
-        let (at, times) = self.woken[node];
-        self.woken[node] = (self.now, if at == self.now { times + 1 } else { 1 });
+        agenda.wake = Time::NEVER;
+        let (at, times) = agenda.woken;
+        agenda.woken = (self.now, if at == self.now { times + 1 } else { 1 });
         self.nodes[node].tick(self.now);
         self.service(id);
     }
@@ -222,27 +254,30 @@ impl Fabric {
             head,
             tail,
             plugged,
-            landings,
+            what,
             ..
         } = self.flights[slot];
         let mut bytes = core::mem::take(&mut self.flights[slot].bytes);
-        let packet = packet_at(&bytes);
-        if let Some(data) = packet {
-            self.flying -= 1;
-            self.cables.landed(index(node), port, &bytes[data..]);
-            if self.nodes[index(node)].is_switch()
-                && let Some(id) = self.ledger.of_record(&bytes[data..])
-            {
-                self.ledger.enter_switch(self.now, id);
+        match what {
+            Cargo::Packet(id) => {
+                self.flying -= 1;
+                self.cables.landed(index(node), port, &bytes);
+                if let Some(id) = id
+                    && self.nodes[index(node)].is_switch()
+                {
+                    self.ledger.enter_switch(self.now, id);
+                }
             }
-        } else if self.ideal {
-            self.cables
-                .count_landed(index(node), port, landings, &mut bytes);
+            Cargo::Control { landings } if self.ideal => {
+                self.cables
+                    .count_landed(index(node), port, landings, &mut bytes);
+            }
+            Cargo::Control { .. } => {}
         }
         if self.cables.is_whole(index(node), port, plugged) {
             self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
             self.service(node);
-        } else if packet.is_some() {
+        } else if matches!(what, Cargo::Packet(_)) {
             self.tally.lost += 1;
         }
         self.flights[slot].bytes = bytes;
@@ -291,15 +326,13 @@ impl Fabric {
 
     fn schedule(&mut self, id: u32) {
         let node = index(id);
-        let mut at = self.nodes[node]
-            .deadline()
-            .map_or(Time::NEVER, |deadline| deadline.at)
-            .max(self.now);
-        if at == self.now && self.woken[node].0 == at && self.woken[node].1 >= WAKES_A_MOMENT {
+        let mut at = self.nodes[node].due_at().max(self.now);
+        let agenda = &mut self.agendas[node];
+        if at == self.now && agenda.woken.0 == at && agenda.woken.1 >= WAKES_A_MOMENT {
             at = self.now + 1;
         }
-        if at != self.wakes[node] {
-            self.wakes[node] = at;
+        if at != agenda.wake {
+            agenda.wake = at;
             self.schedule_wake(id);
         }
     }
@@ -307,22 +340,23 @@ impl Fabric {
     /// Schedules the wake-up that a device wants. An idle device wants one at its next keep-alive,
     /// over and over again: far ahead, one that comes no later than wanted is enough.
     fn schedule_wake(&mut self, id: u32) {
-        let at = self.wakes[index(id)];
+        let agenda = &mut self.agendas[index(id)];
+        let at = agenda.wake;
         if at == Time::NEVER {
             return;
         }
         if at.since_ns(self.now) > FAR_NS {
-            let far = &mut self.far_wakes[index(id)];
-            if *far <= at {
+            if agenda.far_wake <= at {
                 return;
             }
-            *far = at;
+            agenda.far_wake = at;
         }
         self.queue.push(at, Event::Wake(id));
     }
 
     fn collect_entered(&mut self, node: usize) {
-        if let (Node::Station(station), Some(source)) = (&mut self.nodes[node], self.stations[node])
+        if let Node::Station(station) = &mut self.nodes[node]
+            && let Some(source) = self.stations[node]
         {
             for packet in station.entered.drain(..) {
                 self.ledger.enter(self.now, source, &packet);
@@ -331,7 +365,9 @@ impl Fabric {
     }
 
     fn collect_received(&mut self, node: usize) {
-        if let (Node::Station(station), Some(at)) = (&mut self.nodes[node], self.stations[node]) {
+        if let Node::Station(station) = &mut self.nodes[node]
+            && let Some(at) = self.stations[node]
+        {
             if let Some(traffic) = &mut self.traffic
                 && let Some(source) = station.source_mut()
             {
@@ -351,12 +387,13 @@ impl Fabric {
     /// Puts a frame on the cable of a port.
     pub(crate) fn ship(&mut self, node: usize, port: PortNum, frame: &mut [u8], tail: Time) {
         let data = packet_at(frame);
+        let id = data.and_then(|data| self.ledger.of_record(&frame[data..]));
         if let Some(data) = data {
-            if let Some(id) = self.ledger.of_record(&frame[data..]) {
-                if self.stations[node].is_some() {
-                    self.ledger.leave_source(self.now, id);
-                } else {
+            if let Some(id) = id {
+                if self.nodes[node].is_switch() {
                     self.ledger.leave_switch(self.now, id);
+                } else {
+                    self.ledger.leave_source(self.now, id);
                 }
             }
             self.check_credits(node, port, &frame[data..]);
@@ -382,7 +419,7 @@ impl Fabric {
             };
             if !self.cables.loses_credit(node, port) {
                 let landings = self.cables.landings(node, port);
-                self.fly(peer, (at, at), landings, control);
+                self.fly(peer, (at, at), control, Cargo::Control { landings });
             }
         }
         if packet.is_empty() {
@@ -399,15 +436,15 @@ impl Fabric {
         self.flying += 1;
         self.cables.took_off(node, port, packet);
         let arrival = (later, tail.max(now) + self.model.flight_ns);
-        self.fly(peer, arrival, 0, packet);
+        self.fly(peer, arrival, packet, Cargo::Packet(id));
     }
 
     fn fly(
         &mut self,
         (node, port): (u32, PortNum),
         (head, tail): (Time, Time),
-        landings: u32,
         bytes: &[u8],
+        what: Cargo,
     ) {
         self.tally.frames += 1;
         let slot = self.unused.pop().unwrap_or_else(|| {
@@ -420,7 +457,7 @@ impl Fabric {
         flight.head = head;
         flight.tail = tail;
         flight.plugged = self.cables.plugged(index(node), port);
-        flight.landings = landings;
+        flight.what = what;
         flight.bytes.clear();
         flight.bytes.extend_from_slice(bytes);
         self.queue.push(head, Event::Arrive(slot));

@@ -1,7 +1,7 @@
 //! The devices of a simulated fabric behind one face.
 
 use hostd::Host;
-use link::{Deadline, Device, FrameBuf, Input, Port, PortSet, Time};
+use link::{Device, FrameBuf, Input, Port, PortSet, Time};
 use switchd::Switch;
 use wire::PortNum;
 
@@ -94,13 +94,15 @@ impl Node {
         }
     }
 
+    /// When the device wants a tick; [`Time::NEVER`] if it does not.
     #[inline]
-    pub(crate) fn deadline(&self) -> Option<Deadline> {
-        match self {
-            Self::Switch(switch) => switch.deadline(),
+    pub(crate) fn due_at(&self) -> Time {
+        let deadline = match self {
+            Self::Switch(switch) => return switch.due_at(),
             Self::Station(station) => station.deadline(),
             Self::Host(host) => host.deadline(),
-        }
+        };
+        deadline.map_or(Time::NEVER, |deadline| deadline.at)
     }
 
     #[inline]
