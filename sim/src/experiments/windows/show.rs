@@ -9,6 +9,9 @@ use crate::load::real;
 /// Parts of the packets and the latency up to which they took.
 type Quantile = (f64, fn(&Point) -> u64);
 
+/// Decimals, and what a cell of the table shows.
+type Cell = (usize, fn(&Point) -> f64);
+
 const QUANTILES: [Quantile; 8] = [
     (0.1, |point| point.latency_p10_ns),
     (0.25, |point| point.latency_p25_ns),
@@ -186,7 +189,7 @@ impl Means<'_> {
             "p99",
             "max",
             "waited, %",
-            "links shared a window",
+            "links shared, all windows",
             "most connections on one",
             "moved a connection",
             "accepted/offered, %",
@@ -195,17 +198,16 @@ impl Means<'_> {
         for (place, scheme) in fabric.schemes.iter().enumerate() {
             for &load in &self.plan.loads {
                 let mut row = vec![scheme.to_string(), load.to_string()];
-                let windows = f64::from(self.plan.windows);
-                let cells: [(usize, &dyn Fn(&Point) -> f64); 9] = [
-                    (0, &|p| p.latency_mean_ns),
-                    (0, &|p| real(p.latency_p50_ns)),
-                    (0, &|p| real(p.latency_p99_ns)),
-                    (0, &|p| real(p.latency_max_ns)),
-                    (1, &|p| 100.0 * real(p.waited) / real(p.packets.max(1))),
-                    (1, &|p| real(p.links_shared) / windows),
-                    (1, &|p| real(p.connections_on_a_link_max)),
-                    (3, &|p| real(p.moved) / real(p.connections.max(1))),
-                    (1, &|p| 100.0 * p.accepted / p.offered),
+                let cells: [Cell; 9] = [
+                    (0, |p| p.latency_mean_ns),
+                    (0, |p| real(p.latency_p50_ns)),
+                    (0, |p| real(p.latency_p99_ns)),
+                    (0, |p| real(p.latency_max_ns)),
+                    (1, |p| 100.0 * real(p.waited) / real(p.packets.max(1))),
+                    (0, |p| real(p.links_shared)),
+                    (1, |p| real(p.connections_on_a_link_max)),
+                    (3, |p| real(p.moved) / real(p.connections.max(1))),
+                    (1, |p| 100.0 * p.accepted / p.offered),
                 ];
                 row.extend(cells.iter().map(|(decimals, of)| {
                     let mean = self.mean(fabric, place, load, of);
