@@ -272,16 +272,16 @@ impl MulticastPlan {
         if !ascends(&self.sources) {
             return Err(("sources", "ascending, each once".to_owned()));
         }
+        let points = self.count_at_most();
+        if self.runs == 0 || points > POINTS_MAX {
+            return Err(("runs", format!("{points} points: 1 to {POINTS_MAX}")));
+        }
         if self
             .unicast_runs
             .is_some_and(|runs| runs == 0 || runs > self.runs)
         {
             let what = format!("1 to {}, the runs of the other schemes", self.runs);
             return Err(("unicast_runs", what));
-        }
-        let points = self.count_at_most();
-        if self.runs == 0 || points > POINTS_MAX {
-            return Err(("runs", format!("{points} points: 1 to {POINTS_MAX}")));
         }
         match self.band.iter().find(|band| band.min > band.max) {
             Some(band) => Err(("min", format!("{} is above max, {}", band.min, band.max))),
