@@ -236,6 +236,7 @@ impl Quality {
                 ..*asked
             };
         };
+        self.changes.forget(asked.id);
         if let (Some(books), Some(held)) = (&mut plan.quality, granted.held) {
             held.release(books);
         }

@@ -104,12 +104,13 @@ impl Manager {
         agent.send(|| again.next())?;
         loop {
             self.tick_if_due();
+            // What is to be remembered is written before anybody is told that it stands.
+            self.take_events();
             agent.send(|| {
                 let message = self.sm.borrow_mut().poll_transmit()?;
                 remember(standing, &message);
                 Some(message)
             })?;
-            self.take_events();
             tokio::select! {
                 exchanged = agent.exchange(|message| {
                     self.sm.borrow_mut().handle(clock::now(), message);

@@ -14,6 +14,7 @@
 
 use core::fmt::Write as _;
 use core::str::FromStr;
+use std::collections::BTreeSet;
 
 use wire::vendor::QosConnection;
 use wire::{Guid, Lid, Sl};
@@ -48,6 +49,7 @@ pub(super) fn write<'a>(connections: impl Iterator<Item = &'a QosConnection>) ->
 /// [`ConfigError::ConnectionsFile`] with the line's number.
 pub(super) fn parse(text: &str) -> Result<Vec<QosConnection>, ConfigError> {
     let mut connections: Vec<QosConnection> = Vec::new();
+    let mut ids = BTreeSet::new();
     let mut versioned = false;
     for (index, line) in text.lines().enumerate() {
         let mut words = line.split_whitespace();
@@ -60,11 +62,11 @@ pub(super) fn parse(text: &str) -> Result<Vec<QosConnection>, ConfigError> {
             }
             Some(_) if !versioned => Err("the first statement must be `version 1`".to_owned()),
             Some("connection") => connection(words).and_then(|one| {
-                if connections.iter().any(|other| other.id == one.id) {
-                    return Err(format!("connection {} is there already", one.id));
-                }
                 if connections.len() == CONNECTIONS_MAX {
                     return Err(format!("more than {CONNECTIONS_MAX} connections"));
+                }
+                if !ids.insert(one.id) {
+                    return Err(format!("connection {} is there already", one.id));
                 }
                 connections.push(one);
                 Ok(())
@@ -181,7 +183,7 @@ mod tests {
             let lines = text.lines().count();
             assert!(error.contains(&format!("line {lines}")), "{error}");
         }
-        let twice = format!("version 1\n{line}\n{line}\n");
-        assert!(parse(&twice).is_err());
+        let twice = parse(&format!("version 1\n{line}\n{line}\n")).unwrap_err();
+        assert!(twice.to_string().contains("there already"), "{twice}");
     }
 }
