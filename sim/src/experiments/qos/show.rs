@@ -121,17 +121,17 @@ fn title(summary: &Summary<'_>) -> String {
 /// What stands beside the paper's numbers.
 fn overview(plan: &QosPlan, full: &[&Summary<'_>]) -> Figure {
     let columns = [
-        "network, packets",
+        "network",
         "entries",
         "best effort",
         "connections",
         "in the paper",
-        "reserved, mean",
+        "reserved",
         "injected",
         "delivered",
-        "best effort delivered",
-        "hosts' utilisation, %",
-        "switch ports' utilisation, %",
+        "best effort arrived",
+        "hosts busy, %",
+        "switch ports busy, %",
         "refused",
     ];
     let row = |summary: &&Summary<'_>| {
