@@ -194,7 +194,8 @@ pub struct Offer {
     pub scheme: Scheme,
     /// Lanes and their shares.
     pub lanes: Arc<LaneTables>,
-    /// Births that wait at one source at most, a message being one; further ones are refused.
+    /// Births that wait at one source at most, a message being one and backlogged flows being none;
+    /// further ones are refused.
     pub backlog: usize,
     /// From when on births, deliveries and links are counted, nanoseconds from the start.
     pub count_from_ns: u64,
@@ -400,6 +401,7 @@ impl Offer {
                     .check(self.hosts.len())
                     .map_err(|error| error.to_string())?;
                 crate::load::check_rate(*bytes_per_ns).map_err(|error| error.to_string())?;
+                (0..model.vls).try_for_each(|sl| self.check_level(Sl::truncate(sl), model))?;
                 self.check_flow(*flow)
             }
         }
@@ -458,14 +460,16 @@ impl Offer {
             }
             _ => {}
         }
-        let lane = match &self.lanes.sl2vl {
-            Some(lanes) => lanes[way.sl.index()].get(),
-            None => way.sl.get() % model.vls,
-        };
+        self.check_level(way.sl, model)
+    }
+
+    fn check_level(&self, sl: Sl, model: &Model) -> Result<(), String> {
+        let of_table = |lanes: [Vl; 16]| lanes[sl.index()].get();
+        let lane = self.lanes.sl2vl.map_or(sl.get() % model.vls, of_table);
         if lane >= model.vls {
             return Err(format!(
                 "service level {} goes to lane {lane}: there are lanes 0 to {}",
-                way.sl.get(),
+                sl.get(),
                 model.vls - 1
             ));
         }

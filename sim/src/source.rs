@@ -155,7 +155,8 @@ impl Source {
 
     fn add(&mut self, train: Train) {
         let receivers = self.receivers_of(train.to);
-        let refused = self.waiting >= self.backlog;
+        // Backlogged flows are as many as there are programmes: each has its place.
+        let refused = !train.endless && self.waiting - self.endless >= self.backlog;
         if receivers == 0 {
             // A group of oneself alone.
             return;

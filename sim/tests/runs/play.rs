@@ -340,6 +340,27 @@ fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
 }
 
 #[test]
+fn backlogged_flows_have_places_of_their_own() {
+    let mut offer = Offer::empty(4, 4, Until::At(1_000_000));
+    offer.backlog = 1;
+    for flow in 0..3 {
+        offer.hosts[0].push(Programme::Backlogged {
+            way: on_level(To::Host(1), 0, flow),
+            bytes: 256,
+            first_ps: 0,
+        });
+    }
+    offer.hosts[0].push(constant(Way::to_host(2, 3), 256, 100_000_000, Some(5)));
+    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &offer);
+    let delivered: Vec<u64> = record.flows.iter().map(|flow| flow.delivered).collect();
+    let backlogged = &delivered[..3];
+    let (least, most) = (backlogged.iter().min(), backlogged.iter().max());
+    assert!(least.unwrap() + 1 >= *most.unwrap(), "{delivered:?}");
+    assert!(least.unwrap() > &100, "{delivered:?}");
+    assert_eq!((delivered[3], record.flows[3].refused), (5, 0));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_place() {
     let prepared = fabric("star-4", "minhop");
     let refused = |offer: &Offer| {
@@ -368,4 +389,16 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         members: vec![1, 1],
     });
     assert!(refused(&grouped).contains("twice"));
+    let mut off_lane = with(Programme::Drawn {
+        pattern: Pattern::Uniform,
+        lanes: LaneChoice::Random,
+        bytes_per_ns: 0.1,
+        flow: 0,
+        until_ns: 1,
+    });
+    off_lane.lanes = Arc::new(LaneTables {
+        sl2vl: Some([Vl::truncate(3); 16]),
+        ..LaneTables::default()
+    });
+    assert!(refused(&off_lane).contains("goes to lane 3"));
 }
