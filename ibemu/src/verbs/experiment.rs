@@ -126,7 +126,7 @@ fn batch(plans: &[Plan], how: &How) -> Result<()> {
         match outcome {
             Ok(results) => print(plan, &results)?,
             Err(error) if failed.is_ok() => failed = Err(error.into()),
-            Err(error) => output::line(format!("{}: {error}", plan.name()))?,
+            Err(error) => output::line(format!("{:#}", anyhow::Error::from(error)))?,
         }
     }
     failed

@@ -38,11 +38,11 @@ pub use load::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, 
 pub use multicast::MulticastPlan;
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
-pub use requests::RequestsPlan;
 pub use qos::{
     AdmissionPlan, AdmissionQuick, AdmissionReference, BestEffort, EntryLayout, QosPlan, QosQuick,
     Rate, RatePlan, Reference, Subject,
 };
+pub use requests::RequestsPlan;
 pub use study::Verdict;
 pub use windows::WindowsPlan;
 
@@ -70,7 +70,7 @@ pub enum ExperimentError {
     #[error("a rule was broken: {0}")]
     Violation(String),
     /// A point cannot be run.
-    #[error("{plan}: {point}: {source}")]
+    #[error("{plan}: {point}")]
     Point {
         /// Which plan.
         plan: String,
@@ -79,8 +79,11 @@ pub enum ExperimentError {
         /// Why.
         source: Box<Self>,
     },
+    /// A folder without results.
+    #[error("{}: no results here: `ibemu sim run` or `ibemu sim batch` writes them", .0.display())]
+    NoResults(PathBuf),
     /// Results cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{} cannot be read", path.display())]
     Unreadable {
         /// The file or folder.
         path: PathBuf,
@@ -88,7 +91,7 @@ pub enum ExperimentError {
         source: std::io::Error,
     },
     /// A file cannot be written.
-    #[error("{}: {source}", path.display())]
+    #[error("{} cannot be written", path.display())]
     Unwritable {
         /// The file.
         path: PathBuf,

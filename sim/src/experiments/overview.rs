@@ -29,7 +29,7 @@ pub struct Overview {
 /// Reads all results in `folder` and writes the page over them, `index.html`, beside them.
 ///
 /// # Errors
-/// [`ExperimentError::Unreadable`]: there are none, or one is not whole;
+/// [`ExperimentError::NoResults`]; [`ExperimentError::Unreadable`]: one is not whole;
 /// [`ExperimentError::Unwritable`].
 pub fn report(folder: &Path) -> Result<(Vec<Overview>, PathBuf), ExperimentError> {
     let unreadable = |path: &Path, source: io::Error| ExperimentError::Unreadable {
@@ -42,11 +42,7 @@ pub fn report(folder: &Path) -> Result<(Vec<Overview>, PathBuf), ExperimentError
     paths.retain(|path| path.extension().is_some_and(|kind| kind == "json"));
     paths.sort();
     if paths.is_empty() {
-        let none = io::Error::new(
-            io::ErrorKind::NotFound,
-            "no results here: `ibemu sim run` or `ibemu sim batch` writes them",
-        );
-        return Err(unreadable(folder, none));
+        return Err(ExperimentError::NoResults(folder.to_owned()));
     }
     let mut body = String::new();
     let mut overviews = Vec::new();
