@@ -73,7 +73,11 @@ impl Recording {
         let mut begin = Vec::new();
         recording::begin(&mut begin, header).map_err(|error| failed(io::Error::other(error)))?;
         let mut file = File::create_new(path).map_err(failed)?;
-        file.write_all(&begin).map_err(failed)?;
+        file.write_all(&begin).map_err(|cause| {
+            // Half a header is of no use to anybody.
+            let _ = std::fs::remove_file(path);
+            failed(cause)
+        })?;
         let (full, to_write) = crossbeam_channel::bounded(BUFFERS_MAX);
         let (give_back, empty) = crossbeam_channel::bounded(BUFFERS_MAX);
         let overrun = Arc::new(AtomicBool::new(false));
