@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::experiments::{self, Options, Plan, Results, Verdict};
+use sim::experiments::{self, ExperimentError, Options, Plan, Results, Verdict};
 
 use crate::output;
 use crate::usage::UsageError;
@@ -33,7 +33,7 @@ pub enum Sim {
         #[command(flatten)]
         how: How,
     },
-    /// Write <FOLDER>/index.html over the results that are there, and say what of them holds
+    /// Write index.html over the results in a folder, and say what of them holds
     Report {
         /// Where `ibemu sim run` and `batch` have written their results
         #[arg(value_name = "FOLDER", default_value = "results")]
@@ -119,17 +119,27 @@ fn batch(plans: &[Plan], how: &How) -> Result<()> {
     let outcomes = experiments::batch(plans, options, &how.out, &|done, of| {
         bar.set_length(u64::try_from(of).unwrap_or(u64::MAX));
         bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
-    })?;
+    });
     bar.finish_and_clear();
-    let mut failed = Ok(());
-    for (plan, outcome) in plans.iter().zip(outcomes) {
+    let mut failed = Vec::new();
+    for (plan, outcome) in plans.iter().zip(outcomes.map_err(refused)?) {
         match outcome {
             Ok(results) => print(plan, &results)?,
-            Err(error) if failed.is_ok() => failed = Err(error.into()),
-            Err(error) => output::line(format!("{:#}", anyhow::Error::from(error)))?,
+            Err(error) => failed.push(format!("{:#}", anyhow::Error::from(error))),
         }
     }
-    failed
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", failed.join("\n"))
+}
+
+/// Tells what was asked for wrongly from what has failed.
+fn refused(error: ExperimentError) -> anyhow::Error {
+    match error {
+        ExperimentError::SameName(_) => UsageError(error.to_string()).into(),
+        error => error.into(),
+    }
 }
 
 fn print(plan: &Plan, results: &Results) -> Result<()> {

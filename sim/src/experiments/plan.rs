@@ -209,7 +209,11 @@ fn parse<S: Study>(file: &str, text: &str) -> Result<S, PlanError> {
         what,
     };
     plan.check().map_err(refuse)?;
-    plan.reduced().check().map_err(refuse)?;
+    let reduced = plan.reduced();
+    reduced.check().map_err(refuse)?;
+    if plan.points() == 0 || reduced.points() == 0 {
+        return Err(refuse(("kind", "the plan has no points".to_owned())));
+    }
     Ok(plan)
 }
 

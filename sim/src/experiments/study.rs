@@ -100,8 +100,10 @@ pub(crate) fn rounded(value: f64) -> f64 {
 /// Checks what every plan has.
 pub(crate) fn check_head(head: Head<'_>) -> Result<(), Refusal> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if head.name.is_empty() || !head.name.chars().all(is_name) {
-        return Err(("name", "letters, digits and hyphens".to_owned()));
+    // The page over all results has that name.
+    if head.name.is_empty() || !head.name.chars().all(is_name) || head.name == "index" {
+        let allowed = "letters, digits and hyphens, and not \"index\"";
+        return Err(("name", allowed.to_owned()));
     }
     Ok(())
 }

@@ -51,6 +51,23 @@ fn bytes(results: &Results) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn plans_that_would_write_the_same_files_are_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let plan = Plan::parse("small.toml", PLAN).unwrap();
+    let options = Options {
+        quick: true,
+        seed: 7,
+        threads: 2,
+    };
+    let twice = batch(&[plan.clone(), plan], options, out.path(), &|_, _| {});
+    assert!(matches!(twice, Err(ExperimentError::SameName(name)) if name == "small"));
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+    let index = PLAN.replace("\"small\"", "\"index\"");
+    let refused = Plan::parse("index.toml", &index).unwrap_err().to_string();
+    assert!(refused.contains("line 2: name"), "{refused}");
+}
+
+#[test]
 fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
     let out = tempfile::tempdir().unwrap();
     let first = attempt(&out.path().join("a"), 1).unwrap();
