@@ -27,9 +27,9 @@ mod qos;
 mod requests;
 mod study;
 mod svg;
-mod trace;
 mod windows;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -45,7 +45,6 @@ pub use qos::{
 };
 pub use requests::RequestsPlan;
 pub use study::Verdict;
-pub use trace::{TraceFile, TracePlan, Trees};
 pub use windows::WindowsPlan;
 
 use crate::setup::SetupError;
@@ -84,6 +83,9 @@ pub enum ExperimentError {
     /// A folder without results.
     #[error("{}: no results here: `ibemu sim run` or `ibemu sim batch` writes them", .0.display())]
     NoResults(PathBuf),
+    /// Two plans would write the same files.
+    #[error("two plans are named {0}: their results would go to the same files")]
+    SameName(String),
     /// Results cannot be read.
     #[error("{} cannot be read", path.display())]
     Unreadable {
@@ -143,13 +145,17 @@ pub fn run(
 /// not keep the others from their results. What comes of each, in their order.
 ///
 /// # Errors
-/// [`ExperimentError::Unwritable`]: `out` cannot be written to.
+/// [`ExperimentError::SameName`]; [`ExperimentError::Unwritable`]: `out` cannot be written to.
 pub fn batch(
     plans: &[Plan],
     options: Options,
     out: &Path,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Vec<Result<Results, ExperimentError>>, ExperimentError> {
+    let mut names = BTreeSet::new();
+    if let Some(again) = plans.iter().find(|plan| !names.insert(plan.name())) {
+        return Err(ExperimentError::SameName(again.name().to_owned()));
+    }
     let jobs: Result<Vec<_>, _> = plans.iter().map(|plan| plan.job(options, out)).collect();
     Ok(job::run_all(&jobs?, options.threads, progress))
 }

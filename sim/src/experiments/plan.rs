@@ -12,7 +12,6 @@ use crate::experiments::multicast::MulticastPlan;
 use crate::experiments::qos::{AdmissionPlan, QosPlan};
 use crate::experiments::requests::RequestsPlan;
 use crate::experiments::study::Study;
-use crate::experiments::trace::TracePlan;
 use crate::experiments::windows::WindowsPlan;
 use crate::experiments::{ExperimentError, Options};
 
@@ -149,8 +148,6 @@ kinds! {
     "requests" => Requests(RequestsPlan),
     /// Times of messages to groups by multicast and unicast (MCAST07).
     "multicast" => Multicast(MulticastPlan),
-    /// A trace under several schemes.
-    "trace" => Trace(TracePlan),
 }
 
 /// The kind of a plan that does not say.
@@ -212,7 +209,11 @@ fn parse<S: Study>(file: &str, text: &str) -> Result<S, PlanError> {
         what,
     };
     plan.check().map_err(refuse)?;
-    plan.reduced().check().map_err(refuse)?;
+    let reduced = plan.reduced();
+    reduced.check().map_err(refuse)?;
+    if plan.points() == 0 || reduced.points() == 0 {
+        return Err(refuse(("kind", "the plan has no points".to_owned())));
+    }
     Ok(plan)
 }
 
