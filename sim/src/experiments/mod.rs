@@ -27,6 +27,7 @@ mod qos;
 mod requests;
 mod study;
 mod svg;
+mod trace;
 mod windows;
 
 use std::collections::BTreeSet;
@@ -45,6 +46,7 @@ pub use qos::{
 };
 pub use requests::RequestsPlan;
 pub use study::Verdict;
+pub use trace::{TraceFile, TracePlan, Trees};
 pub use windows::WindowsPlan;
 
 use crate::setup::SetupError;

@@ -12,6 +12,7 @@ use crate::experiments::multicast::MulticastPlan;
 use crate::experiments::qos::{AdmissionPlan, QosPlan};
 use crate::experiments::requests::RequestsPlan;
 use crate::experiments::study::Study;
+use crate::experiments::trace::TracePlan;
 use crate::experiments::windows::WindowsPlan;
 use crate::experiments::{ExperimentError, Options};
 
@@ -148,6 +149,8 @@ kinds! {
     "requests" => Requests(RequestsPlan),
     /// Times of messages to groups by multicast and unicast (MCAST07).
     "multicast" => Multicast(MulticastPlan),
+    /// A trace under several schemes.
+    "trace" => Trace(TracePlan),
 }
 
 /// The kind of a plan that does not say.

@@ -173,3 +173,45 @@ fn several_plans_give_what_each_gives_alone_and_one_that_fails_harms_no_other() 
     assert!(error.contains("broken.csv"), "{error}");
     assert_eq!(bytes(outcomes[1].as_ref().unwrap()), bytes(&alone));
 }
+
+#[test]
+fn a_trace_is_played_under_every_scheme_and_is_told_where_it_is_wrong() {
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("trace.csv");
+    let text = "group,two,h0.1 h1.0\n0,h0.0,h3.1,32,0\n0,h0.0,two,32,0\n";
+    let plan = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let plan = format!(
+            "kind = \"trace\"\nname = \"played\"\ntitle = \"A trace\"\n\
+             topology = \"fat-tree-4-2\"\nfile = {file:?}\nschemes = [\"mlid\", \"slid\"]\n\
+             vls = [1]\npacket_bytes = 32\nlimit_ns = 100000\n"
+        );
+        Plan::parse("plan.toml", &plan)
+    };
+    let options = Options {
+        quick: false,
+        seed: 1,
+        threads: 2,
+    };
+    let results = run(&plan(text).unwrap(), options, out.path(), &|_, _| {}).unwrap();
+    assert_eq!(results.points, 2);
+    assert!(results.verdicts.iter().all(|v| v.holds == Some(true)));
+    let csv = fs::read_to_string(&results.files[0]).unwrap();
+    // Three deliveries of two packets. The first one's last byte leaves the leaf's only input
+    // buffer 20 + 100 + 128 ns after it was sent; then the second goes, and ends after four
+    // cables, three switches and its own length: 4 x 20 + 3 x 100 + 128 ns.
+    let line = csv.lines().nth(1).unwrap();
+    let fields: Vec<&str> = line.split(',').collect();
+    assert_eq!(
+        fields[..7],
+        ["fat-tree-4-2", "mlid", "1", "2", "3", "3", "0"]
+    );
+    assert_eq!(fields[10], (248 + 508).to_string(), "{csv}");
+    let error = plan(&text.replace("h3.1", "h9.9")).unwrap_err().to_string();
+    assert!(error.contains("line 5: file"), "{error}");
+    assert!(
+        error.contains("trace.csv, line 2") && error.contains("h9.9"),
+        "{error}"
+    );
+    fs::remove_file(&file).unwrap();
+}

@@ -196,7 +196,7 @@ pub enum Misfortune {
 }
 
 impl PlannedFault {
-    fn fault(&self) -> Fault {
+    pub(in crate::experiments) fn fault(&self) -> Fault {
         let end = End {
             node: self.node.clone(),
             port: PortNum::truncate(self.port),
