@@ -129,11 +129,11 @@ impl Planner {
         self.memory.lids.extend(lids.known());
     }
 
-    /// Plans for a subnet.
+    /// Plans for a subnet. `old` is the plan before: its tables stay in force where the engine gives
+    /// no new ones.
     ///
     /// # Errors
     /// What is wrong, and what to do, as one sentence.
-    /// `old` is the plan before: its tables stay in force where the engine gives no new ones.
     pub(crate) fn plan(&mut self, subnet: &Subnet, old: &Plan) -> Result<Plan, String> {
         let mut graph = subnet
             .graph()

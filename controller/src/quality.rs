@@ -337,8 +337,9 @@ impl Quality {
     /// The sender of a connection is to hear what has become of it, if it is there.
     fn changed(&mut self, subnet: &Subnet, plan: &Plan, change: QosConnection) {
         let sender = subnet.find_end_port(change.source);
-        if let Some((lid, _)) = sender.and_then(|index| plan.lid(index)) {
-            self.changes.add(lid, change);
+        match sender.and_then(|index| plan.lid(index)) {
+            Some((lid, _)) => self.changes.add(lid, change),
+            None => self.changes.forget(change.id),
         }
     }
 }
