@@ -136,7 +136,7 @@ impl Engine for Auto {
             tables.warnings.push(Warning::SlidInstead { paths });
             tables
         };
-        tables.because = Some(format!("an {m}-port {n}-tree"));
+        tables.because = Some(format!("FT({m},{n})"));
         Ok(tables)
     }
 }
