@@ -9,7 +9,8 @@
 //!
 //! Numbers in front of an item are little-endian; its bytes are a message of [`wire::control`]. The
 //! length has a check of its own, so that a damaged length is told from a file that was cut short.
-//! A recording without [`Entry::End`] is of a device that was killed: what is there is whole.
+//! A recording without [`Entry::End`] is of a device that was killed, or whose disk was full: what
+//! is there is whole.
 //!
 //! Entries follow the contract of [`Device`](crate::Device): what goes in by `handle` (one of the
 //! inputs), what is pulled by `transmit`, what is taken by `poll_event`, in the order of the calls.
