@@ -293,7 +293,7 @@ impl Discovery {
 
     fn all_ports(&self, index: Index) -> Asks {
         (0..=self.subnet.devices[index].info.num_ports)
-            .map(|port| (Ask::Port(index, PortNum::truncate(port)), self.retries))
+            .map(|port| (Ask::Port(index, PortNum::new(port)), self.retries))
             .collect()
     }
 

@@ -75,7 +75,7 @@ impl Memory {
     fn read_lid(&mut self, rest: &str) -> Result<(), String> {
         let mut words = rest.split_whitespace();
         let guid = guid(words.next())?;
-        let base = Lid::truncate(number(words.next(), "a LID")?);
+        let base = Lid::new(number(words.next(), "a LID")?);
         let lmc = number::<u8>(words.next(), "an LMC")?;
         end(words.next())?;
         let lmc = Lmc::new(lmc).map_err(|error| error.to_string())?;
@@ -116,7 +116,7 @@ impl Memory {
         let mut words = rest.split_whitespace();
         let mut side = || {
             let guid = guid(words.next())?;
-            let port = PortNum::truncate(number(words.next(), "a port")?);
+            let port = PortNum::new(number(words.next(), "a port")?);
             let node = self
                 .fabric
                 .find_guid(guid)

@@ -123,8 +123,7 @@ impl Planner {
         let lids = &tables.lids;
         self.memory.lids.retain(|&guid, &mut (base, lmc)| {
             let mut range = base.get()..base.get().saturating_add(lmc.lids());
-            lids.of_guid(guid).is_some()
-                || range.all(|lid| lids.owner(Lid::truncate(lid)).is_none())
+            lids.of_guid(guid).is_some() || range.all(|lid| lids.owner(Lid::new(lid)).is_none())
         });
         self.memory.lids.extend(lids.known());
     }

@@ -86,7 +86,7 @@ impl Device {
     pub(crate) fn cables(&self) -> impl Iterator<Item = (PortNum, (Index, PortNum))> + '_ {
         (0u8..=u8::MAX)
             .zip(&self.ports)
-            .filter_map(|(number, port)| Some((PortNum::truncate(number), port.peer?)))
+            .filter_map(|(number, port)| Some((PortNum::new(number), port.peer?)))
     }
 
     /// How people are told of it.

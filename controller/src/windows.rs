@@ -355,7 +355,7 @@ impl Windows {
             let (source, _) = *fabric.hosts.get(admitted.source)?;
             let (destination, base) = *fabric.hosts.get(admitted.destination)?;
             let offset = u16::try_from(admitted.tree).ok()?;
-            let dlid = Lid::truncate(base.get().saturating_add(offset));
+            let dlid = Lid::new(base.get().saturating_add(offset));
             wanted.insert(source, (base, dlid));
             served.insert((source, destination));
         }

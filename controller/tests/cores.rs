@@ -18,7 +18,7 @@ const FRAME_BYTES: usize = 60_000;
 const MANAGER: ClientId = ClientId(1);
 /// No scenario takes longer than this, in nanoseconds of virtual time.
 const PATIENCE_NS: u64 = 60_000_000_000;
-const HOST_PORT: PortNum = PortNum::truncate(1);
+const HOST_PORT: PortNum = PortNum::new(1);
 
 enum Core {
     Switch(Box<Switch>),
@@ -295,7 +295,7 @@ impl Fabric {
         let targets: Vec<Lid> = hosts
             .iter()
             .flat_map(|&id| (0..lids).map(move |offset| (id, offset)))
-            .map(|(id, offset)| Lid::truncate(self.lid(id).get() + offset))
+            .map(|(id, offset)| Lid::new(self.lid(id).get() + offset))
             .collect();
         self.pings.clear();
         for &id in &hosts {

@@ -19,13 +19,13 @@ fuzz_target!(|steps: Vec<(u8, u32, Vec<u8>)>| {
     let mut switch = Switch::new(&config).expect("a valid switch");
     let mut now = Time(1);
     for port in 1..=PORTS {
-        let port = PortNum::truncate(port);
+        let port = PortNum::new(port);
         switch.handle(now, Input::Carrier { port, up: true });
     }
     let mut memory = vec![0; 65_536];
     for (port, wait_us, bytes) in steps {
         now = now + u64::from(wait_us) * 1000;
-        let port = PortNum::truncate(port % (PORTS + 2));
+        let port = PortNum::new(port % (PORTS + 2));
         switch.handle(now, Input::Frame { port, head: now, tail: now, bytes: &bytes });
         switch.handle(now, Input::Tick);
         for port in switch.ready(now).iter() {

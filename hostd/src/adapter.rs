@@ -10,7 +10,7 @@ use wire::attr::VlArbEntry;
 use wire::{Lid, PortNum, Sl, Vl};
 
 /// The adapter's only port.
-pub(crate) const PORT: PortNum = PortNum::truncate(1);
+pub(crate) const PORT: PortNum = PortNum::new(1);
 /// Where the adapter's own packets come from in its SL-to-VL table.
 const OWN: PortNum = PortNum::MANAGEMENT;
 /// Entries of each arbitration table.

@@ -221,7 +221,7 @@ mod tests {
 
     fn request(targets: &[u16], count: u32) -> PingRequest {
         PingRequest {
-            targets: targets.iter().map(|&lid| Lid::truncate(lid)).collect(),
+            targets: targets.iter().map(|&lid| Lid::new(lid)).collect(),
             count,
             interval_us: 1000,
             size: 98,

@@ -82,7 +82,7 @@ impl Format for Echo {
         }
         Ok(Self {
             answer: raw[4] == 2,
-            responder: Lid::truncate(u16_at(raw, 6)),
+            responder: Lid::new(u16_at(raw, 6)),
             job: u32_at(raw, 8),
             target: u32_at(raw, 12),
             sequence: u32_at(raw, 16),
@@ -284,7 +284,7 @@ mod tests {
         fn parse_inverts_emit(n in any::<u64>(), m in any::<u32>(), lid in any::<u16>()) {
             there_and_back(&Echo {
                 answer: n & 1 == 1,
-                responder: Lid::truncate(lid),
+                responder: Lid::new(lid),
                 job: m,
                 target: m ^ 1,
                 sequence: m ^ 2,

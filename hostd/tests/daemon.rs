@@ -25,7 +25,7 @@ use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram};
 use wire::{Format, Guid, Lid, PortNum, Qpn, Sl};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-const PORT: PortNum = PortNum::truncate(1);
+const PORT: PortNum = PortNum::new(1);
 const INIT: u8 = 2;
 const DOWN: u8 = 1;
 

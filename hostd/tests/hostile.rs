@@ -15,7 +15,7 @@ use wire::{
     UdPacket, Vl,
 };
 
-const PORT: PortNum = PortNum::truncate(1);
+const PORT: PortNum = PortNum::new(1);
 
 fn record(kind: RecordKind, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![0; Delimiter::LEN];
@@ -58,7 +58,7 @@ impl Bench {
         bench.train();
         for state in [attr::PortState::Armed, attr::PortState::Active] {
             let info = PortInfo {
-                lid: Lid::truncate(5),
+                lid: Lid::new(5),
                 port_state: state,
                 ..PortInfo::default()
             };
@@ -285,8 +285,8 @@ fn datagram(step: &Step) -> Option<UdPacket<'_>> {
     Some(UdPacket {
         vl: Vl::truncate(*vl),
         sl: Sl::truncate(*vl),
-        dlid: Lid::truncate(*dlid),
-        slid: Lid::truncate(9),
+        dlid: Lid::new(*dlid),
+        slid: Lid::new(9),
         global: None,
         solicited: false,
         pkey: *pkey,
@@ -311,14 +311,14 @@ fn play(bench: &mut Bench, step: &Step) {
         Step::Datagram { .. } => {}
         Step::Smp { dlid, bytes } => {
             let mad = Mad::from_bytes(bytes.as_slice().try_into().unwrap());
-            let packet = UdPacket::smp(Lid::truncate(9), Lid::truncate(*dlid), &mad);
+            let packet = UdPacket::smp(Lid::new(9), Lid::new(*dlid), &mad);
             let mut out = vec![0; packet.len()];
             packet.emit(&mut out).unwrap();
             bench.frame(&record(RecordKind::Data, &out));
         }
         Step::Mad { lid, qpn, bytes } => {
             let mad = Mad::from_bytes(bytes.as_slice().try_into().unwrap());
-            bench.mad(&mad, Lid::truncate(*lid), Qpn::truncate(*qpn));
+            bench.mad(&mad, Lid::new(*lid), Qpn::truncate(*qpn));
         }
         Step::Carrier(up) => {
             bench.host.handle(
@@ -332,7 +332,7 @@ fn play(bench: &mut Bench, step: &Step) {
         Step::Perf(flow, size, window, rate) => {
             bench.ask(Request::PerfStart(PerfRequest {
                 flow: *flow,
-                dlid: Lid::truncate(9),
+                dlid: Lid::new(9),
                 qpn: Qpn::truncate(0x1b1),
                 size: *size,
                 window: *window,
@@ -345,7 +345,7 @@ fn play(bench: &mut Bench, step: &Step) {
         }
         Step::Ping(lid, count) => {
             bench.ask(Request::Ping(PingRequest {
-                targets: vec![Lid::truncate(*lid)],
+                targets: vec![Lid::new(*lid)],
                 count: *count,
                 interval_us: 1,
                 size: 98,

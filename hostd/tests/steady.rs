@@ -10,7 +10,7 @@ use wire::attr::{self, PortInfo};
 use wire::mad::{AttributeId, Mad, Method};
 use wire::{Guid, Lid, PortNum, Qpn, Sl};
 
-const PORT: PortNum = PortNum::truncate(1);
+const PORT: PortNum = PortNum::new(1);
 
 struct Pair {
     now: Time,
@@ -57,7 +57,7 @@ impl Pair {
     fn set_state(&mut self, state: attr::PortState) {
         for (lid, host) in (1u16..).zip(&mut self.hosts) {
             let info = PortInfo {
-                lid: Lid::truncate(lid),
+                lid: Lid::new(lid),
                 port_state: state,
                 ..PortInfo::default()
             };
@@ -123,7 +123,7 @@ fn a_packet_of_a_steady_flow_allocates_nothing() {
     let mut pair = Pair::new();
     let request = Request::PerfStart(PerfRequest {
         flow: 1,
-        dlid: Lid::truncate(2),
+        dlid: Lid::new(2),
         qpn: SINK_QPN,
         size: 290,
         window: 256,

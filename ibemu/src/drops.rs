@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn drops_are_summed_over_ports_and_compared_by_reason() {
         let port = |counters: &[(&str, u64)]| PortStatus {
-            port: PortNum::truncate(1),
+            port: PortNum::new(1),
             state: 4,
             lid: 0,
             lmc: 0,

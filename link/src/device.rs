@@ -177,7 +177,7 @@ impl PortSet {
             let word = self.0[at] & (u64::MAX << below);
             let bit = usize::try_from(word.trailing_zeros()).ok()?;
             let number = u8::try_from(at * 64 + bit).ok()?;
-            (word != 0).then(|| PortNum::truncate(number))
+            (word != 0).then(|| PortNum::new(number))
         })
     }
 
@@ -203,7 +203,7 @@ impl PortSet {
             }
             let [bit, ..] = word.trailing_zeros().to_le_bytes();
             word &= word - 1;
-            Some(PortNum::truncate(first + bit))
+            Some(PortNum::new(first + bit))
         })
     }
 }
@@ -232,19 +232,19 @@ mod tests {
 
     #[test]
     fn a_port_set_lists_its_members_in_order() {
-        let members = [3, 63, 64, 255, 0].map(PortNum::truncate);
+        let members = [3, 63, 64, 255, 0].map(PortNum::new);
         let mut set: PortSet = members.into_iter().collect();
-        set.remove(PortNum::truncate(3));
+        set.remove(PortNum::new(3));
         let listed: Vec<u8> = set.iter().map(PortNum::get).collect();
         assert_eq!(listed, [0, 63, 64, 255]);
-        let after = |from| set.at_or_after(PortNum::truncate(from)).map(PortNum::get);
+        let after = |from| set.at_or_after(PortNum::new(from)).map(PortNum::get);
         assert_eq!(
             [0, 1, 63, 64, 65].map(after),
             [0, 63, 63, 64, 255].map(Some)
         );
-        set.remove(PortNum::truncate(255));
-        assert_eq!(set.at_or_after(PortNum::truncate(65)), None);
-        set.insert(PortNum::truncate(255));
+        set.remove(PortNum::new(255));
+        assert_eq!(set.at_or_after(PortNum::new(65)), None);
+        set.insert(PortNum::new(255));
         assert_eq!(set.len(), 4);
     }
 

@@ -78,27 +78,26 @@ mod tests {
     fn the_lane_depends_on_the_service_level_and_the_port_in() {
         let mut table = SlToVl::new(2, 4);
         let sl = Sl::truncate(6);
-        assert_eq!(table.map(PortNum::truncate(2), sl), Vl::truncate(2));
+        assert_eq!(table.map(PortNum::new(2), sl), Vl::truncate(2));
         let mut row = SlToVl::default_row(4);
         row[6] = Vl::truncate(1);
-        assert!(table.set_row(PortNum::truncate(2), row));
-        assert_eq!(table.map(PortNum::truncate(2), sl), Vl::truncate(1));
-        assert_eq!(table.map(PortNum::truncate(1), sl), Vl::truncate(2));
+        assert!(table.set_row(PortNum::new(2), row));
+        assert_eq!(table.map(PortNum::new(2), sl), Vl::truncate(1));
+        assert_eq!(table.map(PortNum::new(1), sl), Vl::truncate(2));
     }
 
     #[test]
     fn one_row_for_all_inputs_serves_like_rows_of_their_own() {
         let (mut table, sl) = (SlToVl::new(2, 4), Sl::truncate(6));
-        let lanes = |table: &SlToVl| {
-            [0, 1, 2, 3].map(|input| table.map(PortNum::truncate(input), sl).get())
-        };
+        let lanes =
+            |table: &SlToVl| [0, 1, 2, 3].map(|input| table.map(PortNum::new(input), sl).get());
         let row = [Vl::truncate(3); 16];
         let mut seen = vec![lanes(&table)];
         for input in [1, 0, 2] {
-            assert!(table.set_row(PortNum::truncate(input), row));
+            assert!(table.set_row(PortNum::new(input), row));
             seen.push(lanes(&table));
         }
-        table.set_row(PortNum::truncate(0), SlToVl::default_row(4));
+        table.set_row(PortNum::new(0), SlToVl::default_row(4));
         seen.push(lanes(&table));
         let drop = Vl::MANAGEMENT.get();
         let expected = [[2, 2, 2], [2, 3, 2], [3, 3, 2], [3, 3, 3], [2, 3, 3]];
@@ -108,10 +107,7 @@ mod tests {
     #[test]
     fn a_port_without_a_row_drops() {
         let mut table = SlToVl::new(2, 4);
-        assert_eq!(
-            table.map(PortNum::truncate(3), Sl::truncate(0)),
-            Vl::MANAGEMENT
-        );
-        assert!(!table.set_row(PortNum::truncate(3), SlToVl::default_row(4)));
+        assert_eq!(table.map(PortNum::new(3), Sl::truncate(0)), Vl::MANAGEMENT);
+        assert!(!table.set_row(PortNum::new(3), SlToVl::default_row(4)));
     }
 }

@@ -96,7 +96,7 @@ pub fn handle_smp(
         switch: identity.is_switch(),
         ports: identity.ports,
     };
-    let own_port = PortNum::truncate(u8::from(!place.switch));
+    let own_port = PortNum::new(u8::from(!place.switch));
     let arrival_port = match arrival.origin {
         Origin::Here => own_port,
         Origin::Port(port) | Origin::Lid(port) => port,

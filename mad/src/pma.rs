@@ -162,7 +162,7 @@ impl Pma {
         if set {
             let mut values = from_wire(&wanted);
             for port in ports.clone() {
-                let mut now = counts(PortNum::truncate(port)).clone();
+                let mut now = counts(PortNum::new(port)).clone();
                 let base = &mut self.basic[usize::from(port)];
                 for (bit, counter) in BASIC {
                     if wanted.counter_select & bit != 0 {
@@ -195,7 +195,7 @@ impl Pma {
         if set {
             let mut values = from_wire_extended(&wanted);
             for port in ports.clone() {
-                let mut now = counts(PortNum::truncate(port)).clone();
+                let mut now = counts(PortNum::new(port)).clone();
                 let base = &mut self.extended[usize::from(port)];
                 for (bit, counter) in EXTENDED {
                     if wanted.counter_select & bit != 0 {
@@ -263,7 +263,7 @@ fn shown<'c>(
 ) -> Counts {
     let mut sum = Counts::default();
     for port in ports {
-        let mut now = counts(PortNum::truncate(port)).clone();
+        let mut now = counts(PortNum::new(port)).clone();
         let mut base = base[usize::from(port)].clone();
         for counter in counters.clone() {
             let value = counter(&mut now).wrapping_sub(*counter(&mut base));

@@ -97,9 +97,9 @@ impl Sma {
         let identity = node.identity();
         let ports = (0..=identity.ports)
             .map(|number| {
-                let port = PortNum::truncate(number);
+                let port = PortNum::new(number);
                 let can = match (identity.is_switch(), number) {
-                    (false, 0) => node.capabilities(PortNum::truncate(1)),
+                    (false, 0) => node.capabilities(PortNum::new(1)),
                     _ => node.capabilities(port),
                 };
                 Port::new(identity.port_guid(port), Role::of(identity, port), &can)
@@ -109,7 +109,7 @@ impl Sma {
             ports,
             switch: SwitchNumbers {
                 linear_top: 0,
-                default_port: PortNum::truncate(0),
+                default_port: PortNum::new(0),
                 multicast_primary: PortNum::NONE,
                 multicast_not_primary: PortNum::NONE,
                 multicast_top: Lid::ZERO,
@@ -313,7 +313,7 @@ impl Sma {
         if high != 0 || low != 0 || number > identity.ports {
             return Err(BadField("AttributeModifier"));
         }
-        let port = PortNum::truncate(number);
+        let port = PortNum::new(number);
         let role = Role::of(identity, port);
         let can = node.capabilities(port);
         let link_of =
@@ -365,7 +365,7 @@ impl Sma {
             numbers.multicast_top = wanted.multicast_fdb_top;
             numbers.life_time = wanted.life_time_value;
             numbers.port_state_change &= !wanted.port_state_change;
-            tables.set_linear_top(Lid::truncate(numbers.linear_top));
+            tables.set_linear_top(Lid::new(numbers.linear_top));
             tables.set_multicast_top((top != 0).then_some(wanted.multicast_fdb_top));
             tables.set_multicast_default(numbers.multicast_primary, numbers.multicast_not_primary);
             tables.set_life_time(numbers.life_time);

@@ -174,7 +174,7 @@ impl Place {
         if port == 0 || port > self.ports {
             return Err(Discard::NoSuchPort);
         }
-        Ok(Verdict::Forward(PortNum::truncate(port)))
+        Ok(Verdict::Forward(PortNum::new(port)))
     }
 }
 

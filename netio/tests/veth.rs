@@ -13,7 +13,7 @@ use netio::namespace::Namespace;
 use netio::transport::{Link, LinkCounter, LinkCounters, LinkSpec, Medium};
 use wire::PortNum;
 
-const PORT: PortNum = PortNum::truncate(1);
+const PORT: PortNum = PortNum::new(1);
 
 /// A device of one port that tells of carriers and frames, and sends one frame a command.
 #[derive(Default)]

@@ -122,7 +122,7 @@ fn write_switch(out: &mut String, graph: &Graph, tables: &Tables, switch: NodeId
         }
         count += 1;
         let _ = write!(out, "{number:#06x} {:03} : (", port.get());
-        let owner = tables.lids.owner(Lid::truncate(number));
+        let owner = tables.lids.owner(Lid::new(number));
         match owner.and_then(|range| Some((range.guid, graph.node(range.end?.node)))) {
             Some((guid, node)) => {
                 let kind = match node.kind {
@@ -207,7 +207,7 @@ fn read_switch(number: usize, line: &str) -> Result<SwitchDump, DumpProblem> {
         .map_or("", |(head, _)| head)
         .rsplit_once("Lid ")
         .and_then(|(_, lid)| lid.parse().ok())
-        .map(Lid::truncate);
+        .map(Lid::new);
     Ok(SwitchDump {
         line: number,
         guid,
@@ -238,13 +238,13 @@ fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<Lid, DumpProblem> {
     let lid = lid_word
         .strip_prefix("0x")
         .and_then(|digits| u16::from_str_radix(digits, 16).ok())
-        .map(Lid::truncate)
+        .map(Lid::new)
         .filter(|lid| lid.is_unicast())
         .ok_or_else(|| DumpProblem::BadLid(lid_word.to_owned()))?;
     let port_word = words.next().unwrap_or_default();
     let port = port_word
         .parse()
-        .map(PortNum::truncate)
+        .map(PortNum::new)
         .map_err(|_| DumpProblem::BadPort(port_word.to_owned()))?;
     if dump.lines.contains_key(&lid) {
         return Err(DumpProblem::LidTwice(lid));

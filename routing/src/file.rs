@@ -307,7 +307,7 @@ impl Owners {
         for node in graph.switches() {
             let entries = (0_u16..).zip(lfts[node.index()].entries());
             for (lid, &port) in entries.filter(|&(_, &port)| port != PortNum::NONE) {
-                let lid = Lid::truncate(lid);
+                let lid = Lid::new(lid);
                 if self.0.contains_key(&lid) {
                     continue;
                 }

@@ -119,7 +119,7 @@ impl Lanes {
     pub fn differs_by_input(&self, switch: NodeId, ports: u8, exit: PortNum) -> bool {
         let own = self.table(switch, PortNum::MANAGEMENT, exit);
         (1..=ports)
-            .map(PortNum::truncate)
+            .map(PortNum::new)
             .any(|entry| self.table(switch, entry, exit) != own)
     }
 }
@@ -138,11 +138,11 @@ mod tests {
             .map(|(a, b)| if a.node == switch { (b, a) } else { (a, b) })
             .find(|(host, end)| end.node == switch && graph.node(host.node).kind == NodeKind::Host)
             .unwrap();
-        let (lid, one) = (Lid::truncate(7), Sl::truncate(1));
+        let (lid, one) = (Lid::new(7), Sl::truncate(1));
         lanes.set_level(switch, lid, one);
         assert_eq!(lanes.level_from(&graph, host, lid), one);
-        assert_eq!(lanes.level(switch, Lid::truncate(6)), Sl::default());
-        let ports = [1, 2].map(PortNum::truncate);
+        assert_eq!(lanes.level(switch, Lid::new(6)), Sl::default());
+        let ports = [1, 2].map(PortNum::new);
         assert_eq!(lanes.vl(switch, ports[0], ports[1], one), Vl::truncate(1));
         lanes
             .by_ports

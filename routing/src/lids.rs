@@ -54,14 +54,14 @@ impl LidRange {
     /// All LIDs of the port.
     pub fn lids(&self) -> impl ExactSizeIterator<Item = Lid> + use<> {
         let base = self.base.get();
-        (base..base.saturating_add(self.lmc.lids())).map(Lid::truncate)
+        (base..base.saturating_add(self.lmc.lids())).map(Lid::new)
     }
 
     /// The LID at that offset from the base, modulo the number of LIDs.
     #[must_use]
     pub fn at_offset(&self, offset: u32) -> Lid {
         let offset = offset % u32::from(self.lmc.lids());
-        Lid::truncate(self.base.get() + u16::try_from(offset).unwrap_or_default())
+        Lid::new(self.base.get() + u16::try_from(offset).unwrap_or_default())
     }
 
     fn holds(&self, lid: Lid) -> bool {
@@ -292,7 +292,7 @@ impl Plan {
             loop {
                 let lid = u16::try_from(self.base.host(index, lmc)).ok()?;
                 index += 1;
-                if self.take(Lid::truncate(lid), lmc, guid, Some(end)) {
+                if self.take(Lid::new(lid), lmc, guid, Some(end)) {
                     break;
                 }
             }
@@ -321,6 +321,6 @@ impl Plan {
             .chain(1..next)
             .find(|&lid| self.is_free(lid, Lmc::default()))
             .and_then(|lid| u16::try_from(lid).ok())
-            .map(Lid::truncate)
+            .map(Lid::new)
     }
 }

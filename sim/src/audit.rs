@@ -76,7 +76,7 @@ impl Fabric {
                     .graph
                     .ids()
                     .flat_map(|id| (1..=self.graph.node(id).ports).map(move |port| (id, port)))
-                    .filter_map(|(id, port)| self.nodes[id.index()].port(PortNum::truncate(port)))
+                    .filter_map(|(id, port)| self.nodes[id.index()].port(PortNum::new(port)))
                     .map(|port| port.counts().drops[reason])
                     .sum();
                 let crashed = self.dropped_before.get(&reason).copied();

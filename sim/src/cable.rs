@@ -50,7 +50,7 @@ impl Cables {
         let mut ends = Vec::new();
         for node in graph.ids() {
             first.push(ends.len());
-            for port in (0..=graph.node(node).ports).map(PortNum::truncate) {
+            for port in (0..=graph.node(node).ports).map(PortNum::new) {
                 let peer = graph.peer(Endpoint { node, port });
                 ends.push(End {
                     peer: peer.map(|peer| (crate::fabric::number(peer.node.index()), peer.port)),

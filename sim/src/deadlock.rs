@@ -62,7 +62,7 @@ pub(crate) fn find(fabric: &Fabric) -> Option<Deadlock> {
         if !fabric.nodes[id.index()].is_switch() {
             continue;
         }
-        for port in (0..=fabric.graph.node(id).ports).map(PortNum::truncate) {
+        for port in (0..=fabric.graph.node(id).ports).map(PortNum::new) {
             for vl in (0..LANES).filter_map(|vl| u8::try_from(vl).ok()) {
                 lanes.push((id, port, Vl::truncate(vl)));
             }

@@ -187,7 +187,7 @@ impl Ledger {
     #[inline]
     pub(crate) fn of_record(&self, record: &[u8]) -> Option<PacketId> {
         let head: &[u8; 24] = record.first_chunk()?;
-        let slid = Lid::truncate(u16::from_be_bytes([head[10], head[11]]));
+        let slid = Lid::new(u16::from_be_bytes([head[10], head[11]]));
         self.id(slid, u32::from_be_bytes([0, head[21], head[22], head[23]]))
     }
 
@@ -354,7 +354,7 @@ mod tests {
     use wire::Psn;
 
     fn ledger() -> Ledger {
-        let lid = |number| vec![Lid::truncate(number)];
+        let lid = |number| vec![Lid::new(number)];
         Ledger::new(&[lid(4), lid(5)], 1, Some(1000), false)
     }
 
@@ -363,7 +363,7 @@ mod tests {
             sequence,
             born: Time(sequence),
             to: Target::Host(1),
-            dlid: Lid::truncate(5),
+            dlid: Lid::new(5),
             sl: Sl::truncate(0),
             bytes: 32,
             flow: NO_FLOW,
@@ -374,8 +374,8 @@ mod tests {
 
     fn received(psn: u32) -> Received {
         Received {
-            slid: Lid::truncate(4),
-            dlid: Lid::truncate(5),
+            slid: Lid::new(4),
+            dlid: Lid::new(5),
             sl: Sl::truncate(0),
             psn: Psn::truncate(psn),
             bytes: 32,
@@ -388,7 +388,7 @@ mod tests {
     fn a_packet_in_order_is_delivered_with_its_times() {
         let mut ledger = ledger();
         ledger.enter(Time(10), 0, &entered(0));
-        let id = ledger.id(Lid::truncate(4), 0).unwrap();
+        let id = ledger.id(Lid::new(4), 0).unwrap();
         ledger.leave_source(Time(20), id);
         let delivery = ledger.deliver(Time(400), 1, &received(0)).unwrap();
         assert_eq!((delivery.network_ns, delivery.total_ns), (480, 500));
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(ledger.violations_total, 2, "out of order");
         ledger.deliver(Time(400), 0, &received(2));
         assert_eq!(ledger.violations_total, 3, "at the wrong host");
-        let id = ledger.id(Lid::truncate(4), 3).unwrap();
+        let id = ledger.id(Lid::new(4), 3).unwrap();
         ledger.enter_switch(Time(100), id);
         ledger.leave_switch(Time(1101), id);
         assert_eq!(ledger.violations_total, 4, "too old");
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_multicast_packet_comes_once_to_every_member_and_to_nobody_else() {
-        let lid = |number| vec![Lid::truncate(number)];
+        let lid = |number| vec![Lid::new(number)];
         let new = || {
             let mut ledger = Ledger::new(&[lid(4), lid(5), lid(6), lid(7)], 1, None, false);
             ledger.set_groups(Arc::new(Groups {

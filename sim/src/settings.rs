@@ -142,7 +142,7 @@ fn mlid(at: usize) -> Result<Lid, MulticastError> {
     let lid = u16::try_from(at)
         .ok()
         .and_then(|at| Lid::MULTICAST_FIRST.get().checked_add(at))
-        .map(Lid::truncate)
+        .map(Lid::new)
         .filter(|&lid| lid.is_multicast());
     lid.ok_or(MulticastError::TableFull { rows: 16383 })
 }
@@ -201,7 +201,7 @@ impl Manager<'_> {
     /// Writes lanes and arbitration of one output port.
     pub(crate) fn write_lanes(&mut self, port: PortNum) -> Result<(), SetupError> {
         let settings = self.settings();
-        for input in (0..=self.ports()).map(PortNum::truncate) {
+        for input in (0..=self.ports()).map(PortNum::new) {
             let special = settings.sl2vl_by_ports.get(&(self.id(), input, port));
             if let Some(lanes) = special.or(settings.lanes.sl2vl.as_ref()) {
                 let modifier = SlToVlTable::switch_modifier(input, port);

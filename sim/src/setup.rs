@@ -287,7 +287,7 @@ impl<'f> Manager<'f> {
         modifier: u32,
         attribute: Option<&A>,
     ) -> Option<Mad> {
-        let first_hop = [PortNum::truncate(1)];
+        let first_hop = [PortNum::new(1)];
         let mut mad = Mad::directed_smp(method, A::ID, modifier, self.tid, &first_hop).ok()?;
         // As it comes in at the end of its path of one hop.
         mad.set_hop_pointer(1);

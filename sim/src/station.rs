@@ -17,7 +17,7 @@ use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 use crate::source::{Entered, Source};
 
 /// The only port.
-pub(crate) const PORT: PortNum = PortNum::truncate(1);
+pub(crate) const PORT: PortNum = PortNum::new(1);
 /// All lanes but VL15.
 const DATA_LANES: u16 = 0x7fff;
 /// Where the queue pairs of sources and sinks are.

@@ -102,7 +102,7 @@ impl Plane {
                         .wrapping_add(u32::from(number).wrapping_mul(0x0100_0193)),
                     ..config.port
                 };
-                Port::new(PortNum::truncate(number), port, config.ports)
+                Port::new(PortNum::new(number), port, config.ports)
             })
             .collect::<Result<Vec<_>, _>>()?;
         // Slots are up to twice as large as the blocks that are accounted for.

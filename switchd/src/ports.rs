@@ -56,7 +56,7 @@ impl Earliest {
                 if at <= now
                     && let Ok(number) = u8::try_from(place + 1)
                 {
-                    come.insert(PortNum::truncate(number));
+                    come.insert(PortNum::new(number));
                 }
             }
         }

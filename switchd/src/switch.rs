@@ -57,7 +57,7 @@ impl Switch {
         use mad::sma::Node;
         let mut plane = Plane::new(config)?;
         let management = Management::new(&plane);
-        for number in (0..=config.ports).map(PortNum::truncate) {
+        for number in (0..=config.ports).map(PortNum::new) {
             let settings = management.sma.settings(number);
             plane.configure(Time::ZERO, number, &settings);
         }
@@ -140,7 +140,7 @@ impl Switch {
         while let Some(number) = self.plane.wanting.at_or_after(from) {
             self.plane.serve_all(now, number);
             // A switch has 254 ports at most.
-            from = PortNum::truncate(number.get().saturating_add(1));
+            from = PortNum::new(number.get().saturating_add(1));
         }
         if !(self.plane.inbox.is_empty() && self.plane.replies.is_empty()) {
             self.management.take_inbox(now, &mut self.plane);

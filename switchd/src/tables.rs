@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     fn port(number: u8) -> PortNum {
-        PortNum::truncate(number)
+        PortNum::new(number)
     }
 
     #[test]
@@ -167,19 +167,11 @@ mod tests {
         block[5] = port(3);
         block[9] = port(4);
         table.set_block(1, &block);
-        assert_eq!(
-            table.lookup(Lid::truncate(69)),
-            PortNum::NONE,
-            "no top was set"
-        );
-        table.set_top(Lid::truncate(69));
-        assert_eq!(table.lookup(Lid::truncate(69)), port(3));
-        assert_eq!(
-            table.lookup(Lid::truncate(73)),
-            PortNum::NONE,
-            "above the top"
-        );
-        assert_eq!(table.lookup(Lid::truncate(5)), PortNum::NONE);
+        assert_eq!(table.lookup(Lid::new(69)), PortNum::NONE, "no top was set");
+        table.set_top(Lid::new(69));
+        assert_eq!(table.lookup(Lid::new(69)), port(3));
+        assert_eq!(table.lookup(Lid::new(73)), PortNum::NONE, "above the top");
+        assert_eq!(table.lookup(Lid::new(5)), PortNum::NONE);
         assert_eq!(table.lookup(Lid::PERMISSIVE), PortNum::NONE);
         assert_eq!(table.block(1), block);
         assert_eq!(table.block(700), [PortNum::NONE; LINEAR_BLOCK]);
@@ -202,7 +194,7 @@ mod tests {
         let mut masks = [0; MULTICAST_BLOCK];
         masks[2] = 0b1010;
         table.set_block(0, 0, &masks);
-        let group = Lid::truncate(0xc002);
+        let group = Lid::new(0xc002);
         let out: Vec<u8> = table
             .lookup(group, port(3))
             .iter()
@@ -218,14 +210,14 @@ mod tests {
     #[test]
     fn a_group_without_an_entry_goes_to_the_default_ports() {
         let mut table = MulticastTable::default();
-        let group = Lid::truncate(0xc100);
+        let group = Lid::new(0xc100);
         assert!(table.lookup(group, port(1)).is_empty());
         table.set_default(port(4), port(5));
         assert_eq!(table.lookup(group, port(1)).first(), Some(port(4)));
         assert_eq!(table.lookup(group, port(4)).first(), Some(port(5)));
         table.set_block(8, 0, &[0b10; MULTICAST_BLOCK]);
         assert_eq!(table.lookup(group, port(4)).first(), Some(port(1)));
-        table.set_top(Some(Lid::truncate(0xc0ff)));
+        table.set_top(Some(Lid::new(0xc0ff)));
         assert_eq!(table.lookup(group, port(4)).first(), Some(port(5)));
     }
 }

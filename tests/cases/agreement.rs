@@ -87,7 +87,7 @@ impl<'a> Live<'a> {
     fn new(fabric: &'a Fabric, graph: &'a Graph) -> Self {
         let lid = |name: &String| {
             let management = fabric.switch_ports(name).swap_remove(0);
-            Lid::new(management.lid).expect("a LID")
+            Lid::new(management.lid)
         };
         let lids = names(graph, NodeKind::Switch)
             .into_iter()
@@ -308,7 +308,7 @@ impl Seen {
                 let others = lids.iter().filter(|(name, _)| *name != host);
                 let all = others.flat_map(|(_, &(base, lmc))| base..base + (1 << lmc));
                 Request::Ping(PingRequest {
-                    targets: all.map(|lid| Lid::new(lid).expect("a LID")).collect(),
+                    targets: all.map(Lid::new).collect(),
                     count,
                     interval_us: 100,
                     size,

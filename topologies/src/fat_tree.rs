@@ -412,7 +412,7 @@ impl FatTree {
     #[must_use]
     pub fn port(&self, k: u32) -> PortNum {
         assert!(k < u32::from(self.ports).max(1), "a port of the tree");
-        u8::try_from(k + 1).map_or(PortNum::NONE, PortNum::truncate)
+        u8::try_from(k + 1).map_or(PortNum::NONE, PortNum::new)
     }
 }
 

@@ -327,7 +327,7 @@ impl Plan {
 fn end(node: usize, port: usize) -> Endpoint {
     Endpoint {
         node: NodeId::from_index(node),
-        port: u8::try_from(port).map_or(PortNum::NONE, PortNum::truncate),
+        port: u8::try_from(port).map_or(PortNum::NONE, PortNum::new),
     }
 }
 

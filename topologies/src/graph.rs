@@ -232,7 +232,7 @@ impl Graph {
             .iter()
             .enumerate()
             .filter_map(|(port, peer)| {
-                let port = PortNum::new(u8::try_from(port).ok()?).ok()?;
+                let port = PortNum::new(u8::try_from(port).ok()?);
                 peer.map(|peer| (port, peer))
             })
     }
@@ -268,7 +268,7 @@ mod tests {
     fn end(node: NodeId, port: u8) -> Endpoint {
         Endpoint {
             node,
-            port: PortNum::truncate(port),
+            port: PortNum::new(port),
         }
     }
 

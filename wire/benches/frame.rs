@@ -16,7 +16,7 @@ const ROUNDS: usize = 2001;
 
 fn frame() -> Vec<u8> {
     let mad = Mad::lid_smp(Method::GET, AttributeId::NODE_INFO, 0, 1);
-    let packet = UdPacket::smp(Lid::truncate(1), Lid::truncate(2), &mad);
+    let packet = UdPacket::smp(Lid::new(1), Lid::new(2), &mad);
     let mut record = vec![0; Delimiter::LEN + packet.len()];
     let len = u16::try_from(packet.len()).unwrap();
     Delimiter {

@@ -98,9 +98,9 @@ impl Format for Lrh {
             lver: raw[0] & 0x0f,
             sl: Sl::truncate(raw[1] >> 4),
             lnh: Lnh::from_bits(raw[1]),
-            dlid: Lid::truncate(u16_at(raw, 2)),
+            dlid: Lid::new(u16_at(raw, 2)),
             pkt_len_words: u16_at(raw, 4) & Self::PKT_LEN_MAX,
-            slid: Lid::truncate(u16_at(raw, 6)),
+            slid: Lid::new(u16_at(raw, 6)),
         })
     }
 

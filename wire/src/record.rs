@@ -241,7 +241,7 @@ impl Format for Training {
         }
         Ok(Self {
             guid: Guid(u64_at(raw, 4)),
-            port: PortNum::truncate(raw[1]),
+            port: PortNum::new(raw[1]),
             epoch,
             heard_epoch: u32_at(raw, 16),
         })

@@ -145,7 +145,7 @@ impl Mad {
     /// Directed: source LID of the LID-routed part before; permissive if there is none.
     #[must_use]
     pub fn dr_slid(&self) -> Lid {
-        Lid::truncate(u16_at(&self.0, DR_SLID_AT))
+        Lid::new(u16_at(&self.0, DR_SLID_AT))
     }
 
     /// Directed: replaces DrSLID.
@@ -156,7 +156,7 @@ impl Mad {
     /// Directed: destination LID of the LID-routed part behind; permissive if there is none.
     #[must_use]
     pub fn dr_dlid(&self) -> Lid {
-        Lid::truncate(u16_at(&self.0, DR_DLID_AT))
+        Lid::new(u16_at(&self.0, DR_DLID_AT))
     }
 
     /// Directed: replaces DrDLID.

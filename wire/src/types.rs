@@ -19,7 +19,8 @@ pub struct OutOfRange {
     pub max: u64,
 }
 
-macro_rules! small_number {
+/// What numbers of both kinds have.
+macro_rules! number {
     ($(#[$doc:meta])* $name:ident($repr:ty), max $max:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
@@ -28,28 +29,6 @@ macro_rules! small_number {
         impl $name {
             /// The largest value.
             pub const MAX: Self = Self($max);
-
-            /// Wraps `value`.
-            ///
-            /// # Errors
-            /// [`OutOfRange`] if `value` is above [`Self::MAX`].
-            pub const fn new(value: $repr) -> Result<Self, OutOfRange> {
-                #[allow(unused_comparisons, clippy::absurd_extreme_comparisons)]
-                if value > $max {
-                    return Err(OutOfRange {
-                        what: stringify!($name),
-                        value: value as u64,
-                        max: $max as u64,
-                    });
-                }
-                Ok(Self(value))
-            }
-
-            /// Wraps the low bits of `value` and discards the rest: for a field cut from a header.
-            #[must_use]
-            pub const fn truncate(value: $repr) -> Self {
-                Self(value & $max)
-            }
 
             /// The plain number.
             #[must_use]
@@ -63,22 +42,6 @@ macro_rules! small_number {
                 self.0 as usize
             }
         }
-
-        impl TryFrom<$repr> for $name {
-            type Error = OutOfRange;
-            fn try_from(value: $repr) -> Result<Self, OutOfRange> {
-                Self::new(value)
-            }
-        }
-
-        impl<C> Decode<C> for $name {
-            /// A number out of range makes the message malformed.
-            fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
-                let value = <$repr as Decode<C>>::decode(decoder)?;
-                Self::new(value).map_err(|error| DecodeError::OtherString(error.to_string()))
-            }
-        }
-        bincode::impl_borrow_decode!($name);
 
         impl From<$name> for $repr {
             fn from(value: $name) -> $repr {
@@ -100,15 +63,89 @@ macro_rules! small_number {
     };
 }
 
-small_number! {
+/// A number that uses every value of its representation.
+macro_rules! whole_number {
+    ($(#[$doc:meta])* $name:ident($repr:ty)) => {
+        number! { $(#[$doc])* $name($repr), max <$repr>::MAX }
+
+        impl $name {
+            /// Wraps `value`.
+            #[must_use]
+            pub const fn new(value: $repr) -> Self {
+                Self(value)
+            }
+        }
+
+        impl From<$repr> for $name {
+            fn from(value: $repr) -> Self {
+                Self(value)
+            }
+        }
+
+        impl<C> Decode<C> for $name {
+            fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+                Ok(Self(<$repr as Decode<C>>::decode(decoder)?))
+            }
+        }
+        bincode::impl_borrow_decode!($name);
+    };
+}
+
+/// A number of fewer bits than its representation.
+macro_rules! small_number {
+    ($(#[$doc:meta])* $name:ident($repr:ty), max $max:expr) => {
+        number! { $(#[$doc])* $name($repr), max $max }
+
+        impl $name {
+            /// Wraps `value`.
+            ///
+            /// # Errors
+            /// [`OutOfRange`] if `value` is above [`Self::MAX`].
+            pub const fn new(value: $repr) -> Result<Self, OutOfRange> {
+                if value > $max {
+                    return Err(OutOfRange {
+                        what: stringify!($name),
+                        value: value as u64,
+                        max: $max as u64,
+                    });
+                }
+                Ok(Self(value))
+            }
+
+            /// Wraps the low bits of `value` and discards the rest: for a field cut from a header.
+            #[must_use]
+            pub const fn truncate(value: $repr) -> Self {
+                Self(value & $max)
+            }
+        }
+
+        impl TryFrom<$repr> for $name {
+            type Error = OutOfRange;
+            fn try_from(value: $repr) -> Result<Self, OutOfRange> {
+                Self::new(value)
+            }
+        }
+
+        impl<C> Decode<C> for $name {
+            /// A number out of range makes the message malformed.
+            fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+                let value = <$repr as Decode<C>>::decode(decoder)?;
+                Self::new(value).map_err(|error| DecodeError::OtherString(error.to_string()))
+            }
+        }
+        bincode::impl_borrow_decode!($name);
+    };
+}
+
+whole_number! {
     /// A local identifier (IBA 4.1.3): 0 reserved, 0x0001..=0xbfff unicast,
     /// 0xc000..=0xfffe multicast, 0xffff permissive.
-    Lid(u16), max 0xffff
+    Lid(u16)
 }
-small_number! {
+whole_number! {
     /// A port of a node: 0 is a switch's management port, 1..=254 are external ports. As an entry
     /// of a forwarding table 255 means "no port: drop".
-    PortNum(u8), max 0xff
+    PortNum(u8)
 }
 small_number! {
     /// A virtual lane: 0..=14 carry data, 15 carries subnet management packets.
@@ -225,9 +262,9 @@ mod tests {
 
     #[test]
     fn a_port_answers_to_the_lids_that_share_its_high_bits() {
-        let (base, lmc) = (Lid::truncate(116), Lmc::truncate(2));
+        let (base, lmc) = (Lid::new(116), Lmc::truncate(2));
         let own: Vec<u16> = (100..130)
-            .filter(|&lid| Lid::truncate(lid).belongs_to(base, lmc))
+            .filter(|&lid| Lid::new(lid).belongs_to(base, lmc))
             .collect();
         assert_eq!(own, [116, 117, 118, 119]);
     }

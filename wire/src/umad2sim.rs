@@ -240,8 +240,8 @@ impl Format for DataDatagram {
             Qpn::new(value).map_err(|_| bad)
         };
         Ok(Self {
-            dlid: Lid::truncate(u16_at(raw, 0)),
-            slid: Lid::truncate(u16_at(raw, 4)),
+            dlid: Lid::new(u16_at(raw, 0)),
+            slid: Lid::new(u16_at(raw, 4)),
             dest_qp: qpn(8)?,
             src_qp: qpn(12)?,
             status: u32_at(raw, 16),

@@ -148,8 +148,8 @@ fn a_packet_with_grh_keeps_its_icrc_whatever_a_router_changes() {
 
     ud.vl = Vl::truncate(9);
     ud.sl = Sl::truncate(9);
-    ud.dlid = wire::Lid::truncate(99);
-    ud.slid = wire::Lid::truncate(98);
+    ud.dlid = wire::Lid::new(99);
+    ud.slid = wire::Lid::new(98);
     ud.global = Some(GlobalRoute {
         tclass: 0xaa,
         flow_label: 0xbbbbb,
@@ -238,8 +238,8 @@ fn sample_ud(payload: &[u8], global: Option<GlobalRoute>) -> UdPacket<'_> {
     UdPacket {
         vl: Vl::truncate(2),
         sl: Sl::truncate(3),
-        dlid: wire::Lid::truncate(0x1234),
-        slid: wire::Lid::truncate(0x4321),
+        dlid: wire::Lid::new(0x1234),
+        slid: wire::Lid::new(0x4321),
         global,
         solicited: false,
         pkey: 0xffff,

@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn lid() -> Lid {
-        Lid::truncate(7)
+        Lid::new(7)
     }
 
     /// Connection and level that letters tell, and their transactions.

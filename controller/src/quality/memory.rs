@@ -98,7 +98,7 @@ fn connection<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<QosConnect
     let sl = number::<u8>(words.next(), "a service level")?;
     let sl = Sl::new(sl).map_err(|error| error.to_string())?;
     let dlid = number::<u16>(words.next(), "a DLID")?;
-    let dlid = Lid::new(dlid).map_err(|error| error.to_string())?;
+    let dlid = Lid::new(dlid);
     match words.next() {
         None => Ok(QosConnection {
             id,
@@ -140,7 +140,7 @@ mod tests {
             source: Guid(0x11),
             destination: Guid(0x22),
             rate_bps: 64_000_000,
-            dlid: Lid::truncate(52),
+            dlid: Lid::new(52),
             ..QosConnection::default()
         }
     }

@@ -48,11 +48,11 @@ impl Query<'_> {
     }
 
     fn lid_at(&self, at: usize) -> Lid {
-        Lid::truncate(self.u16_at(at))
+        Lid::new(self.u16_at(at))
     }
 
     fn port_at(&self, at: usize) -> PortNum {
-        PortNum::truncate(self.data[at])
+        PortNum::new(self.data[at])
     }
 }
 
@@ -112,7 +112,7 @@ impl Sm {
         let mut records = Vec::new();
         for (_, device, lid) in self.by_lid(query) {
             for (number, port) in (0u8..=u8::MAX).zip(&device.ports) {
-                let number = PortNum::truncate(number);
+                let number = PortNum::new(number);
                 let Some(port_info) = port.info.filter(|info| capable(info.capability_mask)) else {
                     continue;
                 };

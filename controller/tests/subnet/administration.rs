@@ -118,7 +118,7 @@ fn a_path_goes_to_the_lid_that_the_scheme_selects() {
 fn a_table_of_paths_by_lid_has_one_record_behind_rmpp() {
     let (mut bed, manager) = up("fat-tree-4-2");
     let (source, destination) = (bed.id("h1.0"), bed.id("h2.1"));
-    let dlid = wire::Lid::truncate(bed.address(destination).0.get() + 1);
+    let dlid = wire::Lid::new(bed.address(destination).0.get() + 1);
     let asked = PathRecord {
         slid: bed.address(source).0,
         dlid,
@@ -216,7 +216,7 @@ fn nodes_and_ports_are_found_by_lid_and_by_guid() {
     port.sa_data_mut()[2] = 4;
     let answer = ask(&mut bed, asker, manager, &port);
     let record: PortInfoRecord = answer.sa_record().unwrap();
-    assert_eq!((record.lid, record.port), (lid, PortNum::truncate(4)));
+    assert_eq!((record.lid, record.port), (lid, PortNum::new(4)));
     assert_eq!(record.port_info.port_state, wire::attr::PortState::Active);
 }
 

@@ -40,7 +40,7 @@ fn the_loss_of_a_root_moves_only_entries_over_it_and_its_return_brings_all_back(
                 .is_some_and(|peer| peer.node == root);
             let below_root = over_root || old == new || {
                 // Further down an entry moves only if the old way up led to the root.
-                let lid = wire::Lid::truncate(u16::try_from(lid).unwrap());
+                let lid = wire::Lid::new(u16::try_from(lid).unwrap());
                 leads_over(&bed.graph, &tables, *switch, lid, root)
             };
             assert!(below_root, "{switch:?} moved LID {lid}: {old:?} to {new:?}");

@@ -96,7 +96,7 @@ proptest! {
             header[16] = 0;
             header[17] = attribute % 0x40;
             let message = MadMessage {
-                lid: wire::Lid::truncate(7),
+                lid: wire::Lid::new(7),
                 qpn: wire::Qpn::SMI,
                 sl: wire::Sl::default(),
                 mad: Box::new(*mad.as_bytes()),

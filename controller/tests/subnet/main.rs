@@ -39,7 +39,7 @@ fn first_host(graph: &Graph) -> NodeId {
 fn end(bed: &Bed, name: &str, port: u8) -> Endpoint {
     Endpoint {
         node: bed.id(name),
-        port: PortNum::truncate(port),
+        port: PortNum::new(port),
     }
 }
 
@@ -68,7 +68,7 @@ fn assert_programmed(bed: &Bed, tables: &Tables) {
         let node = bed.node(id);
         assert_eq!(node.top(), tables.top());
         for (lid, &port) in (0..).zip(tables.lft(id).entries()) {
-            let lid = Lid::truncate(lid);
+            let lid = Lid::new(lid);
             assert_eq!(
                 node.exit(lid),
                 port,
@@ -115,7 +115,7 @@ fn assert_connected(bed: &Bed, hosts: &[NodeId]) {
             for lid in base.get()..base.get() + lmc.lids() {
                 let name = |id| &bed.graph.node(id).name;
                 assert!(
-                    source == destination || arrives(bed, source, destination, Lid::truncate(lid)),
+                    source == destination || arrives(bed, source, destination, Lid::new(lid)),
                     "{} does not reach LID {lid} of {}",
                     name(source),
                     name(destination)

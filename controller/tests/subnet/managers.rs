@@ -65,7 +65,7 @@ fn who_asks_is_told_who_is_master() {
     let asker = bed.id("h1.0");
     let (lid, _) = bed.address(host);
     let lid_routed = Mad::lid_smp(Method::GET, AttributeId::SM_INFO, 0, 5);
-    let route = [1, 3, 1, 1].map(PortNum::truncate);
+    let route = [1, 3, 1, 1].map(PortNum::new);
     // From h1.0 up to a root, and down to the leaf and first host of the other half.
     assert_eq!(
         bed.graph.peer(end(&bed, "h1.0", 1)).unwrap().node,

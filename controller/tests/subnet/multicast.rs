@@ -83,7 +83,7 @@ fn assert_tables(bed: &Bed, scheme: Scheme, hosts: &[(NodeId, Lid)]) {
             assert_eq!(bed.node(switch).group(mlid), wanted, "{mlid} {switch:?}");
         }
         for row in 0xc000..0xc040 {
-            let mlid = Lid::truncate(row);
+            let mlid = Lid::new(row);
             let held = bed.node(switch).group(mlid);
             assert!(used.contains(&mlid) || held.is_empty(), "{mlid}: {held:?}");
         }

@@ -84,7 +84,7 @@ fn slots(bed: &Bed, name: &str, port: u8, priority: Priority, vl: u8) -> u64 {
 fn an_idle_fabric_serves_best_effort_and_challenged_traffic() {
     let (bed, _) = up("star-4", 8);
     let at = end(&bed, "s0", 2);
-    let row = bed.node(at.node).sl_to_vl(PortNum::truncate(1), at.port);
+    let row = bed.node(at.node).sl_to_vl(PortNum::new(1), at.port);
     let lanes = [(0, 6), (1, 0), (5, 4), (9, 7), (15, 6)];
     for (sl, vl) in lanes {
         assert_eq!(row[sl], Vl::truncate(vl), "service level {sl}");

@@ -268,10 +268,10 @@ mod tests {
     use super::*;
 
     const FROM: From = From {
-        lid: Lid::truncate(3),
+        lid: Lid::new(3),
         qpn: Qpn::truncate(0x1b3),
         sl: Sl::truncate(0),
-        to: Lid::truncate(4),
+        to: Lid::new(4),
     };
 
     fn data(sequence: u64) -> FlowHead {

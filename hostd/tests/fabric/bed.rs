@@ -18,11 +18,11 @@ const FRAME_BYTES: usize = 9_000;
 pub(crate) const CLIENT: ClientId = ClientId(1);
 
 pub(crate) fn lid(number: u16) -> Lid {
-    Lid::truncate(number)
+    Lid::new(number)
 }
 
 pub(crate) fn port(number: u8) -> PortNum {
-    PortNum::truncate(number)
+    PortNum::new(number)
 }
 
 enum Node {

@@ -65,7 +65,7 @@ pub(crate) fn bring_up_star(bed: &mut Bed, hosts: u8) {
     set_port(bed, switch, 0, |info| configure(info, switch_lid));
     let mut table = LinearForwardingTable::default();
     for host in 1..=hosts {
-        table.0[usize::from(host)] = PortNum::truncate(host);
+        table.0[usize::from(host)] = PortNum::new(host);
     }
     table.0[usize::from(switch_lid)] = PortNum::MANAGEMENT;
     let id = AttributeId::LINEAR_FORWARDING_TABLE;

@@ -51,7 +51,7 @@ fn a_directed_route_reaches_the_own_agent_the_switch_and_the_host_behind() {
     let answer = bed.directed(Method::GET, AttributeId::NODE_INFO, 0, &[1, 2], |_| {});
     let info: NodeInfo = answer.smp_attribute().unwrap();
     assert_eq!(info.port_guid.0, info.node_guid.0 + 1);
-    assert_eq!(info.local_port_num, PortNum::truncate(1));
+    assert_eq!(info.local_port_num, PortNum::new(1));
     assert_eq!(answer.return_path()[..3], [0, 1, 1]);
 }
 
@@ -79,7 +79,7 @@ fn performance_counters_are_answered_near_and_far() {
     bring_up_star(&mut bed, 2);
     for to in [1, 2, 3] {
         let mut mad = Mad::pma(Method::GET, AttributeId::PORT_COUNTERS, 0, 5);
-        let port_select = PortNum::truncate(1);
+        let port_select = PortNum::new(1);
         mad.set_pma_attribute(&PortCounters {
             port_select,
             ..PortCounters::default()
@@ -169,7 +169,7 @@ fn sm_info_is_for_the_manager_beside_the_host_and_refused_without_one() {
     );
     let manager = ClientId(4);
     assert!(register(&mut bed, 1, manager, 0x81));
-    let path = [PortNum::truncate(1)];
+    let path = [PortNum::new(1)];
     let mad = Mad::directed_smp(Method::GET, AttributeId::SM_INFO, 0, 9, &path).unwrap();
     bed.send_mad(0, CLIENT, Lid::PERMISSIVE, &mad);
     let (message, mut asked) = bed.until(|bed| bed.receive_mad(1, manager));
@@ -211,7 +211,7 @@ fn a_directed_route_may_start_at_the_switch_that_a_lid_leads_to() {
         (&[1], "h0"),
         (&[], "s0"),
     ] {
-        let path: Vec<PortNum> = path.iter().copied().map(PortNum::truncate).collect();
+        let path: Vec<PortNum> = path.iter().copied().map(PortNum::new).collect();
         let id = AttributeId::NODE_DESCRIPTION;
         let mut mad = Mad::directed_smp(Method::GET, id, 0, 5, &path).unwrap();
         mad.set_dr_slid(lid(1));

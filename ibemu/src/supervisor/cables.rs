@@ -63,7 +63,7 @@ impl Fleet {
 
     async fn set_plugged(&self, end: End, plugged: bool) -> Result<()> {
         let mut client = self.client(end.node, NEIGHBOUR_PATIENCE)?;
-        let port = PortNum::truncate(end.port);
+        let port = PortNum::new(end.port);
         client.ask(&DeviceRequest::Cable { port, plugged }).await?;
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Fleet {
             let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) else {
                 continue;
             };
-            let port = PortNum::truncate(end.port);
+            let port = PortNum::new(end.port);
             client.ask(&DeviceRequest::Connect { port, peer }).await?;
         }
         Ok(())
@@ -200,7 +200,7 @@ impl Fleet {
                     continue;
                 };
                 if let (true, Some(&address)) = (peer.node == neighbour, endpoints.get(end)) {
-                    let port = PortNum::truncate(peer.port);
+                    let port = PortNum::new(peer.port);
                     let request = DeviceRequest::Connect {
                         port,
                         peer: address,

@@ -24,7 +24,7 @@ struct End {
 impl End {
     fn new(config: PortConfig, number: u8) -> Self {
         Self {
-            port: Port::new(PortNum::truncate(number), config, 0).unwrap(),
+            port: Port::new(PortNum::new(number), config, 0).unwrap(),
             pool: Pool::new(config.bytes_max() * 2),
             taken: Vec::new(),
             events: Vec::new(),
@@ -67,13 +67,13 @@ fn raw_packet(vl: u8, bytes: usize) -> Vec<u8> {
     let mad = Mad::from_bytes([7; 256]);
     let payload = vec![0x5a; bytes.saturating_sub(34)];
     let datagram = if vl == 15 {
-        UdPacket::smp(Lid::truncate(1), Lid::truncate(2), &mad)
+        UdPacket::smp(Lid::new(1), Lid::new(2), &mad)
     } else {
         UdPacket {
             vl: Vl::truncate(vl),
             sl: Sl::default(),
-            dlid: Lid::truncate(2),
-            slid: Lid::truncate(1),
+            dlid: Lid::new(2),
+            slid: Lid::new(1),
             global: None,
             solicited: false,
             pkey: 0xffff,

@@ -17,7 +17,7 @@ fn header() -> Header {
 }
 
 fn entries() -> Vec<Entry<'static, u16>> {
-    let port = PortNum::truncate(3);
+    let port = PortNum::new(3);
     vec![
         Entry::Carrier {
             now: 5,
@@ -80,7 +80,7 @@ fn what_was_written_is_read_again() {
 #[test]
 fn an_entry_borrows_an_input_and_owns_what_is_read_of_it() {
     let input: Input<'_, u16> = Input::Frame {
-        port: PortNum::truncate(1),
+        port: PortNum::new(1),
         head: Time(90),
         tail: Time(95),
         bytes: &[7; 30],
@@ -90,7 +90,7 @@ fn an_entry_borrows_an_input_and_owns_what_is_read_of_it() {
     write(&mut bytes, &Entry::of_input(Time(100), &input)).unwrap();
     let expected = Entry::Frame {
         now: 100,
-        port: PortNum::truncate(1),
+        port: PortNum::new(1),
         ago: (10, 5),
         bytes: Cow::Owned(vec![7; 30]),
     };

@@ -140,7 +140,7 @@ fn answer<'c, A: Format + Copy, const N: usize>(
     };
     let mut sums = [0u64; N];
     for port in ports {
-        let drops = drops(PortNum::truncate(port));
+        let drops = drops(PortNum::new(port));
         let base = &mut cleared[usize::from(port)];
         for (number, reasons) in reasons.iter().enumerate() {
             let now: u64 = reasons.iter().map(|&reason| drops[reason]).sum();

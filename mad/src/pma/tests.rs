@@ -48,7 +48,7 @@ fn counts() -> Vec<Counts> {
 
 fn of_port(port: u8) -> PortCounters {
     PortCounters {
-        port_select: PortNum::truncate(port),
+        port_select: PortNum::new(port),
         ..PortCounters::default()
     }
 }
@@ -111,7 +111,7 @@ fn all_ports_are_added_up_and_cleared_together() {
 fn extended_counters_are_64_bits_wide_and_cleared_apart() {
     let (mut pma, counts) = (Pma::new(2), counts());
     let wanted = PortCountersExtended {
-        port_select: PortNum::truncate(1),
+        port_select: PortNum::new(1),
         counter_select: select_extended::XMIT_PKTS,
         ..PortCountersExtended::default()
     };
@@ -196,7 +196,7 @@ fn details<A: Format>(pma: &mut Pma, method: Method, id: AttributeId, wanted: &A
 #[test]
 fn details_say_what_errors_and_discards_are_made_of() {
     let mut pma = Pma::new(2);
-    let all_ports = PortNum::truncate(0xff);
+    let all_ports = PortNum::new(0xff);
     let wanted = PortRcvErrorDetails {
         port_select: all_ports,
         ..PortRcvErrorDetails::default()
@@ -214,7 +214,7 @@ fn details_say_what_errors_and_discards_are_made_of() {
 
     let id = AttributeId::PORT_XMIT_DISCARD_DETAILS;
     let wanted = PortXmitDiscardDetails {
-        port_select: PortNum::truncate(2),
+        port_select: PortNum::new(2),
         ..PortXmitDiscardDetails::default()
     };
     let sent = details(&mut pma, Method::GET, id, &wanted);
@@ -230,7 +230,7 @@ fn details_that_are_cleared_begin_anew_and_the_others_stay() {
     let mut pma = Pma::new(2);
     let id = AttributeId::PORT_XMIT_DISCARD_DETAILS;
     let first_only = PortXmitDiscardDetails {
-        port_select: PortNum::truncate(2),
+        port_select: PortNum::new(2),
         counter_select: 1,
         ..PortXmitDiscardDetails::default()
     };
@@ -241,7 +241,7 @@ fn details_that_are_cleared_begin_anew_and_the_others_stay() {
     );
     let mut mad = Mad::pma(Method::GET, id, 0, 7);
     mad.set_pma_attribute(&PortXmitDiscardDetails {
-        port_select: PortNum::truncate(3),
+        port_select: PortNum::new(3),
         ..first_only
     });
     let counts = dropped();

@@ -82,15 +82,15 @@ pub(super) fn sl_to_vl(node: &mut impl Node, mad: &mut Mad, set: bool) -> Result
     let identity = node.identity();
     let (is_switch, ports) = (identity.is_switch(), identity.ports);
     let [_, all, input, output] = mad.attr_mod().to_be_bytes();
-    let one = |port: u8| (PortNum::truncate(port), PortNum::truncate(port));
+    let one = |port: u8| (PortNum::new(port), PortNum::new(port));
     let (inputs, outputs) = if is_switch {
         let inputs = match all & ALL_INPUTS {
             0 => one(input),
-            _ => (PortNum::truncate(0), PortNum::truncate(ports)),
+            _ => (PortNum::new(0), PortNum::new(ports)),
         };
         let outputs = match all & ALL_OUTPUTS {
             0 => one(output),
-            _ => (PortNum::truncate(1), PortNum::truncate(ports)),
+            _ => (PortNum::new(1), PortNum::new(ports)),
         };
         (inputs, outputs)
     } else {
@@ -105,7 +105,7 @@ pub(super) fn sl_to_vl(node: &mut impl Node, mad: &mut Mad, set: bool) -> Result
         let row = read::<SlToVlTable>(mad)?.0;
         for output in outputs.0.get()..=outputs.1.get() {
             for input in inputs.0.get()..=inputs.1.get() {
-                node.set_sl_to_vl(PortNum::truncate(input), PortNum::truncate(output), &row);
+                node.set_sl_to_vl(PortNum::new(input), PortNum::new(output), &row);
             }
         }
     }
@@ -128,7 +128,7 @@ pub(super) fn vl_arbitration(
         Ok(number) if number >= 1 && number <= identity.ports => number,
         _ => return Err(MODIFIER),
     };
-    let port = PortNum::truncate(number);
+    let port = PortNum::new(number);
     let (priority, start) = match u8::try_from(half) {
         Ok(VlArbTable::LOW_FIRST) => (Priority::Low, 0),
         Ok(VlArbTable::LOW_SECOND) => (Priority::Low, 32),

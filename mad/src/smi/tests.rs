@@ -12,7 +12,7 @@ const ADAPTER: Place = Place {
 };
 
 fn port(number: u8) -> PortNum {
-    PortNum::truncate(number)
+    PortNum::new(number)
 }
 
 /// A directed-route request along `path` (output ports), not yet sent.
@@ -173,7 +173,7 @@ fn sixty_three_hops_are_the_limit() {
 
 #[test]
 fn a_route_may_start_by_lid_and_its_answer_ends_by_lid() {
-    let requester = Lid::truncate(7);
+    let requester = Lid::new(7);
     let mut smp = request(&[5, 17]);
     smp.set_dr_slid(requester);
     assert_eq!(
@@ -211,7 +211,7 @@ fn a_route_may_start_by_lid_and_its_answer_ends_by_lid() {
 #[test]
 fn a_directed_part_without_hops_is_answered_where_the_lid_leads() {
     let mut smp = request(&[]);
-    smp.set_dr_slid(Lid::truncate(7));
+    smp.set_dr_slid(Lid::new(7));
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Lid(port(2))),
         Verdict::Deliver
@@ -219,7 +219,7 @@ fn a_directed_part_without_hops_is_answered_where_the_lid_leads() {
     let mut smp = answered(smp);
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Here),
-        Verdict::ToLid(Lid::truncate(7))
+        Verdict::ToLid(Lid::new(7))
     );
 }
 
@@ -230,7 +230,7 @@ fn lids_that_do_not_fit_the_route_are_refused() {
         SWITCH.route(&mut smp, Origin::Lid(port(2))),
         Verdict::Discard(Discard::DrSlid)
     );
-    smp.set_dr_dlid(Lid::truncate(5));
+    smp.set_dr_dlid(Lid::new(5));
     for origin in [Origin::Here, Origin::Port(port(2)), Origin::Lid(port(2))] {
         assert_eq!(
             SWITCH.route(&mut smp, origin),

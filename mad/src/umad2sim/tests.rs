@@ -70,7 +70,7 @@ fn connect(server: &mut TestServer, id: u32, is_sm: bool) -> u16 {
 }
 
 fn request(tid: u64) -> DataDatagram {
-    let path = [1, 2].map(PortNum::truncate);
+    let path = [1, 2].map(PortNum::new);
     let mad = Mad::directed_smp(Method::GET, AttributeId::NODE_INFO, 0, tid, &path).unwrap();
     DataDatagram {
         dlid: Lid::PERMISSIVE,
@@ -223,7 +223,7 @@ fn questions_about_the_host_are_answered_by_its_agent() {
         partition_cap: 32,
         device_id: 77,
         revision: 3,
-        local_port_num: PortNum::truncate(1),
+        local_port_num: PortNum::new(1),
         vendor_id: 0x02_1bed,
     });
     server.handle_agent(Time(0), slot, answered(mad));

@@ -33,7 +33,7 @@ struct Toy {
     due: Option<Time>,
 }
 
-const PORT: PortNum = PortNum::truncate(1);
+const PORT: PortNum = PortNum::new(1);
 
 impl Toy {
     fn new(echoes: bool) -> Self {

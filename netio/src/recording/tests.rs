@@ -60,7 +60,7 @@ fn header() -> Header {
 }
 
 fn port() -> PortNum {
-    PortNum::truncate(1)
+    PortNum::new(1)
 }
 
 fn frame<'a>(now: Time, bytes: &'a [u8]) -> Input<'a, u8> {

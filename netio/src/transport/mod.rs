@@ -74,7 +74,7 @@ impl FromStr for LinkSpec {
         let port = port
             .parse()
             .ok()
-            .and_then(|port: u8| (1..=254).contains(&port).then_some(PortNum::truncate(port)))
+            .and_then(|port: u8| (1..=254).contains(&port).then_some(PortNum::new(port)))
             .ok_or_else(|| wrong("the port is not a number from 1 to 254"))?;
         let medium = match medium.split_once(':') {
             // IFNAMSIZ counts the NUL.

@@ -218,7 +218,7 @@ impl Ways<'_> {
                 }
             }
             let node = self.network.switches()[channel.from];
-            for entry in (0..=graph.node(node).ports).map(PortNum::truncate) {
+            for entry in (0..=graph.node(node).ports).map(PortNum::new) {
                 lanes.by_ports.insert((node, entry, channel.port), table);
             }
         }

@@ -42,7 +42,7 @@ pub fn write_mft<'a>(graph: &Graph, tables: &Tables, mft: impl Fn(NodeId) -> &'a
         let _ = writeln!(out, "     Ports: {units}\n MLid");
         for (mlid, ports) in mft.rows() {
             let marks: String = (0..=node.ports)
-                .map(|port| match ports.contains(PortNum::truncate(port)) {
+                .map(|port| match ports.contains(PortNum::new(port)) {
                     true => "x ",
                     false => "  ",
                 })
@@ -131,13 +131,13 @@ fn read_row(mft: &mut Mft, line: &str) -> Result<Lid, DumpProblem> {
     let mlid = word
         .strip_prefix("0x")
         .and_then(|digits| u16::from_str_radix(digits, 16).ok())
-        .map(Lid::truncate)
+        .map(Lid::new)
         .filter(|mlid| mlid.is_multicast())
         .ok_or_else(|| DumpProblem::BadMlid(word.to_owned()))?;
     let mut ports = PortSet::default();
     for (column, mark) in crosses.chars().enumerate() {
         match (mark, column % 2, u8::try_from(column / 2)) {
-            ('x', 0, Ok(port)) => ports.insert(PortNum::truncate(port)),
+            ('x', 0, Ok(port)) => ports.insert(PortNum::new(port)),
             (' ', ..) => {}
             _ => return Err(DumpProblem::BadCross(mark)),
         }

@@ -100,7 +100,7 @@ impl Layout {
     /// All LIDs of a host.
     pub(super) fn host_lids(&self, pid: u32) -> impl Iterator<Item = Lid> + use<> {
         let base = self.host(pid).get();
-        (base..base + self.lmc.lids()).map(Lid::truncate)
+        (base..base + self.lmc.lids()).map(Lid::new)
     }
 
     /// The LID of a switch, by ordinal.
@@ -138,5 +138,5 @@ impl Layout {
 
 /// All LIDs were found to fit when the layout was chosen.
 fn lid(number: u64) -> Lid {
-    u16::try_from(number).map_or(Lid::ZERO, Lid::truncate)
+    u16::try_from(number).map_or(Lid::ZERO, Lid::new)
 }

@@ -98,7 +98,7 @@ impl Space {
         lids.fill(true);
         self.ranges.push(LidRange {
             guid,
-            base: Lid::truncate(base),
+            base: Lid::new(base),
             lmc,
             end: Some(end),
         });

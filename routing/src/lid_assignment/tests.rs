@@ -28,7 +28,7 @@ fn example() -> (Network, Vec<Vec<u32>>) {
     // Port p + 1 of a switch leads to s<p>.
     let end = |at: u8, to: u8| Endpoint {
         node: switches[usize::from(at)],
-        port: PortNum::truncate(to + 1),
+        port: PortNum::new(to + 1),
     };
     for (a, b) in [
         (4, 1),

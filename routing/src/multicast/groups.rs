@@ -319,7 +319,7 @@ impl Multicast {
     fn free_mlid(&self) -> Result<Lid, MulticastError> {
         let first = Lid::MULTICAST_FIRST.get();
         (first..first + self.rows)
-            .map(Lid::truncate)
+            .map(Lid::new)
             .find(|mlid| !self.taken.contains_key(mlid))
             .ok_or(MulticastError::TableFull { rows: self.rows })
     }

@@ -34,7 +34,7 @@ impl PortSet {
     /// The ports in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = PortNum> + '_ {
         (0..=u8::MAX)
-            .map(PortNum::truncate)
+            .map(PortNum::new)
             .filter(|&port| self.contains(port))
     }
 
@@ -104,7 +104,7 @@ impl Mft {
         let mut block = [0; BLOCK_ROWS];
         for (row, mask) in (first..).zip(&mut block) {
             if let Ok(mlid) = u16::try_from(row) {
-                *mask = self.get(Lid::truncate(mlid)).mask(position);
+                *mask = self.get(Lid::new(mlid)).mask(position);
             }
         }
         block
@@ -116,14 +116,14 @@ mod tests {
     use super::*;
 
     fn ports(numbers: &[u8]) -> PortSet {
-        numbers.iter().copied().map(PortNum::truncate).collect()
+        numbers.iter().copied().map(PortNum::new).collect()
     }
 
     #[test]
     fn a_block_holds_32_rows_of_16_ports() {
         let mut mft = Mft::default();
-        mft.set(Lid::truncate(0xc000), ports(&[0, 1, 15]));
-        mft.set(Lid::truncate(0xc021), ports(&[16, 31, 40, 254]));
+        mft.set(Lid::new(0xc000), ports(&[0, 1, 15]));
+        mft.set(Lid::new(0xc021), ports(&[16, 31, 40, 254]));
         let block = mft.block(0, 0);
         assert_eq!(block[0], 0b1000_0000_0000_0011);
         assert!(block[1..].iter().all(|&mask| mask == 0));
@@ -136,17 +136,17 @@ mod tests {
 
     #[test]
     fn blocks_number_multicast_lids_only() {
-        assert_eq!(Mft::block_of(Lid::truncate(0xbfff)), None);
-        assert_eq!(Mft::block_of(Lid::truncate(0xc01f)), Some(0));
-        assert_eq!(Mft::block_of(Lid::truncate(0xfffe)), Some(511));
+        assert_eq!(Mft::block_of(Lid::new(0xbfff)), None);
+        assert_eq!(Mft::block_of(Lid::new(0xc01f)), Some(0));
+        assert_eq!(Mft::block_of(Lid::new(0xfffe)), Some(511));
         assert_eq!(Mft::block_of(Lid::PERMISSIVE), None);
     }
 
     #[test]
     fn a_row_without_ports_is_no_row() {
         let mut mft = Mft::default();
-        mft.set(Lid::truncate(0xc005), ports(&[7]));
-        mft.set(Lid::truncate(0xc005), PortSet::default());
+        mft.set(Lid::new(0xc005), ports(&[7]));
+        mft.set(Lid::new(0xc005), PortSet::default());
         assert_eq!(mft.rows().len(), 0);
         assert_eq!(
             ports(&[3, 200])

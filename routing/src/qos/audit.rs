@@ -151,7 +151,7 @@ mod tests {
             .hosts()
             .map(|node| Endpoint {
                 node,
-                port: PortNum::truncate(1),
+                port: PortNum::new(1),
             })
             .collect();
         for (source, to, class, rate_bps) in [

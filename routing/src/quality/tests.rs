@@ -133,7 +133,7 @@ fn flows_that_do_not_arrive_are_counted_and_load_nothing() {
     for id in graph.switches() {
         let row = tables.lft_mut(id).unwrap();
         for lid in 1..4 {
-            row.set(wire::Lid::truncate(lid), wire::PortNum::NONE);
+            row.set(wire::Lid::new(lid), wire::PortNum::NONE);
         }
     }
     let loads = link_loads(&graph, &tables, Pattern::AllToAll);

@@ -39,7 +39,7 @@ fn text_with_levels(graph: &Graph, tables: &Tables) -> String {
                 .map_or(0, |lanes| lanes.level(id, lid).get())
         };
         let levels: Vec<String> = (1..=tables.top().get())
-            .map(|lid| level(wire::Lid::truncate(lid)).to_string())
+            .map(|lid| level(wire::Lid::new(lid)).to_string())
             .collect();
         words.push_str(&format!(
             "sl {} {}\n",
@@ -123,7 +123,7 @@ fn a_level_that_is_changed_brings_the_circle_back_and_the_verifier_sees_it() {
         let lanes = tables.lanes.as_mut().unwrap();
         for switch in graph.switches() {
             for lid in 1..=6 {
-                lanes.set_level(switch, wire::Lid::truncate(lid), Sl::default());
+                lanes.set_level(switch, wire::Lid::new(lid), Sl::default());
             }
         }
         assert!(has_circle(waits(&graph, &tables)));

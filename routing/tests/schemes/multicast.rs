@@ -10,7 +10,7 @@ use wire::{Guid, PortNum};
 use crate::support::{fabric, golden, shuffled};
 
 fn ports(graph: &Graph) -> Vec<(String, Guid)> {
-    let port = PortNum::truncate(1);
+    let port = PortNum::new(1);
     let mut ports: Vec<(String, Guid)> = graph
         .hosts()
         .map(|node| {

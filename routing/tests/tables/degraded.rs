@@ -144,7 +144,7 @@ impl Case {
         for id in now.switches() {
             let old_id = self.whole.find_guid(now.node(id).guid).unwrap();
             for lid in 1..=self.full.top().get() {
-                let lid = Lid::truncate(lid);
+                let lid = Lid::new(lid);
                 let old = self.full.lft(old_id).get(lid);
                 let new = tables.lft(id).get(lid);
                 if new == old {
@@ -268,7 +268,7 @@ fn leaf_switches_without_a_legal_path_take_a_detour_that_cannot_deadlock() {
     let case = Case::new("fat-tree-4-3");
     let end = |name: &str, port| Endpoint {
         node: case.whole.find(name).unwrap(),
-        port: PortNum::truncate(port),
+        port: PortNum::new(port),
     };
     // s2.0.0 is left with the one parent, s2.3.0 with the other: no switch is above both.
     let tables = case.check(&[], &[end("s2.0.0", 3), end("s2.3.0", 4)]);
@@ -324,7 +324,7 @@ fn entries_of_a_dead_root_spread_over_the_others() {
     let leaf = now.find("s1.0").unwrap();
     let old_leaf = case.whole.find("s1.0").unwrap();
     let mut moved = [0_u32; 9];
-    for lid in (1..=tables.top().get()).map(Lid::truncate) {
+    for lid in (1..=tables.top().get()).map(Lid::new) {
         let is_host = case
             .full
             .lids

@@ -23,7 +23,7 @@ fn tables_read_back_from_their_dump_with_owners() {
             let node = graph.node(id);
             assert_eq!((dump.guid, &dump.name), (node.guid, &node.name));
             assert_eq!(dump.lid, tables.lids.of_node(id).map(|range| range.base));
-            for lid in (1..=tables.top().get()).map(Lid::truncate) {
+            for lid in (1..=tables.top().get()).map(Lid::new) {
                 assert_eq!(dump.lft.get(lid), tables.lft(id).get(lid));
                 let owner = tables.lids.owner(lid).map(|range| range.guid);
                 assert_eq!(dump.owners.get(&lid).copied(), owner);
@@ -74,16 +74,16 @@ Unicast lids [0-36] of switch Lid 13 guid 0x021be20000000140 ('s2.3.1'):
 0x0024 001 # unknown node and type
 36 lids dumped
 ";
-    let lids = [None, Some(Lid::truncate(13))];
+    let lids = [None, Some(Lid::new(13))];
     for (text, lid) in [diags, opensm].into_iter().zip(lids) {
         let [dump] = &dump::read(text).unwrap()[..] else {
             panic!("one switch")
         };
         assert_eq!((&dump.name[..], dump.lid), ("s2.3.1", lid));
         assert_eq!(dump.guid, Guid(0x021b_e200_0000_0140));
-        let ports = [1, 2, 13, 36].map(|lid| dump.lft.get(Lid::truncate(lid)));
-        assert_eq!(ports, [3, 255, 0, 1].map(PortNum::truncate));
-        let owner = dump.owners.get(&Lid::truncate(1));
+        let ports = [1, 2, 13, 36].map(|lid| dump.lft.get(Lid::new(lid)));
+        assert_eq!(ports, [3, 255, 0, 1].map(PortNum::new));
+        let owner = dump.owners.get(&Lid::new(1));
         assert_eq!(owner, Some(&Guid(0x021b_e100_0000_0011)));
         assert_eq!(dump.owners.len(), 2);
     }
@@ -134,7 +134,7 @@ fn wrong_lines_are_named() {
         (
             format!("{switch}0x0001 001\n0x0001 002"),
             3,
-            DumpProblem::LidTwice(Lid::truncate(1)),
+            DumpProblem::LidTwice(Lid::new(1)),
         ),
         (
             "hello".to_owned(),

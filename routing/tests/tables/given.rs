@@ -124,7 +124,7 @@ fn what_does_not_fit_the_fabric_is_named_with_its_line() {
         FileError::NoSuchPort {
             line: 3,
             switch: "s0".to_owned(),
-            port: PortNum::truncate(3),
+            port: PortNum::new(3),
             ports: 2
         }
     );
@@ -133,7 +133,7 @@ fn what_does_not_fit_the_fabric_is_named_with_its_line() {
         refused(&graph, &twice),
         FileError::TwoOwners {
             line: 2,
-            lid: Lid::truncate(3),
+            lid: Lid::new(3),
             owner: switch,
             other: Guid(7)
         }

@@ -16,7 +16,7 @@ fn options(lmc: u8, known: &[(Guid, u16, u8)]) -> Options {
         lmc: Some(Lmc::truncate(lmc)),
         known: known
             .iter()
-            .map(|&(guid, lid, lmc)| (guid, (Lid::truncate(lid), Lmc::truncate(lmc))))
+            .map(|&(guid, lid, lmc)| (guid, (Lid::new(lid), Lmc::truncate(lmc))))
             .collect(),
         ..Options::default()
     }
@@ -170,7 +170,7 @@ fn lids_reserved_for_the_absent_are_given_away_when_no_others_are_left() {
     let graph = fabric("star-2");
     let mut options = options(0, &[]);
     for number in 1..=Lid::UNICAST_LAST.get() {
-        let lid = (Lid::truncate(number), Lmc::default());
+        let lid = (Lid::new(number), Lmc::default());
         options.known.insert(Guid(u64::from(number)), lid);
     }
     let tables = checked(&graph, "updn", &options);

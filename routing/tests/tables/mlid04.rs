@@ -20,7 +20,7 @@ fn lids(graph: &Graph, tables: &routing::Tables, name: &str) -> Vec<u16> {
 
 /// `"s2.0.0 1 3"`: the switches of a path with entry and exit.
 fn path(graph: &Graph, tables: &routing::Tables, from: &str, dlid: u16) -> Vec<String> {
-    let path = tables.path(graph, host_end(graph, from), Lid::truncate(dlid));
+    let path = tables.path(graph, host_end(graph, from), Lid::new(dlid));
     assert!(path.arrives);
     path.hops[1..path.hops.len() - 1]
         .iter()
@@ -82,7 +82,7 @@ fn figure_7_single_lids_leave_switch_x_on_the_ports_drawn() {
     // A to D are below x = SW<0, 1>; E to H, PIDs 28 to 31, below y = SW<7, 1>.
     let x = graph.find("s1.0").unwrap();
     for (host, port) in [("h7.0", 5), ("h7.1", 6), ("h7.2", 7), ("h7.3", 8)] {
-        let lid = Lid::truncate(lids(&graph, &tables, host)[0]);
+        let lid = Lid::new(lids(&graph, &tables, host)[0]);
         assert_eq!(tables.lft(x).get(lid).get(), port);
     }
     assert_eq!(lids(&graph, &tables, "h7.0"), [29]);
@@ -177,7 +177,7 @@ fn every_entry_is_what_equations_1_and_2_say() {
                 let lid = u16::try_from(lid).unwrap();
                 let shift = u16::try_from(paths).unwrap() - 1;
                 let port = |tables: &routing::Tables, lid| {
-                    u32::from(tables.lft(switch).get(Lid::truncate(lid)).get())
+                    u32::from(tables.lft(switch).get(Lid::new(lid)).get())
                 };
                 assert_eq!(port(&in_papers_style, lid), wanted);
                 assert_eq!(port(&aligned, lid + shift), wanted);
@@ -206,7 +206,7 @@ fn with_no_lid_to_spare_mlid_is_slid_and_between_them_offsets_stand_for_several_
                 for offset in 0..1_u32 << capped {
                     // Offset o stands for o + 2^c (PID mod 2^(L-c)).
                     let stands_for = offset + (1 << capped) * (pid % (1 << (3 - capped)));
-                    let lid = |lid: u32| Lid::truncate(u16::try_from(lid).unwrap());
+                    let lid = |lid: u32| Lid::new(u16::try_from(lid).unwrap());
                     let here = tables.lft(switch).get(lid((pid << capped) + 1 + offset));
                     let there = full.lft(switch).get(lid((pid << 3) + 1 + stands_for));
                     assert_eq!(here, there);

@@ -69,8 +69,7 @@ pub(crate) fn recabled(graph: &Graph, seed: u64) -> Graph {
     let ports: Vec<Vec<PortNum>> = graph
         .ids()
         .map(|id| {
-            let mut ports: Vec<PortNum> =
-                (1..=graph.node(id).ports).map(PortNum::truncate).collect();
+            let mut ports: Vec<PortNum> = (1..=graph.node(id).ports).map(PortNum::new).collect();
             ports.shuffle(&mut random);
             ports
         })

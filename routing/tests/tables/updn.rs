@@ -47,7 +47,7 @@ fn a_clos_that_lost_a_cable_keeps_all_its_spines() {
     let graph = fabric("clos-4-4-4");
     let lost = Endpoint {
         node: graph.find("leaf0").unwrap(),
-        port: PortNum::truncate(5),
+        port: PortNum::new(5),
     };
     let now = without(&graph, &[], &[lost]);
     let tables = checked(&now, "updn", &Options::default());
@@ -252,7 +252,7 @@ fn cables_from_a_switch_to_itself_are_of_no_use_and_do_no_harm() {
     let s0 = odd.find("s0").unwrap();
     let end = |port| Endpoint {
         node: s0,
-        port: PortNum::truncate(port),
+        port: PortNum::new(port),
     };
     odd.connect(end(7), end(8)).unwrap();
     for engine in ["updn", "minhop", "auto"] {

@@ -24,7 +24,7 @@ fn tree() -> (Graph, Tables) {
 fn set(graph: &Graph, tables: &mut Tables, switch: &str, lid: Lid, port: u8) -> NodeId {
     let id = graph.find(switch).unwrap();
     let lft = tables.lft_mut(id).unwrap();
-    lft.set(lid, PortNum::truncate(port));
+    lft.set(lid, PortNum::new(port));
     id
 }
 
@@ -48,9 +48,9 @@ fn from_hosts(graph: &Graph, tables: &Tables, lid: Lid) -> BTreeSet<NodeId> {
 fn any_single_wrong_entry_for_a_host_is_caught_or_is_another_legal_path() {
     let (graph, tables) = tree();
     for switch in graph.switches() {
-        for lid in (4..4 + 64).map(Lid::truncate) {
+        for lid in (4..4 + 64).map(Lid::new) {
             let right = tables.lft(switch).get(lid);
-            for port in [0, 1, 2, 3, 4, 5, 255].map(PortNum::truncate) {
+            for port in [0, 1, 2, 3, 4, 5, 255].map(PortNum::new) {
                 let mut wrong = tables.clone();
                 wrong.lft_mut(switch).unwrap().set(lid, port);
                 let report = verify(&graph, &wrong, ALL);
@@ -80,7 +80,7 @@ fn a_missing_entry_a_dead_port_and_a_wrong_host_are_told_apart() {
         (0, Trouble::WrongPlace(graph.find("s2.0.0").unwrap())),
         (
             77,
-            Trouble::DeadPort(graph.find("s2.0.0").unwrap(), PortNum::truncate(77)),
+            Trouble::DeadPort(graph.find("s2.0.0").unwrap(), PortNum::new(77)),
         ),
     ] {
         let mut wrong = tables.clone();

@@ -59,7 +59,7 @@ impl<D: Device<Command: Encode, Event: Encode>> Tape<D> {
     }
 }
 
-const PORT: PortNum = PortNum::truncate(1);
+const PORT: PortNum = PortNum::new(1);
 
 /// A host and a switch that train the link between them, and are asked for their ports.
 fn conversation() -> (Tape<Switch>, Tape<Host>) {
@@ -149,7 +149,7 @@ fn a_frame_that_differs_is_named_with_its_port_and_the_input_before() {
         Entry::Tick { now: 1 << 40 },
         Entry::Pull {
             now: 1 << 40,
-            port: PortNum::truncate(2),
+            port: PortNum::new(2),
             room: (100, 1),
             records: 1,
             bytes: vec![1, 2, 3].into(),

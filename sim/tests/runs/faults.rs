@@ -9,7 +9,7 @@ use wire::PortNum;
 fn end(node: &str, port: u8) -> End {
     End {
         node: node.to_owned(),
-        port: PortNum::truncate(port),
+        port: PortNum::new(port),
     }
 }
 

@@ -268,7 +268,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
     let out = record
         .ports
         .iter()
-        .find(|port| port.port.port == PortNum::truncate(2));
+        .find(|port| port.port.port == PortNum::new(2));
     assert!(out.unwrap().lanes[1].bytes > 2 * out.unwrap().lanes[0].bytes);
 }
 

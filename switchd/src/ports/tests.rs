@@ -58,7 +58,7 @@ impl Pair {
             switches: [switch(1), switch(2)],
             now: Time(1),
         };
-        for number in (1..=PORTS).map(PortNum::truncate) {
+        for number in (1..=PORTS).map(PortNum::new) {
             for at in [0, 1] {
                 let up = Input::Carrier {
                     port: number,
@@ -69,14 +69,14 @@ impl Pair {
         }
         (0..20).for_each(|_| pair.exchange());
         let block = core::array::from_fn(|lid| match u8::try_from(lid) {
-            Ok(lid @ 1..=PORTS) => PortNum::truncate(lid),
+            Ok(lid @ 1..=PORTS) => PortNum::new(lid),
             _ => PortNum::NONE,
         });
         let now = pair.now;
         for switch in &mut pair.switches {
             switch.plane.linear.set_block(0, &block);
-            switch.plane.linear.set_top(Lid::truncate(63));
-            for number in (1..=PORTS).map(PortNum::truncate) {
+            switch.plane.linear.set_top(Lid::new(63));
+            for number in (1..=PORTS).map(PortNum::new) {
                 switch.plane.command_link(now, number, LinkCommand::Arm);
                 switch
                     .plane
@@ -170,8 +170,8 @@ fn data(vl: u8, dlid: u16) -> Vec<u8> {
     let packet = UdPacket {
         vl: Vl::truncate(vl),
         sl: Sl::truncate(vl),
-        dlid: Lid::truncate(dlid),
-        slid: Lid::truncate(40),
+        dlid: Lid::new(dlid),
+        slid: Lid::new(40),
         global: None,
         solicited: false,
         pkey: 0xffff,
@@ -246,19 +246,19 @@ proptest! {
                     }
                 }
                 Step::Exchange => pair.exchange(),
-                Step::Lose { at, port } => pair.pull(at, PortNum::truncate(port), false),
+                Step::Lose { at, port } => pair.pull(at, PortNum::new(port), false),
                 Step::Data { at, port, vl, dlid } => {
                     let (tail, bytes) = (pair.now + 128, data(vl, dlid));
-                    pair.receive(at, PortNum::truncate(port), tail, &bytes);
+                    pair.receive(at, PortNum::new(port), tail, &bytes);
                 }
                 Step::Cable { port, up } => for at in [0, 1] {
-                    let port = PortNum::truncate(port);
+                    let port = PortNum::new(port);
                     pair.switches[at].handle(pair.now, Input::Carrier { port, up });
                     pair.check(at);
                 },
                 Step::Nonsense { at, port, bytes } => {
                     let tail = pair.now;
-                    pair.receive(at, PortNum::truncate(port), tail, &bytes);
+                    pair.receive(at, PortNum::new(port), tail, &bytes);
                 }
             }
         }

@@ -17,11 +17,11 @@ mod manage;
 const FRAME_BYTES: usize = 60_000;
 
 pub(crate) fn port(number: u8) -> PortNum {
-    PortNum::truncate(number)
+    PortNum::new(number)
 }
 
 pub(crate) fn lid(number: u16) -> Lid {
-    Lid::truncate(number)
+    Lid::new(number)
 }
 
 /// A bare port that sends and receives.

@@ -241,7 +241,7 @@ fn the_control_side_sees_every_port_and_can_pull_its_cable() {
     bed.run();
     assert_eq!(bed.hosts[1].port.state(), PortState::Down, "it was told");
     let wrong = DeviceRequest::Cable {
-        port: PortNum::truncate(9),
+        port: PortNum::new(9),
         plugged: false,
     };
     let reply = bed.control(0, request(wrong));

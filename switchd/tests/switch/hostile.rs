@@ -8,7 +8,7 @@ use crate::bed::{Bed, Plan, datagram, port, record};
 
 /// Frames that a switch would take: data to each kind of LID, SMPs, flow control, training.
 fn valid_frames() -> Vec<Vec<u8>> {
-    let path = [PortNum::truncate(1), PortNum::truncate(2)];
+    let path = [PortNum::new(1), PortNum::new(2)];
     let directed = Mad::directed_smp(Method::SET, AttributeId::PORT_INFO, 2, 1, &path).unwrap();
     let table = AttributeId::LINEAR_FORWARDING_TABLE;
     let routed = Mad::lid_smp(Method::SET, table, 0, 2);
@@ -22,7 +22,7 @@ fn valid_frames() -> Vec<Vec<u8>> {
         record(&datagram(1, 0xc005, 0, 0, 98, 1)),
         record(&datagram(1, 100, 3, 2, 290, 1)),
         smp(Lid::PERMISSIVE, Lid::PERMISSIVE, &directed),
-        smp(Lid::truncate(1), Lid::truncate(100), &routed),
+        smp(Lid::new(1), Lid::new(100), &routed),
         vec![2, 0, 0, 6, 0x00, 0x10, 0x00, 0x40, 0, 0],
         vec![4, 0, 0, 0],
     ];

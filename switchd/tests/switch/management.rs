@@ -227,7 +227,7 @@ fn a_damaged_smp_is_dropped_before_anyone_acts_on_it() {
         AttributeId::NODE_INFO,
         0,
         5,
-        &[PortNum::truncate(1)],
+        &[PortNum::new(1)],
     );
     let mut raw = [0; 290];
     let smp = mad.unwrap();

@@ -73,7 +73,7 @@ fn the_papers_examples_of_wiring_hold_in_ft_4_3() {
     let peer = |name: &str, port| {
         let end = Endpoint {
             node: graph.find(name).unwrap(),
-            port: PortNum::truncate(port),
+            port: PortNum::new(port),
         };
         let peer = graph.peer(end).unwrap();
         (graph.node(peer.node).name.clone(), peer.port.get())

@@ -297,7 +297,7 @@ impl Reader {
 fn end(node: usize, port: u8) -> Endpoint {
     Endpoint {
         node: NodeId::from_index(node),
-        port: PortNum::truncate(port),
+        port: PortNum::new(port),
     }
 }
 

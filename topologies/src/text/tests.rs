@@ -161,7 +161,7 @@ fn random_graph() -> impl Strategy<Value = Graph> {
         for (a, a_port, b, b_port) in cables {
             let end = |node: usize, port| crate::graph::Endpoint {
                 node: crate::graph::NodeId::from_index(node % graph.len()),
-                port: wire::PortNum::truncate(port),
+                port: wire::PortNum::new(port),
             };
             let (a, b) = (end(a, a_port), end(b, b_port));
             let _ = graph.connect(a, b);

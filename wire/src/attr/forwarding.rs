@@ -26,9 +26,7 @@ impl Format for LinearForwardingTable {
     const LEN: usize = Self::LEN;
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
-        Ok(Self(core::array::from_fn(|index| {
-            PortNum::truncate(raw[index])
-        })))
+        Ok(Self(core::array::from_fn(|index| PortNum::new(raw[index]))))
     }
 
     fn write(&self, raw: &mut [u8]) {

@@ -92,7 +92,7 @@ impl Format for NodeInfo {
             partition_cap: u16_at(raw, 28),
             device_id: u16_at(raw, 30),
             revision: u32_at(raw, 32),
-            local_port_num: PortNum::truncate(raw[36]),
+            local_port_num: PortNum::new(raw[36]),
             vendor_id: u24_at(raw, 37),
         })
     }

@@ -138,7 +138,7 @@ impl Format for Notice {
             notice_type: raw[0] & 0x7f,
             producer_type: u24_at(raw, 1),
             trap_number: u16_at(raw, 4),
-            issuer_lid: Lid::truncate(u16_at(raw, 6)),
+            issuer_lid: Lid::new(u16_at(raw, 6)),
             toggle: raw[8] & 0x80 != 0,
             count: u16_at(raw, 8) & 0x7fff,
             details: array(raw, 10),
@@ -176,7 +176,7 @@ impl Format for TrapLid {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 0)),
+            lid: Lid::new(u16_at(raw, 0)),
         })
     }
 
@@ -237,7 +237,7 @@ impl Format for Trap144 {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 2)),
+            lid: Lid::new(u16_at(raw, 2)),
             other_local_changes: raw[5] & 1 != 0,
             capability_mask: u32_at(raw, 6),
             change_flags: u16_at(raw, 10),

@@ -76,9 +76,9 @@ impl Format for SwitchInfo {
             random_fdb_cap: u16_at(raw, 2),
             multicast_fdb_cap: u16_at(raw, 4),
             linear_fdb_top: u16_at(raw, 6),
-            default_port: PortNum::truncate(raw[8]),
-            default_multicast_primary_port: PortNum::truncate(raw[9]),
-            default_multicast_not_primary_port: PortNum::truncate(raw[10]),
+            default_port: PortNum::new(raw[8]),
+            default_multicast_primary_port: PortNum::new(raw[9]),
+            default_multicast_not_primary_port: PortNum::new(raw[10]),
             life_time_value: raw[11] >> 3,
             port_state_change: raw[11] & 0x04 != 0,
             optimized_sl_to_vl: raw[11] & 0x03,
@@ -89,7 +89,7 @@ impl Format for SwitchInfo {
             filter_raw_inbound_cap: raw[16] & 0x20 != 0,
             filter_raw_outbound_cap: raw[16] & 0x10 != 0,
             enhanced_port0: raw[16] & 0x08 != 0,
-            multicast_fdb_top: Lid::truncate(u16_at(raw, 18)),
+            multicast_fdb_top: Lid::new(u16_at(raw, 18)),
         })
     }
 

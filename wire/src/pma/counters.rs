@@ -128,7 +128,7 @@ impl Format for PortCounters {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            port_select: PortNum::truncate(raw[1]),
+            port_select: PortNum::new(raw[1]),
             counter_select: u16_at(raw, 2),
             symbol_error: u16_at(raw, 4),
             link_error_recovery: raw[6],
@@ -215,7 +215,7 @@ impl Format for PortCountersExtended {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            port_select: PortNum::truncate(raw[1]),
+            port_select: PortNum::new(raw[1]),
             counter_select: u16_at(raw, 2),
             xmit_data: u64_at(raw, 8),
             rcv_data: u64_at(raw, 16),

@@ -38,7 +38,7 @@ impl Format for PortRcvErrorDetails {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            port_select: PortNum::truncate(raw[1]),
+            port_select: PortNum::new(raw[1]),
             counter_select: u16_at(raw, 2),
             local_physical_errors: u16_at(raw, 4),
             malformed_packet_errors: u16_at(raw, 6),
@@ -84,7 +84,7 @@ impl Format for PortXmitDiscardDetails {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            port_select: PortNum::truncate(raw[1]),
+            port_select: PortNum::new(raw[1]),
             counter_select: u16_at(raw, 2),
             inactive_discards: u16_at(raw, 4),
             neighbor_mtu_discards: u16_at(raw, 6),

@@ -48,8 +48,8 @@ impl Format for InformInfo {
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
             gid: Gid(array(raw, 0)),
-            lid_first: Lid::truncate(u16_at(raw, 16)),
-            lid_last: Lid::truncate(u16_at(raw, 18)),
+            lid_first: Lid::new(u16_at(raw, 16)),
+            lid_last: Lid::new(u16_at(raw, 18)),
             is_generic: raw[22] != 0,
             subscribe: raw[23] != 0,
             notice_type: u16_at(raw, 24),

@@ -110,7 +110,7 @@ impl Format for McMemberRecord {
             mgid: Gid(array(raw, 0)),
             port_gid: Gid(array(raw, 16)),
             qkey: u32_at(raw, 32),
-            mlid: Lid::truncate(u16_at(raw, 36)),
+            mlid: Lid::new(u16_at(raw, 36)),
             mtu_selector,
             mtu,
             tclass: raw[39],

@@ -29,7 +29,7 @@ impl Format for NodeRecord {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 0)),
+            lid: Lid::new(u16_at(raw, 0)),
             node_info: NodeInfo::read(&raw[4..44])?,
             description: NodeDescription::read(&raw[44..108])?,
         })
@@ -72,8 +72,8 @@ impl Format for PortInfoRecord {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 0)),
-            port: PortNum::truncate(raw[2]),
+            lid: Lid::new(u16_at(raw, 0)),
+            port: PortNum::new(raw[2]),
             options: raw[3],
             port_info: PortInfo::read(&raw[4..68])?,
         })
@@ -116,10 +116,10 @@ impl Format for LinkRecord {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            from_lid: Lid::truncate(u16_at(raw, 0)),
-            from_port: PortNum::truncate(raw[2]),
-            to_port: PortNum::truncate(raw[3]),
-            to_lid: Lid::truncate(u16_at(raw, 4)),
+            from_lid: Lid::new(u16_at(raw, 0)),
+            from_port: PortNum::new(raw[2]),
+            to_port: PortNum::new(raw[3]),
+            to_lid: Lid::new(u16_at(raw, 4)),
         })
     }
 

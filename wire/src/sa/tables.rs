@@ -28,7 +28,7 @@ impl Format for LftRecord {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 0)),
+            lid: Lid::new(u16_at(raw, 0)),
             block: u16_at(raw, 2),
             table: LinearForwardingTable::read(&raw[8..72])?,
         })
@@ -70,7 +70,7 @@ impl Format for MftRecord {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 0)),
+            lid: Lid::new(u16_at(raw, 0)),
             position: raw[2] >> 4,
             block: u16_at(raw, 2) & 0x01ff,
             table: MulticastForwardingTable::read(&raw[8..72])?,
@@ -110,7 +110,7 @@ impl Format for SwitchInfoRecord {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 0)),
+            lid: Lid::new(u16_at(raw, 0)),
             switch_info: SwitchInfo::read(&raw[4..24])?,
         })
     }
@@ -147,7 +147,7 @@ impl Format for SmInfoRecord {
 
     fn read(raw: &[u8]) -> Result<Self, ParseError> {
         Ok(Self {
-            lid: Lid::truncate(u16_at(raw, 0)),
+            lid: Lid::new(u16_at(raw, 0)),
             sm_info: SmInfo::read(&raw[4..25])?,
         })
     }

@@ -59,7 +59,7 @@ impl Format for WindowRequest {
             pairs: core::array::from_fn(|index| {
                 let at = 4 + 4 * index;
                 let (source, destination) = (u16_at(raw, at), u16_at(raw, at + 2));
-                (Lid::truncate(source), Lid::truncate(destination))
+                (Lid::new(source), Lid::new(destination))
             }),
         })
     }
@@ -196,8 +196,8 @@ impl Format for WindowGrant {
         Ok(Self {
             session: u32_at(raw, 0),
             step: u32_at(raw, 4),
-            destination: Lid::truncate(u16_at(raw, 8)),
-            dlid: Lid::truncate(u16_at(raw, 10)),
+            destination: Lid::new(u16_at(raw, 8)),
+            dlid: Lid::new(u16_at(raw, 10)),
         })
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn node_info() -> NodeInfo {
         partition_cap: 0x3132,
         device_id: 0x4142,
         revision: 0x5152_5354,
-        local_port_num: PortNum::truncate(0x61),
+        local_port_num: PortNum::new(0x61),
         vendor_id: 0x71_7273,
     }
 }
@@ -55,9 +55,9 @@ fn switch_info() {
         random_fdb_cap: 0x0102,
         multicast_fdb_cap: 0x0304,
         linear_fdb_top: 0x0506,
-        default_port: PortNum::truncate(7),
-        default_multicast_primary_port: PortNum::truncate(8),
-        default_multicast_not_primary_port: PortNum::truncate(9),
+        default_port: PortNum::new(7),
+        default_multicast_primary_port: PortNum::new(8),
+        default_multicast_not_primary_port: PortNum::new(9),
         life_time_value: 0x12,
         port_state_change: true,
         optimized_sl_to_vl: 1,
@@ -68,7 +68,7 @@ fn switch_info() {
         filter_raw_inbound_cap: true,
         filter_raw_outbound_cap: false,
         enhanced_port0: true,
-        multicast_fdb_top: Lid::truncate(0xc0ff),
+        multicast_fdb_top: Lid::new(0xc0ff),
     };
     golden(
         &value,
@@ -93,10 +93,7 @@ fn pkey_table() {
     value.0[0] = PKeyTable::DEFAULT_FULL;
     value.0[31] = 0x1234;
     golden(&value, &format!("ffff {} 1234", "00".repeat(60)));
-    assert_eq!(
-        PKeyTable::switch_modifier(PortNum::truncate(5), 2),
-        0x0005_0002
-    );
+    assert_eq!(PKeyTable::switch_modifier(PortNum::new(5), 2), 0x0005_0002);
 }
 
 #[test]
@@ -105,7 +102,7 @@ fn sl_to_vl_table() {
         SlToVlTable([15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0].map(Vl::truncate));
     golden(&value, "fedcba98 76543210");
     assert_eq!(value.vl(Sl::truncate(3)), Vl::truncate(12));
-    let modifier = SlToVlTable::switch_modifier(PortNum::truncate(3), PortNum::truncate(9));
+    let modifier = SlToVlTable::switch_modifier(PortNum::new(3), PortNum::new(9));
     assert_eq!(modifier, 0x0000_0309);
 }
 
@@ -121,14 +118,14 @@ fn vl_arbitration_table() {
         weight: 2,
     };
     golden(&value, &format!("0eff {} 0102", "00".repeat(60)));
-    let modifier = VlArbTable::modifier(VlArbTable::HIGH_SECOND, PortNum::truncate(36));
+    let modifier = VlArbTable::modifier(VlArbTable::HIGH_SECOND, PortNum::new(36));
     assert_eq!(modifier, 0x0004_0024);
 }
 
 #[test]
 fn forwarding_tables() {
     let mut linear = LinearForwardingTable::default();
-    linear.0[1] = PortNum::truncate(3);
+    linear.0[1] = PortNum::new(3);
     golden(&linear, &format!("ff03 {}", "ff".repeat(62)));
 
     let mut multicast = MulticastForwardingTable::default();
@@ -164,11 +161,11 @@ fn sm_info() {
 fn notices() {
     let zeros = |count| "00".repeat(count);
     golden(
-        &Notice::link_state_change(Lid::truncate(0x0102)),
+        &Notice::link_state_change(Lid::new(0x0102)),
         &format!("81 000002 0080 0102 0000 0102 {}", zeros(52)),
     );
     let change = Trap144 {
-        lid: Lid::truncate(0x0304),
+        lid: Lid::new(0x0304),
         other_local_changes: true,
         capability_mask: 0x0506_0708,
         change_flags: Trap144::NODE_DESCRIPTION_CHANGE,
@@ -183,7 +180,7 @@ fn notices() {
     golden(&change, "0000 0304 00 01 05060708 0001");
     golden(
         &TrapLid {
-            lid: Lid::truncate(0x0102),
+            lid: Lid::new(0x0102),
         },
         "0102",
     );
@@ -202,7 +199,7 @@ fn notices() {
         notice_type: Notice::TYPE_EMPTY,
         producer_type: 0x0002_c903,
         trap_number: trap::GID_IN_SERVICE,
-        issuer_lid: Lid::truncate(9),
+        issuer_lid: Lid::new(9),
         toggle: true,
         count: 0x7ffe,
         details,
@@ -222,12 +219,12 @@ pub(crate) fn port_info() -> PortInfo {
     PortInfo {
         m_key: 0x0102_0304_0506_0708,
         gid_prefix: 0x1112_1314_1516_1718,
-        lid: Lid::truncate(0x2122),
-        master_sm_lid: Lid::truncate(0x3132),
+        lid: Lid::new(0x2122),
+        master_sm_lid: Lid::new(0x3132),
         capability_mask: 0x4142_4344,
         diag_code: 0x5152,
         m_key_lease_period: 0x6162,
-        local_port_num: PortNum::truncate(0x71),
+        local_port_num: PortNum::new(0x71),
         link_width_enabled: 0x72,
         link_width_supported: 0x73,
         link_width_active: 2,

@@ -11,7 +11,7 @@ type Message = (Vec<(PortNum, String)>, Option<Guid>, Result<u32, bool>);
 
 #[test]
 fn a_message_of_small_numbers_is_a_few_bytes() {
-    let bytes = encode(&(PortNum::truncate(7), Guid(300), true)).unwrap();
+    let bytes = encode(&(PortNum::new(7), Guid(300), true)).unwrap();
     assert_eq!(bytes, [7, 251, 0x2c, 0x01, 1]);
 }
 
@@ -38,7 +38,7 @@ fn bytes_behind_a_message_are_an_error() {
 #[test]
 fn a_message_that_ends_early_is_an_error_at_every_length() {
     let message: Message = (
-        vec![(PortNum::truncate(1), "s0.0".into())],
+        vec![(PortNum::new(1), "s0.0".into())],
         Some(Guid(u64::MAX)),
         Ok(70_000),
     );
@@ -153,7 +153,7 @@ fn umad2sim_connect_and_vendor() {
 fn umad2sim_data() {
     let mad = Mad::lid_smp(Method::GET, wire::AttributeId::NODE_INFO, 0, 1);
     let value = DataDatagram {
-        dlid: Lid::truncate(0x0102),
+        dlid: Lid::new(0x0102),
         slid: Lid::PERMISSIVE,
         dest_qp: Qpn::GSI,
         src_qp: Qpn::truncate(0x030405),
@@ -185,7 +185,7 @@ proptest! {
         guid: Option<u64>,
         result: Result<u32, bool>,
     ) {
-        let ports = ports.into_iter().map(|(port, name)| (PortNum::truncate(port), name)).collect();
+        let ports = ports.into_iter().map(|(port, name)| (PortNum::new(port), name)).collect();
         let message: Message = (ports, guid.map(Guid), result);
         let bytes = encode(&message).unwrap();
         prop_assert_eq!(decode::<Message>(&bytes).unwrap(), message);

@@ -16,9 +16,9 @@ fn lrh() {
         lver: 0,
         sl: Sl::truncate(0xa),
         lnh: Lnh::IbaLocal,
-        dlid: Lid::truncate(0x1234),
+        dlid: Lid::new(0x1234),
         pkt_len_words: 0x7bc,
-        slid: Lid::truncate(0xfedc),
+        slid: Lid::new(0xfedc),
     };
     golden(&value, "f0 a2 1234 07bc fedc");
     assert_eq!(value.packet_bytes(), 0x7bc * 4 + 2);
@@ -244,7 +244,7 @@ const TRAINING: &str = "01 07 0000 0002c90300a1b2c3 11223344 55667788 0000 f3d1"
 fn training() {
     let value = Training {
         guid: Guid(0x0002_c903_00a1_b2c3),
-        port: PortNum::truncate(7),
+        port: PortNum::new(7),
         epoch: 0x1122_3344,
         heard_epoch: 0x5566_7788,
     };

@@ -72,7 +72,7 @@ fn a_mad_gives_back_the_header_it_was_made_of() {
 
 #[test]
 fn a_directed_smp_is_laid_out_as_the_specification_says() {
-    let path = [1, 7, 3].map(PortNum::truncate);
+    let path = [1, 7, 3].map(PortNum::new);
     let (get, node_info) = (Method::GET, AttributeId::NODE_INFO);
     let mut mad = Mad::directed_smp(get, node_info, 0, 0x0102, &path).unwrap();
     let bytes = mad.as_bytes();
@@ -91,8 +91,8 @@ fn a_directed_smp_is_laid_out_as_the_specification_says() {
 
     mad.set_m_key(0x1112_1314_1516_1718);
     mad.set_hop_pointer(2);
-    mad.set_dr_slid(Lid::truncate(0x191a));
-    mad.set_dr_dlid(Lid::truncate(0x1b1c));
+    mad.set_dr_slid(Lid::new(0x191a));
+    mad.set_dr_dlid(Lid::new(0x1b1c));
     mad.set_returning(true);
     mad.set_status(MadStatus(mad.status().0 | MadStatus::BAD_FIELD.0));
     mad.return_path_mut()[1] = 4;
@@ -109,14 +109,14 @@ fn a_directed_smp_is_laid_out_as_the_specification_says() {
     assert_eq!(mad.m_key(), 0x1112_1314_1516_1718);
     assert_eq!(
         (mad.dr_slid(), mad.dr_dlid()),
-        (Lid::truncate(0x191a), Lid::truncate(0x1b1c))
+        (Lid::new(0x191a), Lid::new(0x1b1c))
     );
     assert_eq!((mad.initial_path()[2], mad.return_path()[1]), (7, 4));
 }
 
 #[test]
 fn a_directed_route_has_at_most_63_hops() {
-    let path = [PortNum::truncate(1); 300];
+    let path = [PortNum::new(1); 300];
     let smp = |hops: usize| {
         Mad::directed_smp(Method::GET, AttributeId::NODE_INFO, 0, 0, &path[..hops])
             .map(|mad| mad.hop_count())
@@ -165,10 +165,10 @@ fn an_attribute_in_a_datagram_is_read_back_and_leaves_no_old_bytes() {
         ..SaHeader::default()
     };
     let link = LinkRecord {
-        from_lid: Lid::truncate(1),
-        from_port: PortNum::truncate(2),
-        to_port: PortNum::truncate(3),
-        to_lid: Lid::truncate(4),
+        from_lid: Lid::new(1),
+        from_port: PortNum::new(2),
+        to_port: PortNum::new(3),
+        to_lid: Lid::new(4),
     };
     sa.sa_data_mut().fill(0xee);
     sa.set_sa_header(&header);

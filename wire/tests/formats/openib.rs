@@ -74,10 +74,7 @@ fn nodes_of_a_simulated_fabric() {
 fn ports_that_opensm_has_set_up() {
     let host: PortInfo = read("smp_port_info");
     assert_eq!(host.gid_prefix, Gid::DEFAULT_PREFIX);
-    assert_eq!(
-        (host.lid, host.master_sm_lid),
-        (Lid::truncate(3), Lid::truncate(1))
-    );
+    assert_eq!((host.lid, host.master_sm_lid), (Lid::new(3), Lid::new(1)));
     assert_eq!(
         (host.port_state, host.port_phys_state),
         (PortState::Active, PortPhysState::LinkUp)
@@ -179,7 +176,7 @@ fn records_that_opensm_answered() {
     );
 
     let path: PathRecord = read("sa_path_record");
-    assert_eq!((path.dlid, path.slid), (Lid::truncate(1), Lid::truncate(3)));
+    assert_eq!((path.dlid, path.slid), (Lid::new(1), Lid::new(3)));
     assert_eq!(path.sgid, Gid::new(Gid::DEFAULT_PREFIX, Guid(0x10_0003)));
     assert_eq!(
         (path.reversible, path.numb_path, path.pkey),
@@ -196,16 +193,13 @@ fn records_that_opensm_answered() {
     );
 
     let node: NodeRecord = read("sa_node_record");
-    assert_eq!(
-        (node.lid, node.description.as_str()),
-        (Lid::truncate(3), "h1")
-    );
+    assert_eq!((node.lid, node.description.as_str()), (Lid::new(3), "h1"));
     let port: PortInfoRecord = read("sa_port_info_record");
-    assert_eq!((port.lid, port.port.get()), (Lid::truncate(3), 1));
+    assert_eq!((port.lid, port.port.get()), (Lid::new(3), 1));
     assert_eq!(port.port_info, read("smp_port_info"));
 
     let group: McMemberRecord = read("sa_mc_member_record");
-    assert_eq!((group.mlid, group.qkey), (Lid::truncate(0xc001), 0x0b1b));
+    assert_eq!((group.mlid, group.qkey), (Lid::new(0xc001), 0x0b1b));
     assert_eq!(
         (group.scope, group.join_state),
         (2, McMemberRecord::JOIN_FULL)

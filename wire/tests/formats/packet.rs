@@ -13,8 +13,8 @@ fn smallest() -> UdPacket<'static> {
     UdPacket {
         vl: Vl::truncate(1),
         sl: Sl::truncate(2),
-        dlid: Lid::truncate(0x0304),
-        slid: Lid::truncate(0x0506),
+        dlid: Lid::new(0x0304),
+        slid: Lid::new(0x0506),
         global: None,
         solicited: true,
         pkey: 0xffff,
@@ -83,7 +83,7 @@ fn global_route_and_immediate_data_stand_where_they_belong() {
 #[test]
 fn a_management_datagram_takes_290_bytes_on_the_link() {
     let mad = Mad::lid_smp(Method::GET, AttributeId::NODE_INFO, 0, 7);
-    let smp = UdPacket::smp(Lid::truncate(1), Lid::truncate(2), &mad);
+    let smp = UdPacket::smp(Lid::new(1), Lid::new(2), &mad);
     assert_eq!((smp.len(), MAD_PACKET_LEN), (290, 290));
     let bytes = emitted(&smp);
     let packet = DataPacket::parse(&bytes).unwrap();
@@ -343,8 +343,8 @@ proptest! {
         let ud = UdPacket {
             vl: Vl::truncate(lanes.0),
             sl: Sl::truncate(lanes.1),
-            dlid: Lid::truncate(lids.0),
-            slid: Lid::truncate(lids.1),
+            dlid: Lid::new(lids.0),
+            slid: Lid::new(lids.1),
             global,
             solicited,
             pkey,

@@ -16,7 +16,7 @@ fn record(kind: RecordKind, bytes: &[u8]) -> Vec<u8> {
 fn data_packet() -> Vec<u8> {
     let mad = Mad::lid_smp(Method::GET, wire::AttributeId::NODE_INFO, 0, 1);
     let mut packet = vec![0; wire::packet::MAD_PACKET_LEN];
-    UdPacket::smp(Lid::truncate(1), Lid::truncate(2), &mad)
+    UdPacket::smp(Lid::new(1), Lid::new(2), &mad)
         .emit(&mut packet)
         .unwrap();
     packet
@@ -33,7 +33,7 @@ fn flow_packet() -> Vec<u8> {
 }
 
 fn training_packet() -> Vec<u8> {
-    let port = PortNum::truncate(1);
+    let port = PortNum::new(1);
     let training = Training {
         guid: Guid(9),
         port,

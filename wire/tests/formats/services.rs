@@ -23,13 +23,13 @@ fn class_port_info() {
         resp_time_value: 0x12,
         redirect_gid: gid("11111111 22222222 33333333 44444444"),
         redirect_tc_sl_fl: 0x2122_2324,
-        redirect_lid: Lid::truncate(0x3132),
+        redirect_lid: Lid::new(0x3132),
         redirect_pkey: 0x4142,
         redirect_qp: Qpn::truncate(0x515253),
         redirect_qkey: 0x6162_6364,
         trap_gid: gid("55555555 66666666 77777777 88888888"),
         trap_tc_sl_fl: 0x7172_7374,
-        trap_lid: Lid::truncate(0x8182),
+        trap_lid: Lid::new(0x8182),
         trap_pkey: 0x9192,
         trap_hop_limit: 0xa1,
         trap_qp: Qpn::truncate(0xb1b2b3),
@@ -45,7 +45,7 @@ fn class_port_info() {
 #[test]
 fn port_counters() {
     let value = PortCounters {
-        port_select: PortNum::truncate(0x01),
+        port_select: PortNum::new(0x01),
         counter_select: 0x0203,
         symbol_error: 0x0405,
         link_error_recovery: 0x06,
@@ -74,7 +74,7 @@ fn port_counters() {
 #[test]
 fn port_counters_extended() {
     let value = PortCountersExtended {
-        port_select: PortNum::truncate(0x01),
+        port_select: PortNum::new(0x01),
         counter_select: 0x0203,
         xmit_data: 0x0808_0808_0808_0808,
         rcv_data: 0x1010_1010_1010_1010,
@@ -126,8 +126,8 @@ fn path_record() {
         service_id: 0x0102_0304_0506_0708,
         dgid: gid("11111111 22222222 33333333 44444444"),
         sgid: gid("55555555 66666666 77777777 88888888"),
-        dlid: Lid::truncate(0x1112),
-        slid: Lid::truncate(0x2122),
+        dlid: Lid::new(0x1112),
+        slid: Lid::new(0x2122),
         raw_traffic: true,
         flow_label: 0xabcde,
         hop_limit: 0x31,
@@ -160,7 +160,7 @@ fn mc_member_record() {
         mgid: gid("ff12401b ffff0000 00000000 ffffffff"),
         port_gid: gid("55555555 66666666 77777777 88888888"),
         qkey: 0x0000_0b1b,
-        mlid: Lid::truncate(0xc001),
+        mlid: Lid::new(0xc001),
         mtu_selector: Selector::Exactly,
         mtu: 5,
         tclass: 0x11,
@@ -186,7 +186,7 @@ fn mc_member_record() {
 #[test]
 fn records_around_attributes() {
     let record = NodeRecord {
-        lid: Lid::truncate(0xa1a2),
+        lid: Lid::new(0xa1a2),
         node_info: node_info(),
         description: NodeDescription::new("s0.0"),
     };
@@ -198,8 +198,8 @@ fn records_around_attributes() {
     );
 
     let record = PortInfoRecord {
-        lid: Lid::truncate(0xa1a2),
-        port: PortNum::truncate(0xb1),
+        lid: Lid::new(0xa1a2),
+        port: PortNum::new(0xb1),
         options: 0xc1,
         port_info: port_info(),
     };
@@ -211,10 +211,10 @@ fn records_around_attributes() {
     );
 
     let record = LinkRecord {
-        from_lid: Lid::truncate(0x0102),
-        from_port: PortNum::truncate(3),
-        to_port: PortNum::truncate(4),
-        to_lid: Lid::truncate(0x0506),
+        from_lid: Lid::new(0x0102),
+        from_port: PortNum::new(3),
+        to_port: PortNum::new(4),
+        to_lid: Lid::new(0x0506),
     };
     golden(&record, "0102 03 04 0506");
 }
@@ -222,10 +222,10 @@ fn records_around_attributes() {
 #[test]
 fn records_of_tables_managers_and_subscriptions_match_their_bytes() {
     let mut lft = LinearForwardingTable::default();
-    lft.0[0] = PortNum::truncate(0x11);
-    lft.0[63] = PortNum::truncate(0x22);
+    lft.0[0] = PortNum::new(0x11);
+    lft.0[63] = PortNum::new(0x22);
     let record = LftRecord {
-        lid: Lid::truncate(0x0102),
+        lid: Lid::new(0x0102),
         block: 0x0304,
         table: lft,
     };
@@ -236,7 +236,7 @@ fn records_of_tables_managers_and_subscriptions_match_their_bytes() {
     mft.0[0] = 0x1112;
     mft.0[31] = 0x2122;
     let record = MftRecord {
-        lid: Lid::truncate(0x0102),
+        lid: Lid::new(0x0102),
         position: 0xa,
         block: 0x1fe,
         table: mft,
@@ -245,7 +245,7 @@ fn records_of_tables_managers_and_subscriptions_match_their_bytes() {
     golden(&record, &text);
 
     let record = SmInfoRecord {
-        lid: Lid::truncate(0x0102),
+        lid: Lid::new(0x0102),
         sm_info: SmInfo {
             guid: Guid(0x0102_0304_0506_0708),
             sm_key: 0x1112_1314_1516_1718,
@@ -259,8 +259,8 @@ fn records_of_tables_managers_and_subscriptions_match_their_bytes() {
 
     let subscription = InformInfo {
         gid: Gid([0xfe; 16]),
-        lid_first: Lid::truncate(0x0102),
-        lid_last: Lid::truncate(0x0304),
+        lid_first: Lid::new(0x0102),
+        lid_last: Lid::new(0x0304),
         is_generic: true,
         subscribe: true,
         notice_type: 0x0506,

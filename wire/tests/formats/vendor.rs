@@ -18,8 +18,8 @@ fn qos_connection() {
         source: Guid(0x1112_1314_1516_1718),
         destination: Guid(0x2122_2324_2526_2728),
         rate_bps: 0x3132_3334_3536_3738,
-        dlid: Lid::truncate(0x4142),
-        port: PortNum::truncate(0x44),
+        dlid: Lid::new(0x4142),
+        port: PortNum::new(0x44),
         wanted: 0x5152_5354,
         node: Guid(0x6162_6364_6566_6768),
         left: 0x7172_7374,
@@ -36,12 +36,12 @@ fn qos_connection() {
 #[test]
 fn window_request() {
     let pairs = [(0x0102, 0x0304), (0x0506, 0x0708)];
-    let pairs = pairs.map(|(from, to)| (Lid::truncate(from), Lid::truncate(to)));
+    let pairs = pairs.map(|(from, to)| (Lid::new(from), Lid::new(to)));
     let value = WindowRequest::of(0x2122, &pairs);
     let text = format!("2122 0000 0102 0304 0506 0708 {}", "00".repeat(4 * 51));
     golden(&value, &text);
     assert_eq!(value.iter().collect::<Vec<_>>(), pairs);
-    let full = WindowRequest::of(1, &[(Lid::truncate(9), Lid::truncate(8)); 60]);
+    let full = WindowRequest::of(1, &[(Lid::new(9), Lid::new(8)); 60]);
     assert_eq!(full.iter().count(), PAIRS_MAX);
 }
 
@@ -65,8 +65,8 @@ fn window_state_and_grant() {
     let grant = WindowGrant {
         session: 0x0102_0304,
         step: 0x0506_0708,
-        destination: Lid::truncate(0x090a),
-        dlid: Lid::truncate(0x0b0c),
+        destination: Lid::new(0x090a),
+        dlid: Lid::new(0x0b0c),
     };
     golden(&grant, "01020304 05060708 090a 0b0c");
 }

@@ -50,7 +50,7 @@ impl Case {
 
     /// A subnet management datagram.
     pub(crate) fn smp(name: &'static str, mad: &Mad) -> Self {
-        let (slid, dlid) = (Lid::truncate(0x0102), Lid::truncate(0x0304));
+        let (slid, dlid) = (Lid::new(0x0102), Lid::new(0x0304));
         Self::ud(name, &UdPacket::smp(slid, dlid, mad))
             .field("infiniband.lrh.vl", 15u8)
             .field("infiniband.bth.destqp", 0u8)
@@ -58,7 +58,7 @@ impl Case {
 
     /// A general management datagram.
     pub(crate) fn gmp(name: &'static str, mad: &Mad) -> Self {
-        let (slid, dlid) = (Lid::truncate(0x0102), Lid::truncate(0x0304));
+        let (slid, dlid) = (Lid::new(0x0102), Lid::new(0x0304));
         let (sl, vl) = (Sl::truncate(5), Vl::truncate(6));
         Self::ud(name, &UdPacket::gmp(slid, dlid, sl, vl, mad))
             .field("infiniband.lrh.vl", 6u8)

@@ -11,8 +11,8 @@ fn datagram(global: Option<GlobalRoute>, payload: &[u8]) -> UdPacket<'_> {
     UdPacket {
         vl: Vl::truncate(2),
         sl: Sl::truncate(3),
-        dlid: Lid::truncate(0x1234),
-        slid: Lid::truncate(0x4321),
+        dlid: Lid::new(0x1234),
+        slid: Lid::new(0x4321),
         global,
         solicited: true,
         pkey: 0x8001,

@@ -36,13 +36,13 @@ fn class_port_info() -> ClassPortInfo {
         resp_time_value: 0x12,
         redirect_gid: gid(1),
         redirect_tc_sl_fl: 0x21f2_2324,
-        redirect_lid: Lid::truncate(0x3132),
+        redirect_lid: Lid::new(0x3132),
         redirect_pkey: 0x4142,
         redirect_qp: Qpn::truncate(0x515253),
         redirect_qkey: 0x6162_6364,
         trap_gid: gid(2),
         trap_tc_sl_fl: 0x71e2_7374,
-        trap_lid: Lid::truncate(0x8182),
+        trap_lid: Lid::new(0x8182),
         trap_pkey: 0x9192,
         trap_hop_limit: 0xa1,
         trap_qp: Qpn::truncate(0xb1b2b3),
@@ -80,7 +80,7 @@ fn with_class_port_info(case: Case) -> Case {
 #[test]
 fn counters() {
     let counters = PortCounters {
-        port_select: PortNum::truncate(0x01),
+        port_select: PortNum::new(0x01),
         counter_select: 0x0203,
         symbol_error: 0x0405,
         link_error_recovery: 0x06,
@@ -103,7 +103,7 @@ fn counters() {
         xmit_wait: 0x2829_2a2b,
     };
     let extended = PortCountersExtended {
-        port_select: PortNum::truncate(0x01),
+        port_select: PortNum::new(0x01),
         counter_select: 0x0203,
         xmit_data: 0x0808_0808_0808_0808,
         rcv_data: 0x1010_1010_1010_1010,
@@ -247,8 +247,8 @@ fn paths_and_groups() {
         service_id: 0,
         dgid: gid(3),
         sgid: gid(4),
-        dlid: Lid::truncate(0x1112),
-        slid: Lid::truncate(0x2122),
+        dlid: Lid::new(0x1112),
+        slid: Lid::new(0x2122),
         raw_traffic: true,
         flow_label: 0xabcde,
         hop_limit: 0x31,
@@ -270,7 +270,7 @@ fn paths_and_groups() {
         mgid: Gid([0xff; 16]),
         port_gid: gid(5),
         qkey: 0x0000_0b1b,
-        mlid: Lid::truncate(0xc001),
+        mlid: Lid::new(0xc001),
         mtu_selector: Selector::Exactly,
         mtu: 5,
         tclass: 0x11,
@@ -352,7 +352,7 @@ fn paths_and_groups() {
 #[test]
 fn nodes_ports_and_links() {
     let node = NodeRecord {
-        lid: Lid::truncate(0xa1a2),
+        lid: Lid::new(0xa1a2),
         node_info: NodeInfo {
             base_version: 1,
             class_version: 1,
@@ -364,14 +364,14 @@ fn nodes_ports_and_links() {
             partition_cap: 32,
             device_id: 4,
             revision: 5,
-            local_port_num: PortNum::truncate(1),
+            local_port_num: PortNum::new(1),
             vendor_id: 6,
         },
         description: NodeDescription::new("h0.1"),
     };
     let port = PortInfoRecord {
-        lid: Lid::truncate(0xa1a2),
-        port: PortNum::truncate(0xb1),
+        lid: Lid::new(0xa1a2),
+        port: PortNum::new(0xb1),
         options: 0,
         port_info: PortInfo {
             diag_code: 0x1234,
@@ -380,10 +380,10 @@ fn nodes_ports_and_links() {
         },
     };
     let link = LinkRecord {
-        from_lid: Lid::truncate(0x0102),
-        from_port: PortNum::truncate(3),
-        to_port: PortNum::truncate(4),
-        to_lid: Lid::truncate(0x0506),
+        from_lid: Lid::new(0x0102),
+        from_port: PortNum::new(3),
+        to_port: PortNum::new(4),
+        to_lid: Lid::new(0x0506),
     };
     let mut cases = Vec::new();
     cases.extend(sa(&node).map(|case| {

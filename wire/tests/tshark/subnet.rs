@@ -16,7 +16,7 @@ const TID: u64 = 0x0102_0304_0506_0708;
 
 /// The attribute in a directed answer and in a LID-routed one.
 pub(crate) fn both<A: Attribute>(attribute: &A, attr_mod: u32) -> [Case; 2] {
-    let path = [3, 7, 5].map(PortNum::truncate);
+    let path = [3, 7, 5].map(PortNum::new);
     let mut directed = Mad::directed_smp(Method::GET, A::ID, attr_mod, TID, &path).unwrap();
     directed.set_method(Method::GET_RESP);
     directed.set_smp_attribute(attribute);
@@ -65,7 +65,7 @@ fn requests_of_every_attribute() {
     let cases: Vec<Case> = ids
         .into_iter()
         .flat_map(|id| {
-            let path = [PortNum::truncate(1); 63];
+            let path = [PortNum::new(1); 63];
             let directed = Mad::directed_smp(Method::GET, id, 1, TID, &path).unwrap();
             let routed = Mad::lid_smp(Method::SET, id, 2, TID);
             [
@@ -115,7 +115,7 @@ fn nodes() {
         partition_cap: 0x3132,
         device_id: 0x4142,
         revision: 0x5152_5354,
-        local_port_num: PortNum::truncate(0x61),
+        local_port_num: PortNum::new(0x61),
         vendor_id: 0x71_7273,
     };
     let switch = SwitchInfo {
@@ -123,9 +123,9 @@ fn nodes() {
         random_fdb_cap: 0x0102,
         multicast_fdb_cap: 0x0304,
         linear_fdb_top: 0x0506,
-        default_port: PortNum::truncate(7),
-        default_multicast_primary_port: PortNum::truncate(8),
-        default_multicast_not_primary_port: PortNum::truncate(9),
+        default_port: PortNum::new(7),
+        default_multicast_primary_port: PortNum::new(8),
+        default_multicast_not_primary_port: PortNum::new(9),
         life_time_value: 0x12,
         port_state_change: true,
         optimized_sl_to_vl: 1,
@@ -136,7 +136,7 @@ fn nodes() {
         filter_raw_inbound_cap: true,
         filter_raw_outbound_cap: false,
         enhanced_port0: true,
-        multicast_fdb_top: Lid::truncate(0xc0ff),
+        multicast_fdb_top: Lid::new(0xc0ff),
     };
     let mut cases = Vec::new();
     let description = NodeDescription::new("s0.0 of ibemu");
@@ -239,7 +239,7 @@ fn tables() {
         }
     }));
     cases.extend(
-        both(&arbitration, VlArbTable::modifier(3, PortNum::truncate(4))).map(|case| {
+        both(&arbitration, VlArbTable::modifier(3, PortNum::new(4))).map(|case| {
             case.list(
                 "infiniband.vlarbitrationtable.vl",
                 arbitration.0.map(|entry| entry.vl.get()),
@@ -252,7 +252,7 @@ fn tables() {
     );
 
     let linear = LinearForwardingTable(std::array::from_fn(|at| {
-        PortNum::truncate(u8::try_from(at).unwrap() + 100)
+        PortNum::new(u8::try_from(at).unwrap() + 100)
     }));
     cases.extend(both(&linear, 5).map(|case| {
         case.list(
@@ -290,9 +290,9 @@ fn subnet_managers_and_their_notices() {
             .field("infiniband.sminfo.smstate", sm.state as u8)
     }));
 
-    let link_state = Notice::link_state_change(Lid::truncate(0x0102));
+    let link_state = Notice::link_state_change(Lid::new(0x0102));
     let change = Trap144 {
-        lid: Lid::truncate(0x0304),
+        lid: Lid::new(0x0304),
         other_local_changes: true,
         capability_mask: 0x0506_0708,
         change_flags: Trap144::NODE_DESCRIPTION_CHANGE,

@@ -116,7 +116,7 @@ impl Bed {
     pub fn stop(&mut self, host: NodeId) -> Sm {
         self.registered.retain(|&(node, _)| node != host);
         let station = &mut self.stations[host.index()];
-        let port = PortNum::truncate(1);
+        let port = PortNum::new(1);
         station.sma.set_is_sm(self.now, &station.node, port, false);
         self.managers.remove(&host).expect("there is a manager")
     }
@@ -360,7 +360,7 @@ impl Bed {
                 ToAgent::SetIsSm(is_sm) => {
                     let now = self.now;
                     let station = &mut self.stations[host.index()];
-                    let port = PortNum::truncate(1);
+                    let port = PortNum::new(1);
                     station.sma.set_is_sm(now, &station.node, port, is_sm);
                     self.traps(host);
                 }
@@ -397,7 +397,7 @@ impl Bed {
     pub fn address(&self, id: NodeId) -> (Lid, Lmc) {
         let port = match self.graph.node(id).kind {
             NodeKind::Switch => PortNum::MANAGEMENT,
-            NodeKind::Host => PortNum::truncate(1),
+            NodeKind::Host => PortNum::new(1),
         };
         let settings = self.stations[id.index()].sma.settings(port);
         (settings.lid, settings.lmc)
@@ -414,7 +414,7 @@ impl Bed {
             return self.take(id, Origin::Here, packet);
         }
         let port = match self.graph.node(id).kind {
-            NodeKind::Host => PortNum::truncate(1),
+            NodeKind::Host => PortNum::new(1),
             NodeKind::Switch => self.node(id).exit(packet.dlid),
         };
         self.leave(Endpoint { node: id, port }, packet);

@@ -108,7 +108,7 @@ impl BedNode {
             block.is_some_and(|masks| masks[usize::from(row % 32)] >> (port % 16) & 1 == 1)
         };
         let ports = (0..=self.identity.ports).filter(member);
-        ports.map(PortNum::truncate).collect()
+        ports.map(PortNum::new).collect()
     }
 
     pub fn lft(&self) -> &[PortNum] {

@@ -102,7 +102,7 @@ fn routes(state: &FabricState, from: usize) -> BTreeMap<usize, Vec<PortNum>> {
                 continue;
             }
             let mut route = routes[&node].clone();
-            route.push(PortNum::truncate(near.port));
+            route.push(PortNum::new(near.port));
             routes.insert(far.node, route);
             open.push_back(far.node);
         }

@@ -144,7 +144,7 @@ fn switch_info_takes_limits_and_clears_the_change_bit_when_told() {
     assert!(info.port_state_change && !info.enhanced_port0);
     info.linear_fdb_top = 127;
     info.life_time_value = 18;
-    info.multicast_fdb_top = Lid::truncate(0xc010);
+    info.multicast_fdb_top = Lid::new(0xc010);
     info.port_state_change = false;
     assert!(
         bench.set(0, &info).unwrap().port_state_change,
@@ -153,12 +153,12 @@ fn switch_info_takes_limits_and_clears_the_change_bit_when_told() {
     info.port_state_change = true;
     assert!(!bench.set(0, &info).unwrap().port_state_change);
     let tables = bench.node.tables.as_ref().unwrap();
-    assert_eq!((tables.top, tables.life_time), (Lid::truncate(127), 18));
-    assert_eq!(tables.multicast_top, Some(Lid::truncate(0xc010)));
+    assert_eq!((tables.top, tables.life_time), (Lid::new(127), 18));
+    assert_eq!(tables.multicast_top, Some(Lid::new(0xc010)));
     for change in [
         |info: &mut SwitchInfo| info.linear_fdb_top = 128,
-        |info: &mut SwitchInfo| info.multicast_fdb_top = Lid::truncate(0xc040),
-        |info: &mut SwitchInfo| info.multicast_fdb_top = Lid::truncate(7),
+        |info: &mut SwitchInfo| info.multicast_fdb_top = Lid::new(0xc040),
+        |info: &mut SwitchInfo| info.multicast_fdb_top = Lid::new(7),
     ] {
         let mut wrong = info;
         change(&mut wrong);

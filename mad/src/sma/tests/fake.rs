@@ -15,7 +15,7 @@ pub(super) const RATE: LinkRate = LinkRate {
 };
 
 pub(super) fn port(number: u8) -> PortNum {
-    PortNum::truncate(number)
+    PortNum::new(number)
 }
 
 /// Forwarding tables of 128 LIDs and 64 multicast LIDs.

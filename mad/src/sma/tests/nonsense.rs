@@ -34,8 +34,8 @@ proptest! {
         let node = if switch { Fake::switch() } else { Fake::adapter() };
         let mut bench = Bench::new(node);
         for (mut mad, lid, directed) in smps {
-            let dlid = if directed { Lid::PERMISSIVE } else { Lid::truncate(lid) };
-            let arrival = Arrival { origin: Origin::Port(port(1)), slid: Lid::truncate(lid), dlid };
+            let dlid = if directed { Lid::PERMISSIVE } else { Lid::new(lid) };
+            let arrival = Arrival { origin: Origin::Port(port(1)), slid: Lid::new(lid), dlid };
             let Bench { sma, node, now, .. } = &mut bench;
             handle_smp(*now, sma, node, &mut mad, arrival, lid % 2 == 0);
             *now = *now + 1_000_000_000;

@@ -9,7 +9,7 @@ use super::fake::{Bench, Fake, port};
 const BAD: Result<PortInfo, MadStatus> = Err(MadStatus::BAD_FIELD);
 
 fn lid(number: u16) -> Lid {
-    Lid::truncate(number)
+    Lid::new(number)
 }
 
 /// The port's PortInfo with the states left as they are.
@@ -159,10 +159,10 @@ fn one_illegal_value_refuses_the_whole_set() {
         ..unchanged(&mut bench, 1)
     };
     let changes: [fn(&mut PortInfo); 13] = [
-        |info| info.lid = Lid::truncate(0xc000),
+        |info| info.lid = Lid::new(0xc000),
         |info| info.lid = Lid::PERMISSIVE,
         |info| info.lmc = Lmc::truncate(6),
-        |info| info.master_sm_lid = Lid::truncate(0xc000),
+        |info| info.master_sm_lid = Lid::new(0xc000),
         |info| info.neighbor_mtu = Some(Mtu::Mtu4096),
         |info| info.operational_vls = Some(VlCount::Fifteen),
         |info| info.link_width_enabled = 8,

@@ -11,8 +11,8 @@ const S: u64 = 1_000_000_000;
 fn managed(node: Fake, number: u32) -> Bench {
     let mut bench = Bench::new(node);
     let mut info: PortInfo = bench.get(number);
-    info.lid = Lid::truncate(5);
-    info.master_sm_lid = Lid::truncate(1);
+    info.lid = Lid::new(5);
+    info.master_sm_lid = Lid::new(1);
     info.subnet_timeout = 18;
     info.port_state = PortState::NoChange;
     info.port_phys_state = PortPhysState::NoChange;
@@ -31,7 +31,7 @@ fn a_change_of_a_link_is_told_until_it_is_repressed() {
     let trap = sma.poll_trap(Time(S)).unwrap();
     assert_eq!(
         (trap.dlid, trap.slid, number(&trap)),
-        (Lid::truncate(1), Lid::truncate(5), 128)
+        (Lid::new(1), Lid::new(5), 128)
     );
     assert_eq!(trap.mad.method(), Method::TRAP);
     assert!(sma.poll_trap(Time(S)).is_none());

@@ -12,7 +12,7 @@ fn ring() -> (Graph, Vec<NodeId>, Vec<Endpoint>) {
         .hosts()
         .map(|node| Endpoint {
             node,
-            port: PortNum::truncate(1),
+            port: PortNum::new(1),
         })
         .collect();
     (graph, switches, hosts)
@@ -24,7 +24,7 @@ fn tables(switches: &[NodeId], rows: [&[u8]; 3]) -> BTreeMap<NodeId, Mft> {
         .iter()
         .zip(rows)
         .map(|(&switch, ports)| {
-            let ports: PortSet = ports.iter().copied().map(PortNum::truncate).collect();
+            let ports: PortSet = ports.iter().copied().map(PortNum::new).collect();
             let mut mft = Mft::default();
             mft.set(MLID, ports);
             (switch, mft)
@@ -66,7 +66,7 @@ fn a_missed_receiver_a_stray_copy_and_a_dead_port_are_told_apart() {
     );
     let dead_end = Endpoint {
         node: switches[0],
-        port: PortNum::truncate(3),
+        port: PortNum::new(3),
     };
     assert_eq!(
         problems([&[1, 2, 3], &[1, 2], &[]], &[1]),
@@ -79,7 +79,7 @@ fn a_missed_receiver_a_stray_copy_and_a_dead_port_are_told_apart() {
     let (mut graph, ..) = ring();
     let dead = Endpoint {
         node: switches[0],
-        port: PortNum::truncate(3),
+        port: PortNum::new(3),
     };
     graph.disconnect(dead);
     let mfts = tables(&switches, [&[2, 3], &[1], &[1]]);

@@ -261,12 +261,12 @@ fn sources_of_a_broken_tree_take_the_next_that_is_whole_and_keep_their_multicast
     let cut = |graph: &mut Graph, port: u8| {
         graph.disconnect(Endpoint {
             node: leaf,
-            port: wire::PortNum::truncate(port),
+            port: wire::PortNum::new(port),
         });
     };
     let cable = graph.peer(Endpoint {
         node: leaf,
-        port: wire::PortNum::truncate(3),
+        port: wire::PortNum::new(3),
     });
     cut(&mut graph, 3);
     let degraded = whole.moved_to(&graph, &options).unwrap();
@@ -281,7 +281,7 @@ fn sources_of_a_broken_tree_take_the_next_that_is_whole_and_keep_their_multicast
         .connect(
             Endpoint {
                 node: leaf,
-                port: wire::PortNum::truncate(3),
+                port: wire::PortNum::new(3),
             },
             cable.unwrap(),
         )
@@ -300,7 +300,7 @@ fn where_no_cyclic_tree_is_whole_the_spanning_tree_carries_all() {
     };
     for (leaf, port) in [("s1.0", 3), ("s1.1", 4)] {
         let node = graph.find(leaf).unwrap();
-        let port = wire::PortNum::truncate(port);
+        let port = wire::PortNum::new(port);
         graph.disconnect(Endpoint { node, port }).unwrap();
     }
     let mut multicast = Multicast::new(&graph, &options).unwrap();
@@ -389,9 +389,9 @@ proptest! {
         let row = multicast.mft(id).get(mlid);
         // A switch off this tree is never reached, whatever is in its row.
         prop_assume!(!row.is_empty());
-        let port = wire::PortNum::truncate(flip);
+        let port = wire::PortNum::new(flip);
         let changed: PortSet = (1..5)
-            .map(wire::PortNum::truncate)
+            .map(wire::PortNum::new)
             .filter(|&other| row.contains(other) != (other == port))
             .collect();
         multicast.mfts.get_mut(&id).unwrap().set(mlid, changed);

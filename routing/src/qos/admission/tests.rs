@@ -24,7 +24,7 @@ fn path(graph: &Graph, source: usize, destination: usize) -> [Endpoint; 2] {
         let node = graph.hosts().nth(index).unwrap();
         Endpoint {
             node,
-            port: PortNum::truncate(1),
+            port: PortNum::new(1),
         }
     };
     [host(source), graph.peer(host(destination)).unwrap()]
@@ -107,7 +107,7 @@ fn requests_that_make_no_sense_are_refused_by_name() {
     );
     let nowhere = Endpoint {
         node: NodeId::from_index(0),
-        port: PortNum::truncate(9),
+        port: PortNum::new(9),
     };
     assert_eq!(ask(DB, 1, &[nowhere]), QosError::NoSuchLink(nowhere));
     assert!(matches!(

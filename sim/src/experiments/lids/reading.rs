@@ -248,7 +248,7 @@ fn build(
         *used = used.saturating_add(1);
         Endpoint {
             node: *node,
-            port: PortNum::truncate(*used),
+            port: PortNum::new(*used),
         }
     };
     for &(from, to) in cables {
@@ -262,7 +262,7 @@ fn build(
             guid: host_guid(host),
             ports: 1,
         })?;
-        let port = PortNum::truncate(1);
+        let port = PortNum::new(1);
         graph.connect(Endpoint { node, port }, next(home))?;
     }
     Ok(graph)

@@ -199,7 +199,7 @@ impl PlannedFault {
     pub(in crate::experiments) fn fault(&self) -> Fault {
         let end = End {
             node: self.node.clone(),
-            port: PortNum::truncate(self.port),
+            port: PortNum::new(self.port),
         };
         let (loss_ppm, corruption_ppm) = (self.loss_ppm, self.corruption_ppm);
         Fault {
