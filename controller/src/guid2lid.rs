@@ -1,7 +1,6 @@
 //! The `guid2lid` text: what a subnet manager remembers over its own restarts.
 //!
-//! One statement a line, words separated by blanks; empty lines and lines that begin with `#`
-//! say nothing. Numbers are decimal, GUIDs `0x` and up to 16 hexadecimal digits.
+//! Its form is that of [`crate::statements`].
 //!
 //! ```text
 //! version 1                     first statement, always
@@ -22,6 +21,7 @@ use topologies::{Endpoint, Graph, Node, NodeKind};
 use wire::{Guid, Lid, Lmc, PortNum};
 
 use crate::ConfigError;
+use crate::statements::{self, Damaged, end, guid, number};
 
 const HEADER: &str = "\
 # LIDs by port GUID, and the whole fabric, as the ibemu controller last knew them.
@@ -45,30 +45,14 @@ impl Memory {
     /// [`ConfigError::GuidFile`] with the line's number.
     pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut memory = Self::default();
-        let mut versioned = false;
-        for (index, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let (keyword, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-            let result = match (versioned, keyword) {
-                (false, "version") if rest.trim() == "1" => {
-                    versioned = true;
-                    Ok(())
-                }
-                (false, _) => Err("the first statement must be `version 1`".to_owned()),
-                (true, "lid") => memory.read_lid(rest),
-                (true, "switch") => memory.read_node(NodeKind::Switch, rest),
-                (true, "host") => memory.read_node(NodeKind::Host, rest),
-                (true, "cable") => memory.read_cable(rest),
-                (true, _) => Err(format!("unknown statement {keyword:?}")),
-            };
-            result.map_err(|problem| ConfigError::GuidFile {
-                line: index + 1,
-                problem,
-            })?;
-        }
+        statements::read(text, |keyword, rest| match keyword {
+            "lid" => memory.read_lid(rest),
+            "switch" => memory.read_node(NodeKind::Switch, rest),
+            "host" => memory.read_node(NodeKind::Host, rest),
+            "cable" => memory.read_cable(rest),
+            _ => Err(statements::unknown(keyword)),
+        })
+        .map_err(|Damaged { line, problem }| ConfigError::GuidFile { line, problem })?;
         Ok(memory)
     }
 
@@ -150,23 +134,6 @@ impl Memory {
         }
         text
     }
-}
-
-fn guid(word: Option<&str>) -> Result<Guid, String> {
-    let word = word.ok_or("a GUID is missing")?;
-    word.strip_prefix("0x")
-        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-        .map(Guid)
-        .ok_or_else(|| format!("{word:?} is no GUID (0x and up to 16 hexadecimal digits)"))
-}
-
-fn number<N: core::str::FromStr>(word: Option<&str>, what: &str) -> Result<N, String> {
-    let word = word.ok_or_else(|| format!("{what} is missing"))?;
-    word.parse().map_err(|_| format!("{word:?} is not {what}"))
-}
-
-fn end(word: Option<&str>) -> Result<(), String> {
-    word.map_or(Ok(()), |word| Err(format!("{word:?} is too much")))
 }
 
 #[cfg(test)]

@@ -10,14 +10,16 @@
 //! ```text
 //!   sm.tick(now)                       once, to start
 //!   loop {
+//!       while let Some(event)   = sm.poll_event()    { log it; persist the text it carries }
 //!       while let Some(message) = sm.poll_transmit() { send it to the host's MAD socket }
-//!       while let Some(event)   = sm.poll_event()    { log it; persist the LIDs it carries }
 //!       wait for the socket, the control socket, or sm.deadline()
 //!       received:  sm.handle(now, message)
 //!       deadline:  sm.tick(now)
 //!       control:   sm.status(now), sm.resweep(now)
 //!   }
 //! ```
+//!
+//! Events come first: what is to be remembered is written before anybody is told that it stands.
 //!
 //! Nothing here reads a clock, opens a socket or draws an unseeded random number: the same code
 //! runs in the daemon and in virtual time.
@@ -42,6 +44,7 @@ mod report;
 mod sa;
 mod sm;
 mod smp;
+mod statements;
 mod subnet;
 mod sweep;
 mod vendor;

@@ -141,7 +141,7 @@ pub struct Up {
     /// How cables are made
     #[arg(long, value_enum, default_value = "veth", help_heading = "Fabric")]
     pub transport: Transport,
-    /// Seed of everything left to chance: ties between paths, sampled pairs
+    /// Seed of the pairs of --verify sample
     #[arg(
         long,
         default_value_t = 1,
@@ -267,7 +267,7 @@ pub struct LinkOptions {
           value_parser = ["sdr", "ddr", "qdr", "fdr10", "fdr", "edr", "hdr", "ndr"])]
     pub speed: String,
     /// Links run this many times slower than real ones, so that lanes and congestion mean
-    /// something on few cores
+    /// something on few cores; above 0
     #[arg(long, default_value_t = 100.0, value_name = "FACTOR",
           value_parser = quantity::positive)]
     pub time_scale: f64,
@@ -278,17 +278,17 @@ pub struct LinkOptions {
     /// packet of the MTU, at most 131072
     #[arg(long, default_value = "65536", value_name = "BYTES", value_parser = quantity::buffer_bytes)]
     pub buffer: u32,
-    /// Link packets that one Ethernet frame or datagram carries at most [default: as many as are
-    /// waiting and fit]
+    /// Link packets that one Ethernet frame or datagram carries at most, 1 to 65535 [default: as
+    /// many as are waiting and fit]
     #[arg(long, value_name = "PACKETS",
           value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub frame_packets: Option<u32>,
-    /// A port that has nothing to say says so this often, milliseconds [default: 250, more from 256
-    /// cables up]
+    /// A port that has nothing to say says so this often, milliseconds, 1 to 600000 [default: 250,
+    /// more from 256 cables up]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=600_000))]
     pub keepalive_ms: Option<u32>,
-    /// A port that hears nothing this long goes down, milliseconds [default: four times
-    /// --keepalive-ms]
+    /// A port that hears nothing this long goes down, milliseconds, 1 to 3600000 [default: four
+    /// times --keepalive-ms]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     pub silence_ms: Option<u32>,
     /// What devices write to their logs
@@ -339,10 +339,10 @@ pub struct Ping {
     /// Every pair of hosts; exit code 1 unless all answer
     #[arg(long, conflicts_with_all = ["source", "destination"])]
     pub all: bool,
-    /// Echo requests a pair [default: 5, with --all 1]
+    /// Echo requests a pair, 1 to 1000000 [default: 5, with --all 1]
     #[arg(short, long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: Option<u32>,
-    /// Time between two requests, milliseconds
+    /// Time between two requests, milliseconds, 0 to 3600000, with up to three decimals
     #[arg(
         short,
         long,
@@ -362,7 +362,7 @@ pub struct Ping {
     /// else 0]
     #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
     pub dlid_offset: Option<u16>,
-    /// How long to wait for each answer, milliseconds
+    /// How long to wait for each answer, milliseconds, 1 to 600000
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=600_000))]
     pub timeout: u32,
     /// Print JSON
@@ -402,11 +402,11 @@ pub struct Perf {
     #[arg(short, long, default_value_t = 290, value_name = "BYTES",
           value_parser = clap::value_parser!(u16).range(98..=4222))]
     pub size: u16,
-    /// Packets a flow
+    /// Packets a flow, at least 1 [default: as many as fit into --seconds]
     #[arg(short, long, value_name = "NUMBER", conflicts_with = "seconds",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// How long to send, seconds [default: 5]
+    /// How long to send, seconds, above 0 [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = quantity::positive)]
     pub seconds: Option<f64>,
     /// Packets of a flow that may be under way, 0 to 1048576; 0 for no limit, which needs --rate

@@ -1,8 +1,7 @@
 //! The `connections` text: what a subnet manager remembers of promised bandwidth over its own
 //! restarts.
 //!
-//! One statement a line, words separated by blanks; empty lines and lines that begin with `#` say
-//! nothing. Numbers are decimal, GUIDs `0x` and up to 16 hexadecimal digits.
+//! Its form is that of [`crate::statements`].
 //!
 //! ```text
 //! version 1                                                first statement, always
@@ -13,14 +12,14 @@
 //! DLID are what the sender was told last.
 
 use core::fmt::Write as _;
-use core::str::FromStr;
 use std::collections::BTreeSet;
 
 use wire::vendor::QosConnection;
-use wire::{Guid, Lid, Sl};
+use wire::{Lid, Sl};
 
 use super::CONNECTIONS_MAX;
 use crate::ConfigError;
+use crate::statements::{self, Damaged, end, guid, number};
 
 const HEADER: &str = "\
 # Connections with promised bandwidth, as the ibemu controller last granted them.
@@ -50,38 +49,26 @@ pub(super) fn write<'a>(connections: impl Iterator<Item = &'a QosConnection>) ->
 pub(super) fn parse(text: &str) -> Result<Vec<QosConnection>, ConfigError> {
     let mut connections: Vec<QosConnection> = Vec::new();
     let mut ids = BTreeSet::new();
-    let mut versioned = false;
-    for (index, line) in text.lines().enumerate() {
-        let mut words = line.split_whitespace();
-        let read = match words.next() {
-            None => Ok(()),
-            Some(word) if word.starts_with('#') => Ok(()),
-            Some("version") if !versioned && words.next() == Some("1") => {
-                versioned = true;
-                Ok(())
-            }
-            Some(_) if !versioned => Err("the first statement must be `version 1`".to_owned()),
-            Some("connection") => connection(words).and_then(|one| {
-                if connections.len() == CONNECTIONS_MAX {
-                    return Err(format!("more than {CONNECTIONS_MAX} connections"));
-                }
-                if !ids.insert(one.id) {
-                    return Err(format!("connection {} is there already", one.id));
-                }
-                connections.push(one);
-                Ok(())
-            }),
-            Some(other) => Err(format!("unknown statement {other:?}")),
-        };
-        read.map_err(|problem| ConfigError::ConnectionsFile {
-            line: index + 1,
-            problem,
-        })?;
-    }
+    statements::read(text, |keyword, rest| {
+        if keyword != "connection" {
+            return Err(statements::unknown(keyword));
+        }
+        let one = connection(rest)?;
+        if connections.len() == CONNECTIONS_MAX {
+            return Err(format!("more than {CONNECTIONS_MAX} connections"));
+        }
+        if !ids.insert(one.id) {
+            return Err(format!("connection {} is there already", one.id));
+        }
+        connections.push(one);
+        Ok(())
+    })
+    .map_err(|Damaged { line, problem }| ConfigError::ConnectionsFile { line, problem })?;
     Ok(connections)
 }
 
-fn connection<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<QosConnection, String> {
+fn connection(rest: &str) -> Result<QosConnection, String> {
+    let mut words = rest.split_whitespace();
     let id = number(words.next(), "an id")?;
     if id == 0 {
         return Err("no connection has the id 0".to_owned());
@@ -99,37 +86,24 @@ fn connection<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<QosConnect
     let sl = Sl::new(sl).map_err(|error| error.to_string())?;
     let dlid = number::<u16>(words.next(), "a DLID")?;
     let dlid = Lid::new(dlid);
-    match words.next() {
-        None => Ok(QosConnection {
-            id,
-            time_sensitive,
-            distance,
-            sl,
-            source,
-            destination,
-            rate_bps,
-            dlid,
-            ..QosConnection::default()
-        }),
-        Some(more) => Err(format!("{more:?} is too much")),
-    }
-}
-
-fn number<T: FromStr>(word: Option<&str>, what: &str) -> Result<T, String> {
-    let word = word.ok_or_else(|| format!("{what} is missing"))?;
-    word.parse().map_err(|_| format!("{word:?} is not {what}"))
-}
-
-fn guid(word: Option<&str>) -> Result<Guid, String> {
-    let word = word.ok_or("a GUID is missing")?;
-    let digits = word.strip_prefix("0x").unwrap_or_default();
-    let value = u64::from_str_radix(digits, 16).map_err(|_| format!("{word:?} is not a GUID"))?;
-    Ok(Guid(value))
+    end(words.next())?;
+    Ok(QosConnection {
+        id,
+        time_sensitive,
+        distance,
+        sl,
+        source,
+        destination,
+        rate_bps,
+        dlid,
+        ..QosConnection::default()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wire::Guid;
 
     fn one(id: u32) -> QosConnection {
         QosConnection {
@@ -159,10 +133,7 @@ mod tests {
         for (text, problem) in [
             ("connection", "version 1"),
             ("version 1\nconnection 0 0x11 0x22 64 db 0 4 52", "the id 0"),
-            (
-                "version 1\nconnection 1 0x11 0xzz 64 db 0 4 52",
-                "not a GUID",
-            ),
+            ("version 1\nconnection 1 0x11 0xzz 64 db 0 4 52", "no GUID"),
             (
                 "version 1\nconnection 1 0x11 0x22 64 best 0 4 52",
                 "db or dbts",

@@ -116,10 +116,11 @@ fn assert_paths(bed: &mut Bed, manager: NodeId, tables: &Tables) -> Vec<Sl> {
     levels
 }
 
-fn refused(routing: &str, topology: &str) -> String {
+/// Why a manager fails, having installed nothing.
+fn refused(topology: &str, config: SmConfig) -> String {
     let mut bed = Bed::new(graph(topology), 1);
     let host = first_host(&bed.graph);
-    bed.start(host, config(routing));
+    bed.start(host, config);
     let status = bed.run_until(host, |status| matches!(status.phase, Phase::Failed { .. }));
     assert!(
         bed.graph
@@ -220,10 +221,10 @@ fn a_manager_that_takes_over_finds_lanes_as_it_wants_them_and_writes_nothing() {
 
 #[test]
 fn engines_that_cannot_apply_say_so_and_nothing_is_installed() {
-    let reason = refused("dfsssp", "ring-6-1");
+    let reason = refused("ring-6-1", config("dfsssp"));
     assert!(reason.contains("needs 2 data VLs"), "{reason}");
     assert!(reason.contains("ports have 1"), "{reason}");
-    let reason = refused("dor", "irregular-8-2-3-7");
+    let reason = refused("irregular-8-2-3-7", config("dor"));
     assert!(
         reason.contains("mesh, torus, ring or hypercube"),
         "{reason}"
@@ -311,22 +312,6 @@ fn with_file(text: &str) -> SmConfig {
     }
 }
 
-fn file_refused(topology: &str, text: &str) -> String {
-    let mut bed = Bed::new(graph(topology), 1);
-    let host = first_host(&bed.graph);
-    bed.start(host, with_file(text));
-    let status = bed.run_until(host, |status| matches!(status.phase, Phase::Failed { .. }));
-    assert!(
-        bed.graph
-            .switches()
-            .all(|id| bed.node(id).top() == wire::Lid::ZERO)
-    );
-    match status.phase {
-        Phase::Failed { reason } => reason,
-        _ => unreachable!("just waited for"),
-    }
-}
-
 #[test]
 fn tables_from_a_file_are_installed_with_the_lids_that_they_name() {
     for (topology, routing) in [
@@ -355,14 +340,14 @@ fn a_file_that_does_not_serve_the_fabric_is_refused_and_nothing_is_installed() {
     ] {
         assert!(text.contains(from), "no {from:?} in {text}");
         let broken = text.replacen(from, to, 1);
-        let told = file_refused("ring-5-1", &broken);
+        let told = refused("ring-5-1", with_file(&broken));
         assert!(told.contains(reason), "{reason}: {told}");
     }
     let missing_switch: String = {
         let second = text[1..].find("Unicast lids").expect("several switches") + 1;
         text[second..].to_owned()
     };
-    let told = file_refused("ring-5-1", &missing_switch);
+    let told = refused("ring-5-1", with_file(&missing_switch));
     assert!(told.contains("has no"), "{told}");
 }
 

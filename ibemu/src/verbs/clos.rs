@@ -46,11 +46,11 @@ pub struct Run {
     /// Who sends to whom
     #[arg(long, value_enum, default_value = "random")]
     pub permutation: Permutation,
-    /// Permutations, one after the other
+    /// Permutations, one after the other, 1 to 100000
     #[arg(short, long, default_value_t = 1, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub count: u32,
-    /// Packets of each pair
+    /// Packets of each pair, 1 to 1048576
     #[arg(long, default_value_t = 1000, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub packets: u32,
@@ -61,7 +61,7 @@ pub struct Run {
     /// Seed of random permutations
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
-    /// How long a permutation may take, seconds
+    /// How long a permutation may take, seconds, above 0
     #[arg(long, default_value = "60", value_name = "SECONDS", value_parser = quantity::positive)]
     pub timeout: f64,
     /// Print JSON

@@ -62,7 +62,7 @@ pub struct How {
     /// Folder for <plan>.csv, <plan>.json and <plan>.html; made if need be
     #[arg(long, value_name = "FOLDER", default_value = "results")]
     out: PathBuf,
-    /// Points run side by side [default: one a core]
+    /// Points run side by side, 1 to 1024 [default: one a core]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }

@@ -87,7 +87,7 @@ pub struct Send {
 /// What a host sends.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Load {
-    /// Packets a host
+    /// Packets a host, 1 to 65536
     #[arg(short, long, default_value_t = 10, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub count: u32,

@@ -197,7 +197,8 @@ pub struct Verify {
     /// What is on top of them.
     pub extras: Extras,
     /// A traffic pattern to count link loads for, besides those always counted: all-to-all,
-    /// permutation-SEED, all-to-one-HOST, bisection-SEED, shift-BY; once for each
+    /// permutation-SEED, all-to-one-HOST (by number, from 0), bisection-SEED, shift-BY; once for
+    /// each
     #[arg(long = "pattern", value_name = "PATTERN", help_heading = "Quality")]
     pub patterns: Vec<routing::quality::Pattern>,
     /// Leave the figures of quality out: they take longest on large fabrics
@@ -320,11 +321,11 @@ pub struct Admit {
     /// Rate of every link
     #[arg(long, value_enum, default_value = "1x")]
     pub rate: LinkRate,
-    /// Connections to try
+    /// Connections to try, 1 to 1000000
     #[arg(long, default_value_t = 3072, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub tries: u32,
-    /// Draws of source, destination and rate for one connection
+    /// Draws of source, destination and rate for one connection, 1 to 10000000
     #[arg(long, default_value_t = 10_000, value_name = "NUMBER",
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub retries: u32,
@@ -354,16 +355,16 @@ Columns, a line for each window:
   DEFERRED  requests that wait: their source or destination is busy, or no tree is left
 Exit code: 0; 2 if a line cannot be read or names a host that is not there.")]
 pub struct Window {
-    /// Leaf switches
+    /// Leaf switches, 1 to 4096
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub leaves: u16,
-    /// Hosts at each leaf
+    /// Hosts at each leaf, 1 to 254
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=254))]
     pub hosts: u16,
-    /// Spine switches
+    /// Spine switches, 1 to 4096
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub spines: u16,
-    /// Cables between a leaf and a spine
+    /// Cables between a leaf and a spine, 1 to 254
     #[arg(long, default_value_t = 1, value_name = "NUMBER",
           value_parser = clap::value_parser!(u16).range(1..=254))]
     pub links: u16,
