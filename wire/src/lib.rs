@@ -8,13 +8,15 @@
 //! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`sa`], [`vendor`];
 //! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
 //! - local sockets: [`control`], [`umad2sim`];
-//! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`].
+//! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`]; from one number
+//!   type to another: [`convert`].
 //!
 //! A format of fixed length implements [`Format`].
 
 pub mod attr;
 pub mod bth;
 pub mod control;
+pub mod convert;
 pub mod crc;
 pub mod erf;
 mod error;

@@ -112,6 +112,17 @@ macro_rules! small_number {
                 Ok(Self(value))
             }
 
+            /// Wraps a number that is known to fit, most often a literal.
+            ///
+            /// # Panics
+            /// If `value` is above [`Self::MAX`]; where the result is a constant, that is an
+            /// error of compilation. What comes from outside goes through [`Self::new`].
+            #[must_use]
+            pub const fn constant(value: $repr) -> Self {
+                assert!(value <= $max, concat!(stringify!($name), " out of range"));
+                Self(value)
+            }
+
             /// Wraps the low bits of `value` and discards the rest: for a field cut from a header.
             #[must_use]
             pub const fn truncate(value: $repr) -> Self {
@@ -205,8 +216,22 @@ impl PortNum {
 }
 
 impl Vl {
-    /// The lane of subnet management packets.
+    /// The virtual lane of subnet management packets.
     pub const MANAGEMENT: Self = Self(15);
+    /// How many virtual lanes carry data at most: 0..=14.
+    pub const DATA_COUNT: u8 = 15;
+
+    /// The data VLs of a port that has `count` of them, from 0; at most [`Self::DATA_COUNT`].
+    pub fn data(count: u8) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
+        (0..count.min(Self::DATA_COUNT)).map(Self)
+    }
+}
+
+impl Sl {
+    /// All service levels, from 0.
+    pub fn all() -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
+        (0..=Self::MAX.0).map(Self)
+    }
 }
 
 impl Qpn {
@@ -258,6 +283,15 @@ mod tests {
             }
         );
         assert_eq!(Vl::truncate(0x1f), Vl::MANAGEMENT);
+    }
+
+    #[test]
+    fn data_vls_and_service_levels_are_counted_from_zero() {
+        const FIVE: Vl = Vl::constant(5);
+        assert_eq!(Vl::data(6).next_back(), Some(FIVE));
+        assert_eq!(Vl::data(200).map(Vl::get).max(), Some(14));
+        assert_eq!(Sl::all().len(), 16);
+        assert!(std::panic::catch_unwind(|| Vl::constant(16)).is_err());
     }
 
     #[test]
