@@ -90,7 +90,9 @@ macro_rules! bounded {
     };
 }
 unsigned!(u8, u16, u32, u64, u128, usize);
-bounded!(u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize);
+bounded!(
+    u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize
+);
 
 #[cfg(test)]
 mod tests {
