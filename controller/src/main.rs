@@ -4,15 +4,15 @@
     clippy::disallowed_methods,
     reason = "the daemon reads and writes the file of LIDs for the core"
 )]
-mod daemon;
+mod shell;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = daemon::Arguments::parse();
-    match daemon::run(&arguments) {
+    let arguments = shell::Arguments::parse();
+    match shell::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");

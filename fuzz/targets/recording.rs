@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use link::PortConfig;
-use link::recording::{Header, Kind, begin};
+use recording::{Header, Kind, begin};
 use sim::replay::replay;
 use wire::Guid;
 

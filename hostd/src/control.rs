@@ -6,7 +6,7 @@
 //! [`Request::Ping`], which is answered when its last echo has come or timed out.
 
 use bincode::{Decode, Encode};
-use link::control::{DeviceReply, DeviceRequest};
+use wire::control::{DeviceReply, DeviceRequest};
 use wire::{Gid, Guid, Lid, Lmc, Qpn, Sl};
 
 /// The queue pair of every host that sends pings back (Q_Key [`SERVICE_QKEY`]).

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use link::control::{DeviceReply, DeviceRequest, PortStatus};
-use netio::control::AsyncControlClient;
+use daemon::control::AsyncControlClient;
+use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 
 use crate::dir::FabricDir;
 use crate::state::{Kind, NodeState};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
-use link::control::PortStatus;
+use wire::control::PortStatus;
 
 use crate::ask::{DeviceClient, PATIENCE};
 use crate::dir::FabricDir;

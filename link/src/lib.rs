@@ -6,12 +6,9 @@
 //! - the contract: [`Device`], [`Input`], [`FrameBuf`], [`Deadline`], [`Time`];
 //! - a port: [`Port`], built from a [`PortConfig`], with its [`PortState`], [`Arbiter`],
 //!   [`SlToVl`] and [`Counts`];
-//! - packets inside a device: [`Packet`], [`Pool`];
-//! - what the local control side may ask: [`control`];
-//! - all that a device was handed and did, in a file: [`recording`].
+//! - packets inside a device: [`Packet`], [`Pool`].
 
 mod config;
-pub mod control;
 mod counters;
 mod credits;
 mod device;
@@ -21,7 +18,6 @@ mod pacing;
 mod packet;
 mod pool;
 mod port;
-pub mod recording;
 mod sl2vl;
 mod state;
 mod time;

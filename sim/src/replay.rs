@@ -2,7 +2,7 @@
 //! recorded one was handed, and must do the same, byte for byte.
 //!
 //! Cores read no clock and draw nothing that their inputs do not determine, so a recording of a
-//! live device holds all that it takes ([`link::recording`]). What differs is the program: a
+//! live device holds all that it takes ([`recording`]). What differs is the program: a
 //! recording of a fault replays to the same fault until it is mended, at any pace, under a
 //! debugger, without the fabric around it.
 
@@ -11,8 +11,8 @@ use std::io::Read;
 
 use bincode::{Decode, Encode};
 use hostd::{Host, HostConfig};
-use link::recording::{Ending, Entry, Header, Kind, ReadError, Reader};
 use link::{Device, FrameBuf, Input, Time};
+use recording::{Ending, Entry, Header, Kind, ReadError, Reader};
 use switchd::{Switch, SwitchConfig};
 use thiserror::Error;
 use wire::PortNum;

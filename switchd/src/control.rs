@@ -1,8 +1,8 @@
 //! What may be asked of a switch over its local control socket.
 
 use bincode::{Decode, Encode};
-use link::control::{DeviceReply, DeviceRequest};
 use wire::PortNum;
+use wire::control::{DeviceReply, DeviceRequest};
 
 /// A request to a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

@@ -1,14 +1,14 @@
 //! The daemon: one switch of a fabric as a process.
 
-mod daemon;
+mod shell;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    let arguments = daemon::Arguments::parse();
-    match daemon::run(&arguments) {
+    let arguments = shell::Arguments::parse();
+    match shell::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error:#}");

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use bincode::{Decode, Encode};
-use link::control::{DeviceReply, DeviceRequest, PortStatus};
 use link::{Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState};
 use link::{Time, Why};
 use tracing::{info, trace};
+use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 use wire::{PortNum, Vl};
 
 use crate::control::{PortDrops, Reply, Request};

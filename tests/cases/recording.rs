@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use e2e::{Fabric, Outcome, Transport, ibemu_command, within};
-use link::recording::{Entry, Reader, begin, write};
+use recording::{Entry, Reader, begin, write};
 
 const RECOVERY: Duration = Duration::from_secs(3);
 

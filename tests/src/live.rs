@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use daemon::control::ControlClient;
 use hostd::control as host;
-use link::control::{DeviceReply, DeviceRequest, PortStatus};
 use mad::local::{FromAgent, MadMessage, ToAgent};
-use netio::control::ControlClient;
 use netio::seqpacket::BlockingConnection;
 use wire::attr::Attribute;
+use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 use wire::{Lid, Mad, Method, Qpn, Sl};
 
 use crate::Fabric;

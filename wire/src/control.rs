@@ -3,11 +3,18 @@
 //! The only place that calls bincode, so that replacing it touches one file. Types derive
 //! [`bincode::Encode`] and [`bincode::Decode`] where they live. Messages are capped in length, and
 //! a message must end where its bytes end.
+//!
+//! What is asked of every kind of device stands here ([`DeviceRequest`]); what is asked of one kind,
+//! in the crate of that kind.
+
+mod device;
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use thiserror::Error;
+
+pub use device::{DeviceReply, DeviceRequest, PortStatus};
 
 /// The longest message in bytes, 192 KiB: a port status of every port of a large switch fits.
 pub const MESSAGE_LEN_MAX: usize = 192 * 1024;

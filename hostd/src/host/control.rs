@@ -1,7 +1,7 @@
 //! What the local control side asks.
 
 use link::Time;
-use link::control::{DeviceReply, DeviceRequest, PortStatus};
+use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 
 use super::{Event, Host};
 use crate::adapter::PORT;

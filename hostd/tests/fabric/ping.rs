@@ -1,6 +1,6 @@
 use hostd::control::{PingRequest, PingResult, Reply, Request};
 use link::PortConfig;
-use link::control::{DeviceReply, DeviceRequest};
+use wire::control::{DeviceReply, DeviceRequest};
 use wire::{Lid, Sl};
 
 use crate::bed::{Bed, CABLE_NS, lid, port};

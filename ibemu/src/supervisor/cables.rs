@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use link::control::{DeviceReply, DeviceRequest};
 use wire::PortNum;
+use wire::control::{DeviceReply, DeviceRequest};
 
 use super::fleet::Fleet;
 use super::protocol::Target;

@@ -356,7 +356,7 @@ impl Fleet {
         };
         let node = &self.state.nodes[node];
         let mut client = DeviceClient::connect(&self.dir, node, ask::PATIENCE)?;
-        client.ask(&link::control::DeviceRequest::Identify).await?;
+        client.ask(&wire::control::DeviceRequest::Identify).await?;
         Ok(())
     }
 

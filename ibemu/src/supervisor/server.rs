@@ -5,10 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use daemon::control::Answer;
+use daemon::signals::LeaveSignals;
 use futures::{StreamExt, stream};
-use netio::control::Answer;
 use netio::seqpacket::Listener;
-use netio::signals::LeaveSignals;
 use tokio::sync::Mutex;
 use tokio::task::LocalSet;
 
@@ -36,7 +36,7 @@ const FILES_BESIDES: u64 = 512;
 /// # Errors
 /// If there is no such fabric, or it has a supervisor already.
 pub fn run(path: &Path) -> Result<()> {
-    netio::logging::to_stderr(tracing::level_filters::LevelFilter::INFO);
+    daemon::logging::to_stderr(tracing::level_filters::LevelFilter::INFO);
     netio::process::new_session();
     let dir = FabricDir::at(path)?;
     let state = FabricState::require(&dir)?;
@@ -61,7 +61,7 @@ async fn watch_over(dir: FabricDir, state: FabricState) -> Result<()> {
         fleet,
         changes: Rc::new(Mutex::new(())),
     };
-    let served = netio::control::serve(&listener, move |request| {
+    let served = daemon::control::serve(&listener, move |request| {
         let server = server.clone();
         async move { Answer::from(server.answer(request).await) }
     });

@@ -98,7 +98,7 @@ pub fn check_link_options(state: &FabricState) -> Result<()> {
     #[derive(clap::Parser)]
     struct Device {
         #[command(flatten)]
-        links: netio::args::LinkArgs,
+        links: daemon::args::LinkArgs,
     }
     let mut arguments = Arguments(vec!["device".into()]);
     link_arguments(&mut arguments, state);

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use netio::control::AsyncControlClient;
+use daemon::control::AsyncControlClient;
 
 use super::GUEST_VARIABLES;
 use super::protocol::{Process, Reply, Request};

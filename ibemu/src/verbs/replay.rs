@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use link::recording::{End, Ending};
+use recording::{End, Ending};
 use sim::replay::{Replayed, replay};
 
 use crate::output;

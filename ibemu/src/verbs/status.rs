@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use controller::control::{Phase, Status as Subnet};
 use futures::{StreamExt, stream};
-use link::control::PortStatus;
 use serde::Serialize;
+use wire::control::PortStatus;
 
 use crate::ask::{self, DeviceClient};
 use crate::cli::{Sm, Status, Transport};

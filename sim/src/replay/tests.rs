@@ -1,7 +1,7 @@
 //! A switch and a host are recorded by hand and replayed: to the same, and with something changed.
 
 use link::PortConfig;
-use link::recording::{End, begin, write};
+use recording::{End, begin, write};
 use wire::control::encode;
 use wire::{Guid, PortNum};
 
@@ -92,12 +92,12 @@ fn conversation() -> (Tape<Switch>, Tape<Host>) {
             .collect();
         to_switch = answers;
     }
-    let request = switchd::control::Request::Device(link::control::DeviceRequest::Ports);
+    let request = switchd::control::Request::Device(wire::control::DeviceRequest::Ports);
     switch.hand_in(
         Time(200),
         Input::Command(switchd::Command { token: 1, request }),
     );
-    let request = hostd::control::Request::Device(link::control::DeviceRequest::Ports);
+    let request = hostd::control::Request::Device(wire::control::DeviceRequest::Ports);
     host.hand_in(
         Time(200),
         Input::Command(hostd::Command::Control { token: 1, request }),

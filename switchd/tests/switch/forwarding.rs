@@ -1,9 +1,9 @@
 //! Unicast: tables, lanes, fairness, back-pressure, drops.
 
-use link::control::{DeviceReply, DeviceRequest};
 use link::{DropReason, PortState};
 use switchd::control::{Reply, Request};
 use wire::attr::{SlToVlTable, SwitchInfo};
+use wire::control::{DeviceReply, DeviceRequest};
 use wire::{PortNum, Vl};
 
 use crate::bed::{Bed, Plan, Plug, datagram, port};

@@ -9,9 +9,9 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use daemon::signals::LeaveSignals;
 use futures::{StreamExt, TryStreamExt, stream};
 use hostd::control::{FLOWS_MAX, FlowReport, FlowState, PerfRequest, Reply, Request, SINK_QPN};
-use netio::signals::LeaveSignals;
 use tokio::time::Instant;
 use wire::Sl;
 

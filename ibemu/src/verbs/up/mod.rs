@@ -7,7 +7,7 @@ mod tables;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use netio::signals::LeaveSignals;
+use daemon::signals::LeaveSignals;
 use topologies::Topology;
 
 use crate::cli::{Sm, Transport, Up};

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use link::PortConfig;
-use link::control::DeviceReply;
 use wire::PortNum;
+use wire::control::DeviceReply;
 
-use crate::NetError;
-use crate::transport::{Link, LinkCounters, LinkSpec};
+use netio::NetError;
+use netio::transport::{Link, LinkCounters, LinkSpec};
 
 /// Bytes of kernel memory that a frame takes for each byte of credit, where frames are short: one
 /// packet of 290 bytes in five blocks of 64 takes 1,280.

@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use controller::control::{Reply, Request};
 use controller::{Sm, SmEvent};
+use daemon::control::{Answer, ControlError};
 use mad::local::ToAgent;
 use netio::clock;
-use netio::control::{Answer, ControlError};
 use tokio::sync::Notify;
 
 use super::agent::Agent;

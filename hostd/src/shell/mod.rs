@@ -16,14 +16,14 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use daemon::args::{DeviceArgs, LinkArgs};
+use daemon::device::{ControlSide, Protocol};
+use daemon::shell::{Daemon, Plan};
 use hostd::control::{Reply, Request};
 use hostd::{Command, Event, Host, HostConfig};
-use link::control::{DeviceReply, DeviceRequest};
-use link::recording::Kind;
-use netio::args::{DeviceArgs, LinkArgs};
-use netio::daemon::{Daemon, Plan};
-use netio::device::{ControlSide, Protocol};
 use netio::seqpacket::Listener;
+use recording::Kind;
+use wire::control::{DeviceReply, DeviceRequest};
 
 use mads::MadServer;
 use umad::Umad;
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
 
 /// Runs the host until it is told to leave.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    netio::daemon::run(arguments.device.log_level, serve_fabric(arguments))
+    daemon::shell::run(arguments.device.log_level, serve_fabric(arguments))
 }
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {

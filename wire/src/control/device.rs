@@ -1,13 +1,13 @@
 //! What may be asked of any device over its local control socket: cables and figures, never
 //! configuration (that is a MAD over the fabric).
 //!
-//! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
+//! One message a `SOCK_SEQPACKET`
 //! packet, one reply a request, in order.
 
 use std::net::SocketAddr;
 
+use crate::{Guid, PortNum};
 use bincode::{Decode, Encode};
-use wire::{Guid, PortNum};
 
 /// A request to a device.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]

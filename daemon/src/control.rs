@@ -16,8 +16,8 @@ use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
-use crate::NetError;
-use crate::seqpacket::{BlockingConnection, Connection, Listener};
+use netio::NetError;
+use netio::seqpacket::{BlockingConnection, Connection, Listener};
 
 /// Clients that a server speaks with at once; further ones wait.
 pub const CLIENTS_MAX: usize = 32;

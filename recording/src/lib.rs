@@ -12,7 +12,7 @@
 //! A recording without [`Entry::End`] is of a device that was killed, or whose disk was full: what
 //! is there is whole.
 //!
-//! Entries follow the contract of [`Device`](crate::Device): what goes in by `handle` (one of the
+//! Entries follow the contract of [`Device`](link::Device): what goes in by `handle` (one of the
 //! inputs), what is pulled by `transmit`, what is taken by `poll_event`, in the order of the calls.
 //! `ready` and `deadline` change nothing and are not recorded.
 
@@ -20,11 +20,10 @@ use std::borrow::Cow;
 use std::io::{self, Read};
 
 use bincode::{Decode, Encode};
+use link::{Input, Time};
 use thiserror::Error;
 use wire::PortNum;
 use wire::control::{ControlError, MESSAGE_LEN_MAX, append, decode};
-
-use crate::{Input, Time};
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Recording a device that runs: [`link::recording`] to a file, off the dataplane thread.
+//! Recording a device that runs: its [`recording`] to a file, off the dataplane thread.
 //!
 //! ```text
 //!  shell --- calls ---> Recorded ---> device core
@@ -20,12 +20,12 @@ use std::thread::{self, JoinHandle};
 
 use bincode::Encode;
 use crossbeam_channel::{Receiver, Sender, TrySendError};
-use link::recording::{self, End, Entry, Header};
 use link::{Deadline, Device, FrameBuf, Input, PortSet, Time};
+use recording::{End, Entry, Header};
 use wire::PortNum;
 use wire::control::ControlError;
 
-use crate::NetError;
+use netio::NetError;
 
 /// Buffers that wait for the writer at most. A buffer is handed over early while none waits, and at
 /// [`BUFFER_BYTES`] else.

@@ -13,21 +13,21 @@ use std::rc::Rc;
 use std::thread::JoinHandle;
 
 use bincode::{Decode, Encode};
-use link::recording::{Header, Kind};
 use link::{Device, PortConfig};
+use recording::{Header, Kind};
 use thiserror::Error;
 use tokio::task::LocalSet;
 use tracing::level_filters::LevelFilter;
 
-use crate::NetError;
 use crate::args::{DeviceArgs, LinkArgs};
 use crate::cables::Cables;
 use crate::control::serve;
-use crate::dataplane::{self, Events, Running, Settings};
 use crate::device::{ControlSide, Protocol};
-use crate::recording::{Recording, Writer};
-use crate::seqpacket::Listener;
+use crate::recorder::{Recording, Writer};
 use crate::signals::LeaveSignals;
+use netio::NetError;
+use netio::dataplane::{self, Events, Running, Settings};
+use netio::seqpacket::Listener;
 
 /// Why a device's process ends that was not told to.
 #[derive(Debug, Error)]

@@ -5,12 +5,12 @@
 
 use std::rc::Rc;
 
-use link::control::{DeviceReply, DeviceRequest};
 use tokio::sync::Notify;
+use wire::control::{DeviceReply, DeviceRequest};
 
 use crate::cables::Cables;
 use crate::control::{Answer, Pending};
-use crate::dataplane::Handle;
+use netio::dataplane::Handle;
 
 /// The control messages of one kind of device.
 pub trait Protocol {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use link::recording::{Ending, Kind, Reader};
+use recording::{Ending, Kind, Reader};
 
 use super::*;
 

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use daemon::control::ControlError;
 use mad::local::{FromAgent, ToAgent};
-use netio::control::ControlError;
 use netio::seqpacket::Connection;
 
 /// Messages received in one go at most, so that time and control get their turn.

@@ -12,9 +12,9 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use daemon::control::{CLIENTS_MAX, ControlError};
 use hostd::{ClientId, Command};
 use mad::local::{FromAgent, ToAgent};
-use netio::control::{CLIENTS_MAX, ControlError};
 use netio::dataplane::Handle;
 use netio::seqpacket::{Connection, Listener};
 use tokio::sync::mpsc;

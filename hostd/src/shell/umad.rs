@@ -11,10 +11,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use daemon::args::DeviceArgs;
 use hostd::{ClientId, Command};
 use mad::local::FromAgent;
 use mad::umad2sim::{Output, Server, ServerConfig};
-use netio::args::DeviceArgs;
 use netio::clock;
 use netio::datagram::{AbstractSocket, Address, Sender};
 use netio::dataplane::Handle;

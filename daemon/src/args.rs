@@ -8,7 +8,7 @@ use link::{ConfigError, Pacing, Patience, PortConfig};
 use tracing::level_filters::LevelFilter;
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 
-use crate::transport::LinkSpec;
+use netio::transport::LinkSpec;
 
 /// Records that a frame may hold unless `--frame-packets` says otherwise: as many as fit.
 const FRAME_PACKETS: u16 = u16::MAX;
@@ -131,7 +131,7 @@ impl LinkArgs {
                 keepalive_ns: milliseconds(self.keepalive_ms),
                 silence_ns: milliseconds(self.silence_ms),
             },
-            epoch_seed: crate::clock::epoch(),
+            epoch_seed: netio::clock::epoch(),
             ..PortConfig::default()
         };
         config.check()?;

@@ -9,10 +9,9 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use clap::Parser;
 use controller::{MulticastChoice, QosChoice, RoutingChoice, Sm, SmConfig};
-use netio::control::serve;
+use daemon::control::serve;
+use daemon::signals::LeaveSignals;
 use netio::seqpacket::Listener;
-use netio::signals::LeaveSignals;
-use tokio::task::LocalSet;
 use tracing::level_filters::LevelFilter;
 use wire::Lmc;
 
@@ -104,13 +103,7 @@ impl Arguments {
 
 /// Runs the manager until it is told to leave.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    netio::logging::to_stderr(arguments.log_level);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()
-        .context("cannot start the control runtime")?;
-    LocalSet::new().block_on(&runtime, serve_fabric(arguments))
+    daemon::shell::run(arguments.log_level, serve_fabric(arguments))
 }
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {

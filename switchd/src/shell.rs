@@ -4,13 +4,13 @@ use std::rc::Rc;
 
 use anyhow::Result;
 use clap::Parser;
-use link::control::{DeviceReply, DeviceRequest};
-use link::recording::Kind;
-use netio::args::{DeviceArgs, LinkArgs};
-use netio::daemon::{Daemon, Plan};
-use netio::device::Protocol;
+use daemon::args::{DeviceArgs, LinkArgs};
+use daemon::device::Protocol;
+use daemon::shell::{Daemon, Plan};
+use recording::Kind;
 use switchd::control::{Reply, Request};
 use switchd::{Command, Event, Switch, SwitchConfig, Timing};
+use wire::control::{DeviceReply, DeviceRequest};
 
 /// Runs one switch of an ibemu fabric
 #[derive(Parser, Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 /// Runs the switch until it is told to leave.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    netio::daemon::run(arguments.device.log_level, serve_fabric(arguments))
+    daemon::shell::run(arguments.device.log_level, serve_fabric(arguments))
 }
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
