@@ -14,6 +14,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark ends where it goes wrong")]
 #![allow(clippy::print_stdout, reason = "the figures")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a benchmark measures real time"
+)]
 #![allow(missing_docs, reason = "a program")]
 
 use std::io::{BufRead, BufReader, Write};

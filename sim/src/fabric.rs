@@ -164,11 +164,15 @@ pub(crate) struct Fabric {
     ideal: bool,
 }
 
-pub(crate) fn index(number: u32) -> usize {
+/// The place in a list of what has that number.
+#[must_use]
+pub fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-pub(crate) fn number(index: usize) -> u32 {
+/// The number of what has that place in a list.
+#[must_use]
+pub fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 

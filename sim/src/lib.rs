@@ -6,7 +6,8 @@
 //! | [`Prepared`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
 //! | [`Offer`] | as [`Prepared`], by [`Prepared::play`] | the same, and multicast, lanes and arbitration | programmes of each host, counted flow by flow and link by link |
 //! | [`Twin`] | switches and hosts as the daemons run them | made by the subnet manager, over the fabric | what a live fabric would do |
-//! | [`experiments`] | as [`Prepared`] | of any engine | the papers' figures, from plans |
+//!
+//! The crate `experiments` runs the papers' figures on it, from plans.
 //!
 //! What a simulation adds to the devices is the order in which things happen, the time that a cable
 //! takes, and checkers that always run: packets balance (in and copies = out, queued, under way,
@@ -37,7 +38,6 @@ mod births;
 mod cable;
 mod deadlock;
 mod desk;
-pub mod experiments;
 mod fabric;
 mod faults;
 mod ledger;
@@ -61,10 +61,10 @@ mod workload;
 
 pub use audit::Balance;
 pub use deadlock::{Deadlock, Lane};
-pub use fabric::Tally;
+pub use fabric::{Tally, index, number};
 pub use faults::{End, Fault, FaultError, FaultPlan, Trouble};
 pub use ledger::Violation;
-pub use load::{Load, Outcome, Prepared};
+pub use load::{Load, Outcome, Prepared, interval_ps, real};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use offer::{
     Arbitration, BACKLOG_DEFAULT, Birth, Constant, FLOWS_MAX, FlowPlan, Group, LaneTables,
@@ -75,4 +75,4 @@ pub use setup::SetupError;
 pub use trace::{Trace, TraceError, TraceFlow};
 pub use traffic::{FlowRecord, LaneUse, PortRecord};
 pub use twin::{Twin, TwinConfig, TwinError};
-pub use workload::{LaneChoice, Pattern, WorkloadError};
+pub use workload::{LaneChoice, Pattern, WorkloadError, mix, permutation};

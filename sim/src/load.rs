@@ -146,6 +146,15 @@ impl Prepared {
         &self.graph
     }
 
+    /// The DLIDs that a host uses for each host; hosts are numbered in the order of the topology.
+    ///
+    /// # Panics
+    /// There is no such host.
+    #[must_use]
+    pub fn dlids(&self, host: usize) -> &[Lid] {
+        &self.dlids[host]
+    }
+
     /// Brings the fabric up, puts the load on it and measures. Checkers run all the time; what
     /// they find is part of the outcome.
     ///
@@ -223,7 +232,8 @@ pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), WorkloadError> {
 }
 
 /// Picoseconds from packet to packet of one host.
-pub(crate) fn interval_ps(model: &Model, bytes_per_ns: f64) -> u64 {
+#[must_use]
+pub fn interval_ps(model: &Model, bytes_per_ns: f64) -> u64 {
     let ps = f64::from(model.packet_bytes) * 1000.0 / bytes_per_ns;
     // The formatter rounds; a number of this range always has an integer form.
     format!("{ps:.0}").parse().unwrap_or(u64::MAX)
@@ -309,7 +319,8 @@ fn outcome(fabric: &Fabric, load: &Load) -> Outcome {
 }
 
 /// A count as a real number; counts of a run are far below 2^53.
-pub(crate) fn real(count: u64) -> f64 {
+#[must_use]
+pub fn real(count: u64) -> f64 {
     let [high, low] =
         [count >> 32, count & 0xffff_ffff].map(|half| u32::try_from(half).unwrap_or(0));
     f64::from(high) * 4_294_967_296.0 + f64::from(low)

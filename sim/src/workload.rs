@@ -119,7 +119,8 @@ pub(crate) struct Draw {
 }
 
 /// Where a permutation drawn by `seed` sends each of `hosts` hosts: never to itself.
-pub(crate) fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
+#[must_use]
+pub fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..hosts).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed ^ 0x7065_726d));
     let mut partners = vec![0; order.len()];
@@ -133,8 +134,9 @@ pub(crate) fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
     partners
 }
 
-/// A well-mixed number of two (SplitMix64).
-pub(crate) fn mix(seed: u64, value: u64) -> u64 {
+/// A well-mixed number of two (SplitMix64): seeds of runs, of hosts, of whatever else is drawn.
+#[must_use]
+pub fn mix(seed: u64, value: u64) -> u64 {
     let mut word = seed.wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use experiments::{ExperimentError, Options, Plan, Results, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
-use sim::experiments::{self, ExperimentError, Options, Plan, Results, Verdict};
 
 use crate::output;
 use crate::usage::UsageError;

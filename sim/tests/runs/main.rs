@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 mod deadlock;
-mod experiments;
 mod faults;
 mod load;
 mod play;

@@ -1,0 +1,70 @@
+//! Where finished points of an interrupted run are kept, and how files are written.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ExperimentError;
+use sim::mix;
+
+/// A folder of finished points.
+#[derive(Debug)]
+pub(super) struct Kept {
+    folder: PathBuf,
+}
+
+impl Kept {
+    /// The place below `out` of the points of a plan with that name and fingerprint.
+    pub(super) fn new(out: &Path, name: &str, fingerprint: &str) -> Result<Self, ExperimentError> {
+        let mark = fingerprint
+            .bytes()
+            .fold(0, |mark, byte| mix(mark, u64::from(byte)));
+        let folder = out.join(format!(".{name}-{mark:016x}"));
+        fs::create_dir_all(&folder).map_err(|source| unwritable(&folder, source))?;
+        Ok(Self { folder })
+    }
+
+    fn path(&self, at: usize) -> PathBuf {
+        self.folder.join(format!("{at}.json"))
+    }
+
+    /// A point that is there and whole.
+    pub(super) fn load<P: DeserializeOwned>(&self, at: usize) -> Option<P> {
+        serde_json::from_slice(&fs::read(self.path(at)).ok()?).ok()
+    }
+
+    pub(super) fn store<P: Serialize>(&self, at: usize, point: &P) -> Result<(), ExperimentError> {
+        let path = self.path(at);
+        let text = serde_json::to_vec(point)
+            .map_err(|error| unwritable(&path, io::Error::other(error)))?;
+        write_whole(&path, &text)
+    }
+
+    /// The results are written: what was kept is no longer needed.
+    pub(super) fn discard(&self) -> Result<(), ExperimentError> {
+        fs::remove_dir_all(&self.folder).map_err(|source| unwritable(&self.folder, source))
+    }
+}
+
+/// Writes a file so that it is there wholly or not at all.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".part");
+    let temporary = PathBuf::from(temporary);
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|source| {
+        // Whatever could be written of it is of no use to anybody.
+        let _ = fs::remove_file(&temporary);
+        unwritable(path, source)
+    })
+}
+
+pub(super) fn unwritable(path: &Path, source: io::Error) -> ExperimentError {
+    ExperimentError::Unwritable {
+        path: path.to_owned(),
+        source,
+    }
+}

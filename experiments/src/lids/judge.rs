@@ -1,0 +1,81 @@
+//! What was measured against the bands of the plan and the statements of the paper.
+
+use crate::lids::plan::{Band, Measure, Order};
+use crate::lids::reading::Reading;
+use crate::lids::summary::Summary;
+use crate::study::Verdict;
+
+/// Judges all bands and statements in the first reading.
+pub(super) fn judge(summary: &Summary<'_>) -> Vec<Verdict> {
+    let plan = summary.plan;
+    let Some(&reading) = plan.reading.first() else {
+        return Vec::new();
+    };
+    let bands = plan.band.iter();
+    let bands = bands.filter_map(|band| judge_band(summary, reading, band));
+    let orders = plan.order.iter();
+    let orders = orders.filter_map(|order| judge_order(summary, reading, order));
+    bands.chain(orders).collect()
+}
+
+fn judge_band(summary: &Summary<'_>, reading: Reading, band: &Band) -> Option<Verdict> {
+    let of = |name: &str| summary.mean(reading, band.size, name, band.measure);
+    let mean = of(&band.of)?;
+    let Band { size, measure, .. } = band;
+    let (what, value) = match &band.over {
+        Some(over) => (
+            format!("{measure} of {} over {over}", band.of),
+            mean / of(over)?,
+        ),
+        None => (format!("{measure} of {}", band.of), mean),
+    };
+    Some(Verdict {
+        expected: format!("{size}: {what} from {} to {}", band.min, band.max),
+        measured: format!("{value:.3}"),
+        holds: Some((band.min..=band.max).contains(&value)),
+    })
+}
+
+/// One verdict over all sizes, with what was measured on each.
+pub(super) fn judge_order(
+    summary: &Summary<'_>,
+    reading: Reading,
+    order: &Order,
+) -> Option<Verdict> {
+    let mut holds = true;
+    let mut measured = Vec::new();
+    for &size in &summary.plan.sizes {
+        let of = |name: &String| summary.mean(reading, size, name, order.measure);
+        let least = of(&order.least)?;
+        let others: Option<Vec<f64>> = order.than.iter().map(of).collect();
+        let others = others?;
+        let is_least = others.iter().all(|&other| least <= other);
+        holds &= is_least;
+        let others: Vec<String> = others.iter().map(|&n| number(n, order.measure)).collect();
+        measured.push(format!(
+            "{size} {} against {}{}",
+            number(least, order.measure),
+            others.join(", "),
+            if is_least { "" } else { " (not)" }
+        ));
+    }
+    Some(Verdict {
+        expected: format!(
+            "{}: {} of {} at most that of {}, on every size",
+            order.says,
+            order.measure,
+            order.least,
+            order.than.join(", ")
+        ),
+        measured: measured.join("; "),
+        holds: Some(holds),
+    })
+}
+
+/// LIDs with one decimal, loads with two, as the paper writes them.
+pub(super) fn number(value: f64, measure: Measure) -> String {
+    match measure {
+        Measure::Lids => format!("{value:.1}"),
+        Measure::Load => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,362 @@
+//! Plans of LID experiments as they are written.
+
+use core::fmt;
+
+use routing::lid_assignment::{PathScheme, Scheme};
+use serde::Deserialize;
+
+use crate::lids::reading::Reading;
+use crate::study::{Head, Refusal, check_head, check_lists};
+
+/// The most points of one plan.
+const POINTS_MAX: usize = 20_000;
+/// The most hosts of a size: paths grow with their square.
+const HOSTS_MAX: u32 = 2048;
+/// The most graphs of a size.
+const GRAPHS_MAX: u32 = 1000;
+/// The longest detour of alternatives: their number grows with the power of it.
+const DETOUR_MAX: u32 = 2;
+
+/// Random fabrics of several sizes, on which schemes are compared.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LidsPlan {
+    /// `lids`.
+    pub kind: String,
+    /// Name of the plan and of the files of its results.
+    pub(super) name: String,
+    /// What the report is headed.
+    pub(super) title: String,
+    /// Key of the paper whose result this is.
+    pub(super) paper: String,
+    /// What is shown and judged.
+    pub(super) measures: Vec<Measure>,
+    /// Sizes, written as hosts/switches.
+    pub(super) sizes: Vec<Size>,
+    /// Neighbours of each switch.
+    pub(super) degree: u32,
+    /// Random graphs of each size.
+    pub(super) graphs: u32,
+    /// What is compared, in the order of the tables.
+    pub(super) scheme: Vec<Compared>,
+    /// What the paper's words can mean, the reading that counts first; left out: that one only.
+    #[serde(default = "usual")]
+    pub(super) reading: Vec<Reading>,
+    /// The paper's numbers.
+    #[serde(default)]
+    pub(super) reference: Vec<Reference>,
+    /// Ranges that results should be in.
+    #[serde(default)]
+    pub(super) band: Vec<Band>,
+    /// Which scheme should be better than which.
+    #[serde(default)]
+    pub(super) order: Vec<Order>,
+    /// What the reduced plan does otherwise.
+    #[serde(default)]
+    pub(super) quick: Quick,
+    /// What there is to say about the results.
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+}
+
+fn usual() -> Vec<Reading> {
+    vec![Reading::default()]
+}
+
+/// What is measured of a scheme on a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Measure {
+    /// LIDs of all hosts, of each rounded up to a power of two.
+    Lids,
+    /// Flows on the busiest channel between switches when each host sends one to each other,
+    /// divided by the hosts less one.
+    Load,
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lids => "LIDs",
+            Self::Load => "load",
+        })
+    }
+}
+
+/// Hosts and switches, written 128/16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Size {
+    /// Hosts, a multiple of the switches.
+    pub(super) hosts: u32,
+    /// Switches.
+    pub(super) switches: u32,
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.hosts, self.switches)
+    }
+}
+
+impl TryFrom<String> for Size {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let numbers = text
+            .split_once('/')
+            .and_then(|(hosts, switches)| Some((hosts.parse().ok()?, switches.parse().ok()?)));
+        match numbers {
+            Some((hosts, switches)) => Ok(Self { hosts, switches }),
+            None => Err(format!("{text:?}: hosts/switches, such as 128/16")),
+        }
+    }
+}
+
+/// How paths are found, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Paths(pub(super) PathScheme);
+
+impl TryFrom<String> for Paths {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known = || PathScheme::ALL.map(PathScheme::name).join(", ");
+        let scheme = PathScheme::by_name(&name);
+        Ok(Self(scheme.ok_or_else(|| {
+            format!("no paths are called {name:?}: {}", known())
+        })?))
+    }
+}
+
+/// How LIDs are assigned, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Assign(pub(super) Scheme);
+
+impl TryFrom<String> for Assign {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known = || Scheme::ALL.map(Scheme::name).join(", ");
+        let scheme = Scheme::by_name(&name);
+        Ok(Self(scheme.ok_or_else(|| {
+            format!("no assignment is called {name:?}: {}", known())
+        })?))
+    }
+}
+
+/// A scheme to compare: paths and the assignment of LIDs to them.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Compared {
+    /// Its name in tables and plots.
+    pub(super) name: String,
+    /// How paths are found.
+    pub(super) routing: Paths,
+    /// How LIDs are assigned.
+    pub(super) assign: Assign,
+}
+
+/// What the paper has measured on one size, in the order of the schemes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reference {
+    /// On which size.
+    pub(super) size: Size,
+    /// LIDs, or none.
+    #[serde(default)]
+    pub(super) lids: Vec<f64>,
+    /// Loads, or none.
+    #[serde(default)]
+    pub(super) load: Vec<f64>,
+}
+
+impl Reference {
+    /// The numbers of a measure.
+    pub(super) fn of(&self, measure: Measure) -> &[f64] {
+        match measure {
+            Measure::Lids => &self.lids,
+            Measure::Load => &self.load,
+        }
+    }
+}
+
+/// A range for the mean of a scheme, or for its ratio to that of another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Band {
+    /// On which size.
+    pub(super) size: Size,
+    /// Of what.
+    pub(super) measure: Measure,
+    /// The scheme.
+    pub(super) of: String,
+    /// The scheme to divide by; left out: the mean itself.
+    pub(super) over: Option<String>,
+    /// The least.
+    pub(super) min: f64,
+    /// The most.
+    pub(super) max: f64,
+}
+
+/// A statement of the paper: one scheme has no more than any of some others, on every size.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Order {
+    /// The statement.
+    pub(super) says: String,
+    /// Of what.
+    pub(super) measure: Measure,
+    /// The better one.
+    pub(super) least: String,
+    /// The others.
+    pub(super) than: Vec<String>,
+}
+
+/// What the reduced plan does otherwise; what is not said stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Quick {
+    /// Instead of the plan's sizes.
+    pub(super) sizes: Option<Vec<Size>>,
+    /// Instead of the plan's graphs.
+    pub(super) graphs: Option<u32>,
+}
+
+impl LidsPlan {
+    pub(super) fn head(&self) -> Head<'_> {
+        Head {
+            name: &self.name,
+            title: &self.title,
+            paper: &self.paper,
+        }
+    }
+
+    /// The paths that its schemes use, each once.
+    pub(super) fn routings(&self) -> Vec<PathScheme> {
+        let mut routings = Vec::new();
+        for Compared { routing, .. } in &self.scheme {
+            if !routings.contains(&routing.0) {
+                routings.push(routing.0);
+            }
+        }
+        routings
+    }
+
+    /// Whether the least number of LIDs is wanted for these paths.
+    pub(super) fn wants_exact(&self, routing: PathScheme) -> bool {
+        let exact = |one: &Compared| one.assign.0 == Scheme::Exact && one.routing.0 == routing;
+        self.scheme.iter().any(exact)
+    }
+
+    /// How many points it has.
+    pub(super) fn count(&self) -> usize {
+        let graphs = usize::try_from(self.graphs).unwrap_or(usize::MAX);
+        (self.reading.len() * self.sizes.len() * self.routings().len()).saturating_mul(graphs)
+    }
+
+    /// The reduced plan.
+    pub(super) fn shrunk(&self) -> Self {
+        let mut plan = self.clone();
+        plan.sizes = self.quick.sizes.clone().unwrap_or(plan.sizes);
+        plan.graphs = self.quick.graphs.unwrap_or(plan.graphs);
+        plan
+    }
+
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        check_head(self.head())?;
+        check_lists(&[
+            ("measures", self.measures.is_empty()),
+            ("sizes", self.sizes.is_empty()),
+            ("scheme", self.scheme.is_empty()),
+            ("reading", self.reading.is_empty()),
+        ])?;
+        for size in &self.sizes {
+            self.check_size(*size)?;
+        }
+        if let Some(long) = self.reading.iter().find(|one| one.detour > DETOUR_MAX) {
+            return Err((
+                "detour",
+                format!("{}: at most {DETOUR_MAX} hops", long.detour),
+            ));
+        }
+        if !(1..=GRAPHS_MAX).contains(&self.graphs) || self.count() > POINTS_MAX {
+            let what = format!(
+                "{} graphs, {} points: 1 to {GRAPHS_MAX} graphs, at most {POINTS_MAX} points",
+                self.graphs,
+                self.count()
+            );
+            return Err(("graphs", what));
+        }
+        self.check_names()?;
+        for reference in &self.reference {
+            for (key, measure) in [("lids", Measure::Lids), ("load", Measure::Load)] {
+                let given = reference.of(measure).len();
+                if ![0, self.scheme.len()].contains(&given) {
+                    let (size, schemes) = (reference.size, self.scheme.len());
+                    let what =
+                        format!("{size}: {given} numbers: one for each of {schemes}, or none");
+                    return Err((key, what));
+                }
+            }
+        }
+        match self.band.iter().find(|band| band.min > band.max) {
+            Some(band) => Err(("min", format!("{} is above max, {}", band.min, band.max))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_size(&self, size: Size) -> Result<(), Refusal> {
+        let Size { hosts, switches } = size;
+        let is_multiple = hosts.checked_rem(switches) == Some(0);
+        if !is_multiple || !(2..=HOSTS_MAX).contains(&hosts) {
+            let what = format!(
+                "{size}: at least one switch, 2 to {HOSTS_MAX} hosts, the same number at each switch"
+            );
+            return Err(("sizes", what));
+        }
+        let refuse = |what: &str| {
+            let degree = self.degree;
+            Err((
+                "degree",
+                format!("{degree} with {switches} switches: {what}"),
+            ))
+        };
+        if self.degree >= switches {
+            return refuse("less than the number of switches");
+        }
+        if self.degree % 2 == 1 && switches % 2 == 1 {
+            return refuse("one of the two even, since each cable has two ends");
+        }
+        match Reading::default().graph(size, self.degree, 0) {
+            Ok(_) => Ok(()),
+            Err(error) => refuse(&error.to_string()),
+        }
+    }
+
+    /// Schemes are told apart by their names, and those named elsewhere are there.
+    fn check_names(&self) -> Result<(), Refusal> {
+        let names: Vec<&str> = self.scheme.iter().map(|one| one.name.as_str()).collect();
+        for (at, name) in names.iter().enumerate() {
+            if names[..at].contains(name) {
+                return Err(("scheme", format!("two are called {name:?}")));
+            }
+        }
+        let known = |key, name: &str| match names.contains(&name) {
+            true => Ok(()),
+            false => Err((key, format!("{name:?}: {}", names.join(", ")))),
+        };
+        for band in &self.band {
+            known("of", &band.of)?;
+            band.over.iter().try_for_each(|over| known("over", over))?;
+        }
+        for order in &self.order {
+            known("least", &order.least)?;
+            check_lists(&[("than", order.than.is_empty())])?;
+            order.than.iter().try_for_each(|name| known("than", name))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,331 @@
+//! Sweeps of loads: accepted traffic against latency, of several schemes on several networks
+//! (MLID04 section 5).
+
+mod judge;
+mod plan;
+
+use serde::{Deserialize, Serialize};
+
+pub use plan::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, Traffic};
+
+use crate::ExperimentError;
+use crate::figure::{Axis, Curve, Figure};
+use crate::study::{Head, Refusal, Study, Verdict, rounded};
+use sim::mix;
+use sim::{Load, Outcome, Prepared};
+
+/// One run of a plan and what came of it. Times in nanoseconds, traffic in bytes/ns and host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// The topology's name.
+    pub(super) topology: String,
+    /// The routing engine.
+    pub(super) scheme: String,
+    /// Data lanes.
+    pub(super) vls: u8,
+    /// Name of the workload.
+    pub(super) traffic: String,
+    /// Which run of this point, from 0.
+    pub(super) run: u32,
+    /// The run's seed.
+    pub(super) seed: u64,
+    /// Traffic that hosts were to send.
+    #[serde(rename = "offered_bytes_per_ns")]
+    pub(super) offered: f64,
+    /// Traffic that arrived.
+    #[serde(rename = "accepted_bytes_per_ns")]
+    pub(super) accepted: f64,
+    /// Mean time from the first byte sent to the last byte received.
+    pub(super) latency_ns: f64,
+    /// Mean time from a packet's birth.
+    pub(super) total_latency_ns: f64,
+    /// Median of the time in the network.
+    pub(super) latency_p50_ns: u64,
+    /// 99th percentile of the time in the network.
+    pub(super) latency_p99_ns: u64,
+    /// Packets measured.
+    pub(super) packets: u64,
+    /// Packets born in the whole run.
+    pub(super) born: u64,
+    /// Packets that found the queue of their source full.
+    pub(super) refused: u64,
+    /// Packets through switches in the whole run.
+    pub(super) traversals: u64,
+    /// Packets dropped.
+    pub(super) dropped: u64,
+    /// Packets lost on cables and in crashed switches.
+    pub(super) lost: u64,
+    /// Packets that waited for each other in a circle.
+    pub(super) deadlock: Option<String>,
+    /// Rules broken.
+    pub(super) violations: u64,
+}
+
+/// What a point is, before it is run.
+#[derive(Clone, Copy, Debug)]
+struct Task {
+    topology: usize,
+    scheme: usize,
+    vls: u8,
+    traffic: usize,
+    load: f64,
+    run: u32,
+}
+
+/// All points of a plan in the order of the results.
+fn tasks(plan: &LoadPlan) -> Vec<Task> {
+    let mut tasks = Vec::with_capacity(plan.count());
+    for topology in 0..plan.topologies.len() {
+        for traffic in 0..plan.traffic.len() {
+            for &vls in &plan.vls {
+                for scheme in 0..plan.schemes.len() {
+                    for &load in &plan.loads {
+                        tasks.extend((0..plan.runs).map(|run| Task {
+                            topology,
+                            scheme,
+                            vls,
+                            traffic,
+                            load,
+                            run,
+                        }));
+                    }
+                }
+            }
+        }
+    }
+    tasks
+}
+
+/// Topologies by schemes.
+pub(crate) type Fabrics = Vec<Vec<Prepared>>;
+
+impl Study for LoadPlan {
+    type Point = Point;
+    type Shared = Fabrics;
+
+    fn head(&self) -> Head<'_> {
+        self.head()
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        self.check()
+    }
+
+    fn reduced(&self) -> Self {
+        self.shrunk()
+    }
+
+    fn points(&self) -> usize {
+        self.count()
+    }
+
+    fn label(&self, at: usize) -> String {
+        let Some(&task) = tasks(self).get(at) else {
+            return String::new();
+        };
+        format!(
+            "{} {} {} VLs {} at {} bytes/ns, run {}",
+            self.topologies[task.topology],
+            self.schemes[task.scheme],
+            task.vls,
+            self.traffic[task.traffic].name(),
+            task.load,
+            task.run
+        )
+    }
+
+    fn share(&self, _seed: u64) -> Result<Fabrics, ExperimentError> {
+        let mut fabrics = Vec::new();
+        for name in &self.topologies {
+            let topology = topologies::parse(name)?;
+            let schemes = self.schemes.iter();
+            let prepared: Result<Vec<_>, _> = schemes
+                .map(|scheme| Prepared::new(&topology.graph, scheme))
+                .collect();
+            fabrics.push(prepared?);
+        }
+        Ok(fabrics)
+    }
+
+    fn run(&self, fabrics: &Fabrics, at: usize, seed: u64) -> Result<Point, ExperimentError> {
+        let task = tasks(self)[at];
+        run_one(self, task, seed, &fabrics[task.topology][task.scheme])
+    }
+
+    fn conditions(&self) -> Vec<(&'static str, String)> {
+        conditions(self)
+    }
+
+    fn judge(&self, points: &[Point]) -> Vec<Verdict> {
+        judge::judge(self, points)
+    }
+
+    fn figures(&self, points: &[Point]) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for topology in &self.topologies {
+            for traffic in &self.traffic {
+                let name = traffic.name();
+                figures.push(Figure::Plot {
+                    heading: format!("{topology}, {name}"),
+                    curves: curves(self, points, topology, &name),
+                    x: Axis::linear("accepted traffic, bytes/ns and host"),
+                    y: Axis::linear("mean latency, ns"),
+                });
+            }
+        }
+        figures.push(saturations(self, points));
+        figures
+    }
+}
+
+fn run_one(
+    plan: &LoadPlan,
+    task: Task,
+    seed: u64,
+    fabric: &Prepared,
+) -> Result<Point, ExperimentError> {
+    let traffic = &plan.traffic[task.traffic];
+    // The same seed for all schemes, lanes and loads: they see the same destinations.
+    let seed = mix(seed, u64::from(task.run));
+    let load = Load {
+        pattern: traffic.pattern(),
+        lanes: plan.lane_choice(),
+        bytes_per_ns: task.load,
+        warmup_ns: plan.warmup_ns,
+        measure_ns: plan.measure_ns,
+        drain: false,
+        seed,
+    };
+    let outcome = fabric.run(&plan.model(task.vls), &load, &plan.faults(seed))?;
+    let violation = outcome.violations.first();
+    if let Some(violation) = violation {
+        return Err(ExperimentError::Violation(violation.to_string()));
+    }
+    Ok(point(plan, task, seed, &outcome))
+}
+
+fn point(plan: &LoadPlan, task: Task, seed: u64, outcome: &Outcome) -> Point {
+    Point {
+        topology: plan.topologies[task.topology].clone(),
+        scheme: plan.schemes[task.scheme].clone(),
+        vls: task.vls,
+        traffic: plan.traffic[task.traffic].name(),
+        run: task.run,
+        seed,
+        offered: outcome.offered,
+        accepted: rounded(outcome.accepted),
+        latency_ns: rounded(outcome.latency_ns),
+        total_latency_ns: rounded(outcome.total_latency_ns),
+        latency_p50_ns: outcome.latency_p50_ns,
+        latency_p99_ns: outcome.latency_p99_ns,
+        packets: outcome.packets,
+        born: outcome.born,
+        refused: outcome.refused,
+        traversals: outcome.traversals,
+        dropped: outcome.balance.dropped,
+        lost: outcome.balance.lost,
+        deadlock: outcome.deadlock.as_ref().map(ToString::to_string),
+        violations: outcome.violations_total,
+    }
+}
+
+fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
+    let model = plan.model(1);
+    let credits = match plan.credits {
+        Credits::Ideal => "ideal: in the moment in which a buffer is freed",
+        Credits::Packets => "flow-control packets, which fly like all others and take no byte time",
+    };
+    let lanes = match plan.lanes {
+        Lanes::Random => "drawn for each packet",
+        Lanes::Connection => "drawn for each pair of hosts",
+    };
+    let faults = match plan.fault.len() {
+        0 => "none".to_owned(),
+        count => format!("{count}, as the plan says"),
+    };
+    let lifetime = match plan.lifetime.and_then(link::life_time_ns) {
+        Some(ns) => format!("{ns} ns"),
+        None => "for ever".to_owned(),
+    };
+    let mut conditions = vec![
+        ("Runs of each point", plan.runs.to_string()),
+        (
+            "Network",
+            format!(
+                "{} ns of flight, {} ns of routing, {} ns a packet of {} bytes (LRH to ICRC), \
+                 virtual cut-through, a packet leaves its input buffer at the link's rate",
+                model.flight_ns,
+                model.routing_ns,
+                model.byte_time_ns(),
+                model.packet_bytes
+            ),
+        ),
+        (
+            "Buffers",
+            "one packet in, one packet out, for each lane of a port".to_owned(),
+        ),
+        ("Credits", credits.to_owned()),
+        ("Faults", faults),
+        ("Lifetime of packets in a switch", lifetime),
+        ("Lane of a packet", lanes.to_owned()),
+        (
+            "Time",
+            format!(
+                "{} ns to warm up, {} ns measured",
+                plan.warmup_ns, plan.measure_ns
+            ),
+        ),
+        (
+            "Latency",
+            "from a packet's first byte on its first link to its last byte at its host".to_owned(),
+        ),
+    ];
+    if !plan.notes.is_empty() {
+        conditions.push(("Notes", plan.notes.join(" ")));
+    }
+    conditions
+}
+
+/// One curve for each scheme and number of lanes; the mean of several runs.
+fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> Vec<Curve> {
+    let mut curves = Vec::new();
+    for &vls in &plan.vls {
+        for scheme in &plan.schemes {
+            let means = judge::means(plan, points, (topology, scheme, vls, traffic));
+            curves.push(Curve {
+                name: format!("{scheme}, {vls} VL"),
+                points: means
+                    .into_iter()
+                    .map(|mean| (mean.accepted, mean.latency_ns))
+                    .collect(),
+            });
+        }
+    }
+    curves
+}
+
+/// The most traffic that each scheme accepts at any load, the mean of several runs.
+fn saturations(plan: &LoadPlan, points: &[Point]) -> Figure {
+    let mut columns: Vec<String> = ["network", "workload", "VLs"].map(str::to_owned).into();
+    columns.extend(plan.schemes.iter().cloned());
+    let mut rows = Vec::new();
+    for topology in &plan.topologies {
+        for traffic in plan.traffic.iter().map(Traffic::name) {
+            for &vls in &plan.vls {
+                let most = |scheme: &String| {
+                    let means = judge::means(plan, points, (topology, scheme, vls, &traffic));
+                    let most = means.iter().map(|mean| mean.accepted).fold(0.0, f64::max);
+                    format!("{most:.4}")
+                };
+                let mut row = vec![topology.clone(), traffic.clone(), vls.to_string()];
+                row.extend(plan.schemes.iter().map(most));
+                rows.push(row);
+            }
+        }
+    }
+    Figure::Table {
+        heading: "Most traffic accepted, bytes/ns and host".to_owned(),
+        columns,
+        rows,
+    }
+}

@@ -1,0 +1,127 @@
+//! Who sends to whom: sources and groups as they are drawn, and the offer that follows.
+//!
+//! Draws are nested: from one seed, the sources of a larger part of the hosts are those of a
+//! smaller one and some more, and so are the members of a source's group. Schemes and sizes of
+//! messages see the same draws.
+
+use std::sync::Arc;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use routing::multicast::Scheme;
+use wire::Sl;
+
+use crate::multicast::Task;
+use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName};
+use sim::PACKET_BYTES_MIN;
+use sim::mix;
+use sim::{Birth, Group, Offer, Programme, To, Until, Way};
+use sim::{index, number};
+
+/// What a run may take beyond one packet after the other over one cable, nanoseconds a packet.
+const SLACK_NS: u64 = 10_000;
+
+/// Sources and their groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Drawn {
+    /// Hosts that send, and the group of each.
+    pub(super) sources: Vec<(u32, u32)>,
+    /// Members by group, in the order in which unicast serves them.
+    pub(super) groups: Vec<Vec<u32>>,
+}
+
+impl Drawn {
+    /// What is drawn of so many hosts for a point.
+    pub(super) fn new(task: &Task, hosts: u32, seed: u64) -> Self {
+        let (sources, members) = (task.sources.of(hosts), task.groups.of(hosts));
+        let chosen = some_of(0..hosts, sources, mix(seed, 0));
+        let groups = match task.grouping {
+            Grouping::Own => {
+                let group = |&own: &u32| {
+                    let others = (0..hosts).filter(|&host| host != own);
+                    some_of(others, members, mix(seed, u64::from(own) + 2))
+                };
+                chosen.iter().map(group).collect()
+            }
+            Grouping::Common => vec![some_of(0..hosts, members, mix(seed, 1))],
+        };
+        let group_of = |place: u32| match task.grouping {
+            Grouping::Own => place,
+            Grouping::Common => 0,
+        };
+        let sources = chosen.into_iter().zip(0..);
+        Self {
+            sources: sources.map(|(host, at)| (host, group_of(at))).collect(),
+            groups,
+        }
+    }
+
+    /// Deliveries of one packet from each source.
+    pub(super) fn receivers(&self) -> u64 {
+        let count = |&(source, group): &(u32, u32)| {
+            let members = self.groups.get(index(group)).into_iter().flatten();
+            u64::from(number(members.filter(|&&member| member != source).count()))
+        };
+        self.sources.iter().map(count).sum()
+    }
+
+    /// Each source sends one message to its group, all at the same moment; the flow is the place of
+    /// the source.
+    pub(super) fn offer(&self, plan: &MulticastPlan, task: &Task, hosts: u32) -> Offer {
+        let model = plan.model(task.size_bytes);
+        let packets = plan.packets(task.size_bytes);
+        let each_ns = model.byte_time_ns() + SLACK_NS;
+        let limit_ns = each_ns.saturating_mul(self.receivers() + 1);
+        let limit_ns = limit_ns.saturating_mul(u64::from(packets));
+        let mut offer = Offer::empty(index(hosts), self.sources.len(), Until::Delivered(limit_ns));
+        offer.scheme = match task.scheme {
+            SchemeName::Cyclic => Scheme::Cyclic,
+            SchemeName::SpanningTree | SchemeName::Unicast => Scheme::SpanningTree,
+        };
+        let group = |members: &Vec<u32>| Group {
+            members: members.clone(),
+        };
+        offer.groups = self.groups.iter().map(group).collect();
+        for (&(source, group), flow) in self.sources.iter().zip(0..) {
+            let to = match task.scheme {
+                SchemeName::Unicast => To::Each(group),
+                SchemeName::Cyclic | SchemeName::SpanningTree => To::Group(group),
+            };
+            let way = Way {
+                to,
+                dlid: None,
+                sl: Sl::truncate(0),
+                flow,
+            };
+            if let Some(programmes) = offer.hosts.get_mut(index(source)) {
+                programmes.push(message(way, task.size_bytes, packets));
+            }
+        }
+        offer
+    }
+}
+
+/// A message of so many bytes on the wire: one packet, or several of the model's size.
+fn message(way: Way, size_bytes: u32, packets: u32) -> Programme {
+    let headers = packets * u32::from(PACKET_BYTES_MIN);
+    let birth = |bytes| {
+        Arc::new([Birth {
+            at_ps: 0,
+            way,
+            bytes,
+        }])
+    };
+    match packets {
+        1 => Programme::Packets(birth(size_bytes)),
+        _ => Programme::Messages(birth(size_bytes - headers)),
+    }
+}
+
+/// The first so many of a list in random order: all of it if there are no more.
+fn some_of(list: impl Iterator<Item = u32>, count: u32, seed: u64) -> Vec<u32> {
+    let mut list: Vec<u32> = list.collect();
+    list.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    list.truncate(index(count));
+    list
+}

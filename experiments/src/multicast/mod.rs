@@ -1,0 +1,228 @@
+//! Messages to groups: how long until the last member has the last byte, by cyclic multicast, by
+//! one spanning tree, by unicast (MCAST07 section 4).
+//!
+//! A point is one draw: some hosts, each with a group of its own (or all with one), send a message
+//! each at the same moment. Multicast goes by the tables of [`routing::multicast`]: the spanning
+//! tree has one multicast LID a group, cyclic multicast one for each group and offset that sends
+//! to it. Unicast sends the whole message to one member after the other, each source in an order
+//! of its own. The time of a point ends with the last byte at the last member of all groups.
+
+mod draw;
+mod judge;
+mod plan;
+mod show;
+mod summary;
+
+use serde::{Deserialize, Serialize};
+
+pub use plan::MulticastPlan;
+
+use crate::ExperimentError;
+use crate::figure::Figure;
+use crate::multicast::draw::Drawn;
+use crate::multicast::plan::{Grouping, SchemeName, Share};
+use crate::multicast::summary::Summary;
+use crate::study::{Head, Refusal, Study, Verdict, rounded};
+use sim::FaultPlan;
+use sim::PortRecord;
+use sim::Record;
+use sim::mix;
+use sim::number;
+use sim::{Prepared, real};
+
+/// One draw and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// Whose groups they are.
+    pub(super) grouping: String,
+    /// How many hosts send.
+    pub(super) sources: String,
+    /// How many hosts a group has.
+    pub(super) groups: String,
+    /// The same in hosts.
+    pub(super) source_hosts: u32,
+    /// The same in hosts; a source is no member of its own group.
+    pub(super) group_hosts: u32,
+    /// Bytes of a message, all its packets from LRH to ICRC.
+    pub(super) size_bytes: u32,
+    /// Packets of a message.
+    pub(super) packets: u32,
+    /// How messages come to groups.
+    pub(super) scheme: String,
+    /// Which draw, from 0.
+    pub(super) run: u32,
+    /// The draw's seed.
+    pub(super) seed: u64,
+    /// Until the last byte was at the last member of all groups.
+    pub(super) completion_ns: u64,
+    /// Mean over messages of the time until all of it was at all members of its group.
+    pub(super) message_mean_ns: f64,
+    /// Packets delivered, each exactly once.
+    pub(super) deliveries: u64,
+    /// Bytes that the busiest cable carried one way, LRH to ICRC.
+    pub(super) busiest_link_bytes: u64,
+    /// Packets through switches.
+    pub(super) traversals: u64,
+}
+
+/// What a point is, before it is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub(super) grouping: Grouping,
+    pub(super) sources: Share,
+    pub(super) groups: Share,
+    pub(super) size_bytes: u32,
+    pub(super) scheme: SchemeName,
+    pub(super) run: u32,
+}
+
+impl Task {
+    /// Whether another draw would be the same: everybody sends to everybody by multicast. (In
+    /// unicast members are served in an order that is drawn.)
+    fn has_one_draw(&self) -> bool {
+        self.sources.is_all() && self.groups.is_all() && self.scheme != SchemeName::Unicast
+    }
+}
+
+/// All points of a plan in the order of the results.
+fn tasks(plan: &MulticastPlan) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for &grouping in &plan.grouping {
+        for &sources in &plan.sources {
+            for &groups in &plan.groups {
+                for &size_bytes in &plan.sizes_bytes {
+                    for &scheme in &plan.schemes {
+                        let task = |run| Task {
+                            grouping,
+                            sources,
+                            groups,
+                            size_bytes,
+                            scheme,
+                            run,
+                        };
+                        let runs = plan.runs_of(scheme);
+                        let runs = if task(0).has_one_draw() { 1 } else { runs };
+                        tasks.extend((0..runs).map(task));
+                    }
+                }
+            }
+        }
+    }
+    tasks
+}
+
+impl Study for MulticastPlan {
+    type Point = Point;
+    type Shared = Prepared;
+
+    fn head(&self) -> Head<'_> {
+        self.head()
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        self.check()
+    }
+
+    fn reduced(&self) -> Self {
+        self.shrunk()
+    }
+
+    fn points(&self) -> usize {
+        tasks(self).len()
+    }
+
+    fn label(&self, at: usize) -> String {
+        let Some(task) = tasks(self).get(at).copied() else {
+            return String::new();
+        };
+        format!(
+            "{} {}-to-{} ({} groups), {} bytes, draw {}",
+            task.scheme, task.sources, task.groups, task.grouping, task.size_bytes, task.run
+        )
+    }
+
+    fn share(&self, _seed: u64) -> Result<Prepared, ExperimentError> {
+        let topology = topologies::parse(&self.topology)?;
+        Ok(Prepared::new(&topology.graph, &self.routing)?)
+    }
+
+    fn run(&self, fabric: &Prepared, at: usize, seed: u64) -> Result<Point, ExperimentError> {
+        let task = tasks(self)[at];
+        let hosts = number(fabric.graph().hosts().count());
+        let seed = mix(seed, u64::from(task.run));
+        let drawn = Drawn::new(&task, hosts, seed);
+        let offer = drawn.offer(self, &task, hosts);
+        let model = self.model(task.size_bytes);
+        let record = fabric.play(&model, &offer, &FaultPlan::default())?;
+        check(
+            &record,
+            drawn.receivers() * u64::from(self.packets(task.size_bytes)),
+        )?;
+        Ok(point(self, &task, hosts, seed, &record))
+    }
+
+    fn conditions(&self) -> Vec<(&'static str, String)> {
+        show::conditions(self)
+    }
+
+    fn judge(&self, points: &[Point]) -> Vec<Verdict> {
+        judge::judge(&Summary { plan: self, points })
+    }
+
+    fn figures(&self, points: &[Point]) -> Vec<Figure> {
+        show::figures(&Summary { plan: self, points })
+    }
+}
+
+/// Holds a run against what must be: every packet once at each member, nothing else, no circle.
+fn check(record: &Record, due: u64) -> Result<(), ExperimentError> {
+    if let Some(violation) = record.violations.first() {
+        return Err(ExperimentError::Violation(violation.to_string()));
+    }
+    let delivered = record.balance.delivered;
+    if record.is_complete && delivered == due && record.deadlock.is_none() {
+        return Ok(());
+    }
+    let circle = record.deadlock.as_ref();
+    let circle = circle.map_or_else(String::new, |circle| format!(", a circle: {circle}"));
+    Err(ExperimentError::Violation(format!(
+        "{delivered} of {due} deliveries after {} ns{circle}",
+        record.ended_ns
+    )))
+}
+
+fn point(plan: &MulticastPlan, task: &Task, hosts: u32, seed: u64, record: &Record) -> Point {
+    let messages = record.flows.iter().filter(|flow| flow.due > 0);
+    let (count, sum_ns) = messages.fold((0u64, 0u64), |(count, sum), flow| {
+        (count + 1, sum + flow.completion_ns())
+    });
+    let mean_ns = if count == 0 {
+        0.0
+    } else {
+        real(sum_ns) / real(count)
+    };
+    let busiest = record.ports.iter().map(PortRecord::bytes).max();
+    Point {
+        grouping: task.grouping.to_string(),
+        sources: task.sources.to_string(),
+        groups: task.groups.to_string(),
+        source_hosts: task.sources.of(hosts),
+        group_hosts: match task.grouping {
+            Grouping::Own => task.groups.of(hosts).min(hosts - 1),
+            Grouping::Common => task.groups.of(hosts),
+        },
+        size_bytes: task.size_bytes,
+        packets: plan.packets(task.size_bytes),
+        scheme: task.scheme.to_string(),
+        run: task.run,
+        seed,
+        completion_ns: record.completed_ns(),
+        message_mean_ns: rounded(mean_ns),
+        deliveries: record.balance.delivered,
+        busiest_link_bytes: busiest.unwrap_or(0),
+        traversals: record.traversals,
+    }
+}
+
+#[cfg(test)]
+mod tests;

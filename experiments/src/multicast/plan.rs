@@ -1,0 +1,393 @@
+//! A comparison of multicast schemes as its plan says it.
+
+use core::fmt;
+
+use serde::Deserialize;
+
+use crate::study::{Head, Refusal, check_head, check_lists};
+use sim::{Model, PACKET_BYTES_MIN};
+
+/// The most points of one plan.
+const POINTS_MAX: usize = 20_000;
+/// The most packets of a message.
+const PACKETS_MAX: u32 = 1024;
+
+/// Messages to groups, by several schemes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MulticastPlan {
+    /// `multicast`.
+    pub kind: String,
+    /// Name of the plan and of the files of its results.
+    pub(super) name: String,
+    /// What the report is headed.
+    pub(super) title: String,
+    /// Key of the paper whose result this is.
+    pub(super) paper: String,
+    /// Name of the topology, a fat tree.
+    pub(super) topology: String,
+    /// The routing engine; its paths are those of unicast.
+    pub(super) routing: String,
+    /// What is compared.
+    pub(super) schemes: Vec<SchemeName>,
+    /// Whose groups they are; the first is the one that statements and bands are about.
+    #[serde(default = "own")]
+    pub(super) grouping: Vec<Grouping>,
+    /// How many hosts send.
+    pub(super) sources: Vec<Share>,
+    /// How many hosts a group has, ascending.
+    pub(super) groups: Vec<Share>,
+    /// Bytes of a message, all its packets from LRH to ICRC, ascending.
+    pub(super) sizes_bytes: Vec<u32>,
+    /// Bytes of the longest packet, LRH to ICRC: longer messages go as several of them.
+    pub(super) packet_bytes: u16,
+    /// Draws of sources and groups at each point.
+    pub(super) runs: u32,
+    /// The same for unicast, which takes longest; left out: as many.
+    pub(super) unicast_runs: Option<u32>,
+    /// What the report shows beside tables.
+    pub(super) shows: Vec<Show>,
+    /// What of the paper is checked.
+    #[serde(default)]
+    pub(super) statements: Vec<Statement>,
+    /// Ranges that ratios of times should be in.
+    #[serde(default)]
+    pub(super) band: Vec<Band>,
+    /// What the reduced plan does otherwise.
+    #[serde(default)]
+    pub(super) quick: Quick,
+    /// What a reader of the report should know, a sentence or two each.
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+}
+
+fn own() -> Vec<Grouping> {
+    vec![Grouping::Own]
+}
+
+/// How a message comes to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SchemeName {
+    /// A tree for each offset of sources (MCAST07).
+    Cyclic,
+    /// One tree.
+    SpanningTree,
+    /// To one member after the other.
+    Unicast,
+}
+
+impl fmt::Display for SchemeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cyclic => "cyclic",
+            Self::SpanningTree => "spanning-tree",
+            Self::Unicast => "unicast",
+        })
+    }
+}
+
+/// Whose groups they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Grouping {
+    /// Each source has drawn a group of its own among the other hosts.
+    Own,
+    /// All sources send to one group, drawn among all hosts.
+    Common,
+}
+
+impl fmt::Display for Grouping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Own => "own",
+            Self::Common => "common",
+        })
+    }
+}
+
+/// How many of the hosts, written `one`, `40%`, `all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Share {
+    /// A single one.
+    One,
+    /// That part of all of them, 1 to 100 percent, rounded, but at least one.
+    Percent(u8),
+}
+
+impl TryFrom<String> for Share {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let percent = match text.as_str() {
+            "one" => return Ok(Self::One),
+            "all" => Some(100),
+            text => text.strip_suffix('%').and_then(|part| part.parse().ok()),
+        };
+        match percent {
+            Some(percent @ 1..=100) => Ok(Self::Percent(percent)),
+            _ => Err(format!("{text:?}: one, 1% to 100%, or all")),
+        }
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One => f.write_str("one"),
+            Self::Percent(100) => f.write_str("all"),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+impl Share {
+    /// How many of `hosts` that is.
+    pub(super) fn of(self, hosts: u32) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::Percent(percent) => {
+                let part = (u64::from(hosts) * u64::from(percent) + 50) / 100;
+                u32::try_from(part).unwrap_or(hosts).max(1)
+            }
+        }
+    }
+
+    /// The part in percent, for an axis; `None` of a single one.
+    pub(super) fn percent(self) -> Option<f64> {
+        match self {
+            Self::One => None,
+            Self::Percent(percent) => Some(f64::from(percent)),
+        }
+    }
+
+    /// Whether it is all of them.
+    pub(super) fn is_all(self) -> bool {
+        self == Self::Percent(100)
+    }
+}
+
+/// What a report shows beside tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Show {
+    /// Times against sizes of messages, one plot for each number of sources and size of groups.
+    Times,
+    /// How much faster cyclic is, against the size of groups.
+    Gains,
+}
+
+/// Something that MCAST07 says, or that follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Statement {
+    /// Both multicast schemes are faster than unicast (cases 1 and 2, remark 1).
+    FasterThanUnicast,
+    /// From one source, both multicast schemes take the same time (case 1, remark 2).
+    SameFromOneSource,
+    /// With many sources, cyclic is faster than the spanning tree for groups of up to 40 % of the
+    /// hosts (case 2, remark 2).
+    FasterForSmallGroups,
+    /// With many sources and groups of all hosts, it is a little faster (cases 2 and 3, remark 2,
+    /// figure 17).
+    LittleFasterForAll,
+    /// The smaller the group the more it gains (figure 17).
+    GainFallsWithGroup,
+    /// The more sources the longer it takes (case 3).
+    LongerWithSources,
+    /// Over unicast, it gains more with longer messages, more sources, larger groups (section 1).
+    GrowingLead,
+    /// With one group for all sources long messages gain nothing: the last links carry everything
+    /// under any scheme. The paper does not say it.
+    NoGainInCommon,
+}
+
+/// A range for the ratio of the times of two schemes, groups being those of the first grouping.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Band {
+    /// The scheme.
+    pub(super) scheme: SchemeName,
+    /// The one to divide by.
+    pub(super) over: SchemeName,
+    /// How many hosts send.
+    pub(super) sources: Share,
+    /// How many hosts a group has.
+    pub(super) groups: Share,
+    /// Bytes of a message.
+    pub(super) size_bytes: u32,
+    /// The least.
+    pub(super) min: f64,
+    /// The most.
+    pub(super) max: f64,
+}
+
+/// What the reduced plan does otherwise; what is not said stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Quick {
+    /// Instead of the plan's topology.
+    pub(super) topology: Option<String>,
+    /// Instead of the plan's.
+    pub(super) sources: Option<Vec<Share>>,
+    /// Instead of the plan's.
+    pub(super) groups: Option<Vec<Share>>,
+    /// Instead of the plan's sizes.
+    pub(super) sizes_bytes: Option<Vec<u32>>,
+    /// Instead of one draw of each point.
+    pub(super) runs: Option<u32>,
+}
+
+impl MulticastPlan {
+    pub(super) fn head(&self) -> Head<'_> {
+        Head {
+            name: &self.name,
+            title: &self.title,
+            paper: &self.paper,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        check_head(self.head())?;
+        check_lists(&[
+            ("schemes", self.schemes.is_empty()),
+            ("grouping", self.grouping.is_empty()),
+            ("sources", self.sources.is_empty()),
+            ("groups", self.groups.is_empty()),
+            ("sizes_bytes", self.sizes_bytes.is_empty()),
+            ("shows", self.shows.is_empty()),
+        ])?;
+        self.check_fabric()?;
+        self.check_sizes()?;
+        if !ascends(&self.groups) {
+            return Err(("groups", "ascending, each once".to_owned()));
+        }
+        if !is_distinct(&self.schemes) {
+            return Err(("schemes", "each once".to_owned()));
+        }
+        if !is_distinct(&self.grouping) {
+            return Err(("grouping", "each once".to_owned()));
+        }
+        if !ascends(&self.sources) {
+            return Err(("sources", "ascending, each once".to_owned()));
+        }
+        let points = self.count_at_most();
+        if self.runs == 0 || points > POINTS_MAX {
+            return Err(("runs", format!("{points} points: 1 to {POINTS_MAX}")));
+        }
+        if self
+            .unicast_runs
+            .is_some_and(|runs| runs == 0 || runs > self.runs)
+        {
+            let what = format!("1 to {}, the runs of the other schemes", self.runs);
+            return Err(("unicast_runs", what));
+        }
+        match self.band.iter().find(|band| band.min > band.max) {
+            Some(band) => Err(("min", format!("{} is above max, {}", band.min, band.max))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_fabric(&self) -> Result<(), Refusal> {
+        let topology = topologies::parse(&self.topology);
+        let topology = topology.map_err(|error| ("topology", error.to_string()))?;
+        let hosts = topology.graph.hosts().count();
+        if hosts < 2 {
+            return Err(("topology", format!("{hosts} hosts: at least 2")));
+        }
+        let labels = routing::fat_tree::recognise(&topology.graph);
+        if let (Err(reason), true) = (labels, self.schemes.contains(&SchemeName::Cyclic)) {
+            let what = format!("cyclic multicast needs a fat tree: {reason}");
+            return Err(("topology", what));
+        }
+        let engine = routing::engine(&self.routing);
+        engine.map_err(|error| ("routing", error.to_string()))?;
+        Ok(())
+    }
+
+    fn check_sizes(&self) -> Result<(), Refusal> {
+        let model = Model {
+            packet_bytes: self.packet_bytes,
+            ..Model::mlid04(1)
+        };
+        let fits = model.check();
+        fits.map_err(|error| ("packet_bytes", error.to_string()))?;
+        let least = u32::from(PACKET_BYTES_MIN);
+        let packet = u32::from(self.packet_bytes);
+        if packet == least {
+            let what = format!("{packet}: more than {least}, or a message has no payload");
+            return Err(("packet_bytes", what));
+        }
+        let is_size = |&bytes: &u32| {
+            let is_one = (least..=packet).contains(&bytes) && bytes.is_multiple_of(4);
+            is_one
+                || (bytes.is_multiple_of(packet) && (2..=PACKETS_MAX).contains(&(bytes / packet)))
+        };
+        if !self.sizes_bytes.iter().all(is_size) || !ascends(&self.sizes_bytes) {
+            let what = format!(
+                "{least} to {packet} in words of 4, or 2 to {PACKETS_MAX} packets of {packet}; \
+                 ascending, each once"
+            );
+            return Err(("sizes_bytes", what));
+        }
+        Ok(())
+    }
+
+    /// Draws of a scheme.
+    pub(super) fn runs_of(&self, scheme: SchemeName) -> u32 {
+        match scheme {
+            SchemeName::Unicast => self.unicast_runs.unwrap_or(self.runs),
+            SchemeName::Cyclic | SchemeName::SpanningTree => self.runs,
+        }
+    }
+
+    /// How many points there are if each is drawn as often as can be.
+    fn count_at_most(&self) -> usize {
+        let cases = self.grouping.len() * self.sources.len() * self.groups.len();
+        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
+        (cases * self.sizes_bytes.len() * self.schemes.len()).saturating_mul(runs)
+    }
+
+    /// The reduced plan.
+    pub(super) fn shrunk(&self) -> Self {
+        let quick = self.quick.clone();
+        let mut plan = self.clone();
+        plan.topology = quick.topology.unwrap_or(plan.topology);
+        plan.sources = quick.sources.unwrap_or(plan.sources);
+        plan.groups = quick.groups.unwrap_or(plan.groups);
+        plan.sizes_bytes = quick.sizes_bytes.unwrap_or(plan.sizes_bytes);
+        plan.runs = quick.runs.unwrap_or(1);
+        plan.unicast_runs = plan.unicast_runs.map(|runs| runs.min(plan.runs));
+        plan
+    }
+
+    /// The network's model for messages of a size: buffers hold one packet of it.
+    pub(super) fn model(&self, size_bytes: u32) -> Model {
+        Model {
+            packet_bytes: u16::try_from(size_bytes)
+                .map_or(self.packet_bytes, |bytes| bytes.min(self.packet_bytes)),
+            ..Model::mlid04(1)
+        }
+    }
+
+    /// Packets of a message.
+    pub(super) fn packets(&self, size_bytes: u32) -> u32 {
+        size_bytes.div_ceil(u32::from(self.packet_bytes))
+    }
+}
+
+fn ascends<T: PartialOrd>(values: &[T]) -> bool {
+    values.windows(2).all(|pair| pair[0] < pair[1])
+}
+
+fn is_distinct<T: PartialEq>(values: &[T]) -> bool {
+    let mut rest = values;
+    while let Some((first, others)) = rest.split_first() {
+        if others.contains(first) {
+            return false;
+        }
+        rest = others;
+    }
+    true
+}

@@ -1,0 +1,106 @@
+//! The tables of VLARB01 and what was wanting for more.
+
+use routing::qos::frame_ns;
+
+use super::judge::established;
+use super::{AdmissionPlan, Point, RatePlan};
+use crate::figure::Figure;
+use crate::qos::judge::span;
+use sim::real;
+
+/// Table 1.
+pub(super) fn frames(plan: &AdmissionPlan) -> Figure {
+    let row = |table: &RatePlan| {
+        let ns = frame_ns(table.rate.bps()).unwrap_or(0);
+        vec![
+            table.rate.name().to_owned(),
+            format!("{}", real(table.rate.bps()) / 1e9),
+            format!("{:.6}", real(ns) / 1e6),
+            format!("{:.6}", real(table.rate.frame_in_paper_ns()) / 1e6),
+        ]
+    };
+    Figure::Table {
+        heading: "Table 1: time of a frame".to_owned(),
+        columns: [
+            "speed",
+            "link rate, Gbit/s",
+            "frame, ms",
+            "in the paper, ms",
+        ]
+        .map(str::to_owned)
+        .into(),
+        rows: plan.rates.iter().map(row).collect(),
+    }
+}
+
+/// Table 2, 3 or 4.
+pub(super) fn table(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) -> Figure {
+    let mut columns = vec!["tried".to_owned()];
+    for topology in &plan.topologies {
+        columns.push(topology.clone());
+        if plan.paper(table.rate, topology).is_some() {
+            columns.push("paper, 256 bytes".to_owned());
+            columns.push("paper, 4,096 bytes".to_owned());
+        }
+    }
+    let row = |&tries: &u32| {
+        let mut row = vec![tries.to_string()];
+        for topology in &plan.topologies {
+            let [least, most] =
+                established(points, table.rate, topology, tries).unwrap_or_default();
+            row.push(span(least, most));
+            let paper = plan.paper(table.rate, topology).into_iter().flatten();
+            row.extend(paper.map(|established| established.min(tries).to_string()));
+        }
+        row
+    };
+    Figure::Table {
+        heading: format!(
+            "{}: connections established, {}",
+            table.table,
+            table.rate.name()
+        ),
+        columns,
+        rows: table.tries.iter().map(row).collect(),
+    }
+}
+
+/// What was wanting.
+pub(super) fn refusals(plan: &AdmissionPlan, points: &[Point]) -> Figure {
+    let columns = [
+        "rate",
+        "network",
+        "connections",
+        "slots owned, mean",
+        "slots owned, most",
+        "draws refused for bandwidth",
+        "draws refused for entries",
+    ];
+    let mut rows = Vec::new();
+    for rate in plan.rates.iter().map(|table| table.rate) {
+        for topology in &plan.topologies {
+            let here = points
+                .iter()
+                .filter(|point| point.rate == rate.name() && point.topology == *topology);
+            let here: Vec<&Point> = here.collect();
+            let count = real(u64::try_from(here.len().max(1)).unwrap_or(1));
+            let mean = |value: fn(&Point) -> f64| {
+                here.iter().map(|point| value(point)).sum::<f64>() / count
+            };
+            rows.push(vec![
+                rate.name().to_owned(),
+                topology.clone(),
+                format!("{:.0}", mean(|point| f64::from(point.established))),
+                format!("{:.4}", mean(|point| point.reserved_mean)),
+                format!("{:.4}", mean(|point| point.reserved_max)),
+                format!("{:.0}", mean(|point| f64::from(point.refused_bandwidth))),
+                format!("{:.0}", mean(|point| f64::from(point.refused_entries))),
+            ]);
+        }
+    }
+    Figure::Table {
+        heading: "Why no more are established (means over the runs)".to_owned(),
+        columns: columns.map(str::to_owned).into(),
+        rows,
+    }
+}

@@ -1,0 +1,349 @@
+//! Plans of promised bandwidth in simulation, as they are written.
+
+use core::num::NonZeroU16;
+
+use routing::qos::Layout;
+use serde::Deserialize;
+
+use crate::qos::scene::{DATA_VLS, Span};
+use crate::study::{Head, Refusal, check_head, check_lists};
+use sim::Model;
+
+/// The most points of one plan.
+const POINTS_MAX: usize = 2000;
+/// The most connections that are tried, and the most draws for one.
+const TRIES_MAX: u32 = 1_000_000;
+/// The longest run, packets of a busy link.
+const PACKETS_MAX: u64 = 10_000_000;
+/// How long VLARB01's arbitration takes, and how long a bit flies (which it leaves open), in
+/// nanoseconds of a link that carries a byte in 4 ns: 20 ns where a byte takes 3.2.
+const DELAY_NS: u64 = 25;
+/// Connections with promised bandwidth at work.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QosPlan {
+    /// `qos`.
+    pub kind: String,
+    /// Name of the plan and of the files of its results.
+    pub name: String,
+    /// What the report is headed.
+    pub title: String,
+    /// Key of the paper whose result this is.
+    pub paper: String,
+    /// Names of topologies.
+    pub topologies: Vec<String>,
+    /// Routing engine.
+    pub routing: String,
+    /// Bytes of a packet, LRH to ICRC.
+    pub packet_bytes: Vec<u16>,
+    /// Where a lane's entries stand in a table.
+    #[serde(default = "contiguous")]
+    pub layouts: Vec<EntryLayout>,
+    /// What hosts send beside the connections.
+    #[serde(default = "idle")]
+    pub best_effort: Vec<BestEffort>,
+    /// Packets that the buffer of a lane holds, in and out; as in the paper, 4, if left out.
+    #[serde(default = "four")]
+    pub buffer_packets: NonZeroU16,
+    /// Connections that are tried, ascending.
+    pub tries: Vec<u32>,
+    /// Draws for a connection before no more are tried.
+    pub retries: u32,
+    /// Before measurement, in packets that a link carries in this time.
+    pub warmup_packets: u64,
+    /// Time of measurement, in packets that a link carries in this time.
+    pub measure_packets: u64,
+    /// Runs of each point, with connections of their own.
+    pub runs: u32,
+    /// What the report shows and judges.
+    pub shows: Vec<Subject>,
+    /// How many connections should stand where the most are tried: the least and the most.
+    pub established: Option<[u32; 2]>,
+    /// The paper's numbers.
+    #[serde(default)]
+    pub reference: Vec<Reference>,
+    /// What the reduced plan does otherwise.
+    #[serde(default)]
+    pub quick: Quick,
+    /// What a reader of the report should know, a sentence or two each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+fn contiguous() -> Vec<EntryLayout> {
+    vec![EntryLayout::Contiguous]
+}
+
+fn four() -> NonZeroU16 {
+    NonZeroU16::MIN.saturating_add(3)
+}
+
+fn idle() -> Vec<BestEffort> {
+    vec![BestEffort::Idle]
+}
+
+/// Where a lane's entries stand in a table, see [`Layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EntryLayout {
+    /// In the first free places.
+    Contiguous,
+    /// Far from each other.
+    Interleaved,
+}
+
+impl EntryLayout {
+    /// Its name in plans and results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Contiguous => "contiguous",
+            Self::Interleaved => "interleaved",
+        }
+    }
+
+    pub(super) fn layout(self) -> Layout {
+        match self {
+            Self::Contiguous => Layout::Contiguous,
+            Self::Interleaved => Layout::Interleaved,
+        }
+    }
+}
+
+/// What hosts send beside the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BestEffort {
+    /// Nothing, though its share is reserved.
+    Idle,
+    /// As much as goes, to all other hosts in turn.
+    Backlogged,
+}
+
+impl BestEffort {
+    /// Its name in plans and results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Backlogged => "backlogged",
+        }
+    }
+}
+
+/// What a report shows and judges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// Connections tried against traffic delivered (figure 4).
+    Throughput,
+    /// How busy links are (figures 5 to 7).
+    Utilisation,
+    /// Delays in inter-arrival times (figure 8).
+    Delays,
+    /// Jitter in inter-arrival times (figure 9).
+    Jitter,
+    /// The best and the worst connection of each service level (figures 10 to 12).
+    Extremes,
+    /// Contiguous against interleaved entries.
+    Layouts,
+}
+
+/// A number of the paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// The topology as the plan names it.
+    pub topology: String,
+    /// Bytes of a packet.
+    pub packet_bytes: u16,
+    /// Connections established where the most are tried.
+    pub established: u32,
+}
+
+/// What the reduced plan does otherwise; what is not said stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quick {
+    /// Instead of the plan's topologies.
+    pub topologies: Option<Vec<String>>,
+    /// Instead of the plan's packets.
+    pub packet_bytes: Option<Vec<u16>>,
+    /// Instead of the plan's numbers of connections.
+    pub tries: Option<Vec<u32>>,
+    /// Instead of the plan's draws.
+    pub retries: Option<u32>,
+    /// Instead of the plan's time.
+    pub warmup_packets: Option<u64>,
+    /// Instead of the plan's time.
+    pub measure_packets: Option<u64>,
+    /// Instead of one run of each point.
+    pub runs: Option<u32>,
+}
+
+/// What a point is, before it is run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub(super) topology: usize,
+    pub(super) packet_bytes: u16,
+    pub(super) layout: EntryLayout,
+    pub(super) best_effort: BestEffort,
+    pub(super) tries: u32,
+    pub(super) run: u32,
+}
+
+impl QosPlan {
+    pub(super) fn head(&self) -> Head<'_> {
+        Head {
+            name: &self.name,
+            title: &self.title,
+            paper: &self.paper,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        check_head(self.head())?;
+        check_lists(&[
+            ("topologies", self.topologies.is_empty()),
+            ("packet_bytes", self.packet_bytes.is_empty()),
+            ("layouts", self.layouts.is_empty()),
+            ("best_effort", self.best_effort.is_empty()),
+            ("tries", self.tries.is_empty()),
+            ("shows", self.shows.is_empty()),
+        ])?;
+        check_topologies(&self.topologies)?;
+        routing::engine(&self.routing).map_err(|error| ("routing", error.to_string()))?;
+        for &bytes in &self.packet_bytes {
+            let model = self.model(bytes).check();
+            model.map_err(|error| ("packet_bytes", error.to_string()))?;
+        }
+        check_tries("tries", &self.tries)?;
+        check_tries("retries", &[self.retries])?;
+        for (key, packets, least) in [
+            ("warmup_packets", self.warmup_packets, 0),
+            ("measure_packets", self.measure_packets, 1),
+        ] {
+            if !(least..=PACKETS_MAX).contains(&packets) {
+                return Err((key, format!("{packets}: {least} to {PACKETS_MAX}")));
+            }
+        }
+        check_range("established", self.established)?;
+        let points = self.count();
+        if self.runs == 0 || points > POINTS_MAX {
+            return Err(("runs", format!("{points} points: 1 to {POINTS_MAX}")));
+        }
+        Ok(())
+    }
+
+    /// How many points the plan has.
+    pub(super) fn count(&self) -> usize {
+        let series = self.topologies.len() * self.packet_bytes.len() * self.layouts.len();
+        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
+        (series * self.best_effort.len() * self.tries.len()).saturating_mul(runs)
+    }
+
+    /// The points in the order of the results.
+    pub(super) fn tasks(&self) -> Vec<Task> {
+        let mut tasks = Vec::with_capacity(self.count());
+        for topology in 0..self.topologies.len() {
+            for &packet_bytes in &self.packet_bytes {
+                for &best_effort in &self.best_effort {
+                    for &layout in &self.layouts {
+                        for &tries in &self.tries {
+                            tasks.extend((0..self.runs).map(|run| Task {
+                                topology,
+                                packet_bytes,
+                                layout,
+                                best_effort,
+                                tries,
+                                run,
+                            }));
+                        }
+                    }
+                }
+            }
+        }
+        tasks
+    }
+
+    /// The reduced plan.
+    pub(super) fn shrunk(&self) -> Self {
+        let quick = self.quick.clone();
+        let mut plan = self.clone();
+        plan.topologies = quick.topologies.unwrap_or(plan.topologies);
+        plan.packet_bytes = quick.packet_bytes.unwrap_or(plan.packet_bytes);
+        plan.tries = quick.tries.unwrap_or(plan.tries);
+        plan.retries = quick.retries.unwrap_or(plan.retries);
+        plan.warmup_packets = quick.warmup_packets.unwrap_or(plan.warmup_packets);
+        plan.measure_packets = quick.measure_packets.unwrap_or(plan.measure_packets);
+        plan.runs = quick.runs.unwrap_or(1);
+        plan
+    }
+
+    /// The network of VLARB01, section 5.1, with links that carry a byte in 4 ns.
+    pub(super) fn model(&self, packet_bytes: u16) -> Model {
+        Model {
+            flight_ns: DELAY_NS,
+            routing_ns: DELAY_NS,
+            crossbar_at_link_rate: false,
+            packet_bytes,
+            input_packets: self.buffer_packets,
+            output_packets: self.buffer_packets,
+            ..Model::mlid04(DATA_VLS)
+        }
+    }
+
+    /// When a run begins to count and when it ends.
+    pub(super) fn span(&self, model: &Model) -> Span {
+        let packet_ns = model.byte_time_ns();
+        Span {
+            warmup_ns: self.warmup_packets * packet_ns,
+            measure_ns: self.measure_packets * packet_ns,
+        }
+    }
+
+    /// Where the most connections are tried.
+    pub(super) fn tries_max(&self) -> u32 {
+        self.tries.iter().copied().max().unwrap_or(0)
+    }
+
+    pub(super) fn shows(&self, subject: Subject) -> bool {
+        self.shows.contains(&subject)
+    }
+}
+
+/// Checks names of topologies and that connections are possible on them.
+pub(super) fn check_topologies(names: &[String]) -> Result<(), Refusal> {
+    for name in names {
+        let topology = topologies::parse(name);
+        let topology = topology.map_err(|error| ("topologies", error.to_string()))?;
+        if topology.graph.hosts().count() < 2 {
+            let what = format!("{name}: connections need at least two hosts");
+            return Err(("topologies", what));
+        }
+    }
+    Ok(())
+}
+
+/// Checks numbers of connections or draws.
+pub(super) fn check_tries(key: &'static str, tries: &[u32]) -> Result<(), Refusal> {
+    let allowed = 1..=TRIES_MAX;
+    if tries.iter().all(|tries| allowed.contains(tries)) && tries.is_sorted() {
+        return Ok(());
+    }
+    Err((key, format!("1 to {TRIES_MAX}, ascending")))
+}
+
+/// Checks that a range is one.
+pub(super) fn check_range(key: &'static str, range: Option<[u32; 2]>) -> Result<(), Refusal> {
+    match range {
+        Some([least, most]) if least > most => Err((
+            key,
+            format!("{least} to {most}: the least first, then the most"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

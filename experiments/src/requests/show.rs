@@ -1,0 +1,192 @@
+//! Conditions, curves and tables.
+
+use crate::figure::{Axis, Curve, Figure};
+use crate::requests::Point;
+use crate::requests::judge::{Series, Sum};
+use crate::requests::plan::{Policy, RequestsPlan, Sequence, Size};
+use sim::real;
+
+pub(super) fn conditions(plan: &RequestsPlan) -> Vec<(&'static str, String)> {
+    let mut conditions = vec![
+        ("Runs of each point", plan.runs.to_string()),
+        ("Requests of a run", plan.requests.to_string()),
+        (
+            "Fabrics",
+            "leaves x hosts of a leaf (n); trees are spines times cables between a leaf and a \
+             spine"
+                .to_owned(),
+        ),
+    ];
+    for sequence in &plan.sequences {
+        conditions.push(match sequence {
+            Sequence::Random => (
+                "random",
+                "requests one by one between leaves, from an idle host to an idle host; where \
+                 the occupancy is reached, two connections end before each; what is blocked is \
+                 lost, and a connection ends after it"
+                    .to_owned(),
+            ),
+            Sequence::Worst => (
+                "worst",
+                "n squared requests that fill the first n - 1 trees at the last one's source and \
+                 all others of 2n - 2 at its destination, if the first free tree is taken"
+                    .to_owned(),
+            ),
+            Sequence::Windows => (
+                "windows",
+                "a host has up to two wishes, each to any other host whether that is busy or \
+                 not; a wish is asked for in every window until it is granted, and for two \
+                 windows in all on the average; the occupancy is the chance that a host with \
+                 room for a wish has one in a window"
+                    .to_owned(),
+            ),
+        });
+    }
+    if !plan.notes.is_empty() {
+        conditions.push(("Notes", plan.notes.join(" ")));
+    }
+    conditions
+}
+
+pub(super) fn figures(plan: &RequestsPlan, points: &[Point]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for &size in &plan.fabric {
+        for &sequence in &plan.sequences {
+            let shown = Shown {
+                plan,
+                points,
+                size,
+                sequence,
+            };
+            figures.extend(shown.plots());
+            figures.push(shown.table());
+        }
+    }
+    figures
+}
+
+struct Shown<'a> {
+    plan: &'a RequestsPlan,
+    points: &'a [Point],
+    size: Size,
+    sequence: Sequence,
+}
+
+impl Shown<'_> {
+    fn occupancies(&self) -> &[u8] {
+        match self.sequence {
+            Sequence::Worst => self.plan.occupancy_percent.get(..1).unwrap_or_default(),
+            Sequence::Random | Sequence::Windows => &self.plan.occupancy_percent,
+        }
+    }
+
+    fn sum(&self, policy: Policy, percent: u8, trees: u32) -> Sum {
+        let series = Series {
+            points: self.points,
+            size: self.size,
+            sequence: self.sequence,
+            policy,
+            occupancy_percent: Some(percent),
+        };
+        series.sum(|here| here == trees)
+    }
+
+    fn plots(&self) -> Vec<Figure> {
+        let mut plots = Vec::new();
+        if self.plan.policies.contains(&Policy::Fixed) {
+            plots.push(self.plot("part of the requests that is blocked", |sum| {
+                real(sum.blocked) / real(sum.requests.max(1))
+            }));
+        } else {
+            plots.push(self.plot("connections moved a request", |sum| {
+                real(sum.moves) / real(sum.requests.max(1))
+            }));
+        }
+        if self.sequence == Sequence::Windows {
+            plots.push(self.plot("windows that a request is put off, mean", |sum| {
+                real(sum.deferred + sum.blocked) / real(sum.requests.max(1))
+            }));
+        }
+        plots
+    }
+
+    fn plot(&self, what: &str, of: impl Fn(Sum) -> f64 + Copy) -> Figure {
+        let mut curves = Vec::new();
+        for &policy in &self.plan.policies {
+            for &percent in self.occupancies() {
+                let trees = self.plan.trees(self.size);
+                let points = trees.map(|trees| {
+                    let sum = self.sum(policy, percent, trees);
+                    (f64::from(trees), of(sum))
+                });
+                curves.push(Curve {
+                    name: match self.sequence {
+                        Sequence::Worst => policy.to_string(),
+                        Sequence::Random | Sequence::Windows => format!("{policy}, {percent} %"),
+                    },
+                    points: points.collect(),
+                });
+            }
+        }
+        let n = self.size.hosts;
+        Figure::Plot {
+            heading: format!(
+                "{}, {}: {what} (n = {n}, 2n - 1 = {})",
+                self.size,
+                self.sequence,
+                2 * n - 1
+            ),
+            curves,
+            x: Axis::linear("trees"),
+            y: Axis::linear(what),
+        }
+    }
+
+    fn table(&self) -> Figure {
+        let columns = [
+            "policy",
+            "occupancy, %",
+            "trees",
+            "requests",
+            "blocked, %",
+            "with moves, %",
+            "moved a request",
+            "moved at most",
+            "put off a request",
+            "connections a window",
+        ];
+        let mut rows = Vec::new();
+        for &policy in &self.plan.policies {
+            for &percent in self.occupancies() {
+                for trees in self.plan.trees(self.size) {
+                    let sum = self.sum(policy, percent, trees);
+                    let part = |count: u64| real(count) / real(sum.requests.max(1));
+                    let is_windows = self.sequence == Sequence::Windows;
+                    let of_windows = |text: String| if is_windows { text } else { String::new() };
+                    let moving = match is_windows {
+                        true => real(sum.moving) / real(sum.windows.max(1)),
+                        false => part(sum.moving),
+                    };
+                    let a_window = real(sum.connections) / real(sum.windows.max(1));
+                    rows.push(vec![
+                        policy.to_string(),
+                        percent.to_string(),
+                        trees.to_string(),
+                        sum.requests.to_string(),
+                        format!("{:.4}", 100.0 * part(sum.blocked)),
+                        format!("{:.3}", 100.0 * moving),
+                        format!("{:.4}", part(sum.moves)),
+                        sum.moves_max.to_string(),
+                        of_windows(format!("{:.3}", part(sum.deferred))),
+                        of_windows(format!("{a_window:.2}")),
+                    ]);
+                }
+            }
+        }
+        Figure::Table {
+            heading: format!("{}, {}", self.size, self.sequence),
+            columns: columns.map(str::to_owned).into(),
+            rows,
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! Traces played on a fabric: the same packets under several schemes and numbers of lanes.
+
+use std::path::PathBuf;
+
+use link::DropReason;
+use serde::{Deserialize, Serialize};
+
+use crate::ExperimentError;
+use crate::figure::Figure;
+use crate::load::{Credits, PlannedFault};
+use crate::study::{Head, Refusal, Study, Verdict, check_head, check_lists, rounded};
+use sim::FaultPlan;
+use sim::Record;
+use sim::Trace;
+use sim::{CreditReturn, Model};
+use sim::{Offer, Until};
+use sim::{Prepared, real};
+
+/// A run is no longer than this, nanoseconds.
+const LIMIT_NS_MAX: u64 = 1_000_000_000_000;
+
+/// A trace on a fabric, as its plan says it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TracePlan {
+    /// `trace`.
+    pub kind: String,
+    /// Name of the plan and of the files of its results.
+    pub name: String,
+    /// What the report is headed.
+    pub title: String,
+    /// Whose trace it is, or what it shows.
+    #[serde(default)]
+    pub paper: String,
+    /// Name of the topology.
+    pub topology: String,
+    /// Path of the trace ([`Trace`]), from where the program runs.
+    pub file: TraceFile,
+    /// Routing engines.
+    pub schemes: Vec<String>,
+    /// Numbers of data lanes: 1, 2, 4, 8 or 15.
+    pub vls: Vec<u8>,
+    /// Bytes of the longest packet, LRH to ICRC: what buffers are sized by.
+    pub packet_bytes: u16,
+    /// How credits get back.
+    #[serde(default)]
+    pub credits: Credits,
+    /// How groups are realised.
+    #[serde(default)]
+    pub multicast: Trees,
+    /// Packets wait in switches for 4.096 us times two to this power, 0 to 19, at most; left out:
+    /// for ever.
+    pub lifetime: Option<u8>,
+    /// Nanoseconds after which a run is over, whatever has not come.
+    pub limit_ns: u64,
+    /// What goes wrong.
+    #[serde(default)]
+    pub fault: Vec<PlannedFault>,
+    /// What a reader of the report should know, a sentence or two each.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// How groups are realised, see [`routing::multicast::Scheme`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trees {
+    /// One tree a group.
+    #[default]
+    SpanningTree,
+    /// One tree a group and offset (MCAST07).
+    Cyclic,
+}
+
+/// A trace's file and what stood in it when the plan was read: results depend on both.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "PathBuf")]
+pub struct TraceFile {
+    path: PathBuf,
+    text: String,
+}
+
+impl TryFrom<PathBuf> for TraceFile {
+    type Error = String;
+
+    fn try_from(path: PathBuf) -> Result<Self, String> {
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Self { path, text }),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+}
+
+/// One run of the trace and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    topology: String,
+    scheme: String,
+    vls: u8,
+    /// Packets of the trace.
+    packets: u64,
+    /// Deliveries that they make if nothing is lost: one a receiver.
+    due: u64,
+    delivered: u64,
+    /// Packets that found no place at their source.
+    refused: u64,
+    dropped: u64,
+    /// Reasons of drops and how many of each.
+    drops: String,
+    /// Lost on cables and in crashed switches.
+    lost: u64,
+    /// When the last byte of the last delivery was there, from the start of the trace.
+    completed_ns: u64,
+    /// Mean time from birth to last byte.
+    delay_mean_ns: f64,
+    delay_max_ns: u64,
+    /// Mean time from the first byte sent to the last byte received.
+    network_mean_ns: f64,
+    /// The flow with the longest delay.
+    slowest_flow: String,
+    traversals: u64,
+    /// Packets that waited for each other in a circle.
+    deadlock: Option<String>,
+}
+
+/// The trace and the fabric with the tables of each scheme.
+pub(crate) struct Scene {
+    trace: Trace,
+    fabrics: Vec<Prepared>,
+}
+
+impl TracePlan {
+    fn model(&self, vls: u8) -> Model {
+        Model {
+            packet_bytes: self.packet_bytes,
+            credits: match self.credits {
+                Credits::Ideal => CreditReturn::Ideal,
+                Credits::Packets => CreditReturn::Packets,
+            },
+            lifetime: self.lifetime,
+            ..Model::mlid04(vls)
+        }
+    }
+
+    fn faults(&self, seed: u64) -> FaultPlan {
+        FaultPlan {
+            faults: self.fault.iter().map(PlannedFault::fault).collect(),
+            seed,
+        }
+    }
+
+    /// Scheme and lanes of a point.
+    fn task(&self, at: usize) -> (usize, u8) {
+        let lanes = self.vls.len().max(1);
+        let vls = self.vls.get(at % lanes).copied();
+        (at / lanes, vls.unwrap_or(1))
+    }
+
+    fn offer(&self, trace: &Trace) -> Offer {
+        let mut offer = trace.offer(Until::Delivered(self.limit_ns));
+        offer.scheme = match self.multicast {
+            Trees::SpanningTree => routing::multicast::Scheme::SpanningTree,
+            Trees::Cyclic => routing::multicast::Scheme::Cyclic,
+        };
+        // A trace is played whole: all of it may wait.
+        let longest = trace.hosts.iter().map(Vec::len).max();
+        offer.backlog = offer.backlog.max(longest.unwrap_or(0));
+        offer
+    }
+
+    fn point(&self, scene: &Scene, at: usize, record: &Record) -> Point {
+        let (scheme, vls) = self.task(at);
+        let flows = &record.flows;
+        let sum = |of: fn(&sim::FlowRecord) -> u64| flows.iter().map(of).sum::<u64>();
+        let delivered = sum(|flow| flow.delivered);
+        let mean = |total: u64| match delivered {
+            0 => 0.0,
+            count => rounded(real(total) / real(count)),
+        };
+        let slowest = (0u32..).zip(flows).max_by_key(|(number, flow)| {
+            // The first of equals.
+            (flow.delay_max_ns, core::cmp::Reverse(*number))
+        });
+        let graph = scene.fabrics[scheme].graph();
+        let name = |(number, _): (u32, _)| {
+            let (from, to) = scene.trace.names(graph, number)?;
+            let sl = scene.trace.flows.get(sim::index(number))?.sl;
+            Some(format!("{from} to {to}, SL {}", sl.get()))
+        };
+        let drops = record.drops.iter();
+        let drops =
+            drops.map(|(reason, count): &(DropReason, u64)| format!("{} {count}", reason.name()));
+        Point {
+            topology: self.topology.clone(),
+            scheme: self.schemes[scheme].clone(),
+            vls,
+            packets: sum(|flow| flow.offered),
+            due: sum(|flow| flow.due),
+            delivered,
+            refused: sum(|flow| flow.refused),
+            dropped: record.balance.dropped,
+            drops: drops.collect::<Vec<_>>().join(", "),
+            lost: record.balance.lost,
+            completed_ns: record.completed_ns(),
+            delay_mean_ns: mean(sum(|flow| flow.delay_sum_ns)),
+            delay_max_ns: flows
+                .iter()
+                .map(|flow| flow.delay_max_ns)
+                .max()
+                .unwrap_or(0),
+            network_mean_ns: mean(sum(|flow| flow.network_sum_ns)),
+            slowest_flow: slowest.and_then(name).unwrap_or_default(),
+            traversals: record.traversals,
+            deadlock: record.deadlock.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+impl Study for TracePlan {
+    type Point = Point;
+    type Shared = Scene;
+
+    fn head(&self) -> Head<'_> {
+        Head {
+            name: &self.name,
+            title: &self.title,
+            paper: &self.paper,
+        }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        check_head(self.head())?;
+        check_lists(&[
+            ("schemes", self.schemes.is_empty()),
+            ("vls", self.vls.is_empty()),
+        ])?;
+        let topology = topologies::parse(&self.topology);
+        let graph = topology
+            .map_err(|error| ("topology", error.to_string()))?
+            .graph;
+        for name in &self.schemes {
+            routing::engine(name).map_err(|error| ("schemes", error.to_string()))?;
+        }
+        if !(1..=LIMIT_NS_MAX).contains(&self.limit_ns) {
+            let what = format!("{}: 1 to {LIMIT_NS_MAX} nanoseconds", self.limit_ns);
+            return Err(("limit_ns", what));
+        }
+        let faults = self.faults(0).check(&graph);
+        faults.map_err(|error| ("fault", error.to_string()))?;
+        let path = self.file.path.display();
+        let trace = Trace::parse(&self.file.text, &graph)
+            .map_err(|error| ("file", format!("{path}, {error}")))?;
+        for &vls in &self.vls {
+            let model = self.model(vls);
+            model.check().map_err(|error| ("vls", error.to_string()))?;
+            let offer = self.offer(&trace).check(trace.hosts.len(), &model);
+            offer.map_err(|error| ("file", format!("{path}: {error}")))?;
+        }
+        Ok(())
+    }
+
+    fn reduced(&self) -> Self {
+        self.clone()
+    }
+
+    fn points(&self) -> usize {
+        self.schemes.len() * self.vls.len()
+    }
+
+    fn label(&self, at: usize) -> String {
+        let (scheme, vls) = self.task(at);
+        format!("{} {} {vls} VLs", self.topology, self.schemes[scheme])
+    }
+
+    fn share(&self, _seed: u64) -> Result<Scene, ExperimentError> {
+        let graph = topologies::parse(&self.topology)?.graph;
+        let schemes = self.schemes.iter();
+        let fabrics: Result<_, _> = schemes
+            .map(|scheme| Prepared::new(&graph, scheme))
+            .collect();
+        // It was checked when the plan was read.
+        let trace = Trace::parse(&self.file.text, &graph).unwrap_or_default();
+        Ok(Scene {
+            trace,
+            fabrics: fabrics?,
+        })
+    }
+
+    fn run(&self, scene: &Scene, at: usize, seed: u64) -> Result<Point, ExperimentError> {
+        let (scheme, vls) = self.task(at);
+        let offer = self.offer(&scene.trace);
+        let record = scene.fabrics[scheme].play(&self.model(vls), &offer, &self.faults(seed))?;
+        match record.violations.first() {
+            Some(violation) => Err(ExperimentError::Violation(violation.to_string())),
+            None => Ok(self.point(scene, at, &record)),
+        }
+    }
+
+    fn conditions(&self) -> Vec<(&'static str, String)> {
+        let model = self.model(1);
+        vec![
+            ("Topology", self.topology.clone()),
+            ("Trace", self.file.path.display().to_string()),
+            (
+                "Network",
+                format!(
+                    "{} ns of flight, {} ns of routing, 4 ns a byte, virtual cut-through, a packet \
+                     leaves its input buffer at the link's rate",
+                    model.flight_ns, model.routing_ns
+                ),
+            ),
+            (
+                "Buffers",
+                format!(
+                    "one packet of {} bytes in, one out, for each lane of a port",
+                    self.packet_bytes
+                ),
+            ),
+            ("Credits", format!("{:?}", self.credits).to_lowercase()),
+            ("Faults", self.fault.len().to_string()),
+            ("Notes", self.notes.join(" ")),
+        ]
+    }
+
+    fn judge(&self, points: &[Point]) -> Vec<Verdict> {
+        let count = |of: fn(&Point) -> bool| points.iter().filter(|point| of(point)).count();
+        let whole = count(|point| point.delivered == point.due && point.refused == 0);
+        let circles = count(|point| point.deadlock.is_some());
+        let of = points.len();
+        vec![
+            Verdict {
+                expected: "everything is delivered in time".to_owned(),
+                measured: format!("{whole} of {of} points"),
+                holds: Some(whole == of),
+            },
+            Verdict {
+                expected: "no packets wait for each other in a circle".to_owned(),
+                measured: format!("{circles} of {of} points"),
+                holds: Some(circles == 0),
+            },
+        ]
+    }
+
+    fn figures(&self, points: &[Point]) -> Vec<Figure> {
+        let columns = [
+            "scheme",
+            "VLs",
+            "delivered",
+            "of",
+            "dropped",
+            "complete at, ns",
+            "mean delay, ns",
+            "longest, ns",
+            "of the flow",
+        ];
+        let row = |point: &Point| {
+            vec![
+                point.scheme.clone(),
+                point.vls.to_string(),
+                point.delivered.to_string(),
+                point.due.to_string(),
+                point.dropped.to_string(),
+                point.completed_ns.to_string(),
+                format!("{:.1}", point.delay_mean_ns),
+                point.delay_max_ns.to_string(),
+                point.slowest_flow.clone(),
+            ]
+        };
+        vec![Figure::Table {
+            heading: "The trace under each scheme".to_owned(),
+            columns: columns.map(str::to_owned).into(),
+            rows: points.iter().map(row).collect(),
+        }]
+    }
+}

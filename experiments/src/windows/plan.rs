@@ -1,0 +1,223 @@
+//! Plans of packets in windows as they are written.
+
+use core::num::NonZeroU16;
+
+use routing::clos::{Clos, NonBlocking};
+use routing::network::Network;
+use serde::Deserialize;
+use topologies::Graph;
+
+use crate::study::{Head, Refusal, check_head, check_lists};
+use crate::windows::scheme::Scheme;
+use sim::Model;
+use sim::interval_ps;
+
+/// The most points of one plan.
+const POINTS_MAX: usize = 20_000;
+/// All windows of a run are no longer than this, nanoseconds.
+const SPAN_NS_MAX: u64 = 100_000_000;
+/// The most packets of a run.
+const PACKETS_MAX: u64 = 10_000_000;
+
+/// Packets of connections that last for windows, under several ways of choosing their paths.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowsPlan {
+    /// `windows`.
+    pub kind: String,
+    /// Name of the plan and of the files of its results.
+    pub(super) name: String,
+    /// What the report is headed.
+    pub(super) title: String,
+    /// Key of the paper whose result this is.
+    pub(super) paper: String,
+    /// Bytes of a packet, LRH to ICRC.
+    pub(super) packet_bytes: u16,
+    /// Packets that each buffer of a port holds.
+    pub(super) buffer_packets: NonZeroU16,
+    /// What a connection sends, bytes/ns, ascending.
+    pub(super) loads: Vec<f64>,
+    /// Length of a window, nanoseconds.
+    pub(super) window_ns: u64,
+    /// Windows of a run.
+    pub(super) windows: u32,
+    /// How long before the end of a window nobody sends any more, nanoseconds; the one that counts
+    /// first.
+    pub(super) guards_ns: Vec<u64>,
+    /// Connections that go on into the next window, percent; all others are drawn anew.
+    pub(super) keep_percent: u8,
+    /// Runs of each point, with seeds of their own.
+    pub(super) runs: u32,
+    /// Fabrics, and what is compared on each.
+    pub(super) fabric: Vec<Fabric>,
+    /// What the reduced plan does otherwise.
+    #[serde(default)]
+    pub(super) quick: Quick,
+    /// What there is to say about the results.
+    #[serde(default)]
+    pub(super) notes: Vec<String>,
+}
+
+/// A fabric and what is compared on it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fabric {
+    /// Name of a Clos topology.
+    pub(super) topology: String,
+    /// How paths are chosen.
+    pub(super) schemes: Vec<Scheme>,
+}
+
+/// What the reduced plan does otherwise; what is not said stays.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Quick {
+    /// Instead of all fabrics: the first so many.
+    pub(super) fabrics: Option<usize>,
+    /// Instead of the plan's loads.
+    pub(super) loads: Option<Vec<f64>>,
+    /// Instead of the plan's length of a window.
+    pub(super) window_ns: Option<u64>,
+    /// Instead of the plan's number of windows.
+    pub(super) windows: Option<u32>,
+    /// Instead of the plan's runs.
+    pub(super) runs: Option<u32>,
+}
+
+impl WindowsPlan {
+    pub(super) fn head(&self) -> Head<'_> {
+        Head {
+            name: &self.name,
+            title: &self.title,
+            paper: &self.paper,
+        }
+    }
+
+    /// The network: MLID04's links, with this plan's packets and buffers.
+    pub(super) fn model(&self) -> Model {
+        Model {
+            packet_bytes: self.packet_bytes,
+            input_packets: self.buffer_packets,
+            output_packets: self.buffer_packets,
+            ..Model::mlid04(1)
+        }
+    }
+
+    /// How long a packet takes through so many switches if it waits for no other: the flight on
+    /// each cable, the routing of each switch, and its own bytes once (virtual cut-through).
+    pub(super) fn empty_network_ns(&self, switches: u64) -> u64 {
+        let model = self.model();
+        (switches + 1) * model.flight_ns + switches * model.routing_ns + model.byte_time_ns()
+    }
+
+    /// All windows, nanoseconds.
+    pub(super) fn span_ns(&self) -> u64 {
+        self.window_ns.saturating_mul(u64::from(self.windows))
+    }
+
+    /// How many points it has.
+    pub(super) fn count(&self) -> usize {
+        let schemes: usize = self.fabric.iter().map(|fabric| fabric.schemes.len()).sum();
+        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
+        (schemes * self.guards_ns.len() * self.loads.len()).saturating_mul(runs)
+    }
+
+    /// The reduced plan.
+    pub(super) fn shrunk(&self) -> Self {
+        let quick = self.quick.clone();
+        let mut plan = self.clone();
+        plan.fabric
+            .truncate(quick.fabrics.unwrap_or(usize::MAX).max(1));
+        plan.loads = quick.loads.unwrap_or(plan.loads);
+        plan.window_ns = quick.window_ns.unwrap_or(plan.window_ns);
+        plan.windows = quick.windows.unwrap_or(plan.windows);
+        plan.runs = quick.runs.unwrap_or(1);
+        plan
+    }
+
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        check_head(self.head())?;
+        check_lists(&[
+            ("loads", self.loads.is_empty()),
+            ("guards_ns", self.guards_ns.is_empty()),
+            ("fabric", self.fabric.is_empty()),
+        ])?;
+        let model = self.model();
+        model
+            .check()
+            .map_err(|error| ("packet_bytes", error.to_string()))?;
+        let link = f64::from(self.packet_bytes) / sim::real(model.byte_time_ns());
+        let is_load = |load: &f64| *load > 0.0 && *load <= link;
+        if !self.loads.iter().all(is_load) || !self.loads.is_sorted() {
+            let what = format!("bytes/ns, above 0 and at most a link's {link}, ascending");
+            return Err(("loads", what));
+        }
+        if self.windows == 0 || !(1..=SPAN_NS_MAX).contains(&self.span_ns()) {
+            let what = format!(
+                "{} windows of {} ns: at least 1, together at most {SPAN_NS_MAX} ns",
+                self.windows, self.window_ns
+            );
+            return Err(("window_ns", what));
+        }
+        if let Some(guard) = self.guards_ns.iter().find(|&&ns| ns >= self.window_ns) {
+            let what = format!("{guard}: less than a window, {} ns", self.window_ns);
+            return Err(("guards_ns", what));
+        }
+        if self.keep_percent > 100 {
+            let what = format!("{}: 0 to 100", self.keep_percent);
+            return Err(("keep_percent", what));
+        }
+        if self.runs == 0 || self.count() > POINTS_MAX {
+            let what = format!("{} points: 1 to {POINTS_MAX}", self.count());
+            return Err(("runs", what));
+        }
+        self.fabric
+            .iter()
+            .try_for_each(|fabric| self.check_fabric(fabric))
+    }
+
+    fn check_fabric(&self, fabric: &Fabric) -> Result<(), Refusal> {
+        check_lists(&[("schemes", fabric.schemes.is_empty())])?;
+        let name = &fabric.topology;
+        let refuse = |what: String| Err(("topology", format!("{name}: {what}")));
+        let graph = match topologies::parse(name) {
+            Ok(topology) => topology.graph,
+            Err(error) => return Err(("topology", error.to_string())),
+        };
+        let clos = match clos_of(&graph) {
+            Ok(clos) => clos,
+            Err(error) => return refuse(error.to_string()),
+        };
+        let (trees, hosts) = (clos.trees(), clos.hosts_max());
+        if NonBlocking::of(trees, hosts) == NonBlocking::Not {
+            return refuse(format!(
+                "{trees} trees for {hosts} hosts at a leaf: at least as many, or requests are \
+                 blocked"
+            ));
+        }
+        let hosts = u64::try_from(graph.hosts().count()).unwrap_or(u64::MAX);
+        let model = self.model();
+        let fastest = self.loads.last().copied().unwrap_or_default();
+        let packets = self.span_ns() * 1000 / interval_ps(&model, fastest).max(1);
+        if hosts < 2 || packets.saturating_mul(hosts) > PACKETS_MAX {
+            return refuse(format!(
+                "{hosts} hosts with {packets} packets each: at least 2 hosts, and {PACKETS_MAX} \
+                 packets at most"
+            ));
+        }
+        for (at, scheme) in fabric.schemes.iter().enumerate() {
+            if fabric.schemes[..at].contains(scheme) {
+                return Err(("schemes", format!("{name}: {scheme} stands twice")));
+            }
+            scheme
+                .prepare(&graph)
+                .map_err(|error| ("schemes", format!("{name}: {error}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// The trees of a fabric.
+pub(super) fn clos_of(graph: &Graph) -> Result<Clos, routing::RoutingError> {
+    Ok(Clos::recognise(graph, &Network::new(graph))?)
+}

@@ -1,0 +1,106 @@
+//! One run: patterns, paths, packets.
+
+use crate::ExperimentError;
+use crate::study::rounded;
+use crate::windows::measure::{Delays, Leaves, count, edges, shared};
+use crate::windows::pattern::{Clock, patterns, programmes};
+use crate::windows::plan::WindowsPlan;
+use crate::windows::scheme::{Given, Paths};
+use crate::windows::{Point, Task};
+use sim::FaultPlan;
+use sim::Record;
+use sim::mix;
+use sim::number;
+use sim::{Offer, Until};
+use sim::{Prepared, interval_ps, real};
+
+/// Switches on the way to a host of the same leaf, and of another.
+const SWITCHES: [u64; 2] = [1, 3];
+/// A run ends this long after all hosts could have sent all they have over one link, nanoseconds.
+const PATIENCE_NS: u64 = 1_000_000;
+
+pub(super) fn run(
+    plan: &WindowsPlan,
+    task: Task,
+    prepared: &Prepared,
+    seed: u64,
+) -> Result<Point, ExperimentError> {
+    // The same seed for all schemes, loads and guard times.
+    let seed = mix(seed, u64::from(task.run));
+    let leaves = Leaves::of(prepared);
+    let hosts = leaves.hosts();
+    let patterns = patterns(number(hosts), plan.windows, plan.keep_percent, seed);
+    let scheme = &plan.fabric[task.fabric].schemes[task.scheme];
+    let mut paths = Paths::new(scheme, prepared, mix(seed, 4))?;
+    let windows = (0u32..).zip(&patterns);
+    let given: Result<Vec<Given>, _> = windows
+        .map(|(window, pattern)| paths.next(window, pattern))
+        .collect();
+    let given = given?;
+    let model = plan.model();
+    let clock = Clock {
+        window_ns: plan.window_ns,
+        guard_ns: task.guard_ns,
+        interval_ps: interval_ps(&model, task.load),
+    };
+    let span_ns = plan.span_ns();
+    let limit_ns = span_ns.saturating_mul(count(hosts)) + PATIENCE_NS;
+    let empty_ns = SWITCHES.map(|switches| plan.empty_network_ns(switches));
+    let edges = edges(empty_ns, limit_ns);
+    let mut offer = Offer::empty(hosts, SWITCHES.len(), Until::Delivered(limit_ns));
+    for flow in &mut offer.flows {
+        flow.delays_ns.clone_from(&edges);
+    }
+    let bytes = plan.packet_bytes;
+    let is_within = |from, to| leaves.is_within(from, to);
+    offer.hosts = programmes(&patterns, &given, clock, bytes, seed, is_within);
+    offer.backlog = clock.packets_max(plan.windows);
+    let record = prepared.play(&model, &offer, &FaultPlan::default())?;
+    check(&record)?;
+    let delays = Delays::new(&record.flows, &edges);
+    let a_host = |ns: u64| rounded(real(delays.bytes()) / real(ns) / real(count(hosts)));
+    let (links_shared, connections_on_a_link_max) = shared(prepared, &patterns, &given);
+    Ok(Point {
+        topology: plan.fabric[task.fabric].topology.clone(),
+        scheme: scheme.to_string(),
+        guard_ns: task.guard_ns,
+        run: task.run,
+        seed,
+        rate: task.load,
+        offered: a_host(span_ns),
+        accepted: a_host(record.completed_ns().max(span_ns)),
+        connections: patterns.iter().map(|pattern| count(pattern.len())).sum(),
+        moved: given.iter().map(|given| given.moved).sum(),
+        links_shared,
+        connections_on_a_link_max,
+        packets: delays.packets(),
+        waited: delays.waited(empty_ns),
+        empty_within_ns: empty_ns[0],
+        empty_between_ns: empty_ns[1],
+        latency_mean_ns: rounded(delays.mean()),
+        latency_p10_ns: delays.quantile(100),
+        latency_p25_ns: delays.quantile(250),
+        latency_p50_ns: delays.quantile(500),
+        latency_p75_ns: delays.quantile(750),
+        latency_p90_ns: delays.quantile(900),
+        latency_p99_ns: delays.quantile(990),
+        latency_p999_ns: delays.quantile(999),
+        latency_max_ns: delays.max(),
+        latency_within_max_ns: delays.max_within(),
+        traversals: record.traversals,
+    })
+}
+
+/// What must never happen.
+fn check(record: &Record) -> Result<(), ExperimentError> {
+    if let Some(violation) = record.violations.first() {
+        return Err(ExperimentError::Violation(violation.to_string()));
+    }
+    if !record.is_complete {
+        let (balance, ended) = (record.balance, record.ended_ns);
+        return Err(ExperimentError::Violation(format!(
+            "not everything has been delivered in {ended} ns: {balance:?}"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! How connections get their paths.
+
+use core::fmt;
+
+use rand::RngExt;
+use routing::clos::{Clos, Controller, Mode};
+use routing::network::Network;
+use serde::Deserialize;
+use topologies::{Endpoint, Graph, NodeId};
+use wire::Lid;
+
+use crate::ExperimentError;
+use crate::windows::pattern::{Pattern, stream};
+use sim::Prepared;
+use sim::SetupError;
+use sim::{index, number};
+
+/// How connections get their paths. Written by name: `controller`, `random-tree`,
+/// `random-packet`, or a routing engine's.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub(crate) enum Scheme {
+    /// CLOS04's connection controller gives each connection of a window a tree.
+    Controller,
+    /// Each connection draws a tree for each window.
+    RandomTree,
+    /// Each packet draws a tree.
+    RandomPacket,
+    /// The tables and the path selection of a routing engine.
+    Engine(String),
+}
+
+impl From<String> for Scheme {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "controller" => Self::Controller,
+            "random-tree" => Self::RandomTree,
+            "random-packet" => Self::RandomPacket,
+            _ => Self::Engine(name),
+        }
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Controller => "controller",
+            Self::RandomTree => "random-tree",
+            Self::RandomPacket => "random-packet",
+            Self::Engine(name) => name,
+        })
+    }
+}
+
+impl Scheme {
+    /// The fabric with the tables of the scheme.
+    pub(super) fn prepare(&self, graph: &Graph) -> Result<Prepared, SetupError> {
+        match self {
+            Self::Controller | Self::RandomTree | Self::RandomPacket => {
+                Prepared::new(graph, "clos")
+            }
+            Self::Engine(name) => Prepared::new(graph, name),
+        }
+    }
+}
+
+/// What a scheme gives to the connections of one window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Given {
+    /// By source: the DLIDs among which its packets draw theirs, or the only one.
+    pub(super) dlids: Vec<Vec<Lid>>,
+    /// Connections that went on from the window before by another tree.
+    pub(super) moved: u64,
+}
+
+/// The paths of connections, window by window.
+pub(super) struct Paths<'a> {
+    prepared: &'a Prepared,
+    hosts: Vec<NodeId>,
+    trees: u32,
+    choice: Choice,
+}
+
+enum Choice {
+    /// With the number that the network gives to each host, and the other way round.
+    Controller(Box<Controller>, Vec<usize>, Vec<usize>),
+    /// One tree a connection, drawn by this seed.
+    Tree(u64),
+    Packet,
+    Tables,
+}
+
+impl<'a> Paths<'a> {
+    /// Before the first window.
+    pub(super) fn new(
+        scheme: &Scheme,
+        prepared: &'a Prepared,
+        seed: u64,
+    ) -> Result<Self, ExperimentError> {
+        let graph = prepared.graph();
+        let hosts: Vec<NodeId> = graph.hosts().collect();
+        let network = Network::new(graph);
+        let clos = Clos::recognise(graph, &network);
+        let clos = clos.map_err(|error| SetupError::Routing(error.into()))?;
+        let choice = match scheme {
+            Scheme::Controller => {
+                let leaves = clos.leaf_of().to_vec();
+                let controller = Controller::new(leaves, clos.trees(), Mode::Rearrange);
+                let controller = controller.map_err(broken)?;
+                let place = |end: &Endpoint| hosts.iter().position(|&host| host == end.node);
+                let places: Vec<usize> = network.hosts().iter().filter_map(place).collect();
+                let mut numbers = vec![0; places.len()];
+                for (number, &place) in places.iter().enumerate() {
+                    numbers[place] = number;
+                }
+                Choice::Controller(Box::new(controller), numbers, places)
+            }
+            Scheme::RandomTree => Choice::Tree(seed),
+            Scheme::RandomPacket => Choice::Packet,
+            Scheme::Engine(_) => Choice::Tables,
+        };
+        Ok(Self {
+            prepared,
+            hosts,
+            trees: number(clos.trees()),
+            choice,
+        })
+    }
+
+    /// The paths of the next window.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Violation`]: the controller has not let an admissible request in.
+    pub(super) fn next(&mut self, at: u32, pattern: &Pattern) -> Result<Given, ExperimentError> {
+        let mut dlids = Vec::with_capacity(pattern.len());
+        let mut moved = 0;
+        let mut drawn = match &self.choice {
+            Choice::Tree(seed) => Some(stream(*seed, at)),
+            _ => None,
+        };
+        let trees = match &mut self.choice {
+            Choice::Controller(controller, numbers, places) => {
+                let (trees, moves) = decide(controller, (numbers, places), pattern)?;
+                moved = moves;
+                trees
+            }
+            _ => Vec::new(),
+        };
+        for (source, &to) in pattern.iter().enumerate() {
+            let to = index(to);
+            let tree = match &mut drawn {
+                Some(random) => Some(random.random_range(0..self.trees)),
+                None => trees.get(source).copied(),
+            };
+            dlids.push(match (tree, &self.choice) {
+                (Some(tree), _) => vec![self.lid(to, tree)?],
+                (None, Choice::Packet) => {
+                    let all = (0..self.trees).map(|tree| self.lid(to, tree));
+                    all.collect::<Result<_, _>>()?
+                }
+                (None, _) => vec![self.prepared.dlids(source)[to]],
+            });
+        }
+        Ok(Given { dlids, moved })
+    }
+
+    fn lid(&self, to: usize, tree: u32) -> Result<Lid, ExperimentError> {
+        let host = self.hosts[to];
+        let range = self.prepared.tables().lids.of_node(host);
+        let range = range.ok_or_else(|| {
+            let name = self.prepared.graph().node(host).name.clone();
+            SetupError::NoLid(name)
+        })?;
+        Ok(range.at_offset(tree))
+    }
+}
+
+/// The tree of each source by the controller, and how many connections were moved.
+fn decide(
+    controller: &mut Controller,
+    (numbers, places): (&[usize], &[usize]),
+    pattern: &Pattern,
+) -> Result<(Vec<u32>, u64), ExperimentError> {
+    let pairs = pattern.iter().enumerate();
+    let requests: Vec<(usize, usize)> = pairs
+        .map(|(source, &to)| (numbers[source], numbers[index(to)]))
+        .collect();
+    let window = controller.window(&requests).map_err(broken)?;
+    if let Some(deferred) = window.deferred.first() {
+        return Err(ExperimentError::Violation(format!(
+            "an admissible request was not let in: {deferred:?}"
+        )));
+    }
+    let mut trees = vec![0; pattern.len()];
+    for admitted in &window.admitted {
+        trees[places[admitted.source]] = number(admitted.tree);
+    }
+    let moved = u64::try_from(window.moved.len()).unwrap_or(u64::MAX);
+    Ok((trees, moved))
+}
+
+fn broken(error: routing::clos::ControlError) -> ExperimentError {
+    ExperimentError::Violation(error.to_string())
+}

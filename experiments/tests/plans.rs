@@ -1,0 +1,219 @@
+//! Plans: the same bytes whatever the number of threads, interruptions survived, files whole.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use experiments::{ExperimentError, Options, Plan, Results, batch, report, run};
+
+const PLAN: &str = r#"
+name = "small"
+title = "A small plan"
+paper = "MLID04"
+topologies = ["fat-tree-4-2"]
+schemes = ["slid", "mlid"]
+vls = [1]
+packet_bytes = 32
+loads = [0.03, 0.1]
+warmup_ns = 5000
+measure_ns = 10000
+runs = 2
+observations = [1, 2]
+
+[[traffic]]
+pattern = "uniform"
+
+[[band]]
+scheme = "mlid"
+over = "slid"
+vls = 1
+traffic = "uniform"
+min = 0.8
+max = 1.3
+"#;
+
+fn attempt(out: &Path, threads: usize) -> Result<Results, ExperimentError> {
+    let plan = Plan::parse("small.toml", PLAN).unwrap();
+    let options = Options {
+        quick: false,
+        seed: 7,
+        threads,
+    };
+    run(&plan, options, out, &|_, _| {})
+}
+
+fn bytes(results: &Results) -> Vec<Vec<u8>> {
+    results
+        .files
+        .iter()
+        .map(|file| fs::read(file).unwrap())
+        .collect()
+}
+
+#[test]
+fn plans_that_would_write_the_same_files_are_refused() {
+    let out = tempfile::tempdir().unwrap();
+    let plan = Plan::parse("small.toml", PLAN).unwrap();
+    let options = Options {
+        quick: true,
+        seed: 7,
+        threads: 2,
+    };
+    let twice = batch(&[plan.clone(), plan], options, out.path(), &|_, _| {});
+    assert!(matches!(twice, Err(ExperimentError::SameName(name)) if name == "small"));
+    assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
+    let index = PLAN.replace("\"small\"", "\"index\"");
+    let refused = Plan::parse("index.toml", &index).unwrap_err().to_string();
+    assert!(refused.contains("line 2: name"), "{refused}");
+}
+
+#[test]
+fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
+    let out = tempfile::tempdir().unwrap();
+    let first = attempt(&out.path().join("a"), 1).unwrap();
+    let second = attempt(&out.path().join("b"), 4).unwrap();
+    assert_eq!(first.points, 8);
+    assert_eq!(bytes(&first), bytes(&second));
+    let band = &first.verdicts[0];
+    assert_eq!(band.holds, Some(true), "{band:?}");
+    let [csv, json, html] = &first.files;
+    let csv = fs::read_to_string(csv).unwrap();
+    assert_eq!(csv.lines().count(), 9);
+    let columns = |line: &str| line.split(',').count();
+    assert!(csv.lines().all(|line| columns(line) == 20), "{csv}");
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(json["points"].as_array().unwrap().len(), 8);
+    let html = fs::read_to_string(html).unwrap();
+    assert!(html.contains("<svg") && html.contains("pass") && !html.contains("NaN"));
+}
+
+#[test]
+fn an_interrupted_plan_keeps_the_points_that_were_finished() {
+    let out = tempfile::tempdir().unwrap();
+    let whole = attempt(&out.path().join("whole"), 1).unwrap();
+    // A file where the results go makes the attempt fail after all points are done.
+    let broken = out.path().join("broken");
+    fs::create_dir_all(broken.join("small.csv")).unwrap();
+    let error = attempt(&broken, 2).unwrap_err().to_string();
+    assert!(error.contains("small.csv"), "{error}");
+    let kept = || {
+        let entries = fs::read_dir(&broken).unwrap().filter_map(Result::ok);
+        let mut folders =
+            entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(".small"));
+        folders
+            .next()
+            .map(|folder| fs::read_dir(folder.path()).unwrap().count())
+    };
+    assert_eq!(kept(), Some(8));
+    fs::remove_dir(broken.join("small.csv")).unwrap();
+    let plan = Plan::parse("small.toml", PLAN).unwrap();
+    let options = Options {
+        quick: false,
+        seed: 7,
+        threads: 1,
+    };
+    let told = AtomicUsize::new(0);
+    let progress = |_, total| {
+        assert_eq!(total, 8);
+        told.fetch_add(1, Ordering::Relaxed);
+    };
+    let results = run(&plan, options, &broken, &progress).unwrap();
+    assert_eq!(told.into_inner(), 9, "at the start and for each point");
+    assert_eq!(bytes(&results), bytes(&whole));
+    assert_eq!(kept(), None, "what is no longer needed goes");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = attempt(&file.join("inside"), 1).unwrap_err().to_string();
+    assert!(error.contains("inside"), "{error}");
+}
+
+#[test]
+fn the_page_over_all_results_counts_what_holds_and_links_to_each_report() {
+    let out = tempfile::tempdir().unwrap();
+    let error = report(out.path()).unwrap_err().to_string();
+    assert!(error.contains("no results here"), "{error}");
+    let results = attempt(out.path(), 2).unwrap();
+    let (overviews, page) = report(out.path()).unwrap();
+    let count = |holds| results.verdicts.iter().filter(|v| v.holds == holds).count();
+    assert_eq!(overviews.len(), 1);
+    assert_eq!(overviews[0].plan, "small");
+    let counts = [Some(true), Some(false), None].map(count);
+    assert_eq!(overviews[0].counts, counts);
+    assert_eq!(overviews[0].failed.len(), counts[1]);
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("href=\"small.html\""), "{html}");
+    fs::write(out.path().join("other.json"), "{").unwrap();
+    let error = report(out.path()).unwrap_err().to_string();
+    assert!(error.contains("other.json"), "{error}");
+}
+
+#[test]
+fn several_plans_give_what_each_gives_alone_and_one_that_fails_harms_no_other() {
+    let out = tempfile::tempdir().unwrap();
+    let alone = attempt(&out.path().join("alone"), 1).unwrap();
+    let together = out.path().join("together");
+    fs::create_dir_all(together.join("broken.csv")).unwrap();
+    let plan = |name| {
+        let text = PLAN.replace("\"small\"", &format!("\"{name}\""));
+        Plan::parse("plan.toml", &text).unwrap()
+    };
+    let plans = [plan("broken"), plan("small")];
+    let options = Options {
+        quick: false,
+        seed: 7,
+        threads: 3,
+    };
+    let outcomes = batch(&plans, options, &together, &|_, _| {}).unwrap();
+    let error = outcomes[0].as_ref().unwrap_err().to_string();
+    assert!(error.contains("broken.csv"), "{error}");
+    assert_eq!(bytes(outcomes[1].as_ref().unwrap()), bytes(&alone));
+}
+
+#[test]
+fn a_trace_is_played_under_every_scheme_and_is_told_where_it_is_wrong() {
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("trace.csv");
+    let text = "group,two,h0.1 h1.0\n0,h0.0,h3.1,32,0\n0,h0.0,two,32,0\n";
+    let plan = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let plan = format!(
+            "kind = \"trace\"\nname = \"played\"\ntitle = \"A trace\"\n\
+             topology = \"fat-tree-4-2\"\nfile = {file:?}\nschemes = [\"mlid\", \"slid\"]\n\
+             vls = [1]\npacket_bytes = 32\nlimit_ns = 100000\n"
+        );
+        Plan::parse("plan.toml", &plan)
+    };
+    let options = Options {
+        quick: false,
+        seed: 1,
+        threads: 2,
+    };
+    let results = run(&plan(text).unwrap(), options, out.path(), &|_, _| {}).unwrap();
+    assert_eq!(results.points, 2);
+    assert!(results.verdicts.iter().all(|v| v.holds == Some(true)));
+    let csv = fs::read_to_string(&results.files[0]).unwrap();
+    // Three deliveries of two packets. The first one's last byte leaves the leaf's only input
+    // buffer 20 + 100 + 128 ns after it was sent; then the second goes, and ends after four
+    // cables, three switches and its own length: 4 x 20 + 3 x 100 + 128 ns.
+    let line = csv.lines().nth(1).unwrap();
+    let fields: Vec<&str> = line.split(',').collect();
+    assert_eq!(
+        fields[..7],
+        ["fat-tree-4-2", "mlid", "1", "2", "3", "3", "0"]
+    );
+    assert_eq!(fields[10], (248 + 508).to_string(), "{csv}");
+    let error = plan(&text.replace("h3.1", "h9.9")).unwrap_err().to_string();
+    assert!(error.contains("line 5: file"), "{error}");
+    assert!(
+        error.contains("trace.csv, line 2") && error.contains("h9.9"),
+        "{error}"
+    );
+    fs::remove_file(&file).unwrap();
+}
