@@ -9,12 +9,13 @@
 //! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
 //! - local sockets: [`control`], [`umad2sim`];
 //! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`]; from one number
-//!   type to another: [`convert`].
+//!   type to another: [`convert`]; choices among named values: [`mod@choice`].
 //!
 //! A format of fixed length implements [`Format`].
 
 pub mod attr;
 pub mod bth;
+pub mod choice;
 pub mod control;
 pub mod convert;
 pub mod crc;

@@ -1,32 +1,45 @@
 //! Payload sizes of a link (IBA 14.2.5.6, NeighborMTU).
 
 use bincode::{Decode, Encode};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 /// The largest payload of a packet. The discriminant is the specification's code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Encode,
+    Decode,
+    EnumMessage,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[repr(u8)]
 pub enum Mtu {
     /// 256 bytes.
+    #[strum(serialize = "256")]
     Mtu256 = 1,
     /// 512 bytes.
+    #[strum(serialize = "512")]
     Mtu512 = 2,
     /// 1024 bytes.
+    #[strum(serialize = "1024")]
     Mtu1024 = 3,
     /// 2048 bytes.
+    #[strum(serialize = "2048")]
     Mtu2048 = 4,
     /// 4096 bytes.
+    #[strum(serialize = "4096")]
     Mtu4096 = 5,
 }
+crate::choice!(Mtu, "MTU");
 
 impl Mtu {
-    /// All sizes, smallest first.
-    pub const ALL: [Self; 5] = [
-        Self::Mtu256,
-        Self::Mtu512,
-        Self::Mtu1024,
-        Self::Mtu2048,
-        Self::Mtu4096,
-    ];
     /// How many bytes a packet on the link has at most beyond its payload: LRH, GRH, BTH, the
     /// longest extended headers, ICRC and VCRC (IBA 7.7.8 counts 126 bytes).
     pub const OVERHEAD_MAX: usize = 126;

@@ -5,22 +5,43 @@
 //! (the figure of MLID04).
 
 use bincode::{Decode, Encode};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 /// How many lanes a link has. The discriminant is the bit in PortInfo's LinkWidth fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Encode,
+    Decode,
+    EnumMessage,
+    IntoStaticStr,
+    VariantArray,
+)]
 #[repr(u8)]
 pub enum LinkWidth {
     /// One lane.
+    #[strum(serialize = "1x")]
     X1 = 1,
+    /// Two lanes.
+    #[strum(serialize = "2x")]
+    X2 = 16,
     /// Four lanes.
+    #[strum(serialize = "4x")]
     X4 = 2,
     /// Eight lanes.
+    #[strum(serialize = "8x")]
     X8 = 4,
     /// Twelve lanes.
+    #[strum(serialize = "12x")]
     X12 = 8,
-    /// Two lanes.
-    X2 = 16,
 }
+crate::choice!(LinkWidth, "link width");
 
 impl LinkWidth {
     /// The width with this code, as in LinkWidthActive: one bit of 1, 2, 4, 8, 16.
@@ -56,7 +77,22 @@ impl LinkWidth {
 }
 
 /// The speed of one lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Encode,
+    Decode,
+    EnumMessage,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum LinkSpeed {
     /// 2.5 Gb/s.
     Sdr,
@@ -75,6 +111,7 @@ pub enum LinkSpeed {
     /// 106.25 Gb/s.
     Ndr,
 }
+crate::choice!(LinkSpeed, "link speed");
 
 impl LinkSpeed {
     /// The speed that LinkSpeedActive (1, 2, 4) and LinkSpeedExtActive (0, 1, 2, 4, 8) state; the

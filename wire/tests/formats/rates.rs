@@ -120,5 +120,5 @@ fn payload_sizes_know_their_codes_and_bytes() {
         assert_eq!(Mtu::from_code(code), None);
     }
     assert_eq!(Mtu::from_bytes(1500), None);
-    assert!(Mtu::ALL.is_sorted());
+    assert!(<Mtu as strum::VariantArray>::VARIANTS.is_sorted());
 }
