@@ -7,8 +7,8 @@ use std::sync::Arc;
 use link::Time;
 use wire::{Lid, Sl};
 
-use crate::fabric::index;
 use crate::model::{Model, PACKET_BYTES_MIN};
+use crate::numbers::index;
 use crate::offer::{Birth, Constant, Programme, To, Way};
 use crate::workload::Draw;
 
@@ -224,7 +224,7 @@ impl Merged {
                     None => continue,
                 },
             };
-            let at = crate::fabric::number(merged.streams.len());
+            let at = crate::numbers::number(merged.streams.len());
             if let Some(due) = stream.due(start) {
                 merged.due.push(Reverse((due, at)));
                 merged.finite += usize::from(stream.is_finite());

@@ -6,10 +6,11 @@ use rand_chacha::ChaCha8Rng;
 use topologies::{Endpoint, Graph};
 use wire::{Delimiter, FlowControl, Format, PortNum, RecordKind};
 
+use crate::faults::MILLION;
+use crate::numbers::{index, number};
+
 /// Lanes of a port.
 const LANES: usize = 16;
-/// Rates of loss and damage count in millionths.
-pub(crate) const MILLION: u32 = 1_000_000;
 
 /// What becomes of a packet on a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Cables {
             for port in (0..=graph.node(node).ports).map(PortNum::new) {
                 let peer = graph.peer(Endpoint { node, port });
                 ends.push(End {
-                    peer: peer.map(|peer| (crate::fabric::number(peer.node.index()), peer.port)),
+                    peer: peer.map(|peer| (number(peer.node.index()), peer.port)),
                     up: peer.is_some(),
                     ..End::default()
                 });
@@ -119,7 +120,7 @@ impl Cables {
     pub(crate) fn landed(&mut self, node: usize, port: PortNum, record: &[u8]) {
         if let Some((from, from_port)) = self.end(node, port).peer {
             let (lane, blocks) = weight(record);
-            let end = self.end_mut(crate::fabric::index(from), from_port);
+            let end = self.end_mut(index(from), from_port);
             end.flying[lane] = end.flying[lane].wrapping_sub(blocks);
             end.landings = end.landings.wrapping_add(1);
             end.last_landing = (lane, blocks);
@@ -146,7 +147,7 @@ impl Cables {
         let Some((from, from_port)) = self.end(node, port).peer else {
             return;
         };
-        let end = self.end(crate::fabric::index(from), from_port);
+        let end = self.end(index(from), from_port);
         if end.landings == landings {
             return;
         }

@@ -8,14 +8,7 @@
 
 use core::fmt;
 
-use topologies::NodeId;
 use wire::{PortNum, Vl};
-
-use crate::fabric::Fabric;
-use crate::node::Node;
-
-/// Lanes of a port that can stand still.
-const LANES: usize = 15;
 
 /// An input lane of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,66 +46,8 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// Looks for a circle.
-pub(crate) fn find(fabric: &Fabric) -> Option<Deadlock> {
-    let mut first = Vec::with_capacity(fabric.nodes.len());
-    let mut lanes = Vec::new();
-    for id in fabric.graph.ids() {
-        first.push(lanes.len());
-        if !fabric.nodes[id.index()].is_switch() {
-            continue;
-        }
-        for port in (0..=fabric.graph.node(id).ports).map(PortNum::new) {
-            for vl in (0..LANES).filter_map(|vl| u8::try_from(vl).ok()) {
-                lanes.push((id, port, Vl::truncate(vl)));
-            }
-        }
-    }
-    let place =
-        |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * LANES + vl.index();
-    let next: Vec<Option<usize>> = lanes
-        .iter()
-        .map(|&(id, port, vl)| {
-            let (node, port, vl) = waits_for(fabric, id, port, vl)?;
-            Some(place(node, port, vl))
-        })
-        .collect();
-    let circle = circle_in(&next)?;
-    let lanes = circle.into_iter().map(|at| {
-        let (id, port, vl) = lanes[at];
-        Lane {
-            switch: fabric.graph.node(id).name.clone(),
-            port,
-            vl,
-        }
-    });
-    Some(Deadlock {
-        lanes: lanes.collect(),
-    })
-}
-
-/// The input lane of the next switch that a head waits for, if it stands still.
-fn waits_for(fabric: &Fabric, id: NodeId, port: PortNum, vl: Vl) -> Option<(usize, PortNum, Vl)> {
-    let node = id.index();
-    let Node::Switch(switch) = &fabric.nodes[node] else {
-        return None;
-    };
-    let head = switch.port(port)?.input(vl)?;
-    if head.entered > fabric.stalled_before() || head.lrh.dlid.is_multicast() {
-        return None;
-    }
-    let out = fabric.tables.as_ref()?.lft(id).get(head.lrh.dlid);
-    let output = switch.port(out)?;
-    let lane = output.sl_to_vl().map(port, head.lrh.sl);
-    if output.is_idle(lane) || output.credits(lane) >= head.blocks() {
-        return None;
-    }
-    let (next, next_port) = fabric.next_switch(node, out)?;
-    Some((next, next_port, lane))
-}
-
 /// The first circle of a graph in which every place points to one other at most.
-fn circle_in(next: &[Option<usize>]) -> Option<Vec<usize>> {
+pub(crate) fn circle_in(next: &[Option<usize>]) -> Option<Vec<usize>> {
     // By place: in which walk it was seen; 0 for none.
     let mut seen = vec![0usize; next.len()];
     for start in 0..next.len() {

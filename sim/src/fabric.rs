@@ -22,15 +22,26 @@ use wire::PortNum;
 
 use crate::cable::{Cables, Fate};
 use crate::deadlock::Deadlock;
-use crate::desk::Desk;
 use crate::faults::{Fault, FaultPlan};
+use crate::frame::packet_at;
 use crate::ledger::{Ledger, PacketId};
 use crate::measure::Measure;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
+use crate::numbers::{index, number};
 use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::traffic::Traffic;
+
+mod audit;
+mod configure;
+mod faults;
+mod management;
+mod waits;
+
+use management::Management;
+
+pub use configure::ManagementError;
 
 /// Room of one frame: the flow control of all lanes and the longest packet.
 const FRAME_BYTES: usize = 8192;
@@ -141,8 +152,8 @@ pub(crate) struct Fabric {
     pub(crate) settings: Arc<Settings>,
     /// By node: which station it is.
     pub(crate) stations: Vec<Option<u32>>,
-    /// What talks to hosts, if anything.
-    pub(crate) desk: Desk,
+    /// The subnet manager, where one runs.
+    pub(crate) management: Management,
     /// Data packets on cables.
     pub(crate) flying: u64,
     /// The first circle that was found.
@@ -162,18 +173,6 @@ pub(crate) struct Fabric {
     agendas: Vec<Agenda>,
     scratch: Vec<u8>,
     ideal: bool,
-}
-
-/// The place in a list of what has that number.
-#[must_use]
-pub fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-/// The number of what has that place in a list.
-#[must_use]
-pub fn number(index: usize) -> u32 {
-    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 impl Fabric {
@@ -201,7 +200,7 @@ impl Fabric {
             traffic: None,
             settings: Arc::default(),
             stations,
-            desk: Desk::default(),
+            management: Management::default(),
             flying: 0,
             deadlock: None,
             audits: true,
@@ -480,23 +479,4 @@ impl Fabric {
         };
         self.suffer(&what);
     }
-}
-
-/// A frame's link control, and the packet behind it if there is one.
-#[inline]
-pub(crate) fn split(frame: &[u8]) -> (&[u8], &[u8]) {
-    frame.split_at(packet_at(frame).unwrap_or(frame.len()))
-}
-
-/// Where in a frame its packet begins: behind all link control.
-#[inline]
-fn packet_at(frame: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(&[kind, _, high, low]) = frame.get(at..)?.first_chunk::<4>() {
-        if kind == wire::RecordKind::Data as u8 {
-            return Some(at);
-        }
-        at += 4 + usize::from(u16::from_be_bytes([high, low]));
-    }
-    None
 }

@@ -14,6 +14,7 @@ use link::Time;
 use wire::{Lid, Sl};
 
 use crate::births::NO_FLOW;
+use crate::numbers::index;
 use crate::source::{Entered, Groups, Target};
 use crate::station::Received;
 
@@ -121,10 +122,6 @@ pub(crate) struct Ledger {
     pub(crate) traversals: u64,
     pub(crate) violations: Vec<Violation>,
     pub(crate) violations_total: u64,
-}
-
-fn index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 impl Ledger {

@@ -33,18 +33,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod audit;
+mod balance;
 mod births;
 mod cable;
 mod deadlock;
-mod desk;
 mod fabric;
 mod faults;
+mod frame;
 mod ledger;
 mod load;
 mod measure;
 mod model;
 mod node;
+mod numbers;
 mod offer;
 mod play;
 mod queue;
@@ -59,13 +60,14 @@ mod traffic;
 mod twin;
 mod workload;
 
-pub use audit::Balance;
+pub use balance::Balance;
 pub use deadlock::{Deadlock, Lane};
-pub use fabric::{Tally, index, number};
+pub use fabric::{ManagementError, Tally};
 pub use faults::{End, Fault, FaultError, FaultPlan, Trouble};
 pub use ledger::Violation;
-pub use load::{Load, Outcome, Prepared, interval_ps, real};
+pub use load::{Load, Outcome, Prepared, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
+pub use numbers::{index, number, real};
 pub use offer::{
     Arbitration, BACKLOG_DEFAULT, Birth, Constant, FLOWS_MAX, FlowPlan, Group, LaneTables,
     MESSAGE_BYTES_MAX, Offer, OfferError, Programme, To, Until, Way,

@@ -7,7 +7,7 @@ use routing::{Options, Tables};
 use topologies::{Graph, NodeKind};
 use wire::Lid;
 
-use crate::audit::Balance;
+use crate::balance::Balance;
 use crate::births::{Births, NO_FLOW, Paced};
 use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, Tally};
@@ -15,14 +15,12 @@ use crate::faults::FaultPlan;
 use crate::ledger::Violation;
 use crate::model::Model;
 use crate::node::Node;
+use crate::numbers::real;
 use crate::offer::BACKLOG_DEFAULT;
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source::Source;
-use crate::workload::{Draw, LaneChoice, Pattern, WorkloadError, permutation};
-
-/// A load above this makes no sense on any link, bytes/ns.
-const LOAD_MAX: f64 = 1000.0;
+use crate::workload::{Draw, LaneChoice, Pattern, check_rate, permutation};
 
 /// What hosts send, and for how long it is looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,20 +213,12 @@ impl Prepared {
                     BACKLOG_DEFAULT,
                 ));
             }
-            fabric.service(crate::fabric::number(id.index()));
+            fabric.service(crate::numbers::number(id.index()));
         }
         fabric.schedule_faults(start);
         fabric.queue.push(start, Event::Audit);
         Ok(fabric)
     }
-}
-
-/// Checks that a link could carry so much.
-pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), WorkloadError> {
-    if bytes_per_ns > 0.0 && bytes_per_ns <= LOAD_MAX {
-        return Ok(());
-    }
-    Err(WorkloadError::Load(bytes_per_ns))
 }
 
 /// Picoseconds from packet to packet of one host.
@@ -316,12 +306,4 @@ fn outcome(fabric: &Fabric, load: &Load) -> Outcome {
         violations: fabric.ledger.violations.clone(),
         violations_total: fabric.ledger.violations_total,
     }
-}
-
-/// A count as a real number; counts of a run are far below 2^53.
-#[must_use]
-pub fn real(count: u64) -> f64 {
-    let [high, low] =
-        [count >> 32, count & 0xffff_ffff].map(|half| u32::try_from(half).unwrap_or(0));
-    f64::from(high) * 4_294_967_296.0 + f64::from(low)
 }

@@ -1,8 +1,8 @@
 //! The devices of a simulated fabric behind one face.
 
 use hostd::Host;
-use link::{Device, FrameBuf, Input, Port, PortSet, Time};
-use switchd::Switch;
+use link::{Device, FrameBuf, Input, Port, PortConfig, PortSet, Time};
+use switchd::{Switch, SwitchConfig, SwitchError, Timing};
 use wire::PortNum;
 
 use crate::station::Station;
@@ -16,6 +16,22 @@ pub(crate) enum Node {
 }
 
 impl Node {
+    /// A switch of the fabric, just started.
+    pub(crate) fn switch(
+        node: &topologies::Node,
+        port: PortConfig,
+        timing: Timing,
+    ) -> Result<Self, SwitchError> {
+        let config = SwitchConfig {
+            name: node.name.clone(),
+            guid: node.guid,
+            ports: node.ports,
+            port,
+            timing,
+        };
+        Ok(Self::Switch(Box::new(Switch::new(&config)?)))
+    }
+
     pub(crate) fn is_switch(&self) -> bool {
         matches!(self, Self::Switch(_))
     }

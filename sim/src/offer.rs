@@ -400,7 +400,7 @@ impl Offer {
                 pattern
                     .check(self.hosts.len())
                     .map_err(|error| error.to_string())?;
-                crate::load::check_rate(*bytes_per_ns).map_err(|error| error.to_string())?;
+                crate::workload::check_rate(*bytes_per_ns).map_err(|error| error.to_string())?;
                 (0..model.vls).try_for_each(|sl| self.check_level(Sl::truncate(sl), model))?;
                 self.check_flow(*flow)
             }

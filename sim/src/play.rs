@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use link::{DropReason, Time};
 
-use crate::audit::Balance;
+use crate::balance::Balance;
 use crate::births::{Births, Merged, Paced};
 use crate::deadlock::Deadlock;
-use crate::fabric::{Event, Fabric, Tally, number};
+use crate::fabric::{Event, Fabric, Tally};
 use crate::faults::FaultPlan;
 use crate::ledger::Violation;
 use crate::load::{Prepared, interval_ps};
 use crate::model::Model;
 use crate::node::Node;
+use crate::numbers::number;
 use crate::offer::{Offer, Programme, Until};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};

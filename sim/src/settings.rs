@@ -4,33 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use routing::Tables;
-use routing::multicast::{BLOCK_ROWS, Mft, Multicast, MulticastError, Options, PORTS_A_POSITION};
+use routing::multicast::{Mft, Multicast, MulticastError, Options};
 use topologies::{Endpoint, Graph, NodeId};
-use wire::attr::{
-    MulticastForwardingTable, PortInfo, SlToVlTable, SwitchInfo, VlArbEntry, VlArbTable,
-};
-use wire::{Guid, Lid, Method, PortNum};
+use wire::{Guid, Lid, PortNum};
 
-use crate::fabric::index;
+use crate::numbers::index;
 use crate::offer::{Arbitration, LaneTables, Offer, OfferError, To};
-use crate::setup::{Manager, SetupError};
 use crate::source::Groups;
 use crate::station::Station;
-
-/// Entries of half an arbitration table.
-const HALF: usize = 32;
 
 /// What is installed beside linear forwarding tables.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
-    mfts: BTreeMap<NodeId, Mft>,
-    mlids_top: Lid,
+    pub(crate) mfts: BTreeMap<NodeId, Mft>,
+    pub(crate) mlids_top: Lid,
     /// By host and group: the multicast LID to send to.
     pub(crate) mlids: Vec<Arc<[Lid]>>,
     pub(crate) groups: Arc<Groups>,
-    lanes: Arc<LaneTables>,
-    arbitration: BTreeMap<Endpoint, Arbitration>,
-    sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), [wire::Vl; 16]>,
+    pub(crate) lanes: Arc<LaneTables>,
+    pub(crate) arbitration: BTreeMap<Endpoint, Arbitration>,
+    pub(crate) sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), [wire::Vl; 16]>,
 }
 
 /// The multicast trees that an offer uses: by group and tree, who sends.
@@ -163,75 +156,4 @@ fn guids_of<'h>(
     hosts: impl Iterator<Item = &'h u32>,
 ) -> Result<Vec<Guid>, MulticastError> {
     hosts.map(|&host| guid(guids, host)).collect()
-}
-
-impl Manager<'_> {
-    /// Writes the multicast forwarding table of the switch.
-    pub(crate) fn write_groups(&mut self) -> Result<(), SetupError> {
-        let settings = self.settings();
-        let Some(mft) = settings.mfts.get(&self.id()) else {
-            return Ok(());
-        };
-        let ports = usize::from(self.ports());
-        let blocks: BTreeSet<usize> = mft
-            .rows()
-            .filter_map(|(lid, _)| Mft::block_of(lid))
-            .collect();
-        for block in blocks {
-            for position in 0..=ports / PORTS_A_POSITION {
-                let rows: [u16; BLOCK_ROWS] = mft.block(block, position);
-                if rows.iter().all(|&mask| mask == 0) {
-                    continue;
-                }
-                let (Ok(position), Ok(block)) = (u8::try_from(position), u16::try_from(block))
-                else {
-                    continue;
-                };
-                let modifier = MulticastForwardingTable::modifier(position, block);
-                self.ask(Method::SET, modifier, Some(&MulticastForwardingTable(rows)))?;
-            }
-        }
-        let mut info: SwitchInfo = self.ask(Method::GET, 0, None)?;
-        info.multicast_fdb_top = settings.mlids_top;
-        info.port_state_change = false;
-        self.ask(Method::SET, 0, Some(&info))?;
-        Ok(())
-    }
-
-    /// Writes lanes and arbitration of one output port.
-    pub(crate) fn write_lanes(&mut self, port: PortNum) -> Result<(), SetupError> {
-        let settings = self.settings();
-        for input in (0..=self.ports()).map(PortNum::new) {
-            let special = settings.sl2vl_by_ports.get(&(self.id(), input, port));
-            if let Some(lanes) = special.or(settings.lanes.sl2vl.as_ref()) {
-                let modifier = SlToVlTable::switch_modifier(input, port);
-                self.ask(Method::SET, modifier, Some(&SlToVlTable(*lanes)))?;
-            }
-        }
-        let end = Endpoint {
-            node: self.id(),
-            port,
-        };
-        let Some(tables) = settings.arbitration.get(&end) else {
-            return Ok(());
-        };
-        let halves = [
-            (VlArbTable::LOW_FIRST, &tables.low, 0),
-            (VlArbTable::LOW_SECOND, &tables.low, HALF),
-            (VlArbTable::HIGH_FIRST, &tables.high, 0),
-            (VlArbTable::HIGH_SECOND, &tables.high, HALF),
-        ];
-        for (block, entries, from) in halves {
-            let entries: [VlArbEntry; HALF] =
-                core::array::from_fn(|at| entries.get(from + at).copied().unwrap_or_default());
-            let modifier = VlArbTable::modifier(block, port);
-            self.ask(Method::SET, modifier, Some(&VlArbTable(entries)))?;
-        }
-        let info = PortInfo {
-            vl_high_limit: tables.high_limit,
-            ..self.port_info(port)?
-        };
-        self.ask(Method::SET, port.get().into(), Some(&info))?;
-        Ok(())
-    }
 }

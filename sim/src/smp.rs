@@ -38,7 +38,7 @@ pub(crate) fn exchange(
     for _ in 0..ATTEMPTS {
         let mut frame = FrameBuf::new(&mut memory, usize::MAX);
         node.transmit(*now, way_in, &mut frame);
-        let (link_control, packet) = crate::fabric::split(frame.as_bytes());
+        let (link_control, packet) = crate::frame::split(frame.as_bytes());
         control.extend_from_slice(link_control);
         if let Some(answer) = answer_in(packet, mad.tid()) {
             return Some(answer);

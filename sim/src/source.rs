@@ -11,7 +11,7 @@ use link::{Admission, Port, Time};
 use wire::{Lid, PortNum, Sl, Vl};
 
 use crate::births::{Births, NO_FLOW, Train};
-use crate::fabric::index;
+use crate::numbers::index;
 use crate::offer::To;
 
 /// Service levels.
@@ -210,7 +210,7 @@ impl Source {
         let others = members.map_or(0, |members| {
             members.iter().filter(|&&member| member != self.own).count()
         });
-        crate::fabric::number(others)
+        crate::numbers::number(others)
     }
 
     fn member(&self, train: &Train) -> Option<u32> {

@@ -22,8 +22,8 @@ use thiserror::Error;
 use topologies::Graph;
 use wire::Sl;
 
-use crate::fabric::{index, number};
 use crate::model::{PACKET_BYTES_MAX, PACKET_BYTES_MIN};
+use crate::numbers::{index, number};
 use crate::offer::{Birth, Group, Offer, Programme, To, Until, Way};
 
 /// The line with the names of the columns.

@@ -4,8 +4,8 @@ use link::Time;
 use topologies::{Endpoint, Graph};
 use wire::{Delimiter, PortNum};
 
-use crate::fabric::index;
 use crate::ledger::Delivery;
+use crate::numbers::index;
 use crate::offer::{FlowPlan, Offer, Until};
 use crate::source::Born;
 
@@ -78,7 +78,7 @@ impl FlowRecord {
     pub fn delay_mean_ns(&self) -> f64 {
         match self.delivered {
             0 => 0.0,
-            count => crate::load::real(self.delay_sum_ns) / crate::load::real(count),
+            count => crate::numbers::real(self.delay_sum_ns) / crate::numbers::real(count),
         }
     }
 }

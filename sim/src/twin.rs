@@ -17,11 +17,12 @@ use thiserror::Error;
 use topologies::{Graph, NodeId, NodeKind};
 use wire::PortNum;
 
-use crate::fabric::{Event, Fabric, number};
+use crate::fabric::{Event, Fabric};
 use crate::faults::{FaultError, FaultPlan};
 use crate::ledger::Ledger;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
+use crate::numbers::number;
 
 /// How long is waited at a time, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
@@ -115,8 +116,8 @@ impl Twin {
             config.faults.clone(),
         );
         let manager = Box::new(Sm::new(config.manager.clone())?);
-        fabric.desk.switches = Some((config.port, config.timing));
-        fabric.desk.manager = Some((number(beside.index()), manager));
+        fabric.management.switches = Some((config.port, config.timing));
+        fabric.management.manager = Some((number(beside.index()), manager));
         for (one, other) in graph.links() {
             for end in [one, other] {
                 fabric.nodes[end.node.index()].carrier(Time::ZERO, end.port, true);
@@ -143,7 +144,7 @@ impl Twin {
     /// How the subnet stands.
     #[must_use]
     pub fn status(&self) -> Status {
-        let manager = self.fabric.desk.manager.as_ref();
+        let manager = self.fabric.management.manager.as_ref();
         manager.map_or_else(Status::default, |(_, manager)| manager.status(self.now()))
     }
 
@@ -192,7 +193,7 @@ impl Twin {
     pub fn answer(&mut self, token: u64, within_ns: u64) -> Result<Reply, TwinError> {
         let limit = self.now() + within_ns;
         loop {
-            if let Some(reply) = self.fabric.desk.replies.remove(&token) {
+            if let Some(reply) = self.fabric.management.replies.remove(&token) {
                 return Ok(reply);
             }
             if self.now() >= limit {
@@ -241,7 +242,7 @@ impl Twin {
 fn device(graph: &Graph, id: NodeId, config: &TwinConfig) -> Result<Node, TwinError> {
     let node = graph.node(id);
     Ok(match node.kind {
-        NodeKind::Switch => crate::setup::switch(graph, id, config.port, config.timing)?,
+        NodeKind::Switch => Node::switch(node, config.port, config.timing)?,
         NodeKind::Host => Node::Host(Box::new(Host::new(HostConfig {
             name: node.name.clone(),
             guid: node.guid,

@@ -5,6 +5,9 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
 
+/// A load above this makes no sense on any link, bytes/ns.
+const LOAD_MAX: f64 = 1000.0;
+
 /// To whom hosts send. Hosts are numbered in the order of the topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
@@ -100,6 +103,14 @@ impl Pattern {
             _ => Ok(()),
         }
     }
+}
+
+/// Checks that a link could carry so much.
+pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), WorkloadError> {
+    if bytes_per_ns > 0.0 && bytes_per_ns <= LOAD_MAX {
+        return Ok(());
+    }
+    Err(WorkloadError::Load(bytes_per_ns))
 }
 
 /// What one host draws its packets from.

@@ -4,9 +4,11 @@
 use link::{DropReason, Time};
 use wire::{Delimiter, PortNum, Vl};
 
-use crate::deadlock::{self, Deadlock};
-use crate::fabric::{Event, Fabric, index};
+use super::{Event, Fabric};
+use crate::balance::Balance;
+use crate::deadlock::Deadlock;
 use crate::node::Node;
+use crate::numbers::index;
 
 /// How often everything is looked at, nanoseconds.
 const AUDIT_NS: u64 = 20_000;
@@ -14,37 +16,6 @@ const AUDIT_NS: u64 = 20_000;
 const STALL_NS: u64 = 20_000;
 /// Drops that are no packets: link control, and what comes in over a link that is down.
 const NO_PACKETS: [DropReason; 2] = [DropReason::BadRecord, DropReason::BadControl];
-
-/// Where the packets are that have entered a fabric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Balance {
-    /// Put into the ports of hosts.
-    pub entered: u64,
-    /// Copies that switches have made of multicast packets; one that could not be made is among
-    /// those dropped, too.
-    pub copied: u64,
-    /// Multicast packets of which switches have made all copies.
-    pub absorbed: u64,
-    /// Delivered at hosts.
-    pub delivered: u64,
-    /// In devices.
-    pub queued: u64,
-    /// On cables.
-    pub flying: u64,
-    /// Dropped by devices, all reasons together.
-    pub dropped: u64,
-    /// Lost on cables and in crashed devices.
-    pub lost: u64,
-}
-
-impl Balance {
-    /// Whether everything that went in is accounted for.
-    #[must_use]
-    pub fn is_even(&self) -> bool {
-        let gone = self.delivered + self.absorbed + self.dropped + self.lost;
-        self.entered + self.copied == gone + self.queued + self.flying
-    }
-}
 
 impl Fabric {
     /// Where all packets are.
@@ -113,7 +84,7 @@ impl Fabric {
             );
         }
         if self.deadlock.is_none() {
-            self.deadlock = deadlock::find(self);
+            self.deadlock = self.find_deadlock();
         }
     }
 
@@ -149,12 +120,12 @@ impl Fabric {
     }
 
     /// Since when a head must have waited to count as standing still.
-    pub(crate) fn stalled_before(&self) -> Time {
+    pub(super) fn stalled_before(&self) -> Time {
         self.now - STALL_NS
     }
 
     /// The device at the other end of a cable, if it is a switch.
-    pub(crate) fn next_switch(&self, node: usize, port: PortNum) -> Option<(usize, PortNum)> {
+    pub(super) fn next_switch(&self, node: usize, port: PortNum) -> Option<(usize, PortNum)> {
         let (peer, peer_port) = self.cables.peer(node, port)?;
         self.nodes[index(peer)]
             .is_switch()

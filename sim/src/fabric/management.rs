@@ -1,4 +1,5 @@
-//! Where hosts are spoken to: the subnet manager beside one of them, and what the others answer.
+//! The subnet manager that runs beside one of the hosts, and what hosts answer on their control
+//! sockets.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +9,16 @@ use hostd::{ClientId, Command, Event as HostEvent};
 use link::{Device, Input, PortConfig, Time};
 use switchd::Timing;
 
-use crate::fabric::{Event, Fabric, index};
+use super::{Event, Fabric};
 use crate::node::Node;
+use crate::numbers::index;
 
 /// The manager's connection to its host.
 const MANAGER: ClientId = ClientId(1);
 
 /// The subnet manager and the answers of hosts that nobody has taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Desk {
+pub(crate) struct Management {
     /// The manager, and the node beside which it runs.
     pub(crate) manager: Option<(u32, Box<Sm>)>,
     /// By token.
@@ -38,18 +40,18 @@ impl Fabric {
         while let Some(event) = host.poll_event() {
             match event {
                 HostEvent::Mad { message, .. } => {
-                    if let Some((_, manager)) = &mut self.desk.manager {
+                    if let Some((_, manager)) = &mut self.management.manager {
                         manager.handle(now, message);
                     }
                 }
                 HostEvent::Control { token, reply } => {
-                    self.desk.replies.insert(token, reply);
+                    self.management.replies.insert(token, reply);
                 }
                 // States show in the ports; nobody here has opened a queue pair.
                 _ => {}
             }
         }
-        let Some((beside, manager)) = &mut self.desk.manager else {
+        let Some((beside, manager)) = &mut self.management.manager else {
             return false;
         };
         if *beside != id {
@@ -70,7 +72,7 @@ impl Fabric {
     }
 
     fn schedule_manager(&mut self) {
-        let Some((_, manager)) = &self.desk.manager else {
+        let Some((_, manager)) = &self.management.manager else {
             return;
         };
         let wanted = manager
@@ -78,23 +80,23 @@ impl Fabric {
             .map(|deadline| deadline.at.max(self.now + 1));
         if let Some(at) = wanted
             && self
-                .desk
+                .management
                 .wake
                 .is_none_or(|wake| wake <= self.now || at < wake)
         {
-            self.desk.wake = Some(at);
+            self.management.wake = Some(at);
             self.queue.push(at, Event::Manager);
         }
     }
 
     /// The manager's deadline is due, or was: an early tick does no harm.
     pub(crate) fn wake_manager(&mut self) {
-        let Some((beside, manager)) = &mut self.desk.manager else {
+        let Some((beside, manager)) = &mut self.management.manager else {
             return;
         };
         let beside = *beside;
         manager.tick(self.now);
-        self.desk.wake = None;
+        self.management.wake = None;
         self.schedule_manager();
         self.service(beside);
     }

@@ -1,0 +1,32 @@
+//! Whether packets balance: what has entered a fabric is somewhere, or is accounted for.
+
+/// Where the packets are that have entered a fabric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Balance {
+    /// Put into the ports of hosts.
+    pub entered: u64,
+    /// Copies that switches have made of multicast packets; one that could not be made is among
+    /// those dropped, too.
+    pub copied: u64,
+    /// Multicast packets of which switches have made all copies.
+    pub absorbed: u64,
+    /// Delivered at hosts.
+    pub delivered: u64,
+    /// In devices.
+    pub queued: u64,
+    /// On cables.
+    pub flying: u64,
+    /// Dropped by devices, all reasons together.
+    pub dropped: u64,
+    /// Lost on cables and in crashed devices.
+    pub lost: u64,
+}
+
+impl Balance {
+    /// Whether everything that went in is accounted for.
+    #[must_use]
+    pub fn is_even(&self) -> bool {
+        let gone = self.delivered + self.absorbed + self.dropped + self.lost;
+        self.entered + self.copied == gone + self.queued + self.flying
+    }
+}

@@ -1,0 +1,198 @@
+//! What faults do to the devices and cables of a fabric.
+
+use std::sync::Arc;
+
+use link::{DropReason, PortConfig, PortState};
+use topologies::NodeId;
+use wire::PortNum;
+
+use super::{Event, Fabric};
+use crate::faults::{End, Trouble};
+use crate::node::Node;
+use crate::numbers::{index, number};
+
+/// How often a cable that was put in again is looked at until its links are up, nanoseconds.
+const MEND_NS: u64 = 10_000;
+
+impl Fabric {
+    fn locate(&self, end: &End) -> Option<(usize, PortNum)> {
+        Some((self.graph.find(&end.node)?.index(), end.port))
+    }
+
+    /// Lets one fault happen.
+    pub(crate) fn suffer(&mut self, what: &Trouble) {
+        let place = what.end().and_then(|end| self.locate(end));
+        match (what, place) {
+            (Trouble::LinkDown(_), Some((node, port))) => self.unplug(node, port),
+            (Trouble::LinkUp(_), Some((node, port))) => self.plug(node, port),
+            (
+                Trouble::Rates {
+                    loss_ppm,
+                    corruption_ppm,
+                    ..
+                },
+                Some((node, port)),
+            ) => self
+                .cables
+                .set_rates(node, port, *loss_ppm, *corruption_ppm),
+            (Trouble::CreditLoss { loss_ppm, .. }, Some((node, port))) => {
+                self.cables.set_credit_loss(node, port, *loss_ppm);
+            }
+            (Trouble::Crash(name), _) => self.crash(name),
+            (Trouble::Restart(name), _) => self.restart(name),
+            (
+                Trouble::SlowDrain {
+                    node,
+                    ns_per_packet,
+                },
+                _,
+            ) => self.drain_slowly(node, *ns_per_packet),
+            (_, None) => {}
+        }
+    }
+
+    fn both_ends(&self, node: usize, port: PortNum) -> Vec<(usize, PortNum)> {
+        let other = self.cables.other_end(node, port);
+        let other = other.map(|(node, port)| (index(node), port));
+        core::iter::once((node, port)).chain(other).collect()
+    }
+
+    fn unplug(&mut self, node: usize, port: PortNum) {
+        for (node, port) in self.both_ends(node, port) {
+            self.cables.set_up(node, port, false);
+            self.nodes[node].carrier(self.now, port, false);
+            self.service(number(node));
+        }
+    }
+
+    fn plug(&mut self, node: usize, port: PortNum) {
+        let ends = self.both_ends(node, port);
+        for &(node, port) in &ends {
+            self.cables.set_up(node, port, true);
+        }
+        for (node, port) in ends {
+            self.nodes[node].carrier(self.now, port, true);
+            self.service(number(node));
+        }
+        self.queue
+            .push(self.now + MEND_NS, Event::Mend(number(node)));
+    }
+
+    /// Activates the ports of a device, and of its neighbours towards it, whose links have come up
+    /// again; looks again later while a link is still coming up.
+    pub(crate) fn mend(&mut self, node: usize) {
+        if self.tables.is_none() {
+            // There is a subnet manager for that.
+            return;
+        }
+        let graph = Arc::clone(&self.graph);
+        let id = NodeId::from_index(node);
+        let mut again = false;
+        for (port, peer) in graph.cables(id) {
+            if self.cables.peer(node, port).is_none() {
+                continue;
+            }
+            let ends = [(id, port), (peer.node, peer.port)];
+            let states = ends.map(|(id, port)| {
+                let port = self.nodes[id.index()].port(port);
+                port.map_or(PortState::Down, link::Port::state)
+            });
+            if states.contains(&PortState::Down) {
+                again = true;
+                continue;
+            }
+            for ((id, port), state) in ends.into_iter().zip(states) {
+                if state == PortState::Init
+                    && let Err(error) = self.activate_port(id, port)
+                {
+                    self.ledger.violate(self.now, error.to_string());
+                }
+                self.service(number(id.index()));
+            }
+        }
+        if again {
+            self.queue
+                .push(self.now + MEND_NS, Event::Mend(number(node)));
+        }
+    }
+
+    fn crash(&mut self, name: &str) {
+        let Some(id) = self.graph.find(name) else {
+            return;
+        };
+        let node = id.index();
+        let ports: Vec<PortNum> = self.graph.cables(id).map(|(port, _)| port).collect();
+        for port in ports {
+            // Pulling the cables drops nothing twice: what the ports drop, they count.
+            self.unplug(node, port);
+        }
+        self.tally.lost += self.nodes[node].packets_inside();
+        let (copied, absorbed) = self.nodes[node].copies();
+        self.copies_before.0 += copied;
+        self.copies_before.1 += absorbed;
+        for (reason, count) in self.drops_of(id) {
+            *self.dropped_before.entry(reason).or_default() += count;
+        }
+        let started = self.tally.events;
+        let epoch = u32::try_from(started % u64::from(u32::MAX / 2)).unwrap_or(1) + 2;
+        let (port, timing) = match self.management.switches {
+            Some((port, timing)) => (
+                PortConfig {
+                    epoch_seed: epoch,
+                    ..port
+                },
+                timing,
+            ),
+            None => {
+                let guid = self.graph.node(id).guid;
+                (self.model.port(guid, epoch), self.model.timing())
+            }
+        };
+        match Node::switch(self.graph.node(id), port, timing) {
+            Ok(fresh) => {
+                self.nodes[node] = fresh;
+                self.blank.insert(node);
+            }
+            Err(error) => self.ledger.violate(self.now, error.to_string()),
+        }
+    }
+
+    fn drain_slowly(&mut self, name: &str, ns_per_packet: u64) {
+        let Some(id) = self.graph.find(name) else {
+            return;
+        };
+        if let Node::Station(station) = &mut self.nodes[id.index()] {
+            station.drain_slowly(self.now, ns_per_packet);
+            // What waits is taken by the next tick.
+            self.nodes[id.index()].tick(self.now);
+            self.service(number(id.index()));
+        }
+    }
+
+    fn drops_of(&self, id: NodeId) -> Vec<(DropReason, u64)> {
+        let ports = (1..=self.graph.node(id).ports).map(PortNum::new);
+        let ports = ports.filter_map(|port| self.nodes[id.index()].port(port));
+        let all = ports.flat_map(|port| port.counts().drops.iter());
+        all.filter(|&(_, count)| count > 0).collect()
+    }
+
+    fn restart(&mut self, name: &str) {
+        let Some(id) = self.graph.find(name) else {
+            return;
+        };
+        let node = id.index();
+        let graph = Arc::clone(&self.graph);
+        for (port, _) in graph.cables(id) {
+            let ends = self.both_ends(node, port);
+            for &(node, port) in &ends {
+                self.cables.set_up(node, port, true);
+            }
+            for (node, port) in ends {
+                self.nodes[node].carrier(self.now, port, true);
+                self.service(number(node));
+            }
+        }
+        self.queue
+            .push(self.now + MEND_NS, Event::Mend(number(node)));
+    }
+}

@@ -1,0 +1,71 @@
+//! Which input lane waits for which.
+
+use topologies::NodeId;
+use wire::{PortNum, Vl};
+
+use super::Fabric;
+use crate::deadlock::{Deadlock, Lane, circle_in};
+use crate::node::Node;
+
+/// Lanes of a port that can stand still.
+const LANES: usize = 15;
+
+impl Fabric {
+    /// Looks for input lanes that wait for each other in a circle.
+    pub(super) fn find_deadlock(&self) -> Option<Deadlock> {
+        let mut first = Vec::with_capacity(self.nodes.len());
+        let mut lanes = Vec::new();
+        for id in self.graph.ids() {
+            first.push(lanes.len());
+            if !self.nodes[id.index()].is_switch() {
+                continue;
+            }
+            for port in (0..=self.graph.node(id).ports).map(PortNum::new) {
+                for vl in (0..LANES).filter_map(|vl| u8::try_from(vl).ok()) {
+                    lanes.push((id, port, Vl::truncate(vl)));
+                }
+            }
+        }
+        let place =
+            |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * LANES + vl.index();
+        let next: Vec<Option<usize>> = lanes
+            .iter()
+            .map(|&(id, port, vl)| {
+                let (node, port, vl) = self.waits_for(id, port, vl)?;
+                Some(place(node, port, vl))
+            })
+            .collect();
+        let circle = circle_in(&next)?;
+        let lanes = circle.into_iter().map(|at| {
+            let (id, port, vl) = lanes[at];
+            Lane {
+                switch: self.graph.node(id).name.clone(),
+                port,
+                vl,
+            }
+        });
+        Some(Deadlock {
+            lanes: lanes.collect(),
+        })
+    }
+
+    /// The input lane of the next switch that a head waits for, if it stands still.
+    fn waits_for(&self, id: NodeId, port: PortNum, vl: Vl) -> Option<(usize, PortNum, Vl)> {
+        let node = id.index();
+        let Node::Switch(switch) = &self.nodes[node] else {
+            return None;
+        };
+        let head = switch.port(port)?.input(vl)?;
+        if head.entered > self.stalled_before() || head.lrh.dlid.is_multicast() {
+            return None;
+        }
+        let out = self.tables.as_ref()?.lft(id).get(head.lrh.dlid);
+        let output = switch.port(out)?;
+        let lane = output.sl_to_vl().map(port, head.lrh.sl);
+        if output.is_idle(lane) || output.credits(lane) >= head.blocks() {
+            return None;
+        }
+        let (next, next_port) = self.next_switch(node, out)?;
+        Some((next, next_port, lane))
+    }
+}
