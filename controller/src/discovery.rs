@@ -22,7 +22,7 @@ use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo, SmInfo, SwitchIn
 use wire::{Guid, PortNum};
 
 use crate::control::Unreachable;
-use crate::smp::{Answer, Request, Useless};
+use crate::smp::{Answer, Failure, Request};
 use crate::subnet::{Device, Index, Subnet, has_link};
 
 /// More devices than there are unicast LIDs cannot be managed.
@@ -30,21 +30,21 @@ const DEVICES_MAX: usize = 49_151;
 /// How many oddities of one discovery are told.
 const WARNINGS_MAX: usize = 32;
 
-/// What a discovery asks.
+/// What a discovery queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum Query {
     /// NodeInfo of the own host, or of what a port's cable leads to.
-    Identify(Option<(Index, PortNum)>),
+    NodeInfo(Option<(Index, PortNum)>),
     /// NodeDescription.
-    Describe(Index),
+    NodeDescription(Index),
     /// SwitchInfo.
-    Switch(Index),
+    SwitchInfo(Index),
     /// Clears the change flag in SwitchInfo.
-    Acknowledge(Index),
+    ClearChange(Index),
     /// PortInfo.
-    Port(Index, PortNum),
+    PortInfo(Index, PortNum),
     /// SMInfo.
-    Manager(Index),
+    SmInfo(Index),
 }
 
 /// A discovery under way.
@@ -54,15 +54,15 @@ pub(crate) struct Discovery {
     names: BTreeMap<Guid, String>,
     retries: u8,
     probe_retries: u8,
-    suspects: BTreeSet<(Guid, PortNum)>,
-    found: Found,
+    unresponsive: BTreeSet<(Guid, PortNum)>,
+    found: Discovered,
 }
 
 /// What a discovery yields beside the subnet.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Discovered {
     /// Ports with a link behind which nothing answered.
-    pub(crate) silent: BTreeSet<(Guid, PortNum)>,
+    pub(crate) unresponsive_ports: BTreeSet<(Guid, PortNum)>,
     /// What cannot be managed.
     pub(crate) unreachable: Vec<Unreachable>,
     /// Other subnet managers.
@@ -72,36 +72,36 @@ pub(crate) struct Found {
 }
 
 /// Requests to send next, each with how often to repeat it.
-pub(crate) type Asks = Vec<(Ask, u8)>;
+pub(crate) type Queries = Vec<(Query, u8)>;
 
 impl Discovery {
     /// Starts a discovery. Devices whose name is in `names` are not asked for it again. A device
     /// that is known to be there is asked up to `retries` times more, what a link leads to
-    /// `probe_retries` times; through a port in `suspects` it is asked once.
+    /// `probe_retries` times; through a port in `unresponsive` it is asked once.
     pub(crate) fn start(
         names: BTreeMap<Guid, String>,
-        suspects: BTreeSet<(Guid, PortNum)>,
+        unresponsive: BTreeSet<(Guid, PortNum)>,
         retries: u8,
         probe_retries: u8,
-    ) -> (Self, Asks) {
+    ) -> (Self, Queries) {
         let discovery = Self {
             subnet: Subnet::default(),
             names,
             retries,
             probe_retries,
-            suspects,
-            found: Found::default(),
+            unresponsive,
+            found: Discovered::default(),
         };
-        (discovery, vec![(Ask::Identify(None), retries)])
+        (discovery, vec![(Query::NodeInfo(None), retries)])
     }
 
     /// The SMP of a request; `None` if it is no longer needed.
-    pub(crate) fn request(&self, ask: Ask) -> Option<Request> {
+    pub(crate) fn request(&self, query: Query) -> Option<Request> {
         let devices = &self.subnet.devices;
         let route = |index: Index| devices[index].route.clone();
-        Some(match ask {
-            Ask::Identify(None) => Request::get::<NodeInfo>(Vec::new(), 0),
-            Ask::Identify(Some((index, port))) => {
+        Some(match query {
+            Query::NodeInfo(None) => Request::get::<NodeInfo>(Vec::new(), 0),
+            Query::NodeInfo(Some((index, port))) => {
                 if devices[index].ports.get(port.index())?.peer.is_some() {
                     return None;
                 }
@@ -109,47 +109,51 @@ impl Discovery {
                 route.push(port);
                 Request::get::<NodeInfo>(route, 0)
             }
-            Ask::Describe(index) => Request::get::<NodeDescription>(route(index), 0),
-            Ask::Switch(index) => Request::get::<SwitchInfo>(route(index), 0),
-            Ask::Acknowledge(index) => {
+            Query::NodeDescription(index) => Request::get::<NodeDescription>(route(index), 0),
+            Query::SwitchInfo(index) => Request::get::<SwitchInfo>(route(index), 0),
+            Query::ClearChange(index) => {
                 Request::set(route(index), 0, devices[index].switch.as_ref()?)
             }
-            Ask::Port(index, port) => Request::get::<PortInfo>(route(index), u32::from(port.get())),
-            Ask::Manager(index) => Request::get::<SmInfo>(route(index), 0),
+            Query::PortInfo(index, port) => {
+                Request::get::<PortInfo>(route(index), u32::from(port.get()))
+            }
+            Query::SmInfo(index) => Request::get::<SmInfo>(route(index), 0),
         })
     }
 
     /// Takes in what became of a request, and says what to ask next.
-    pub(crate) fn complete(&mut self, ask: Ask, answer: Answer<'_>) -> Asks {
-        let result = match ask {
-            Ask::Identify(via) => {
+    pub(crate) fn complete(&mut self, query: Query, answer: Answer<'_>) -> Queries {
+        let result = match query {
+            Query::NodeInfo(via) => {
                 return match answer.attribute::<NodeInfo>() {
-                    Ok(info) => self.identified(via, info),
-                    Err(useless) => {
-                        self.nothing_behind(via, &useless);
+                    Ok(info) => self.node_found(via, info),
+                    Err(failure) => {
+                        self.no_answer_behind(via, &failure);
                         Vec::new()
                     }
                 };
             }
-            Ask::Describe(index) => answer.attribute().map(|name| self.described(index, name)),
-            Ask::Switch(index) => answer
+            Query::NodeDescription(index) => {
+                answer.attribute().map(|name| self.name_found(index, name))
+            }
+            Query::SwitchInfo(index) => answer
                 .attribute()
-                .map(|switch| self.switch_known(index, switch)),
-            Ask::Acknowledge(index) => answer
+                .map(|switch| self.switch_found(index, switch)),
+            Query::ClearChange(index) => answer
                 .attribute::<SwitchInfo>()
                 .map(|_| self.all_ports(index)),
-            Ask::Port(index, port) => match answer.attribute() {
-                Ok(info) => Ok(self.port_known(index, port, info)),
+            Query::PortInfo(index, port) => match answer.attribute() {
+                Ok(info) => Ok(self.port_found(index, port, info)),
                 // One odd port of a switch does not take the switch away.
-                Err(Useless::Silent) => Err(Useless::Silent),
-                Err(useless) if port != self.subnet.devices[index].end_port() => {
+                Err(Failure::Timeout) => Err(Failure::Timeout),
+                Err(failure) if port != self.subnet.devices[index].end_port() => {
                     let name = self.subnet.devices[index].label();
-                    self.warn(format!("port {port} of {name} is left out: it {useless}"));
+                    self.warn(format!("port {port} of {name} is left out: it {failure}"));
                     Ok(Vec::new())
                 }
-                Err(useless) => Err(useless),
+                Err(failure) => Err(failure),
             },
-            Ask::Manager(index) => {
+            Query::SmInfo(index) => {
                 // A manager that is gone before it could answer is no manager.
                 if let Ok(manager) = answer.attribute() {
                     self.found.managers.push((index, manager));
@@ -157,16 +161,16 @@ impl Discovery {
                 Ok(Vec::new())
             }
         };
-        let index = match ask {
-            Ask::Describe(index)
-            | Ask::Switch(index)
-            | Ask::Acknowledge(index)
-            | Ask::Port(index, _)
-            | Ask::Manager(index) => index,
-            Ask::Identify(_) => return Vec::new(),
+        let index = match query {
+            Query::NodeDescription(index)
+            | Query::SwitchInfo(index)
+            | Query::ClearChange(index)
+            | Query::PortInfo(index, _)
+            | Query::SmInfo(index) => index,
+            Query::NodeInfo(_) => return Vec::new(),
         };
-        result.unwrap_or_else(|useless| {
-            self.subnet.devices[index].failure = Some(useless.to_string());
+        result.unwrap_or_else(|failure| {
+            self.subnet.devices[index].failure = Some(failure.to_string());
             Vec::new()
         })
     }
@@ -177,23 +181,23 @@ impl Discovery {
         }
     }
 
-    fn nothing_behind(&mut self, via: Option<(Index, PortNum)>, useless: &Useless) {
+    fn no_answer_behind(&mut self, via: Option<(Index, PortNum)>, failure: &Failure) {
         let name = match via {
             None => "this host".to_owned(),
             Some((index, port)) => {
                 let device = &self.subnet.devices[index];
-                self.found.silent.insert((device.guid(), port));
+                self.found.unresponsive_ports.insert((device.guid(), port));
                 format!("behind port {port} of {}", device.label())
             }
         };
         self.found.unreachable.push(Unreachable {
             name,
             guid: Guid(0),
-            reason: useless.to_string(),
+            reason: failure.to_string(),
         });
     }
 
-    fn identified(&mut self, via: Option<(Index, PortNum)>, info: NodeInfo) -> Asks {
+    fn node_found(&mut self, via: Option<(Index, PortNum)>, info: NodeInfo) -> Queries {
         let kind = match info.node_type {
             NodeType::Switch => NodeKind::Switch,
             NodeType::ChannelAdapter | NodeType::Router => NodeKind::Host,
@@ -225,15 +229,15 @@ impl Discovery {
             self.subnet.add(Device::new(info, kind, route))
         });
         if let Some(from) = via {
-            self.cabled(from, (index, arrival));
+            self.link_found(from, (index, arrival));
         }
         if known.is_some() {
             return Vec::new();
         }
-        self.first_questions(index, kind)
+        self.first_queries(index, kind)
     }
 
-    fn cabled(&mut self, from: (Index, PortNum), to: (Index, PortNum)) {
+    fn link_found(&mut self, from: (Index, PortNum), to: (Index, PortNum)) {
         let devices = &self.subnet.devices;
         if devices[to.0].kind == NodeKind::Host && devices[to.0].end_port() != to.1 {
             self.warn(format!(
@@ -255,24 +259,24 @@ impl Discovery {
         }
     }
 
-    fn first_questions(&mut self, index: Index, kind: NodeKind) -> Asks {
+    fn first_queries(&mut self, index: Index, kind: NodeKind) -> Queries {
         let device = &mut self.subnet.devices[index];
-        let mut asks = Vec::new();
+        let mut queries = Vec::new();
         match self.names.get(&device.guid()) {
             Some(name) => device.name.clone_from(name),
-            None => asks.push((Ask::Describe(index), self.retries)),
+            None => queries.push((Query::NodeDescription(index), self.retries)),
         }
-        asks.push((
+        queries.push((
             match kind {
-                NodeKind::Switch => Ask::Switch(index),
-                NodeKind::Host => Ask::Port(index, device.end_port()),
+                NodeKind::Switch => Query::SwitchInfo(index),
+                NodeKind::Host => Query::PortInfo(index, device.end_port()),
             },
             self.retries,
         ));
-        asks
+        queries
     }
 
-    fn described(&mut self, index: Index, name: NodeDescription) -> Asks {
+    fn name_found(&mut self, index: Index, name: NodeDescription) -> Queries {
         self.subnet.devices[index].name = name
             .as_str()
             .trim()
@@ -282,22 +286,22 @@ impl Discovery {
         Vec::new()
     }
 
-    fn switch_known(&mut self, index: Index, switch: SwitchInfo) -> Asks {
+    fn switch_found(&mut self, index: Index, switch: SwitchInfo) -> Queries {
         self.subnet.devices[index].switch = Some(switch);
         if switch.port_state_change {
-            vec![(Ask::Acknowledge(index), self.retries)]
+            vec![(Query::ClearChange(index), self.retries)]
         } else {
             self.all_ports(index)
         }
     }
 
-    fn all_ports(&self, index: Index) -> Asks {
+    fn all_ports(&self, index: Index) -> Queries {
         (0..=self.subnet.devices[index].info.num_ports)
-            .map(|port| (Ask::Port(index, PortNum::new(port)), self.retries))
+            .map(|port| (Query::PortInfo(index, PortNum::new(port)), self.retries))
             .collect()
     }
 
-    fn port_known(&mut self, index: Index, port: PortNum, info: PortInfo) -> Asks {
+    fn port_found(&mut self, index: Index, port: PortNum, info: PortInfo) -> Queries {
         let device = &mut self.subnet.devices[index];
         let Some(slot) = device.ports.get_mut(port.index()) else {
             return Vec::new();
@@ -307,17 +311,21 @@ impl Discovery {
         let linked = has_link(&info);
         // An adapter passes nothing on; only the own one is where the wave starts.
         let goes_on = device.kind == NodeKind::Switch || index == self.subnet.own;
-        let mut asks = Vec::new();
+        let mut queries = Vec::new();
         if goes_on && port != PortNum::MANAGEMENT && open && linked {
-            let suspect = self.suspects.contains(&(device.guid(), port));
-            let retries = if suspect { 0 } else { self.probe_retries };
-            asks.push((Ask::Identify(Some((index, port))), retries));
+            let known_unresponsive = self.unresponsive.contains(&(device.guid(), port));
+            let retries = if known_unresponsive {
+                0
+            } else {
+                self.probe_retries
+            };
+            queries.push((Query::NodeInfo(Some((index, port))), retries));
         }
         let elsewhere = device.kind == NodeKind::Host && index != self.subnet.own;
         if elsewhere && info.capability_mask & capability::IS_SM != 0 {
-            asks.push((Ask::Manager(index), self.retries));
+            queries.push((Query::SmInfo(index), self.retries));
         }
-        asks
+        queries
     }
 
     /// GUID of this manager's own port, once its host has answered.
@@ -334,14 +342,14 @@ impl Discovery {
 
     /// Whether the switch one of whose LIDs this is has been asked for its ports already, so that
     /// a change which it reports now may have been missed.
-    pub(crate) fn may_have_missed(&self, switch: Guid) -> bool {
+    pub(crate) fn has_read_switch(&self, switch: Guid) -> bool {
         self.subnet
             .find(switch)
             .is_some_and(|index| self.subnet.devices[index].switch.is_some())
     }
 
     /// What was found, when nothing is asked any more.
-    pub(crate) fn finish(mut self) -> (Subnet, Found) {
+    pub(crate) fn finish(mut self) -> (Subnet, Discovered) {
         let managers: Vec<(Guid, SmInfo)> = self
             .found
             .managers

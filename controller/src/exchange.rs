@@ -25,7 +25,7 @@ pub(crate) struct Exchange<J> {
     timeout_ns: u64,
     queue: VecDeque<(J, u8)>,
     repeat: VecDeque<u64>,
-    flying: Transactions<Flying<J>>,
+    in_flight: Transactions<InFlight<J>>,
     last_transaction: u32,
     round_trip_ns: u64,
     sent: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Exchange<J> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Flying<J> {
+struct InFlight<J> {
     job: J,
     first_sent: Time,
     timeout_ns: u64,
@@ -47,7 +47,7 @@ impl<J: Copy> Exchange<J> {
             timeout_ns,
             queue: VecDeque::new(),
             repeat: VecDeque::new(),
-            flying: Transactions::new(window),
+            in_flight: Transactions::new(window),
             last_transaction: 0,
             round_trip_ns: 0,
             sent: 0,
@@ -64,12 +64,12 @@ impl<J: Copy> Exchange<J> {
     /// [`Self::withdraw`].
     pub(crate) fn next(&mut self, now: Time) -> Option<(u64, J)> {
         while let Some(transaction) = self.repeat.pop_front() {
-            if let Some(flying) = self.flying.get(transaction) {
+            if let Some(in_flight) = self.in_flight.get(transaction) {
                 self.sent += 1;
-                return Some((transaction, flying.job));
+                return Some((transaction, in_flight.job));
             }
         }
-        if self.flying.len() >= self.window {
+        if self.in_flight.len() >= self.window {
             return None;
         }
         let (job, retries) = self.queue.pop_front()?;
@@ -83,40 +83,42 @@ impl<J: Copy> Exchange<J> {
             timeout_ns,
             attempts: retries.saturating_add(1),
         };
-        let flying = Flying {
+        let in_flight = InFlight {
             job,
             first_sent: now,
             timeout_ns,
         };
-        self.flying.start(now, transaction, timing, flying).ok()?;
+        self.in_flight
+            .start(now, transaction, timing, in_flight)
+            .ok()?;
         self.sent += 1;
         Some((transaction, job))
     }
 
     /// Takes a request out that was not sent after all.
     pub(crate) fn withdraw(&mut self, transaction: u64) {
-        self.flying.finish(transaction);
+        self.in_flight.finish(transaction);
         self.sent -= 1;
     }
 
     /// Takes a request out whose answer has come; `None` if nobody waits for it (any more).
     pub(crate) fn answered(&mut self, now: Time, transaction: u64) -> Option<J> {
-        let flying = self.flying.finish(transaction)?;
-        let round_trip_ns = now.since_ns(flying.first_sent);
-        if round_trip_ns < flying.timeout_ns {
+        let in_flight = self.in_flight.finish(transaction)?;
+        let round_trip_ns = now.since_ns(in_flight.first_sent);
+        if round_trip_ns < in_flight.timeout_ns {
             self.round_trip_ns = if self.round_trip_ns == 0 {
                 round_trip_ns
             } else {
                 self.round_trip_ns / 8 * 7 + round_trip_ns / 8
             };
         }
-        Some(flying.job)
+        Some(in_flight.job)
     }
 
     /// Gives up on one request that has expired for the last time, and marks the others that
     /// have expired for repetition. Call until `None`.
     pub(crate) fn expire(&mut self, now: Time) -> Option<J> {
-        while let Some(due) = self.flying.poll(now) {
+        while let Some(due) = self.in_flight.poll(now) {
             self.timed_out += 1;
             match due {
                 Due::Again { tid, .. } => self.repeat.push_back(tid),
@@ -128,19 +130,19 @@ impl<J: Copy> Exchange<J> {
 
     /// When the next request expires.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.flying.deadline()
+        self.in_flight.deadline()
     }
 
     /// Whether nothing waits, neither to be sent nor to be answered.
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.flying.is_empty()
+        self.queue.is_empty() && self.in_flight.is_empty()
     }
 
     /// Forgets all requests: answers to them are no longer waited for.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
         self.repeat.clear();
-        self.flying = Transactions::new(self.window);
+        self.in_flight = Transactions::new(self.window);
     }
 
     /// Requests sent since the start, repetitions included.

@@ -3,9 +3,9 @@
 use link::Time;
 
 use crate::control::Phase;
-use crate::program::Programming;
 use crate::sm::Sm;
 use crate::sweep::Activity;
+use crate::writer::Programming;
 
 impl Sm {
     /// Starts to write multicast tables that have changed. `false` if there are none.
@@ -15,15 +15,15 @@ impl Sm {
             return false;
         }
         self.groups.start_writing();
-        self.activity = Activity::Grouping(Box::new(Programming::of_groups()));
+        self.activity = Activity::WritingMulticast(Box::new(Programming::of_groups()));
         true
     }
 
     /// They are written: those who wait are answered.
-    pub(crate) fn grouped(&mut self, now: Time, programming: &Programming) {
+    pub(crate) fn multicast_written(&mut self, now: Time, programming: &Programming) {
         let silent = !programming.unreachable(&self.subnet).is_empty();
-        if silent || programming.unsettled() {
-            self.want_sweep(now);
+        if silent || programming.needs_resweep() {
+            self.request_sweep(now);
         }
         self.release_answers();
     }

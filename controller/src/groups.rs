@@ -30,7 +30,7 @@ const BROADCAST: Gid = Gid([
 /// Its queue key.
 const BROADCAST_QKEY: u32 = 0x0b1b;
 /// Where names begin that are given to groups that come without.
-const NAMELESS: u128 = 0xff12_a01b_fe80_0000_0000_0000_0000_0000;
+const ALLOCATED_MGIDS: u128 = 0xff12_a01b_fe80_0000_0000_0000_0000_0000;
 
 /// A group's properties and members.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub(crate) struct Groups {
     being_written: usize,
     /// Hosts that need not be told to register.
     registered: BTreeSet<Guid>,
-    nameless: u128,
+    last_mgid: u128,
 }
 
 /// A group's GID as the routing crate has it.
@@ -111,7 +111,7 @@ impl Groups {
             waiting: Vec::new(),
             being_written: 0,
             registered: BTreeSet::new(),
-            nameless: NAMELESS,
+            last_mgid: ALLOCATED_MGIDS,
         }
     }
 
@@ -162,9 +162,9 @@ impl Groups {
             .tables
             .as_ref()
             .and_then(|tables| tables.labels.clone());
-        let kept = self.labels.take();
-        let kept = kept.filter(|labels| labels.fit(&plan.graph).is_ok());
-        let labels = match routed.or(kept) {
+        let known = self.labels.take();
+        let known = known.filter(|labels| labels.fit(&plan.graph).is_ok());
+        let labels = match routed.or(known) {
             Some(labels) => labels,
             None => recognise(&plan.graph)
                 .map_err(|error| explain(&MulticastError::NotFatTree(error)))?,
@@ -202,9 +202,9 @@ impl Groups {
     }
 
     /// A name for a group that comes without.
-    pub(crate) fn name(&mut self) -> Gid {
-        self.nameless += 1;
-        Gid(self.nameless.to_be_bytes())
+    pub(crate) fn allocate_mgid(&mut self) -> Gid {
+        self.last_mgid += 1;
+        Gid(self.last_mgid.to_be_bytes())
     }
 
     /// Makes a group without members. `false`: there are too many.
@@ -222,7 +222,7 @@ impl Groups {
     }
 
     /// Forgets a group that was made for a member who could not join.
-    pub(crate) fn forget(&mut self, gid: Gid) {
+    pub(crate) fn remove(&mut self, gid: Gid) {
         self.groups.remove(&gid);
     }
 
@@ -288,7 +288,7 @@ impl Groups {
 
     /// Keeps an answer until the tables are written. `false`: nothing is to be written, or too many
     /// wait: it can go at once.
-    pub(crate) fn hold(&mut self, answer: &MadMessage) -> bool {
+    pub(crate) fn defer_answer(&mut self, answer: &MadMessage) -> bool {
         let open = self.dirty || self.being_written > 0;
         let room = self.waiting.len() < WAITING_MAX;
         if open && room {
@@ -309,7 +309,7 @@ impl Groups {
     }
 
     /// That was broken off.
-    pub(crate) fn broken_off(&mut self) {
+    pub(crate) fn writing_aborted(&mut self) {
         self.dirty = true;
         self.being_written = 0;
     }
@@ -321,12 +321,12 @@ impl Groups {
     }
 
     /// Whether a host has yet to be told that this manager knows nothing of its memberships.
-    pub(crate) fn must_register(&self, port: Guid) -> bool {
+    pub(crate) fn must_reregister(&self, port: Guid) -> bool {
         !self.registered.contains(&port)
     }
 
     /// It has been told.
-    pub(crate) fn told_to_register(&mut self, port: Guid) {
+    pub(crate) fn reregistered(&mut self, port: Guid) {
         self.registered.insert(port);
     }
 }

@@ -27,19 +27,16 @@
 mod config;
 pub mod control;
 mod discovery;
+mod election;
 mod event;
 mod exchange;
 mod grouping;
 mod groups;
 mod guid2lid;
-mod light;
-mod managers;
-mod mirror;
-mod notices;
+mod light_sweep;
 mod plan;
 mod port_settings;
-mod program;
-mod quality;
+mod qos;
 mod report;
 mod sa;
 mod sm;
@@ -47,8 +44,10 @@ mod smp;
 mod statements;
 mod subnet;
 mod sweep;
+mod traps;
 mod vendor;
 mod windows;
+mod writer;
 
 pub use config::{
     ConfigError, MulticastChoice, QosChoice, RoutingChoice, SmConfig, UnknownMulticast, UnknownQos,

@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     /// What the engine computed.
     pub(crate) tables: Option<Tables>,
     /// What each link has promised, if bandwidth is promised at all.
-    pub(crate) quality: Option<Admission>,
+    pub(crate) admission: Option<Admission>,
 }
 
 impl Plan {
@@ -55,7 +55,7 @@ impl Plan {
     }
 
     /// The levels and lanes that the engine wants, if it cares.
-    pub(crate) fn lanes(&self) -> Option<&Lanes> {
+    pub(crate) fn vls(&self) -> Option<&Lanes> {
         self.tables.as_ref()?.lanes.as_ref()
     }
 
@@ -178,7 +178,7 @@ impl Planner {
             warnings,
             graph,
             tables: Some(tables),
-            quality: None,
+            admission: None,
         })
     }
 

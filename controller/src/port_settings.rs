@@ -7,7 +7,7 @@ use wire::attr::{
 use wire::{Gid, Lid, PortNum, Sl, Vl};
 
 use crate::plan::Plan;
-use crate::quality;
+use crate::qos;
 use crate::subnet::{Index, Subnet};
 
 /// How long a packet may stay in a switch, and at the head of a lane: 4.096 us * 2^18, about a
@@ -19,10 +19,10 @@ const SUBNET_TIMEOUT: u8 = 18;
 const STALL_COUNT: u8 = 7;
 /// Weight of each lane in the arbitration of a port, in units of 64 bytes: one packet of the
 /// largest MTU.
-const LANE_WEIGHT: u8 = 64;
+const VL_WEIGHT: u8 = 64;
 
 /// PortInfo that sets what makes a device addressable; `None` if its port is not known.
-pub(crate) fn identity(subnet: &Subnet, plan: &Plan, index: Index) -> Option<PortInfo> {
+pub(crate) fn end_port(subnet: &Subnet, plan: &Plan, index: Index) -> Option<PortInfo> {
     let device = subnet.devices.get(index)?;
     let mut wanted = untouched(device.end_port_info()?);
     let (lid, lmc) = plan.lid(index)?;
@@ -37,7 +37,7 @@ pub(crate) fn identity(subnet: &Subnet, plan: &Plan, index: Index) -> Option<Por
 
 /// PortInfo that sets up a port with a link, and moves it from Init to Armed; `None` if the port
 /// or its peer is not known.
-pub(crate) fn settings(
+pub(crate) fn link_port(
     subnet: &Subnet,
     plan: &Plan,
     (index, port): (Index, PortNum),
@@ -48,13 +48,13 @@ pub(crate) fn settings(
     let (peer, peer_port) = slot.peer?;
     let peer_info = subnet.devices.get(peer)?.port_info(peer_port)?;
     let mut wanted = if device.end_port() == port {
-        identity(subnet, plan, index)?
+        end_port(subnet, plan, index)?
     } else {
         untouched(info)
     };
     wanted.neighbor_mtu = info.mtu_cap.min(peer_info.mtu_cap);
     wanted.operational_vls = info.vl_cap.min(peer_info.vl_cap);
-    if let Some(limit) = quality::high_limit(plan, (index, port)) {
+    if let Some(limit) = qos::high_limit(plan, (index, port)) {
         wanted.vl_high_limit = limit;
     }
     if device.kind == NodeKind::Switch {
@@ -101,7 +101,7 @@ pub(crate) fn sm_lid(subnet: &Subnet, plan: &Plan) -> Lid {
 
 /// How many lanes both ends of a port's cable have; `None` if only one, so that there is nothing
 /// to map or to arbitrate.
-pub(crate) fn shared_lanes(subnet: &Subnet, (index, port): (Index, PortNum)) -> Option<u8> {
+pub(crate) fn shared_vls(subnet: &Subnet, (index, port): (Index, PortNum)) -> Option<u8> {
     let slot = subnet.devices.get(index)?.ports.get(port.index())?;
     let (peer, peer_port) = slot.peer?;
     let peer_info = subnet.devices.get(peer)?.port_info(peer_port)?;
@@ -110,33 +110,33 @@ pub(crate) fn shared_lanes(subnet: &Subnet, (index, port): (Index, PortNum)) -> 
 }
 
 /// How many data lanes every cable has at both its ends; 1 without cables.
-pub(crate) fn data_lanes(subnet: &Subnet) -> u8 {
+pub(crate) fn data_vls(subnet: &Subnet) -> u8 {
     let devices = subnet.devices.iter().enumerate();
     let ends = devices.flat_map(|(index, device)| {
         device
             .cables()
-            .map(move |(port, _)| shared_lanes(subnet, (index, port)))
+            .map(move |(port, _)| shared_vls(subnet, (index, port)))
     });
     ends.map(|lanes| lanes.unwrap_or(1)).min().unwrap_or(1)
 }
 
 /// As the input of a table of lanes: all inputs at once, where a switch can do that and
-/// [`lanes_by_input`] says that all are alike.
+/// [`sl2vl_by_input`] says that all are alike.
 pub(crate) const ALL_INPUTS: PortNum = PortNum::NONE;
 
 /// Service levels to lanes from an input of a device to a port: as promised bandwidth wants it, or
 /// as the routing engine does, else level modulo lanes.
-pub(crate) fn lanes(
+pub(crate) fn sl2vl(
     subnet: &Subnet,
     plan: &Plan,
     input: PortNum,
     output: (Index, PortNum),
 ) -> Option<SlToVlTable> {
-    let lanes = shared_lanes(subnet, output)?;
-    if let Some(table) = quality::lanes(plan, output) {
+    let lanes = shared_vls(subnet, output)?;
+    if let Some(table) = qos::sl2vl(plan, output) {
         return Some(table);
     }
-    if let Some(engine) = plan.lanes() {
+    if let Some(engine) = plan.vls() {
         let (node, output) = (NodeId::from_index(output.0), output.1);
         let input = match input {
             ALL_INPUTS => PortNum::MANAGEMENT,
@@ -152,28 +152,28 @@ pub(crate) fn lanes(
 }
 
 /// Whether the table of an output depends on the input.
-pub(crate) fn lanes_by_input(
+pub(crate) fn sl2vl_by_input(
     subnet: &Subnet,
     plan: &Plan,
     (index, output): (Index, PortNum),
 ) -> bool {
-    let Some((engine, device)) = plan.lanes().zip(subnet.devices.get(index)) else {
+    let Some((engine, device)) = plan.vls().zip(subnet.devices.get(index)) else {
         return false;
     };
     engine.differs_by_input(NodeId::from_index(index), device.info.num_ports, output)
-        && quality::lanes(plan, (index, output)).is_none()
+        && qos::sl2vl(plan, (index, output)).is_none()
 }
 
 /// A block of the arbitration of a port: as promised bandwidth wants it, else all lanes alike in
 /// the low table, nothing in the high. `None`: the block is left as it is.
-pub(crate) fn weights(
+pub(crate) fn vl_arbitration(
     subnet: &Subnet,
     plan: &Plan,
     end: (Index, PortNum),
     block: u8,
 ) -> Option<VlArbTable> {
-    let lanes = shared_lanes(subnet, end)?;
-    if let Some(table) = quality::weights(plan, end, block) {
+    let lanes = shared_vls(subnet, end)?;
+    if let Some(table) = qos::vl_arbitration(plan, end, block) {
         return Some(table);
     }
     if block == VlArbTable::LOW_SECOND || block == VlArbTable::HIGH_SECOND {
@@ -186,7 +186,7 @@ pub(crate) fn weights(
         for (vl, entry) in (0..entries).zip(&mut table.0) {
             *entry = VlArbEntry {
                 vl: Vl::truncate(vl),
-                weight: LANE_WEIGHT,
+                weight: VL_WEIGHT,
             };
         }
     }

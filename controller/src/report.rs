@@ -1,4 +1,4 @@
-//! What the manager tells: events for its shell, and the standing report for who asks.
+//! What the manager tells: events for its shell, and the sweep_warnings report for who asks.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ pub(crate) struct Report {
     pub(crate) status: Status,
     events: VecDeque<SmEvent>,
     /// Warnings that the last sweep gave.
-    standing: Vec<String>,
+    sweep_warnings: Vec<String>,
 }
 
 impl Report {
     /// Adds an event.
-    pub(crate) fn tell(&mut self, event: SmEvent) {
+    pub(crate) fn push(&mut self, event: SmEvent) {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
@@ -42,18 +42,19 @@ impl Report {
             warnings.remove(0);
         }
         warnings.push(text.clone());
-        self.tell(SmEvent::Warning(text));
+        self.push(SmEvent::Warning(text));
     }
 
     /// Replaces the warnings of the sweep before by those of the one that has just looked at the
     /// whole subnet: what it no longer says has been settled.
-    pub(crate) fn renew(&mut self, warnings: Vec<String>) {
-        let settled = |text: &String| self.standing.contains(text) && !warnings.contains(text);
+    pub(crate) fn replace_sweep_warnings(&mut self, warnings: Vec<String>) {
+        let settled =
+            |text: &String| self.sweep_warnings.contains(text) && !warnings.contains(text);
         self.status.warnings.retain(|text| !settled(text));
         for text in &warnings {
             self.warn(text.clone());
         }
-        self.standing = warnings;
+        self.sweep_warnings = warnings;
     }
 
     /// Enters a phase.
@@ -63,22 +64,22 @@ impl Report {
         }
         self.status.phase = phase.clone();
         if let Phase::Failed { reason } = &phase {
-            self.tell(SmEvent::Failed {
+            self.push(SmEvent::Failed {
                 reason: reason.clone(),
             });
         }
-        self.tell(SmEvent::Phase(phase));
+        self.push(SmEvent::Phase(phase));
     }
 
     /// Replaces the list of what cannot be managed.
-    pub(crate) fn unreachable(&mut self, mut list: Vec<Unreachable>) {
+    pub(crate) fn set_unreachable(&mut self, mut list: Vec<Unreachable>) {
         list.truncate(LIST_MAX);
         self.status.unreachable = list;
     }
 }
 
 /// Warnings of devices that are left out.
-pub(crate) fn left_out(list: &[Unreachable]) -> impl Iterator<Item = String> + '_ {
+pub(crate) fn unreachable_warnings(list: &[Unreachable]) -> impl Iterator<Item = String> + '_ {
     list.iter()
         .take(LIST_MAX)
         .map(|Unreachable { name, reason, .. }| format!("{name} is left out: it {reason}"))
@@ -92,8 +93,8 @@ mod tests {
     fn what_a_later_sweep_no_longer_says_is_settled() {
         let mut report = Report::default();
         report.warn("from elsewhere".into());
-        report.renew(vec!["a cable is missing".into(), "a name is odd".into()]);
-        report.renew(vec!["a name is odd".into()]);
+        report.replace_sweep_warnings(vec!["a cable is missing".into(), "a name is odd".into()]);
+        report.replace_sweep_warnings(vec!["a name is odd".into()]);
         assert_eq!(report.status.warnings, ["from elsewhere", "a name is odd"]);
     }
 

@@ -75,17 +75,17 @@ impl Sm {
     /// A program on some host asks.
     pub(crate) fn administration_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
         if rmpp::is_control(request) {
-            return self.sa.transfers.hear(now, from, request);
+            return self.sa.transfers.receive(now, from, request);
         }
         if request.header().class_version != 2 {
-            let answer = refused(request, MadStatus::BAD_VERSION);
+            let answer = error_answer(request, MadStatus::BAD_VERSION);
             return self.answer(from, &answer);
         }
         match (request.method(), request.attr_id()) {
             (Method::GET, _) => {
                 let answer = match self.records(from, request) {
-                    Ok(records) => one(request, &records),
-                    Err(status) => refused(request, status),
+                    Ok(records) => single_record(request, &records),
+                    Err(status) => error_answer(request, status),
                 };
                 self.answer(from, &answer);
             }
@@ -98,11 +98,11 @@ impl Sm {
                 self.answer(from, &answer);
             }
             (Method::SET | Method::DELETE, _) => {
-                let answer = refused(request, MadStatus::BAD_METHOD_ATTRIBUTE);
+                let answer = error_answer(request, MadStatus::BAD_METHOD_ATTRIBUTE);
                 self.answer(from, &answer);
             }
             _ => {
-                let answer = refused(request, MadStatus::BAD_METHOD);
+                let answer = error_answer(request, MadStatus::BAD_METHOD);
                 self.answer(from, &answer);
             }
         }
@@ -150,24 +150,24 @@ impl Sm {
     fn answer_table(&mut self, from: &MadMessage, request: &Mad) {
         let records = match self.records(from, request) {
             Ok(records) => records,
-            Err(status) => return self.answer(from, &refused(request, status)),
+            Err(status) => return self.answer(from, &error_answer(request, status)),
         };
         let mut template = answer_header(request, MadStatus::OK);
-        set_distance(&mut template, records.attribute_offset);
+        set_attribute_offset(&mut template, records.attribute_offset);
         let to = (from.lid, from.qpn);
         if let Err(status) = self.sa.transfers.start(to, &template, records.bytes) {
-            self.answer(from, &refused(request, status));
+            self.answer(from, &error_answer(request, status));
         }
     }
 
     fn membership_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
         let changed = match self.change_membership(from, request) {
             Ok(changed) => changed,
-            Err(status) => return self.answer(from, &refused(request, status)),
+            Err(status) => return self.answer(from, &error_answer(request, status)),
         };
-        let answer = one(request, &Records::of(&[changed.record]));
+        let answer = single_record(request, &Records::of(&[changed.record]));
         let message = message(from.lid, from.qpn, &answer);
-        if !self.groups.hold(&message) {
+        if !self.groups.defer_answer(&message) {
             self.send(message);
         }
         let news = [
@@ -200,26 +200,26 @@ impl Sm {
 
     fn subscribe(&mut self, from: &MadMessage, request: &Mad) -> Mad {
         let Ok(info) = request.sa_record::<InformInfo>() else {
-            return refused(request, MadStatus::SA_REQUEST_INVALID);
+            return error_answer(request, MadStatus::SA_REQUEST_INVALID);
         };
         match self.sa.subscriptions.set((from.lid, from.qpn), &info) {
-            true => one(request, &Records::of(&[info])),
-            false if info.subscribe => refused(request, MadStatus::SA_NO_RESOURCES),
-            false => refused(request, MadStatus::SA_REQUEST_INVALID),
+            true => single_record(request, &Records::of(&[info])),
+            false if info.subscribe => error_answer(request, MadStatus::SA_NO_RESOURCES),
+            false => error_answer(request, MadStatus::SA_REQUEST_INVALID),
         }
     }
 
     fn records(&self, from: &MadMessage, request: &Mad) -> Result<Records, MadStatus> {
-        let damaged = MadStatus::SA_REQUEST_INVALID;
+        let invalid = MadStatus::SA_REQUEST_INVALID;
         let query = Query {
-            mask: request.sa_header().map_err(|_| damaged)?.component_mask,
+            mask: request.sa_header().map_err(|_| invalid)?.component_mask,
             attr_mod: request.attr_mod(),
             data: request.sa_data(),
         };
         Ok(match request.attr_id() {
             AttributeId::CLASS_PORT_INFO if request.method() == Method::GET => class_port_info(),
             AttributeId::PATH_RECORD => {
-                let path: PathRecord = request.sa_record().map_err(|_| damaged)?;
+                let path: PathRecord = request.sa_record().map_err(|_| invalid)?;
                 let open = request.method() == Method::GET_TABLE;
                 Records::of(&self.paths(&path, query.mask, open)?)
             }
@@ -279,7 +279,7 @@ fn answer_header(request: &Mad, status: MadStatus) -> Mad {
     answer
 }
 
-fn set_distance(answer: &mut Mad, attribute_offset: u16) {
+fn set_attribute_offset(answer: &mut Mad, attribute_offset: u16) {
     if let Ok(header) = answer.sa_header() {
         answer.set_sa_header(&SaHeader {
             attribute_offset,
@@ -288,19 +288,19 @@ fn set_distance(answer: &mut Mad, attribute_offset: u16) {
     }
 }
 
-fn refused(request: &Mad, status: MadStatus) -> Mad {
+fn error_answer(request: &Mad, status: MadStatus) -> Mad {
     answer_header(request, status)
 }
 
 /// An answer of exactly one record.
-fn one(request: &Mad, records: &Records) -> Mad {
+fn single_record(request: &Mad, records: &Records) -> Mad {
     match records.count {
-        0 => return refused(request, MadStatus::SA_NO_RECORDS),
+        0 => return error_answer(request, MadStatus::SA_NO_RECORDS),
         1 => {}
-        _ => return refused(request, MadStatus::SA_TOO_MANY_RECORDS),
+        _ => return error_answer(request, MadStatus::SA_TOO_MANY_RECORDS),
     }
     let mut answer = answer_header(request, MadStatus::OK);
-    set_distance(&mut answer, records.attribute_offset);
+    set_attribute_offset(&mut answer, records.attribute_offset);
     let len = records.bytes.len().min(DATA_LEN);
     answer.sa_data_mut()[..len].copy_from_slice(&records.bytes[..len]);
     answer

@@ -7,21 +7,18 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use wire::{Guid, Mad, Method, MgmtClass, PortNum, vendor};
 
 use crate::control::{Phase, Status};
-use crate::discovery::Ask;
 use crate::exchange::Exchange;
 use crate::groups::Groups;
-use crate::light::Look;
-use crate::mirror::Mirrors;
 use crate::plan::{Plan, Planner};
-use crate::program::{Site, Write};
-use crate::quality::Quality;
+use crate::qos::Qos;
 use crate::report::Report;
 use crate::sa::Administration;
 use crate::smp::{Answer, Request};
 use crate::subnet::Subnet;
 use crate::sweep::{Activity, Agenda};
 use crate::windows::Windows;
-use crate::{ConfigError, QosChoice, SmConfig, SmEvent, light};
+use crate::writer::{Mirrors, Site, Write};
+use crate::{ConfigError, QosChoice, SmConfig, SmEvent, discovery, light_sweep};
 
 /// The management classes that the manager takes requests of.
 const CLASSES: [MgmtClass; 4] = [
@@ -35,11 +32,11 @@ const CLASSES: [MgmtClass; 4] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     /// Discovery.
-    Ask(Ask),
+    Discovery(discovery::Query),
     /// Programming.
     Write(Write),
     /// Light sweep.
-    Look(Look),
+    LightSweep(light_sweep::Query),
 }
 
 /// A subnet manager without IO. See the crate's documentation for how to run one.
@@ -61,13 +58,13 @@ pub struct Sm {
     /// What subnet administration has under way.
     pub(crate) sa: Administration,
     /// Connections with promised bandwidth.
-    pub(crate) quality: Quality,
+    pub(crate) qos: Qos,
     /// Windows without interference.
     pub(crate) windows: Windows,
     /// Names of the devices that are or should be there.
     pub(crate) names: BTreeMap<Guid, String>,
     /// Ports with a link behind which nothing answered last time.
-    pub(crate) suspects: BTreeSet<(Guid, PortNum)>,
+    pub(crate) unresponsive_ports: BTreeSet<(Guid, PortNum)>,
     /// Grows with every sweep (SMInfo:ActCount).
     pub(crate) act_count: u32,
     started: bool,
@@ -94,10 +91,10 @@ impl Sm {
             mirrors: Mirrors::new(),
             groups: Groups::new(config.multicast.scheme()),
             sa: Administration::default(),
-            quality: Quality::new(config.qos != QosChoice::None, config.connections.as_deref())?,
+            qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),
             names: BTreeMap::new(),
-            suspects: BTreeSet::new(),
+            unresponsive_ports: BTreeSet::new(),
             act_count: 0,
             started: false,
             registered: BTreeSet::new(),
@@ -116,7 +113,7 @@ impl Sm {
             } => {
                 // A second answer: the host was restarted, and its port has lost its LID.
                 if !self.registered.insert(class) {
-                    self.want_sweep(now);
+                    self.request_sweep(now);
                 }
             }
             FromAgent::Registered { class, .. } if class == vendor::CLASS.0 => {
@@ -149,7 +146,7 @@ impl Sm {
             self.agenda.sweep_at = Some(now);
         }
         while let Some(job) = self.exchange.expire(now) {
-            self.complete(job, Answer::Silence);
+            self.complete(job, Answer::Timeout);
         }
         self.pump(now);
     }
@@ -178,7 +175,7 @@ impl Sm {
         let request = self.exchange.deadline();
         let window = self.windows.deadline();
         let answer = self.administration_deadline();
-        let change = self.quality.deadline();
+        let change = self.qos.deadline();
         let due = [sweep, request, window, answer, change];
         let at = due.into_iter().flatten().min();
         at.map(|at| Deadline {
@@ -189,7 +186,7 @@ impl Sm {
 
     /// Starts a full sweep at once; one that is under way starts anew.
     pub fn resweep(&mut self, now: Time) {
-        self.want_sweep(now);
+        self.request_sweep(now);
         self.pump(now);
     }
 
@@ -242,16 +239,16 @@ impl Sm {
     fn complete(&mut self, job: Job, answer: Answer<'_>) {
         let retries = self.config.retries;
         match (job, &mut self.activity) {
-            (Job::Ask(ask), Activity::Discovering(discovery)) => {
+            (Job::Discovery(ask), Activity::Discovering(discovery)) => {
                 for (ask, retries) in discovery.complete(ask, answer) {
-                    self.exchange.push(Job::Ask(ask), retries);
+                    self.exchange.push(Job::Discovery(ask), retries);
                 }
             }
             (
                 Job::Write(write),
-                Activity::Programming(programming)
-                | Activity::Adjusting(programming)
-                | Activity::Grouping(programming),
+                Activity::WritingSubnet(programming)
+                | Activity::WritingQos(programming)
+                | Activity::WritingMulticast(programming),
             ) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
@@ -263,11 +260,11 @@ impl Sm {
                     self.exchange.push(Job::Write(write), retries);
                 }
             }
-            (Job::Look(look), Activity::Looking(looking)) => {
-                looking.complete(look, answer, &self.subnet);
+            (Job::LightSweep(look), Activity::LightSweep(light_sweep)) => {
+                light_sweep.complete(look, answer, &self.subnet);
             }
             // An answer for what was broken off in the meantime.
-            (Job::Ask(_) | Job::Write(_) | Job::Look(_), _) => {}
+            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => {}
         }
     }
 
@@ -277,9 +274,9 @@ impl Sm {
             return;
         }
         self.run_windows(now);
-        self.repeat_changes(now);
+        self.repeat_qos_notices(now);
         loop {
-            self.break_off(now);
+            self.abort_for_sweep(now);
             while let Some((transaction, job)) = self.exchange.next(now) {
                 let request = self.request(job);
                 match request.and_then(|request| request.message(transaction)) {
@@ -295,12 +292,12 @@ impl Sm {
 
     fn request(&mut self, job: Job) -> Option<Request> {
         match (job, &self.activity) {
-            (Job::Ask(ask), Activity::Discovering(discovery)) => discovery.request(ask),
+            (Job::Discovery(ask), Activity::Discovering(discovery)) => discovery.request(ask),
             (
                 Job::Write(write),
-                Activity::Programming(programming)
-                | Activity::Adjusting(programming)
-                | Activity::Grouping(programming),
+                Activity::WritingSubnet(programming)
+                | Activity::WritingQos(programming)
+                | Activity::WritingMulticast(programming),
             ) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
@@ -310,8 +307,10 @@ impl Sm {
                 };
                 programming.request(write, &mut site)
             }
-            (Job::Look(look), Activity::Looking(_)) => light::request(look, &self.subnet),
-            (Job::Ask(_) | Job::Write(_) | Job::Look(_), _) => None,
+            (Job::LightSweep(look), Activity::LightSweep(_)) => {
+                light_sweep::request(look, &self.subnet)
+            }
+            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => None,
         }
     }
 }

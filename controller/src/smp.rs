@@ -72,17 +72,17 @@ pub(crate) fn message(lid: Lid, qpn: Qpn, mad: &Mad) -> MadMessage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer<'a> {
     /// Nothing came, however often it was asked.
-    Silence,
+    Timeout,
     /// The answer.
     Mad(&'a Mad),
 }
 
 /// Why an answer is of no use. Its text completes "the device ...".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Useless {
+pub(crate) enum Failure {
     /// None came.
     #[error("does not answer")]
-    Silent,
+    Timeout,
     /// The device refused.
     #[error("refuses {attribute} with status {status}")]
     Refused {
@@ -93,14 +93,14 @@ pub(crate) enum Useless {
     },
     /// The answer cannot be read.
     #[error("sends a damaged answer: {0}")]
-    Damaged(#[from] ParseError),
+    BadAnswer(#[from] ParseError),
 }
 
 impl Answer<'_> {
     /// The attribute that the device has answered with.
-    pub(crate) fn attribute<A: Attribute>(self) -> Result<A, Useless> {
+    pub(crate) fn attribute<A: Attribute>(self) -> Result<A, Failure> {
         match self {
-            Self::Silence => Err(Useless::Silent),
+            Self::Timeout => Err(Failure::Timeout),
             Self::Mad(mad) if mad.attr_id() != A::ID => Err(ParseError::BadValue {
                 what: "AttributeID of an answer",
                 value: u64::from(mad.attr_id().0),
@@ -108,7 +108,7 @@ impl Answer<'_> {
             .into()),
             Self::Mad(mad) => match mad.status().without_direction() {
                 MadStatus::OK => Ok(mad.smp_attribute()?),
-                status => Err(Useless::Refused {
+                status => Err(Failure::Refused {
                     attribute: A::ID,
                     status,
                 }),

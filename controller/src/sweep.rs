@@ -6,18 +6,18 @@
 //!   Discovering ──> a better manager? ── yes ──> Standby: ask it now and then               │
 //!          │                                     (gone or lower: full sweep) ───────────────┤
 //!          v no                                                                             │
-//!   [first time: Looking, has it changed meanwhile? ── yes ─────────────────────────────────┤
+//!   [first time: LightSweep, has it changed meanwhile? ── yes ─────────────────────────────────┤
 //!          │ no                                                                             │
 //!          v                                                                                │
 //!   planned? ── no ──> Failed: look for changes often ──────────────────────────────────────┤
 //!          │ yes                                                                            │
 //!          v                                                                                │
-//!   Programming ──> Up ──> Looking every interval: changed? ── yes ─────────────────────────┘
+//!   Programming ──> Up ──> LightSweep every interval: changed? ── yes ─────────────────────────┘
 //! ```
 //!
-//! A full sweep that falls due while another activity is under way breaks it off: what has been
+//! A full sweep that falls due while another activity is under way aborts it off: what has been
 //! written stays known, so nothing is lost, and a device that has died meanwhile does not hold up
-//! the rerouting by its time-outs. After [`BREAKS_MAX`] breaks in a row one sweep is let through,
+//! the rerouting by its time-outs. After [`ABORTS_MAX`] aborts in a row one sweep is let through,
 //! so that a link that flaps does not keep the rest of the subnet down.
 
 use std::collections::BTreeSet;
@@ -26,29 +26,29 @@ use link::Time;
 use wire::Guid;
 
 use crate::control::{Phase, Unreachable};
-use crate::discovery::{Discovery, Found};
+use crate::discovery::{Discovered, Discovery};
 use crate::event::{SmEvent, UpSummary};
-use crate::light::{Look, Looking, looks};
+use crate::light_sweep::{LightSweep, Query, queries};
 use crate::plan::Plan;
-use crate::program::{Programming, Site};
-use crate::report::left_out;
+use crate::report::unreachable_warnings;
 use crate::sm::{Job, Sm};
+use crate::writer::{Programming, Site};
 
 /// How often in a row a sweep may be broken off.
-const BREAKS_MAX: u32 = 8;
+const ABORTS_MAX: u32 = 8;
 /// How often the first discovery is repeated because links are still coming up.
-const FIRST_LOOKS_MAX: u32 = 50;
+const INITIAL_REPEATS_MAX: u32 = 50;
 /// After how many looks without a link a warning is given.
-const LONELY_LOOKS: u32 = 5;
+const UNLINKED_SWEEPS_MAX: u32 = 5;
 /// Time to the first sweep after one that left something open, nanoseconds; it doubles each time.
-const TROUBLE_DELAY_NS: u64 = 200_000_000;
+const RETRY_DELAY_NS: u64 = 200_000_000;
 /// The longest that it becomes, nanoseconds.
-const TROUBLE_DELAY_NS_MAX: u64 = 10_000_000_000;
+const RETRY_DELAY_NS_MAX: u64 = 10_000_000_000;
 /// How often a later discovery asks again what a link leads to: a neighbour that has just died
 /// must not hold up the rerouting, and one that was only slow is found by the sweep that follows.
 const PROBE_RETRIES: u8 = 2;
 /// Time between looks when there is no working subnet, nanoseconds, unless sweeps are more often.
-const ANXIOUS_DELAY_NS: u64 = 100_000_000;
+const NOT_UP_INTERVAL_NS: u64 = 100_000_000;
 
 /// What the manager is doing.
 #[derive(Debug)]
@@ -58,13 +58,13 @@ pub(crate) enum Activity {
     /// A full sweep's first half.
     Discovering(Box<Discovery>),
     /// A full sweep's second half.
-    Programming(Box<Programming>),
+    WritingSubnet(Box<Programming>),
     /// A light sweep.
-    Looking(Looking),
+    LightSweep(LightSweep),
     /// Arbitration tables are being written for connections.
-    Adjusting(Box<Programming>),
+    WritingQos(Box<Programming>),
     /// Multicast tables are being written for who has joined or left.
-    Grouping(Box<Programming>),
+    WritingMulticast(Box<Programming>),
 }
 
 /// What is to be done when.
@@ -73,15 +73,15 @@ pub(crate) struct Agenda {
     /// When the next full sweep is due.
     pub(crate) sweep_at: Option<Time>,
     /// When the next light sweep is due.
-    look_at: Option<Time>,
+    light_sweep_at: Option<Time>,
     sweep_started: Time,
     programming_started: Time,
-    breaks: u32,
-    first_looks: u32,
-    troubled_sweeps: u32,
-    lonely_looks: u32,
+    aborts: u32,
+    initial_repeats: u32,
+    incomplete_sweeps: u32,
+    unlinked_sweeps: u32,
     /// What the discovery found beside the subnet, until it is acted on.
-    found: Option<Found>,
+    found: Option<Discovered>,
     /// The devices of the subnet when it was last up.
     present: BTreeSet<Guid>,
     written_memory: String,
@@ -90,7 +90,7 @@ pub(crate) struct Agenda {
 
 impl Sm {
     /// A full sweep is to start at `at`, if none is due earlier.
-    pub(crate) fn want_sweep(&mut self, at: Time) {
+    pub(crate) fn request_sweep(&mut self, at: Time) {
         let sweep_at = &mut self.agenda.sweep_at;
         *sweep_at = Some(sweep_at.map_or(at, |earlier| earlier.min(at)));
     }
@@ -98,31 +98,31 @@ impl Sm {
     /// When the next sweep that may start is due.
     pub(crate) fn next_sweep(&self) -> Option<Time> {
         let idle = matches!(self.activity, Activity::Idle);
-        let full = self.agenda.sweep_at.filter(|_| idle || self.may_break());
-        let light = self.agenda.look_at.filter(|_| idle);
+        let full = self.agenda.sweep_at.filter(|_| idle || self.may_abort());
+        let light = self.agenda.light_sweep_at.filter(|_| idle);
         match (full, light) {
             (Some(full), Some(light)) => Some(full.min(light)),
             (full, light) => full.or(light),
         }
     }
 
-    fn may_break(&self) -> bool {
-        self.agenda.breaks < BREAKS_MAX
+    fn may_abort(&self) -> bool {
+        self.agenda.aborts < ABORTS_MAX
     }
 
     /// Breaks off what is under way if a full sweep is due.
-    pub(crate) fn break_off(&mut self, now: Time) {
+    pub(crate) fn abort_for_sweep(&mut self, now: Time) {
         let due = self.agenda.sweep_at.is_some_and(|at| at <= now);
-        if !due || matches!(self.activity, Activity::Idle) || !self.may_break() {
+        if !due || matches!(self.activity, Activity::Idle) || !self.may_abort() {
             return;
         }
-        if !matches!(self.activity, Activity::Looking(_)) {
-            self.agenda.breaks += 1;
+        if !matches!(self.activity, Activity::LightSweep(_)) {
+            self.agenda.aborts += 1;
         }
         self.exchange.clear();
         self.agenda.found = None;
-        if let Activity::Grouping(_) = self.activity {
-            self.groups.broken_off();
+        if let Activity::WritingMulticast(_) = self.activity {
+            self.groups.writing_aborted();
         }
         self.activity = Activity::Idle;
     }
@@ -132,8 +132,8 @@ impl Sm {
         match core::mem::replace(&mut self.activity, Activity::Idle) {
             Activity::Idle => return self.start_what_is_due(now),
             Activity::Discovering(discovery) => self.discovered(now, *discovery),
-            Activity::Looking(looking) => self.looked(now, &looking),
-            Activity::Programming(mut programming) => {
+            Activity::LightSweep(light_sweep) => self.light_sweep_done(now, &light_sweep),
+            Activity::WritingSubnet(mut programming) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
@@ -142,13 +142,13 @@ impl Sm {
                 };
                 let writes = programming.next_stage(&mut site);
                 if writes.is_empty() {
-                    self.programmed(now, &programming);
+                    self.subnet_written(now, &programming);
                 } else {
                     self.push_writes(writes);
-                    self.activity = Activity::Programming(programming);
+                    self.activity = Activity::WritingSubnet(programming);
                 }
             }
-            Activity::Adjusting(mut programming) => {
+            Activity::WritingQos(mut programming) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
@@ -157,13 +157,13 @@ impl Sm {
                 };
                 let writes = programming.next_stage(&mut site);
                 if writes.is_empty() {
-                    self.adjusted(now, &programming);
+                    self.qos_written(now, &programming);
                 } else {
                     self.push_writes(writes);
-                    self.activity = Activity::Adjusting(programming);
+                    self.activity = Activity::WritingQos(programming);
                 }
             }
-            Activity::Grouping(mut programming) => {
+            Activity::WritingMulticast(mut programming) => {
                 let mut site = Site {
                     subnet: &mut self.subnet,
                     plan: &self.plan,
@@ -172,10 +172,10 @@ impl Sm {
                 };
                 let writes = programming.next_stage(&mut site);
                 if writes.is_empty() {
-                    self.grouped(now, &programming);
+                    self.multicast_written(now, &programming);
                 } else {
                     self.push_writes(writes);
-                    self.activity = Activity::Grouping(programming);
+                    self.activity = Activity::WritingMulticast(programming);
                 }
             }
         }
@@ -185,13 +185,13 @@ impl Sm {
     fn start_what_is_due(&mut self, now: Time) -> bool {
         if self.agenda.sweep_at.is_some_and(|at| at <= now) {
             self.agenda.sweep_at = None;
-            self.agenda.look_at = None;
+            self.agenda.light_sweep_at = None;
             self.start_discovery(now);
             return true;
         }
-        if self.agenda.look_at.is_some_and(|at| at <= now) {
-            self.agenda.look_at = None;
-            self.start_looking();
+        if self.agenda.light_sweep_at.is_some_and(|at| at <= now) {
+            self.agenda.light_sweep_at = None;
+            self.start_light_sweep();
             return true;
         }
         self.serve_groups() || self.serve_connections(now)
@@ -200,11 +200,11 @@ impl Sm {
     fn start_discovery(&mut self, now: Time) {
         self.act_count = self.act_count.wrapping_add(1);
         self.agenda.sweep_started = now;
-        let anxious = matches!(
+        let not_up = matches!(
             self.report.status.phase,
             Phase::Failed { .. } | Phase::Standby { .. }
         );
-        if !anxious {
+        if !not_up {
             self.report.enter(Phase::Discovering);
         }
         let retries = self.config.retries;
@@ -212,92 +212,94 @@ impl Sm {
             0 => retries,
             _ => retries.min(PROBE_RETRIES),
         };
-        let (names, suspects) = (self.names.clone(), self.suspects.clone());
-        let (discovery, asks) = Discovery::start(names, suspects, retries, probe_retries);
+        let (names, unresponsive_ports) = (self.names.clone(), self.unresponsive_ports.clone());
+        let (discovery, asks) = Discovery::start(names, unresponsive_ports, retries, probe_retries);
         for (ask, retries) in asks {
-            self.exchange.push(Job::Ask(ask), retries);
+            self.exchange.push(Job::Discovery(ask), retries);
         }
         self.activity = Activity::Discovering(Box::new(discovery));
     }
 
-    fn start_looking(&mut self) {
+    fn start_light_sweep(&mut self) {
         let looks = match self.report.status.phase {
             Phase::Standby { master } => {
                 let master = self.subnet.find_end_port(master);
-                master.map(Look::Master).into_iter().collect()
+                master.map(Query::Master).into_iter().collect()
             }
-            _ => looks(&self.subnet),
+            _ => queries(&self.subnet),
         };
         for look in looks {
-            self.exchange.push(Job::Look(look), self.config.retries);
+            self.exchange
+                .push(Job::LightSweep(look), self.config.retries);
         }
-        self.activity = Activity::Looking(Looking::default());
+        self.activity = Activity::LightSweep(LightSweep::default());
     }
 
     fn discovered(&mut self, now: Time, discovery: Discovery) {
         let (subnet, mut found) = discovery.finish();
         self.report.status.discovery_ns = now.since_ns(self.agenda.sweep_started);
-        self.suspects = core::mem::take(&mut found.silent);
+        self.unresponsive_ports = core::mem::take(&mut found.unresponsive_ports);
         let fingerprint = |list: &[Unreachable]| -> Vec<_> {
             list.iter().map(|device| device.name.clone()).collect()
         };
         if fingerprint(&found.unreachable) != fingerprint(&self.report.status.unreachable) {
-            self.agenda.troubled_sweeps = 0;
+            self.agenda.incomplete_sweeps = 0;
         }
         self.subnet = subnet;
         self.agenda.found = Some(found);
         let first = self.report.status.generation == 0;
-        if first && self.agenda.first_looks < FIRST_LOOKS_MAX {
-            self.agenda.first_looks += 1;
-            for look in looks(&self.subnet) {
-                self.exchange.push(Job::Look(look), self.config.retries);
+        if first && self.agenda.initial_repeats < INITIAL_REPEATS_MAX {
+            self.agenda.initial_repeats += 1;
+            for look in queries(&self.subnet) {
+                self.exchange
+                    .push(Job::LightSweep(look), self.config.retries);
             }
-            self.activity = Activity::Looking(Looking::default());
+            self.activity = Activity::LightSweep(LightSweep::default());
         } else {
-            self.found_out(now);
+            self.subnet_discovered(now);
         }
     }
 
-    fn looked(&mut self, now: Time, looking: &Looking) {
+    fn light_sweep_done(&mut self, now: Time, light_sweep: &LightSweep) {
         if let Phase::Standby { .. } = self.report.status.phase
             && self.agenda.found.is_none()
         {
-            return match looking.master {
-                Some(master) if self.yields_to(&master) => {
-                    self.agenda.look_at = Some(now + self.look_interval_ns());
+            return match light_sweep.master {
+                Some(master) if self.defers_to(&master) => {
+                    self.agenda.light_sweep_at = Some(now + self.light_sweep_interval_ns());
                 }
-                _ => self.want_sweep(now),
+                _ => self.request_sweep(now),
             };
         }
-        if looking.changed {
+        if light_sweep.changed {
             self.agenda.found = None;
-            self.want_sweep(now);
+            self.request_sweep(now);
         } else if self.agenda.found.is_some() {
-            self.found_out(now);
+            self.subnet_discovered(now);
         } else if self.report.status.unreachable.is_empty() {
-            self.complain_if_alone();
-            self.schedule_look(now);
+            self.warn_if_unlinked();
+            self.schedule_light_sweep(now);
         } else {
-            // What was silent is looked for again, though nothing has changed its state.
-            self.want_sweep(now);
+            // What was silent is light_sweep_done for again, though nothing has changed its state.
+            self.request_sweep(now);
         }
     }
 
     /// Warns when this host has been without a link for a while: at the start it may take one.
-    fn complain_if_alone(&mut self) {
+    fn warn_if_unlinked(&mut self) {
         if self.subnet.cables() > 0 {
-            self.agenda.lonely_looks = 0;
+            self.agenda.unlinked_sweeps = 0;
             return;
         }
-        self.agenda.lonely_looks += 1;
-        if self.agenda.lonely_looks == LONELY_LOOKS {
+        self.agenda.unlinked_sweeps += 1;
+        if self.agenda.unlinked_sweeps == UNLINKED_SWEEPS_MAX {
             self.report
                 .warn("the port of this host has no link: is its cable plugged?".into());
         }
     }
 
     /// The subnet is known: whose it is, and what it is to become.
-    fn found_out(&mut self, now: Time) {
+    fn subnet_discovered(&mut self, now: Time) {
         let Some(found) = self.agenda.found.take() else {
             return;
         };
@@ -305,8 +307,8 @@ impl Sm {
         let master = found
             .managers
             .iter()
-            .filter(|(_, manager)| self.yields_to(manager))
-            .max_by(|(_, a), (_, b)| crate::managers::rank(a).cmp(&crate::managers::rank(b)));
+            .filter(|(_, manager)| self.defers_to(manager))
+            .max_by(|(_, a), (_, b)| crate::election::rank(a).cmp(&crate::election::rank(b)));
         if let Some(&(index, manager)) = master {
             let name = self.subnet.devices[index].label();
             self.report.warn(format!(
@@ -317,17 +319,17 @@ impl Sm {
             self.report.enter(Phase::Standby {
                 master: manager.guid,
             });
-            self.agenda.look_at = Some(now + self.look_interval_ns());
+            self.agenda.light_sweep_at = Some(now + self.light_sweep_interval_ns());
             return;
         }
         let mut warnings = found.warnings;
-        warnings.extend(left_out(&found.unreachable));
-        self.report.unreachable(found.unreachable);
+        warnings.extend(unreachable_warnings(&found.unreachable));
+        self.report.set_unreachable(found.unreachable);
         if self.subnet.cables() == 0 {
             self.plan = Plan::default();
-            self.take_stock();
+            self.update_status();
             self.report.enter(Phase::Discovering);
-            self.schedule_look(now);
+            self.schedule_light_sweep(now);
             return;
         }
         let planned = self.planner.plan(&self.subnet, &self.plan);
@@ -338,40 +340,40 @@ impl Sm {
         match planned {
             Ok(plan) => {
                 let old = core::mem::replace(&mut self.plan, plan);
-                let quality = &mut self.quality;
-                let notices = quality.carry_over(&self.subnet, &mut self.plan, old.quality);
+                let qos = &mut self.qos;
+                let notices = qos.replan(&self.subnet, &mut self.plan, old.admission);
                 self.windows.follow(now, &self.subnet, &self.plan);
                 warnings.append(&mut self.plan.warnings);
-                self.report.renew(warnings);
+                self.report.replace_sweep_warnings(warnings);
                 for notice in notices {
                     self.report.warn(notice);
                 }
                 self.report.enter(Phase::Programming);
                 self.agenda.programming_started = now;
-                self.activity = Activity::Programming(Box::new(Programming::start()));
+                self.activity = Activity::WritingSubnet(Box::new(Programming::start()));
             }
             Err(reason) => {
                 self.plan = Plan::default();
-                self.report.renew(warnings);
-                self.take_stock();
+                self.report.replace_sweep_warnings(warnings);
+                self.update_status();
                 self.report.enter(Phase::Failed { reason });
-                self.schedule_look(now);
+                self.schedule_light_sweep(now);
             }
         }
     }
 
-    fn programmed(&mut self, now: Time, programming: &Programming) {
-        self.agenda.breaks = 0;
+    fn subnet_written(&mut self, now: Time, programming: &Programming) {
+        self.agenda.aborts = 0;
         let mut unreachable = core::mem::take(&mut self.report.status.unreachable);
         let failed = programming.unreachable(&self.subnet);
-        for warning in left_out(&failed) {
+        for warning in unreachable_warnings(&failed) {
             self.report.warn(warning);
         }
         unreachable.retain(|device| !failed.iter().any(|other| other.guid == device.guid));
         unreachable.extend(failed);
-        let troubled = programming.unsettled() || !unreachable.is_empty();
-        self.report.unreachable(unreachable);
-        self.take_stock();
+        let incomplete = programming.needs_resweep() || !unreachable.is_empty();
+        self.report.set_unreachable(unreachable);
+        self.update_status();
         let status = &mut self.report.status;
         status.generation += 1;
         status.programming_ns = now.since_ns(self.agenda.programming_started);
@@ -387,18 +389,18 @@ impl Sm {
             duration_ns: now.since_ns(self.agenda.sweep_started),
         };
         self.report.enter(Phase::Up);
-        self.report.tell(SmEvent::SubnetUp(summary));
-        self.tell_of_devices();
-        self.tell_changes(now);
+        self.report.push(SmEvent::SubnetUp(summary));
+        self.report_devices();
+        self.send_qos_notices(now);
         self.persist();
-        if troubled {
-            let delay_ns = TROUBLE_DELAY_NS << self.agenda.troubled_sweeps.min(8);
-            self.agenda.troubled_sweeps += 1;
-            self.want_sweep(now + delay_ns.min(TROUBLE_DELAY_NS_MAX));
+        if incomplete {
+            let delay_ns = RETRY_DELAY_NS << self.agenda.incomplete_sweeps.min(8);
+            self.agenda.incomplete_sweeps += 1;
+            self.request_sweep(now + delay_ns.min(RETRY_DELAY_NS_MAX));
         } else {
-            self.agenda.troubled_sweeps = 0;
+            self.agenda.incomplete_sweeps = 0;
         }
-        self.schedule_look(now);
+        self.schedule_light_sweep(now);
     }
 
     /// How long discovery and programming took, or take since their start if under way.
@@ -417,22 +419,22 @@ impl Sm {
         }
     }
 
-    fn look_interval_ns(&self) -> u64 {
-        let anxious = !matches!(self.report.status.phase, Phase::Up);
+    fn light_sweep_interval_ns(&self) -> u64 {
+        let not_up = !matches!(self.report.status.phase, Phase::Up);
         match self.config.sweep_interval_ns {
-            0 if anxious => ANXIOUS_DELAY_NS,
-            interval if anxious => interval.min(ANXIOUS_DELAY_NS),
+            0 if not_up => NOT_UP_INTERVAL_NS,
+            interval if not_up => interval.min(NOT_UP_INTERVAL_NS),
             interval => interval,
         }
     }
 
-    fn schedule_look(&mut self, now: Time) {
-        let interval_ns = self.look_interval_ns();
-        self.agenda.look_at = (interval_ns > 0).then(|| now + interval_ns);
+    fn schedule_light_sweep(&mut self, now: Time) {
+        let interval_ns = self.light_sweep_interval_ns();
+        self.agenda.light_sweep_at = (interval_ns > 0).then(|| now + interval_ns);
     }
 
     /// Fills the status with what stands.
-    fn take_stock(&mut self) {
+    fn update_status(&mut self) {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let switches = self
             .subnet
@@ -460,17 +462,17 @@ impl Sm {
     }
 
     /// Tells which devices have gone and which have come back since the subnet was last up.
-    fn tell_of_devices(&mut self) {
+    fn report_devices(&mut self) {
         let devices = &self.subnet.devices;
         let present: BTreeSet<Guid> = devices.iter().map(|device| device.guid()).collect();
         for &guid in self.agenda.present.difference(&present) {
             let name = self.names.get(&guid).cloned().unwrap_or_default();
-            self.report.tell(SmEvent::DeviceLost { name, guid });
+            self.report.push(SmEvent::DeviceLost { name, guid });
         }
         for device in devices {
             let (name, guid) = (device.name.clone(), device.guid());
             if self.names.contains_key(&guid) && !self.agenda.present.contains(&guid) {
-                self.report.tell(SmEvent::DeviceBack { name, guid });
+                self.report.push(SmEvent::DeviceBack { name, guid });
             }
         }
         let planner = &self.planner;
@@ -484,16 +486,16 @@ impl Sm {
 
     /// Hands out what later managers need to know, as far as it has changed.
     pub(crate) fn persist(&mut self) {
-        if let Some(text) = self.quality.memory()
+        if let Some(text) = self.qos.connections_text()
             && text != self.agenda.written_connections
         {
             self.agenda.written_connections.clone_from(&text);
-            self.report.tell(SmEvent::PersistConnections(text));
+            self.report.push(SmEvent::PersistConnections(text));
         }
         let text = self.planner.memory().write();
         if text != self.agenda.written_memory {
             self.agenda.written_memory.clone_from(&text);
-            self.report.tell(SmEvent::Persist(text));
+            self.report.push(SmEvent::Persist(text));
         }
     }
 }

@@ -14,25 +14,25 @@ use wire::vendor::{
 use wire::{Mad, MadHeader, MadStatus, Method, Qpn};
 
 use crate::control::Phase;
-use crate::program::Programming;
-use crate::quality::{Full, Letter};
+use crate::qos::{Datagram, Full};
 use crate::sm::{Job, Sm};
 use crate::smp::message;
 use crate::sweep::Activity;
-use crate::windows::NotTaken;
+use crate::windows::RequestError;
+use crate::writer::Programming;
 
 impl Sm {
     /// A program on some host asks.
     pub(crate) fn vendor_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
         let answer = match (request.method(), request.attr_id()) {
             (Method::SET | Method::DELETE, QOS_CONNECTION) => {
-                match self.quality.enqueue(now, from.lid, request) {
+                match self.qos.enqueue(now, from.lid, request) {
                     Ok(None) => return,
                     Ok(Some(again)) => again,
                     Err(Full) => answer(request, MadStatus::BUSY),
                 }
             }
-            (Method::GET, QOS_CONNECTION) => match self.quality.list(request.attr_mod()) {
+            (Method::GET, QOS_CONNECTION) => match self.qos.list(request.attr_mod()) {
                 Some(connection) => {
                     let mut found = answer(request, MadStatus::OK);
                     found.set_vendor_attribute(&connection);
@@ -54,21 +54,21 @@ impl Sm {
     /// A host answers what it was told.
     pub(crate) fn vendor_answer(&mut self, now: Time, answer: &Mad) {
         match answer.attr_id() {
-            QOS_CHANGE => self.quality.heard(answer),
+            QOS_CHANGE => self.qos.notice_acknowledged(answer),
             _ => self.windows.answered(now, answer),
         }
     }
 
     /// Tells senders of connections what has become of them, now that the tables say so.
-    pub(crate) fn tell_changes(&mut self, now: Time) {
-        for change in self.quality.tell(now) {
+    pub(crate) fn send_qos_notices(&mut self, now: Time) {
+        for change in self.qos.release_notices(now) {
             self.send(change);
         }
     }
 
     /// Tells them again what they have not answered.
-    pub(crate) fn repeat_changes(&mut self, now: Time) {
-        for change in self.quality.repeat(now) {
+    pub(crate) fn repeat_qos_notices(&mut self, now: Time) {
+        for change in self.qos.poll_notices(now) {
             self.send(change);
         }
     }
@@ -84,9 +84,9 @@ impl Sm {
         };
         let status = match self.windows.request(now, &wanted, guid_of) {
             Ok(()) => MadStatus::OK,
-            Err(NotTaken::TooMany) => MadStatus::BUSY,
-            Err(NotTaken::NoWindows) => MadStatus::BAD_METHOD_ATTRIBUTE,
-            Err(NotTaken::NoSuchHost | NotTaken::ToItself) => MadStatus::BAD_FIELD,
+            Err(RequestError::TooMany) => MadStatus::BUSY,
+            Err(RequestError::NoWindows) => MadStatus::BAD_METHOD_ATTRIBUTE,
+            Err(RequestError::NoSuchHost | RequestError::ToItself) => MadStatus::BAD_FIELD,
         };
         answer(request, status)
     }
@@ -95,21 +95,21 @@ impl Sm {
     /// `false` if there was nothing to do.
     pub(crate) fn serve_connections(&mut self, now: Time) -> bool {
         let mut served = false;
-        while let Some(letter) = self.quality.next() {
+        while let Some(letter) = self.qos.next() {
             served = true;
             let answer = self.serve_connection(&letter.mad);
-            self.quality.answer(Letter {
+            self.qos.answer(Datagram {
                 mad: answer,
                 ..letter
             });
         }
         if served {
-            self.activity = Activity::Adjusting(Box::new(Programming::of_lanes()));
+            self.activity = Activity::WritingQos(Box::new(Programming::of_lanes()));
             return true;
         }
-        let letters = self.quality.finish(now);
+        let letters = self.qos.finish(now);
         let any = !letters.is_empty();
-        for Letter { from, mad } in letters {
+        for Datagram { from, mad } in letters {
             self.send(message(from, Qpn::GSI, &mad));
         }
         any
@@ -120,9 +120,9 @@ impl Sm {
             return answer(request, MadStatus::BAD_FIELD);
         };
         let told = if request.method() == Method::DELETE {
-            self.quality.release(&mut self.plan, &asked)
+            self.qos.release(&mut self.plan, &asked)
         } else if self.report.status.phase == Phase::Up {
-            self.quality.connect(&self.subnet, &mut self.plan, &asked)
+            self.qos.connect(&self.subnet, &mut self.plan, &asked)
         } else {
             QosConnection {
                 cause: QosCause::NotUp,
@@ -135,9 +135,9 @@ impl Sm {
     }
 
     /// The arbitration tables are written, or as far as devices answer.
-    pub(crate) fn adjusted(&mut self, now: Time, programming: &Programming) {
-        if programming.unsettled() {
-            self.want_sweep(now);
+    pub(crate) fn qos_written(&mut self, now: Time, programming: &Programming) {
+        if programming.needs_resweep() {
+            self.request_sweep(now);
         }
         self.persist();
     }
@@ -150,7 +150,7 @@ impl Sm {
     }
 
     /// Queues the writes of a stage.
-    pub(crate) fn push_writes(&mut self, writes: Vec<crate::program::Write>) {
+    pub(crate) fn push_writes(&mut self, writes: Vec<crate::writer::Write>) {
         for write in writes {
             self.exchange.push(Job::Write(write), self.config.retries);
         }

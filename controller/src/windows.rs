@@ -18,7 +18,7 @@
 //! microseconds, but nobody tells the controller when the last one has arrived. A tick that falls
 //! due before all that waits, and is counted as late.
 //!
-//! A host that does not answer is told [`ATTEMPTS`] times more, then the window goes on without
+//! A host that does not answer is told [`RETRIES`] times more, then the window goes on without
 //! it. Until it answers, what it asks for is put off, and now and then it is told once to stop, so
 //! that a host that comes back is heard of.
 
@@ -34,33 +34,33 @@ use mad::local::MadMessage;
 
 use crate::exchange::Exchange;
 use crate::plan::Plan;
-use crate::smp::message;
+use crate::smp;
 use crate::subnet::Subnet;
 
 /// How long a grant may stay unanswered before it is sent again, nanoseconds.
 const TIMEOUT_NS: u64 = 20_000_000;
 /// How often it is sent again.
-const ATTEMPTS: u8 = 10;
+const RETRIES: u8 = 10;
 /// Grants that may be unanswered at a time.
 const GRANTS_IN_FLIGHT: usize = 256;
 /// Pairs that may be asked for at a time, for each host.
-const PAIRS_A_HOST: usize = 16;
+const PAIRS_PER_HOST: usize = 16;
 const NS_PER_S: u64 = 1_000_000_000;
 /// The part of a window for which packets under way may use links that are given to others next.
 const GUARD_PART: u64 = 16;
 /// A host that has not answered is told to stop each so many windows.
-const SILENT_WINDOWS: u32 = 60;
+const PROBE_WINDOWS: u32 = 60;
 
 /// The hosts of a Clos fabric by number, and the trees between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Fabric {
+struct ClosFabric {
     /// Port GUID and base LID.
     hosts: Vec<(Guid, Lid)>,
     leaf_of: Vec<usize>,
     trees: usize,
 }
 
-impl Fabric {
+impl ClosFabric {
     fn number(&self, guid: Guid) -> Option<usize> {
         self.hosts
             .binary_search_by_key(&guid, |&(guid, _)| guid)
@@ -69,7 +69,7 @@ impl Fabric {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Ask {
+struct PairRequest {
     pair: (Guid, Guid),
     /// Windows that it goes on for; [`WindowRequest::UNTIL_ENDED`] without end.
     left: u16,
@@ -85,11 +85,11 @@ enum Step {
 }
 
 /// What a sender was last told: base LID of the destination, and the DLID.
-type Way = (Lid, Lid);
+type Route = (Lid, Lid);
 
 /// What one sender is to be told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tell {
+pub(crate) struct GrantMessage {
     sender: Guid,
     to: Lid,
     grant: WindowGrant,
@@ -100,25 +100,25 @@ pub(crate) struct Tell {
 pub(crate) struct Windows {
     interval_ns: u64,
     state: WindowState,
-    fabric: Option<Fabric>,
+    fabric: Option<ClosFabric>,
     /// Where the hosts of the latest fabric are, by port GUID.
     addresses: BTreeMap<Guid, Lid>,
     controller: Option<Controller>,
-    asks: Vec<Ask>,
+    requests: Vec<PairRequest>,
     next_at: Option<Time>,
     step: Step,
     last_step: u32,
-    exchange: Exchange<Tell>,
-    told: BTreeMap<Guid, Way>,
+    exchange: Exchange<GrantMessage>,
+    in_force: BTreeMap<Guid, Route>,
     /// What the window that is being told of gives to each sender.
-    wanted: BTreeMap<Guid, Way>,
+    decided: BTreeMap<Guid, Route>,
     /// Hosts that have not answered, and the windows since they were told last.
-    silent: BTreeMap<Guid, u32>,
+    unresponsive: BTreeMap<Guid, u32>,
 }
 
 /// A request that is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotTaken {
+pub(crate) enum RequestError {
     /// The fabric has no windows.
     NoWindows,
     /// A LID that no host has.
@@ -141,14 +141,14 @@ impl Windows {
             fabric: None,
             addresses: BTreeMap::new(),
             controller: None,
-            asks: Vec::new(),
+            requests: Vec::new(),
             next_at: None,
             step: Step::Waiting,
             last_step: 0,
             exchange: Exchange::new(GRANTS_IN_FLIGHT, TIMEOUT_NS),
-            told: BTreeMap::new(),
-            wanted: BTreeMap::new(),
-            silent: BTreeMap::new(),
+            in_force: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            unresponsive: BTreeMap::new(),
         }
     }
 
@@ -173,10 +173,10 @@ impl Windows {
             self.addresses = fabric.hosts.iter().copied().collect();
         }
         self.fabric = fabric;
-        self.wake(now);
+        self.schedule_tick(now);
     }
 
-    fn wake(&mut self, now: Time) {
+    fn schedule_tick(&mut self, now: Time) {
         let at = now + self.interval_ns;
         self.next_at = self.next_at.or(Some(at));
     }
@@ -188,17 +188,21 @@ impl Windows {
             .controller
             .as_ref()
             .map_or(0, |one| one.waiting().len());
-        let put_off = self.asks.iter().filter(|ask| self.is_silent(ask)).count();
+        let put_off = self
+            .requests
+            .iter()
+            .filter(|ask| self.is_unresponsive(ask))
+            .count();
         WindowState {
-            standing: count(self.wanted.len().max(self.told.len())),
+            standing: count(self.decided.len().max(self.in_force.len())),
             waiting: count(waiting + put_off),
             ..self.state
         }
     }
 
     /// Whether its source has not answered.
-    fn is_silent(&self, ask: &Ask) -> bool {
-        self.silent.contains_key(&ask.pair.0)
+    fn is_unresponsive(&self, ask: &PairRequest) -> bool {
+        self.unresponsive.contains_key(&ask.pair.0)
     }
 
     /// Takes in a request. `guid_of` finds the host that has a LID.
@@ -207,22 +211,22 @@ impl Windows {
         now: Time,
         request: &WindowRequest,
         guid_of: impl Fn(Lid) -> Option<Guid>,
-    ) -> Result<(), NotTaken> {
-        let fabric = self.fabric.as_ref().ok_or(NotTaken::NoWindows)?;
+    ) -> Result<(), RequestError> {
+        let fabric = self.fabric.as_ref().ok_or(RequestError::NoWindows)?;
         let host = |lid| {
             let guid = guid_of(lid).filter(|&guid| fabric.number(guid).is_some());
-            guid.ok_or(NotTaken::NoSuchHost)
+            guid.ok_or(RequestError::NoSuchHost)
         };
         let mut pairs = Vec::with_capacity(request.pairs.len());
         for (source, destination) in request.iter() {
             let pair = (host(source)?, host(destination)?);
             if pair.0 == pair.1 {
-                return Err(NotTaken::ToItself);
+                return Err(RequestError::ToItself);
             }
             pairs.push(pair);
         }
         let gone: BTreeSet<(Guid, Guid)> = pairs.iter().copied().collect();
-        let mut asks = self.asks.clone();
+        let mut asks = self.requests.clone();
         if request.windows == 0 {
             asks.retain(|ask| !gone.contains(&ask.pair));
         } else {
@@ -230,48 +234,48 @@ impl Windows {
                 let left = request.windows;
                 match asks.iter_mut().find(|ask| ask.pair == pair) {
                     Some(ask) => ask.left = left,
-                    None => asks.push(Ask { pair, left }),
+                    None => asks.push(PairRequest { pair, left }),
                 }
             }
         }
-        if asks.len() > PAIRS_A_HOST * fabric.hosts.len() {
-            return Err(NotTaken::TooMany);
+        if asks.len() > PAIRS_PER_HOST * fabric.hosts.len() {
+            return Err(RequestError::TooMany);
         }
-        self.asks = asks;
-        self.wake(now);
+        self.requests = asks;
+        self.schedule_tick(now);
         Ok(())
     }
 
     /// A host has answered.
     pub(crate) fn answered(&mut self, now: Time, answer: &Mad) {
-        if let Some(tell) = self.exchange.answered(now, answer.tid()) {
-            self.silent.remove(&tell.sender);
-            self.heard(&tell);
+        if let Some(message) = self.exchange.answered(now, answer.tid()) {
+            self.unresponsive.remove(&message.sender);
+            self.acknowledged(&message);
         }
     }
 
-    fn heard(&mut self, tell: &Tell) {
-        if tell.grant.dlid == Lid::ZERO {
-            self.told.remove(&tell.sender);
+    fn acknowledged(&mut self, message: &GrantMessage) {
+        if message.grant.dlid == Lid::ZERO {
+            self.in_force.remove(&message.sender);
         } else {
-            let way = (tell.grant.destination, tell.grant.dlid);
-            self.told.insert(tell.sender, way);
+            let route = (message.grant.destination, message.grant.dlid);
+            self.in_force.insert(message.sender, route);
         }
     }
 
     /// Does what is due, and returns what is to be sent.
     pub(crate) fn run(&mut self, now: Time) -> Vec<MadMessage> {
-        while let Some(tell) = self.exchange.expire(now) {
+        while let Some(message) = self.exchange.expire(now) {
             // What it was told counts as heard: nobody can say, and the others must not wait.
             self.state.unanswered = self.state.unanswered.wrapping_add(1);
-            self.silent.insert(tell.sender, 0);
-            self.heard(&tell);
+            self.unresponsive.insert(message.sender, 0);
+            self.acknowledged(&message);
         }
         let mut messages = Vec::new();
         loop {
-            while let Some((transaction, tell)) = self.exchange.next(now) {
-                let mad = Mad::vendor(Method::SET, 0, transaction, &tell.grant);
-                messages.push(message(tell.to, Qpn::GSI, &mad));
+            while let Some((transaction, grant)) = self.exchange.next(now) {
+                let mad = Mad::vendor(Method::SET, 0, transaction, &grant.grant);
+                messages.push(smp::message(grant.to, Qpn::GSI, &mad));
             }
             if !self.exchange.is_idle() || !self.advance(now) {
                 return messages;
@@ -287,8 +291,8 @@ impl Windows {
                     return false;
                 };
                 self.tick(now, due);
-                let is_anybody_told = self.revoke();
-                self.step = match is_anybody_told {
+                let is_any_revoked = self.revoke();
+                self.step = match is_any_revoked {
                     true => Step::Revoking,
                     // Nothing is under way.
                     false => Step::Draining(now),
@@ -311,12 +315,12 @@ impl Windows {
 
     /// Decides the next window.
     fn tick(&mut self, now: Time, due: Time) {
-        self.wanted = self.decide().unwrap_or_default();
+        self.decided = self.decide().unwrap_or_default();
         let waiting = self
             .controller
             .as_ref()
             .map_or(0, |one| one.waiting().len());
-        let busy = !self.asks.is_empty() || waiting > 0 || !self.wanted.is_empty();
+        let busy = !self.requests.is_empty() || waiting > 0 || !self.decided.is_empty();
         let next = due + self.interval_ns;
         if next < now {
             self.state.late = self.state.late.wrapping_add(1);
@@ -324,16 +328,16 @@ impl Windows {
         self.next_at = busy.then(|| next.max(now));
     }
 
-    fn decide(&mut self) -> Option<BTreeMap<Guid, Way>> {
+    fn decide(&mut self) -> Option<BTreeMap<Guid, Route>> {
         let fabric = self.fabric.as_ref()?;
         let controller = self.controller.as_mut()?;
-        self.asks.retain(|ask| {
+        self.requests.retain(|ask| {
             fabric.number(ask.pair.0).is_some() && fabric.number(ask.pair.1).is_some()
         });
-        let (silent, heard): (Vec<&Ask>, Vec<&Ask>) = self
-            .asks
+        let (silent, heard): (Vec<&PairRequest>, Vec<&PairRequest>) = self
+            .requests
             .iter()
-            .partition(|ask| self.silent.contains_key(&ask.pair.0));
+            .partition(|ask| self.unresponsive.contains_key(&ask.pair.0));
         let requests: Vec<(usize, usize)> = heard
             .iter()
             .filter_map(|ask| Some((fabric.number(ask.pair.0)?, fabric.number(ask.pair.1)?)))
@@ -349,29 +353,29 @@ impl Windows {
         state.deferred = state.deferred.wrapping_add(count(deferred));
         let blocked = window.deferred.iter().filter(|pair| blocked(pair.reason));
         state.blocked = state.blocked.wrapping_add(count(blocked.count()));
-        let mut wanted = BTreeMap::new();
+        let mut decided = BTreeMap::new();
         let mut served = BTreeSet::new();
         for admitted in &window.admitted {
             let (source, _) = *fabric.hosts.get(admitted.source)?;
             let (destination, base) = *fabric.hosts.get(admitted.destination)?;
             let offset = u16::try_from(admitted.tree).ok()?;
             let dlid = Lid::new(base.get().saturating_add(offset));
-            wanted.insert(source, (base, dlid));
+            decided.insert(source, (base, dlid));
             served.insert((source, destination));
         }
-        for ask in &mut self.asks {
+        for ask in &mut self.requests {
             if ask.left != WindowRequest::UNTIL_ENDED && served.contains(&ask.pair) {
                 ask.left -= 1;
             }
         }
-        self.asks.retain(|ask| ask.left > 0);
-        Some(wanted)
+        self.requests.retain(|ask| ask.left > 0);
+        Some(decided)
     }
 
-    fn tell(&mut self, sender: Guid, (destination, dlid): Way) {
+    fn send_grant(&mut self, sender: Guid, (destination, dlid): Route) {
         let Some(&to) = self.addresses.get(&sender) else {
             // Whoever is not there cannot send either.
-            self.told.remove(&sender);
+            self.in_force.remove(&sender);
             return;
         };
         self.last_step = self.last_step.wrapping_add(1);
@@ -381,21 +385,22 @@ impl Windows {
             destination,
             dlid,
         };
-        let attempts = match self.silent.contains_key(&sender) {
+        let retries = match self.unresponsive.contains_key(&sender) {
             true => 0,
-            false => ATTEMPTS,
+            false => RETRIES,
         };
-        self.exchange.push(Tell { sender, to, grant }, attempts);
+        self.exchange
+            .push(GrantMessage { sender, to, grant }, retries);
     }
 
     /// Hosts that have not answered for a while and are asked for again.
-    fn due_again(&mut self) -> Vec<Guid> {
-        let asked: BTreeSet<Guid> = self.asks.iter().map(|ask| ask.pair.0).collect();
-        self.silent.retain(|host, _| asked.contains(host));
+    fn due_probes(&mut self) -> Vec<Guid> {
+        let asked: BTreeSet<Guid> = self.requests.iter().map(|ask| ask.pair.0).collect();
+        self.unresponsive.retain(|host, _| asked.contains(host));
         let mut due = Vec::new();
-        for (&host, windows) in &mut self.silent {
+        for (&host, windows) in &mut self.unresponsive {
             *windows += 1;
-            if *windows >= SILENT_WINDOWS {
+            if *windows >= PROBE_WINDOWS {
                 *windows = 0;
                 due.push(host);
             }
@@ -405,35 +410,35 @@ impl Windows {
 
     /// Stops the senders whose way ends or changes; whether there are any.
     fn revoke(&mut self) -> bool {
-        let stale = |(sender, way): &(&Guid, &Way)| self.wanted.get(*sender) != Some(*way);
+        let stale = |(sender, route): &(&Guid, &Route)| self.decided.get(*sender) != Some(*route);
         let stale: Vec<Guid> = self
-            .told
+            .in_force
             .iter()
             .filter(stale)
             .map(|(&sender, _)| sender)
             .collect();
         let is_any = !stale.is_empty();
-        let tried = self.due_again();
+        let tried = self.due_probes();
         let tried = tried
             .into_iter()
-            .filter(|host| !self.told.contains_key(host));
+            .filter(|host| !self.in_force.contains_key(host));
         let stopped: Vec<Guid> = stale.into_iter().chain(tried).collect();
         for sender in stopped {
-            self.tell(sender, (Lid::ZERO, Lid::ZERO));
+            self.send_grant(sender, (Lid::ZERO, Lid::ZERO));
         }
         is_any
     }
 
     /// Tells the senders that have a new way.
     fn grant(&mut self) {
-        let new: Vec<(Guid, Way)> = self
-            .wanted
+        let new: Vec<(Guid, Route)> = self
+            .decided
             .iter()
-            .filter(|(sender, way)| self.told.get(*sender) != Some(*way))
-            .map(|(&sender, &way)| (sender, way))
+            .filter(|(sender, route)| self.in_force.get(*sender) != Some(*route))
+            .map(|(&sender, &route)| (sender, route))
             .collect();
-        for (sender, way) in new {
-            self.tell(sender, way);
+        for (sender, route) in new {
+            self.send_grant(sender, route);
         }
     }
 
@@ -452,7 +457,7 @@ impl Windows {
 }
 
 /// The Clos fabric that a plan is for, if it is for one.
-fn fabric(subnet: &Subnet, plan: &Plan) -> Option<Fabric> {
+fn fabric(subnet: &Subnet, plan: &Plan) -> Option<ClosFabric> {
     let tables = plan.tables.as_ref().filter(|one| one.engine == "clos")?;
     let network = Network::new(&plan.graph);
     let clos = Clos::recognise(&plan.graph, &network).ok()?;
@@ -461,7 +466,7 @@ fn fabric(subnet: &Subnet, plan: &Plan) -> Option<Fabric> {
         let base = tables.lids.of(end)?.base;
         Some((device.end_port_guid(), base))
     });
-    Some(Fabric {
+    Some(ClosFabric {
         hosts: hosts.collect::<Option<_>>()?,
         leaf_of: clos.leaf_of().to_vec(),
         trees: clos.trees(),

@@ -78,7 +78,7 @@ impl Planner {
             lmc: self.lmc,
             known,
             labels,
-            data_vls: Some(port_settings::data_lanes(subnet)),
+            data_vls: Some(port_settings::data_vls(subnet)),
             given,
             ..Options::default()
         }

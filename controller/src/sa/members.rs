@@ -13,7 +13,7 @@ use wire::{Gid, Guid, Mad, MadStatus, Method};
 
 use routing::multicast::MulticastError;
 
-use super::path::{gid, within};
+use super::path::{gid, mtu_within};
 use crate::groups::Group;
 use crate::port_settings::LIFE_TIME;
 use crate::sm::Sm;
@@ -84,7 +84,7 @@ impl Sm {
             None => {
                 let record = created(device, &asked, mask)?;
                 let mgid = match asked.mgid {
-                    Gid([0, ..]) => self.groups.name(),
+                    Gid([0, ..]) => self.groups.allocate_mgid(),
                     mgid => mgid,
                 };
                 let record = McMemberRecord { mgid, ..record };
@@ -99,7 +99,7 @@ impl Sm {
         let state = before | state;
         if let Err(error) = self.groups.set_member(mgid, port, state) {
             if created.is_some() {
-                self.groups.forget(mgid);
+                self.groups.remove(mgid);
             }
             return Err(status(&error));
         }
@@ -259,7 +259,7 @@ fn created(
     let info = device.end_port_info().ok_or(MadStatus::SA_INVALID_GID)?;
     let have = info.neighbor_mtu.map_or(1, wire::Mtu::code);
     let mtu = if asks(component::MTU | component::MTU_SELECTOR) {
-        within(have, asked.mtu_selector, asked.mtu).ok_or(MadStatus::SA_REQUEST_INVALID)?
+        mtu_within(have, asked.mtu_selector, asked.mtu).ok_or(MadStatus::SA_REQUEST_INVALID)?
     } else {
         have
     };

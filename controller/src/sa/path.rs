@@ -50,12 +50,12 @@ impl Sm {
             return Err(MadStatus::SA_NO_RESOURCES);
         }
         let asked_dlid = asks(component::DLID).then_some(query.dlid);
-        let fixed_sl = self.plan.lanes().is_some_and(|lanes| lanes.data_vls > 1);
+        let fixed_sl = self.plan.vls().is_some_and(|lanes| lanes.data_vls > 1);
         let mut paths = Vec::new();
         for &source in &sources {
             for &destination in &destinations {
                 let path = self.path(source, destination, asked_dlid);
-                paths.extend(path.and_then(|path| narrowed(path, query, mask, fixed_sl)));
+                paths.extend(path.and_then(|path| restricted(path, query, mask, fixed_sl)));
             }
         }
         Ok(paths)
@@ -142,7 +142,7 @@ impl Sm {
             pkey: 0xffff,
             sl: self
                 .plan
-                .lanes()
+                .vls()
                 .map(|lanes| lanes.level_from(&self.plan.graph, start, dlid))
                 .unwrap_or_default(),
             mtu_selector: Selector::Exactly,
@@ -157,7 +157,7 @@ impl Sm {
 }
 
 /// A path as a query wants it, if it can be so.
-fn narrowed(
+fn restricted(
     mut path: PathRecord,
     query: &PathRecord,
     mask: u64,
@@ -181,7 +181,7 @@ fn narrowed(
         return None;
     }
     if asks(component::MTU | component::MTU_SELECTOR) {
-        path.mtu = within(path.mtu, query.mtu_selector, query.mtu)?;
+        path.mtu = mtu_within(path.mtu, query.mtu_selector, query.mtu)?;
     }
     Some(path)
 }
@@ -195,7 +195,7 @@ pub(super) fn gid(device: &Device) -> Gid {
 }
 
 /// What a path of MTU `have` offers to a query: paths may be used with less than they carry.
-pub(super) fn within(have: u8, selector: Selector, asked: u8) -> Option<u8> {
+pub(super) fn mtu_within(have: u8, selector: Selector, asked: u8) -> Option<u8> {
     match selector {
         Selector::GreaterThan => (have > asked).then_some(have),
         Selector::LessThan => (asked > 1).then(|| have.min(asked - 1)),

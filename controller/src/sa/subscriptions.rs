@@ -1,4 +1,4 @@
-//! Who wants to be told of traps (InformInfo, IBA 13.4.8.3), and the reports under way.
+//! Who matches to be told of traps (InformInfo, IBA 13.4.8.3), and the reports under way.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ const REPORT_TIDS: u64 = 0x5250_0000_0000_0000;
 /// The subscriptions, and the reports under way.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    wanted: BTreeSet<(Lid, Qpn, InformInfo)>,
+    entries: BTreeSet<(Lid, Qpn, InformInfo)>,
     reports: Transactions<MadMessage>,
     last_tid: u64,
     out: Vec<MadMessage>,
@@ -35,7 +35,7 @@ pub(crate) struct Subscriptions {
 impl Default for Subscriptions {
     fn default() -> Self {
         Self {
-            wanted: BTreeSet::new(),
+            entries: BTreeSet::new(),
             reports: Transactions::new(REPORTS_MAX),
             last_tid: REPORT_TIDS,
             out: Vec::new(),
@@ -54,21 +54,21 @@ impl Subscriptions {
         };
         let entry = (subscriber.0, subscriber.1, key);
         if !info.subscribe {
-            return self.wanted.remove(&entry);
+            return self.entries.remove(&entry);
         }
-        if self.wanted.len() >= SUBSCRIPTIONS_MAX && !self.wanted.contains(&entry) {
+        if self.entries.len() >= SUBSCRIPTIONS_MAX && !self.entries.contains(&entry) {
             return false;
         }
-        self.wanted.insert(entry);
+        self.entries.insert(entry);
         true
     }
 
     /// Reports a notice to all that want it.
     pub(super) fn report(&mut self, now: Time, notice: &Notice) {
         let to: BTreeSet<(Lid, Qpn)> = self
-            .wanted
+            .entries
             .iter()
-            .filter(|(_, _, info)| wants(info, notice))
+            .filter(|(_, _, info)| matches(info, notice))
             .map(|&(lid, qpn, _)| (lid, qpn))
             .collect();
         for (lid, qpn) in to {
@@ -111,7 +111,7 @@ impl Subscriptions {
     }
 }
 
-fn wants(info: &InformInfo, notice: &Notice) -> bool {
+fn matches(info: &InformInfo, notice: &Notice) -> bool {
     let lid = info.lid_first.get() == InformInfo::ANY
         || (info.lid_first..=info.lid_last).contains(&notice.issuer_lid);
     let kind =

@@ -8,14 +8,18 @@ use wire::attr::{SlToVlTable, VlArbEntry, VlArbTable};
 use crate::plan::Plan;
 
 /// Service levels to lanes on the way out of a port whose link promises bandwidth.
-pub(crate) fn lanes(plan: &Plan, output: (usize, PortNum)) -> Option<SlToVlTable> {
+pub(crate) fn sl2vl(plan: &Plan, output: (usize, PortNum)) -> Option<SlToVlTable> {
     link(plan, output)?;
-    let options = plan.quality.as_ref()?.options();
+    let options = plan.admission.as_ref()?.options();
     Some(SlToVlTable(options.service_levels.sl2vl(options.data_vls)))
 }
 
 /// A block of the arbitration of such a port.
-pub(crate) fn weights(plan: &Plan, output: (usize, PortNum), block: u8) -> Option<VlArbTable> {
+pub(crate) fn vl_arbitration(
+    plan: &Plan,
+    output: (usize, PortNum),
+    block: u8,
+) -> Option<VlArbTable> {
     let link = link(plan, output)?;
     let (table, first) = match block {
         VlArbTable::LOW_FIRST => (link.low(), 0),
@@ -39,5 +43,5 @@ pub(crate) fn high_limit(plan: &Plan, output: (usize, PortNum)) -> Option<u8> {
 
 fn link(plan: &Plan, (index, port): (usize, PortNum)) -> Option<&LinkState> {
     let node = NodeId::from_index(index);
-    plan.quality.as_ref()?.link(Endpoint { node, port })
+    plan.admission.as_ref()?.link(Endpoint { node, port })
 }

@@ -14,16 +14,16 @@ use crate::port_settings::ALL_INPUTS;
 pub(crate) struct Mirror {
     /// Whether the device had never been programmed when it was first seen: a forwarding block
     /// that was not written since routes nothing, and no other table is worth reading.
-    pub(crate) fresh: bool,
+    pub(crate) unprogrammed: bool,
     /// Forwarding blocks read or written; `None`: a write is under way or was lost.
-    pub(crate) blocks: BTreeMap<u16, Option<Box<LinearForwardingTable>>>,
+    pub(crate) lft: BTreeMap<u16, Option<Box<LinearForwardingTable>>>,
     /// Multicast blocks read or written, by block and position; `None`: a write is under way or was
     /// lost.
-    pub(crate) groups: BTreeMap<(u16, u8), Option<Box<MulticastForwardingTable>>>,
+    pub(crate) mft: BTreeMap<(u16, u8), Option<Box<MulticastForwardingTable>>>,
     /// LinearFDBTop as last set or seen.
     pub(crate) top: u16,
     /// Rows of service levels to lanes, by input (or [`ALL_INPUTS`]) and output.
-    pub(crate) lanes: BTreeMap<(PortNum, PortNum), SlToVlTable>,
+    pub(crate) sl2vl: BTreeMap<(PortNum, PortNum), SlToVlTable>,
     /// Blocks of the arbitration of a port.
     pub(crate) arbitration: BTreeMap<(PortNum, u8), VlArbTable>,
 }
@@ -31,55 +31,55 @@ pub(crate) struct Mirror {
 /// The mirrors of all devices, by node GUID.
 pub(crate) type Mirrors = BTreeMap<Guid, Mirror>;
 
-const ROUTES_NOTHING: LinearForwardingTable = LinearForwardingTable([PortNum::NONE; 64]);
-const NO_MEMBERS: MulticastForwardingTable = MulticastForwardingTable([0; 32]);
+const EMPTY_LFT: LinearForwardingTable = LinearForwardingTable([PortNum::NONE; 64]);
+const EMPTY_MFT: MulticastForwardingTable = MulticastForwardingTable([0; 32]);
 
 impl Mirror {
     /// A mirror of a switch of which nothing else is known.
     pub(crate) fn of(switch: &SwitchInfo) -> Self {
         Self {
-            fresh: switch.linear_fdb_top == 0,
+            unprogrammed: switch.linear_fdb_top == 0,
             top: switch.linear_fdb_top,
             ..Self::default()
         }
     }
 
     /// What a block holds, if that is known.
-    pub(crate) fn block(&self, block: u16) -> Option<&LinearForwardingTable> {
-        match self.blocks.get(&block) {
+    pub(crate) fn lft_block(&self, block: u16) -> Option<&LinearForwardingTable> {
+        match self.lft.get(&block) {
             Some(held) => held.as_deref(),
-            None => self.fresh.then_some(&ROUTES_NOTHING),
+            None => self.unprogrammed.then_some(&EMPTY_LFT),
         }
     }
 
     /// What a multicast block holds, if that is known.
-    pub(crate) fn group_block(&self, at: (u16, u8)) -> Option<&MulticastForwardingTable> {
-        match self.groups.get(&at) {
+    pub(crate) fn mft_block(&self, at: (u16, u8)) -> Option<&MulticastForwardingTable> {
+        match self.mft.get(&at) {
             Some(held) => held.as_deref(),
-            None => self.fresh.then_some(&NO_MEMBERS),
+            None => self.unprogrammed.then_some(&EMPTY_MFT),
         }
     }
 
     /// A row of lanes is about to be written: what is known of it, and of what stands for it, no
     /// longer holds.
-    pub(crate) fn forget_lanes(&mut self, input: PortNum, output: PortNum) {
-        self.lanes.retain(|&(other, towards), _| {
+    pub(crate) fn forget_sl2vl(&mut self, input: PortNum, output: PortNum) {
+        self.sl2vl.retain(|&(other, towards), _| {
             let same = other == input || input == ALL_INPUTS || other == ALL_INPUTS;
             towards != output || !same
         });
     }
 
     /// Whether a row of an output is known for some input alone.
-    pub(crate) fn knows_single_lanes(&self, output: PortNum) -> bool {
-        let mut known = self.lanes.keys();
+    pub(crate) fn knows_single_sl2vl(&self, output: PortNum) -> bool {
+        let mut known = self.sl2vl.keys();
         known.any(|&(input, towards)| towards == output && input != ALL_INPUTS)
     }
 
     /// The last multicast block that is known to hold something.
-    pub(crate) fn last_group_block(&self) -> Option<u16> {
-        let mut known = self.groups.iter().rev();
+    pub(crate) fn last_mft_block(&self) -> Option<u16> {
+        let mut known = self.mft.iter().rev();
         let holds = |table: &Option<Box<MulticastForwardingTable>>| {
-            table.as_deref().is_none_or(|table| *table != NO_MEMBERS)
+            table.as_deref().is_none_or(|table| *table != EMPTY_MFT)
         };
         known
             .find(|(_, table)| holds(table))

@@ -1,4 +1,4 @@
-//! The books of all links: how a connection is entered, and why it cannot be.
+//! The admission of all links: how a connection is entered, and why it cannot be.
 
 use routing::qos::{
     Admission, Band, Cause, Class, ConnectionId, Layout, Options, QosError, Request, ServiceLevels,
@@ -11,36 +11,36 @@ use crate::plan::Plan;
 use crate::subnet::{Index, Subnet};
 
 /// The mean rate of answers, bits a second: as little as there is, one slot.
-const ANSWERS_BPS: u64 = 1;
+const REPLIES_BPS: u64 = 1;
 /// Entries that a port must have in each of its arbitration tables.
 const ENTRIES: u8 = 64;
 
-/// What the books hold for a connection.
+/// What the admission hold for a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    there: ConnectionId,
+pub(super) struct Reservation {
+    forward: ConnectionId,
     /// For answers.
-    back: ConnectionId,
+    reverse: ConnectionId,
 }
 
-impl Held {
-    /// Gives everything back. It is in the books, so nothing is refused.
-    pub(super) fn release(self, books: &mut Admission) {
-        for one in [self.there, self.back] {
-            let _ = books.release(one);
+impl Reservation {
+    /// Gives everything reverse. It is in the admission, so nothing is refused.
+    pub(super) fn release(self, admission: &mut Admission) {
+        for one in [self.forward, self.reverse] {
+            let _ = admission.release(one);
         }
     }
 }
 
 /// Books without connections for all links of a plan.
-pub(super) fn open(subnet: &Subnet, plan: &Plan) -> Result<Admission, String> {
-    if plan.lanes().is_some_and(|lanes| lanes.data_vls > 1) {
+pub(super) fn new_admission(subnet: &Subnet, plan: &Plan) -> Result<Admission, String> {
+    if plan.vls().is_some_and(|lanes| lanes.data_vls > 1) {
         return Err("the routing engine needs service levels and lanes for itself".into());
     }
     let mut lanes = 15;
     for (index, device) in subnet.devices.iter().enumerate() {
         for (port, _) in device.cables() {
-            let shared = crate::port_settings::shared_lanes(subnet, (index, port));
+            let shared = crate::port_settings::shared_vls(subnet, (index, port));
             lanes = lanes.min(shared.unwrap_or(1));
             let room = device.port_info(port).is_some_and(|info| {
                 info.vl_arbitration_low_cap >= ENTRIES && info.vl_arbitration_high_cap >= ENTRIES
@@ -77,16 +77,16 @@ fn link_rate(subnet: &Subnet, end: Endpoint) -> Option<u64> {
 }
 
 /// Where a connection's packets go.
-struct Ways {
+struct Routes {
     dlid: Lid,
     /// Output ports from its source to its destination.
-    there: Vec<Endpoint>,
+    forward: Vec<Endpoint>,
     /// Those of the way back to its source's base LID.
-    back: Vec<Endpoint>,
+    reverse: Vec<Endpoint>,
 }
 
 /// Where the tables of a plan lead a connection's packets, and the answers to them.
-fn ways(subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> Result<Ways, QosCause> {
+fn routes(subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> Result<Routes, QosCause> {
     let find = |guid: Guid| subnet.find_end_port(guid).ok_or(QosCause::NoSuchPort);
     let (from, to) = (find(asked.source)?, find(asked.destination)?);
     if from == to {
@@ -97,9 +97,13 @@ fn ways(subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> Result<Ways, Qos
         .dlid_for(asked.source, asked.destination)
         .ok_or(QosCause::NoPath)?;
     let (base, _) = plan.lid(from).ok_or(QosCause::NoPath)?;
-    let there = outputs(subnet, plan, from, dlid).ok_or(QosCause::NoPath)?;
-    let back = outputs(subnet, plan, to, base).ok_or(QosCause::NoPath)?;
-    Ok(Ways { dlid, there, back })
+    let forward = outputs(subnet, plan, from, dlid).ok_or(QosCause::NoPath)?;
+    let reverse = outputs(subnet, plan, to, base).ok_or(QosCause::NoPath)?;
+    Ok(Routes {
+        dlid,
+        forward,
+        reverse,
+    })
 }
 
 /// The output ports from a device to a LID; `None` if that is the device's own or out of reach.
@@ -121,12 +125,12 @@ fn outputs(subnet: &Subnet, plan: &Plan, from: Index, dlid: Lid) -> Option<Vec<E
     (path.arrives && !ports.is_empty()).then_some(ports)
 }
 
-/// Enters a connection into the books of a plan, on every link or on none.
+/// Enters a connection into the admission of a plan, on every link or on none.
 pub(super) fn admit(
     subnet: &Subnet,
     plan: &mut Plan,
     asked: &QosConnection,
-) -> (QosConnection, Option<Held>) {
+) -> (QosConnection, Option<Reservation>) {
     let mut answer = QosConnection {
         cause: QosCause::Granted,
         port: PortNum::default(),
@@ -135,14 +139,14 @@ pub(super) fn admit(
         left: 0,
         ..*asked
     };
-    let ways = match ways(subnet, plan, asked) {
-        Ok(ways) => ways,
+    let routes = match routes(subnet, plan, asked) {
+        Ok(routes) => routes,
         Err(cause) => {
             answer.cause = cause;
             return (answer, None);
         }
     };
-    let Some(books) = &mut plan.quality else {
+    let Some(admission) = &mut plan.admission else {
         answer.cause = QosCause::Off;
         return (answer, None);
     };
@@ -151,55 +155,56 @@ pub(super) fn admit(
         true => Class::TimeSensitive(band),
         false => Class::Dedicated(band),
     };
-    answer.dlid = ways.dlid;
-    answer.sl = books.options().service_levels.sl(class);
-    let held = match enter(books, class, asked.rate_bps, &ways) {
-        Ok(held) => held,
+    answer.dlid = routes.dlid;
+    answer.sl = admission.options().service_levels.sl(class);
+    let reservation = match reserve(admission, class, asked.rate_bps, &routes) {
+        Ok(reservation) => reservation,
         Err(error) => {
             explain(subnet, &mut answer, error);
             return (answer, None);
         }
     };
-    if let Some((at, distance)) = too_far(books, class, asked.distance, &ways.there) {
-        held.release(books);
+    if let Some((at, distance)) = excess_distance(admission, class, asked.distance, &routes.forward)
+    {
+        reservation.release(admission);
         answer.cause = QosCause::Distance;
         answer.wanted = u32::from(asked.distance);
         answer.left = u32::try_from(distance).unwrap_or(u32::MAX);
         locate(subnet, &mut answer, at);
         return (answer, None);
     }
-    (answer, Some(held))
+    (answer, Some(reservation))
 }
 
 /// Both directions, or none.
-fn enter(
-    books: &mut Admission,
+fn reserve(
+    admission: &mut Admission,
     class: Class,
     rate_bps: u64,
-    ways: &Ways,
-) -> Result<Held, QosError> {
-    let there = books.request(&Request {
+    routes: &Routes,
+) -> Result<Reservation, QosError> {
+    let forward = admission.request(&Request {
         class,
         rate_bps,
-        path: &ways.there,
+        path: &routes.forward,
     })?;
-    let back = books.request(&Request {
+    let reverse = admission.request(&Request {
         class,
-        rate_bps: ANSWERS_BPS,
-        path: &ways.back,
+        rate_bps: REPLIES_BPS,
+        path: &routes.reverse,
     });
-    match back {
-        Ok(back) => Ok(Held { there, back }),
+    match reverse {
+        Ok(reverse) => Ok(Reservation { forward, reverse }),
         Err(error) => {
-            let _ = books.release(there);
+            let _ = admission.release(forward);
             Err(error)
         }
     }
 }
 
 /// The first port where the lane's turns are further apart than they may be, and how far.
-fn too_far(
-    books: &Admission,
+fn excess_distance(
+    admission: &Admission,
     class: Class,
     distance_max: u8,
     ports: &[Endpoint],
@@ -207,9 +212,9 @@ fn too_far(
     if distance_max == 0 {
         return None;
     }
-    let vl = books.options().vl(class);
+    let vl = admission.options().vl(class);
     ports.iter().find_map(|&at| {
-        let link = books.link(at)?;
+        let link = admission.link(at)?;
         let table = match class {
             Class::TimeSensitive(_) => link.high(),
             _ => link.low(),
@@ -261,29 +266,36 @@ fn explain(subnet: &Subnet, answer: &mut QosConnection, error: QosError) {
 
 /// The output ports from source to destination, by node GUID; none if there is no way.
 pub(super) fn path(subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> Vec<(Guid, PortNum)> {
-    let Ok(ways) = ways(subnet, plan, asked) else {
+    let Ok(routes) = routes(subnet, plan, asked) else {
         return Vec::new();
     };
     let name = |end: &Endpoint| {
         let device = subnet.devices.get(end.node.index())?;
         Some((device.guid(), end.port))
     };
-    ways.there.iter().filter_map(name).collect()
+    routes.forward.iter().filter_map(name).collect()
 }
 
 /// Whether a plan leads a connection over the links that it holds.
-pub(super) fn is_in_place(subnet: &Subnet, plan: &Plan, asked: &QosConnection, held: Held) -> bool {
-    let Some(books) = &plan.quality else {
+pub(super) fn follows_plan(
+    subnet: &Subnet,
+    plan: &Plan,
+    asked: &QosConnection,
+    reservation: Reservation,
+) -> bool {
+    let Some(admission) = &plan.admission else {
         return false;
     };
     let over = |id: ConnectionId, ports: &[Endpoint]| {
-        let standing = books.connection(id);
+        let standing = admission.connection(id);
         standing.is_some_and(|standing| {
             let links = standing.links.iter().map(|(port, _)| port);
             links.eq(ports)
         })
     };
-    ways(subnet, plan, asked).is_ok_and(|ways| {
-        ways.dlid == asked.dlid && over(held.there, &ways.there) && over(held.back, &ways.back)
+    routes(subnet, plan, asked).is_ok_and(|routes| {
+        routes.dlid == asked.dlid
+            && over(reservation.forward, &routes.forward)
+            && over(reservation.reverse, &routes.reverse)
     })
 }

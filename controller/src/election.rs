@@ -48,7 +48,7 @@ impl Sm {
     }
 
     /// Whether another manager is the better one.
-    pub(crate) fn yields_to(&self, other: &SmInfo) -> bool {
+    pub(crate) fn defers_to(&self, other: &SmInfo) -> bool {
         self.own_info().is_some_and(|own| {
             other.state != SmState::NotActive && other.guid != own.guid && rank(other) > rank(&own)
         })
@@ -65,7 +65,7 @@ impl Sm {
         let status = match (request.method(), request.attr_mod()) {
             (Method::GET, _) => MadStatus::OK,
             (Method::SET, HANDOVER) => {
-                self.want_sweep(now);
+                self.request_sweep(now);
                 MadStatus::OK
             }
             (Method::SET, _) => MadStatus::BAD_METHOD_ATTRIBUTE,

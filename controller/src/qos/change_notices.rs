@@ -5,7 +5,7 @@
 //!  add --> waiting --tables written--> due --room--> under way --answer, or no attempt left--> gone
 //! ```
 //!
-//! Of each connection only the latest change is told: an older one that is still under way is given
+//! Of each connection only the latest change is notice: an older one that is still under way is given
 //! up for it, or its repetition might be the last that the sender hears.
 
 use std::collections::BTreeMap;
@@ -20,94 +20,101 @@ use wire::{Lid, Mad, Method, Qpn};
 use super::CONNECTIONS_MAX;
 use crate::smp::message;
 
-/// Changes that wait for their answer at most; further ones wait for their turn.
+/// ChangeNotices that wait for their answer at most; further ones wait for their turn.
 const UNDER_WAY_MAX: usize = 4096;
-/// How long an answer may take, and how often a change is told.
+/// How long an answer may take, and how often a change is notice.
 const TIMING: Timing = Timing {
     timeout_ns: 500_000_000,
     attempts: 10,
 };
 /// Upper half of their transaction ids.
-const CHANGE_TIDS: u64 = 0x5143_0000_0000_0000;
+const NOTICE_TIDS: u64 = 0x5143_0000_0000_0000;
 
-/// Changes by connection, at most [`CONNECTIONS_MAX`], with the LID of the host that is to hear.
+/// ChangeNotices by connection, at most [`CONNECTIONS_MAX`], with the LID of the host that is to hear.
 type ByConnection = BTreeMap<u32, (Lid, QosConnection)>;
 
 /// A change under way.
 #[derive(Debug)]
-struct Told {
+struct InFlight {
     connection: u32,
-    letter: MadMessage,
+    datagram: MadMessage,
 }
 
-/// The changes that wait, and those under way.
+/// The notices that wait, and those under way.
 #[derive(Debug)]
-pub(super) struct Changes {
-    /// Until the tables are as the changes say.
+pub(super) struct ChangeNotices {
+    /// Until the tables are as the notices say.
     waiting: ByConnection,
     /// Now that they are, until there is room.
-    due: ByConnection,
-    told: Transactions<Told>,
+    ready: ByConnection,
+    in_flight: Transactions<InFlight>,
     /// By connection: the transaction under way.
     tids: BTreeMap<u32, u64>,
     last_tid: u64,
 }
 
-impl Default for Changes {
+impl Default for ChangeNotices {
     fn default() -> Self {
         Self {
             waiting: BTreeMap::new(),
-            due: BTreeMap::new(),
-            told: Transactions::new(UNDER_WAY_MAX),
+            ready: BTreeMap::new(),
+            in_flight: Transactions::new(UNDER_WAY_MAX),
             tids: BTreeMap::new(),
-            last_tid: CHANGE_TIDS,
+            last_tid: NOTICE_TIDS,
         }
     }
 }
 
-impl Changes {
+impl ChangeNotices {
     /// Keeps a change for the host at that LID until [`Self::tell`]; what was to be told of the same
     /// connection before is not any more.
     pub(super) fn add(&mut self, to: Lid, change: QosConnection) {
         self.forget(change.id);
-        if self.waiting.len() + self.due.len() < CONNECTIONS_MAX {
+        if self.waiting.len() + self.ready.len() < CONNECTIONS_MAX {
             self.waiting.insert(change.id, (to, change));
         } else {
-            warn!(id = change.id, "too many changes of connections to tell");
+            warn!(
+                id = change.id,
+                "too many connection changes wait to be sent"
+            );
         }
     }
 
     /// Nothing is to be told of a connection any more.
     pub(super) fn forget(&mut self, connection: u32) {
         self.waiting.remove(&connection);
-        self.due.remove(&connection);
+        self.ready.remove(&connection);
         if let Some(tid) = self.tids.remove(&connection) {
-            self.told.finish(tid);
+            self.in_flight.finish(tid);
         }
     }
 
-    /// The tables are as the changes say: what is to be sent now.
-    pub(super) fn tell(&mut self, now: Time) -> Vec<MadMessage> {
-        self.due.append(&mut self.waiting);
+    /// The tables are as the notices say: what is to be sent now.
+    pub(super) fn release(&mut self, now: Time) -> Vec<MadMessage> {
+        self.ready.append(&mut self.waiting);
         self.start(now)
     }
 
     /// Tells as many as there is room for.
     fn start(&mut self, now: Time) -> Vec<MadMessage> {
         let mut out = Vec::new();
-        while self.told.room() > 0
-            && let Some((connection, (to, change))) = self.due.pop_first()
+        while self.in_flight.room() > 0
+            && let Some((connection, (to, change))) = self.ready.pop_first()
         {
-            self.last_tid = CHANGE_TIDS | (self.last_tid.wrapping_add(1) & 0xffff_ffff);
+            self.last_tid = NOTICE_TIDS | (self.last_tid.wrapping_add(1) & 0xffff_ffff);
             let mad = Mad::vendor(Method::SET, 0, self.last_tid, &QosChange(change));
-            let letter = message(to, Qpn::GSI, &mad);
-            let told = Told {
+            let datagram = message(to, Qpn::GSI, &mad);
+            let notice = InFlight {
                 connection,
-                letter: letter.clone(),
+                datagram: datagram.clone(),
             };
-            if self.told.start(now, self.last_tid, TIMING, told).is_ok() {
+            if self
+                .in_flight
+                .start(now, self.last_tid, TIMING, notice)
+                .is_ok()
+            {
                 self.tids.insert(connection, self.last_tid);
-                out.push(letter);
+                out.push(datagram);
             }
         }
         out
@@ -115,17 +122,17 @@ impl Changes {
 
     /// A host has answered.
     pub(super) fn answered(&mut self, tid: u64) {
-        if let Some(told) = self.told.finish(tid) {
-            self.tids.remove(&told.connection);
+        if let Some(notice) = self.in_flight.finish(tid) {
+            self.tids.remove(&notice.connection);
         }
     }
 
     /// What is to be sent at `now`: again, or because there is room.
     pub(super) fn poll(&mut self, now: Time) -> Vec<MadMessage> {
         let mut out = Vec::new();
-        while let Some(due) = self.told.poll(now) {
+        while let Some(due) = self.in_flight.poll(now) {
             match due {
-                Due::Again { request, .. } => out.push(request.letter.clone()),
+                Due::Again { request, .. } => out.push(request.datagram.clone()),
                 Due::GivenUp { request, .. } => {
                     self.tids.remove(&request.connection);
                     warn!(
@@ -141,7 +148,7 @@ impl Changes {
 
     /// When something is due.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.told.deadline()
+        self.in_flight.deadline()
     }
 }
 
@@ -162,9 +169,11 @@ mod tests {
         Lid::new(7)
     }
 
-    /// Connection and level that letters tell, and their transactions.
-    fn read(letters: &[MadMessage]) -> (Vec<(u32, u8)>, Vec<u64>) {
-        let mads = letters.iter().map(|letter| Mad::from_bytes(*letter.mad));
+    /// Connection and level that datagrams tell, and their transactions.
+    fn read(datagrams: &[MadMessage]) -> (Vec<(u32, u8)>, Vec<u64>) {
+        let mads = datagrams
+            .iter()
+            .map(|datagram| Mad::from_bytes(*datagram.mad));
         mads.map(|mad| {
             let QosChange(change) = mad.vendor_attribute().unwrap();
             ((change.id, change.sl.get()), mad.tid())
@@ -174,57 +183,57 @@ mod tests {
 
     #[test]
     fn a_change_is_told_when_the_tables_are_written_and_again_until_it_is_answered() {
-        let mut changes = Changes::default();
-        changes.add(lid(), change(3, 1));
-        assert!(changes.poll(Time(0)).is_empty(), "nothing is written yet");
-        let (first, tids) = read(&changes.tell(Time(0)));
+        let mut notices = ChangeNotices::default();
+        notices.add(lid(), change(3, 1));
+        assert!(notices.poll(Time(0)).is_empty(), "nothing is written yet");
+        let (first, tids) = read(&notices.release(Time(0)));
         assert_eq!(first, [(3, 1)]);
-        let later = changes.deadline().unwrap();
-        assert_eq!(read(&changes.poll(later)), (first, tids.clone()));
-        changes.answered(tids[0]);
-        assert_eq!(changes.deadline(), None);
-        assert!(changes.tids.is_empty());
+        let later = notices.deadline().unwrap();
+        assert_eq!(read(&notices.poll(later)), (first, tids.clone()));
+        notices.answered(tids[0]);
+        assert_eq!(notices.deadline(), None);
+        assert!(notices.tids.is_empty());
     }
 
     #[test]
     fn an_older_change_is_never_repeated_after_a_newer_one() {
-        let mut changes = Changes::default();
-        changes.add(lid(), change(3, 1));
-        let (_, old) = read(&changes.tell(Time(0)));
-        changes.add(lid(), change(3, 2));
-        assert_eq!(changes.deadline(), None, "the old one is over");
-        let (told, new) = read(&changes.tell(Time(1)));
+        let mut notices = ChangeNotices::default();
+        notices.add(lid(), change(3, 1));
+        let (_, old) = read(&notices.release(Time(0)));
+        notices.add(lid(), change(3, 2));
+        assert_eq!(notices.deadline(), None, "the old one is over");
+        let (told, new) = read(&notices.release(Time(1)));
         assert_eq!(told, [(3, 2)]);
         // A late answer to the old one says nothing of the new one.
-        changes.answered(old[0]);
-        assert_eq!(read(&changes.poll(Time(600_000_000))).0, [(3, 2)]);
-        changes.answered(new[0]);
-        assert!(changes.poll(Time(2_000_000_000)).is_empty());
-        changes.add(lid(), change(4, 0));
-        changes.forget(4);
-        assert!(changes.tell(Time(3_000_000_000)).is_empty());
+        notices.answered(old[0]);
+        assert_eq!(read(&notices.poll(Time(600_000_000))).0, [(3, 2)]);
+        notices.answered(new[0]);
+        assert!(notices.poll(Time(2_000_000_000)).is_empty());
+        notices.add(lid(), change(4, 0));
+        notices.forget(4);
+        assert!(notices.release(Time(3_000_000_000)).is_empty());
     }
 
     #[test]
     fn changes_without_room_are_told_as_others_are_answered_or_given_up() {
-        let mut changes = Changes::default();
+        let mut notices = ChangeNotices::default();
         let count = u32::try_from(UNDER_WAY_MAX).unwrap() + 2;
         for id in 1..=count {
-            changes.add(lid(), change(id, 0));
+            notices.add(lid(), change(id, 0));
         }
-        let (told, tids) = read(&changes.tell(Time(0)));
+        let (told, tids) = read(&notices.release(Time(0)));
         assert_eq!(told.len(), UNDER_WAY_MAX);
-        assert!(changes.poll(Time(1)).is_empty());
-        changes.answered(tids[0]);
-        assert_eq!(read(&changes.poll(Time(2))).0, [(count - 1, 0)]);
+        assert!(notices.poll(Time(1)).is_empty());
+        notices.answered(tids[0]);
+        assert_eq!(read(&notices.poll(Time(2))).0, [(count - 1, 0)]);
         let mut now = Time(2);
         let mut last = Vec::new();
-        while let Some(due) = changes.deadline() {
+        while let Some(due) = notices.deadline() {
             assert!(due > now, "time goes on");
             now = due;
-            last.extend(read(&changes.poll(now)).0);
+            last.extend(read(&notices.poll(now)).0);
         }
         assert!(last.contains(&(count, 0)), "when the others are given up");
-        assert!(changes.tids.is_empty());
+        assert!(notices.tids.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use crate::subnet::{Index, Subnet, has_link};
 
 /// What a light sweep asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum Query {
     /// SwitchInfo of a switch.
     Switch(Index),
     /// PortInfo of the own port.
@@ -22,7 +22,7 @@ pub(crate) enum Look {
 
 /// A light sweep under way.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Looking {
+pub(crate) struct LightSweep {
     /// Whether anything has changed.
     pub(crate) changed: bool,
     /// What the master said.
@@ -30,38 +30,38 @@ pub(crate) struct Looking {
 }
 
 /// All that a light sweep asks.
-pub(crate) fn looks(subnet: &Subnet) -> Vec<Look> {
+pub(crate) fn queries(subnet: &Subnet) -> Vec<Query> {
     let switches = subnet
         .devices
         .iter()
         .enumerate()
         .filter(|(_, device)| device.switch.is_some())
-        .map(|(index, _)| Look::Switch(index));
-    core::iter::once(Look::OwnPort).chain(switches).collect()
+        .map(|(index, _)| Query::Switch(index));
+    core::iter::once(Query::OwnPort).chain(switches).collect()
 }
 
 /// The SMP of a request.
-pub(crate) fn request(look: Look, subnet: &Subnet) -> Option<Request> {
-    Some(match look {
-        Look::Switch(index) => {
+pub(crate) fn request(query: Query, subnet: &Subnet) -> Option<Request> {
+    Some(match query {
+        Query::Switch(index) => {
             Request::get::<SwitchInfo>(subnet.devices.get(index)?.route.clone(), 0)
         }
-        Look::OwnPort => {
+        Query::OwnPort => {
             let port = subnet
                 .devices
                 .get(subnet.own)
                 .map_or(1, |own| own.end_port().get());
             Request::get::<PortInfo>(Vec::new(), u32::from(port))
         }
-        Look::Master(index) => Request::get::<SmInfo>(subnet.devices.get(index)?.route.clone(), 0),
+        Query::Master(index) => Request::get::<SmInfo>(subnet.devices.get(index)?.route.clone(), 0),
     })
 }
 
-impl Looking {
+impl LightSweep {
     /// Takes in what became of a request.
-    pub(crate) fn complete(&mut self, look: Look, answer: Answer<'_>, subnet: &Subnet) {
-        let changed = match look {
-            Look::Switch(index) => {
+    pub(crate) fn complete(&mut self, query: Query, answer: Answer<'_>, subnet: &Subnet) {
+        let changed = match query {
+            Query::Switch(index) => {
                 let known = subnet.devices.get(index).and_then(|device| device.switch);
                 match (answer.attribute::<SwitchInfo>(), known) {
                     (Ok(now), Some(known)) => {
@@ -70,7 +70,7 @@ impl Looking {
                     _ => true,
                 }
             }
-            Look::OwnPort => {
+            Query::OwnPort => {
                 let known = subnet
                     .devices
                     .get(subnet.own)
@@ -82,7 +82,7 @@ impl Looking {
                     _ => true,
                 }
             }
-            Look::Master(_) => {
+            Query::Master(_) => {
                 self.master = answer.attribute().ok();
                 self.master.is_none()
             }

@@ -8,11 +8,12 @@
 //!    goes its old way until the port can take it.
 //!
 //! Only what differs is written. What a device holds is known from its answers: PortInfo from
-//! the discovery, tables from the [`crate::mirror::Mirror`] of what was last read or written. A table of which
+//! the discovery, tables from the [`mirror::Mirror`] of what was last read or written. A table of which
 //! nothing is known is read first, unless its switch has never been programmed
 //! (LinearFDBTop is 0): then it forwards nothing. So a manager that takes over a running subnet
 //! writes nothing that is there already, and no port ever leaves Active.
 
+mod mirror;
 mod stages;
 
 use std::collections::BTreeMap;
@@ -26,62 +27,62 @@ use wire::attr::{
 
 use crate::control::Unreachable;
 use crate::groups::Groups;
-use crate::mirror::Mirrors;
 use crate::plan::Plan;
 use crate::port_settings::{self, ALL_INPUTS};
-use crate::smp::{Answer, Request, Useless};
+use crate::smp::{Answer, Failure, Request};
 use crate::subnet::{Device, Index, Subnet};
+pub(crate) use mirror::Mirrors;
 
 /// What programming asks of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     /// PortInfo of the end port: LID and what goes with it.
-    Identity(Index),
+    EndPort(Index),
     /// Reads the P_Key table of an adapter.
-    ReadKeys(Index),
+    ReadPKeys(Index),
     /// Puts the default partition into the P_Key table of an adapter.
-    Keys(Index),
+    PKeys(Index),
     /// SwitchInfo: how far the forwarding table reaches.
-    Reach(Index),
+    SwitchInfo(Index),
     /// Reads a forwarding block.
-    ReadBlock(Index, u16),
+    ReadLft(Index, u16),
     /// Sets a forwarding block.
-    Block(Index, u16),
+    Lft(Index, u16),
     /// Reads a multicast block (block, position).
-    ReadGroups(Index, u16, u8),
+    ReadMft(Index, u16, u8),
     /// Sets a multicast block.
-    Groups(Index, u16, u8),
+    Mft(Index, u16, u8),
     /// Reads a table of lanes (input, output).
-    ReadLanes(Index, PortNum, PortNum),
+    ReadSl2Vl(Index, PortNum, PortNum),
     /// Sets a table of lanes.
-    Lanes(Index, PortNum, PortNum),
+    Sl2Vl(Index, PortNum, PortNum),
     /// Reads an arbitration block of a port.
-    ReadWeights(Index, PortNum, u8),
+    ReadVlArb(Index, PortNum, u8),
     /// Sets an arbitration block of a port.
-    Weights(Index, PortNum, u8),
+    VlArb(Index, PortNum, u8),
     /// PortInfo: MTU, lanes, and Armed if the port is in Init.
-    Settings(Index, PortNum),
+    ArmPort(Index, PortNum),
     /// PortInfo: Active.
-    Activate(Index, PortNum),
+    ActivatePort(Index, PortNum),
 }
 
 impl Write {
     fn device(self) -> Index {
         match self {
-            Self::Identity(index)
-            | Self::ReadKeys(index)
-            | Self::Keys(index)
-            | Self::Reach(index)
-            | Self::ReadBlock(index, _)
-            | Self::Block(index, _)
-            | Self::ReadGroups(index, ..)
-            | Self::Groups(index, ..)
-            | Self::ReadLanes(index, ..)
-            | Self::Lanes(index, ..)
-            | Self::ReadWeights(index, ..)
-            | Self::Weights(index, ..)
-            | Self::Settings(index, _)
-            | Self::Activate(index, _) => index,
+            Self::EndPort(index)
+            | Self::ReadPKeys(index)
+            | Self::PKeys(index)
+            | Self::SwitchInfo(index)
+            | Self::ReadLft(index, _)
+            | Self::Lft(index, _)
+            | Self::ReadMft(index, ..)
+            | Self::Mft(index, ..)
+            | Self::ReadSl2Vl(index, ..)
+            | Self::Sl2Vl(index, ..)
+            | Self::ReadVlArb(index, ..)
+            | Self::VlArb(index, ..)
+            | Self::ArmPort(index, _)
+            | Self::ActivatePort(index, _) => index,
         }
     }
 }
@@ -89,21 +90,21 @@ impl Write {
 /// The stages in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Identities,
+    EndPorts,
     Tables,
-    Groups,
+    Multicast,
     Arm,
     Activate,
-    Returns,
+    DeferredLft,
     /// Only where nothing else has changed.
-    Lanes,
+    OnlyVls,
     /// The same.
-    OnlyGroups,
+    OnlyMulticast,
     Done,
 }
 
 /// How often multicast blocks are looked at in one go at most.
-const GROUP_ROUNDS_MAX: u32 = 16;
+const MFT_ROUNDS_MAX: u32 = 16;
 
 /// A plan being written.
 #[derive(Debug)]
@@ -112,9 +113,9 @@ pub(crate) struct Programming {
     failures: BTreeMap<Index, String>,
     blocks_written: u64,
     /// How often multicast blocks have been looked at.
-    group_rounds: u32,
+    mft_rounds: u32,
     /// Whether something did not come out as written, so that the subnet must be looked at again.
-    unsettled: bool,
+    needs_resweep: bool,
 }
 
 /// What programming works on.
@@ -132,17 +133,17 @@ pub(crate) struct Site<'a> {
 impl Programming {
     /// Nothing written yet.
     pub(crate) fn start() -> Self {
-        Self::from(Stage::Identities)
+        Self::from(Stage::EndPorts)
     }
 
     /// Nothing written yet, and nothing but lanes and arbitration to be written.
     pub(crate) fn of_lanes() -> Self {
-        Self::from(Stage::Lanes)
+        Self::from(Stage::OnlyVls)
     }
 
     /// Nothing written yet, and nothing but multicast blocks to be written.
     pub(crate) fn of_groups() -> Self {
-        Self::from(Stage::OnlyGroups)
+        Self::from(Stage::OnlyMulticast)
     }
 
     fn from(stage: Stage) -> Self {
@@ -150,8 +151,8 @@ impl Programming {
             stage,
             failures: BTreeMap::new(),
             blocks_written: 0,
-            group_rounds: 0,
-            unsettled: false,
+            mft_rounds: 0,
+            needs_resweep: false,
         }
     }
 
@@ -159,14 +160,14 @@ impl Programming {
     pub(crate) fn next_stage(&mut self, site: &mut Site<'_>) -> Vec<Write> {
         while self.stage != Stage::Done {
             let (writes, next) = match self.stage {
-                Stage::Identities => (stages::identities(site), Stage::Tables),
-                Stage::Tables => (stages::tables(site), Stage::Groups),
-                Stage::Groups => self.groups(site, Stage::Arm),
-                Stage::OnlyGroups => self.groups(site, Stage::Done),
-                Stage::Arm => (stages::settings(site), Stage::Activate),
-                Stage::Activate => (stages::activations(site), Stage::Returns),
-                Stage::Returns => (stages::returns(site), Stage::Done),
-                Stage::Lanes => (stages::lanes(site), Stage::Done),
+                Stage::EndPorts => (stages::end_ports(site), Stage::Tables),
+                Stage::Tables => (stages::tables(site), Stage::Multicast),
+                Stage::Multicast => self.groups(site, Stage::Arm),
+                Stage::OnlyMulticast => self.groups(site, Stage::Done),
+                Stage::Arm => (stages::arm(site), Stage::Activate),
+                Stage::Activate => (stages::activate(site), Stage::DeferredLft),
+                Stage::DeferredLft => (stages::deferred_lft(site), Stage::Done),
+                Stage::OnlyVls => (stages::vl_tables(site), Stage::Done),
                 Stage::Done => (Vec::new(), Stage::Done),
             };
             self.stage = next;
@@ -180,14 +181,14 @@ impl Programming {
     /// What differs in multicast tables. What is read may show that there is more to read, so the
     /// stage is repeated until nothing differs.
     fn groups(&mut self, site: &mut Site<'_>, next: Stage) -> (Vec<Write>, Stage) {
-        let mut writes = stages::groups(site);
+        let mut writes = stages::multicast(site);
         writes.retain(|write| !self.failures.contains_key(&write.device()));
         if writes.is_empty() {
             return (writes, next);
         }
-        self.group_rounds += 1;
-        if self.group_rounds > GROUP_ROUNDS_MAX {
-            self.unsettled = true;
+        self.mft_rounds += 1;
+        if self.mft_rounds > MFT_ROUNDS_MAX {
+            self.needs_resweep = true;
             return (Vec::new(), next);
         }
         (writes, self.stage)
@@ -203,47 +204,47 @@ impl Programming {
         let route = device.route.clone();
         let end_port = u32::from(device.end_port().get());
         Some(match write {
-            Write::Identity(_) => {
-                let mut wanted = port_settings::identity(site.subnet, site.plan, index)?;
+            Write::EndPort(_) => {
+                let mut wanted = port_settings::end_port(site.subnet, site.plan, index)?;
                 let host = device.kind == NodeKind::Host;
                 wanted.client_reregister =
-                    host && site.groups.must_register(device.end_port_guid());
+                    host && site.groups.must_reregister(device.end_port_guid());
                 Request::set(route, end_port, &wanted)
             }
-            Write::ReadKeys(_) => Request::get::<PKeyTable>(route, 0),
-            Write::Keys(_) => {
+            Write::ReadPKeys(_) => Request::get::<PKeyTable>(route, 0),
+            Write::PKeys(_) => {
                 let mut keys = PKeyTable::default();
                 keys.0[0] = PKeyTable::DEFAULT_FULL;
                 Request::set(route, 0, &keys)
             }
-            Write::Reach(_) => {
-                let switch = reach(device.switch?, site.plan);
+            Write::SwitchInfo(_) => {
+                let switch = switch_info(device.switch?, site.plan);
                 let guid = device.guid();
                 site.mirrors.entry(guid).or_default().top = switch.linear_fdb_top;
                 Request::set(route, 0, &switch)
             }
-            Write::ReadBlock(_, block) => {
+            Write::ReadLft(_, block) => {
                 Request::get::<LinearForwardingTable>(route, u32::from(block))
             }
-            Write::Block(_, block) => {
+            Write::Lft(_, block) => {
                 let guid = device.guid();
                 // Until the answer comes it is unknown which content holds.
                 let mirror = site.mirrors.entry(guid).or_default();
-                mirror.blocks.insert(block, None);
+                mirror.lft.insert(block, None);
                 Request::set(route, u32::from(block), &site.plan.block(index, block)?)
             }
-            Write::ReadGroups(..)
-            | Write::Groups(..)
-            | Write::ReadLanes(..)
-            | Write::Lanes(..)
-            | Write::ReadWeights(..)
-            | Write::Weights(..) => return table_request(write, route, site),
-            Write::Settings(_, port) => {
-                let wanted = port_settings::settings(site.subnet, site.plan, (index, port))?;
+            Write::ReadMft(..)
+            | Write::Mft(..)
+            | Write::ReadSl2Vl(..)
+            | Write::Sl2Vl(..)
+            | Write::ReadVlArb(..)
+            | Write::VlArb(..) => return table_request(write, route, site),
+            Write::ArmPort(_, port) => {
+                let wanted = port_settings::link_port(site.subnet, site.plan, (index, port))?;
                 Request::set(route, u32::from(port.get()), &wanted)
             }
-            Write::Activate(_, port) => {
-                let mut wanted = port_settings::settings(site.subnet, site.plan, (index, port))?;
+            Write::ActivatePort(_, port) => {
+                let mut wanted = port_settings::link_port(site.subnet, site.plan, (index, port))?;
                 wanted.port_state = PortState::Active;
                 Request::set(route, u32::from(port.get()), &wanted)
             }
@@ -257,9 +258,9 @@ impl Programming {
         answer: Answer<'_>,
         site: &mut Site<'_>,
     ) -> Option<Write> {
-        self.apply(write, answer, site).unwrap_or_else(|useless| {
-            self.unsettled = true;
-            self.failures.insert(write.device(), useless.to_string());
+        self.apply(write, answer, site).unwrap_or_else(|failure| {
+            self.needs_resweep = true;
+            self.failures.insert(write.device(), failure.to_string());
             None
         })
     }
@@ -269,54 +270,51 @@ impl Programming {
         write: Write,
         answer: Answer<'_>,
         site: &mut Site<'_>,
-    ) -> Result<Option<Write>, Useless> {
+    ) -> Result<Option<Write>, Failure> {
         let index = write.device();
         let guid = site.subnet.devices[index].guid();
         let mirror = site.mirrors.entry(guid).or_default();
         match write {
-            Write::Identity(_) => {
+            Write::EndPort(_) => {
                 let info = answer.attribute()?;
                 let port = site.subnet.devices[index].end_port();
                 let guid = site.subnet.devices[index].end_port_guid();
-                site.groups.told_to_register(guid);
+                site.groups.reregistered(guid);
                 site.subnet.devices[index].ports[port.index()].info = Some(info);
             }
-            Write::ReadKeys(_) => {
+            Write::ReadPKeys(_) => {
                 let keys: PKeyTable = answer.attribute()?;
                 let missing = keys.0[0] != PKeyTable::DEFAULT_FULL;
-                return Ok(missing.then_some(Write::Keys(index)));
+                return Ok(missing.then_some(Write::PKeys(index)));
             }
-            Write::Keys(_) => {
+            Write::PKeys(_) => {
                 answer.attribute::<PKeyTable>()?;
             }
-            Write::Reach(_) => {
+            Write::SwitchInfo(_) => {
                 let switch: SwitchInfo = answer.attribute()?;
                 mirror.top = switch.linear_fdb_top;
                 site.subnet.devices[index].switch = Some(switch);
             }
-            Write::ReadBlock(_, block) => {
+            Write::ReadLft(_, block) => {
                 let table: LinearForwardingTable = answer.attribute()?;
-                mirror.blocks.insert(block, Some(Box::new(table)));
+                mirror.lft.insert(block, Some(Box::new(table)));
                 let differs = site.plan.block(index, block) != Some(table);
-                return Ok(differs.then_some(Write::Block(index, block)));
+                return Ok(differs.then_some(Write::Lft(index, block)));
             }
-            Write::Block(_, block) => {
+            Write::Lft(_, block) => {
                 let table = answer.attribute()?;
-                mirror.blocks.insert(block, Some(Box::new(table)));
+                mirror.lft.insert(block, Some(Box::new(table)));
                 self.blocks_written += 1;
             }
-            Write::ReadGroups(_, block, position) | Write::Groups(_, block, position) => {
+            Write::ReadMft(_, block, position) | Write::Mft(_, block, position) => {
                 let table: MulticastForwardingTable = answer.attribute()?;
-                mirror
-                    .groups
-                    .insert((block, position), Some(Box::new(table)));
-                self.blocks_written += u64::from(matches!(write, Write::Groups(..)));
+                mirror.mft.insert((block, position), Some(Box::new(table)));
+                self.blocks_written += u64::from(matches!(write, Write::Mft(..)));
             }
-            Write::ReadLanes(..)
-            | Write::Lanes(..)
-            | Write::ReadWeights(..)
-            | Write::Weights(..) => return lanes_answered(write, answer, site),
-            Write::Settings(_, port) | Write::Activate(_, port) => {
+            Write::ReadSl2Vl(..) | Write::Sl2Vl(..) | Write::ReadVlArb(..) | Write::VlArb(..) => {
+                return vl_table_answered(write, answer, site);
+            }
+            Write::ArmPort(_, port) | Write::ActivatePort(_, port) => {
                 self.port_answered(site.subnet, (index, port), answer);
             }
         }
@@ -328,14 +326,14 @@ impl Programming {
         let device = &mut subnet.devices[end.0];
         match answer.attribute::<PortInfo>() {
             Ok(info) => {
-                self.unsettled |= !crate::subnet::has_link(&info);
+                self.needs_resweep |= !crate::subnet::has_link(&info);
                 device.ports[end.1.index()].info = Some(info);
             }
-            Err(Useless::Silent) => {
-                self.unsettled = true;
-                self.failures.insert(end.0, Useless::Silent.to_string());
+            Err(Failure::Timeout) => {
+                self.needs_resweep = true;
+                self.failures.insert(end.0, Failure::Timeout.to_string());
             }
-            Err(_) => self.unsettled = true,
+            Err(_) => self.needs_resweep = true,
         }
     }
 
@@ -345,8 +343,8 @@ impl Programming {
     }
 
     /// Whether the subnet must be looked at again.
-    pub(crate) fn unsettled(&self) -> bool {
-        self.unsettled
+    pub(crate) fn needs_resweep(&self) -> bool {
+        self.needs_resweep
     }
 
     /// The devices that could not be programmed.
@@ -368,30 +366,31 @@ fn table_request(write: Write, route: Vec<PortNum>, site: &mut Site<'_>) -> Opti
     let device = site.subnet.devices.get(index)?;
     let mirror = site.mirrors.entry(device.guid()).or_default();
     Some(match write {
-        Write::ReadGroups(_, block, position) => {
+        Write::ReadMft(_, block, position) => {
             let modifier = MulticastForwardingTable::modifier(position, block);
             Request::get::<MulticastForwardingTable>(route, modifier)
         }
-        Write::Groups(_, block, position) => {
+        Write::Mft(_, block, position) => {
             let wanted = site.groups.block(index, block, position)?;
-            mirror.groups.insert((block, position), None);
+            mirror.mft.insert((block, position), None);
             let modifier = MulticastForwardingTable::modifier(position, block);
             Request::set(route, modifier, &wanted)
         }
-        Write::ReadLanes(_, input, output) => {
-            Request::get::<SlToVlTable>(route, lanes_modifier(device, input, output, false))
+        Write::ReadSl2Vl(_, input, output) => {
+            Request::get::<SlToVlTable>(route, sl2vl_modifier(device, input, output, false))
         }
-        Write::Lanes(_, input, output) => {
-            let wanted = port_settings::lanes(site.subnet, site.plan, input, (index, output))?;
-            let modifier = lanes_modifier(device, input, output, true);
-            mirror.forget_lanes(input, output);
+        Write::Sl2Vl(_, input, output) => {
+            let wanted = port_settings::sl2vl(site.subnet, site.plan, input, (index, output))?;
+            let modifier = sl2vl_modifier(device, input, output, true);
+            mirror.forget_sl2vl(input, output);
             Request::set(route, modifier, &wanted)
         }
-        Write::ReadWeights(_, port, block) => {
+        Write::ReadVlArb(_, port, block) => {
             Request::get::<VlArbTable>(route, VlArbTable::modifier(block, port))
         }
-        Write::Weights(_, port, block) => {
-            let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block)?;
+        Write::VlArb(_, port, block) => {
+            let wanted =
+                port_settings::vl_arbitration(site.subnet, site.plan, (index, port), block)?;
             mirror.arbitration.remove(&(port, block));
             Request::set(route, VlArbTable::modifier(block, port), &wanted)
         }
@@ -400,33 +399,34 @@ fn table_request(write: Write, route: Vec<PortNum>, site: &mut Site<'_>) -> Opti
 }
 
 /// What follows from the answer about a table of lanes or weights.
-fn lanes_answered(
+fn vl_table_answered(
     write: Write,
     answer: Answer<'_>,
     site: &mut Site<'_>,
-) -> Result<Option<Write>, Useless> {
+) -> Result<Option<Write>, Failure> {
     let index = write.device();
     let guid = site.subnet.devices[index].guid();
     let mirror = site.mirrors.entry(guid).or_default();
     match write {
-        Write::ReadLanes(_, input, output) => {
+        Write::ReadSl2Vl(_, input, output) => {
             let table: SlToVlTable = answer.attribute()?;
-            mirror.lanes.insert((input, output), table);
-            let wanted = port_settings::lanes(site.subnet, site.plan, input, (index, output));
+            mirror.sl2vl.insert((input, output), table);
+            let wanted = port_settings::sl2vl(site.subnet, site.plan, input, (index, output));
             let differs = wanted.is_some_and(|wanted| wanted != table);
-            return Ok(differs.then_some(Write::Lanes(index, input, output)));
+            return Ok(differs.then_some(Write::Sl2Vl(index, input, output)));
         }
-        Write::Lanes(_, input, output) => {
-            mirror.lanes.insert((input, output), answer.attribute()?);
+        Write::Sl2Vl(_, input, output) => {
+            mirror.sl2vl.insert((input, output), answer.attribute()?);
         }
-        Write::ReadWeights(_, port, block) => {
+        Write::ReadVlArb(_, port, block) => {
             let table: VlArbTable = answer.attribute()?;
             mirror.arbitration.insert((port, block), table);
-            let wanted = port_settings::weights(site.subnet, site.plan, (index, port), block);
+            let wanted =
+                port_settings::vl_arbitration(site.subnet, site.plan, (index, port), block);
             let differs = wanted.is_some_and(|wanted| wanted != table);
-            return Ok(differs.then_some(Write::Weights(index, port, block)));
+            return Ok(differs.then_some(Write::VlArb(index, port, block)));
         }
-        Write::Weights(_, port, block) => {
+        Write::VlArb(_, port, block) => {
             mirror
                 .arbitration
                 .insert((port, block), answer.attribute()?);
@@ -437,7 +437,7 @@ fn lanes_answered(
 }
 
 /// SwitchInfo that makes the forwarding table reach as far as the plan does.
-fn reach(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
+fn switch_info(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
     SwitchInfo {
         linear_fdb_top: plan.top,
         life_time_value: port_settings::LIFE_TIME,
@@ -451,7 +451,7 @@ fn reach(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
 /// OptimizedSLtoVLMappingProgramming).
 const ALL_INPUTS_BIT: u32 = 1 << 17;
 
-fn lanes_modifier(device: &Device, input: PortNum, output: PortNum, set: bool) -> u32 {
+fn sl2vl_modifier(device: &Device, input: PortNum, output: PortNum, set: bool) -> u32 {
     match (device.kind, input) {
         (NodeKind::Host, _) => 0,
         (NodeKind::Switch, ALL_INPUTS) if set => ALL_INPUTS_BIT | u32::from(output.get()),

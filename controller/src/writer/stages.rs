@@ -4,12 +4,12 @@ use topologies::NodeKind;
 use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
 
+use super::mirror::Mirror;
 use super::{Site, Write};
-use crate::mirror::Mirror;
 use crate::port_settings::{self, ALL_INPUTS};
 use crate::subnet::{Device, Index};
 
-pub(super) fn identities(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn end_ports(site: &mut Site<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
     for (index, device) in site.subnet.devices.iter().enumerate() {
         let Some(info) = device.end_port_info() else {
@@ -24,21 +24,21 @@ pub(super) fn identities(site: &mut Site<'_>) -> Vec<Write> {
             if switch.linear_fdb_top != site.plan.top
                 || switch.life_time_value != port_settings::LIFE_TIME
             {
-                writes.push(Write::Reach(index));
+                writes.push(Write::SwitchInfo(index));
             }
         } else if mirror.is_none() || info.lid == Lid::ZERO {
             let mirror = Mirror {
-                fresh: info.lid == Lid::ZERO,
+                unprogrammed: info.lid == Lid::ZERO,
                 ..Mirror::default()
             };
             site.mirrors.insert(device.guid(), mirror);
-            writes.push(Write::ReadKeys(index));
+            writes.push(Write::ReadPKeys(index));
         }
-        let wanted = port_settings::identity(site.subnet, site.plan, index);
+        let wanted = port_settings::end_port(site.subnet, site.plan, index);
         let reregister = info.capability_mask & capability::IS_CLIENT_REREGISTRATION != 0
-            && site.groups.must_register(device.end_port_guid());
+            && site.groups.must_reregister(device.end_port_guid());
         if wanted.is_some_and(|wanted| reregister || port_settings::differs(info, &wanted)) {
-            writes.push(Write::Identity(index));
+            writes.push(Write::EndPort(index));
         }
     }
     writes
@@ -46,19 +46,19 @@ pub(super) fn identities(site: &mut Site<'_>) -> Vec<Write> {
 
 /// Forwarding blocks, but those that can wait for a port, and lanes.
 pub(super) fn tables(site: &mut Site<'_>) -> Vec<Write> {
-    let mut writes = forwarding(site, can_wait);
-    writes.extend(lanes(site));
+    let mut writes = lft_blocks(site, is_deferrable);
+    writes.extend(vl_tables(site));
     writes
 }
 
 /// The blocks that waited for a port to become Active.
-pub(super) fn returns(site: &Site<'_>) -> Vec<Write> {
-    forwarding(site, |_, _, _| false)
+pub(super) fn deferred_lft(site: &Site<'_>) -> Vec<Write> {
+    lft_blocks(site, |_, _, _| false)
 }
 
 /// Forwarding blocks that differ, but those that `left_out` names. They come block by block, not
 /// switch by switch, so that what is in flight is spread over the fabric.
-fn forwarding(
+fn lft_blocks(
     site: &Site<'_>,
     left_out: impl Fn(&Device, &LinearForwardingTable, &LinearForwardingTable) -> bool,
 ) -> Vec<Write> {
@@ -71,11 +71,11 @@ fn forwarding(
             match site
                 .mirrors
                 .get(&device.guid())
-                .and_then(|mirror| mirror.block(block))
+                .and_then(|mirror| mirror.lft_block(block))
             {
                 Some(held) if *held == wanted || left_out(device, held, &wanted) => {}
-                Some(_) => writes.push(Write::Block(index, block)),
-                None => writes.push(Write::ReadBlock(index, block)),
+                Some(_) => writes.push(Write::Lft(index, block)),
+                None => writes.push(Write::ReadLft(index, block)),
             }
         }
     }
@@ -85,7 +85,11 @@ fn forwarding(
 /// Whether a block can wait until ports are Active: all that it changes leads somewhere as it is, or
 /// nowhere yet, and some of it would lead out of a port that carries no data yet. Blocks without any
 /// route do not wait: nothing crosses a switch that holds only these.
-fn can_wait(device: &Device, held: &LinearForwardingTable, wanted: &LinearForwardingTable) -> bool {
+fn is_deferrable(
+    device: &Device,
+    held: &LinearForwardingTable,
+    wanted: &LinearForwardingTable,
+) -> bool {
     let carries = |port: PortNum| {
         port == PortNum::MANAGEMENT
             || device
@@ -102,14 +106,14 @@ fn can_wait(device: &Device, held: &LinearForwardingTable, wanted: &LinearForwar
 }
 
 /// Service levels to lanes, and arbitration.
-pub(super) fn lanes(site: &Site<'_>) -> Vec<Write> {
+pub(super) fn vl_tables(site: &Site<'_>) -> Vec<Write> {
     let devices = site.subnet.devices.iter().enumerate();
     devices
-        .flat_map(|(index, device)| lane_tables(site, index, device))
+        .flat_map(|(index, device)| port_vl_tables(site, index, device))
         .collect()
 }
 
-fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
+fn port_vl_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
     let mut writes = Vec::new();
     let Some(mirror) = site.mirrors.get(&device.guid()) else {
         return writes;
@@ -122,7 +126,7 @@ fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
     let each: Vec<PortNum> = own.iter().chain(&outputs).copied().collect();
     for &output in &outputs {
         let end = (index, output);
-        let alike = || !port_settings::lanes_by_input(site.subnet, site.plan, end);
+        let alike = || !port_settings::sl2vl_by_input(site.subnet, site.plan, end);
         let inputs: &[PortNum] = match device.kind {
             NodeKind::Switch if at_once && alike() => &[ALL_INPUTS],
             NodeKind::Switch => &each,
@@ -130,30 +134,30 @@ fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
         };
         // All inputs at once are not read where single ones were written: one read tells of one.
         let reads = |input| {
-            let several = input == ALL_INPUTS && mirror.knows_single_lanes(output);
-            !(mirror.fresh || several)
+            let several = input == ALL_INPUTS && mirror.knows_single_sl2vl(output);
+            !(mirror.unprogrammed || several)
         };
         for &input in inputs {
-            let Some(wanted) = port_settings::lanes(site.subnet, site.plan, input, end) else {
+            let Some(wanted) = port_settings::sl2vl(site.subnet, site.plan, input, end) else {
                 break;
             };
-            match mirror.lanes.get(&(input, output)) {
+            match mirror.sl2vl.get(&(input, output)) {
                 Some(held) if *held == wanted => {}
                 None if reads(input) => {
-                    writes.push(Write::ReadLanes(index, input, output));
+                    writes.push(Write::ReadSl2Vl(index, input, output));
                 }
-                _ => writes.push(Write::Lanes(index, input, output)),
+                _ => writes.push(Write::Sl2Vl(index, input, output)),
             }
         }
         for block in VlArbTable::LOW_FIRST..=VlArbTable::HIGH_SECOND {
-            let wanted = port_settings::weights(site.subnet, site.plan, end, block);
+            let wanted = port_settings::vl_arbitration(site.subnet, site.plan, end, block);
             let Some(wanted) = wanted else {
                 continue;
             };
             match mirror.arbitration.get(&(output, block)) {
                 Some(held) if *held == wanted => {}
-                None if !mirror.fresh => writes.push(Write::ReadWeights(index, output, block)),
-                _ => writes.push(Write::Weights(index, output, block)),
+                None if !mirror.unprogrammed => writes.push(Write::ReadVlArb(index, output, block)),
+                _ => writes.push(Write::VlArb(index, output, block)),
             }
         }
     }
@@ -163,17 +167,17 @@ fn lane_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
 /// Multicast blocks that differ from what is known of a switch. Of one that was managed before by
 /// somebody else, blocks are read from the first on, twice as many each time, until one holds
 /// nothing.
-pub(super) fn groups(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn multicast(site: &mut Site<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
     for (index, device) in site.subnet.devices.iter().enumerate() {
         let (Some(switch), Some(mirror)) = (&device.switch, site.mirrors.get(&device.guid()))
         else {
             continue;
         };
-        let known = match mirror.last_group_block() {
-            Some(last) if mirror.fresh => Some(last),
+        let known = match mirror.last_mft_block() {
+            Some(last) if mirror.unprogrammed => Some(last),
             Some(last) => Some(last.saturating_mul(2) + 1),
-            None => (!mirror.fresh).then_some(0),
+            None => (!mirror.unprogrammed).then_some(0),
         };
         let Some(last) = site.groups.last_block(index).max(known) else {
             continue;
@@ -185,10 +189,10 @@ pub(super) fn groups(site: &mut Site<'_>) -> Vec<Write> {
                 let Some(wanted) = site.groups.block(index, block, position) else {
                     continue;
                 };
-                match mirror.group_block((block, position)) {
+                match mirror.mft_block((block, position)) {
                     Some(held) if *held == wanted => {}
-                    Some(_) => writes.push(Write::Groups(index, block, position)),
-                    None => writes.push(Write::ReadGroups(index, block, position)),
+                    Some(_) => writes.push(Write::Mft(index, block, position)),
+                    None => writes.push(Write::ReadMft(index, block, position)),
                 }
             }
         }
@@ -196,23 +200,23 @@ pub(super) fn groups(site: &mut Site<'_>) -> Vec<Write> {
     writes
 }
 
-pub(super) fn settings(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn arm(site: &mut Site<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
     for (index, device) in site.subnet.devices.iter().enumerate() {
         for (port, _) in device.cables() {
-            let wanted = port_settings::settings(site.subnet, site.plan, (index, port));
+            let wanted = port_settings::link_port(site.subnet, site.plan, (index, port));
             let (Some(info), Some(wanted)) = (device.port_info(port), wanted) else {
                 continue;
             };
             if info.port_state == PortState::Init || port_settings::differs(info, &wanted) {
-                writes.push(Write::Settings(index, port));
+                writes.push(Write::ArmPort(index, port));
             }
         }
     }
     writes
 }
 
-pub(super) fn activations(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn activate(site: &mut Site<'_>) -> Vec<Write> {
     let ready = |end: (Index, PortNum)| {
         site.subnet.devices[end.0]
             .port_info(end.1)
@@ -225,7 +229,7 @@ pub(super) fn activations(site: &mut Site<'_>) -> Vec<Write> {
                 .port_info(port)
                 .is_some_and(|info| info.port_state == PortState::Armed);
             if armed && ready(peer) {
-                writes.push(Write::Activate(index, port));
+                writes.push(Write::ActivatePort(index, port));
             }
         }
     }

@@ -28,8 +28,8 @@ impl Sm {
         }
         match notice.trap_number {
             trap::LINK_STATE_CHANGE => {
-                if !self.will_still_see(&notice) {
-                    self.want_sweep(now + self.config.trap_delay_ns);
+                if !self.discovery_will_see(&notice) {
+                    self.request_sweep(now + self.config.trap_delay_ns);
                 }
             }
             trap::CAPABILITY_CHANGE | trap::SYSTEM_IMAGE_GUID_CHANGE => {
@@ -42,7 +42,7 @@ impl Sm {
                     // It tells that a manager has come: this one.
                     return;
                 }
-                self.want_sweep(now + self.config.trap_delay_ns);
+                self.request_sweep(now + self.config.trap_delay_ns);
             }
             number => {
                 let name = self.reporter(&notice);
@@ -52,13 +52,13 @@ impl Sm {
     }
 
     /// Whether a discovery is under way that has yet to ask the reporting switch for its ports.
-    fn will_still_see(&self, notice: &Notice) -> bool {
+    fn discovery_will_see(&self, notice: &Notice) -> bool {
         let Activity::Discovering(discovery) = &self.activity else {
             return false;
         };
         self.subnet
             .find_lid(notice.issuer_lid)
-            .is_some_and(|index| !discovery.may_have_missed(self.subnet.devices[index].guid()))
+            .is_some_and(|index| !discovery.has_read_switch(self.subnet.devices[index].guid()))
     }
 
     fn is_own(&self, lid: Lid) -> bool {
