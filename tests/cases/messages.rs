@@ -1,8 +1,10 @@
 //! What cannot be done says what was wrong, where, and what to do; and leaves nothing behind.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use e2e::{Fabric, Outcome, Transport, ibemu, ibemu_command};
+use serde_json::json;
 
 #[test]
 fn a_topology_that_cannot_be_is_a_usage_error_with_its_reason() {
@@ -89,30 +91,113 @@ fn a_fabric_that_does_not_exist_is_an_error_of_one_line() {
     }
 }
 
+/// Every option of `ibemu up`, and its default as the help tells it.
+const DEFAULTS_OF_UP: &[(&str, &str)] = &[
+    ("--fabric", "ib]"),
+    ("--transport", "veth]"),
+    ("--seed", "1]"),
+    ("--verify", "all up to 64 hosts, sample above]"),
+    ("--record", "no recording]"),
+    ("--timeout", "120]"),
+    ("--sm", "ibemu]"),
+    ("--sm-node", "the first host]"),
+    ("--routing", "auto]"),
+    ("--tables", "none]"),
+    ("--lmc", "what the routing engine wants;"),
+    ("--qos", "none]"),
+    ("--windows", "60]"),
+    ("--multicast", "spanning-tree]"),
+    ("--vls", "4]"),
+    ("--mtu", "2048]"),
+    ("--width", "4x]"),
+    ("--speed", "qdr]"),
+    ("--time-scale", "100]"),
+    ("--unpaced", "paced]"),
+    ("--buffer", "65536]"),
+    ("--frame-packets", "as many as are waiting and fit]"),
+    ("--keepalive-ms", "250,"),
+    ("--silence-ms", "four times --keepalive-ms]"),
+    ("--log-level", "info]"),
+];
+
+/// The options of a help text with what it says about each, in one line.
+fn options_in(help: &str) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    let mut current = String::new();
+    for line in help.lines() {
+        // `-s, --size <BYTES>` or `--size <BYTES>`, and no line of a text that names an option.
+        if line.trim_start().starts_with('-')
+            && let Some(option) = line.split_whitespace().find(|word| word.starts_with("--"))
+        {
+            current = option.to_owned();
+        }
+        if !current.is_empty() {
+            let text: &mut String = options.entry(current.clone()).or_default();
+            for word in line.split_whitespace() {
+                text.push_str(word);
+                text.push(' ');
+            }
+        }
+    }
+    options
+}
+
 #[test]
 fn every_option_of_up_is_in_its_help_with_its_default() {
     let help = Outcome::of(&mut ibemu_command(&["up", "--help"]))
         .success()
         .stdout;
-    for option in [
-        "--fabric",
-        "--transport",
-        "--sm",
-        "--sm-node",
-        "--routing",
-        "--lmc",
-        "--vls",
-        "--mtu",
-        "--width",
-        "--speed",
-        "--time-scale",
-        "--unpaced",
-        "--buffer",
-        "--seed",
-        "--verify",
-    ] {
-        assert!(help.contains(option), "{option} is missing in:\n{help}");
+    let mut options = options_in(&help);
+    options.remove("--help");
+    let expected: BTreeMap<&str, &str> = DEFAULTS_OF_UP.iter().copied().collect();
+    let names: Vec<&str> = options.keys().map(String::as_str).collect();
+    let known: Vec<&str> = expected.keys().copied().collect();
+    assert_eq!(names, known, "options in:\n{help}");
+    for (option, default) in expected {
+        let wanted = format!("[default: {default}");
+        assert!(
+            options[option].contains(&wanted),
+            "no {wanted:?} in {:?}",
+            options[option]
+        );
     }
+}
+
+#[test]
+fn an_option_that_is_left_out_has_the_default_of_the_help() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    let record = std::fs::read_to_string(fabric.dir().join("fabric.json")).expect("fabric.json");
+    let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    let options = &record["options"];
+    for (key, default) in [
+        ("seed", json!(1)),
+        ("verify", json!(null)),
+        ("timeout", json!(120)),
+        ("sm", json!("ibemu")),
+        ("sm_node", json!(null)),
+        ("routing", json!("auto")),
+        ("lmc", json!(null)),
+        ("qos", json!("none")),
+        ("windows", json!(null)),
+        ("multicast", json!("spanning-tree")),
+    ] {
+        assert_eq!(options[key], default, "{key} in {options:#}");
+    }
+    for (key, default) in [
+        ("vls", json!(4)),
+        ("mtu", json!("2048")),
+        ("width", json!("4x")),
+        ("speed", json!("qdr")),
+        ("time_scale", json!(100.0)),
+        ("unpaced", json!(false)),
+        ("buffer", json!(65_536)),
+        ("frame_packets", json!(null)),
+        ("keepalive_ms", json!(null)),
+        ("log_level", json!("info")),
+    ] {
+        assert_eq!(options["links"][key], default, "{key} in {options:#}");
+    }
+    fabric.down();
 }
 
 /// Runs `ibemu` as a user without privileges.
