@@ -1,33 +1,17 @@
 //! Attributes of subnet management.
 
 use wire::attr::{
-    GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, NodeType,
-    Notice, PKeyTable, PortInfo, PortPhysState, PortState, SlToVlTable, SmInfo, SmState,
-    SwitchInfo, Trap144, TrapGid, TrapLid, VlArbEntry, VlArbTable, VlCount, trap,
+    GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, Notice,
+    PKeyTable, PortInfo, SlToVlTable, SmInfo, TrapGid, TrapLid, VlArbEntry, VlArbTable, VlCount,
+    trap,
 };
-use wire::{Format, Guid, Lid, Lmc, Mtu, PortNum, Sl, Vl};
+use wire::{Format, Guid, Lid, PortNum, Sl, Vl};
 
 use crate::check::{bad, gid, golden, hex, refused};
+use crate::fixtures::{self, node_info, port_info};
 
 pub(crate) const NODE_INFO: &str = "01 02 03 24 0102030405060708 1112131415161718 2122232425262728
     3132 4142 51525354 61 717273";
-
-pub(crate) fn node_info() -> NodeInfo {
-    NodeInfo {
-        base_version: 1,
-        class_version: 2,
-        node_type: NodeType::Router,
-        num_ports: 0x24,
-        system_image_guid: Guid(0x0102_0304_0506_0708),
-        node_guid: Guid(0x1112_1314_1516_1718),
-        port_guid: Guid(0x2122_2324_2526_2728),
-        partition_cap: 0x3132,
-        device_id: 0x4142,
-        revision: 0x5152_5354,
-        local_port_num: PortNum::new(0x61),
-        vendor_id: 0x71_7273,
-    }
-}
 
 #[test]
 fn node_info_and_its_node_types() {
@@ -50,26 +34,7 @@ fn node_description() {
 
 #[test]
 fn switch_info() {
-    let value = SwitchInfo {
-        linear_fdb_cap: 0xc000,
-        random_fdb_cap: 0x0102,
-        multicast_fdb_cap: 0x0304,
-        linear_fdb_top: 0x0506,
-        default_port: PortNum::new(7),
-        default_multicast_primary_port: PortNum::new(8),
-        default_multicast_not_primary_port: PortNum::new(9),
-        life_time_value: 0x12,
-        port_state_change: true,
-        optimized_sl_to_vl: 1,
-        lids_per_port: 0x0a0b,
-        partition_enforcement_cap: 0x0c0d,
-        inbound_enforcement_cap: true,
-        outbound_enforcement_cap: false,
-        filter_raw_inbound_cap: true,
-        filter_raw_outbound_cap: false,
-        enhanced_port0: true,
-        multicast_fdb_top: Lid::new(0xc0ff),
-    };
+    let value = fixtures::switch_info();
     golden(
         &value,
         "c000 0102 0304 0506 07 08 09 95 0a0b 0c0d a8 00 c0ff",
@@ -143,13 +108,7 @@ const SM_INFO: &str = "0102030405060708 1112131415161718 21222324 e2";
 
 #[test]
 fn sm_info() {
-    let value = SmInfo {
-        guid: Guid(0x0102_0304_0506_0708),
-        sm_key: 0x1112_1314_1516_1718,
-        act_count: 0x2122_2324,
-        priority: 14,
-        state: SmState::Standby,
-    };
+    let value = fixtures::sm_info();
     golden(&value, SM_INFO);
     assert_eq!(
         refused::<SmInfo>(SM_INFO, 20, 0xe4),
@@ -164,12 +123,7 @@ fn notices() {
         &Notice::link_state_change(Lid::new(0x0102)),
         &format!("81 000002 0080 0102 0000 0102 {}", zeros(52)),
     );
-    let change = Trap144 {
-        lid: Lid::new(0x0304),
-        other_local_changes: true,
-        capability_mask: 0x0506_0708,
-        change_flags: Trap144::NODE_DESCRIPTION_CHANGE,
-    };
+    let change = fixtures::local_change();
     golden(
         &Notice::local_change(Notice::PRODUCER_CHANNEL_ADAPTER, change),
         &format!(
@@ -214,62 +168,6 @@ fn notices() {
 pub(crate) const PORT_INFO: &str = "0102030405060708 1112131415161718 2122 3132 41424344 5152 6162
     71 72 73 02  64 5a b7 41 59 3c 81 82 83 d5 f2 49
     9192 a1a2 b1b2 c1 d3 15 e6 f1f2 00 010203 1112 21 1f";
-
-pub(crate) fn port_info() -> PortInfo {
-    PortInfo {
-        m_key: 0x0102_0304_0506_0708,
-        gid_prefix: 0x1112_1314_1516_1718,
-        lid: Lid::new(0x2122),
-        master_sm_lid: Lid::new(0x3132),
-        capability_mask: 0x4142_4344,
-        diag_code: 0x5152,
-        m_key_lease_period: 0x6162,
-        local_port_num: PortNum::new(0x71),
-        link_width_enabled: 0x72,
-        link_width_supported: 0x73,
-        link_width_active: 2,
-        link_speed_supported: 6,
-        port_state: PortState::Active,
-        port_phys_state: PortPhysState::LinkUp,
-        link_down_default_state: 0xa,
-        m_key_protect_bits: 2,
-        lmc: Lmc::truncate(7),
-        link_speed_active: 4,
-        link_speed_enabled: 1,
-        neighbor_mtu: Some(Mtu::Mtu4096),
-        master_sm_sl: Sl::truncate(9),
-        vl_cap: Some(VlCount::Four),
-        init_type: 0xc,
-        vl_high_limit: 0x81,
-        vl_arbitration_high_cap: 0x82,
-        vl_arbitration_low_cap: 0x83,
-        init_type_reply: 0xd,
-        mtu_cap: Some(Mtu::Mtu4096),
-        vl_stall_count: 7,
-        hoq_life: 0x12,
-        operational_vls: Some(VlCount::Eight),
-        partition_enforcement_inbound: true,
-        partition_enforcement_outbound: false,
-        filter_raw_inbound: false,
-        filter_raw_outbound: true,
-        m_key_violations: 0x9192,
-        p_key_violations: 0xa1a2,
-        q_key_violations: 0xb1b2,
-        guid_cap: 0xc1,
-        client_reregister: true,
-        mcast_pkey_trap_suppression: 2,
-        subnet_timeout: 0x13,
-        resp_time_value: 0x15,
-        local_phy_errors: 0xe,
-        overrun_errors: 6,
-        max_credit_hint: 0xf1f2,
-        link_round_trip_latency: 0x01_0203,
-        capability_mask2: 0x1112,
-        link_speed_ext_active: 2,
-        link_speed_ext_supported: 1,
-        link_speed_ext_enabled: 0x1f,
-    }
-}
 
 #[test]
 fn port_info_field_by_field() {

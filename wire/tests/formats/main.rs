@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../fixtures/mod.rs"]
+mod fixtures;
+
 mod attributes;
 mod check;
 mod control;

@@ -3,38 +3,20 @@
 use wire::attr::{
     LinearForwardingTable, MulticastForwardingTable, NodeDescription, SmInfo, SmState,
 };
-use wire::pma::{ClassPortInfo, PortCounters, PortCountersExtended};
 use wire::sa::{
-    InformInfo, LftRecord, LinkRecord, McMemberRecord, MftRecord, NodeRecord, PathRecord,
-    PortInfoRecord, Rmpp, RmppKind, SaHeader, Selector, SmInfoRecord, rmpp_flag,
+    InformInfo, LftRecord, MftRecord, NodeRecord, PortInfoRecord, Rmpp, RmppKind, SaHeader,
+    SmInfoRecord, rmpp_flag,
 };
-use wire::{Gid, Guid, Lid, PortNum, Qpn, Sl};
+use wire::{Gid, Guid, Lid, PortNum, Qpn};
 
-use crate::attributes::{NODE_INFO, PORT_INFO, node_info, port_info};
-use crate::check::{bad, gid, golden, refused};
+use crate::attributes::{NODE_INFO, PORT_INFO};
+use crate::check::{bad, golden, refused};
+use crate::fixtures;
+use crate::fixtures::{node_info, port_info};
 
 #[test]
 fn class_port_info() {
-    let value = ClassPortInfo {
-        base_version: 1,
-        class_version: 2,
-        capability_mask: 0x0304,
-        capability_mask2: 0x0506_0708 >> 5,
-        resp_time_value: 0x12,
-        redirect_gid: gid("11111111 22222222 33333333 44444444"),
-        redirect_tc_sl_fl: 0x2122_2324,
-        redirect_lid: Lid::new(0x3132),
-        redirect_pkey: 0x4142,
-        redirect_qp: Qpn::truncate(0x515253),
-        redirect_qkey: 0x6162_6364,
-        trap_gid: gid("55555555 66666666 77777777 88888888"),
-        trap_tc_sl_fl: 0x7172_7374,
-        trap_lid: Lid::new(0x8182),
-        trap_pkey: 0x9192,
-        trap_hop_limit: 0xa1,
-        trap_qp: Qpn::truncate(0xb1b2b3),
-        trap_qkey: 0xc1c2_c3c4,
-    };
+    let value = fixtures::class_port_info();
     golden(
         &value,
         "01 02 0304 05060712 11111111222222223333333344444444 21222324 3132 4142 00 515253
@@ -44,47 +26,14 @@ fn class_port_info() {
 
 #[test]
 fn port_counters() {
-    let value = PortCounters {
-        port_select: PortNum::new(0x01),
-        counter_select: 0x0203,
-        symbol_error: 0x0405,
-        link_error_recovery: 0x06,
-        link_downed: 0x07,
-        rcv_errors: 0x0809,
-        rcv_remote_physical_errors: 0x0a0b,
-        rcv_switch_relay_errors: 0x0c0d,
-        xmit_discards: 0x0e0f,
-        xmit_constraint_errors: 0x10,
-        rcv_constraint_errors: 0x11,
-        counter_select2: 0x12,
-        local_link_integrity_errors: 1,
-        excessive_buffer_overrun_errors: 3,
-        qp1_dropped: 0x1415,
-        vl15_dropped: 0x1617,
-        xmit_data: 0x1819_1a1b,
-        rcv_data: 0x1c1d_1e1f,
-        xmit_pkts: 0x2021_2223,
-        rcv_pkts: 0x2425_2627,
-        xmit_wait: 0x2829_2a2b,
-    };
+    let value = fixtures::port_counters();
     let text: String = (0..44u8).map(|byte| format!("{byte:02x}")).collect();
     golden(&value, &text);
 }
 
 #[test]
 fn port_counters_extended() {
-    let value = PortCountersExtended {
-        port_select: PortNum::new(0x01),
-        counter_select: 0x0203,
-        xmit_data: 0x0808_0808_0808_0808,
-        rcv_data: 0x1010_1010_1010_1010,
-        xmit_pkts: 0x1818_1818_1818_1818,
-        rcv_pkts: 0x2020_2020_2020_2020,
-        unicast_xmit_pkts: 0x2828_2828_2828_2828,
-        unicast_rcv_pkts: 0x3030_3030_3030_3030,
-        multicast_xmit_pkts: 0x3838_3838_3838_3838,
-        multicast_rcv_pkts: 0x4040_4040_4040_4040,
-    };
+    let value = fixtures::port_counters_extended();
     let counters: String = (1..9u8)
         .map(|index| format!("{:02x}", index * 8).repeat(8))
         .collect();
@@ -122,29 +71,7 @@ fn rmpp_and_sa_header() {
 
 #[test]
 fn path_record() {
-    let value = PathRecord {
-        service_id: 0x0102_0304_0506_0708,
-        dgid: gid("11111111 22222222 33333333 44444444"),
-        sgid: gid("55555555 66666666 77777777 88888888"),
-        dlid: Lid::new(0x1112),
-        slid: Lid::new(0x2122),
-        raw_traffic: true,
-        flow_label: 0xabcde,
-        hop_limit: 0x31,
-        tclass: 0x41,
-        reversible: true,
-        numb_path: 0x12,
-        pkey: 0x5152,
-        qos_class: 0x616,
-        sl: Sl::truncate(2),
-        mtu_selector: Selector::Exactly,
-        mtu: 4,
-        rate_selector: Selector::LessThan,
-        rate: 3,
-        packet_life_time_selector: Selector::Largest,
-        packet_life_time: 0x12,
-        preference: 0x71,
-    };
+    let value = fixtures::path_record();
     golden(
         &value,
         "0102030405060708 11111111222222223333333344444444 55555555666666667777777788888888
@@ -156,26 +83,7 @@ fn path_record() {
 
 #[test]
 fn mc_member_record() {
-    let value = McMemberRecord {
-        mgid: gid("ff12401b ffff0000 00000000 ffffffff"),
-        port_gid: gid("55555555 66666666 77777777 88888888"),
-        qkey: 0x0000_0b1b,
-        mlid: Lid::new(0xc001),
-        mtu_selector: Selector::Exactly,
-        mtu: 5,
-        tclass: 0x11,
-        pkey: 0x2122,
-        rate_selector: Selector::GreaterThan,
-        rate: 7,
-        packet_life_time_selector: Selector::Exactly,
-        packet_life_time: 0x13,
-        sl: Sl::truncate(6),
-        flow_label: 0xabcde,
-        hop_limit: 0x31,
-        scope: 2,
-        join_state: McMemberRecord::JOIN_FULL,
-        proxy_join: true,
-    };
+    let value = fixtures::mc_member_record();
     golden(
         &value,
         "ff12401bffff000000000000ffffffff 55555555666666667777777788888888 00000b1b c001 85 11
@@ -210,12 +118,7 @@ fn records_around_attributes() {
         bad("PortInfo:PortState", 5)
     );
 
-    let record = LinkRecord {
-        from_lid: Lid::new(0x0102),
-        from_port: PortNum::new(3),
-        to_port: PortNum::new(4),
-        to_lid: Lid::new(0x0506),
-    };
+    let record = fixtures::link_record();
     golden(&record, "0102 03 04 0506");
 }
 

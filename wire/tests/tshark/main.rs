@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../fixtures/mod.rs"]
+mod fixtures;
+
 mod decode;
 mod link;
 mod management;

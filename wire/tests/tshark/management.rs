@@ -1,14 +1,15 @@
 //! Performance management and subnet administration.
 
 use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo};
-use wire::pma::{ClassPortInfo, PortCounters, PortCountersExtended};
+use wire::pma::ClassPortInfo;
 use wire::sa::{
-    LinkRecord, McMemberRecord, NodeRecord, PathRecord, PortInfoRecord, Rmpp, RmppKind, SaHeader,
-    SaRecord, Selector, rmpp_flag,
+    McMemberRecord, NodeRecord, PathRecord, PortInfoRecord, Rmpp, RmppKind, SaHeader, SaRecord,
+    Selector, rmpp_flag,
 };
-use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
+use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum};
 
 use crate::decode::{Case, judge};
+use crate::fixtures;
 
 const TID: u64 = 0x0102_0304_0506_0708;
 
@@ -27,26 +28,15 @@ fn pma<A: Format>(attr_id: AttributeId, attribute: &A) -> Case {
         .field("infiniband.mad.attributeid", attr_id.0)
 }
 
+/// With values of which tshark shows each.
 fn class_port_info() -> ClassPortInfo {
     ClassPortInfo {
-        base_version: 1,
-        class_version: 2,
         capability_mask: 0x1304,
-        capability_mask2: 0x0506_0708 >> 5,
-        resp_time_value: 0x12,
         redirect_gid: gid(1),
         redirect_tc_sl_fl: 0x21f2_2324,
-        redirect_lid: Lid::new(0x3132),
-        redirect_pkey: 0x4142,
-        redirect_qp: Qpn::truncate(0x515253),
-        redirect_qkey: 0x6162_6364,
         trap_gid: gid(2),
         trap_tc_sl_fl: 0x71e2_7374,
-        trap_lid: Lid::new(0x8182),
-        trap_pkey: 0x9192,
-        trap_hop_limit: 0xa1,
-        trap_qp: Qpn::truncate(0xb1b2b3),
-        trap_qkey: 0xc1c2_c3c4,
+        ..fixtures::class_port_info()
     }
 }
 
@@ -79,41 +69,8 @@ fn with_class_port_info(case: Case) -> Case {
 
 #[test]
 fn counters() {
-    let counters = PortCounters {
-        port_select: PortNum::new(0x01),
-        counter_select: 0x0203,
-        symbol_error: 0x0405,
-        link_error_recovery: 0x06,
-        link_downed: 0x07,
-        rcv_errors: 0x0809,
-        rcv_remote_physical_errors: 0x0a0b,
-        rcv_switch_relay_errors: 0x0c0d,
-        xmit_discards: 0x0e0f,
-        xmit_constraint_errors: 0x10,
-        rcv_constraint_errors: 0x11,
-        counter_select2: 0x12,
-        local_link_integrity_errors: 1,
-        excessive_buffer_overrun_errors: 3,
-        qp1_dropped: 0x1415,
-        vl15_dropped: 0x1617,
-        xmit_data: 0x1819_1a1b,
-        rcv_data: 0x1c1d_1e1f,
-        xmit_pkts: 0x2021_2223,
-        rcv_pkts: 0x2425_2627,
-        xmit_wait: 0x2829_2a2b,
-    };
-    let extended = PortCountersExtended {
-        port_select: PortNum::new(0x01),
-        counter_select: 0x0203,
-        xmit_data: 0x0808_0808_0808_0808,
-        rcv_data: 0x1010_1010_1010_1010,
-        xmit_pkts: 0x1818_1818_1818_1818,
-        rcv_pkts: 0x2020_2020_2020_2020,
-        unicast_xmit_pkts: 0x2828_2828_2828_2828,
-        unicast_rcv_pkts: 0x3030_3030_3030_3030,
-        multicast_xmit_pkts: 0x3838_3838_3838_3838,
-        multicast_rcv_pkts: 0x4040_4040_4040_4040,
-    };
+    let counters = fixtures::port_counters();
+    let extended = fixtures::port_counters_extended();
     judge(&[
         pma(AttributeId::PORT_COUNTERS, &counters)
             .field("infiniband.portcounters.portselect", 1u8)
@@ -247,44 +204,14 @@ fn paths_and_groups() {
         service_id: 0,
         dgid: gid(3),
         sgid: gid(4),
-        dlid: Lid::new(0x1112),
-        slid: Lid::new(0x2122),
-        raw_traffic: true,
-        flow_label: 0xabcde,
-        hop_limit: 0x31,
-        tclass: 0x41,
-        reversible: true,
-        numb_path: 0x12,
-        pkey: 0x5152,
         qos_class: 0,
-        sl: Sl::truncate(2),
-        mtu_selector: Selector::Exactly,
-        mtu: 4,
-        rate_selector: Selector::LessThan,
-        rate: 3,
-        packet_life_time_selector: Selector::Largest,
-        packet_life_time: 0x12,
-        preference: 0x71,
+        ..fixtures::path_record()
     };
     let group = McMemberRecord {
         mgid: Gid([0xff; 16]),
         port_gid: gid(5),
-        qkey: 0x0000_0b1b,
-        mlid: Lid::new(0xc001),
-        mtu_selector: Selector::Exactly,
-        mtu: 5,
-        tclass: 0x11,
-        pkey: 0x2122,
         rate_selector: Selector::LessThan,
-        rate: 7,
-        packet_life_time_selector: Selector::Exactly,
-        packet_life_time: 0x13,
-        sl: Sl::truncate(6),
-        flow_label: 0xabcde,
-        hop_limit: 0x31,
-        scope: 2,
-        join_state: McMemberRecord::JOIN_FULL,
-        proxy_join: true,
+        ..fixtures::mc_member_record()
     };
     let mut cases = Vec::new();
     cases.extend(sa(&path).map(|case| {
@@ -379,12 +306,7 @@ fn nodes_ports_and_links() {
             ..PortInfo::default()
         },
     };
-    let link = LinkRecord {
-        from_lid: Lid::new(0x0102),
-        from_port: PortNum::new(3),
-        to_port: PortNum::new(4),
-        to_lid: Lid::new(0x0506),
-    };
+    let link = fixtures::link_record();
     let mut cases = Vec::new();
     cases.extend(sa(&node).map(|case| {
         case.field("infiniband.sa.lid", node.lid.get())

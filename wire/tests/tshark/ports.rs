@@ -1,64 +1,19 @@
 //! PortInfo, field by field.
 
-use wire::attr::{PortInfo, PortPhysState, PortState, VlCount, capability};
-use wire::{Lid, Lmc, Mtu, PortNum, Sl};
+use wire::attr::{PortInfo, PortState, VlCount, capability};
+use wire::{Lmc, Mtu};
 
 use crate::decode::{Case, judge};
+use crate::fixtures;
 use crate::subnet::both;
 
 fn port_info() -> PortInfo {
     PortInfo {
-        m_key: 0x0102_0304_0506_0708,
-        gid_prefix: 0x1112_1314_1516_1718,
-        lid: Lid::new(0x2122),
-        master_sm_lid: Lid::new(0x3132),
-        capability_mask: 0x4142_4344,
-        diag_code: 0x5152,
-        m_key_lease_period: 0x6162,
-        local_port_num: PortNum::new(0x71),
-        link_width_enabled: 0x72,
-        link_width_supported: 0x73,
-        link_width_active: 2,
-        link_speed_supported: 6,
         port_state: PortState::Armed,
-        port_phys_state: PortPhysState::LinkUp,
-        link_down_default_state: 0xa,
-        m_key_protect_bits: 2,
         lmc: Lmc::truncate(5),
-        link_speed_active: 4,
-        link_speed_enabled: 1,
-        neighbor_mtu: Some(Mtu::Mtu4096),
-        master_sm_sl: Sl::truncate(9),
-        vl_cap: Some(VlCount::Four),
-        init_type: 0xc,
-        vl_high_limit: 0x81,
-        vl_arbitration_high_cap: 0x82,
-        vl_arbitration_low_cap: 0x83,
-        init_type_reply: 0xd,
         mtu_cap: Some(Mtu::Mtu2048),
-        vl_stall_count: 7,
-        hoq_life: 0x12,
-        operational_vls: Some(VlCount::Eight),
-        partition_enforcement_inbound: true,
-        partition_enforcement_outbound: false,
-        filter_raw_inbound: false,
-        filter_raw_outbound: true,
-        m_key_violations: 0x9192,
-        p_key_violations: 0xa1a2,
-        q_key_violations: 0xb1b2,
-        guid_cap: 0xc1,
-        client_reregister: true,
         mcast_pkey_trap_suppression: 0,
-        subnet_timeout: 0x13,
-        resp_time_value: 0x15,
-        local_phy_errors: 0xe,
-        overrun_errors: 6,
-        max_credit_hint: 0xf1f2,
-        link_round_trip_latency: 0x01_0203,
-        capability_mask2: 0x1112,
-        link_speed_ext_active: 2,
-        link_speed_ext_supported: 1,
-        link_speed_ext_enabled: 0x1f,
+        ..fixtures::port_info()
     }
 }
 

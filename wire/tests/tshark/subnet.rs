@@ -5,12 +5,12 @@
 
 use wire::attr::{
     Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
-    NodeInfo, NodeType, Notice, PKeyTable, SlToVlTable, SmInfo, SmState, SwitchInfo, Trap144,
-    VlArbEntry, VlArbTable,
+    NodeInfo, NodeType, Notice, PKeyTable, SlToVlTable, VlArbEntry, VlArbTable,
 };
 use wire::{AttributeId, Guid, Lid, Mad, MadStatus, Method, PortNum, Vl};
 
 use crate::decode::{Case, judge};
+use crate::fixtures;
 
 const TID: u64 = 0x0102_0304_0506_0708;
 
@@ -105,39 +105,10 @@ fn a_refusal_shows_its_status() {
 #[test]
 fn nodes() {
     let info = NodeInfo {
-        base_version: 1,
-        class_version: 2,
         node_type: NodeType::Switch,
-        num_ports: 36,
-        system_image_guid: Guid(0x0102_0304_0506_0708),
-        node_guid: Guid(0x1112_1314_1516_1718),
-        port_guid: Guid(0x2122_2324_2526_2728),
-        partition_cap: 0x3132,
-        device_id: 0x4142,
-        revision: 0x5152_5354,
-        local_port_num: PortNum::new(0x61),
-        vendor_id: 0x71_7273,
+        ..fixtures::node_info()
     };
-    let switch = SwitchInfo {
-        linear_fdb_cap: 0xc000,
-        random_fdb_cap: 0x0102,
-        multicast_fdb_cap: 0x0304,
-        linear_fdb_top: 0x0506,
-        default_port: PortNum::new(7),
-        default_multicast_primary_port: PortNum::new(8),
-        default_multicast_not_primary_port: PortNum::new(9),
-        life_time_value: 0x12,
-        port_state_change: true,
-        optimized_sl_to_vl: 1,
-        lids_per_port: 0x0a0b,
-        partition_enforcement_cap: 0x0c0d,
-        inbound_enforcement_cap: true,
-        outbound_enforcement_cap: false,
-        filter_raw_inbound_cap: true,
-        filter_raw_outbound_cap: false,
-        enhanced_port0: true,
-        multicast_fdb_top: Lid::new(0xc0ff),
-    };
+    let switch = fixtures::switch_info();
     let mut cases = Vec::new();
     let description = NodeDescription::new("s0.0 of ibemu");
     cases.extend(
@@ -274,13 +245,7 @@ fn tables() {
 
 #[test]
 fn subnet_managers_and_their_notices() {
-    let sm = SmInfo {
-        guid: Guid(0x0102_0304_0506_0708),
-        sm_key: 0x1112_1314_1516_1718,
-        act_count: 0x2122_2324,
-        priority: 14,
-        state: SmState::Standby,
-    };
+    let sm = fixtures::sm_info();
     let mut cases = Vec::new();
     cases.extend(both(&sm, 0).map(|case| {
         case.field("infiniband.sminfo.guid", sm.guid.0)
@@ -291,12 +256,7 @@ fn subnet_managers_and_their_notices() {
     }));
 
     let link_state = Notice::link_state_change(Lid::new(0x0102));
-    let change = Trap144 {
-        lid: Lid::new(0x0304),
-        other_local_changes: true,
-        capability_mask: 0x0506_0708,
-        change_flags: Trap144::NODE_DESCRIPTION_CHANGE,
-    };
+    let change = fixtures::local_change();
     let local = Notice::local_change(Notice::PRODUCER_CHANNEL_ADAPTER, change);
     let shown = |notice: &Notice| {
         both(notice, 0).map(|case| {
