@@ -121,8 +121,8 @@ impl<J: Copy> Exchange<J> {
         while let Some(due) = self.in_flight.poll(now) {
             self.timed_out += 1;
             match due {
-                Due::Again { tid, .. } => self.repeat.push_back(tid),
-                Due::GivenUp { request, .. } => return Some(request.job),
+                Due::Retry { tid, .. } => self.repeat.push_back(tid),
+                Due::TimedOut { request, .. } => return Some(request.job),
             }
         }
         None

@@ -106,7 +106,7 @@ pub(crate) fn shared_vls(subnet: &Subnet, (index, port): (Index, PortNum)) -> Op
     let (peer, peer_port) = slot.peer?;
     let peer_info = subnet.devices.get(peer)?.port_info(peer_port)?;
     let count = slot.info.as_ref()?.vl_cap.min(peer_info.vl_cap)?;
-    (count > VlCount::One).then(|| count.lanes())
+    (count > VlCount::One).then(|| count.vls())
 }
 
 /// How many data lanes every cable has at both its ends; 1 without cables.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use mad::local::{FromAgent, MadMessage, ToAgent};
-use mad::rmpp::{Heard, Receiver};
+use mad::rmpp::{Progress, Receiver};
 use netio::seqpacket::Connection;
 use wire::attr::Attribute;
 use wire::sa::{PathRecord, SaHeader, SaRecord, path_component};
@@ -182,15 +182,15 @@ impl MadClient {
                     answer.status().0
                 );
             }
-            let (heard, back) = receiver.hear(now(), &answer);
+            let (heard, back) = receiver.receive(now(), &answer);
             if let Some(back) = &back {
                 let message = wire::control::encode(&addressed(sm, Qpn::GSI, back))?;
                 self.connection.send(&message).await.with_context(left)?;
             }
             match heard {
-                Heard::More => {}
-                Heard::Complete => return Ok(receiver.into_payload()),
-                Heard::Failed(status) => bail!("the transfer was ended (RMPP status {status})"),
+                Progress::Running => {}
+                Progress::Done => return Ok(receiver.into_payload()),
+                Progress::Failed(status) => bail!("the transfer was ended (RMPP status {status})"),
             }
         }
     }

@@ -15,10 +15,10 @@ use thiserror::Error;
 use wire::mad::{AttributeId, Mad, Method, MgmtClass};
 use wire::{Lid, PortNum};
 
-use crate::sma::{Node, Outcome, Silence, Sma};
-use crate::smi::{Discard, Origin, Place, Verdict};
+use crate::sma::{NoResponse, Node, Outcome, Sma};
+use crate::smi::{Action, Discard, Origin, Smi};
 
-/// How an SMP has come.
+/// How an SMP arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// From a link or from here.
@@ -29,7 +29,7 @@ pub struct Arrival {
     pub dlid: Lid,
 }
 
-/// Where an SMP goes, which may be the answer by now.
+/// What happens to an SMP, which may be a response by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Out of this port, with permissive LIDs.
@@ -43,19 +43,19 @@ pub enum Next {
     },
     /// To the local client that registered its class or asked; a node without clients drops it.
     Client,
-    /// Nowhere: it has done what it should, or makes no sense.
-    Nowhere(Ending),
+    /// Discarded: it is invalid, or fully handled.
+    Discard(DiscardReason),
 }
 
-/// Why an SMP goes nowhere.
+/// Why an SMP is discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum Ending {
+pub enum DiscardReason {
     /// The SMI discards it.
     #[error(transparent)]
     Smi(#[from] Discard),
-    /// The SMA has no answer to it.
+    /// The SMA sends no response to it.
     #[error(transparent)]
-    Sma(#[from] Silence),
+    Sma(#[from] NoResponse),
     /// It is neither LID routed nor directed subnet management.
     #[error("management class is not subnet management")]
     Class,
@@ -64,21 +64,21 @@ pub enum Ending {
     Lids,
 }
 
-impl Ending {
-    /// The counter of a drop; `None` if the SMP has done what it should.
+impl DiscardReason {
+    /// The drop reason to count; `None` if the SMP was fully handled.
     #[must_use]
     pub const fn drop_reason(self) -> Option<DropReason> {
         match self {
-            Self::Sma(Silence::TrapRepressed) => None,
-            Self::Sma(Silence::NotARequest) => Some(DropReason::NotForUs),
-            Self::Smi(_) | Self::Sma(Silence::BadMKey) | Self::Class | Self::Lids => {
+            Self::Sma(NoResponse::TrapRepressed) => None,
+            Self::Sma(NoResponse::NotARequest) => Some(DropReason::NotForUs),
+            Self::Smi(_) | Self::Sma(NoResponse::BadMKey) | Self::Class | Self::Lids => {
                 Some(DropReason::BadMad)
             }
         }
     }
 }
 
-/// Moves `mad` on: by the SMI, and by the SMA if it is a request whose route ends here. `sm_here`
+/// Processes `mad` by the SMI, and by the SMA if it is a request whose route ends here. `sm_here`
 /// says that a subnet manager beside this node answers SMInfo.
 ///
 /// The caller has made sure that the packet is for this node: its DLID is permissive or this
@@ -92,11 +92,11 @@ pub fn handle_smp(
     sm_here: bool,
 ) -> Next {
     let identity = node.identity();
-    let place = Place {
+    let smi = Smi {
         switch: identity.is_switch(),
         ports: identity.ports,
     };
-    let own_port = PortNum::new(u8::from(!place.switch));
+    let own_port = PortNum::new(u8::from(!smi.switch));
     let arrival_port = match arrival.origin {
         Origin::Here => own_port,
         Origin::Port(port) | Origin::Lid(port) => port,
@@ -106,25 +106,25 @@ pub fn handle_smp(
         origin => origin,
     };
     match mad.class() {
-        MgmtClass::SUBN_DIR => match place.route(mad, origin) {
-            Verdict::Deliver if !mad.is_returning() => {}
-            verdict => return leave(verdict, own_lid(sma, own_port)),
+        MgmtClass::SUBN_DIR => match smi.route(mad, origin) {
+            Action::Handle if !mad.is_returning() => {}
+            action => return next_step(action, own_lid(sma, own_port)),
         },
         MgmtClass::SUBN_LID => {
             if !arrival.dlid.is_unicast() {
-                return Next::Nowhere(Ending::Lids);
+                return Next::Discard(DiscardReason::Lids);
             }
         }
-        _ => return Next::Nowhere(Ending::Class),
+        _ => return Next::Discard(DiscardReason::Class),
     }
     if is_for_client(mad, sm_here) {
         return Next::Client;
     }
     match sma.handle(now, node, mad, arrival_port) {
-        Outcome::Silent(reason) => Next::Nowhere(reason.into()),
+        Outcome::NoResponse(reason) => Next::Discard(reason.into()),
         Outcome::Answered if mad.class() == MgmtClass::SUBN_DIR => {
-            let verdict = place.route(mad, Origin::Here);
-            leave(verdict, own_lid(sma, own_port))
+            let action = smi.route(mad, Origin::Here);
+            next_step(action, own_lid(sma, own_port))
         }
         Outcome::Answered => Next::ToLid {
             dlid: arrival.slid,
@@ -137,16 +137,16 @@ fn own_lid(sma: &Sma, own_port: PortNum) -> Lid {
     sma.settings(own_port).lid
 }
 
-/// Where the SMI's verdict leads; what it delivers is not for the agent.
-fn leave(verdict: Verdict, own_lid: Lid) -> Next {
-    match verdict {
-        Verdict::Forward(port) => Next::Directed(port),
-        Verdict::ToLid(dlid) => Next::ToLid {
+/// Turns the SMI's action into the next step. What it handles here is not for the agent.
+fn next_step(action: Action, own_lid: Lid) -> Next {
+    match action {
+        Action::Send(port) => Next::Directed(port),
+        Action::ToLid(dlid) => Next::ToLid {
             dlid,
             slid: own_lid,
         },
-        Verdict::Deliver => Next::Client,
-        Verdict::Discard(reason) => Next::Nowhere(reason.into()),
+        Action::Handle => Next::Client,
+        Action::Discard(reason) => Next::Discard(reason.into()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! InfiniBand management without IO: SMI, SMA, PMA, transactions, and the messages of local MAD
-//! sockets, and reliable transfer of tables (RMPP).
+//! InfiniBand management without IO: SMI, SMA, PMA, transactions, reliable transfer of tables
+//! (RMPP), and the messages of local MAD sockets.
 
 pub mod agent;
 pub mod local;

@@ -1,5 +1,5 @@
 //! Messages of a host's local MAD socket: how a program beside an end node (the controller, the
-//! `ibemu` command) sends management datagrams through it and hears the answers.
+//! `ibemu` command) sends management datagrams through it and receives the answers.
 //!
 //! The host keeps no timers for this socket: its clients own timeouts and retries. A client's
 //! transaction ids are its own; the host replaces the upper 32 bits on the way out and puts them

@@ -1,6 +1,6 @@
 //! The performance management agent: what answers requests for a port's counters (IBA 16.1).
 //!
-//! The counters of the dataplane only ever grow. What a `Set` writes, mostly zero, is kept here as
+//! The counters of the dataplane never decrease. What a `Set` writes, mostly zero, is kept here as
 //! the difference, so that a monitoring program that clears counters disturbs nobody who reads
 //! them over the local control socket. 32-bit and narrower counters stop at their largest value.
 
@@ -85,11 +85,11 @@ const EXTENDED: [(u16, Counter); 8] = [
 /// The agent of one node.
 #[derive(Debug)]
 pub struct Pma {
-    /// By port number, what is taken off each counter when it is shown: one set for PortCounters
-    /// and one for PortCountersExtended, which are cleared apart.
+    /// By port number, what is subtracted from each counter when it is read: one set for
+    /// PortCounters and one for PortCountersExtended, which are cleared apart.
     basic: Vec<Counts>,
     extended: Vec<Counts>,
-    details: details::Cleared,
+    details: details::Baselines,
 }
 
 impl Pma {
@@ -100,7 +100,7 @@ impl Pma {
         Self {
             basic: all.clone(),
             extended: all,
-            details: details::Cleared::new(ports),
+            details: details::Baselines::new(ports),
         }
     }
 
@@ -153,30 +153,30 @@ impl Pma {
         set: bool,
         counts: impl Fn(PortNum) -> &'c Counts,
     ) -> MadStatus {
-        let Ok(wanted) = mad.pma_attribute::<PortCounters>() else {
+        let Ok(request) = mad.pma_attribute::<PortCounters>() else {
             return MadStatus::BAD_FIELD;
         };
-        let Some(ports) = self.ports(wanted.port_select) else {
+        let Some(ports) = self.ports(request.port_select) else {
             return MadStatus::BAD_FIELD;
         };
         if set {
-            let mut values = from_wire(&wanted);
+            let mut values = from_wire(&request);
             for port in ports.clone() {
                 let mut now = counts(PortNum::new(port)).clone();
                 let base = &mut self.basic[usize::from(port)];
                 for (bit, counter) in BASIC {
-                    if wanted.counter_select & bit != 0 {
+                    if request.counter_select & bit != 0 {
                         rebase(counter, &mut now, base, &mut values);
                     }
                 }
-                if wanted.counter_select2 & select2::XMIT_WAIT != 0 {
+                if request.counter_select2 & select2::XMIT_WAIT != 0 {
                     rebase(XMIT_WAIT, &mut now, base, &mut values);
                 }
             }
         }
         let counters = BASIC.iter().map(|&(_, counter)| counter).chain([XMIT_WAIT]);
-        let sum = shown(&self.basic, ports, counters, counts);
-        mad.set_pma_attribute(&to_wire(&wanted, &sum));
+        let sum = sum_of_ports(&self.basic, ports, counters, counts);
+        mad.set_pma_attribute(&to_wire(&request, &sum));
         MadStatus::OK
     }
 
@@ -186,29 +186,29 @@ impl Pma {
         set: bool,
         counts: impl Fn(PortNum) -> &'c Counts,
     ) -> MadStatus {
-        let Ok(wanted) = mad.pma_attribute::<PortCountersExtended>() else {
+        let Ok(request) = mad.pma_attribute::<PortCountersExtended>() else {
             return MadStatus::BAD_FIELD;
         };
-        let Some(ports) = self.ports(wanted.port_select) else {
+        let Some(ports) = self.ports(request.port_select) else {
             return MadStatus::BAD_FIELD;
         };
         if set {
-            let mut values = from_wire_extended(&wanted);
+            let mut values = from_wire_extended(&request);
             for port in ports.clone() {
                 let mut now = counts(PortNum::new(port)).clone();
                 let base = &mut self.extended[usize::from(port)];
                 for (bit, counter) in EXTENDED {
-                    if wanted.counter_select & bit != 0 {
+                    if request.counter_select & bit != 0 {
                         rebase(counter, &mut now, base, &mut values);
                     }
                 }
             }
         }
         let counters = EXTENDED.iter().map(|&(_, counter)| counter);
-        let sum = shown(&self.extended, ports, counters, counts);
+        let sum = sum_of_ports(&self.extended, ports, counters, counts);
         mad.set_pma_attribute(&PortCountersExtended {
-            port_select: wanted.port_select,
-            counter_select: wanted.counter_select,
+            port_select: request.port_select,
+            counter_select: request.counter_select,
             xmit_data: sum.xmit_data_words,
             rcv_data: sum.rcv_data_words,
             xmit_pkts: sum.xmit_pkts,
@@ -249,13 +249,13 @@ fn class_port_info() -> ClassPortInfo {
     }
 }
 
-/// Makes `counter` show what `values` hold.
+/// Sets the baseline so that `counter` reads as in `values`.
 fn rebase(counter: Counter, now: &mut Counts, base: &mut Counts, values: &mut Counts) {
     *counter(base) = counter(now).wrapping_sub(*counter(values));
 }
 
-/// The sum over `ports` of each counter, less what is taken off it.
-fn shown<'c>(
+/// The sum over `ports` of each counter, less its baseline.
+fn sum_of_ports<'c>(
     base: &[Counts],
     ports: RangeInclusive<u8>,
     counters: impl Iterator<Item = Counter> + Clone,
@@ -286,11 +286,11 @@ fn clip32(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-fn to_wire(wanted: &PortCounters, sum: &Counts) -> PortCounters {
+fn to_wire(request: &PortCounters, sum: &Counts) -> PortCounters {
     PortCounters {
-        port_select: wanted.port_select,
-        counter_select: wanted.counter_select,
-        counter_select2: wanted.counter_select2,
+        port_select: request.port_select,
+        counter_select: request.counter_select,
+        counter_select2: request.counter_select2,
         symbol_error: clip16(sum.symbol_errors),
         link_error_recovery: clip8(sum.link_error_recoveries),
         link_downed: clip8(sum.link_downed),
@@ -312,39 +312,39 @@ fn to_wire(wanted: &PortCounters, sum: &Counts) -> PortCounters {
     }
 }
 
-fn from_wire(wanted: &PortCounters) -> Counts {
+fn from_wire(request: &PortCounters) -> Counts {
     Counts {
-        symbol_errors: wanted.symbol_error.into(),
-        link_error_recoveries: wanted.link_error_recovery.into(),
-        link_downed: wanted.link_downed.into(),
-        rcv_errors: wanted.rcv_errors.into(),
-        rcv_remote_physical_errors: wanted.rcv_remote_physical_errors.into(),
-        rcv_switch_relay_errors: wanted.rcv_switch_relay_errors.into(),
-        xmit_discards: wanted.xmit_discards.into(),
-        xmit_constraint_errors: wanted.xmit_constraint_errors.into(),
-        rcv_constraint_errors: wanted.rcv_constraint_errors.into(),
-        local_link_integrity_errors: wanted.local_link_integrity_errors.into(),
-        excessive_buffer_overruns: wanted.excessive_buffer_overrun_errors.into(),
-        vl15_dropped: wanted.vl15_dropped.into(),
-        xmit_data_words: wanted.xmit_data.into(),
-        rcv_data_words: wanted.rcv_data.into(),
-        xmit_pkts: wanted.xmit_pkts.into(),
-        rcv_pkts: wanted.rcv_pkts.into(),
-        xmit_wait_ns: u64::from(wanted.xmit_wait) * XMIT_WAIT_TICK_NS,
+        symbol_errors: request.symbol_error.into(),
+        link_error_recoveries: request.link_error_recovery.into(),
+        link_downed: request.link_downed.into(),
+        rcv_errors: request.rcv_errors.into(),
+        rcv_remote_physical_errors: request.rcv_remote_physical_errors.into(),
+        rcv_switch_relay_errors: request.rcv_switch_relay_errors.into(),
+        xmit_discards: request.xmit_discards.into(),
+        xmit_constraint_errors: request.xmit_constraint_errors.into(),
+        rcv_constraint_errors: request.rcv_constraint_errors.into(),
+        local_link_integrity_errors: request.local_link_integrity_errors.into(),
+        excessive_buffer_overruns: request.excessive_buffer_overrun_errors.into(),
+        vl15_dropped: request.vl15_dropped.into(),
+        xmit_data_words: request.xmit_data.into(),
+        rcv_data_words: request.rcv_data.into(),
+        xmit_pkts: request.xmit_pkts.into(),
+        rcv_pkts: request.rcv_pkts.into(),
+        xmit_wait_ns: u64::from(request.xmit_wait) * XMIT_WAIT_TICK_NS,
         ..Counts::default()
     }
 }
 
-fn from_wire_extended(wanted: &PortCountersExtended) -> Counts {
+fn from_wire_extended(request: &PortCountersExtended) -> Counts {
     Counts {
-        xmit_data_words: wanted.xmit_data,
-        rcv_data_words: wanted.rcv_data,
-        xmit_pkts: wanted.xmit_pkts,
-        rcv_pkts: wanted.rcv_pkts,
-        unicast_xmit_pkts: wanted.unicast_xmit_pkts,
-        unicast_rcv_pkts: wanted.unicast_rcv_pkts,
-        multicast_xmit_pkts: wanted.multicast_xmit_pkts,
-        multicast_rcv_pkts: wanted.multicast_rcv_pkts,
+        xmit_data_words: request.xmit_data,
+        rcv_data_words: request.rcv_data,
+        xmit_pkts: request.xmit_pkts,
+        rcv_pkts: request.rcv_pkts,
+        unicast_xmit_pkts: request.unicast_xmit_pkts,
+        unicast_rcv_pkts: request.unicast_rcv_pkts,
+        multicast_xmit_pkts: request.multicast_xmit_pkts,
+        multicast_rcv_pkts: request.multicast_rcv_pkts,
         ..Counts::default()
     }
 }

@@ -34,18 +34,18 @@ use trap::Traps;
 /// SwitchInfo: the SL-to-VL table may be set for all ports at once.
 const OPTIMIZED_SL_TO_VL: u8 = 1;
 
-/// What became of an SMP that the agent was given.
+/// The result of handling an SMP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is the answer now.
+    /// The SMP has been turned into the response.
     Answered,
-    /// There is nothing to answer.
-    Silent(Silence),
+    /// No response is sent.
+    NoResponse(NoResponse),
 }
 
-/// Why an SMP has no answer.
+/// Why no response is sent to an SMP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
-pub enum Silence {
+pub enum NoResponse {
     /// It is no request to an agent: an answer, a trap.
     #[error("not a request")]
     NotARequest,
@@ -57,7 +57,7 @@ pub enum Silence {
     TrapRepressed,
 }
 
-/// Numbers of a switch that its dataplane has no use for or is only told.
+/// The components of SwitchInfo that may be set.
 #[derive(Clone, Copy, Debug)]
 struct SwitchNumbers {
     linear_top: u16,
@@ -78,7 +78,7 @@ pub struct Sma {
     traps: Traps,
 }
 
-/// Why a request is refused with a status.
+/// Why a request is answered with an error status.
 enum Refusal {
     Status(MadStatus),
     Field(BadField),
@@ -91,18 +91,22 @@ impl From<BadField> for Refusal {
 }
 
 impl Sma {
-    /// The agent of `node`, before a subnet manager has come.
+    /// The agent of `node`, before a subnet manager has configured it.
     #[must_use]
     pub fn new(node: &impl Node) -> Self {
         let identity = node.identity();
         let ports = (0..=identity.ports)
             .map(|number| {
                 let port = PortNum::new(number);
-                let can = match (identity.is_switch(), number) {
+                let capabilities = match (identity.is_switch(), number) {
                     (false, 0) => node.capabilities(PortNum::new(1)),
                     _ => node.capabilities(port),
                 };
-                Port::new(identity.port_guid(port), Role::of(identity, port), &can)
+                Port::new(
+                    identity.port_guid(port),
+                    Role::of(identity, port),
+                    &capabilities,
+                )
             })
             .collect();
         Self {
@@ -150,7 +154,7 @@ impl Sma {
 
     /// Sets or clears CapabilityMask.IsSM of a channel adapter's port. A change raises trap 144.
     pub fn set_is_sm(&mut self, now: Time, node: &impl Node, port: PortNum, is_sm: bool) {
-        let can = node.capabilities(port);
+        let capabilities = node.capabilities(port);
         let Some(entry) = self.ports.get_mut(port.index()) else {
             return;
         };
@@ -160,7 +164,7 @@ impl Sma {
         let change = Trap144 {
             lid: entry.settings.lid,
             other_local_changes: false,
-            capability_mask: entry.capability_mask(Role::Adapter, &can),
+            capability_mask: entry.capability_mask(Role::Adapter, &capabilities),
             change_flags: 0,
         };
         let notice = Notice::local_change(Notice::PRODUCER_CHANNEL_ADAPTER, change);
@@ -207,16 +211,16 @@ impl Sma {
         match mad.method() {
             Method::TRAP_REPRESS => {
                 self.traps.repress(mad.tid());
-                return Outcome::Silent(Silence::TrapRepressed);
+                return Outcome::NoResponse(NoResponse::TrapRepressed);
             }
             Method::TRAP | Method::SEND | Method::REPORT => {
-                return Outcome::Silent(Silence::NotARequest);
+                return Outcome::NoResponse(NoResponse::NotARequest);
             }
-            method if method.is_response() => return Outcome::Silent(Silence::NotARequest),
+            method if method.is_response() => return Outcome::NoResponse(NoResponse::NotARequest),
             _ => {}
         }
-        if !self.key_admits(node.identity().is_switch(), mad, arrival) {
-            return Outcome::Silent(Silence::BadMKey);
+        if !self.check_m_key(node.identity().is_switch(), mad, arrival) {
+            return Outcome::NoResponse(NoResponse::BadMKey);
         }
         let status = match self.execute(now, node, mad, arrival) {
             Ok(()) => MadStatus::OK,
@@ -233,23 +237,23 @@ impl Sma {
         Outcome::Answered
     }
 
-    /// The port whose M_Key guards the node.
-    fn guard(&mut self, is_switch: bool, arrival: PortNum) -> Option<&mut Port> {
+    /// The port whose M_Key protects the node.
+    fn m_key_port(&mut self, is_switch: bool, arrival: PortNum) -> Option<&mut Port> {
         let port = if is_switch { 0 } else { arrival.index() };
         self.ports.get_mut(port)
     }
 
     /// The M_Key check (IBA 14.2.4.1): an open port (key 0) admits everything; protection below 2
     /// lets a wrong key read.
-    fn key_admits(&mut self, is_switch: bool, mad: &Mad, arrival: PortNum) -> bool {
-        let Some(guard) = self.guard(is_switch, arrival) else {
+    fn check_m_key(&mut self, is_switch: bool, mad: &Mad, arrival: PortNum) -> bool {
+        let Some(m_key_port) = self.m_key_port(is_switch, arrival) else {
             return false;
         };
-        let admitted = guard.m_key == 0
-            || guard.m_key == mad.m_key()
-            || (mad.method() == Method::GET && guard.m_key_protect < 2);
+        let admitted = m_key_port.m_key == 0
+            || m_key_port.m_key == mad.m_key()
+            || (mad.method() == Method::GET && m_key_port.m_key_protect < 2);
         if !admitted {
-            guard.m_key_violations = guard.m_key_violations.saturating_add(1);
+            m_key_port.m_key_violations = m_key_port.m_key_violations.saturating_add(1);
         }
         admitted
     }
@@ -315,13 +319,14 @@ impl Sma {
         }
         let port = PortNum::new(number);
         let role = Role::of(identity, port);
-        let can = node.capabilities(port);
+        let capabilities = node.capabilities(port);
         let link_of =
             |node: &dyn Fn(PortNum) -> LinkStatus| (role != Role::SwitchBase).then(|| node(port));
         if set {
-            let wanted = read::<PortInfo>(mad)?;
+            let requested = read::<PortInfo>(mad)?;
             let link = link_of(&|port| node.link(port));
-            let (next, command) = self.ports[port.index()].changed(role, &can, link, &wanted)?;
+            let (next, command) =
+                self.ports[port.index()].after_set(role, &capabilities, link, &requested)?;
             self.ports[port.index()] = next;
             node.configure(now, port, &self.ports[port.index()].settings);
             if let Some(command) = command {
@@ -329,12 +334,12 @@ impl Sma {
             }
         }
         let link = link_of(&|port| node.link(port));
-        let mut shown = self.ports[port.index()].show(role, &can, link, arrival);
-        // A key that is protected is shown only to who knows it (IBA 14.2.4.1).
-        if shown.m_key_protect_bits == 1 && mad.m_key() != shown.m_key {
-            shown.m_key = 0;
+        let mut response = self.ports[port.index()].port_info(role, &capabilities, link, arrival);
+        // A protected key is returned only to a requester that knows it (IBA 14.2.4.1).
+        if response.m_key_protect_bits == 1 && mad.m_key() != response.m_key {
+            response.m_key = 0;
         }
-        mad.set_smp_attribute(&shown);
+        mad.set_smp_attribute(&response);
         Ok(())
     }
 
@@ -349,24 +354,24 @@ impl Sma {
         };
         let numbers = &mut self.switch;
         if set {
-            let wanted = read::<SwitchInfo>(mad)?;
+            let requested = read::<SwitchInfo>(mad)?;
             let (linear, multicast) = (tables.linear_capacity(), tables.multicast_capacity());
-            if wanted.linear_fdb_top >= linear {
+            if requested.linear_fdb_top >= linear {
                 return Err(BadField("LinearFDBTop"));
             }
-            let top = wanted.multicast_fdb_top.get();
+            let top = requested.multicast_fdb_top.get();
             if top != 0 && !(Lid::UNICAST_LAST.get()..0xc000 + multicast).contains(&top) {
                 return Err(BadField("MulticastFDBTop"));
             }
-            numbers.linear_top = wanted.linear_fdb_top;
-            numbers.default_port = wanted.default_port;
-            numbers.multicast_primary = wanted.default_multicast_primary_port;
-            numbers.multicast_not_primary = wanted.default_multicast_not_primary_port;
-            numbers.multicast_top = wanted.multicast_fdb_top;
-            numbers.life_time = wanted.life_time_value;
-            numbers.port_state_change &= !wanted.port_state_change;
+            numbers.linear_top = requested.linear_fdb_top;
+            numbers.default_port = requested.default_port;
+            numbers.multicast_primary = requested.default_multicast_primary_port;
+            numbers.multicast_not_primary = requested.default_multicast_not_primary_port;
+            numbers.multicast_top = requested.multicast_fdb_top;
+            numbers.life_time = requested.life_time_value;
+            numbers.port_state_change &= !requested.port_state_change;
             tables.set_linear_top(Lid::new(numbers.linear_top));
-            tables.set_multicast_top((top != 0).then_some(wanted.multicast_fdb_top));
+            tables.set_multicast_top((top != 0).then_some(requested.multicast_fdb_top));
             tables.set_multicast_default(numbers.multicast_primary, numbers.multicast_not_primary);
             tables.set_life_time(numbers.life_time);
         }

@@ -28,21 +28,21 @@ pub struct Full {
     pub limit: usize,
 }
 
-/// What [`Transactions::poll`] has found due.
+/// A request that is due, from [`Transactions::poll`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due<'a, T> {
     /// To be sent again; the next timeout runs.
-    Again {
+    Retry {
         /// Its transaction id.
         tid: u64,
-        /// What the caller has kept with it.
+        /// What the caller stored with it.
         request: &'a T,
     },
-    /// All attempts are used up; the table has forgotten it.
-    GivenUp {
+    /// All attempts are used up; it has been removed from the table.
+    TimedOut {
         /// Its transaction id.
         tid: u64,
-        /// What the caller has kept with it.
+        /// What the caller stored with it.
         request: T,
     },
 }
@@ -55,7 +55,7 @@ struct Outstanding<T> {
     sent: u8,
 }
 
-/// Outstanding requests, at most a fixed number. `T` is what the caller keeps with each: the
+/// Outstanding requests, at most a fixed number. `T` is what the caller stores with each: the
 /// message to send again, and whom to tell.
 #[derive(Debug)]
 pub struct Transactions<T> {
@@ -123,7 +123,7 @@ impl<T> Transactions<T> {
         Ok(replaced)
     }
 
-    /// What is kept with an outstanding request.
+    /// What the caller stored with an outstanding request.
     #[must_use]
     pub fn get(&self, tid: u64) -> Option<&T> {
         self.by_tid
@@ -164,7 +164,7 @@ impl<T> Transactions<T> {
             .is_some_and(|outstanding| outstanding.sent < outstanding.timing.attempts);
         if !again {
             let outstanding = self.by_tid.remove(&tid)?;
-            return Some(Due::GivenUp {
+            return Some(Due::TimedOut {
                 tid,
                 request: outstanding.request,
             });
@@ -173,7 +173,7 @@ impl<T> Transactions<T> {
         outstanding.sent += 1;
         outstanding.due = now + outstanding.timing.timeout_ns.max(1);
         self.by_due.insert((outstanding.due, tid));
-        Some(Due::Again {
+        Some(Due::Retry {
             tid,
             request: &outstanding.request,
         })
@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(jumped, ticked);
         let moments: Vec<u64> = jumped.iter().map(|&(at, _)| at).collect();
         assert_eq!(moments, [200, 200, 250, 400, 400, 600, 600]);
-        assert_eq!(jumped[0].1, "Again { tid: 3, request: 'b' }");
-        assert_eq!(jumped[6].1, "GivenUp { tid: 7, request: 'a' }");
+        assert_eq!(jumped[0].1, "Retry { tid: 3, request: 'b' }");
+        assert_eq!(jumped[6].1, "TimedOut { tid: 7, request: 'a' }");
     }
 
     #[test]
@@ -244,7 +244,7 @@ mod tests {
     fn a_late_poll_asks_once_and_waits_anew() {
         let mut table = Transactions::new(1);
         table.start(Time(0), 1, TIMING, 'a').unwrap();
-        assert!(matches!(table.poll(Time(10_000)), Some(Due::Again { .. })));
+        assert!(matches!(table.poll(Time(10_000)), Some(Due::Retry { .. })));
         assert_eq!(table.poll(Time(10_000)), None);
         assert_eq!(table.deadline(), Some(Time(10_200)));
     }

@@ -45,18 +45,18 @@ pub struct ServerConfig {
     pub guid: Guid,
     /// How long a request waits for its answer, and how often it is sent.
     pub timing: Timing,
-    /// SMPs and MADs under way at most, all programs together; more wait in a queue. Lane 15 has
-    /// no flow control: what overruns a switch is lost until it times out.
+    /// SMPs and MADs in flight at most, all programs together; more wait in a queue. VL15 has no
+    /// flow control: what overruns a switch is lost until it times out.
     pub in_flight_max: usize,
 }
 
 impl ServerConfig {
-    /// 200 ms, three times: OpenSM's own figures, which it does not tell this protocol.
+    /// 200 ms, three times: OpenSM's own figures, which this protocol does not carry.
     pub const TIMING: Timing = Timing {
         timeout_ns: 200_000_000,
         attempts: 3,
     };
-    /// Enough to keep a fabric busy, few enough for a switch's buffer of lane 15.
+    /// Enough to keep a fabric busy, few enough for a switch's VL15 buffer.
     pub const IN_FLIGHT_MAX: usize = 64;
 }
 
@@ -70,13 +70,13 @@ pub const WAITING_MAX: usize = 65_536;
 const OWN_TIDS: u64 = 0xffff << 48;
 
 /// Classes whose unsolicited datagrams a subnet manager hears.
-const MANAGER_CLASSES: [MgmtClass; 3] = [
+const SM_CLASSES: [MgmtClass; 3] = [
     MgmtClass::SUBN_LID,
     MgmtClass::SUBN_DIR,
     MgmtClass::SUBN_ADM,
 ];
 
-/// What the server wants done. `A` is how the shell knows the sender of a control datagram.
+/// An action for the shell. `A` is how the shell identifies the sender of a control datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output<A> {
     /// Send this answer to `to`, from the control socket.
@@ -94,26 +94,26 @@ pub enum Output<A> {
         /// The id that the program gave: its process id.
         id: u32,
     },
-    /// Close the slot's data socket: the program has left.
+    /// Close the slot's data socket: the program has disconnected.
     Close {
         /// The slot.
         slot: u16,
     },
-    /// Tell the host this, as its client number `slot`.
+    /// Send this message to the host, as its client number `slot`.
     Agent {
         /// The slot.
         slot: u16,
-        /// What to say.
+        /// The message.
         message: ToAgent,
     },
-    /// The host's client number `slot` is gone.
+    /// The host's client number `slot` has disconnected.
     AgentGone {
         /// The slot.
         slot: u16,
     },
 }
 
-/// What a request under way belongs to.
+/// What an in-flight request belongs to.
 #[derive(Debug)]
 enum Purpose<A> {
     /// A program's own MAD, as it came: what goes back when it is given up.
@@ -125,9 +125,9 @@ enum Purpose<A> {
     },
 }
 
-/// A request under way.
+/// An in-flight request.
 #[derive(Debug)]
-struct UnderWay<A> {
+struct InFlight<A> {
     slot: u16,
     lid: Lid,
     qpn: Qpn,
@@ -154,8 +154,8 @@ pub struct ServerCounts {
     pub queue_full: u64,
     /// Requests that came back unanswered.
     pub timed_out: u64,
-    /// Datagrams from the fabric that no program asked for and none may be given.
-    pub unwanted: u64,
+    /// Datagrams from the fabric that no program requested and none may be given.
+    pub unexpected: u64,
 }
 
 /// The server of one host.
@@ -165,8 +165,8 @@ pub struct Server<A> {
     slots: BTreeMap<u16, Slot>,
     /// By transaction id: of a program's request with its slot in front, of the server's own with
     /// [`OWN_TIDS`].
-    under_way: Transactions<UnderWay<A>>,
-    waiting: VecDeque<UnderWay<A>>,
+    in_flight: Transactions<InFlight<A>>,
+    waiting: VecDeque<InFlight<A>>,
     /// The low half of the transaction ids of the server's own requests.
     last_tid: u32,
     outputs: VecDeque<Output<A>>,
@@ -181,7 +181,7 @@ impl<A: Clone> Server<A> {
         Self {
             config,
             slots: BTreeMap::new(),
-            under_way: Transactions::new(limit),
+            in_flight: Transactions::new(limit),
             waiting: VecDeque::new(),
             last_tid: 0,
             outputs: VecDeque::new(),
@@ -189,14 +189,14 @@ impl<A: Clone> Server<A> {
         }
     }
 
-    /// The next thing to be done, oldest first. Call until `None` after each call that may have
+    /// The next action, oldest first. Call until `None` after each call that may have
     /// made some.
     pub fn poll_output(&mut self) -> Option<Output<A>> {
         self.outputs.pop_front()
     }
 
     /// The datagram that the program in `slot` is to be sent next; [`Server::data_sent`] takes it
-    /// away. A full socket is waited for, never spun on.
+    /// away. The shell waits for a full socket, without polling it.
     #[must_use]
     pub fn next_data(&self, slot: u16) -> Option<&[u8; 288]> {
         self.slots.get(&slot)?.queue.front().map(|bytes| &**bytes)
@@ -210,7 +210,7 @@ impl<A: Clone> Server<A> {
     }
 
     /// The connected programs: slot, and the process id that the program gave, for a shell that
-    /// looks whether they are alive.
+    /// checks whether they are alive.
     pub fn programs(&self) -> impl Iterator<Item = (u16, u32)> {
         self.slots.iter().map(|(&slot, program)| (slot, program.id))
     }
@@ -224,16 +224,16 @@ impl<A: Clone> Server<A> {
     /// When a request is due to be sent again or given up.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.under_way.deadline()
+        self.in_flight.deadline()
     }
 
-    /// A program has gone without a word: its socket refuses, or its process is no more.
+    /// A program has ended without disconnecting: its socket refuses, or its process is gone.
     pub fn program_gone(&mut self, now: Time, slot: u16) {
         if self.slots.remove(&slot).is_none() {
             return;
         }
-        let is_its = |request: &UnderWay<A>| request.slot == slot;
-        self.under_way.finish_where(is_its);
+        let is_its = |request: &InFlight<A>| request.slot == slot;
+        self.in_flight.finish_where(is_its);
         self.waiting.retain(|request| !is_its(request));
         self.outputs.push_back(Output::AgentGone { slot });
         self.outputs.push_back(Output::Close { slot });

@@ -101,7 +101,7 @@ impl Management {
                 send_smp(now, plane, input, tail, &UdPacket::smp(slid, dlid, &mad))
             }
             Next::Client => Err(DropReason::NotForUs),
-            Next::Nowhere(ending) => match ending.drop_reason() {
+            Next::Discard(ending) => match ending.drop_reason() {
                 Some(reason) => Err(reason),
                 None => Ok(()),
             },

@@ -132,8 +132,8 @@ impl ChangeNotices {
         let mut out = Vec::new();
         while let Some(due) = self.in_flight.poll(now) {
             match due {
-                Due::Again { request, .. } => out.push(request.datagram.clone()),
-                Due::GivenUp { request, .. } => {
+                Due::Retry { request, .. } => out.push(request.datagram.clone()),
+                Due::TimedOut { request, .. } => {
                     self.tids.remove(&request.connection);
                     warn!(
                         id = request.connection,

@@ -95,7 +95,7 @@ impl Subscriptions {
     pub(super) fn poll(&mut self, now: Time) -> Vec<MadMessage> {
         let mut out = core::mem::take(&mut self.out);
         while let Some(due) = self.reports.poll(now) {
-            if let Due::Again { request, .. } = due {
+            if let Due::Retry { request, .. } = due {
                 out.push(request.clone());
             }
         }

@@ -51,7 +51,7 @@ impl Transfers {
     /// Takes in what an asker says about its answer.
     pub(super) fn receive(&mut self, now: Time, from: &MadMessage, mad: &Mad) {
         if let Some(sender) = self.senders.get_mut(&(from.lid, from.qpn, mad.tid())) {
-            sender.hear(now, mad);
+            sender.receive(now, mad);
         }
     }
 

@@ -1,5 +1,5 @@
 use mad::local::MadMessage;
-use mad::rmpp::{Heard, Receiver};
+use mad::rmpp::{Progress, Receiver};
 use topologies::NodeId;
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
 use wire::pma::ClassPortInfo;
@@ -32,13 +32,13 @@ pub(crate) fn ask_table(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Ma
         for (to, packet) in packets {
             assert_eq!(to, from);
             let packet = Mad::from_bytes(*packet.mad);
-            let (heard, back) = receiver.hear(bed.now, &packet);
+            let (heard, back) = receiver.receive(bed.now, &packet);
             news.push(heard);
             if let Some(back) = back {
                 send(bed, &back);
             }
         }
-        if news.contains(&Heard::Complete) {
+        if news.contains(&Progress::Done) {
             return receiver.into_payload();
         }
     }

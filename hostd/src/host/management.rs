@@ -139,7 +139,7 @@ impl Host {
         let reregister = Self::is_reregistration(mad);
         let next = agent::handle_smp(now, &mut self.sma, &mut self.adapter, mad, arrival, sm_here);
         self.known_pkey = None;
-        if reregister && !matches!(next, Next::Nowhere(_)) {
+        if reregister && !matches!(next, Next::Discard(_)) {
             self.multicast.rejoin(now);
         }
         match next {
@@ -181,7 +181,7 @@ impl Host {
                     },
                 );
             }
-            Next::Nowhere(ending) => {
+            Next::Discard(ending) => {
                 if let Some(reason) = ending.drop_reason() {
                     debug!(%ending, class = %mad.class(), attribute = %mad.attr_id(), "SMP dropped");
                     self.drop_one(reason);
@@ -266,8 +266,9 @@ impl Host {
         Ok(())
     }
 
-    /// The controller says what has become of a connection from this host (VLARB01): logged, and told
-    /// to the program that serves the class here, if there is one beside the controller itself.
+    /// The controller says what has become of a connection from this host (VLARB01): logged, and
+    /// told to the program that serves the class here, if there is one beside the controller
+    /// itself.
     fn connection_change(
         &mut self,
         now: Time,

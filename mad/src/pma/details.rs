@@ -33,14 +33,14 @@ const SENT: [&[DropReason]; 4] = [
     &[DropReason::HeadOfQueue],
 ];
 
-/// By port and counter, what is taken off.
+/// By port and counter, what is subtracted when it is read.
 #[derive(Debug)]
-pub(super) struct Cleared {
+pub(super) struct Baselines {
     received: Vec<[u64; RECEIVED.len()]>,
     sent: Vec<[u64; SENT.len()]>,
 }
 
-impl Cleared {
+impl Baselines {
     pub(super) fn new(ports: u8) -> Self {
         let count = usize::from(ports) + 1;
         Self {
@@ -59,16 +59,17 @@ impl Cleared {
     ) -> MadStatus {
         match mad.attr_id() {
             AttributeId::PORT_RCV_ERROR_DETAILS => {
-                let told = |asked: PortRcvErrorDetails, values: [u16; 6]| PortRcvErrorDetails {
-                    local_physical_errors: values[0],
-                    malformed_packet_errors: values[1],
-                    buffer_overrun_errors: values[2],
-                    dlid_mapping_errors: values[3],
-                    vl_mapping_errors: values[4],
-                    looping_errors: values[5],
-                    ..asked
-                };
-                let asks = |asked: &PortRcvErrorDetails| Asked {
+                let with_values =
+                    |asked: PortRcvErrorDetails, values: [u16; 6]| PortRcvErrorDetails {
+                        local_physical_errors: values[0],
+                        malformed_packet_errors: values[1],
+                        buffer_overrun_errors: values[2],
+                        dlid_mapping_errors: values[3],
+                        vl_mapping_errors: values[4],
+                        looping_errors: values[5],
+                        ..asked
+                    };
+                let query = |asked: &PortRcvErrorDetails| Query {
                     port: asked.port_select,
                     select: set.then_some(asked.counter_select),
                     values: [
@@ -85,12 +86,12 @@ impl Cleared {
                     (&RECEIVED, &mut self.received),
                     last,
                     drops,
-                    asks,
-                    told,
+                    query,
+                    with_values,
                 )
             }
             _ => {
-                let told =
+                let with_values =
                     |asked: PortXmitDiscardDetails, values: [u16; 4]| PortXmitDiscardDetails {
                         inactive_discards: values[0],
                         neighbor_mtu_discards: values[1],
@@ -98,7 +99,7 @@ impl Cleared {
                         sw_hoq_lifetime_limit_discards: values[3],
                         ..asked
                     };
-                let asks = |asked: &PortXmitDiscardDetails| Asked {
+                let query = |asked: &PortXmitDiscardDetails| Query {
                     port: asked.port_select,
                     select: set.then_some(asked.counter_select),
                     values: [
@@ -108,14 +109,21 @@ impl Cleared {
                         asked.sw_hoq_lifetime_limit_discards,
                     ],
                 };
-                answer(mad, (&SENT, &mut self.sent), last, drops, asks, told)
+                answer(
+                    mad,
+                    (&SENT, &mut self.sent),
+                    last,
+                    drops,
+                    query,
+                    with_values,
+                )
             }
         }
     }
 }
 
-/// What a request wants.
-struct Asked<const N: usize> {
+/// The request's selection and values.
+struct Query<const N: usize> {
     port: PortNum,
     /// The counters to be set; `None` for a Get.
     select: Option<u16>,
@@ -125,23 +133,23 @@ struct Asked<const N: usize> {
 /// Answers one attribute of `N` counters.
 fn answer<'c, A: Format + Copy, const N: usize>(
     mad: &mut Mad,
-    (reasons, cleared): (&[&[DropReason]; N], &mut [[u64; N]]),
+    (reasons, baselines): (&[&[DropReason]; N], &mut [[u64; N]]),
     last: u8,
     drops: impl Fn(PortNum) -> &'c Drops,
-    asks: impl Fn(&A) -> Asked<N>,
-    told: impl Fn(A, [u16; N]) -> A,
+    query: impl Fn(&A) -> Query<N>,
+    with_values: impl Fn(A, [u16; N]) -> A,
 ) -> MadStatus {
     let Ok(attribute) = mad.pma_attribute::<A>() else {
         return MadStatus::BAD_FIELD;
     };
-    let asked = asks(&attribute);
+    let asked = query(&attribute);
     let Some(ports) = selected(asked.port, last) else {
         return MadStatus::BAD_FIELD;
     };
     let mut sums = [0u64; N];
     for port in ports {
         let drops = drops(PortNum::new(port));
-        let base = &mut cleared[usize::from(port)];
+        let base = &mut baselines[usize::from(port)];
         for (number, reasons) in reasons.iter().enumerate() {
             let now: u64 = reasons.iter().map(|&reason| drops[reason]).sum();
             if asked.select.is_some_and(|select| select >> number & 1 != 0) {
@@ -150,6 +158,6 @@ fn answer<'c, A: Format + Copy, const N: usize>(
             sums[number] = sums[number].saturating_add(now.wrapping_sub(base[number]));
         }
     }
-    mad.set_pma_attribute(&told(attribute, sums.map(clip16)));
+    mad.set_pma_attribute(&with_values(attribute, sums.map(clip16)));
     MadStatus::OK
 }

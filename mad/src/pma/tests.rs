@@ -130,7 +130,7 @@ fn extended_counters_are_64_bits_wide_and_cleared_apart() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_by_status() {
+fn unknown_ports_attributes_and_methods_are_refused_by_status() {
     let (mut pma, counts) = (Pma::new(2), counts());
     let mut status = |method, id, port| ask(&mut pma, &counts, method, id, &of_port(port)).0;
     let get = Method::GET;
@@ -194,7 +194,7 @@ fn details<A: Format>(pma: &mut Pma, method: Method, id: AttributeId, wanted: &A
 }
 
 #[test]
-fn details_say_what_errors_and_discards_are_made_of() {
+fn details_split_errors_and_discards_by_cause() {
     let mut pma = Pma::new(2);
     let all_ports = PortNum::new(0xff);
     let wanted = PortRcvErrorDetails {

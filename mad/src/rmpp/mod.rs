@@ -16,10 +16,10 @@
 //! ```
 //!
 //! A segment carries the class's header (20 bytes behind RMPP's) and up to 200 bytes of records;
-//! payload lengths count both. The window opens by acknowledgements only; it is 1 at the start. What
-//! is not acknowledged within the timeout is sent again from there on; after so many attempts
-//! without progress the transfer is aborted. Either side ends a transfer that breaks the rules by an
-//! Abort with its reason ([`abort`]).
+//! payload lengths count both. The window opens by acknowledgements only; it is 1 at the start.
+//! What is not acknowledged within the timeout is sent again from there on; after so many attempts
+//! without progress the transfer is aborted. Either side ends a transfer that breaks the rules by
+//! an Abort with its reason ([`abort`]).
 //!
 //! Left out: double-sided transfers (IBA 13.6.4), which only GetMulti needs.
 
@@ -29,8 +29,8 @@ mod sender;
 use wire::sa::{DATA_LEN, Rmpp, RmppKind, SaHeader, rmpp_flag};
 use wire::{Mad, Method};
 
-pub use receiver::{Heard, Receiver};
-pub use sender::{Progress, Sender};
+pub use receiver::Receiver;
+pub use sender::Sender;
 
 /// Bytes of each segment's payload that are the class's header.
 const CLASS_HEADER: u32 = 20;
@@ -39,11 +39,22 @@ const WINDOW: u32 = 64;
 /// The most bytes of records in one transfer: what a table of the largest subnet needs.
 pub const PAYLOAD_MAX: usize = 16 << 20;
 
+/// How far a transfer is, at either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Under way.
+    Running,
+    /// Complete: the last segment is acknowledged, or all records are there.
+    Done,
+    /// Ended with this status of [`abort`].
+    Failed(u8),
+}
+
 /// Why a transfer was aborted: RMPPStatus (IBA 13.6.2.1).
 pub mod abort {
     /// The receiver or sender has no room (a Stop, not an Abort).
     pub const RESOURCES_EXHAUSTED: u8 = 1;
-    /// It takes too long.
+    /// The transfer took too long.
     pub const TOO_LONG: u8 = 118;
     /// Payload length of the last segment contradicts the first.
     pub const INCONSISTENT_LAST: u8 = 119;
@@ -53,9 +64,9 @@ pub mod abort {
     pub const BAD_TYPE: u8 = 121;
     /// The window shrank.
     pub const WINDOW_TOO_SMALL: u8 = 122;
-    /// A segment was acknowledged that was never sent, or sent beyond the window.
+    /// A segment beyond the window was sent, or one that was never sent was acknowledged.
     pub const SEGMENT_TOO_BIG: u8 = 123;
-    /// A status that is none.
+    /// An illegal status.
     pub const ILLEGAL_STATUS: u8 = 124;
     /// Another version of RMPP.
     pub const BAD_VERSION: u8 = 125;

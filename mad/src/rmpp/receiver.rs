@@ -1,24 +1,13 @@
-//! The side that wants the records.
+//! The receiving side of a transfer.
 
 use link::Time;
 use wire::Mad;
 use wire::sa::{DATA_LEN, Rmpp, RmppKind, rmpp_flag};
 
-use super::{CLASS_HEADER, PAYLOAD_MAX, WINDOW, abort, control, header};
+use super::{CLASS_HEADER, PAYLOAD_MAX, Progress, WINDOW, abort, control, header};
 
-/// What has become of a transfer with a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// More is to come.
-    More,
-    /// All records are there; an answer without RMPP is complete at once.
-    Complete,
-    /// The transfer has ended with this status of [`abort`].
-    Failed(u8),
-}
-
-/// A transfer at its receiver. It keeps no timer of its own but the moment after which nothing is
-/// awaited: the sender repeats what is lost.
+/// A transfer at its receiver. Its only timer is the one after which the transfer has failed: the
+/// sender repeats what is lost.
 #[derive(Debug)]
 pub struct Receiver {
     /// The last segment that came in order.
@@ -26,31 +15,31 @@ pub struct Receiver {
     window_last: u32,
     payload: Vec<u8>,
     /// Bytes of records, as the first segment states; 0: it does not say.
-    stated: usize,
-    patience_ns: u64,
-    gives_up: Time,
+    stated_len: usize,
+    progress_timeout_ns: u64,
+    deadline: Time,
     complete: bool,
 }
 
 impl Receiver {
-    /// Waits for a transfer; without progress it is given up after `patience_ns`.
+    /// Waits for a transfer; it fails after `progress_timeout_ns` without progress.
     #[must_use]
-    pub fn new(now: Time, patience_ns: u64) -> Self {
+    pub fn new(now: Time, progress_timeout_ns: u64) -> Self {
         Self {
             received: 0,
             window_last: 1,
             payload: Vec::new(),
-            stated: 0,
-            patience_ns,
-            gives_up: now + patience_ns,
+            stated_len: 0,
+            progress_timeout_ns,
+            deadline: now + progress_timeout_ns,
             complete: false,
         }
     }
 
-    /// When the transfer is given up unless something comes.
+    /// When the transfer fails unless a segment arrives.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        (!self.complete).then_some(self.gives_up)
+        (!self.complete).then_some(self.deadline)
     }
 
     /// The records.
@@ -59,25 +48,26 @@ impl Receiver {
         self.payload
     }
 
-    /// Takes in a packet of the transfer: what has become of it, and the packet to send back.
-    pub fn hear(&mut self, now: Time, mad: &Mad) -> (Heard, Option<Mad>) {
+    /// Handles a packet of the transfer; returns the transfer's progress and the packet to send
+    /// back.
+    pub fn receive(&mut self, now: Time, mad: &Mad) -> (Progress, Option<Mad>) {
         let Some(rmpp) = header(mad) else {
-            // One datagram without RMPP: an error, or a single record.
+            // A datagram without RMPP is a whole transfer: an error, or a single record.
             self.payload = mad.sa_data().to_vec();
             self.complete = true;
-            return (Heard::Complete, None);
+            return (Progress::Done, None);
         };
         if rmpp.version != Rmpp::VERSION {
             return refuse(mad, abort::BAD_VERSION);
         }
         match rmpp.kind {
             RmppKind::Data => self.segment(now, mad, &rmpp),
-            RmppKind::Stop | RmppKind::Abort => (Heard::Failed(rmpp.status), None),
+            RmppKind::Stop | RmppKind::Abort => (Progress::Failed(rmpp.status), None),
             RmppKind::Ack | RmppKind::None => refuse(mad, abort::BAD_TYPE),
         }
     }
 
-    fn segment(&mut self, now: Time, mad: &Mad, rmpp: &Rmpp) -> (Heard, Option<Mad>) {
+    fn segment(&mut self, now: Time, mad: &Mad, rmpp: &Rmpp) -> (Progress, Option<Mad>) {
         let number = rmpp.data1;
         let first = rmpp.flags & rmpp_flag::FIRST != 0;
         let last = rmpp.flags & rmpp_flag::LAST != 0;
@@ -88,24 +78,24 @@ impl Receiver {
             return refuse(mad, abort::SEGMENT_TOO_BIG);
         }
         let status = |complete| match complete {
-            true => Heard::Complete,
-            false => Heard::More,
+            true => Progress::Done,
+            false => Progress::Running,
         };
         if self.complete || number != self.received + 1 {
             // Out of order or again: the sender learns from where to go on.
             return (status(self.complete), Some(self.acknowledge(mad)));
         }
-        let stated = |len: u32| usize::try_from(len).unwrap_or(usize::MAX);
+        let to_usize = |len: u32| usize::try_from(len).unwrap_or(usize::MAX);
         let mut part = DATA_LEN;
         if last && (!first || rmpp.data2 > 0) {
-            let len = rmpp.data2.checked_sub(CLASS_HEADER).map(stated);
+            let len = rmpp.data2.checked_sub(CLASS_HEADER).map(to_usize);
             match len.filter(|&len| len <= DATA_LEN) {
                 Some(len) => part = len,
                 None => return refuse(mad, abort::INCONSISTENT_LAST),
             }
         } else if first {
             let segments = rmpp.data2.div_ceil(CLASS_HEADER + 200);
-            self.stated = stated(rmpp.data2.saturating_sub(segments * CLASS_HEADER));
+            self.stated_len = to_usize(rmpp.data2.saturating_sub(segments * CLASS_HEADER));
         }
         if self.payload.len() + part > PAYLOAD_MAX {
             let stop = control(
@@ -115,20 +105,20 @@ impl Receiver {
                 abort::RESOURCES_EXHAUSTED,
                 (0, 0),
             );
-            return (Heard::Failed(abort::RESOURCES_EXHAUSTED), Some(stop));
+            return (Progress::Failed(abort::RESOURCES_EXHAUSTED), Some(stop));
         }
         self.payload.extend_from_slice(&mad.sa_data()[..part]);
-        if last && self.stated > 0 && self.payload.len() != self.stated {
+        if last && self.stated_len > 0 && self.payload.len() != self.stated_len {
             return refuse(mad, abort::INCONSISTENT_LAST);
         }
         self.received = number;
-        self.gives_up = now + self.patience_ns;
+        self.deadline = now + self.progress_timeout_ns;
         self.complete = last;
         if last || number == self.window_last {
             self.window_last = number.saturating_add(WINDOW);
             return (status(last), Some(self.acknowledge(mad)));
         }
-        (Heard::More, None)
+        (Progress::Running, None)
     }
 
     fn acknowledge(&self, mad: &Mad) -> Mad {
@@ -137,7 +127,7 @@ impl Receiver {
     }
 }
 
-fn refuse(mad: &Mad, status: u8) -> (Heard, Option<Mad>) {
+fn refuse(mad: &Mad, status: u8) -> (Progress, Option<Mad>) {
     let packet = control(mad, true, RmppKind::Abort, status, (0, 0));
-    (Heard::Failed(status), Some(packet))
+    (Progress::Failed(status), Some(packet))
 }

@@ -1,22 +1,11 @@
-//! The side that has the records.
+//! The sending side of a transfer.
 
 use link::Time;
 use wire::Mad;
 use wire::sa::{DATA_LEN, Rmpp, RmppKind, SaHeader, rmpp_flag};
 
-use super::{CLASS_HEADER, PAYLOAD_MAX, abort, control, header, segments_of};
+use super::{CLASS_HEADER, PAYLOAD_MAX, Progress, abort, control, header, segments_of};
 use crate::transaction::Timing;
-
-/// How far a transfer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// Under way.
-    Running,
-    /// The last segment is acknowledged.
-    Done,
-    /// Ended with this status of [`abort`].
-    Failed(u8),
-}
 
 /// A transfer at its sender.
 #[derive(Debug)]
@@ -36,8 +25,8 @@ pub struct Sender {
     due: Option<Time>,
     attempts: u8,
     progress: Progress,
-    /// What else must be told: an Abort.
-    farewell: Option<Mad>,
+    /// An Abort to be sent.
+    abort_packet: Option<Mad>,
 }
 
 impl Sender {
@@ -60,7 +49,7 @@ impl Sender {
             due: None,
             attempts: 0,
             progress: Progress::Running,
-            farewell: None,
+            abort_packet: None,
         })
     }
 
@@ -72,8 +61,8 @@ impl Sender {
 
     /// The next packet to send at `now`. Call until `None`.
     pub fn poll(&mut self, now: Time) -> Option<Mad> {
-        if let Some(farewell) = self.farewell.take() {
-            return Some(farewell);
+        if let Some(abort_packet) = self.abort_packet.take() {
+            return Some(abort_packet);
         }
         if self.progress != Progress::Running {
             return None;
@@ -82,7 +71,7 @@ impl Sender {
             self.due = None;
             if self.attempts >= self.timing.attempts {
                 self.fail(abort::TOO_MANY_RETRIES);
-                return self.farewell.take();
+                return self.abort_packet.take();
             }
             self.next = self.acked + 1;
         }
@@ -104,8 +93,8 @@ impl Sender {
         self.due.filter(|_| self.progress == Progress::Running)
     }
 
-    /// Takes in an acknowledgement, Stop or Abort of the receiver.
-    pub fn hear(&mut self, now: Time, mad: &Mad) {
+    /// Handles an ACK, Stop or Abort of the receiver.
+    pub fn receive(&mut self, now: Time, mad: &Mad) {
         let Some(rmpp) = header(mad).filter(|_| self.progress == Progress::Running) else {
             return;
         };
@@ -147,7 +136,7 @@ impl Sender {
     fn fail(&mut self, status: u8) {
         self.progress = Progress::Failed(status);
         let packet = control(&self.template, false, RmppKind::Abort, status, (0, 0));
-        self.farewell = Some(packet);
+        self.abort_packet = Some(packet);
     }
 
     fn segment(&self, number: u32) -> Mad {

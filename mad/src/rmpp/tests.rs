@@ -29,8 +29,8 @@ fn records(len: usize) -> Vec<u8> {
 /// time passes.
 struct Run {
     trace: Vec<(u64, u8, u32)>,
-    heard: Heard,
-    progress: Progress,
+    received: Progress,
+    sent: Progress,
     payload: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ fn run(len: usize, mut lost: impl FnMut(usize) -> bool, fine: bool) -> Run {
     let mut sender = Sender::new(&answer(), records(len), TIMING).unwrap();
     let mut receiver = Receiver::new(Time(0), 100_000);
     let (mut trace, mut now, mut packets) = (Vec::new(), Time(0), 0);
-    let mut heard = Heard::More;
+    let mut progress = Progress::Running;
     loop {
         while let Some(packet) = sender.poll(now) {
             let rmpp = header(&packet).unwrap();
@@ -47,12 +47,12 @@ fn run(len: usize, mut lost: impl FnMut(usize) -> bool, fine: bool) -> Run {
             if lost(packets) {
                 continue;
             }
-            let (news, back) = receiver.hear(now, &packet);
-            heard = news;
+            let (received, back) = receiver.receive(now, &packet);
+            progress = received;
             let Some(back) = back else { continue };
             packets += 1;
             if !lost(packets) {
-                sender.hear(now, &back);
+                sender.receive(now, &back);
             }
         }
         if sender.progress() != Progress::Running {
@@ -65,8 +65,8 @@ fn run(len: usize, mut lost: impl FnMut(usize) -> bool, fine: bool) -> Run {
     }
     Run {
         trace,
-        heard,
-        progress: sender.progress(),
+        received: progress,
+        sent: sender.progress(),
         payload: receiver.into_payload(),
     }
 }
@@ -81,13 +81,13 @@ fn segments_state_their_numbers_and_lengths() {
     assert_eq!(first.sa_header().unwrap().attribute_offset, 14);
     assert!(sender.poll(Time(0)).is_none(), "the window is 1 at first");
     let mut receiver = Receiver::new(Time(0), 1_000);
-    let (_, ack) = receiver.hear(Time(0), &first);
+    let (_, ack) = receiver.receive(Time(0), &first);
     let ack = ack.unwrap();
     assert_eq!(ack.method(), Method::GET_TABLE, "R is turned");
     assert_eq!(ack.tid(), 0x77);
     let rmpp = header(&ack).unwrap();
     assert_eq!((rmpp.kind, rmpp.data1, rmpp.data2), (RmppKind::Ack, 1, 65));
-    sender.hear(Time(1), &ack);
+    sender.receive(Time(1), &ack);
     let rest: Vec<Mad> = std::iter::from_fn(|| sender.poll(Time(1))).collect();
     assert_eq!(rest.len(), 2);
     let last = header(&rest[1]).unwrap();
@@ -98,8 +98,8 @@ fn segments_state_their_numbers_and_lengths() {
 #[test]
 fn a_single_segment_is_first_and_last() {
     let done = run(64, |_| false, false);
-    assert_eq!(done.progress, Progress::Done);
-    assert_eq!((done.heard, done.payload), (Heard::Complete, records(64)));
+    assert_eq!(done.sent, Progress::Done);
+    assert_eq!((done.received, done.payload), (Progress::Done, records(64)));
     assert_eq!(done.trace, [(0, 1, 1)]);
     assert_eq!(run(0, |_| false, false).payload, []);
 }
@@ -107,7 +107,7 @@ fn a_single_segment_is_first_and_last() {
 #[test]
 fn a_receiver_that_is_gone_ends_the_transfer() {
     let done = run(5_000, |_| true, false);
-    assert_eq!(done.progress, Progress::Failed(abort::TOO_MANY_RETRIES));
+    assert_eq!(done.sent, Progress::Failed(abort::TOO_MANY_RETRIES));
     let (_, kind, _) = done.trace.last().unwrap();
     assert_eq!(*kind, RmppKind::Abort as u8);
     assert_eq!(done.trace.len(), usize::from(TIMING.attempts) + 1);
@@ -133,14 +133,14 @@ fn what_breaks_the_rules_is_aborted_with_its_reason() {
         sender
     };
     let mut sender = sent(1);
-    sender.hear(Time(0), &control(RmppKind::Ack, 2, 66));
+    sender.receive(Time(0), &control(RmppKind::Ack, 2, 66));
     assert_eq!(sender.progress(), Progress::Failed(abort::SEGMENT_TOO_BIG));
     assert_eq!(header(&sender.poll(Time(0)).unwrap()).unwrap().status, 123);
     let mut sender = sent(1);
-    sender.hear(Time(0), &control(RmppKind::Ack, 1, 0));
+    sender.receive(Time(0), &control(RmppKind::Ack, 1, 0));
     assert_eq!(sender.progress(), Progress::Failed(abort::WINDOW_TOO_SMALL));
     let mut sender = sent(1);
-    sender.hear(Time(0), &control(RmppKind::Stop, 0, 0));
+    sender.receive(Time(0), &control(RmppKind::Stop, 0, 0));
     assert_eq!(sender.progress(), Progress::Failed(0));
     assert!(sender.poll(Time(0)).is_none(), "nothing is said to a Stop");
 
@@ -149,8 +149,8 @@ fn what_breaks_the_rules_is_aborted_with_its_reason() {
     let mut head = other.sa_header().unwrap();
     head.rmpp.data1 = 2;
     other.set_sa_header(&head);
-    let (heard, abort) = receiver.hear(Time(0), &other);
-    assert_eq!(heard, Heard::Failed(abort::INCONSISTENT_FIRST));
+    let (progress, abort) = receiver.receive(Time(0), &other);
+    assert_eq!(progress, Progress::Failed(abort::INCONSISTENT_FIRST));
     assert_eq!(header(&abort.unwrap()).unwrap().kind, RmppKind::Abort);
 }
 
@@ -162,7 +162,7 @@ proptest! {
     ) {
         let done = run(len, |packet| lost.contains(&packet), false);
         // Eight losses of the same segment in a row end it.
-        match done.progress {
+        match done.sent {
             Progress::Done => prop_assert!(done.payload == records(len)),
             Progress::Failed(status) => {
                 prop_assert_eq!(status, abort::TOO_MANY_RETRIES);
@@ -185,8 +185,8 @@ proptest! {
                 mad.as_bytes_mut()[24..27].copy_from_slice(&[1, raw[1] % 5, 0xf9]);
                 mad.as_bytes_mut()[28..31].fill(0);
             }
-            let _ = receiver.hear(Time(0), &mad);
-            sender.hear(Time(0), &mad);
+            let _ = receiver.receive(Time(0), &mad);
+            sender.receive(Time(0), &mad);
             while sender.poll(Time(0)).is_some() {}
         }
         prop_assert!(receiver.into_payload().len() <= packets.len() * 200);

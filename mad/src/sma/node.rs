@@ -1,10 +1,9 @@
-//! What a switch or a channel adapter shows its subnet management agent, and what the agent does
-//! to it.
+//! The interface between a switch or channel adapter and its subnet management agent.
 //!
-//! The agent ([`Sma`](super::Sma)) keeps the attributes that mean nothing to the dataplane (M_Key,
-//! GID prefix, P_Key table, SwitchInfo's plain numbers) and the rules of the specification: which
+//! The agent ([`Sma`](super::Sma)) keeps the attributes that the dataplane does not use (M_Key, GID
+//! prefix, P_Key table, SwitchInfo's plain numbers) and the rules of the specification: which
 //! values are legal, what a zero leaves unchanged, which state follows which. The node keeps what
-//! the dataplane reads for each packet and is told of it in values that have been checked.
+//! the dataplane reads for each packet; the agent passes it checked values.
 
 use link::{PhysicalState, PortState, Time};
 use wire::attr::{NodeType, VlArbEntry};
@@ -12,40 +11,40 @@ use wire::{Guid, Lid, LinkRate, Lmc, Mtu, PortNum, Sl, Vl};
 
 /// A switch or a channel adapter, as its subnet management agent sees it.
 ///
-/// Ports are 1..=[`Identity::ports`]; port 0 of a switch is the agent's own affair and is asked of
-/// the node only where a method says so. The agent never names a port that does not exist.
+/// Ports are 1..=[`Identity::ports`]; port 0 of a switch is the agent's own, and the node is asked
+/// about it only where a method says so. The agent never names a port that does not exist.
 pub trait Node {
-    /// What never changes.
+    /// The node's fixed properties.
     fn identity(&self) -> &Identity;
 
-    /// What the port could do. Asked for port 0 of a switch too, whose link is internal.
+    /// The port's capabilities. Asked for port 0 of a switch too, whose link is internal.
     fn capabilities(&self, port: PortNum) -> PortCapabilities;
 
-    /// How the port's link is. Not asked for port 0 of a switch: that is always Active.
+    /// The status of the port's link. Not asked for port 0 of a switch: that is always Active.
     fn link(&self, port: PortNum) -> LinkStatus;
 
     /// A `Set(PortInfo)` has been accepted: `settings` hold from now on. Called for port 0 of a
     /// switch too (LID, LMC, subnet manager). Called before [`Node::command_link`], if the same
     /// request asks for both. What holds before the first call is what the new agent's
-    /// [`Sma::settings`](super::Sma::settings) says: the port's own MTU and lanes, no limits.
+    /// [`Sma::settings`](super::Sma::settings) says: the port's own MTU and VLs, no limits.
     fn configure(&mut self, now: Time, port: PortNum, settings: &PortSettings);
 
     /// A legal change of the port's state is asked for (IBA 14.2.5.6, table of PortState and
     /// PortPhysicalState). Not called for port 0 of a switch.
     fn command_link(&mut self, now: Time, port: PortNum, command: LinkCommand);
 
-    /// The lanes that the 16 service levels take on output `output` for packets that came in on
+    /// The VLs that the 16 service levels take on output `output` for packets that came in on
     /// `input`. On a channel adapter `input` is 0; on a switch 0 stands for packets of its own.
     fn sl_to_vl(&self, input: PortNum, output: PortNum) -> [Vl; 16];
 
-    /// Sets such a row. [`Vl::MANAGEMENT`] as a lane: drop (IBA 7.6.6).
-    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, lanes: &[Vl; 16]);
+    /// Sets such a row. [`Vl::MANAGEMENT`] as a VL: drop (IBA 7.6.6).
+    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, vls: &[Vl; 16]);
 
     /// A table of the port's arbiter, filled up with entries of weight 0.
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64];
 
-    /// Sets a table of the port's arbiter. Entries of weight 0 are skipped, lanes that are not
-    /// operational too (IBA 7.6.9).
+    /// Sets a table of the port's arbiter. Entries of weight 0 are skipped, as are VLs that are not
+    /// operational (IBA 7.6.9).
     fn set_arbitration(&mut self, port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]);
 
     /// The switch's forwarding tables; `None` on a channel adapter.
@@ -91,7 +90,7 @@ pub trait Forwarding {
     fn set_life_time(&mut self, value: u8);
 }
 
-/// What never changes about a node.
+/// The fixed properties of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// A channel adapter (ports with LIDs of their own) or a switch (one LID, that of port 0).
@@ -130,14 +129,14 @@ impl Identity {
     }
 }
 
-/// What a port could do.
+/// The capabilities of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortCapabilities {
-    /// Its greatest width and speed. Lower speeds and one lane are offered too.
+    /// Its greatest width and speed. Lower speeds and width 1x are offered too.
     pub rate: LinkRate,
     /// MTUCap.
     pub mtu: Mtu,
-    /// Data lanes, 1..=15. PortInfo can say 1, 2, 4, 8 and 15 only: the agent shows the largest of
+    /// Data VLs, 1..=15. PortInfo can say 1, 2, 4, 8 and 15 only: the agent shows the largest of
     /// these that is not above.
     pub vls: u8,
     /// Entries of the arbiter's high-priority table, 0..=64.
@@ -146,7 +145,7 @@ pub struct PortCapabilities {
     pub arbitration_low: u8,
 }
 
-/// How a port's link is.
+/// The status of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkStatus {
     /// Logical state.
@@ -157,7 +156,7 @@ pub struct LinkStatus {
     pub rate: LinkRate,
 }
 
-/// What a subnet manager asks of a port's link.
+/// A change of link state that a subnet manager commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkCommand {
     /// PortState := Down: the link starts anew.
@@ -172,7 +171,7 @@ pub enum LinkCommand {
     Disable,
 }
 
-/// What a subnet manager has configured for a port, as far as the dataplane cares.
+/// What a subnet manager has configured for a port, as far as the dataplane uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// Base LID (port 0 of a switch, ports of a channel adapter; elsewhere 0).
@@ -185,19 +184,19 @@ pub struct PortSettings {
     pub sm_sl: Sl,
     /// NeighborMTU: the longest payload that may be sent.
     pub mtu: Mtu,
-    /// Operational data lanes: 1, 2, 4, 8 or 15.
+    /// Operational data VLs: 1, 2, 4, 8 or 15.
     pub operational_vls: u8,
-    /// HOQLife, 0..=31: a packet may stay at the head of an output lane for 4.096 us times two to
+    /// HOQLife, 0..=31: a packet may stay at the head of an output VL for 4.096 us times two to
     /// this power; above 19 for ever (IBA 18.2.5.4). For ever on a channel adapter.
     pub hoq_life: u8,
-    /// VLStallCount, 0..=7: that many packets dropped in a row stall the lane; 0: never.
+    /// VLStallCount, 0..=7: that many packets dropped in a row stall the VL; 0: never.
     pub vl_stall_count: u8,
     /// LimitOfHighPriority: units of 4096 bytes; 255 is unlimited, 0 one packet (IBA 7.6.9.2).
     pub vl_high_limit: u8,
 }
 
 impl PortSettings {
-    /// No LID, the least MTU, one lane, no limits.
+    /// No LID, the least MTU, one VL, no limits.
     pub const INITIAL: Self = Self {
         lid: Lid::ZERO,
         lmc: Lmc::truncate(0),

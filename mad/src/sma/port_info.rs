@@ -1,9 +1,9 @@
-//! PortInfo: what a port is shown as, and what a `Set` may do to it (IBA 14.2.5.6).
+//! PortInfo: what `Get` returns for a port, and what a `Set` may change (IBA 14.2.5.6).
 //!
-//! A `Set` is judged as a whole before anything is changed: one illegal value refuses it all
+//! A `Set` is checked as a whole before anything is changed: one illegal value refuses it all
 //! (status "invalid field", IBA 13.4.7). What a zero leaves as it is, and what a kind of port has
 //! no use for (the state of port 0, the LID of a switch's external port, the head-of-queue limit
-//! of a channel adapter), is passed over.
+//! of a channel adapter), is ignored.
 
 use link::PhysicalState;
 use wire::attr::{PKeyTable, PortInfo, PortPhysState, PortState, VlCount, capability};
@@ -33,7 +33,7 @@ pub(super) const PKEYS: u16 = 32;
 /// Entries of a GUID table: one block.
 pub(super) const GUIDS: u8 = 8;
 
-/// The component of a `Set` that holds what it must not.
+/// The component of a `Set` that has an illegal value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadField(pub(super) &'static str);
 
@@ -68,7 +68,7 @@ impl Role {
     }
 }
 
-/// What the agent keeps for one port.
+/// The agent's state of one port.
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) settings: PortSettings,
@@ -104,19 +104,25 @@ fn supported(rate: LinkRate) -> (u8, u8, u8) {
     (widths, speeds, extended)
 }
 
-/// A choice among supported bits: 0 leaves what is, `all` takes everything.
-fn choice(wanted: u8, all: u8, now: u8, supported: u8, name: &'static str) -> Result<u8, BadField> {
-    match wanted {
+/// Chooses among supported bits: 0 keeps the present choice, `all` enables everything supported.
+fn choose_enabled(
+    requested: u8,
+    all: u8,
+    now: u8,
+    supported: u8,
+    name: &'static str,
+) -> Result<u8, BadField> {
+    match requested {
         0 => Ok(now),
-        _ if wanted == all => Ok(supported),
-        _ if wanted & !supported == 0 => Ok(wanted),
+        _ if requested == all => Ok(supported),
+        _ if requested & !supported == 0 => Ok(requested),
         _ => Err(BadField(name)),
     }
 }
 
 impl Port {
-    pub(super) fn new(guid: Guid, role: Role, can: &PortCapabilities) -> Self {
-        let (widths_enabled, speeds_enabled, extended_speeds_enabled) = supported(can.rate);
+    pub(super) fn new(guid: Guid, role: Role, caps: &PortCapabilities) -> Self {
+        let (widths_enabled, speeds_enabled, extended_speeds_enabled) = supported(caps.rate);
         let mut pkeys = [0; PKEYS as usize];
         let mut guids = [Guid::default(); GUIDS as usize];
         if role.is_addressed() {
@@ -125,8 +131,8 @@ impl Port {
         }
         Self {
             settings: PortSettings {
-                mtu: can.mtu,
-                operational_vls: VlCount::at_most(can.vls).map_or(1, VlCount::lanes),
+                mtu: caps.mtu,
+                operational_vls: VlCount::at_most(caps.vls).map_or(1, VlCount::vls),
                 ..PortSettings::INITIAL
             },
             m_key: 0,
@@ -151,8 +157,8 @@ impl Port {
     }
 
     /// CapabilityMask.
-    pub(super) fn capability_mask(&self, role: Role, can: &PortCapabilities) -> u32 {
-        let (_, _, extended) = supported(can.rate);
+    pub(super) fn capability_mask(&self, role: Role, caps: &PortCapabilities) -> u32 {
+        let (_, _, extended) = supported(caps.rate);
         let optional = |yes: bool, bit: u32| if yes { bit } else { 0 };
         let common = capability::IS_TRAP
             | capability::IS_SL_MAPPING
@@ -170,19 +176,19 @@ impl Port {
         }
     }
 
-    /// PortInfo as `Get` shows it to a request that came in on `arrival`. `link` is `None` for
+    /// PortInfo as `Get` returns it to a request that came in on `arrival`. `link` is `None` for
     /// port 0 of a switch.
-    pub(super) fn show(
+    pub(super) fn port_info(
         &self,
         role: Role,
-        can: &PortCapabilities,
+        caps: &PortCapabilities,
         link: Option<LinkStatus>,
         arrival: PortNum,
     ) -> PortInfo {
-        let (widths, speeds, extended) = supported(can.rate);
-        let rate = link.map_or(can.rate, |link| link.rate);
+        let (widths, speeds, extended) = supported(caps.rate);
+        let rate = link.map_or(caps.rate, |link| link.rate);
         let mut info = PortInfo {
-            capability_mask: self.capability_mask(role, can),
+            capability_mask: self.capability_mask(role, caps),
             local_port_num: arrival,
             link_width_enabled: self.widths_enabled,
             link_width_supported: widths,
@@ -193,15 +199,15 @@ impl Port {
             link_speed_ext_supported: extended,
             link_speed_ext_enabled: self.extended_speeds_enabled,
             link_speed_ext_active: rate.speed.extended_code(),
-            port_state: link.map_or(PortState::Active, |link| shown_state(link.state)),
-            port_phys_state: link.map_or(PortPhysState::LinkUp, |link| shown_phys(link.physical)),
+            port_state: link.map_or(PortState::Active, |link| port_state(link.state)),
+            port_phys_state: link.map_or(PortPhysState::LinkUp, |link| phys_state(link.physical)),
             link_down_default_state: POLLING,
             neighbor_mtu: Some(self.settings.mtu),
-            vl_cap: VlCount::at_most(can.vls),
+            vl_cap: VlCount::at_most(caps.vls),
             vl_high_limit: self.settings.vl_high_limit,
-            vl_arbitration_high_cap: can.arbitration_high,
-            vl_arbitration_low_cap: can.arbitration_low,
-            mtu_cap: Some(can.mtu),
+            vl_arbitration_high_cap: caps.arbitration_high,
+            vl_arbitration_low_cap: caps.arbitration_low,
+            mtu_cap: Some(caps.mtu),
             operational_vls: VlCount::at_most(self.settings.operational_vls),
             local_phy_errors: self.local_phy_errors,
             overrun_errors: self.overrun_errors,
@@ -228,77 +234,77 @@ impl Port {
         info
     }
 
-    /// What the port is after a `Set`, and what is asked of its link.
-    pub(super) fn changed(
+    /// The port's state after a `Set`, and the command for its link.
+    pub(super) fn after_set(
         &self,
         role: Role,
-        can: &PortCapabilities,
+        caps: &PortCapabilities,
         link: Option<LinkStatus>,
-        wanted: &PortInfo,
+        requested: &PortInfo,
     ) -> Result<(Self, Option<LinkCommand>), BadField> {
         let mut next = self.clone();
         if role.is_addressed() {
-            next.take_address(role, wanted)?;
+            next.set_address(role, requested)?;
         }
         let mut command = None;
         if let Some(link) = link.filter(|_| role.has_link()) {
-            next.take_link(role, can, wanted)?;
-            command = link_command(link, wanted)?;
+            next.set_link(role, caps, requested)?;
+            command = link_command(link, requested)?;
         }
-        next.take_lanes(can, wanted)?;
+        next.set_vls(caps, requested)?;
         Ok((next, command))
     }
 
     /// LID, keys and subnet manager.
-    fn take_address(&mut self, role: Role, wanted: &PortInfo) -> Result<(), BadField> {
-        let lid = wanted.lid.get();
-        if wanted.lid > Lid::UNICAST_LAST || lid & (wanted.lmc.lids() - 1) != 0 {
+    fn set_address(&mut self, role: Role, requested: &PortInfo) -> Result<(), BadField> {
+        let lid = requested.lid.get();
+        if requested.lid > Lid::UNICAST_LAST || lid & (requested.lmc.lids() - 1) != 0 {
             return Err(BadField("LID"));
         }
-        if role == Role::SwitchBase && wanted.lmc.get() != 0 {
+        if role == Role::SwitchBase && requested.lmc.get() != 0 {
             return Err(BadField("LMC"));
         }
-        if wanted.master_sm_lid > Lid::UNICAST_LAST {
+        if requested.master_sm_lid > Lid::UNICAST_LAST {
             return Err(BadField("MasterSMLID"));
         }
-        self.settings.lid = wanted.lid;
-        self.settings.lmc = wanted.lmc;
-        self.settings.sm_lid = wanted.master_sm_lid;
-        self.settings.sm_sl = wanted.master_sm_sl;
-        self.m_key = wanted.m_key;
-        self.m_key_protect = wanted.m_key_protect_bits;
-        self.m_key_lease_period = wanted.m_key_lease_period;
-        self.m_key_violations = wanted.m_key_violations;
-        self.gid_prefix = wanted.gid_prefix;
-        self.subnet_timeout = wanted.subnet_timeout;
+        self.settings.lid = requested.lid;
+        self.settings.lmc = requested.lmc;
+        self.settings.sm_lid = requested.master_sm_lid;
+        self.settings.sm_sl = requested.master_sm_sl;
+        self.m_key = requested.m_key;
+        self.m_key_protect = requested.m_key_protect_bits;
+        self.m_key_lease_period = requested.m_key_lease_period;
+        self.m_key_violations = requested.m_key_violations;
+        self.gid_prefix = requested.gid_prefix;
+        self.subnet_timeout = requested.subnet_timeout;
         Ok(())
     }
 
     /// What the two ends of a link agree on, and the limits of a switch's output.
-    fn take_link(
+    fn set_link(
         &mut self,
         role: Role,
-        can: &PortCapabilities,
-        wanted: &PortInfo,
+        caps: &PortCapabilities,
+        requested: &PortInfo,
     ) -> Result<(), BadField> {
-        let (widths, speeds, extended) = supported(can.rate);
-        self.widths_enabled = choice(
-            wanted.link_width_enabled,
+        let (widths, speeds, extended) = supported(caps.rate);
+        self.widths_enabled = choose_enabled(
+            requested.link_width_enabled,
             ALL_WIDTHS,
             self.widths_enabled,
             widths,
             "LinkWidthEnabled",
         )?;
-        self.speeds_enabled = choice(
-            wanted.link_speed_enabled,
+        self.speeds_enabled = choose_enabled(
+            requested.link_speed_enabled,
             ALL_SPEEDS,
             self.speeds_enabled,
             speeds,
             "LinkSpeedEnabled",
         )?;
-        self.extended_speeds_enabled = match wanted.link_speed_ext_enabled {
+        self.extended_speeds_enabled = match requested.link_speed_ext_enabled {
             NO_EXTENDED_SPEEDS => 0,
-            other => choice(
+            other => choose_enabled(
                 other,
                 ALL_EXTENDED_SPEEDS,
                 self.extended_speeds_enabled,
@@ -306,44 +312,44 @@ impl Port {
                 "LinkSpeedExtEnabled",
             )?,
         };
-        if !matches!(wanted.link_down_default_state, 0 | POLLING) {
+        if !matches!(requested.link_down_default_state, 0 | POLLING) {
             return Err(BadField("LinkDownDefaultState"));
         }
-        self.local_phy_errors = wanted.local_phy_errors;
-        self.overrun_errors = wanted.overrun_errors;
+        self.local_phy_errors = requested.local_phy_errors;
+        self.overrun_errors = requested.overrun_errors;
         if role == Role::SwitchExternal {
-            self.settings.hoq_life = wanted.hoq_life;
-            if wanted.vl_stall_count != 0 {
-                self.settings.vl_stall_count = wanted.vl_stall_count;
+            self.settings.hoq_life = requested.hoq_life;
+            if requested.vl_stall_count != 0 {
+                self.settings.vl_stall_count = requested.vl_stall_count;
             }
         }
         Ok(())
     }
 
-    /// Payload size, lanes and the limit of their arbiter.
-    fn take_lanes(&mut self, can: &PortCapabilities, wanted: &PortInfo) -> Result<(), BadField> {
-        if let Some(mtu) = wanted.neighbor_mtu {
-            if mtu > can.mtu {
+    /// MTU, VLs and the limit of their arbiter.
+    fn set_vls(&mut self, caps: &PortCapabilities, requested: &PortInfo) -> Result<(), BadField> {
+        if let Some(mtu) = requested.neighbor_mtu {
+            if mtu > caps.mtu {
                 return Err(BadField("NeighborMTU"));
             }
             self.settings.mtu = mtu;
         }
-        if let Some(vls) = wanted.operational_vls {
-            if vls.lanes() > can.vls {
+        if let Some(vls) = requested.operational_vls {
+            if vls.vls() > caps.vls {
                 return Err(BadField("OperationalVLs"));
             }
-            self.settings.operational_vls = vls.lanes();
+            self.settings.operational_vls = vls.vls();
         }
-        self.settings.vl_high_limit = wanted.vl_high_limit;
+        self.settings.vl_high_limit = requested.vl_high_limit;
         Ok(())
     }
 }
 
-/// The legal steps of a port's state (IBA 14.2.5.6, PortState and PortPhysicalState). A state that
-/// the port is in already is no step.
-fn link_command(link: LinkStatus, wanted: &PortInfo) -> Result<Option<LinkCommand>, BadField> {
+/// The legal transitions of a port's state (IBA 14.2.5.6, PortState and PortPhysicalState). Setting
+/// the state that the port is in already is no transition.
+fn link_command(link: LinkStatus, requested: &PortInfo) -> Result<Option<LinkCommand>, BadField> {
     use link::PortState as Now;
-    match (wanted.port_phys_state, wanted.port_state) {
+    match (requested.port_phys_state, requested.port_state) {
         (PortPhysState::NoChange, PortState::NoChange) => Ok(None),
         (PortPhysState::NoChange, PortState::Down) => Ok(Some(LinkCommand::Down)),
         (PortPhysState::NoChange, PortState::Armed) => match link.state {
@@ -369,7 +375,7 @@ fn link_command(link: LinkStatus, wanted: &PortInfo) -> Result<Option<LinkComman
     }
 }
 
-fn shown_state(state: link::PortState) -> PortState {
+fn port_state(state: link::PortState) -> PortState {
     match state {
         link::PortState::Down => PortState::Down,
         link::PortState::Init => PortState::Init,
@@ -378,7 +384,7 @@ fn shown_state(state: link::PortState) -> PortState {
     }
 }
 
-fn shown_phys(state: PhysicalState) -> PortPhysState {
+fn phys_state(state: PhysicalState) -> PortPhysState {
     match state {
         PhysicalState::Polling => PortPhysState::Polling,
         PhysicalState::Disabled => PortPhysState::Disabled,

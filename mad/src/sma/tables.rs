@@ -1,5 +1,5 @@
-//! The tables of a node: what a request's modifier names, and the block's way from and to the
-//! node (IBA 14.2.5.5 to 14.2.5.12).
+//! The tables of a node: decoding of the attribute modifier, and reading and writing of table
+//! blocks (IBA 14.2.5.5 to 14.2.5.12).
 
 use wire::attr::{
     GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable, SlToVlTable, VlArbTable,
@@ -97,8 +97,8 @@ pub(super) fn sl_to_vl(node: &mut impl Node, mad: &mut Mad, set: bool) -> Result
         (one(0), one(1))
     };
     let single = inputs.0 == inputs.1 && outputs.0 == outputs.1;
-    let exist = outputs.0.get() >= 1 && outputs.1.get() <= ports && inputs.1.get() <= ports;
-    if all > (ALL_INPUTS | ALL_OUTPUTS) || !exist || !(set || single) {
+    let in_range = outputs.0.get() >= 1 && outputs.1.get() <= ports && inputs.1.get() <= ports;
+    if all > (ALL_INPUTS | ALL_OUTPUTS) || !in_range || !(set || single) {
         return Err(MODIFIER);
     }
     if set {
@@ -142,9 +142,9 @@ pub(super) fn vl_arbitration(
         node.set_arbitration(port, priority, &table);
     }
     let table = node.arbitration(port, priority);
-    let mut shown = VlArbTable::default();
-    shown.0.copy_from_slice(&table[start..start + 32]);
-    mad.set_smp_attribute(&shown);
+    let mut response = VlArbTable::default();
+    response.0.copy_from_slice(&table[start..start + 32]);
+    mad.set_smp_attribute(&response);
     Ok(())
 }
 

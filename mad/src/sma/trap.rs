@@ -2,8 +2,7 @@
 //!
 //! One notice of each kind is outstanding at most. A second event of the same kind while the first
 //! waits gets a transaction id of its own, so that a repress on its way ends the first one only,
-//! and goes out a little later: a switch that loses all its links at once says so twice and not 36
-//! times.
+//! and goes out a little later: a switch that loses 36 links at once sends two traps and not 36.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +17,12 @@ use super::node::PortSettings;
 const SPACING_NS: u64 = 50_000_000;
 /// How often a trap is sent if nobody represses it.
 const ATTEMPTS: u8 = 16;
-/// SubnetTimeOut below this is not taken for the interval of repetition: half a second.
+/// The shortest interval of repetition, whatever SubnetTimeOut says: half a second.
 const INTERVAL_NS_MIN: u64 = 500_000_000;
-/// SubnetTimeOut above this is not taken either: 17 s.
+/// The largest SubnetTimeOut that is followed: 17 s.
 const SUBNET_TIMEOUT_MAX: u8 = 22;
 
-/// A trap to be sent: LID routed, on VL15.
+/// A trap to send: LID routed, on VL15.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingTrap {
     /// The subnet manager's LID.
@@ -45,7 +44,7 @@ struct Pending {
     last_sent: Option<Time>,
 }
 
-/// The traps of one node, by trap number: the agent knows two.
+/// The traps of one node, by trap number: the agent sends two kinds.
 #[derive(Debug, Default)]
 pub(super) struct Traps {
     pending: BTreeMap<u16, Pending>,
@@ -53,7 +52,7 @@ pub(super) struct Traps {
 }
 
 impl Traps {
-    /// Reports `notice` to the subnet manager that the port knows; without one it is forgotten.
+    /// Reports `notice` to the subnet manager of the port; without one it is discarded.
     pub(super) fn raise(
         &mut self,
         now: Time,
@@ -88,8 +87,8 @@ impl Traps {
         self.pending.insert(notice.trap_number, pending);
     }
 
-    /// The subnet manager has heard the trap with this transaction id. Only its low half counts:
-    /// the agents on the way own the upper one.
+    /// Ends the trap with this transaction id. Only its low half counts: the agents on the way may
+    /// have changed the upper one.
     pub(super) fn repress(&mut self, tid: u64) {
         let own = |trap: &OutgoingTrap| trap.mad.tid() & 0xffff_ffff;
         self.pending

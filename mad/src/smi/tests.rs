@@ -2,11 +2,11 @@ use wire::mad::{AttributeId, Method};
 
 use super::*;
 
-const SWITCH: Place = Place {
+const SWITCH: Smi = Smi {
     switch: true,
     ports: 36,
 };
-const ADAPTER: Place = Place {
+const ADAPTER: Smi = Smi {
     switch: false,
     ports: 1,
 };
@@ -31,57 +31,51 @@ fn a_request_goes_hop_by_hop_to_its_end_and_the_answer_comes_back() {
     let path = [1, 5, 17];
     let arrivals = [9, 20, 1];
     let mut smp = request(&path);
-    assert_eq!(
-        ADAPTER.route(&mut smp, Origin::Here),
-        Verdict::Forward(port(1))
-    );
+    assert_eq!(ADAPTER.route(&mut smp, Origin::Here), Action::Send(port(1)));
     for (hop, &arrival) in arrivals.iter().enumerate() {
         assert_eq!(usize::from(smp.hop_pointer()), hop + 1);
         let last = hop + 1 == path.len();
-        let place = if last { ADAPTER } else { SWITCH };
+        let smi = if last { ADAPTER } else { SWITCH };
         let expected = match last {
-            true => Verdict::Deliver,
-            false => Verdict::Forward(port(path[hop + 1])),
+            true => Action::Handle,
+            false => Action::Send(port(path[hop + 1])),
         };
-        assert_eq!(place.route(&mut smp, Origin::Port(port(arrival))), expected);
+        assert_eq!(smi.route(&mut smp, Origin::Port(port(arrival))), expected);
     }
     assert_eq!(smp.hop_pointer(), 4);
     assert_eq!(smp.return_path()[..4], [0, 9, 20, 1]);
 
     let mut smp = answered(smp);
-    assert_eq!(
-        ADAPTER.route(&mut smp, Origin::Here),
-        Verdict::Forward(port(1))
-    );
+    assert_eq!(ADAPTER.route(&mut smp, Origin::Here), Action::Send(port(1)));
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Port(port(17))),
-        Verdict::Forward(port(20))
+        Action::Send(port(20))
     );
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Port(port(5))),
-        Verdict::Forward(port(9))
+        Action::Send(port(9))
     );
     assert_eq!(
         ADAPTER.route(&mut smp, Origin::Port(port(1))),
-        Verdict::Deliver
+        Action::Handle
     );
     assert_eq!(smp.hop_pointer(), 0);
 }
 
 #[test]
 fn a_request_without_hops_is_delivered_here_and_so_is_its_answer() {
-    for place in [SWITCH, ADAPTER] {
+    for smi in [SWITCH, ADAPTER] {
         let mut smp = request(&[]);
-        assert_eq!(place.route(&mut smp, Origin::Here), Verdict::Deliver);
+        assert_eq!(smi.route(&mut smp, Origin::Here), Action::Handle);
         let mut smp = answered(smp);
-        assert_eq!(place.route(&mut smp, Origin::Here), Verdict::Deliver);
+        assert_eq!(smi.route(&mut smp, Origin::Here), Action::Handle);
         assert_eq!(smp.hop_pointer(), 0);
     }
 }
 
 /// What the SMI does for each hop pointer of a route of `count` hops, as letters: deliver,
 /// forward, `p`ointer refused, `c`hannel adapter refused.
-fn row(place: Place, origin: Origin, returning: bool, count: u8) -> String {
+fn row(smi: Smi, origin: Origin, returning: bool, count: u8) -> String {
     (0..=count + 3)
         .map(|pointer| {
             let mut smp = request(&vec![1; usize::from(count)]);
@@ -91,26 +85,26 @@ fn row(place: Place, origin: Origin, returning: bool, count: u8) -> String {
                 smp = answered(smp);
             }
             let before = smp;
-            let verdict = place.route(&mut smp, origin);
-            match verdict {
-                Verdict::Discard(_) => assert_eq!(before, smp, "nothing is written"),
+            let action = smi.route(&mut smp, origin);
+            match action {
+                Action::Discard(_) => assert_eq!(before, smp, "nothing is written"),
                 _ if returning => assert_eq!(smp.hop_pointer(), pointer - 1),
                 _ => assert_eq!(smp.hop_pointer(), pointer + 1),
             }
-            match verdict {
-                Verdict::ToLid(lid) => panic!("to {lid}"),
-                Verdict::Deliver => 'D',
-                Verdict::Forward(_) => 'F',
-                Verdict::Discard(Discard::HopPointer) => 'p',
-                Verdict::Discard(Discard::ThroughChannelAdapter) => 'c',
-                Verdict::Discard(other) => panic!("{other}"),
+            match action {
+                Action::ToLid(lid) => panic!("to {lid}"),
+                Action::Handle => 'D',
+                Action::Send(_) => 'F',
+                Action::Discard(Discard::HopPointer) => 'p',
+                Action::Discard(Discard::ThroughChannelAdapter) => 'c',
+                Action::Discard(other) => panic!("{other}"),
             }
         })
         .collect()
 }
 
 #[test]
-fn every_hop_pointer_is_judged_by_its_place() {
+fn every_hop_pointer_is_checked_against_the_hop() {
     let link = Origin::Port(port(1));
     // Hop pointer 0, 1, 2 ... count + 3.
     let table = [
@@ -131,11 +125,11 @@ fn every_hop_pointer_is_judged_by_its_place() {
         (ADAPTER, link, true, 0, "pppp"),
         (ADAPTER, link, true, 3, "pDccppp"),
     ];
-    for (place, origin, returning, count, expected) in table {
-        let found = row(place, origin, returning, count);
+    for (smi, origin, returning, count, expected) in table {
+        let found = row(smi, origin, returning, count);
         assert_eq!(
             found, expected,
-            "{place:?} {origin:?} returning {returning} of {count} hops"
+            "{smi:?} {origin:?} returning {returning} of {count} hops"
         );
     }
 }
@@ -145,10 +139,10 @@ fn a_path_that_names_no_port_is_discarded() {
     for wrong in [0, 37, 255] {
         let mut smp = request(&[1, wrong]);
         smp.set_hop_pointer(1);
-        let verdict = SWITCH.route(&mut smp, Origin::Port(port(3)));
-        assert_eq!(verdict, Verdict::Discard(Discard::NoSuchPort));
-        let verdict = ADAPTER.route(&mut request(&[wrong.max(2)]), Origin::Here);
-        assert_eq!(verdict, Verdict::Discard(Discard::NoSuchPort));
+        let action = SWITCH.route(&mut smp, Origin::Port(port(3)));
+        assert_eq!(action, Action::Discard(Discard::NoSuchPort));
+        let action = ADAPTER.route(&mut request(&[wrong.max(2)]), Origin::Here);
+        assert_eq!(action, Action::Discard(Discard::NoSuchPort));
     }
 }
 
@@ -158,15 +152,15 @@ fn sixty_three_hops_are_the_limit() {
     smp.set_hop_pointer(63);
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Port(port(36))),
-        Verdict::Deliver
+        Action::Handle
     );
     assert_eq!(smp.return_path()[63], 36);
     for count in [64, 255] {
         smp.set_hop_count(count);
         for pointer in [0, 1, 64, 255] {
             smp.set_hop_pointer(pointer);
-            let verdict = SWITCH.route(&mut smp, Origin::Port(port(36)));
-            assert_eq!(verdict, Verdict::Discard(Discard::HopCount));
+            let action = SWITCH.route(&mut smp, Origin::Port(port(36)));
+            assert_eq!(action, Action::Discard(Discard::HopCount));
         }
     }
 }
@@ -178,32 +172,29 @@ fn a_route_may_start_by_lid_and_its_answer_ends_by_lid() {
     smp.set_dr_slid(requester);
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Lid(port(2))),
-        Verdict::Forward(port(5))
+        Action::Send(port(5))
     );
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Port(port(9))),
-        Verdict::Forward(port(17))
+        Action::Send(port(17))
     );
     assert_eq!(
         ADAPTER.route(&mut smp, Origin::Port(port(1))),
-        Verdict::Deliver
+        Action::Handle
     );
     let mut smp = answered(smp);
-    assert_eq!(
-        ADAPTER.route(&mut smp, Origin::Here),
-        Verdict::Forward(port(1))
-    );
+    assert_eq!(ADAPTER.route(&mut smp, Origin::Here), Action::Send(port(1)));
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Port(port(17))),
-        Verdict::Forward(port(9))
+        Action::Send(port(9))
     );
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Port(port(5))),
-        Verdict::ToLid(requester)
+        Action::ToLid(requester)
     );
     assert_eq!(
         ADAPTER.route(&mut smp, Origin::Lid(port(1))),
-        Verdict::Deliver
+        Action::Handle
     );
     assert_eq!(smp.hop_pointer(), 0);
 }
@@ -212,14 +203,11 @@ fn a_route_may_start_by_lid_and_its_answer_ends_by_lid() {
 fn a_directed_part_without_hops_is_answered_where_the_lid_leads() {
     let mut smp = request(&[]);
     smp.set_dr_slid(Lid::new(7));
-    assert_eq!(
-        SWITCH.route(&mut smp, Origin::Lid(port(2))),
-        Verdict::Deliver
-    );
+    assert_eq!(SWITCH.route(&mut smp, Origin::Lid(port(2))), Action::Handle);
     let mut smp = answered(smp);
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Here),
-        Verdict::ToLid(Lid::new(7))
+        Action::ToLid(Lid::new(7))
     );
 }
 
@@ -228,18 +216,18 @@ fn lids_that_do_not_fit_the_route_are_refused() {
     let mut smp = request(&[1, 2]);
     assert_eq!(
         SWITCH.route(&mut smp, Origin::Lid(port(2))),
-        Verdict::Discard(Discard::DrSlid)
+        Action::Discard(Discard::DrSlid)
     );
     smp.set_dr_dlid(Lid::new(5));
     for origin in [Origin::Here, Origin::Port(port(2)), Origin::Lid(port(2))] {
         assert_eq!(
             SWITCH.route(&mut smp, origin),
-            Verdict::Discard(Discard::EndsByLid)
+            Action::Discard(Discard::EndsByLid)
         );
     }
     let mut smp = answered(request(&[1, 2]));
     smp.set_hop_pointer(1);
     smp.set_dr_slid(Lid::ZERO);
-    let verdict = SWITCH.route(&mut smp, Origin::Port(port(2)));
-    assert_eq!(verdict, Verdict::Discard(Discard::DrSlid));
+    let action = SWITCH.route(&mut smp, Origin::Port(port(2)));
+    assert_eq!(action, Action::Discard(Discard::DrSlid));
 }

@@ -1,7 +1,7 @@
-//! The control socket: who is connected, and what they ask about the host.
+//! The control socket: connections of programs, and their queries about the host.
 //!
-//! What is asked about the port is asked of the host's own agent, by a directed-route SMP without
-//! hops, so that the answer is what any subnet manager would see.
+//! Queries about the port go to the host's own agent as a directed-route SMP without hops, so that
+//! the answer is what any subnet manager would see.
 
 use link::Time;
 use wire::attr::{NodeInfo, PKeyTable, PortInfo};
@@ -9,7 +9,7 @@ use wire::mad::{AttributeId, Mad, Method, MgmtClass};
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, Vendor};
 use wire::{Format, Lid, Qpn};
 
-use super::{MANAGER_CLASSES, OWN_TIDS, Output, Purpose, SLOTS_MAX, Server, Slot, UnderWay};
+use super::{InFlight, OWN_TIDS, Output, Purpose, SLOTS_MAX, SM_CLASSES, Server, Slot};
 use crate::local::ToAgent;
 
 impl<A: Clone> Server<A> {
@@ -39,7 +39,7 @@ impl<A: Clone> Server<A> {
             }
             ControlKind::SET_IS_SM => {
                 let is_sm = request.data[..4] != [0; 4];
-                if is_sm && self.has_other_manager(slot) {
+                if is_sm && self.has_other_sm(slot) {
                     return self.refuse(from, &request);
                 }
                 self.set_is_sm(slot, is_sm);
@@ -81,7 +81,7 @@ impl<A: Clone> Server<A> {
         if !known || (connect.is_sm && self.slots.values().any(|program| program.is_sm)) {
             return self.refuse(from, request);
         }
-        // A process has one connection: an older one is of a process that died.
+        // A process has one connection: an older one with the same id is of a process that died.
         let old = self
             .slots
             .iter()
@@ -116,7 +116,7 @@ impl<A: Clone> Server<A> {
         self.reply(from, &reply);
     }
 
-    fn has_other_manager(&self, slot: u16) -> bool {
+    fn has_other_sm(&self, slot: u16) -> bool {
         self.slots
             .iter()
             .any(|(&other, program)| other != slot && program.is_sm)
@@ -129,17 +129,17 @@ impl<A: Clone> Server<A> {
         if std::mem::replace(&mut program.is_sm, is_sm) == is_sm {
             return;
         }
-        let mut say = |message| self.outputs.push_back(Output::Agent { slot, message });
-        for MgmtClass(class) in MANAGER_CLASSES {
-            say(match is_sm {
+        let mut push = |message| self.outputs.push_back(Output::Agent { slot, message });
+        for MgmtClass(class) in SM_CLASSES {
+            push(match is_sm {
                 true => ToAgent::Register { class },
                 false => ToAgent::Unregister { class },
             });
         }
-        say(ToAgent::SetIsSm(is_sm));
+        push(ToAgent::SetIsSm(is_sm));
     }
 
-    /// Asks the host's agent for what a control request wants to know.
+    /// Queries the host's agent for the attribute that answers a control request.
     fn ask(
         &mut self,
         now: Time,
@@ -155,7 +155,7 @@ impl<A: Clone> Server<A> {
         let Ok(mad) = Mad::directed_smp(Method::GET, attribute, modifier, tid, &[]) else {
             return self.refuse(to, &request);
         };
-        let request = UnderWay {
+        let request = InFlight {
             slot,
             lid: Lid::PERMISSIVE,
             qpn: Qpn::SMI,

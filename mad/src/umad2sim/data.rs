@@ -1,4 +1,4 @@
-//! The data sockets: MADs of programs out to the fabric, and what comes for them.
+//! The data sockets: MADs from programs to the fabric and back.
 
 use link::Time;
 use tracing::debug;
@@ -8,7 +8,7 @@ use wire::umad2sim::DataDatagram;
 use wire::{Format, Lid, Sl};
 
 use super::{
-    MANAGER_CLASSES, Output, Purpose, QUEUE_MAX, Server, ServerCounts, Slot, UnderWay, WAITING_MAX,
+    InFlight, Output, Purpose, QUEUE_MAX, SM_CLASSES, Server, ServerCounts, Slot, WAITING_MAX,
 };
 use crate::local::{FromAgent, MadMessage, ToAgent};
 use crate::rmpp;
@@ -19,7 +19,7 @@ const MAD_BYTES: u64 = 256;
 /// Bytes of a MAD up to the end of RMPP's header, from where its payload length counts.
 const RMPP_END: u64 = 36;
 
-/// Whether an agent or manager answers a MAD of this method.
+/// Whether a MAD of this method gets a response.
 fn is_answered(method: Method) -> bool {
     !method.is_response() && !matches!(method, Method::SEND | Method::TRAP | Method::TRAP_REPRESS)
 }
@@ -67,7 +67,7 @@ impl<A: Clone> Server<A> {
         let purpose = Purpose::Program(datagram);
         self.start(
             now,
-            UnderWay {
+            InFlight {
                 slot,
                 lid,
                 qpn,
@@ -78,7 +78,7 @@ impl<A: Clone> Server<A> {
     }
 
     /// Sends a request now, or when others have been answered.
-    pub(super) fn start(&mut self, now: Time, request: UnderWay<A>) {
+    pub(super) fn start(&mut self, now: Time, request: InFlight<A>) {
         if self.waiting.len() >= WAITING_MAX {
             return self.give_up(request);
         }
@@ -87,7 +87,7 @@ impl<A: Clone> Server<A> {
     }
 
     pub(super) fn start_waiting(&mut self, now: Time) {
-        while self.under_way.room() > 0
+        while self.in_flight.room() > 0
             && let Some(request) = self.waiting.pop_front()
         {
             let (slot, tid) = (request.slot, request.mad.tid());
@@ -95,15 +95,15 @@ impl<A: Clone> Server<A> {
             let timing = self.config.timing;
             // There is room, so nothing is refused; the same id again replaces a request whose
             // program has given it up.
-            if let Ok(Some(replaced)) = self.under_way.start(now, tid, timing, request) {
+            if let Ok(Some(replaced)) = self.in_flight.start(now, tid, timing, request) {
                 self.give_up(replaced);
             }
             self.outputs.push_back(Output::Agent { slot, message });
         }
     }
 
-    /// Nobody has answered: a program's request goes back to it as timed out.
-    fn give_up(&mut self, request: UnderWay<A>) {
+    /// Ends a request without a response: a program's own goes back to it as timed out.
+    fn give_up(&mut self, request: InFlight<A>) {
         match request.purpose {
             Purpose::Program(mut datagram) => {
                 self.counts.timed_out += 1;
@@ -116,16 +116,16 @@ impl<A: Clone> Server<A> {
         }
     }
 
-    /// Does what is due: sends again, gives up.
+    /// Retries requests that are due, and ends those that have no attempts left.
     pub fn tick(&mut self, now: Time) {
         loop {
-            match self.under_way.poll(now) {
-                Some(Due::Again { request, .. }) => {
+            match self.in_flight.poll(now) {
+                Some(Due::Retry { request, .. }) => {
                     let message = message(request.lid, request.qpn, &request.mad);
                     let slot = request.slot;
                     self.outputs.push_back(Output::Agent { slot, message });
                 }
-                Some(Due::GivenUp { request, .. }) => self.give_up(request),
+                Some(Due::TimedOut { request, .. }) => self.give_up(request),
                 None => break,
             }
         }
@@ -154,17 +154,17 @@ impl<A: Clone> Server<A> {
             return self.unsolicited(slot, message, mad);
         }
         let asked = self
-            .under_way
+            .in_flight
             .get(mad.tid())
             .is_some_and(|request| request.slot == slot);
         let request = if asked {
-            self.under_way.finish(mad.tid())
+            self.in_flight.finish(mad.tid())
         } else {
             None
         };
         let Some(request) = request else {
             // The answer to a request that was sent twice, or given up.
-            self.counts.unwanted += 1;
+            self.counts.unexpected += 1;
             return;
         };
         match request.purpose {
@@ -175,7 +175,7 @@ impl<A: Clone> Server<A> {
                     dest_qp: asked.src_qp,
                     src_qp: asked.dest_qp,
                     status: 0,
-                    len: bytes_meant(&mad),
+                    len: mad_len(&mad),
                     mad,
                 };
                 if let Some(slot) = self.slots.get_mut(&slot) {
@@ -189,11 +189,11 @@ impl<A: Clone> Server<A> {
 
     /// A request or trap: for a subnet manager, and of the classes that such a program registers.
     fn unsolicited(&mut self, slot: u16, message: &MadMessage, mad: Mad) {
-        let wanted = MANAGER_CLASSES.contains(&mad.class());
+        let is_sm_class = SM_CLASSES.contains(&mad.class());
         match self
             .slots
             .get_mut(&slot)
-            .filter(|program| program.is_sm && wanted)
+            .filter(|program| program.is_sm && is_sm_class)
         {
             Some(program) => {
                 let datagram = DataDatagram {
@@ -207,14 +207,14 @@ impl<A: Clone> Server<A> {
                 };
                 program.push(&datagram, &mut self.counts);
             }
-            None => self.counts.unwanted += 1,
+            None => self.counts.unexpected += 1,
         }
     }
 }
 
-/// How much of an answer is meant: of a table in one segment its records only, so that a program can
-/// count them (IBA 13.6.2.1).
-fn bytes_meant(mad: &Mad) -> u64 {
+/// The length of a response: of a table in one segment that of its records only, so that a program
+/// can count them (IBA 13.6.2.1).
+fn mad_len(mad: &Mad) -> u64 {
     let alone = rmpp_flag::FIRST | rmpp_flag::LAST;
     let header = match mad.class() {
         MgmtClass::SUBN_ADM => rmpp::header(mad),

@@ -306,7 +306,7 @@ fn an_answer_goes_to_who_asked_with_addresses_turned_round() {
             "the second answer is nobody's"
         );
     }
-    assert_eq!((server.counts().unwanted, server.deadline()), (2, None));
+    assert_eq!((server.counts().unexpected, server.deadline()), (2, None));
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn requests_and_traps_reach_the_subnet_manager_only_and_of_its_classes_only() {
     let foreign = Mad::pma(Method::GET, AttributeId::PORT_COUNTERS, 0, 5);
     server.handle_agent(Time(0), manager, unsolicited(foreign));
     assert!(server.next_data(manager).is_none());
-    assert_eq!(server.counts().unwanted, 2);
+    assert_eq!(server.counts().unexpected, 2);
 }
 
 #[test]
@@ -510,7 +510,7 @@ mod nonsense {
             while let Some(at) = server.deadline() {
                 server.tick(at);
             }
-            prop_assert!(server.under_way.is_empty() && server.waiting.is_empty());
+            prop_assert!(server.in_flight.is_empty() && server.waiting.is_empty());
         }
     }
 }

@@ -130,7 +130,7 @@ impl VlCount {
 
     /// How many data lanes.
     #[must_use]
-    pub const fn lanes(self) -> u8 {
+    pub const fn vls(self) -> u8 {
         match self {
             Self::One => 1,
             Self::Two => 2,

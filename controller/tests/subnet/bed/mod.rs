@@ -489,7 +489,7 @@ impl Bed {
                 },
             ),
             Next::Client => self.at(self.now, Event::Client(id, message(&mad))),
-            Next::Nowhere(_) => {}
+            Next::Discard(_) => {}
         }
         self.traps(id);
     }

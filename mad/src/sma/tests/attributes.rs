@@ -167,27 +167,27 @@ fn switch_info_takes_limits_and_clears_the_change_bit_when_told() {
 }
 
 #[test]
-fn lanes_are_set_for_one_pair_of_ports_or_for_many() {
+fn sl_to_vl_rows_are_set_for_one_pair_of_ports_or_for_many() {
     let mut bench = Bench::new(Fake::switch());
-    let row = |lane: u8| SlToVlTable([Vl::truncate(lane); 16]);
+    let row = |vl: u8| SlToVlTable([Vl::truncate(vl); 16]);
     assert_eq!(bench.set(0x0000_0203, &row(1)), Ok(row(1)));
-    assert_eq!(bench.node.lanes.len(), 1);
+    assert_eq!(bench.node.vls.len(), 1);
     assert_eq!(bench.get::<SlToVlTable>(0x0000_0203), row(1));
     bench.set(0x0002_0003, &row(2)).unwrap();
     assert_eq!(
-        bench.node.lanes.len(),
+        bench.node.vls.len(),
         21,
         "all inputs, with port 0, of output 3"
     );
     bench.set(0x0001_0200, &row(3)).unwrap();
     assert_eq!(bench.get::<SlToVlTable>(0x0000_0203), row(3));
     bench.set(0x0003_0000, &row(4)).unwrap();
-    assert_eq!(bench.node.lanes.len(), 21 * 20);
-    assert!(bench.node.lanes.values().all(|lanes| *lanes == row(4).0));
+    assert_eq!(bench.node.vls.len(), 21 * 20);
+    assert!(bench.node.vls.values().all(|vls| *vls == row(4).0));
 
     let mut bench = Bench::new(Fake::adapter());
     assert_eq!(bench.set(0, &row(5)), Ok(row(5)));
-    assert_eq!(bench.node.lanes[&(port(0), port(1))], row(5).0);
+    assert_eq!(bench.node.vls[&(port(0), port(1))], row(5).0);
 }
 
 #[test]

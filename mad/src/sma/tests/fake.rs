@@ -1,4 +1,4 @@
-//! A node that keeps what it is told.
+//! A fake node that records what the agent sets.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ pub(super) struct Fake {
     pub(super) tables: Option<Tables>,
     pub(super) settings: BTreeMap<PortNum, PortSettings>,
     pub(super) commands: Vec<(PortNum, LinkCommand)>,
-    pub(super) lanes: BTreeMap<(PortNum, PortNum), [Vl; 16]>,
+    pub(super) vls: BTreeMap<(PortNum, PortNum), [Vl; 16]>,
     pub(super) arbitration: BTreeMap<(PortNum, Priority), [VlArbEntry; 64]>,
 }
 
@@ -104,7 +104,7 @@ impl Fake {
             tables,
             settings: BTreeMap::new(),
             commands: Vec::new(),
-            lanes: BTreeMap::new(),
+            vls: BTreeMap::new(),
             arbitration: BTreeMap::new(),
         }
     }
@@ -152,14 +152,11 @@ impl Node for Fake {
     }
 
     fn sl_to_vl(&self, input: PortNum, output: PortNum) -> [Vl; 16] {
-        self.lanes
-            .get(&(input, output))
-            .copied()
-            .unwrap_or_default()
+        self.vls.get(&(input, output)).copied().unwrap_or_default()
     }
 
-    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, lanes: &[Vl; 16]) {
-        self.lanes.insert((input, output), *lanes);
+    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, vls: &[Vl; 16]) {
+        self.vls.insert((input, output), *vls);
     }
 
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
@@ -209,7 +206,7 @@ impl Bench {
             .sma
             .handle(self.now, &mut self.node, &mut mad, self.arrival)
         {
-            Outcome::Silent(_) => None,
+            Outcome::NoResponse(_) => None,
             Outcome::Answered => {
                 assert_eq!(
                     (mad.method(), mad.attr_id(), mad.tid()),

@@ -38,7 +38,7 @@ fn an_adapter_s_port_shows_what_it_can_do() {
     assert_eq!(
         info.vl_cap,
         Some(VlCount::Eight),
-        "nine lanes cannot be said"
+        "nine VLs cannot be encoded"
     );
     assert_eq!((info.local_port_num, info.guid_cap), (port(1), 8));
     assert_eq!(info.gid_prefix, 0xfe80_0000_0000_0000);
@@ -95,7 +95,7 @@ fn port_0_of_a_switch_is_active_and_its_external_ports_have_no_address() {
 }
 
 #[test]
-fn an_adapter_takes_its_address_lanes_and_limits() {
+fn an_adapter_takes_its_address_vls_and_limits() {
     let mut bench = Bench::new(Fake::adapter());
     let wanted = PortInfo {
         lid: lid(0x10),
