@@ -39,10 +39,10 @@ pub struct Timing {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SwitchError {
     /// The number of ports is not 1..=254.
-    #[error("{wanted} ports: a switch has 1 to {PORTS_MAX}")]
+    #[error("{requested} ports: a switch has 1 to {PORTS_MAX}")]
     Ports {
         /// What was asked for.
-        wanted: u8,
+        requested: u8,
     },
     /// A setting of the ports is out of range.
     #[error(transparent)]
@@ -56,7 +56,9 @@ impl SwitchConfig {
     /// [`SwitchError`]: which setting is out of range.
     pub fn check(&self) -> Result<(), SwitchError> {
         if !(1..=PORTS_MAX).contains(&self.ports) {
-            return Err(SwitchError::Ports { wanted: self.ports });
+            return Err(SwitchError::Ports {
+                requested: self.ports,
+            });
         }
         Ok(self.port.check()?)
     }

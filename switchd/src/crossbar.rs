@@ -1,10 +1,10 @@
-//! How packets get from input lanes to output lanes.
+//! The crossbar: how packets get from input VLs to output VLs.
 //!
-//! The head of each input lane looks for room in its output lane (multicast: in several). Where
-//! there is none it queues up there: one queue an output lane, served in the order of arrival, so
-//! that inputs share an output fairly. Behind a head that waits its lane stands still, as in a
-//! switch of hardware; other lanes pass. Whenever an output lane gets room its queue is served,
-//! and each input lane whose head leaves moves on.
+//! The packet at the head of each input VL needs room in its output VL (multicast: in several).
+//! Where there is none the input VL joins the queue of that output VL, which is served in order of
+//! arrival, so that inputs share an output fairly. A waiting head blocks the packets behind it
+//! (head-of-line blocking), as in a hardware switch; other VLs are not blocked. When an output VL
+//! gets room its queue is served, and each input VL whose head leaves advances.
 
 use std::cmp::Reverse;
 
@@ -12,176 +12,178 @@ use link::{Admission, DropReason, Packet, PortSet, Time};
 use tracing::trace;
 use wire::{PortNum, Vl};
 
-use crate::plane::{Due, Head, LaneId, Plane};
+use crate::plane::{Due, Head, Plane, PortVl};
 
 /// Packets for port 0 that wait at most.
 const INBOX_MAX: usize = 64;
 
-/// What became of the head of an input lane.
+/// The result of forwarding the head of an input VL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// It has gone; the next one may follow.
-    Gone,
-    /// It stays.
-    Stays,
+    /// It has left; the next one may follow.
+    Moved,
+    /// It waits for room.
+    Blocked,
 }
 
 impl Plane {
-    /// Moves packets of an input lane on as far as they go.
-    pub(crate) fn advance(&mut self, now: Time, lane: LaneId) {
-        let place = self.place(lane);
-        while self.heads[place] == Head::Free {
-            let port = &self.ports[lane.port.index() - 1];
-            let Some(head) = port.input(lane.vl) else {
+    /// Forwards packets of an input VL until one must wait.
+    pub(crate) fn advance(&mut self, now: Time, from: PortVl) {
+        let index = self.index(from);
+        while self.heads[index] == Head::Free {
+            let port = &self.ports[from.port.index() - 1];
+            let Some(head) = port.input(from.vl) else {
                 return;
             };
             let routed_at = head.head + self.timing.routing_delay_ns;
             if routed_at > now {
-                self.heads[place] = Head::Timed;
-                self.timers.push(Reverse((routed_at, lane, Due::Routed)));
+                self.heads[index] = Head::Timed;
+                self.timers.push(Reverse((routed_at, from, Due::Routed)));
                 return;
             }
             let step = if port.has_outlived(now, head.entered) {
-                self.drop_head(now, lane, lane.port, DropReason::Lifetime);
-                Step::Gone
+                self.drop_head(now, from, from.port, DropReason::Lifetime);
+                Step::Moved
             } else if head.lrh.dlid.is_multicast() {
-                let ports = self.multicast.lookup(head.lrh.dlid, lane.port);
-                self.forward_to_group(now, lane, ports)
+                let ports = self.multicast.lookup(head.lrh.dlid, from.port);
+                self.forward_multicast(now, from, ports)
             } else {
-                self.forward(now, lane)
+                self.forward(now, from)
             };
-            if step == Step::Stays {
+            if step == Step::Blocked {
                 return;
             }
         }
     }
 
-    /// One unicast head: by the linear table to its output lane.
+    /// Forwards a unicast head by the linear table to its output VL.
     #[inline]
-    fn forward(&mut self, now: Time, lane: LaneId) -> Step {
-        let Some(head) = self.ports[lane.port.index() - 1].input(lane.vl) else {
-            return Step::Stays;
+    fn forward(&mut self, now: Time, from: PortVl) -> Step {
+        let Some(head) = self.ports[from.port.index() - 1].input(from.vl) else {
+            return Step::Blocked;
         };
         let (lrh, bytes) = (head.lrh, head.bytes());
         let output = self.linear.lookup(lrh.dlid);
         if output == PortNum::MANAGEMENT || (output == PortNum::NONE && lrh.dlid == self.lid) {
-            self.deliver(now, lane);
-            return Step::Gone;
+            self.deliver(now, from);
+            return Step::Moved;
         }
-        if output == lane.port {
-            self.drop_head(now, lane, lane.port, DropReason::LoopBack);
-            return Step::Gone;
+        if output == from.port {
+            self.drop_head(now, from, from.port, DropReason::LoopBack);
+            return Step::Moved;
         }
         let Some(port) = self.ports.get(output.index() - 1) else {
-            self.drop_head(now, lane, lane.port, DropReason::NoRoute);
-            return Step::Gone;
+            self.drop_head(now, from, from.port, DropReason::NoRoute);
+            return Step::Moved;
         };
-        let vl = port.sl_to_vl().map(lane.port, lrh.sl);
-        match self.room(LaneId { port: output, vl }, bytes) {
+        let vl = port.sl_to_vl().map(from.port, lrh.sl);
+        match self.room(PortVl { port: output, vl }, bytes) {
             Admission::Room => {
-                self.move_head(now, lane, LaneId { port: output, vl });
-                Step::Gone
+                self.move_head(now, from, PortVl { port: output, vl });
+                Step::Moved
             }
             Admission::Full => {
-                self.queue_up(lane, LaneId { port: output, vl });
-                Step::Stays
+                self.queue_up(from, PortVl { port: output, vl });
+                Step::Blocked
             }
             Admission::Drop(reason) => {
-                self.drop_head(now, lane, output, reason);
-                Step::Gone
+                self.drop_head(now, from, output, reason);
+                Step::Moved
             }
         }
     }
 
-    /// One multicast head, by its row of the multicast table. A row without any port is lost as a
-    /// unicast packet without entry is (IBA 18.2.4.3); one with the port that it came in on and no
-    /// other is where a branch of the tree ends.
+    /// Forwards a multicast head by its row of the multicast table. It is dropped if the row is
+    /// empty, like a unicast packet without an entry (IBA 18.2.4.3). A row with the input port only
+    /// is the end of a branch of the tree.
     #[inline]
-    fn forward_to_group(&mut self, now: Time, lane: LaneId, mut ports: PortSet) -> Step {
+    fn forward_multicast(&mut self, now: Time, from: PortVl, mut ports: PortSet) -> Step {
         if ports.is_empty() {
-            self.drop_head(now, lane, lane.port, DropReason::NoRoute);
-            return Step::Gone;
+            self.drop_head(now, from, from.port, DropReason::NoRoute);
+            return Step::Moved;
         }
-        ports.remove(lane.port);
-        self.spread(now, lane, ports)
+        ports.remove(from.port);
+        self.replicate(now, from, ports)
     }
 
-    /// One multicast head: a copy to every port that is owed one and has room.
-    fn spread(&mut self, now: Time, lane: LaneId, owed: PortSet) -> Step {
-        let Some(head) = self.ports[lane.port.index() - 1].input(lane.vl) else {
-            return Step::Stays;
+    /// Copies a multicast head to each of `ports` that has room, and queues it for the others.
+    fn replicate(&mut self, now: Time, from: PortVl, pending_copies: PortSet) -> Step {
+        let Some(head) = self.ports[from.port.index() - 1].input(from.vl) else {
+            return Step::Blocked;
         };
         let (sl, bytes) = (head.lrh.sl, head.bytes());
         let mut waits = PortSet::EMPTY;
-        for output in owed.iter() {
+        for output in pending_copies.iter() {
             let Some(port) = output
                 .index()
                 .checked_sub(1)
                 .and_then(|at| self.ports.get(at))
             else {
-                // Port 0 and ports that are not there have no use for it.
+                // Port 0 and ports that do not exist get no copy.
                 continue;
             };
-            let vl = port.sl_to_vl().map(lane.port, sl);
-            match self.room(LaneId { port: output, vl }, bytes) {
-                Admission::Room => self.copy_head(now, lane, LaneId { port: output, vl }),
+            let vl = port.sl_to_vl().map(from.port, sl);
+            match self.room(PortVl { port: output, vl }, bytes) {
+                Admission::Room => self.copy_head(now, from, PortVl { port: output, vl }),
                 Admission::Full => {
                     waits.insert(output);
-                    self.queue_up(lane, LaneId { port: output, vl });
+                    self.queue_up(from, PortVl { port: output, vl });
                 }
                 Admission::Drop(reason) => {
-                    self.copied += 1;
+                    self.copies_made += 1;
                     self.count_drop(output, reason);
                 }
             }
         }
-        let place = self.place(lane);
-        self.owed[place] = waits;
+        let index = self.index(from);
+        self.pending_copies[index] = waits;
         if waits.is_empty() {
-            self.finish_head(now, lane);
-            Step::Gone
+            self.finish_head(now, from);
+            Step::Moved
         } else {
-            Step::Stays
+            Step::Blocked
         }
     }
 
-    /// Whether an output lane takes a packet now: it has room, and nobody was there before.
+    /// Whether an output VL takes a packet now: it has room, and no other input waits for it.
     #[inline]
-    fn room(&self, output: LaneId, bytes: usize) -> Admission {
+    fn room(&self, output: PortVl, bytes: usize) -> Admission {
         if output.vl == Vl::MANAGEMENT {
             return Admission::Drop(DropReason::SlToVl);
         }
-        let place = output.port.index() - 1;
-        match self.ports[place].admits(output.vl, bytes) {
-            Admission::Room if self.wanted[place] & (1 << output.vl.get()) != 0 => Admission::Full,
+        let index = output.port.index() - 1;
+        match self.ports[index].admits(output.vl, bytes) {
+            Admission::Room if self.waiting_vls[index] & (1 << output.vl.get()) != 0 => {
+                Admission::Full
+            }
             admission => admission,
         }
     }
 
-    fn queue_up(&mut self, lane: LaneId, output: LaneId) {
-        let (input, queue) = (self.place(lane), self.place(output));
+    fn queue_up(&mut self, from: PortVl, output: PortVl) {
+        let (input, queue) = (self.index(from), self.index(output));
         self.heads[input] = Head::Waiting;
-        self.queues[queue].push_back(lane);
-        self.wanted[output.port.index() - 1] |= 1 << output.vl.get();
-        self.wanting.insert(output.port);
+        self.queues[queue].push_back(from);
+        self.waiting_vls[output.port.index() - 1] |= 1 << output.vl.get();
+        self.waiting_ports.insert(output.port);
     }
 
-    /// Nobody waits for an output lane any more.
-    fn is_unwanted(&mut self, output: LaneId) {
-        let wanted = &mut self.wanted[output.port.index() - 1];
-        *wanted &= !(1 << output.vl.get());
-        if *wanted == 0 {
-            self.wanting.remove(output.port);
+    /// Marks the queue of an output VL as empty.
+    fn clear_waiting(&mut self, output: PortVl) {
+        let waiting_vls = &mut self.waiting_vls[output.port.index() - 1];
+        *waiting_vls &= !(1 << output.vl.get());
+        if *waiting_vls == 0 {
+            self.waiting_ports.remove(output.port);
         }
     }
 
-    /// Serves the queue of an output lane that may have got room.
-    pub(crate) fn serve(&mut self, now: Time, output: LaneId) {
-        let queue = self.place(output);
-        while let Some(&lane) = self.queues[queue].front() {
-            let input = &self.ports[lane.port.index() - 1];
-            // A lane that queues has a head; without one it has nothing to wait for.
-            let admission = match input.input(lane.vl) {
+    /// Serves the queue of an output VL that may have got room.
+    pub(crate) fn serve(&mut self, now: Time, output: PortVl) {
+        let queue = self.index(output);
+        while let Some(&from) = self.queues[queue].front() {
+            let input = &self.ports[from.port.index() - 1];
+            // A queued input VL has a head; without one it waits for nothing.
+            let admission = match input.input(from.vl) {
                 Some(head) if input.has_outlived(now, head.entered) => {
                     Admission::Drop(DropReason::Lifetime)
                 }
@@ -193,87 +195,87 @@ impl Plane {
             }
             self.queues[queue].pop_front();
             if self.queues[queue].is_empty() {
-                self.is_unwanted(output);
+                self.clear_waiting(output);
             }
-            self.settle_debt(now, lane, output, admission);
-            self.advance(now, lane);
+            self.admit_queued(now, from, output, admission);
+            self.advance(now, from);
         }
-        self.is_unwanted(output);
+        self.clear_waiting(output);
     }
 
-    /// Serves the queues of all output lanes of a port.
+    /// Serves the queues of all output VLs of a port.
     pub(crate) fn serve_all(&mut self, now: Time, port: PortNum) {
-        let mut lanes = self.wanted[port.index() - 1];
-        while lanes != 0 {
-            let vl = lanes.trailing_zeros();
-            lanes &= lanes - 1;
+        let mut vls = self.waiting_vls[port.index() - 1];
+        while vls != 0 {
+            let vl = vls.trailing_zeros();
+            vls &= vls - 1;
             let vl = Vl::truncate(u8::try_from(vl).unwrap_or_default());
-            self.serve(now, LaneId { port, vl });
+            self.serve(now, PortVl { port, vl });
         }
     }
 
-    /// The head of `lane` reaches the front of the queue of `output`, which takes or drops it.
-    fn settle_debt(&mut self, now: Time, lane: LaneId, output: LaneId, admission: Admission) {
-        let place = self.place(lane);
-        let owed = &mut self.owed[place];
-        if owed.is_empty() {
-            self.heads[place] = Head::Free;
+    /// The head of `from` is at the front of the queue of `output`, which takes or drops it.
+    fn admit_queued(&mut self, now: Time, from: PortVl, output: PortVl, admission: Admission) {
+        let index = self.index(from);
+        let pending_copies = &mut self.pending_copies[index];
+        if pending_copies.is_empty() {
+            self.heads[index] = Head::Free;
             match admission {
-                Admission::Drop(reason) => self.drop_head(now, lane, output.port, reason),
-                Admission::Room | Admission::Full => self.move_head(now, lane, output),
+                Admission::Drop(reason) => self.drop_head(now, from, output.port, reason),
+                Admission::Room | Admission::Full => self.move_head(now, from, output),
             }
             return;
         }
-        owed.remove(output.port);
-        let was_last = owed.is_empty();
+        pending_copies.remove(output.port);
+        let was_last = pending_copies.is_empty();
         match admission {
             Admission::Drop(reason) => {
-                self.copied += 1;
+                self.copies_made += 1;
                 self.count_drop(output.port, reason);
             }
-            Admission::Room | Admission::Full => self.copy_head(now, lane, output),
+            Admission::Room | Admission::Full => self.copy_head(now, from, output),
         }
         if was_last {
-            self.heads[place] = Head::Free;
-            self.finish_head(now, lane);
+            self.heads[index] = Head::Free;
+            self.finish_head(now, from);
         }
     }
 
-    /// Moves a unicast head into an output lane.
+    /// Moves a unicast head into an output VL.
     #[inline]
-    fn move_head(&mut self, now: Time, lane: LaneId, output: LaneId) {
-        let Some(mut packet) = self.ports[lane.port.index() - 1].take(lane.vl) else {
+    fn move_head(&mut self, now: Time, from: PortVl, output: PortVl) {
+        let Some(mut packet) = self.ports[from.port.index() - 1].take(from.vl) else {
             return;
         };
         self.cross(now, &mut packet);
-        self.vacate(now, lane, packet.blocks(), packet.tail);
+        self.release_buffer(now, from, packet.blocks(), packet.tail);
         self.ports[output.port.index() - 1].enqueue(now, output.vl, packet);
     }
 
-    /// Puts a copy of a multicast head into an output lane.
-    fn copy_head(&mut self, now: Time, lane: LaneId, output: LaneId) {
-        let Some(head) = self.ports[lane.port.index() - 1].input(lane.vl) else {
+    /// Puts a copy of a multicast head into an output VL.
+    fn copy_head(&mut self, now: Time, from: PortVl, output: PortVl) {
+        let Some(head) = self.ports[from.port.index() - 1].input(from.vl) else {
             return;
         };
         let mut copy = head.share(&mut self.pool);
-        self.copied += 1;
+        self.copies_made += 1;
         self.cross(now, &mut copy);
         self.ports[output.port.index() - 1].enqueue(now, output.vl, copy);
     }
 
-    /// A multicast head has gone to all ports that it was for.
-    fn finish_head(&mut self, now: Time, lane: LaneId) {
-        let Some(mut packet) = self.ports[lane.port.index() - 1].take(lane.vl) else {
+    /// Removes a multicast head that has gone to all its ports.
+    fn finish_head(&mut self, now: Time, from: PortVl) {
+        let Some(mut packet) = self.ports[from.port.index() - 1].take(from.vl) else {
             return;
         };
-        self.absorbed += 1;
+        self.replicated += 1;
         self.cross(now, &mut packet);
-        self.vacate(now, lane, packet.blocks(), packet.tail);
+        self.release_buffer(now, from, packet.blocks(), packet.tail);
         packet.release(&mut self.pool);
     }
 
-    /// Books the way through the crossbar: the packet's last byte comes out when it has come in
-    /// and when the crossbar has had time for all of it. As on a link, the VCRC counts where the
+    /// Sets the times of passing the crossbar: the packet's last byte comes out when it has come in
+    /// and when the crossbar has had time for all of it. As on a link, the VCRC counts if the
     /// ports' configuration says so.
     #[inline]
     fn cross(&self, now: Time, packet: &mut Packet) {
@@ -291,24 +293,24 @@ impl Plane {
         }
     }
 
-    /// Frees the buffer of a packet that leaves its input lane, at once or when its tail has gone.
+    /// Frees the buffer of a packet that leaves its input VL, now or when its tail has left.
     #[inline]
-    fn vacate(&mut self, now: Time, lane: LaneId, blocks: u16, tail: Time) {
+    fn release_buffer(&mut self, now: Time, from: PortVl, blocks: u16, tail: Time) {
         if tail <= now {
-            self.ports[lane.port.index() - 1].free(lane.vl, blocks);
+            self.ports[from.port.index() - 1].free(from.vl, blocks);
         } else {
-            let place = self.place(lane);
-            self.heads[place] = Head::Timed;
+            let index = self.index(from);
+            self.heads[index] = Head::Timed;
             self.timers
-                .push(Reverse((tail, lane, Due::Through(blocks))));
+                .push(Reverse((tail, from, Due::Through(blocks))));
         }
     }
 
-    /// Drops the head of an input lane; `blame` is the port that counts it.
-    fn drop_head(&mut self, now: Time, lane: LaneId, blame: PortNum, reason: DropReason) {
-        self.count_drop(blame, reason);
-        if let Some(packet) = self.ports[lane.port.index() - 1].take(lane.vl) {
-            self.vacate(now, lane, packet.blocks(), packet.tail);
+    /// Drops the head of an input VL; `counter_port` is the port that counts it.
+    fn drop_head(&mut self, now: Time, from: PortVl, counter_port: PortNum, reason: DropReason) {
+        self.count_drop(counter_port, reason);
+        if let Some(packet) = self.ports[from.port.index() - 1].take(from.vl) {
+            self.release_buffer(now, from, packet.blocks(), packet.tail);
             packet.release(&mut self.pool);
         }
     }
@@ -321,41 +323,41 @@ impl Plane {
         }
     }
 
-    /// Puts a head that is for port 0 aside.
-    fn deliver(&mut self, now: Time, lane: LaneId) {
+    /// Moves a head that is for port 0 to the inbox.
+    fn deliver(&mut self, now: Time, from: PortVl) {
         if self.inbox.len() >= INBOX_MAX {
-            self.drop_head(now, lane, lane.port, DropReason::ReceiverFull);
+            self.drop_head(now, from, from.port, DropReason::ReceiverFull);
             return;
         }
-        if let Some(packet) = self.ports[lane.port.index() - 1].take(lane.vl) {
-            self.vacate(now, lane, packet.blocks(), packet.tail);
-            self.inbox.push_back((lane.port, packet));
+        if let Some(packet) = self.ports[from.port.index() - 1].take(from.vl) {
+            self.release_buffer(now, from, packet.blocks(), packet.tail);
+            self.inbox.push_back((from.port, packet));
         }
     }
 
-    /// Does what timers have come for.
+    /// Runs the timers that are due.
     pub(crate) fn run_timers(&mut self, now: Time) {
-        while let Some(&Reverse((at, lane, due))) = self.timers.peek()
+        while let Some(&Reverse((at, from, due))) = self.timers.peek()
             && at <= now
         {
             self.timers.pop();
             if let Due::Through(blocks) = due {
-                self.ports[lane.port.index() - 1].free(lane.vl, blocks);
+                self.ports[from.port.index() - 1].free(from.vl, blocks);
             }
-            let place = self.place(lane);
-            self.heads[place] = Head::Free;
-            self.advance(now, lane);
+            let index = self.index(from);
+            self.heads[index] = Head::Free;
+            self.advance(now, from);
         }
     }
 
-    /// Moves what has come in on the data lanes of a port.
+    /// Forwards packets that have arrived on the data VLs of a port.
     pub(crate) fn advance_arrived(&mut self, now: Time, port: PortNum) {
-        let mut lanes = self.ports[port.index() - 1].arrived() & !(1 << Vl::MANAGEMENT.get());
-        while lanes != 0 {
-            let vl = lanes.trailing_zeros();
-            lanes &= lanes - 1;
+        let mut vls = self.ports[port.index() - 1].arrived() & !(1 << Vl::MANAGEMENT.get());
+        while vls != 0 {
+            let vl = vls.trailing_zeros();
+            vls &= vls - 1;
             let vl = Vl::truncate(u8::try_from(vl).unwrap_or_default());
-            self.advance(now, LaneId { port, vl });
+            self.advance(now, PortVl { port, vl });
         }
     }
 }

@@ -1,15 +1,15 @@
 //! An InfiniBand switch without IO.
 //!
-//! [`Switch`] is a [`link::Device`]: frames in, frames out, commands in, events out. It obeys its
-//! tables and knows nothing of routes; a subnet manager writes the tables by management packets
-//! that reach the switch over its own links.
+//! [`Switch`] is a [`link::Device`]: frames in, frames out, commands in, events out. It forwards by
+//! its tables and computes no routes; a subnet manager writes the tables by management packets that
+//! reach the switch over its own links.
 //!
 //! ```text
 //!   port in                                                      port out
 //!  +-----------------+   +------------------------------+   +----------------------+
-//!  | checks, input   |   | LFT or MFT, SL2VL: the head  |   | output lanes, VL     |
-//!  | lanes (credits) |-->| of each input lane moves on  |-->| arbiter, credits,    |--> frame
-//!  | VL15            |   | when its output lane has room|   | pacing               |
+//!  | checks, input   |   | LFT or MFT, SL2VL: the head  |   | output VLs, VL       |
+//!  | VLs (credits),  |-->| of each input VL moves on    |-->| arbiter, credits,    |--> frame
+//!  | VL15            |   | when its output VL has room  |   | pacing               |
 //!  +-----------------+   +------------------------------+   +----------------------+
 //!         |  VL15, LID of port 0                                      ^
 //!         +-----------> SMI, SMA, PMA (crate `mad`) ------------------+
@@ -18,11 +18,11 @@
 mod config;
 pub mod control;
 mod crossbar;
+mod inspect;
 mod management;
 mod node;
 mod plane;
 mod ports;
-mod shown;
 mod switch;
 mod tables;
 

@@ -13,9 +13,9 @@ use tracing::trace;
 use wire::packet::MAD_PACKET_LEN;
 use wire::{DataPacket, Deth, Lid, Mad, MgmtClass, PortNum, Qpn, Sl, UdPacket, Vl};
 
-use crate::plane::{LaneId, Plane};
+use crate::plane::{Plane, PortVl};
 
-/// Answers of QP1 that wait for room in an output lane at most.
+/// Responses of QP1 that wait for room in an output VL at most.
 const REPLIES_MAX: usize = 64;
 /// A MAD with a GRH, VCRC included: the longest packet that port 0 reads.
 const READ_BYTES_MAX: usize = MAD_PACKET_LEN + 40;
@@ -36,7 +36,7 @@ struct Received {
     dest_qp: Qpn,
     src_qp: Qpn,
     qkey: u32,
-    /// When the last byte of its packet is there: no answer leaves before.
+    /// When the last byte of its packet arrives: no response leaves before.
     tail: Time,
 }
 
@@ -101,14 +101,14 @@ impl Management {
                 send_smp(now, plane, input, tail, &UdPacket::smp(slid, dlid, &mad))
             }
             Next::Client => Err(DropReason::NotForUs),
-            Next::Discard(ending) => match ending.drop_reason() {
+            Next::Discard(why) => match why.drop_reason() {
                 Some(reason) => Err(reason),
                 None => Ok(()),
             },
         }
     }
 
-    /// Reads what the crossbar has put aside for port 0, and answers.
+    /// Reads packets that the crossbar has delivered to port 0, and answers them.
     pub(crate) fn take_inbox(&mut self, now: Time, plane: &mut Plane) {
         while let Some((input, packet)) = plane.inbox.pop_front() {
             let outcome = match read(plane, packet) {
@@ -179,7 +179,7 @@ impl Management {
     }
 }
 
-/// Puts answers of QP1 into their output lanes, as far as there is room.
+/// Moves responses of QP1 into their output VLs, as far as there is room.
 pub(crate) fn send_replies(now: Time, plane: &mut Plane) {
     while let Some(reply) = plane.replies.front() {
         let (lrh, bytes) = (reply.lrh, reply.bytes());
@@ -190,7 +190,7 @@ pub(crate) fn send_replies(now: Time, plane: &mut Plane) {
                 Vl::MANAGEMENT => Admission::Drop(DropReason::SlToVl),
                 vl => port.admits(vl, bytes),
             };
-            (LaneId { port: output, vl }, admission)
+            (PortVl { port: output, vl }, admission)
         });
         if let Some((_, Admission::Full)) = admission {
             return;
@@ -199,24 +199,24 @@ pub(crate) fn send_replies(now: Time, plane: &mut Plane) {
             return;
         };
         match admission {
-            Some((lane, Admission::Room | Admission::Full)) => {
-                if let Some(port) = plane.port_mut(lane.port) {
-                    port.enqueue(now, lane.vl, reply);
+            Some((to, Admission::Room | Admission::Full)) => {
+                if let Some(port) = plane.port_mut(to.port) {
+                    port.enqueue(now, to.vl, reply);
                 }
             }
-            Some((lane, Admission::Drop(reason))) => {
+            Some((to, Admission::Drop(reason))) => {
                 reply.release(&mut plane.pool);
-                plane.count_drop(lane.port, reason);
+                plane.count_drop(to.port, reason);
             }
             None => {
-                trace!(dlid = lrh.dlid.get(), "answer without a route");
+                trace!(dlid = lrh.dlid.get(), "response without a route");
                 reply.release(&mut plane.pool);
             }
         }
     }
 }
 
-/// Reads a whole datagram out of a packet, and gives the packet back.
+/// Reads the datagram of a packet, and releases the packet.
 fn read(plane: &mut Plane, packet: Packet) -> Result<Received, DropReason> {
     let mut bytes = [0; READ_BYTES_MAX];
     let (len, tail) = (packet.bytes(), packet.tail);
@@ -240,7 +240,7 @@ fn read(plane: &mut Plane, packet: Packet) -> Result<Received, DropReason> {
     })
 }
 
-/// A packet of this switch's own.
+/// Builds a packet that this switch sends itself.
 fn build(
     plane: &mut Plane,
     now: Time,
@@ -282,7 +282,7 @@ fn forward_vl15(now: Time, plane: &mut Plane, input: PortNum, mut packet: Packet
     send_vl15(now, plane, output, packet);
 }
 
-/// Puts a packet into VL15 of an external port, or drops it: no credits guard this lane.
+/// Puts a packet into VL15 of an external port, or drops it: VL15 has no flow control.
 fn send_vl15(now: Time, plane: &mut Plane, output: PortNum, packet: Packet) {
     let admission = plane
         .port(output)

@@ -61,7 +61,7 @@ impl Node for Plane {
             return;
         };
         let pool = &mut self.pool;
-        let wanted = match command {
+        let target = match command {
             LinkCommand::Down => SetState::Down,
             LinkCommand::Arm => SetState::Armed,
             LinkCommand::Activate => SetState::Active,
@@ -74,8 +74,8 @@ impl Node for Plane {
                 return;
             }
         };
-        if let Err(refused) = port.set_state(now, wanted, pool) {
-            // The agent has judged the step before; only a race with the link gets here.
+        if let Err(refused) = port.set_state(now, target, pool) {
+            // The agent has checked the transition; only a race with the link gets here.
             debug!(port = port.number().get(), %refused, "port state not set");
         }
     }
@@ -87,9 +87,9 @@ impl Node for Plane {
             .unwrap_or_else(|| SlToVl::default_row(self.port_config.vls))
     }
 
-    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, lanes: &[Vl; 16]) {
+    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, vls: &[Vl; 16]) {
         if let Some(port) = self.port_mut(output) {
-            port.sl_to_vl_mut().set_row(input, *lanes);
+            port.sl_to_vl_mut().set_row(input, *vls);
         }
     }
 

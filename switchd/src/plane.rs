@@ -1,4 +1,4 @@
-//! The state of the dataplane: ports, tables, and what waits between them.
+//! The state of the dataplane: ports, tables, and the queues between them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,90 +12,89 @@ use crate::ports::Ports;
 use crate::tables::{LinearTable, MulticastTable};
 use crate::{SwitchConfig, SwitchError, Timing};
 
-/// Vendor id shown in NodeInfo: locally administered, nobody's.
+/// Vendor id in NodeInfo: locally administered, assigned to no vendor.
 const VENDOR_ID: u32 = 0x02_1b_ed;
-/// Device id shown in NodeInfo.
+/// Device id in NodeInfo.
 const DEVICE_ID: u16 = 1;
 
-/// A lane of a port.
+/// A virtual lane of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LaneId {
+pub(crate) struct PortVl {
     pub(crate) port: PortNum,
     pub(crate) vl: Vl,
 }
 
-/// What the head of an input lane is doing.
+/// The state of the packet at the head of an input VL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Head {
     /// It may move on.
     #[default]
     Free,
-    /// It is in the queue of one or more output lanes for room there.
+    /// It is queued for one or more output VLs that have no room.
     Waiting,
-    /// A timer lets it move on.
+    /// It waits for a timer.
     Timed,
 }
 
-/// What happens to an input lane at a certain time.
+/// A timed event of an input VL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Due {
-    /// Its head has been looked up.
+    /// The look-up of its head is complete.
     Routed,
-    /// The packet that left it is through the crossbar: so many blocks are free.
+    /// The packet that left it has passed the crossbar: this many blocks are free.
     Through(u16),
 }
 
 /// The dataplane of a switch.
-///
-/// The fields stand in the order of how often packets need them, and in that order in memory.
+/// The fields are in memory in order of how often packets need them.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Plane {
     /// External ports: port n at n - 1.
     pub(crate) ports: Ports,
-    /// Data lanes of every port.
+    /// Data VLs of every port.
     vls: usize,
-    /// By [`Plane::place`]: what the head of an input lane is doing.
+    /// By [`Plane::index`]: the state of the head of an input VL.
     pub(crate) heads: Box<[Head]>,
-    pub(crate) timers: BinaryHeap<Reverse<(Time, LaneId, Due)>>,
+    pub(crate) timers: BinaryHeap<Reverse<(Time, PortVl, Due)>>,
     pub(crate) timing: Timing,
     pub(crate) linear: LinearTable,
     /// LID of port 0.
     pub(crate) lid: Lid,
-    /// By port: its output lanes with a queue of input lanes.
-    pub(crate) wanted: Box<[u16]>,
-    /// The ports with such a lane.
-    pub(crate) wanting: PortSet,
-    /// By [`Plane::place`] of the output lane: the input lanes whose head wants in, in the order
-    /// in which they came. Each holds an input lane once at most.
-    pub(crate) queues: Box<[VecDeque<LaneId>]>,
+    /// By port: the output VLs with a queue of input VLs.
+    pub(crate) waiting_vls: Box<[u16]>,
+    /// The ports with such a VL.
+    pub(crate) waiting_ports: PortSet,
+    /// By [`Plane::index`] of the output VL: the input VLs whose head waits for room, in order of
+    /// arrival. Each holds an input VL once at most.
+    pub(crate) queues: Box<[VecDeque<PortVl>]>,
     /// Packets for port 0, with the port that they came in on.
     pub(crate) inbox: VecDeque<(PortNum, Packet)>,
-    /// Answers of port 0 on data lanes that found no room yet.
+    /// Responses of port 0 on data VLs that found no room yet.
     pub(crate) replies: VecDeque<Packet>,
     pub(crate) pool: Pool,
-    /// By [`Plane::place`], of a multicast head: the ports that are still to get their copy.
-    pub(crate) owed: Box<[PortSet]>,
+    /// By [`Plane::index`], of a multicast head: the ports that are still to get their copy.
+    pub(crate) pending_copies: Box<[PortSet]>,
     pub(crate) multicast: MulticastTable,
     pub(crate) identity: Identity,
     /// What every external port was built with.
     pub(crate) port_config: PortConfig,
-    /// Copies that multicast packets were owed, made or dropped.
-    pub(crate) copied: u64,
-    /// Multicast packets that have gone with their last copy.
-    pub(crate) absorbed: u64,
+    /// Copies of multicast packets, made or dropped.
+    pub(crate) copies_made: u64,
+    /// Multicast packets whose last copy is made or dropped.
+    pub(crate) replicated: u64,
 }
 
 impl Plane {
     pub(crate) fn new(config: &SwitchConfig) -> Result<Self, SwitchError> {
         config.check()?;
         let vls = usize::from(config.port.vls);
-        let lanes = usize::from(config.ports) * vls;
+        let data_vls = usize::from(config.ports) * vls;
         let ports = (1..=config.ports)
             .map(|number| {
                 let port = PortConfig {
                     node_guid: config.guid,
-                    // Far apart, so that no port ever uses another one's numbers.
+                    // Far apart, so that no two ports use the same epochs.
                     epoch_seed: config
                         .port
                         .epoch_seed
@@ -125,24 +124,24 @@ impl Plane {
             linear: LinearTable::default(),
             multicast: MulticastTable::default(),
             vls,
-            heads: vec![Head::default(); lanes].into_boxed_slice(),
-            owed: vec![PortSet::EMPTY; lanes].into_boxed_slice(),
-            queues: vec![VecDeque::new(); lanes].into_boxed_slice(),
-            wanted: vec![0; ports.len()].into_boxed_slice(),
-            wanting: PortSet::EMPTY,
+            heads: vec![Head::default(); data_vls].into_boxed_slice(),
+            pending_copies: vec![PortSet::EMPTY; data_vls].into_boxed_slice(),
+            queues: vec![VecDeque::new(); data_vls].into_boxed_slice(),
+            waiting_vls: vec![0; ports.len()].into_boxed_slice(),
+            waiting_ports: PortSet::EMPTY,
             timers: BinaryHeap::new(),
             inbox: VecDeque::new(),
-            copied: 0,
-            absorbed: 0,
+            copies_made: 0,
+            replicated: 0,
             replies: VecDeque::new(),
             ports: Ports::new(ports),
         })
     }
 
-    /// The place of a data lane in a list of all data lanes of all external ports.
+    /// The index of a data VL in a list of all data VLs of all external ports.
     #[inline]
-    pub(crate) fn place(&self, lane: LaneId) -> usize {
-        (lane.port.index() - 1) * self.vls + lane.vl.index()
+    pub(crate) fn index(&self, port_vl: PortVl) -> usize {
+        (port_vl.port.index() - 1) * self.vls + port_vl.vl.index()
     }
 
     /// An external port, if there is one of this number.
@@ -165,10 +164,13 @@ impl Plane {
     }
 
     pub(crate) fn deadline(&self) -> Option<Deadline> {
-        let timer = self.timers.peek().map(|Reverse((at, lane, _))| Deadline {
-            at: *at,
-            why: Why::Crossbar(lane.port),
-        });
+        let timer = self
+            .timers
+            .peek()
+            .map(|Reverse((at, port_vl, _))| Deadline {
+                at: *at,
+                why: Why::Crossbar(port_vl.port),
+            });
         let limit = timer.map_or(Time::NEVER, |timer| timer.at);
         self.ports.deadline_before(limit).or(timer)
     }

@@ -1,21 +1,21 @@
-//! The external ports of a switch, and when each of them next wants something.
+//! The external ports of a switch, with cached deadlines.
 //!
-//! Whatever happens concerns one or two ports, but a switch is asked after each of them which of
-//! all its ports are ready and when the next is due. So both moments of every port are kept, and
-//! only those of ports that were touched (borrowed for change) are looked up anew, when
-//! [`Ports::refresh`] is called at the end of each input and each frame.
+//! An input concerns one or two ports, but after each input a switch must report which of all its
+//! ports are ready and when the next is due. So both times of every port are cached, and only those
+//! of ports that were touched (borrowed mutably) are computed anew, when [`Ports::refresh`] is
+//! called at the end of each input and each frame.
 
 use std::ops::{Deref, Index, IndexMut};
 
 use link::{Deadline, Port, PortSet, Time};
 use wire::PortNum;
 
-/// Ports whose earliest moment is kept.
+/// Ports of one block, whose earliest time is cached.
 const BLOCK: usize = 8;
 
-/// A moment of each port, and the earliest of them.
+/// A time of each port, and the earliest of them.
 #[derive(Debug)]
-struct Earliest {
+struct Deadlines {
     /// By port.
     at: Box<[Time]>,
     /// By block of ports: the earliest.
@@ -24,7 +24,7 @@ struct Earliest {
     first: Time,
 }
 
-impl Earliest {
+impl Deadlines {
     fn new(ports: usize) -> Self {
         let whole = ports.next_multiple_of(BLOCK);
         Self {
@@ -34,7 +34,7 @@ impl Earliest {
         }
     }
 
-    /// Sets the moment of a port; [`Earliest::find`] comes before the next look.
+    /// Sets the time of a port. [`Deadlines::update_first`] must be called before the next read.
     #[inline]
     fn set(&mut self, port: usize, at: Time) {
         self.at[port] = at;
@@ -43,24 +43,24 @@ impl Earliest {
     }
 
     #[inline]
-    fn find(&mut self) {
+    fn update_first(&mut self) {
         self.first = earliest(&self.blocks);
     }
 
-    /// The ports whose moment has come.
+    /// The ports whose time has come.
     #[inline]
-    fn come(&self, now: Time) -> PortSet {
-        let mut come = PortSet::EMPTY;
+    fn due_ports(&self, now: Time) -> PortSet {
+        let mut due_ports = PortSet::EMPTY;
         if self.first <= now {
-            for (place, &at) in self.at.iter().enumerate() {
+            for (index, &at) in self.at.iter().enumerate() {
                 if at <= now
-                    && let Ok(number) = u8::try_from(place + 1)
+                    && let Ok(number) = u8::try_from(index + 1)
                 {
-                    come.insert(PortNum::new(number));
+                    due_ports.insert(PortNum::new(number));
                 }
             }
         }
-        come
+        due_ports
     }
 }
 
@@ -74,9 +74,9 @@ fn earliest(times: &[Time]) -> Time {
 pub(crate) struct Ports {
     ports: Box<[Port]>,
     /// From when on each has something to send.
-    ready: Earliest,
-    /// When each wants a tick.
-    due: Earliest,
+    ready: Deadlines,
+    /// When each needs a tick.
+    due: Deadlines,
     /// Borrowed for change since the last refresh.
     touched: PortSet,
 }
@@ -86,8 +86,8 @@ impl Ports {
     pub(crate) fn new(ports: Vec<Port>) -> Self {
         let mut all = Self {
             touched: ports.iter().map(Port::number).collect(),
-            ready: Earliest::new(ports.len()),
-            due: Earliest::new(ports.len()),
+            ready: Deadlines::new(ports.len()),
+            due: Deadlines::new(ports.len()),
             ports: ports.into_boxed_slice(),
         };
         all.refresh();
@@ -113,7 +113,7 @@ impl Ports {
         self.touched
     }
 
-    /// Looks up anew what the touched ports want.
+    /// Computes anew when the touched ports are ready and due.
     #[inline]
     pub(crate) fn refresh(&mut self) {
         for number in core::mem::take(&mut self.touched).iter() {
@@ -122,29 +122,29 @@ impl Ports {
             self.ready.set(at, wants.ready_at);
             self.due.set(at, wants.due_at);
         }
-        self.ready.find();
-        self.due.find();
+        self.ready.update_first();
+        self.due.update_first();
     }
 
     /// The ports that have something to send.
     #[inline]
     pub(crate) fn ready(&self, now: Time) -> PortSet {
-        self.ready.come(now)
+        self.ready.due_ports(now)
     }
 
-    /// The ports that want a tick.
+    /// The ports that need a tick.
     #[inline]
     pub(crate) fn due(&self, now: Time) -> PortSet {
-        self.due.come(now)
+        self.due.due_ports(now)
     }
 
-    /// When the next port wants a tick; [`Time::NEVER`] if none does.
+    /// When the next port needs a tick; [`Time::NEVER`] if none does.
     #[inline]
     pub(crate) fn due_at(&self) -> Time {
         self.due.first
     }
 
-    /// When the next port wants a tick, and why, if that is before `limit`.
+    /// When the next port needs a tick, and why, if that is before `limit`.
     pub(crate) fn deadline_before(&self, limit: Time) -> Option<Deadline> {
         let first = self.due.first;
         if first >= limit {

@@ -49,16 +49,16 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         device,
         links: &arguments.link,
     };
-    let daemon = Daemon::<Speech, Event>::start(&plan, Switch::new(&config)?)?;
+    let daemon = Daemon::<SwitchProtocol, Event>::start(&plan, Switch::new(&config)?)?;
     let control = Rc::clone(daemon.control());
-    let hear = move |Event::Reply { token, reply }| control.finish(token, reply);
-    daemon.serve(hear, std::future::pending()).await
+    let on_event = move |Event::Reply { token, reply }| control.finish(token, reply);
+    daemon.serve(on_event, std::future::pending()).await
 }
 
 /// How a switch is spoken to.
-struct Speech;
+struct SwitchProtocol;
 
-impl Protocol for Speech {
+impl Protocol for SwitchProtocol {
     type Request = Request;
     type Reply = Reply;
     type Command = Command;

@@ -11,10 +11,10 @@ use wire::{PortNum, Vl};
 
 use crate::control::{PortDrops, Reply, Request};
 use crate::management::{Management, send_replies};
-use crate::plane::{LaneId, Plane};
+use crate::plane::{Plane, PortVl};
 use crate::{SwitchConfig, SwitchError};
 
-/// Replies that wait for the shell at most; commands beyond are forgotten.
+/// Replies that wait for the shell at most; further ones are discarded.
 const EVENTS_MAX: usize = 1024;
 
 /// A request from the local control side.
@@ -26,7 +26,7 @@ pub struct Command {
     pub request: Request,
 }
 
-/// What a switch tells its shell.
+/// An event for the shell.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Event {
     /// The answer to a [`Command`].
@@ -70,7 +70,7 @@ impl Switch {
         })
     }
 
-    /// One of the external ports, for tests and for the simulator's figures.
+    /// One of the external ports, for tests and the simulator's statistics.
     #[must_use]
     pub fn port(&self, number: PortNum) -> Option<&link::Port> {
         self.plane.port(number)
@@ -82,12 +82,12 @@ impl Switch {
         self.plane.pool.handles()
     }
 
-    /// Copies that multicast packets were owed, each made or dropped, and multicast packets that
-    /// have gone with their last copy. What came in and the first is what went out, is inside, was
-    /// dropped, and the second.
+    /// Copies of multicast packets, each made or dropped, and multicast packets whose last copy is
+    /// made or dropped. Packets received plus the first number equal packets sent, inside and
+    /// dropped plus the second.
     #[must_use]
     pub fn copies(&self) -> (u64, u64) {
-        (self.plane.copied, self.plane.absorbed)
+        (self.plane.copies_made, self.plane.replicated)
     }
 
     /// Bytes that packet memory has grown to.
@@ -96,15 +96,15 @@ impl Switch {
         self.plane.pool.bytes_made()
     }
 
-    /// The moment of [`Device::deadline`] without its reason, which costs a look at a port more;
-    /// [`Time::NEVER`] if there is none.
+    /// The moment of [`Device::deadline`] without its reason, which would cost one more access to a
+    /// port; [`Time::NEVER`] if there is none.
     #[inline]
     #[must_use]
     pub fn due_at(&self) -> Time {
         self.plane.due_at().min(self.trap_at)
     }
 
-    /// When the next trap is due, by a look at the agent.
+    /// When the next trap is due, as the agent says.
     #[cfg(test)]
     pub(crate) fn trap_due_at(&self) -> Option<Time> {
         self.management.sma.deadline()
@@ -117,7 +117,7 @@ impl Switch {
             .checked_sub(1)
             .and_then(|at| plane.ports.get_mut(at))
         else {
-            trace!(port = number.get(), "frame on a port that is not there");
+            trace!(port = number.get(), "frame on a port that does not exist");
             return;
         };
         port.receive(arrival, bytes, &mut plane.pool);
@@ -137,7 +137,7 @@ impl Switch {
         }
         self.plane.run_timers(now);
         let mut from = PortNum::MANAGEMENT;
-        while let Some(number) = self.plane.wanting.at_or_after(from) {
+        while let Some(number) = self.plane.waiting_ports.at_or_after(from) {
             self.plane.serve_all(now, number);
             // A switch has 254 ports at most.
             from = PortNum::new(number.get().saturating_add(1));
@@ -147,8 +147,8 @@ impl Switch {
         }
     }
 
-    /// Follows the states of the ports, and sends traps that are due.
-    fn settle(&mut self, now: Time) {
+    /// Handles events of the touched ports, and sends traps that are due.
+    fn poll_ports(&mut self, now: Time) {
         let mut trap = false;
         for number in self.plane.ports.touched().iter() {
             let at = number.index() - 1;
@@ -166,7 +166,7 @@ impl Switch {
         }
     }
 
-    /// Whether the subnet manager has to hear of it (IBA 14.3.7, trap 128).
+    /// Handles a change of state. Returns whether a trap is to be raised (IBA 14.3.7, trap 128).
     fn state_changed(&mut self, now: Time, number: PortNum, event: PortEvent) -> bool {
         let PortEvent::StateChanged { from, to, cause } = event;
         info!(
@@ -177,14 +177,14 @@ impl Switch {
             ?cause,
             "port state"
         );
-        // What waits for a lane of this port now goes, or is dropped.
+        // Packets that wait for a VL of this port are sent now, or dropped.
         self.plane.serve_all(now, number);
         cause == Cause::Link && (from == PortState::Down || to == PortState::Down)
     }
 
-    fn obey(&mut self, now: Time, command: Command) {
+    fn execute(&mut self, now: Time, command: Command) {
         let reply = match command.request {
-            Request::Device(request) => Reply::Device(self.obey_device(now, &request)),
+            Request::Device(request) => Reply::Device(self.execute_device(now, &request)),
             Request::Drops => Reply::Drops(self.drops()),
         };
         if self.events.len() < EVENTS_MAX {
@@ -195,7 +195,7 @@ impl Switch {
         }
     }
 
-    fn obey_device(&mut self, now: Time, request: &DeviceRequest) -> DeviceReply {
+    fn execute_device(&mut self, now: Time, request: &DeviceRequest) -> DeviceReply {
         match *request {
             DeviceRequest::Identify => DeviceReply::Identity {
                 name: self.plane.identity.description.clone(),
@@ -203,7 +203,7 @@ impl Switch {
                 // A core does not know its process: the shell fills this in.
                 pid: 0,
             },
-            DeviceRequest::Ports => DeviceReply::Ports(self.statuses()),
+            DeviceRequest::Ports => DeviceReply::Ports(self.port_statuses()),
             DeviceRequest::Cable { port, plugged } => {
                 let plane = &mut self.plane;
                 let Some(port) = port
@@ -224,12 +224,12 @@ impl Switch {
                 DeviceReply::Done
             }
             DeviceRequest::Endpoints | DeviceRequest::Connect { .. } => {
-                DeviceReply::Refused("addresses are the daemon's affair".to_owned())
+                DeviceReply::Refused("link addresses belong to the daemon".to_owned())
             }
         }
     }
 
-    fn statuses(&self) -> Vec<PortStatus> {
+    fn port_statuses(&self) -> Vec<PortStatus> {
         let management = PortStatus {
             port: PortNum::MANAGEMENT,
             state: PortState::Active.code(),
@@ -293,9 +293,9 @@ impl Device for Switch {
                 }
             }
             Input::Tick => self.tick(now),
-            Input::Command(command) => self.obey(now, command),
+            Input::Command(command) => self.execute(now, command),
         }
-        self.settle(now);
+        self.poll_ports(now);
         self.plane.ports.refresh();
     }
 
@@ -313,12 +313,12 @@ impl Device for Switch {
         };
         let before = frame.records();
         port.begin_frame(now, frame);
-        if plane.wanted[at] != 0 {
+        if plane.waiting_vls[at] != 0 {
             plane.serve_all(now, number);
         }
         while let Some(vl) = plane.ports[at].send_next(now, frame, &mut plane.pool) {
-            if plane.wanted[at] & (1 << vl.get()) != 0 {
-                plane.serve(now, LaneId { port: number, vl });
+            if plane.waiting_vls[at] & (1 << vl.get()) != 0 {
+                plane.serve(now, PortVl { port: number, vl });
             }
         }
         if !plane.replies.is_empty() {

@@ -1,8 +1,8 @@
 //! The forwarding tables: from DLID to output ports (IBA 18.2.4.3).
 //!
 //! Both grow to the highest block that was ever written with something in it, so that a small
-//! subnet costs a switch little memory. Behind the end, and above the top that management has
-//! set, there is no port.
+//! subnet costs a switch little memory. Beyond its end, and above the top that management has set,
+//! no port is found.
 
 use link::PortSet;
 use wire::{Lid, PortNum};

@@ -1,4 +1,4 @@
-//! What a switch keeps about its ports and lanes is what a look at all of them gives.
+//! What a switch caches about its ports and VLs equals what all of them say when asked.
 
 use core::num::NonZeroU64;
 
@@ -124,13 +124,13 @@ impl Pair {
         self.check(at);
     }
 
-    /// Compares what is kept with what a look at everything gives.
+    /// Compares what is cached with what the ports and queues say.
     fn check(&self, at: usize) {
         let switch = &self.switches[at];
         let plane = &switch.plane;
         for now in [self.now, self.now + 128, self.now + 10_000_000_000] {
-            let set = |wanted: &dyn Fn(&link::Port) -> bool| -> PortSet {
-                let ports = plane.ports.iter().filter(|port| wanted(port));
+            let set = |holds: &dyn Fn(&link::Port) -> bool| -> PortSet {
+                let ports = plane.ports.iter().filter(|port| holds(port));
                 ports.map(link::Port::number).collect()
             };
             assert_eq!(switch.ready(now), set(&|port| port.is_ready(now)), "ready");
@@ -153,13 +153,17 @@ impl Pair {
         let earliest = [ports, timer, trap].into_iter().flatten().min();
         assert_eq!(switch.deadline().map(|due| due.at), earliest, "deadline");
         assert_eq!(switch.due_at(), earliest.unwrap_or(Time::NEVER), "due_at");
-        for (port, &lanes) in plane.ports.iter().zip(&plane.wanted) {
+        for (port, &vls) in plane.ports.iter().zip(&plane.waiting_vls) {
             let number = port.number();
-            assert_eq!(plane.wanting.contains(number), lanes != 0, "wanting");
+            assert_eq!(
+                plane.waiting_ports.contains(number),
+                vls != 0,
+                "waiting ports"
+            );
             for vl in (0..VLS).map(Vl::truncate) {
-                let lane = crate::plane::LaneId { port: number, vl };
-                let queue = &plane.queues[plane.place(lane)];
-                assert_eq!(lanes & (1 << vl.get()) != 0, !queue.is_empty(), "wanted");
+                let output = crate::plane::PortVl { port: number, vl };
+                let queue = &plane.queues[plane.index(output)];
+                assert_eq!(vls & (1 << vl.get()) != 0, !queue.is_empty(), "waiting VLs");
             }
         }
     }
@@ -232,7 +236,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn what_is_kept_is_what_a_look_at_everything_gives(
+    fn cached_deadlines_and_readiness_equal_recomputed_ones(
         steps in prop::collection::vec(step(), 0..200),
     ) {
         let mut pair = Pair::new();

@@ -188,11 +188,11 @@ fn counters_are_read_and_cleared_over_qp1() {
         99,
     );
     let mut mad = Mad::new(&get);
-    let wanted = PortCounters {
+    let waiting_vls = PortCounters {
         port_select: port(2),
         ..PortCounters::default()
     };
-    mad.set_pma_attribute(&wanted);
+    mad.set_pma_attribute(&waiting_vls);
     let mut raw = [0; 290];
     let request = UdPacket::gmp(lid(1), lid(100), Sl::truncate(0), Vl::truncate(0), &mad);
     request.emit(&mut raw).unwrap();

@@ -1,4 +1,4 @@
-//! The tables of a switch, as its subnet manager has set them, for tests and for the simulator.
+//! Read access to the tables of a switch, for tests and the simulator.
 
 use mad::sma::{Forwarding, Node};
 use wire::{Lid, PortNum, Vl};
@@ -25,7 +25,7 @@ impl Switch {
         self.plane.multicast_block(block, position)
     }
 
-    /// The lane of each service level from one port to another (IBA 14.2.5.8).
+    /// The VL of each service level from one port to another (IBA 14.2.5.8).
     #[must_use]
     pub fn sl_to_vl(&self, input: PortNum, output: PortNum) -> [Vl; 16] {
         self.plane.sl_to_vl(input, output)
