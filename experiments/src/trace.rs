@@ -13,8 +13,8 @@ use sim::FaultPlan;
 use sim::Record;
 use sim::Trace;
 use sim::{CreditReturn, Model};
-use sim::{Offer, Until};
 use sim::{Prepared, real};
+use sim::{Until, Workload};
 
 /// A run is no longer than this, nanoseconds.
 const LIMIT_NS_MAX: u64 = 1_000_000_000_000;
@@ -156,8 +156,8 @@ impl TracePlan {
         (at / lanes, vls.unwrap_or(1))
     }
 
-    fn offer(&self, trace: &Trace) -> Offer {
-        let mut offer = trace.offer(Until::Delivered(self.limit_ns));
+    fn offer(&self, trace: &Trace) -> Workload {
+        let mut offer = trace.workload(Until::Delivered(self.limit_ns));
         offer.scheme = match self.multicast {
             Trees::SpanningTree => routing::multicast::Scheme::SpanningTree,
             Trees::Cyclic => routing::multicast::Scheme::Cyclic,
@@ -289,7 +289,8 @@ impl Study for TracePlan {
     fn run(&self, scene: &Scene, at: usize, seed: u64) -> Result<Point, ExperimentError> {
         let (scheme, vls) = self.task(at);
         let offer = self.offer(&scene.trace);
-        let record = scene.fabrics[scheme].play(&self.model(vls), &offer, &self.faults(seed))?;
+        let record =
+            scene.fabrics[scheme].run_workload(&self.model(vls), &offer, &self.faults(seed))?;
         match record.violations.first() {
             Some(violation) => Err(ExperimentError::Violation(violation.to_string())),
             None => Ok(self.point(scene, at, &record)),

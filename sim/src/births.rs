@@ -9,8 +9,8 @@ use wire::{Lid, Sl};
 
 use crate::model::{Model, PACKET_BYTES_MIN};
 use crate::numbers::index;
-use crate::offer::{Birth, Constant, Programme, To, Way};
-use crate::workload::Draw;
+use crate::pattern::Draw;
+use crate::workload::{Birth, Constant, Programme, To, Way};
 
 /// The flow of packets that nobody counts by flows.
 pub(crate) const NO_FLOW: u32 = u32::MAX;

@@ -4,7 +4,7 @@
 //! | | devices | tables | for |
 //! |---|---|---|---|
 //! | [`Prepared`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
-//! | [`Offer`] | as [`Prepared`], by [`Prepared::play`] | the same, and multicast, lanes and arbitration | programmes of each host, counted flow by flow and link by link |
+//! | [`Workload`] | as [`Prepared`], by [`Prepared::run_workload`] | the same, and multicast, lanes and arbitration | programmes of each host, counted flow by flow and link by link |
 //! | [`Twin`] | switches and hosts as the daemons run them | made by the subnet manager, over the fabric | what a live fabric would do |
 //!
 //! The crate `experiments` runs the papers' figures on it, from plans.
@@ -46,8 +46,7 @@ mod measure;
 mod model;
 mod node;
 mod numbers;
-mod offer;
-mod play;
+mod pattern;
 mod queue;
 pub mod replay;
 mod settings;
@@ -59,6 +58,7 @@ mod trace;
 mod traffic;
 mod twin;
 mod workload;
+mod workload_run;
 
 pub use balance::Balance;
 pub use deadlock::{Deadlock, Lane};
@@ -68,13 +68,13 @@ pub use ledger::Violation;
 pub use load::{Load, Outcome, Prepared, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use numbers::{index, number, real};
-pub use offer::{
-    Arbitration, BACKLOG_DEFAULT, Birth, Constant, FLOWS_MAX, FlowPlan, Group, LaneTables,
-    MESSAGE_BYTES_MAX, Offer, OfferError, Programme, To, Until, Way,
-};
-pub use play::Record;
+pub use pattern::{LaneChoice, Pattern, PatternError, mix, permutation};
 pub use setup::SetupError;
 pub use trace::{Trace, TraceError, TraceFlow};
 pub use traffic::{FlowRecord, LaneUse, PortRecord};
 pub use twin::{Twin, TwinConfig, TwinError};
-pub use workload::{LaneChoice, Pattern, WorkloadError, mix, permutation};
+pub use workload::{
+    Arbitration, BACKLOG_DEFAULT, Birth, Constant, FLOWS_MAX, FlowPlan, Group, LaneTables,
+    MESSAGE_BYTES_MAX, Programme, To, Until, Way, Workload, WorkloadError,
+};
+pub use workload_run::Record;

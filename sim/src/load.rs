@@ -16,11 +16,11 @@ use crate::ledger::Violation;
 use crate::model::Model;
 use crate::node::Node;
 use crate::numbers::real;
-use crate::offer::BACKLOG_DEFAULT;
+use crate::pattern::{Draw, LaneChoice, Pattern, check_rate, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source::Source;
-use crate::workload::{Draw, LaneChoice, Pattern, check_rate, permutation};
+use crate::workload::BACKLOG_DEFAULT;
 
 /// What hosts send, and for how long it is looked at.
 #[derive(Clone, Debug, PartialEq)]

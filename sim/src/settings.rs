@@ -9,9 +9,9 @@ use topologies::{Endpoint, Graph, NodeId};
 use wire::{Guid, Lid, PortNum};
 
 use crate::numbers::index;
-use crate::offer::{Arbitration, LaneTables, Offer, OfferError, To};
 use crate::source::Groups;
 use crate::station::Station;
+use crate::workload::{Arbitration, LaneTables, To, Workload, WorkloadError};
 
 /// What is installed beside linear forwarding tables.
 #[derive(Debug, Default)]
@@ -31,15 +31,19 @@ type Senders = BTreeMap<(u32, usize), BTreeSet<u32>>;
 
 impl Settings {
     /// The tables that an offer asks for.
-    pub(crate) fn new(graph: &Graph, tables: &Tables, offer: &Offer) -> Result<Self, OfferError> {
-        let members = offer.groups.iter().map(|group| group.members.clone());
+    pub(crate) fn new(
+        graph: &Graph,
+        tables: &Tables,
+        workload: &Workload,
+    ) -> Result<Self, WorkloadError> {
+        let members = workload.groups.iter().map(|group| group.members.clone());
         let mut settings = Self {
             groups: Arc::new(Groups {
                 members: members.collect(),
             }),
-            lanes: Arc::clone(&offer.lanes),
-            arbitration: offer.lanes.arbitration.iter().cloned().collect(),
-            sl2vl_by_ports: offer.lanes.sl2vl_by_ports.iter().copied().collect(),
+            lanes: Arc::clone(&workload.lanes),
+            arbitration: workload.lanes.arbitration.iter().cloned().collect(),
+            sl2vl_by_ports: workload.lanes.sl2vl_by_ports.iter().copied().collect(),
             ..Self::default()
         };
         for (port, tables) in &settings.arbitration {
@@ -47,10 +51,10 @@ impl Settings {
                 let name = &graph.node(port.node).name;
                 let most = link::VLARB_ENTRIES_MAX;
                 let what = format!("{name} port {}: more than {most} entries", port.port);
-                return Err(OfferError::Lanes(what));
+                return Err(WorkloadError::Lanes(what));
             }
         }
-        settings.plant_trees(graph, tables, offer)?;
+        settings.plant_trees(graph, tables, workload)?;
         Ok(settings)
     }
 
@@ -58,10 +62,10 @@ impl Settings {
         &mut self,
         graph: &Graph,
         tables: &Tables,
-        offer: &Offer,
-    ) -> Result<(), OfferError> {
-        let mut mlids = vec![vec![Lid::ZERO; offer.groups.len()]; offer.hosts.len()];
-        let sends: BTreeSet<(u32, u32)> = offer
+        workload: &Workload,
+    ) -> Result<(), WorkloadError> {
+        let mut mlids = vec![vec![Lid::ZERO; workload.groups.len()]; workload.hosts.len()];
+        let sends: BTreeSet<(u32, u32)> = workload
             .ways()
             .filter_map(|(host, way)| match way.to {
                 To::Group(group) => Some((group, host)),
@@ -70,13 +74,13 @@ impl Settings {
             .collect();
         if let Some(&(group, _)) = sends.first() {
             let failed = |group: u32| {
-                move |error| OfferError::Multicast {
+                move |error| WorkloadError::Multicast {
                     group: index(group),
                     error,
                 }
             };
             let options = Options {
-                scheme: offer.scheme,
+                scheme: workload.scheme,
                 labels: tables.labels.clone(),
                 ..Options::default()
             };

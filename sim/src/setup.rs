@@ -15,7 +15,7 @@ use crate::ledger::Ledger;
 use crate::model::{Model, ModelError};
 use crate::node::Node;
 use crate::numbers::number;
-use crate::offer::OfferError;
+use crate::pattern::PatternError;
 use crate::settings::Settings;
 use crate::station::Station;
 use crate::workload::WorkloadError;
@@ -26,12 +26,12 @@ pub enum SetupError {
     /// The model makes no sense.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// The workload makes no sense on this fabric.
+    /// The pattern makes no sense on this fabric.
     #[error(transparent)]
-    Workload(#[from] WorkloadError),
+    Pattern(#[from] PatternError),
     /// What is offered makes no sense on this fabric.
     #[error(transparent)]
-    Offer(#[from] OfferError),
+    Workload(#[from] WorkloadError),
     /// The plan of faults names what is not there.
     #[error(transparent)]
     Fault(#[from] FaultError),

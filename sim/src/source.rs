@@ -12,7 +12,7 @@ use wire::{Lid, PortNum, Sl, Vl};
 
 use crate::births::{Births, NO_FLOW, Train};
 use crate::numbers::index;
-use crate::offer::To;
+use crate::workload::To;
 
 /// Service levels.
 const LEVELS: usize = 16;

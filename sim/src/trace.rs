@@ -24,7 +24,7 @@ use wire::Sl;
 
 use crate::model::{PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 use crate::numbers::{index, number};
-use crate::offer::{Birth, Group, Offer, Programme, To, Until, Way};
+use crate::workload::{Birth, Group, Programme, To, Until, Way, Workload};
 
 /// The line with the names of the columns.
 const COLUMNS: &str = "time_ns,source,destination,bytes,sl";
@@ -106,15 +106,15 @@ impl Trace {
 
     /// The offer that repeats the trace; every flow of it is counted for itself.
     #[must_use]
-    pub fn offer(&self, until: Until) -> Offer {
-        let mut offer = Offer::empty(self.hosts.len(), self.flows.len(), until);
-        for (programmes, births) in offer.hosts.iter_mut().zip(&self.hosts) {
+    pub fn workload(&self, until: Until) -> Workload {
+        let mut workload = Workload::empty(self.hosts.len(), self.flows.len(), until);
+        for (programmes, births) in workload.hosts.iter_mut().zip(&self.hosts) {
             if !births.is_empty() {
                 programmes.push(Programme::Packets(Arc::from(births.as_slice())));
             }
         }
-        offer.groups.clone_from(&self.groups);
-        offer
+        workload.groups.clone_from(&self.groups);
+        workload
     }
 
     /// The names of a flow: source and destination. `None` if there is no such flow.
@@ -290,9 +290,9 @@ mod tests {
             packet_bytes: 256,
             ..Model::mlid04(2)
         };
-        let offer = trace.offer(Until::Delivered(1_000_000));
+        let workload = trace.workload(Until::Delivered(1_000_000));
         let record = prepared
-            .play(&model, &offer, &FaultPlan::default())
+            .run_workload(&model, &workload, &FaultPlan::default())
             .unwrap();
         let delivered: Vec<u64> = record.flows.iter().map(|flow| flow.delivered).collect();
         assert_eq!(delivered, [2, 3, 2]);

@@ -6,8 +6,8 @@ use wire::{Delimiter, PortNum};
 
 use crate::ledger::Delivery;
 use crate::numbers::index;
-use crate::offer::{FlowPlan, Offer, Until};
 use crate::source::Born;
+use crate::workload::{FlowPlan, Until, Workload};
 
 /// Lanes of a port.
 const LANES: usize = 16;
@@ -136,16 +136,20 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    pub(crate) fn new(graph: &Graph, offer: &Offer, (start, count_from): (Time, Time)) -> Self {
+    pub(crate) fn new(
+        graph: &Graph,
+        workload: &Workload,
+        (start, count_from): (Time, Time),
+    ) -> Self {
         let mut first = Vec::with_capacity(graph.len());
         let mut ports = 0;
         for node in graph.ids() {
             first.push(ports);
             ports += usize::from(graph.node(node).ports) + 1;
         }
-        let plans = &offer.flows;
+        let plans = &workload.flows;
         let mut is_endless = vec![false; plans.len()];
-        for flow in offer.endless() {
+        for flow in workload.endless() {
             if let Some(is_endless) = is_endless.get_mut(index(flow)) {
                 *is_endless = true;
             }
@@ -153,7 +157,7 @@ impl Traffic {
         Self {
             start,
             count_from,
-            count_until: match offer.until {
+            count_until: match workload.until {
                 Until::At(ns) => start + ns,
                 Until::Delivered(_) => Time::NEVER,
             },

@@ -1,309 +1,500 @@
-//! What hosts send: to whom, how much, on which lane.
+//! What hosts are to send in a run that is looked at flow by flow: programmes, groups, an end.
+//!
+//! Each host has programmes. A programme yields births: a packet, or a message of several, to one
+//! host or to a group, on a service level, as part of a flow. Flows are what is counted: a
+//! connection, a message, all of a host's packets, as the numbers say that births carry. Births
+//! wait at their source in one queue a service level; a message is one place in its queue and goes
+//! packet after packet. What finds all places taken is refused and counted.
 
-use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
+use std::sync::Arc;
+
 use thiserror::Error;
+use wire::attr::VlArbEntry;
+use wire::{Lid, PortNum, Sl, Vl};
 
-/// A load above this makes no sense on any link, bytes/ns.
-const LOAD_MAX: f64 = 1000.0;
+use routing::multicast::{MulticastError, Scheme};
+use topologies::{Endpoint, NodeId};
 
-/// To whom hosts send. Hosts are numbered in the order of the topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pattern {
-    /// Every packet to a host drawn anew, each of the others equally likely.
-    Uniform,
-    /// That part of the packets to one host, all others uniformly (that host itself sends
-    /// uniformly).
-    Centric {
-        /// Percent of the packets that go to the one host, 0 to 100.
-        percent: u8,
-        /// The one host.
-        target: u32,
+use crate::model::{Model, PACKET_BYTES_MIN};
+use crate::pattern::{LaneChoice, Pattern};
+
+/// Places at a source for births that wait, if nothing else is said.
+pub const BACKLOG_DEFAULT: usize = 256;
+/// The most flows of a run.
+pub const FLOWS_MAX: u32 = 1 << 24;
+/// The longest message, bytes: as IBA's.
+pub const MESSAGE_BYTES_MAX: u32 = 1 << 31;
+
+/// To whom something goes. Hosts are numbered in the order of the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// One host.
+    Host(u32),
+    /// The members of a group by multicast: one packet, copied by switches.
+    Group(u32),
+    /// The members of a group by unicast: all of it to one member, then to the next, in the order
+    /// in which they are listed.
+    Each(u32),
+}
+
+/// What is the same for all packets of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// To whom.
+    pub to: To,
+    /// The DLID, for [`To::Host`]; `None` for the one that the scheme chooses for these hosts.
+    pub dlid: Option<Lid>,
+    /// The service level.
+    pub sl: Sl,
+    /// Which flow it counts for: a number below the length of [`Workload::flows`].
+    pub flow: u32,
+}
+
+impl Way {
+    /// To a host by the scheme's own path, on service level 0.
+    #[must_use]
+    pub fn to_host(host: u32, flow: u32) -> Self {
+        Self {
+            to: To::Host(host),
+            dlid: None,
+            sl: Sl::truncate(0),
+            flow,
+        }
+    }
+}
+
+/// Something that is born at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// When, in picoseconds from the start of the run.
+    pub at_ps: u64,
+    /// To whom and how.
+    pub way: Way,
+    /// Bytes of packets, LRH to ICRC: 32 to the model's, in words of 4; of a message
+    /// ([`Programme::Messages`]) its payload, from 1 on.
+    pub bytes: u32,
+}
+
+/// A flow with a constant rate: one packet each interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Constant {
+    /// To whom and how.
+    pub way: Way,
+    /// Bytes of each packet, LRH to ICRC.
+    pub bytes: u16,
+    /// The first one, in picoseconds from the start of the run.
+    pub first_ps: u64,
+    /// From one to the next, in picoseconds, at least 1.
+    pub interval_ps: u64,
+    /// How many; `None` for as many as the run is long.
+    pub packets: Option<u64>,
+}
+
+/// A part of what a host sends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Programme {
+    /// Packets one by one, in the order of time: a trace.
+    Packets(Arc<[Birth]>),
+    /// Messages in the order of time, each cut into packets of the model's size; the last one is
+    /// as short as it can be.
+    Messages(Arc<[Birth]>),
+    /// A constant rate.
+    Constant(Constant),
+    /// Always a packet that waits, from a moment (picoseconds from the start) until the end:
+    /// flows of a service level take turns.
+    Backlogged {
+        /// To whom and how.
+        way: Way,
+        /// Bytes of each packet, LRH to ICRC.
+        bytes: u16,
+        /// The first one, in picoseconds from the start of the run.
+        first_ps: u64,
     },
-    /// Every host to one other host, drawn once, each host being drawn once.
-    Permutation,
-    /// Host `i` to host `i + by`, modulo the number of hosts.
-    Shift {
-        /// How far, 1 to the number of hosts less one.
-        by: u32,
-    },
-    /// Every host to every other in turn, each beginning with the next one.
-    AllToAll,
-    /// As [`Pattern::Uniform`], in bursts of so many packets to one destination.
-    Bursty {
-        /// Packets a burst, at least 1.
-        packets: u32,
+    /// Packets of the model's size at a constant rate to hosts that a pattern draws, as in a
+    /// [`crate::Load`].
+    Drawn {
+        /// To whom.
+        pattern: Pattern,
+        /// How packets get their service level: 0 to the model's lanes less one.
+        lanes: LaneChoice,
+        /// How much, LRH to ICRC.
+        bytes_per_ns: f64,
+        /// Which flow it counts for.
+        flow: u32,
+        /// Nothing is born from then on, in nanoseconds from the start of the run.
+        until_ns: u64,
     },
 }
 
-/// How a packet gets its service level, and with it its lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LaneChoice {
-    /// Drawn anew for every packet.
-    #[default]
-    Random,
-    /// Drawn once for each pair of hosts.
-    Connection,
+/// Hosts that packets to the group go to; a sender need not be one. Its own packets never come
+/// back to a sender.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// The hosts.
+    pub members: Vec<u32>,
 }
 
-/// A workload that makes no sense on a fabric.
+/// What is counted of a flow beside packets and times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowPlan {
+    /// Ascending delays from birth to last byte, nanoseconds: deliveries are counted by the first
+    /// one that they do not exceed.
+    pub delays_ns: Vec<u64>,
+    /// How far apart packets are born, picoseconds: what jitter is measured against. 0: it is not.
+    pub interval_ps: u64,
+    /// Ascending deviations of the time from one delivery to the next from that interval,
+    /// nanoseconds: deliveries are counted by the first one that they do not exceed.
+    pub jitter_ns: Vec<i64>,
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// So many nanoseconds after its start, wherever packets are.
+    At(u64),
+    /// When everything that ends has been delivered (or dropped), but not later than so many
+    /// nanoseconds after its start. Backlogged flows, and constant ones without a number of
+    /// packets, do not end and are not waited for.
+    Delivered(u64),
+}
+
+/// The arbitration tables of an output port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arbitration {
+    /// High priority, up to 64 entries.
+    pub high: Vec<VlArbEntry>,
+    /// Low priority, up to 64 entries.
+    pub low: Vec<VlArbEntry>,
+    /// LimitOfHighPriority in units of 4096 bytes; 255 for no limit.
+    pub high_limit: u8,
+}
+
+/// Which lanes service levels take, and how lanes share links. Empty: a lane is the service level
+/// modulo the number of lanes, and lanes share equally.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaneTables {
+    /// The lanes of the service levels at every port.
+    pub sl2vl: Option<[Vl; 16]>,
+    /// Switch, port in, port out: where that differs.
+    pub sl2vl_by_ports: Vec<((NodeId, PortNum, PortNum), [Vl; 16])>,
+    /// By output port.
+    pub arbitration: Vec<(Endpoint, Arbitration)>,
+}
+
+/// All that hosts send in a run.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// By host, in the order of the topology: its programmes.
+    pub hosts: Vec<Vec<Programme>>,
+    /// Flows, by number.
+    pub flows: Vec<FlowPlan>,
+    /// Groups, by number.
+    pub groups: Vec<Group>,
+    /// How [`To::Group`] is realised.
+    pub scheme: Scheme,
+    /// Lanes and their shares.
+    pub lanes: Arc<LaneTables>,
+    /// Births that wait at one source at most, a message being one and backlogged flows being none;
+    /// further ones are refused.
+    pub backlog: usize,
+    /// From when on births, deliveries and links are counted, nanoseconds from the start.
+    pub count_from_ns: u64,
+    /// When the run is over.
+    pub until: Until,
+    /// Seed of what is drawn.
+    pub seed: u64,
+}
+
+impl Workload {
+    /// Nothing from any of so many hosts, with so many flows that nothing is measured against.
+    #[must_use]
+    pub fn empty(hosts: usize, flows: usize, until: Until) -> Self {
+        Self {
+            hosts: vec![Vec::new(); hosts],
+            flows: vec![FlowPlan::default(); flows],
+            groups: Vec::new(),
+            scheme: Scheme::default(),
+            lanes: Arc::default(),
+            backlog: BACKLOG_DEFAULT,
+            count_from_ns: 0,
+            until,
+            seed: 0,
+        }
+    }
+
+    /// The flows that never end by themselves.
+    pub(crate) fn endless(&self) -> impl Iterator<Item = u32> + '_ {
+        let programmes = self.hosts.iter().flatten();
+        programmes.filter_map(|programme| match programme {
+            Programme::Backlogged { way, .. } => Some(way.flow),
+            Programme::Constant(constant) if constant.packets.is_none() => Some(constant.way.flow),
+            _ => None,
+        })
+    }
+
+    /// All ways that packets can take, by host; of what is drawn, none.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = (u32, Way)> + '_ {
+        let hosts = (0u32..).zip(&self.hosts);
+        hosts.flat_map(|(host, programmes)| {
+            let ways = programmes.iter().flat_map(|programme| {
+                let (list, one): (&[Birth], Option<Way>) = match programme {
+                    Programme::Packets(births) | Programme::Messages(births) => (births, None),
+                    Programme::Constant(constant) => (&[], Some(constant.way)),
+                    Programme::Backlogged { way, .. } => (&[], Some(*way)),
+                    Programme::Drawn { .. } => (&[], None),
+                };
+                list.iter().map(|birth| birth.way).chain(one)
+            });
+            ways.map(move |way| (host, way))
+        })
+    }
+}
+
+/// An offer that makes no sense on a fabric.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum WorkloadError {
-    /// Nobody to send to.
-    #[error("{0} hosts: traffic needs at least 2")]
-    TooFewHosts(usize),
-    /// No such host.
-    #[error("target host {target}: there are hosts 0 to {last}")]
-    Target {
-        /// The host asked for.
-        target: u32,
-        /// The last there is.
-        last: usize,
-    },
-    /// More than all.
-    #[error("{0} percent to one host: 0 to 100")]
-    Percent(u8),
-    /// Onto itself.
-    #[error("a shift by {by} among {hosts} hosts: 1 to {}", hosts - 1)]
-    Shift {
-        /// The shift asked for.
-        by: u32,
-        /// How many hosts there are.
+    /// Programmes for other hosts than there are.
+    #[error("programmes for {given} hosts: the fabric has {hosts}")]
+    Hosts {
+        /// Hosts with programmes.
+        given: usize,
+        /// Hosts of the fabric.
         hosts: usize,
     },
-    /// A burst of nothing.
-    #[error("a burst has at least 1 packet")]
-    EmptyBurst,
-    /// A load that no link carries, or none at all.
-    #[error("a load of {0} bytes/ns a host: above 0, and at most 1000")]
-    Load(f64),
+    /// More flows than can be told apart.
+    #[error("{0} flows: at most {FLOWS_MAX}")]
+    Flows(usize),
+    /// A programme that names what is not there, or asks for what cannot be.
+    #[error("host {host}, programme {programme}: {what}")]
+    Programme {
+        /// The host's number.
+        host: usize,
+        /// Which of its programmes, from 0.
+        programme: usize,
+        /// What is wrong, and what is allowed.
+        what: String,
+    },
+    /// A group that names what is not there.
+    #[error("group {group}: member {member}: there are hosts 0 to {last}")]
+    Member {
+        /// The group.
+        group: usize,
+        /// The member.
+        member: u32,
+        /// The last host there is.
+        last: usize,
+    },
+    /// Twice in one group.
+    #[error("group {group}: member {member} is listed twice")]
+    Twice {
+        /// The group.
+        group: usize,
+        /// The member.
+        member: u32,
+    },
+    /// Thresholds out of order.
+    #[error("flow {0}: delays and deviations must ascend")]
+    Thresholds(usize),
+    /// Nothing can wait.
+    #[error("places at a source for births that wait: at least 1")]
+    Backlog,
+    /// A table of lanes that cannot be installed.
+    #[error("lanes: {0}")]
+    Lanes(String),
+    /// A group has no multicast tree.
+    #[error("group {group}: {error}")]
+    Multicast {
+        /// The group.
+        group: usize,
+        /// Why not.
+        error: MulticastError,
+    },
 }
 
-impl Pattern {
-    /// Checks that the pattern makes sense among so many hosts.
+impl Workload {
+    /// Checks that the offer makes sense among so many hosts.
     ///
     /// # Errors
     /// [`WorkloadError`]: what does not fit.
-    pub fn check(&self, hosts: usize) -> Result<(), WorkloadError> {
-        if hosts < 2 {
-            return Err(WorkloadError::TooFewHosts(hosts));
+    pub fn check(&self, hosts: usize, model: &Model) -> Result<(), WorkloadError> {
+        if self.hosts.len() != hosts {
+            let given = self.hosts.len();
+            return Err(WorkloadError::Hosts { given, hosts });
         }
-        let is_host = |number: u32| usize::try_from(number).is_ok_and(|number| number < hosts);
-        match *self {
-            Self::Centric { percent, .. } if percent > 100 => Err(WorkloadError::Percent(percent)),
-            Self::Centric { target, .. } if !is_host(target) => Err(WorkloadError::Target {
-                target,
-                last: hosts - 1,
-            }),
-            Self::Shift { by } if by == 0 || !is_host(by) => {
-                Err(WorkloadError::Shift { by, hosts })
+        if u32::try_from(self.flows.len()).map_or(true, |flows| flows > FLOWS_MAX) {
+            return Err(WorkloadError::Flows(self.flows.len()));
+        }
+        if self.backlog == 0 {
+            return Err(WorkloadError::Backlog);
+        }
+        for (at, flow) in self.flows.iter().enumerate() {
+            if !flow.delays_ns.is_sorted() || !flow.jitter_ns.is_sorted() {
+                return Err(WorkloadError::Thresholds(at));
             }
-            Self::Bursty { packets: 0 } => Err(WorkloadError::EmptyBurst),
-            _ => Ok(()),
         }
+        self.check_groups(hosts)?;
+        for (host, programmes) in self.hosts.iter().enumerate() {
+            for (programme, what) in programmes.iter().enumerate() {
+                self.check_programme(what, host, model).map_err(|what| {
+                    WorkloadError::Programme {
+                        host,
+                        programme,
+                        what,
+                    }
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_groups(&self, hosts: usize) -> Result<(), WorkloadError> {
+        let mut seen = vec![usize::MAX; hosts];
+        for (group, Group { members }) in self.groups.iter().enumerate() {
+            for &member in members {
+                let place = usize::try_from(member).ok().and_then(|at| seen.get_mut(at));
+                match place {
+                    None => {
+                        return Err(WorkloadError::Member {
+                            group,
+                            member,
+                            last: hosts.saturating_sub(1),
+                        });
+                    }
+                    Some(last) if *last == group => {
+                        return Err(WorkloadError::Twice { group, member });
+                    }
+                    Some(last) => *last = group,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_programme(
+        &self,
+        programme: &Programme,
+        own: usize,
+        model: &Model,
+    ) -> Result<(), String> {
+        match programme {
+            Programme::Packets(births) => {
+                self.check_births(births, own, model, |birth| packet(birth.bytes, model))
+            }
+            Programme::Messages(births) => self.check_births(births, own, model, message),
+            Programme::Constant(constant) => {
+                packet(u32::from(constant.bytes), model)?;
+                if constant.interval_ps == 0 {
+                    return Err("an interval of 0 ps: at least 1".to_owned());
+                }
+                self.check_way(&constant.way, own, model)
+            }
+            Programme::Backlogged { way, bytes, .. } => {
+                packet(u32::from(*bytes), model)?;
+                self.check_way(way, own, model)
+            }
+            Programme::Drawn {
+                pattern,
+                bytes_per_ns,
+                flow,
+                ..
+            } => {
+                pattern
+                    .check(self.hosts.len())
+                    .map_err(|error| error.to_string())?;
+                crate::pattern::check_rate(*bytes_per_ns).map_err(|error| error.to_string())?;
+                (0..model.vls).try_for_each(|sl| self.check_level(Sl::truncate(sl), model))?;
+                self.check_flow(*flow)
+            }
+        }
+    }
+
+    fn check_births(
+        &self,
+        births: &[Birth],
+        own: usize,
+        model: &Model,
+        size: impl Fn(&Birth) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut last = 0;
+        for (at, birth) in births.iter().enumerate() {
+            let named = |what: String| format!("birth {at}: {what}");
+            if birth.at_ps < last {
+                return Err(named(format!(
+                    "at {} ps, after one at {last} ps: births are listed in the order of time",
+                    birth.at_ps
+                )));
+            }
+            last = birth.at_ps;
+            size(birth).map_err(named)?;
+            self.check_way(&birth.way, own, model).map_err(named)?;
+        }
+        Ok(())
+    }
+
+    fn check_flow(&self, flow: u32) -> Result<(), String> {
+        let count = self.flows.len();
+        if usize::try_from(flow).is_ok_and(|flow| flow < count) {
+            return Ok(());
+        }
+        Err(format!("flow {flow}: there are {count}"))
+    }
+
+    fn check_way(&self, way: &Way, own: usize, model: &Model) -> Result<(), String> {
+        self.check_flow(way.flow)?;
+        let below = |number: u32, count: usize| usize::try_from(number).is_ok_and(|n| n < count);
+        match way.to {
+            To::Host(host) if !below(host, self.hosts.len()) => {
+                let last = self.hosts.len().saturating_sub(1);
+                return Err(format!("to host {host}: there are hosts 0 to {last}"));
+            }
+            To::Host(host) if usize::try_from(host) == Ok(own) => {
+                return Err(format!("to host {host}, which is the sender"));
+            }
+            To::Group(group) | To::Each(group) if !below(group, self.groups.len()) => {
+                return Err(format!(
+                    "to group {group}: there are {} groups, from 0 on",
+                    self.groups.len()
+                ));
+            }
+            To::Group(_) | To::Each(_) if way.dlid.is_some() => {
+                return Err("a DLID is chosen for one host only".to_owned());
+            }
+            _ => {}
+        }
+        self.check_level(way.sl, model)
+    }
+
+    fn check_level(&self, sl: Sl, model: &Model) -> Result<(), String> {
+        let of_table = |lanes: [Vl; 16]| lanes[sl.index()].get();
+        let lane = self.lanes.sl2vl.map_or(sl.get() % model.vls, of_table);
+        if lane >= model.vls {
+            return Err(format!(
+                "service level {} goes to lane {lane}: there are lanes 0 to {}",
+                sl.get(),
+                model.vls - 1
+            ));
+        }
+        Ok(())
     }
 }
 
-/// Checks that a link could carry so much.
-pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), WorkloadError> {
-    if bytes_per_ns > 0.0 && bytes_per_ns <= LOAD_MAX {
+fn packet(bytes: u32, model: &Model) -> Result<(), String> {
+    let allowed = u32::from(PACKET_BYTES_MIN)..=u32::from(model.packet_bytes);
+    if allowed.contains(&bytes) && bytes.is_multiple_of(4) {
         return Ok(());
     }
-    Err(WorkloadError::Load(bytes_per_ns))
+    Err(format!(
+        "a packet of {bytes} bytes: {PACKET_BYTES_MIN} to {} (the model's), in words of 4",
+        model.packet_bytes
+    ))
 }
 
-/// What one host draws its packets from.
-#[derive(Debug)]
-pub(crate) struct Draw {
-    pattern: Pattern,
-    lanes: LaneChoice,
-    vls: u8,
-    own: u32,
-    hosts: u32,
-    /// Where a permutation sends this host.
-    partner: u32,
-    sent: u32,
-    burst_to: u32,
-    seed: u64,
-    random: ChaCha8Rng,
-}
-
-/// Where a permutation drawn by `seed` sends each of `hosts` hosts: never to itself.
-#[must_use]
-pub fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..hosts).collect();
-    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed ^ 0x7065_726d));
-    let mut partners = vec![0; order.len()];
-    // One cycle through all hosts in random order: nobody meets himself.
-    for (at, &host) in order.iter().enumerate() {
-        let next = order[(at + 1) % order.len()];
-        if let Some(partner) = usize::try_from(host).ok().and_then(|i| partners.get_mut(i)) {
-            *partner = next;
-        }
+fn message(birth: &Birth) -> Result<(), String> {
+    if (1..=MESSAGE_BYTES_MAX).contains(&birth.bytes) {
+        return Ok(());
     }
-    partners
-}
-
-/// A well-mixed number of two (SplitMix64): seeds of runs, of hosts, of whatever else is drawn.
-#[must_use]
-pub fn mix(seed: u64, value: u64) -> u64 {
-    let mut word = seed.wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
-
-impl Draw {
-    pub(crate) fn new(
-        pattern: Pattern,
-        lanes: LaneChoice,
-        vls: u8,
-        own: u32,
-        partners: &[u32],
-        seed: u64,
-    ) -> Self {
-        let hosts = u32::try_from(partners.len()).unwrap_or(u32::MAX);
-        let partner = usize::try_from(own).ok().and_then(|own| partners.get(own));
-        Self {
-            pattern,
-            lanes,
-            vls: vls.max(1),
-            own,
-            hosts,
-            partner: partner.copied().unwrap_or(own),
-            sent: 0,
-            burst_to: own,
-            seed,
-            random: ChaCha8Rng::seed_from_u64(mix(seed, u64::from(own) + 1)),
-        }
-    }
-
-    /// A moment of the first `interval`, for the host's first packet.
-    pub(crate) fn phase(&mut self, interval: u64) -> u64 {
-        self.random.random_range(0..interval.max(1))
-    }
-
-    fn other(&mut self) -> u32 {
-        let drawn = self.random.random_range(0..self.hosts - 1);
-        if drawn < self.own { drawn } else { drawn + 1 }
-    }
-
-    /// The next packet's destination and service level.
-    pub(crate) fn next(&mut self) -> (u32, u8) {
-        let to = match self.pattern {
-            Pattern::Uniform => self.other(),
-            Pattern::Centric { percent, target } => {
-                let central = self.random.random_range(0..100u8) < percent;
-                if central && target != self.own {
-                    target
-                } else {
-                    self.other()
-                }
-            }
-            Pattern::Permutation => self.partner,
-            Pattern::Shift { by } => (self.own + by) % self.hosts,
-            Pattern::AllToAll => (self.own + 1 + self.sent % (self.hosts - 1)) % self.hosts,
-            Pattern::Bursty { packets } => {
-                if self.sent.is_multiple_of(packets) {
-                    self.burst_to = self.other();
-                }
-                self.burst_to
-            }
-        };
-        self.sent = self.sent.wrapping_add(1);
-        let lane = match self.lanes {
-            _ if self.vls == 1 => 0,
-            LaneChoice::Random => self.random.random_range(0..self.vls),
-            LaneChoice::Connection => {
-                let pair = u64::from(self.own) << 32 | u64::from(to);
-                let lane = mix(self.seed, pair) % u64::from(self.vls);
-                u8::try_from(lane).unwrap_or(0)
-            }
-        };
-        (to, lane)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn draws(pattern: Pattern, own: u32, count: usize) -> Vec<(u32, u8)> {
-        let partners = permutation(8, 3);
-        let mut draw = Draw::new(pattern, LaneChoice::Random, 2, own, &partners, 3);
-        (0..count).map(|_| draw.next()).collect()
-    }
-
-    #[test]
-    fn uniform_traffic_reaches_all_others_and_never_oneself() {
-        let mut counts = [0u32; 8];
-        for (to, lane) in draws(Pattern::Uniform, 3, 7000) {
-            counts[usize::try_from(to).unwrap()] += 1;
-            assert!(lane < 2);
-        }
-        assert_eq!(counts[3], 0);
-        let others = counts.iter().enumerate().filter(|&(host, _)| host != 3);
-        assert!(
-            others.into_iter().all(|(_, n)| (800..1200).contains(n)),
-            "{counts:?}"
-        );
-    }
-
-    #[test]
-    fn centric_traffic_sends_its_share_to_the_one_host() {
-        let pattern = Pattern::Centric {
-            percent: 10,
-            target: 0,
-        };
-        let central = draws(pattern, 5, 10_000)
-            .iter()
-            .filter(|d| d.0 == 0)
-            .count();
-        // 10 % and a seventh of the rest.
-        assert!((2100..2500).contains(&central), "{central}");
-    }
-
-    #[test]
-    fn a_permutation_gives_every_host_one_source_and_one_destination() {
-        let mut partners = permutation(64, 9);
-        assert!((0..).zip(&partners).all(|(own, &to): (u32, _)| own != to));
-        partners.sort_unstable();
-        assert!((0..64).eq(partners));
-    }
-
-    #[test]
-    fn all_to_all_and_shift_go_round() {
-        let to: Vec<u32> = draws(Pattern::AllToAll, 6, 8).iter().map(|d| d.0).collect();
-        assert_eq!(to, [7, 0, 1, 2, 3, 4, 5, 7]);
-        assert_eq!(draws(Pattern::Shift { by: 3 }, 6, 1)[0].0, 1);
-        let burst: Vec<u32> = draws(Pattern::Bursty { packets: 4 }, 6, 8)
-            .iter()
-            .map(|d| d.0)
-            .collect();
-        assert!(burst[..4].iter().all(|&to| to == burst[0]));
-    }
-
-    #[test]
-    fn a_pattern_that_does_not_fit_is_refused() {
-        assert!(Pattern::Uniform.check(1).is_err());
-        assert!(Pattern::Shift { by: 8 }.check(8).is_err());
-        assert!(
-            Pattern::Centric {
-                percent: 101,
-                target: 0
-            }
-            .check(8)
-            .is_err()
-        );
-        assert!(
-            Pattern::Centric {
-                percent: 10,
-                target: 8
-            }
-            .check(8)
-            .is_err()
-        );
-        assert!(Pattern::Bursty { packets: 0 }.check(8).is_err());
-    }
+    Err(format!(
+        "a message of {} bytes: 1 to {MESSAGE_BYTES_MAX}",
+        birth.bytes
+    ))
 }

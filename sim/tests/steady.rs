@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use sim::{
-    Constant, FaultPlan, FlowPlan, Group, Load, Model, Offer, Outcome, Prepared, Programme, Record,
-    To, Until, Way,
+    Constant, FaultPlan, FlowPlan, Group, Load, Model, Outcome, Prepared, Programme, Record, To,
+    Until, Way, Workload,
 };
 
 fn run(prepared: &Prepared, measure_ns: u64) -> (u64, Outcome) {
@@ -43,16 +43,16 @@ fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
 
 /// Every host sends to another and to a group of three, for so long.
 fn play(prepared: &Prepared, run_ns: u64) -> (u64, Record) {
-    let mut offer = Offer::empty(16, 2, Until::At(run_ns));
+    let mut workload = Workload::empty(16, 2, Until::At(run_ns));
     let plan = FlowPlan {
         delays_ns: vec![500, 1000, 2000],
         interval_ps: 2_000_000,
         jitter_ns: vec![-100, 0, 100],
     };
-    offer.flows = vec![plan.clone(), plan];
-    for (host, programmes) in (0u32..).zip(&mut offer.hosts) {
+    workload.flows = vec![plan.clone(), plan];
+    for (host, programmes) in (0u32..).zip(&mut workload.hosts) {
         let members = [1, 5, 9].map(|by| (host + by) % 16);
-        offer.groups.push(Group {
+        workload.groups.push(Group {
             members: members.to_vec(),
         });
         let ways = [
@@ -77,7 +77,7 @@ fn play(prepared: &Prepared, run_ns: u64) -> (u64, Record) {
     let allocations = allocation_counter::measure(|| {
         record = Some(
             prepared
-                .play(&model, &offer, &FaultPlan::default())
+                .run_workload(&model, &workload, &FaultPlan::default())
                 .unwrap(),
         );
     });

@@ -16,7 +16,7 @@ use crate::multicast::Task;
 use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName};
 use sim::PACKET_BYTES_MIN;
 use sim::mix;
-use sim::{Birth, Group, Offer, Programme, To, Until, Way};
+use sim::{Birth, Group, Programme, To, Until, Way, Workload};
 use sim::{index, number};
 
 /// What a run may take beyond one packet after the other over one cable, nanoseconds a packet.
@@ -68,13 +68,14 @@ impl Drawn {
 
     /// Each source sends one message to its group, all at the same moment; the flow is the place of
     /// the source.
-    pub(super) fn offer(&self, plan: &MulticastPlan, task: &Task, hosts: u32) -> Offer {
+    pub(super) fn offer(&self, plan: &MulticastPlan, task: &Task, hosts: u32) -> Workload {
         let model = plan.model(task.size_bytes);
         let packets = plan.packets(task.size_bytes);
         let each_ns = model.byte_time_ns() + SLACK_NS;
         let limit_ns = each_ns.saturating_mul(self.receivers() + 1);
         let limit_ns = limit_ns.saturating_mul(u64::from(packets));
-        let mut offer = Offer::empty(index(hosts), self.sources.len(), Until::Delivered(limit_ns));
+        let mut offer =
+            Workload::empty(index(hosts), self.sources.len(), Until::Delivered(limit_ns));
         offer.scheme = match task.scheme {
             SchemeName::Cyclic => Scheme::Cyclic,
             SchemeName::SpanningTree | SchemeName::Unicast => Scheme::SpanningTree,

@@ -153,7 +153,7 @@ impl Study for MulticastPlan {
         let drawn = Drawn::new(&task, hosts, seed);
         let offer = drawn.offer(self, &task, hosts);
         let model = self.model(task.size_bytes);
-        let record = fabric.play(&model, &offer, &FaultPlan::default())?;
+        let record = fabric.run_workload(&model, &offer, &FaultPlan::default())?;
         check(
             &record,
             drawn.receivers() * u64::from(self.packets(task.size_bytes)),

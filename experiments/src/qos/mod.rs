@@ -119,7 +119,7 @@ fn run_one(
     let with = (span, is_backlogged, seed);
     let offer = scene::offer(ground, &admission, &streams, &model, with);
     let faults = FaultPlan::default();
-    let record = ground.fabric.play(&model, &offer, &faults)?;
+    let record = ground.fabric.run_workload(&model, &offer, &faults)?;
     if let Some(violation) = record.violations.first() {
         return Err(ExperimentError::Violation(violation.to_string()));
     }

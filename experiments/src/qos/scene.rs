@@ -17,7 +17,7 @@ use crate::qos::lists::LEVELS;
 use sim::Model;
 use sim::Prepared;
 use sim::mix;
-use sim::{Arbitration, Constant, FlowPlan, LaneTables, Offer, Programme, Until, Way};
+use sim::{Arbitration, Constant, FlowPlan, LaneTables, Programme, Until, Way, Workload};
 
 /// Data lanes: ten classes have one each.
 pub(super) const DATA_VLS: u8 = 15;
@@ -140,11 +140,11 @@ pub(super) fn offer(
     streams: &[Stream],
     model: &Model,
     (span, backlogged, seed): (Span, bool, u64),
-) -> Offer {
+) -> Workload {
     let hosts = ground.hosts.len();
     let best_effort = u32::try_from(streams.len()).unwrap_or(u32::MAX);
     let until = Until::At(span.warmup_ns + span.measure_ns);
-    let mut offer = Offer::empty(hosts, 0, until);
+    let mut offer = Workload::empty(hosts, 0, until);
     offer.count_from_ns = span.warmup_ns;
     offer.backlog = BACKLOG;
     offer.seed = seed;

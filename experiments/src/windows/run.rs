@@ -11,8 +11,8 @@ use sim::FaultPlan;
 use sim::Record;
 use sim::mix;
 use sim::number;
-use sim::{Offer, Until};
 use sim::{Prepared, interval_ps, real};
+use sim::{Until, Workload};
 
 /// Switches on the way to a host of the same leaf, and of another.
 const SWITCHES: [u64; 2] = [1, 3];
@@ -47,7 +47,7 @@ pub(super) fn run(
     let limit_ns = span_ns.saturating_mul(count(hosts)) + PATIENCE_NS;
     let empty_ns = SWITCHES.map(|switches| plan.empty_network_ns(switches));
     let edges = edges(empty_ns, limit_ns);
-    let mut offer = Offer::empty(hosts, SWITCHES.len(), Until::Delivered(limit_ns));
+    let mut offer = Workload::empty(hosts, SWITCHES.len(), Until::Delivered(limit_ns));
     for flow in &mut offer.flows {
         flow.delays_ns.clone_from(&edges);
     }
@@ -55,7 +55,7 @@ pub(super) fn run(
     let is_within = |from, to| leaves.is_within(from, to);
     offer.hosts = programmes(&patterns, &given, clock, bytes, seed, is_within);
     offer.backlog = clock.packets_max(plan.windows);
-    let record = prepared.play(&model, &offer, &FaultPlan::default())?;
+    let record = prepared.run_workload(&model, &offer, &FaultPlan::default())?;
     check(&record)?;
     let delays = Delays::new(&record.flows, &edges);
     let a_host = |ns: u64| rounded(real(delays.bytes()) / real(ns) / real(count(hosts)));

@@ -1,8 +1,8 @@
 //! What goes wrong is counted, and what is mended works again.
 
 use sim::{
-    Constant, End, Fault, FaultPlan, Load, Model, Offer, Outcome, Prepared, Programme, Record,
-    Trouble, Until, Way,
+    Constant, End, Fault, FaultPlan, Load, Model, Outcome, Prepared, Programme, Record, Trouble,
+    Until, Way, Workload,
 };
 use wire::PortNum;
 
@@ -121,8 +121,8 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
         }],
         seed: 1,
     };
-    let mut offer = Offer::empty(8, 2, Until::Delivered(10_000_000));
-    offer.backlog = 1000;
+    let mut workload = Workload::empty(8, 2, Until::Delivered(10_000_000));
+    workload.backlog = 1000;
     for host in 0..7u32 {
         for (to, flow) in [(7, 0), ((host + 3) % 7, 1)] {
             let constant = Constant {
@@ -133,7 +133,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
                 packets: Some(50),
             };
             let at = usize::try_from(host).unwrap();
-            offer.hosts[at].push(Programme::Constant(constant));
+            workload.hosts[at].push(Programme::Constant(constant));
         }
     }
     let model = Model {
@@ -141,7 +141,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
         ..Model::mlid04(1)
     };
     let prepared = Prepared::new(&graph, "mlid").unwrap();
-    let record = prepared.play(&model, &offer, &faults).unwrap();
+    let record = prepared.run_workload(&model, &workload, &faults).unwrap();
     assert_eq!(record.violations, []);
     assert!(record.balance.is_even());
     record

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use routing::multicast::Scheme;
 use sim::{
-    Arbitration, Birth, Constant, FaultPlan, FlowPlan, Group, LaneChoice, LaneTables, Model, Offer,
-    Pattern, Prepared, Programme, Record, To, Until, Way,
+    Arbitration, Birth, Constant, FaultPlan, FlowPlan, Group, LaneChoice, LaneTables, Model,
+    Pattern, Prepared, Programme, Record, To, Until, Way, Workload,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -24,8 +24,10 @@ fn fabric(name: &str, engine: &str) -> Prepared {
     Prepared::new(&graph, engine).unwrap()
 }
 
-fn play(prepared: &Prepared, model: &Model, offer: &Offer) -> Record {
-    let record = prepared.play(model, offer, &FaultPlan::default()).unwrap();
+fn play(prepared: &Prepared, model: &Model, workload: &Workload) -> Record {
+    let record = prepared
+        .run_workload(model, workload, &FaultPlan::default())
+        .unwrap();
     assert_eq!(record.violations, []);
     assert_eq!(record.deadlock, None);
     assert!(record.drops.is_empty(), "{:?}", record.drops);
@@ -68,16 +70,16 @@ fn star_ns(bytes: u64) -> u64 {
 
 #[test]
 fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
-    let mut offer = Offer::empty(4, 1, Until::Delivered(10_000_000));
+    let mut workload = Workload::empty(4, 1, Until::Delivered(10_000_000));
     // A packet of 64 bytes each 1000.5 ns.
     let way = Way::to_host(1, 0);
-    offer.hosts[0].push(constant(way, 64, 1_000_500, Some(100)));
-    offer.flows[0] = FlowPlan {
+    workload.hosts[0].push(constant(way, 64, 1_000_500, Some(100)));
+    workload.flows[0] = FlowPlan {
         delays_ns: vec![star_ns(64) - 1, star_ns(64), star_ns(64) + 1],
         interval_ps: 1_000_500,
         jitter_ns: vec![-1, 0, 1],
     };
-    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &offer);
+    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
     let flow = &record.flows[0];
     assert!(record.is_complete);
     assert_eq!((flow.offered, flow.due, flow.delivered), (100, 100, 100));
@@ -91,9 +93,9 @@ fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
 
 #[test]
 fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
-    let mut offer = Offer::empty(4, 1, Until::At(1_000_000));
-    offer.hosts[2].push(constant(Way::to_host(3, 0), 256, 3_000_000, None));
-    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &offer);
+    let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
+    workload.hosts[2].push(constant(Way::to_host(3, 0), 256, 3_000_000, None));
+    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
     // At 0, 3000, ... 999000 ns; the last is still under way.
     assert_eq!(record.flows[0].offered, 1_000_000u64.div_ceil(3000));
     assert_eq!(record.flows[0].delivered, record.flows[0].offered - 1);
@@ -102,8 +104,8 @@ fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
 
 #[test]
 fn a_backlogged_flow_fills_its_link() {
-    let mut offer = Offer::empty(4, 1, Until::At(1_000_000));
-    offer.hosts[0].push(Programme::Backlogged {
+    let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
+    workload.hosts[0].push(Programme::Backlogged {
         way: Way::to_host(1, 0),
         bytes: 256,
         first_ps: 0,
@@ -113,7 +115,7 @@ fn a_backlogged_flow_fills_its_link() {
     model.input_packets = 2.try_into().unwrap();
     model.output_packets = 2.try_into().unwrap();
     let prepared = fabric("star-4", "minhop");
-    let record = play(&prepared, &model, &offer);
+    let record = play(&prepared, &model, &workload);
     // A 1x link carries a quarter of a byte a nanosecond.
     let full = 1_000_000 / 4;
     let bytes = record.flows[0].bytes;
@@ -126,10 +128,10 @@ fn a_backlogged_flow_fills_its_link() {
 #[test]
 fn packets_of_any_length_take_the_time_of_their_bytes() {
     for bytes in [32u16, 36, 256, 1000, 4128] {
-        let mut offer = Offer::empty(4, 1, Until::Delivered(1_000_000));
+        let mut workload = Workload::empty(4, 1, Until::Delivered(1_000_000));
         let way = Way::to_host(1, 0);
-        offer.hosts[0].push(constant(way, bytes, 20_000_000, Some(3)));
-        let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &offer);
+        workload.hosts[0].push(constant(way, bytes, 20_000_000, Some(3)));
+        let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &workload);
         let flow = &record.flows[0];
         let expected = star_ns(u64::from(bytes));
         assert_eq!((flow.delay_min_ns, flow.delay_max_ns), (expected, expected));
@@ -140,14 +142,14 @@ fn packets_of_any_length_take_the_time_of_their_bytes() {
 fn one_packet_by_multicast_comes_to_every_member_when_the_path_and_its_bytes_say() {
     // FT(4, 2): eight hosts, four leaf switches; another leaf is three switches away.
     for (scheme, engine) in [(Scheme::Cyclic, "mlid"), (Scheme::SpanningTree, "mlid")] {
-        let mut offer = Offer::empty(8, 1, Until::Delivered(1_000_000));
-        offer.scheme = scheme;
-        offer.groups.push(Group {
+        let mut workload = Workload::empty(8, 1, Until::Delivered(1_000_000));
+        workload.scheme = scheme;
+        workload.groups.push(Group {
             members: (0..8).collect(),
         });
-        offer.hosts[0].push(constant(on_level(To::Group(0), 0, 0), 32, 1, Some(1)));
+        workload.hosts[0].push(constant(on_level(To::Group(0), 0, 0), 32, 1, Some(1)));
         let prepared = fabric("fat-tree-4-2", engine);
-        let record = play(&prepared, &Model::mlid04(1), &offer);
+        let record = play(&prepared, &Model::mlid04(1), &workload);
         let flow = &record.flows[0];
         assert_eq!((flow.offered, flow.due, flow.delivered), (1, 7, 7));
         assert_eq!(flow.delay_min_ns, 2 * 20 + 100 + 128);
@@ -163,15 +165,15 @@ fn one_packet_by_multicast_comes_to_every_member_when_the_path_and_its_bytes_say
 #[test]
 fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
     for scheme in [Scheme::Cyclic, Scheme::SpanningTree] {
-        let mut offer = Offer::empty(16, 16, Until::Delivered(10_000_000));
-        offer.scheme = scheme;
+        let mut workload = Workload::empty(16, 16, Until::Delivered(10_000_000));
+        workload.scheme = scheme;
         let mut due = 0;
         for host in 0..16u32 {
             // Every third or so, the sender among them or not.
             let members: Vec<u32> = (0..16).filter(|to| (to * 7 + host * 5) % 3 != 0).collect();
             let others = members.iter().filter(|&&member| member != host).count();
             due += 10 * u64::try_from(others).unwrap();
-            offer.groups.push(Group { members });
+            workload.groups.push(Group { members });
             let way = on_level(To::Group(host), 0, host);
             let births = [Birth {
                 at_ps: 0,
@@ -179,10 +181,10 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
                 bytes: 10 * 224,
             }];
             let at = usize::try_from(host).unwrap();
-            offer.hosts[at].push(Programme::Messages(Arc::new(births)));
+            workload.hosts[at].push(Programme::Messages(Arc::new(births)));
         }
         let prepared = fabric("fat-tree-4-3", "mlid");
-        let record = play(&prepared, &model(1, 256), &offer);
+        let record = play(&prepared, &model(1, 256), &workload);
         let delivered: u64 = record.flows.iter().map(|flow| flow.delivered).sum();
         assert_eq!(delivered, due);
         assert!(record.is_complete, "{scheme:?}");
@@ -192,15 +194,15 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
 
 #[test]
 fn a_message_to_each_member_by_unicast_takes_a_packet_time_a_member_and_one_path() {
-    let mut offer = Offer::empty(8, 1, Until::Delivered(1_000_000));
-    offer.groups.push(Group {
+    let mut workload = Workload::empty(8, 1, Until::Delivered(1_000_000));
+    workload.groups.push(Group {
         members: (0..8).collect(),
     });
-    offer.hosts[0].push(message(To::Each(0), 1));
+    workload.hosts[0].push(message(To::Each(0), 1));
     let mut model = model(1, 36);
     model.input_packets = 2.try_into().unwrap();
     model.output_packets = 2.try_into().unwrap();
-    let record = play(&fabric("fat-tree-4-2", "mlid"), &model, &offer);
+    let record = play(&fabric("fat-tree-4-2", "mlid"), &model, &workload);
     let flow = &record.flows[0];
     assert_eq!((flow.offered, flow.delivered), (7, 7));
     // The last of seven leaves when six have: then three switches, four cables, its own bytes.
@@ -209,9 +211,9 @@ fn a_message_to_each_member_by_unicast_takes_a_packet_time_a_member_and_one_path
 
 #[test]
 fn a_message_is_cut_into_packets_of_the_model_s_size_and_a_last_short_one() {
-    let mut offer = Offer::empty(4, 1, Until::Delivered(10_000_000));
-    offer.hosts[0].push(message(To::Host(1), 4096 + 4096 + 5));
-    let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &offer);
+    let mut workload = Workload::empty(4, 1, Until::Delivered(10_000_000));
+    workload.hosts[0].push(message(To::Host(1), 4096 + 4096 + 5));
+    let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &workload);
     let flow = &record.flows[0];
     assert_eq!(flow.delivered, 3);
     assert_eq!(flow.bytes, 2 * 4128 + 32 + 8);
@@ -220,9 +222,9 @@ fn a_message_is_cut_into_packets_of_the_model_s_size_and_a_last_short_one() {
 #[test]
 fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
     let prepared = fabric("star-4", "minhop");
-    let mut offer = Offer::empty(4, 3, Until::At(2_000_000));
+    let mut workload = Workload::empty(4, 3, Until::At(2_000_000));
     for (sl, flow) in [(0, 0), (1, 1), (2, 2)] {
-        offer.hosts[0].push(Programme::Backlogged {
+        workload.hosts[0].push(Programme::Backlogged {
             way: on_level(To::Host(1), sl, flow),
             bytes: 256,
             first_ps: 0,
@@ -247,7 +249,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
             .cables(node)
             .map(move |(port, _)| Endpoint { node, port })
     });
-    offer.lanes = Arc::new(LaneTables {
+    workload.lanes = Arc::new(LaneTables {
         sl2vl: Some(sl2vl),
         arbitration: cables.map(|port| (port, tables.clone())).collect(),
         ..LaneTables::default()
@@ -255,7 +257,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
     let mut model = model(2, 256);
     model.input_packets = 8.try_into().unwrap();
     model.output_packets = 8.try_into().unwrap();
-    let record = play(&prepared, &model, &offer);
+    let record = play(&prepared, &model, &workload);
     let bytes: Vec<f64> = record
         .flows
         .iter()
@@ -276,14 +278,18 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
 fn ideal_credits_never_stall_a_link_whose_packet_lands_as_they_overtake_it() {
     // All hosts to all others in the same order: an incast on each in turn. A count that was taken
     // back stood until the keep-alive, 15 ms later.
-    let mut offer = Offer::empty(32, 1, Until::Delivered(100_000_000));
-    offer.groups.push(Group {
+    let mut workload = Workload::empty(32, 1, Until::Delivered(100_000_000));
+    workload.groups.push(Group {
         members: (0..32).collect(),
     });
-    for programmes in &mut offer.hosts {
+    for programmes in &mut workload.hosts {
         programmes.push(message(To::Each(0), 1));
     }
-    let record = play(&fabric("fat-tree-8-2", "mlid"), &Model::mlid04(1), &offer);
+    let record = play(
+        &fabric("fat-tree-8-2", "mlid"),
+        &Model::mlid04(1),
+        &workload,
+    );
     assert_eq!(record.flows[0].delivered, 32 * 31);
     // 31 packets of 128 ns one behind the other, were nobody in the way; six times that is ample.
     let least = 31 * 128;
@@ -302,13 +308,13 @@ fn an_explicit_dlid_takes_another_path_to_the_same_host() {
     let range = prepared.tables().lids.of_node(hosts[7]).unwrap();
     let mut paths = Vec::new();
     for dlid in range.lids() {
-        let mut offer = Offer::empty(8, 1, Until::Delivered(1_000_000));
+        let mut workload = Workload::empty(8, 1, Until::Delivered(1_000_000));
         let way = Way {
             dlid: Some(dlid),
             ..Way::to_host(7, 0)
         };
-        offer.hosts[0].push(constant(way, 32, 1000, Some(5)));
-        let record = play(&prepared, &Model::mlid04(1), &offer);
+        workload.hosts[0].push(constant(way, 32, 1000, Some(5)));
+        let record = play(&prepared, &Model::mlid04(1), &workload);
         assert_eq!(record.flows[0].delivered, 5);
         let used = record.ports.iter().filter(|port| port.packets() == 5);
         paths.push(used.map(|port| port.port).collect::<Vec<_>>());
@@ -319,9 +325,9 @@ fn an_explicit_dlid_takes_another_path_to_the_same_host() {
 
 #[test]
 fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
-    let mut offer = Offer::empty(16, 1, Until::Delivered(10_000_000));
-    offer.backlog = 4;
-    for programmes in &mut offer.hosts {
+    let mut workload = Workload::empty(16, 1, Until::Delivered(10_000_000));
+    workload.backlog = 4;
+    for programmes in &mut workload.hosts {
         programmes.push(Programme::Drawn {
             pattern: Pattern::Uniform,
             lanes: LaneChoice::Random,
@@ -330,7 +336,7 @@ fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
             until_ns: 20_000,
         });
     }
-    let record = play(&fabric("fat-tree-4-3", "mlid"), &model(2, 32), &offer);
+    let record = play(&fabric("fat-tree-4-3", "mlid"), &model(2, 32), &workload);
     let flow = &record.flows[0];
     assert!(flow.refused > 0);
     assert_eq!(flow.delivered, flow.offered - flow.refused);
@@ -341,17 +347,17 @@ fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
 
 #[test]
 fn backlogged_flows_have_places_of_their_own() {
-    let mut offer = Offer::empty(4, 4, Until::At(1_000_000));
-    offer.backlog = 1;
+    let mut workload = Workload::empty(4, 4, Until::At(1_000_000));
+    workload.backlog = 1;
     for flow in 0..3 {
-        offer.hosts[0].push(Programme::Backlogged {
+        workload.hosts[0].push(Programme::Backlogged {
             way: on_level(To::Host(1), 0, flow),
             bytes: 256,
             first_ps: 0,
         });
     }
-    offer.hosts[0].push(constant(Way::to_host(2, 3), 256, 100_000_000, Some(5)));
-    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &offer);
+    workload.hosts[0].push(constant(Way::to_host(2, 3), 256, 100_000_000, Some(5)));
+    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
     let delivered: Vec<u64> = record.flows.iter().map(|flow| flow.delivered).collect();
     let backlogged = &delivered[..3];
     let (least, most) = (backlogged.iter().min(), backlogged.iter().max());
@@ -363,17 +369,17 @@ fn backlogged_flows_have_places_of_their_own() {
 #[test]
 fn what_makes_no_sense_is_refused_with_its_place() {
     let prepared = fabric("star-4", "minhop");
-    let refused = |offer: &Offer| {
-        let error = prepared.play(&model(1, 256), offer, &FaultPlan::default());
+    let refused = |workload: &Workload| {
+        let error = prepared.run_workload(&model(1, 256), workload, &FaultPlan::default());
         error.unwrap_err().to_string()
     };
-    let empty = Offer::empty(4, 1, Until::At(1));
+    let empty = Workload::empty(4, 1, Until::At(1));
     let with = |programme| {
-        let mut offer = empty.clone();
-        offer.hosts[2].push(programme);
-        offer
+        let mut workload = empty.clone();
+        workload.hosts[2].push(programme);
+        workload
     };
-    assert!(refused(&Offer::empty(3, 1, Until::At(1))).contains("3 hosts"));
+    assert!(refused(&Workload::empty(3, 1, Until::At(1))).contains("3 hosts"));
     let long = refused(&with(constant(Way::to_host(1, 0), 260, 1, None)));
     assert!(
         long.contains("host 2, programme 0") && long.contains("32 to 256"),

@@ -109,7 +109,7 @@ fn a_lone_packet_takes_its_way_in_the_time_worked_out_by_hand() {
     let offer = offer(&ground, &admission, &streams, &model, (span, false, 1));
     let record = ground
         .fabric
-        .play(&model, &offer, &FaultPlan::default())
+        .run_workload(&model, &offer, &FaultPlan::default())
         .unwrap();
     let flow = &record.flows[0];
     assert!(flow.delivered > 0);

@@ -15,12 +15,12 @@ use crate::load::{Prepared, interval_ps};
 use crate::model::Model;
 use crate::node::Node;
 use crate::numbers::number;
-use crate::offer::{Offer, Programme, Until};
+use crate::pattern::{Draw, mix, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source::Source;
 use crate::traffic::{FlowRecord, PortRecord, Traffic};
-use crate::workload::{Draw, mix, permutation};
+use crate::workload::{Programme, Until, Workload};
 
 /// How often it is looked at whether everything has been delivered, nanoseconds.
 const LOOK_NS: u64 = 20_000;
@@ -69,19 +69,19 @@ impl Prepared {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use sim::{Birth, FaultPlan, Group, Model, Offer, Prepared, Programme, To, Until, Way};
+    /// use sim::{Birth, FaultPlan, Group, Model, Workload, Prepared, Programme, To, Until, Way};
     ///
     /// let fabric = topologies::parse("fat-tree-4-2")?.graph;
     /// let prepared = Prepared::new(&fabric, "mlid")?;
     /// // Host 0 sends 1,000 bytes to hosts 1 to 7; they are flow 0.
-    /// let mut offer = Offer::empty(8, 1, Until::Delivered(10_000_000));
-    /// offer.scheme = routing::multicast::Scheme::Cyclic;
-    /// offer.groups.push(Group { members: (1..8).collect() });
+    /// let mut workload = Workload::empty(8, 1, Until::Delivered(10_000_000));
+    /// workload.scheme = routing::multicast::Scheme::Cyclic;
+    /// workload.groups.push(Group { members: (1..8).collect() });
     /// let way = Way { to: To::Group(0), ..Way::to_host(0, 0) };
     /// let message = Birth { at_ps: 0, way, bytes: 1000 };
-    /// offer.hosts[0].push(Programme::Messages(Arc::new([message])));
+    /// workload.hosts[0].push(Programme::Messages(Arc::new([message])));
     /// let model = Model { packet_bytes: 288, ..Model::mlid04(1) };
-    /// let record = prepared.play(&model, &offer, &FaultPlan::default())?;
+    /// let record = prepared.run_workload(&model, &workload, &FaultPlan::default())?;
     /// // Four packets, each to seven hosts.
     /// assert_eq!(record.flows[0].delivered, 28);
     /// assert!(record.is_complete && record.violations.is_empty());
@@ -90,31 +90,31 @@ impl Prepared {
     ///
     /// # Errors
     /// [`SetupError`]: the fabric cannot be built or the offer makes no sense on it.
-    pub fn play(
+    pub fn run_workload(
         &self,
         model: &Model,
-        offer: &Offer,
+        workload: &Workload,
         faults: &FaultPlan,
     ) -> Result<Record, SetupError> {
         model.check()?;
-        offer.check(self.dlids.len(), model)?;
-        let settings = Settings::new(&self.graph, &self.tables, offer)?;
+        workload.check(self.dlids.len(), model)?;
+        let settings = Settings::new(&self.graph, &self.tables, workload)?;
         let mut fabric = build(
             Arc::clone(&self.graph),
             Arc::clone(&self.tables),
             model,
             faults.clone(),
             settings,
-            levels(offer, model),
+            levels(workload, model),
         )?;
         let start = fabric.now;
-        let count_from = start + offer.count_from_ns;
-        let traffic = Traffic::new(&self.graph, offer, (start, count_from));
+        let count_from = start + workload.count_from_ns;
+        let traffic = Traffic::new(&self.graph, workload, (start, count_from));
         fabric.traffic = Some(Box::new(traffic));
-        self.give_sources(&mut fabric, model, offer);
+        self.give_sources(&mut fabric, model, workload);
         fabric.schedule_faults(start);
         fabric.queue.push(start, Event::Audit);
-        let is_over = run(&mut fabric, start, offer.until);
+        let is_over = run(&mut fabric, start, workload.until);
         fabric.check_all();
         let balance = fabric.balance();
         if is_over && balance.dropped + balance.lost == 0 {
@@ -123,15 +123,22 @@ impl Prepared {
         Ok(record(&fabric, start, balance))
     }
 
-    fn give_sources(&self, fabric: &mut Fabric, model: &Model, offer: &Offer) {
+    fn give_sources(&self, fabric: &mut Fabric, model: &Model, workload: &Workload) {
         let start = fabric.now;
         let settings = Arc::clone(&fabric.settings);
-        let partners = permutation(number(self.dlids.len()), offer.seed);
+        let partners = permutation(number(self.dlids.len()), workload.seed);
         let hosts = (0u32..).zip(self.graph.hosts());
         let routes = self.dlids.iter().zip(&settings.mlids);
-        for (((own, id), (dlids, mlids)), programmes) in hosts.zip(routes).zip(&offer.hosts) {
+        for (((own, id), (dlids, mlids)), programmes) in hosts.zip(routes).zip(&workload.hosts) {
             let paced = |at: u64, programme: &Programme| {
-                drawn(programme, own, model, &partners, mix(offer.seed, at), start)
+                drawn(
+                    programme,
+                    own,
+                    model,
+                    &partners,
+                    mix(workload.seed, at),
+                    start,
+                )
             };
             let births = Births::Merged(Merged::new(start, model, programmes, paced));
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
@@ -141,7 +148,7 @@ impl Prepared {
                     (Arc::clone(dlids), Arc::clone(mlids)),
                     Arc::clone(&settings.groups),
                     station.port(),
-                    offer.backlog,
+                    workload.backlog,
                 ));
             }
             fabric.service(number(id.index()));
@@ -150,11 +157,11 @@ impl Prepared {
 }
 
 /// Service levels that packets of an offer have.
-fn levels(offer: &Offer, model: &Model) -> u8 {
-    let programmes = offer.hosts.iter().flatten();
+fn levels(workload: &Workload, model: &Model) -> u8 {
+    let programmes = workload.hosts.iter().flatten();
     let drawn = programmes.filter(|programme| matches!(programme, Programme::Drawn { .. }));
     let drawn = drawn.map(|_| model.vls).max().unwrap_or(0);
-    let listed = offer.ways().map(|(_, way)| way.sl.get() + 1).max();
+    let listed = workload.ways().map(|(_, way)| way.sl.get() + 1).max();
     drawn.max(listed.unwrap_or(0))
 }
 

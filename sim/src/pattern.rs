@@ -1,0 +1,307 @@
+//! What hosts send: to whom, how much, on which lane.
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use thiserror::Error;
+
+/// A load above this makes no sense on any link, bytes/ns.
+const LOAD_MAX: f64 = 1000.0;
+
+/// To whom hosts send. Hosts are numbered in the order of the topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Every packet to a host drawn anew, each of the others equally likely.
+    Uniform,
+    /// That part of the packets to one host, all others uniformly (that host itself sends
+    /// uniformly).
+    Centric {
+        /// Percent of the packets that go to the one host, 0 to 100.
+        percent: u8,
+        /// The one host.
+        target: u32,
+    },
+    /// Every host to one other host, drawn once, each host being drawn once.
+    Permutation,
+    /// Host `i` to host `i + by`, modulo the number of hosts.
+    Shift {
+        /// How far, 1 to the number of hosts less one.
+        by: u32,
+    },
+    /// Every host to every other in turn, each beginning with the next one.
+    AllToAll,
+    /// As [`Pattern::Uniform`], in bursts of so many packets to one destination.
+    Bursty {
+        /// Packets a burst, at least 1.
+        packets: u32,
+    },
+}
+
+/// How a packet gets its service level, and with it its lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LaneChoice {
+    /// Drawn anew for every packet.
+    #[default]
+    Random,
+    /// Drawn once for each pair of hosts.
+    Connection,
+}
+
+/// A workload that makes no sense on a fabric.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum PatternError {
+    /// Nobody to send to.
+    #[error("{0} hosts: traffic needs at least 2")]
+    TooFewHosts(usize),
+    /// No such host.
+    #[error("target host {target}: there are hosts 0 to {last}")]
+    Target {
+        /// The host asked for.
+        target: u32,
+        /// The last there is.
+        last: usize,
+    },
+    /// More than all.
+    #[error("{0} percent to one host: 0 to 100")]
+    Percent(u8),
+    /// Onto itself.
+    #[error("a shift by {by} among {hosts} hosts: 1 to {}", hosts - 1)]
+    Shift {
+        /// The shift asked for.
+        by: u32,
+        /// How many hosts there are.
+        hosts: usize,
+    },
+    /// A burst of nothing.
+    #[error("a burst has at least 1 packet")]
+    EmptyBurst,
+    /// A load that no link carries, or none at all.
+    #[error("a load of {0} bytes/ns a host: above 0, and at most 1000")]
+    Load(f64),
+}
+
+impl Pattern {
+    /// Checks that the pattern makes sense among so many hosts.
+    ///
+    /// # Errors
+    /// [`PatternError`]: what does not fit.
+    pub fn check(&self, hosts: usize) -> Result<(), PatternError> {
+        if hosts < 2 {
+            return Err(PatternError::TooFewHosts(hosts));
+        }
+        let is_host = |number: u32| usize::try_from(number).is_ok_and(|number| number < hosts);
+        match *self {
+            Self::Centric { percent, .. } if percent > 100 => Err(PatternError::Percent(percent)),
+            Self::Centric { target, .. } if !is_host(target) => Err(PatternError::Target {
+                target,
+                last: hosts - 1,
+            }),
+            Self::Shift { by } if by == 0 || !is_host(by) => Err(PatternError::Shift { by, hosts }),
+            Self::Bursty { packets: 0 } => Err(PatternError::EmptyBurst),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Checks that a link could carry so much.
+pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), PatternError> {
+    if bytes_per_ns > 0.0 && bytes_per_ns <= LOAD_MAX {
+        return Ok(());
+    }
+    Err(PatternError::Load(bytes_per_ns))
+}
+
+/// What one host draws its packets from.
+#[derive(Debug)]
+pub(crate) struct Draw {
+    pattern: Pattern,
+    lanes: LaneChoice,
+    vls: u8,
+    own: u32,
+    hosts: u32,
+    /// Where a permutation sends this host.
+    partner: u32,
+    sent: u32,
+    burst_to: u32,
+    seed: u64,
+    random: ChaCha8Rng,
+}
+
+/// Where a permutation drawn by `seed` sends each of `hosts` hosts: never to itself.
+#[must_use]
+pub fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..hosts).collect();
+    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed ^ 0x7065_726d));
+    let mut partners = vec![0; order.len()];
+    // One cycle through all hosts in random order: nobody meets himself.
+    for (at, &host) in order.iter().enumerate() {
+        let next = order[(at + 1) % order.len()];
+        if let Some(partner) = usize::try_from(host).ok().and_then(|i| partners.get_mut(i)) {
+            *partner = next;
+        }
+    }
+    partners
+}
+
+/// A well-mixed number of two (SplitMix64): seeds of runs, of hosts, of whatever else is drawn.
+#[must_use]
+pub fn mix(seed: u64, value: u64) -> u64 {
+    let mut word = seed.wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+impl Draw {
+    pub(crate) fn new(
+        pattern: Pattern,
+        lanes: LaneChoice,
+        vls: u8,
+        own: u32,
+        partners: &[u32],
+        seed: u64,
+    ) -> Self {
+        let hosts = u32::try_from(partners.len()).unwrap_or(u32::MAX);
+        let partner = usize::try_from(own).ok().and_then(|own| partners.get(own));
+        Self {
+            pattern,
+            lanes,
+            vls: vls.max(1),
+            own,
+            hosts,
+            partner: partner.copied().unwrap_or(own),
+            sent: 0,
+            burst_to: own,
+            seed,
+            random: ChaCha8Rng::seed_from_u64(mix(seed, u64::from(own) + 1)),
+        }
+    }
+
+    /// A moment of the first `interval`, for the host's first packet.
+    pub(crate) fn phase(&mut self, interval: u64) -> u64 {
+        self.random.random_range(0..interval.max(1))
+    }
+
+    fn other(&mut self) -> u32 {
+        let drawn = self.random.random_range(0..self.hosts - 1);
+        if drawn < self.own { drawn } else { drawn + 1 }
+    }
+
+    /// The next packet's destination and service level.
+    pub(crate) fn next(&mut self) -> (u32, u8) {
+        let to = match self.pattern {
+            Pattern::Uniform => self.other(),
+            Pattern::Centric { percent, target } => {
+                let central = self.random.random_range(0..100u8) < percent;
+                if central && target != self.own {
+                    target
+                } else {
+                    self.other()
+                }
+            }
+            Pattern::Permutation => self.partner,
+            Pattern::Shift { by } => (self.own + by) % self.hosts,
+            Pattern::AllToAll => (self.own + 1 + self.sent % (self.hosts - 1)) % self.hosts,
+            Pattern::Bursty { packets } => {
+                if self.sent.is_multiple_of(packets) {
+                    self.burst_to = self.other();
+                }
+                self.burst_to
+            }
+        };
+        self.sent = self.sent.wrapping_add(1);
+        let lane = match self.lanes {
+            _ if self.vls == 1 => 0,
+            LaneChoice::Random => self.random.random_range(0..self.vls),
+            LaneChoice::Connection => {
+                let pair = u64::from(self.own) << 32 | u64::from(to);
+                let lane = mix(self.seed, pair) % u64::from(self.vls);
+                u8::try_from(lane).unwrap_or(0)
+            }
+        };
+        (to, lane)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(pattern: Pattern, own: u32, count: usize) -> Vec<(u32, u8)> {
+        let partners = permutation(8, 3);
+        let mut draw = Draw::new(pattern, LaneChoice::Random, 2, own, &partners, 3);
+        (0..count).map(|_| draw.next()).collect()
+    }
+
+    #[test]
+    fn uniform_traffic_reaches_all_others_and_never_oneself() {
+        let mut counts = [0u32; 8];
+        for (to, lane) in draws(Pattern::Uniform, 3, 7000) {
+            counts[usize::try_from(to).unwrap()] += 1;
+            assert!(lane < 2);
+        }
+        assert_eq!(counts[3], 0);
+        let others = counts.iter().enumerate().filter(|&(host, _)| host != 3);
+        assert!(
+            others.into_iter().all(|(_, n)| (800..1200).contains(n)),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn centric_traffic_sends_its_share_to_the_one_host() {
+        let pattern = Pattern::Centric {
+            percent: 10,
+            target: 0,
+        };
+        let central = draws(pattern, 5, 10_000)
+            .iter()
+            .filter(|d| d.0 == 0)
+            .count();
+        // 10 % and a seventh of the rest.
+        assert!((2100..2500).contains(&central), "{central}");
+    }
+
+    #[test]
+    fn a_permutation_gives_every_host_one_source_and_one_destination() {
+        let mut partners = permutation(64, 9);
+        assert!((0..).zip(&partners).all(|(own, &to): (u32, _)| own != to));
+        partners.sort_unstable();
+        assert!((0..64).eq(partners));
+    }
+
+    #[test]
+    fn all_to_all_and_shift_go_round() {
+        let to: Vec<u32> = draws(Pattern::AllToAll, 6, 8).iter().map(|d| d.0).collect();
+        assert_eq!(to, [7, 0, 1, 2, 3, 4, 5, 7]);
+        assert_eq!(draws(Pattern::Shift { by: 3 }, 6, 1)[0].0, 1);
+        let burst: Vec<u32> = draws(Pattern::Bursty { packets: 4 }, 6, 8)
+            .iter()
+            .map(|d| d.0)
+            .collect();
+        assert!(burst[..4].iter().all(|&to| to == burst[0]));
+    }
+
+    #[test]
+    fn a_pattern_that_does_not_fit_is_refused() {
+        assert!(Pattern::Uniform.check(1).is_err());
+        assert!(Pattern::Shift { by: 8 }.check(8).is_err());
+        assert!(
+            Pattern::Centric {
+                percent: 101,
+                target: 0
+            }
+            .check(8)
+            .is_err()
+        );
+        assert!(
+            Pattern::Centric {
+                percent: 10,
+                target: 8
+            }
+            .check(8)
+            .is_err()
+        );
+        assert!(Pattern::Bursty { packets: 0 }.check(8).is_err());
+    }
+}
