@@ -10,7 +10,7 @@ use wire::{Lid, Sl};
 use crate::model::{Model, PACKET_BYTES_MIN};
 use crate::numbers::index;
 use crate::pattern::Draw;
-use crate::workload::{Birth, Constant, Programme, To, Way};
+use crate::workload::{Birth, Constant, To, TrafficSource, Way};
 
 /// The flow of packets that nobody counts by flows.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
@@ -198,28 +198,28 @@ impl Merged {
     pub(crate) fn new(
         start: Time,
         model: &Model,
-        programmes: &[Programme],
-        paced: impl Fn(u64, &Programme) -> Option<Paced>,
+        sources: &[TrafficSource],
+        paced: impl Fn(u64, &TrafficSource) -> Option<Paced>,
     ) -> Self {
         let mut merged = Self {
             start,
             packet_bytes: model.packet_bytes,
-            streams: Vec::with_capacity(programmes.len()),
-            due: BinaryHeap::with_capacity(programmes.len()),
+            streams: Vec::with_capacity(sources.len()),
+            due: BinaryHeap::with_capacity(sources.len()),
             next_at: Time::NEVER,
             finite: 0,
         };
-        for (place, programme) in (0u64..).zip(programmes) {
-            let stream = match programme {
-                Programme::Packets(births) => Stream::Packets(Arc::clone(births), 0),
-                Programme::Messages(births) => Stream::Messages(Arc::clone(births), 0),
-                Programme::Constant(constant) => Stream::Constant(*constant, 0),
-                Programme::Backlogged {
+        for (place, source) in (0u64..).zip(sources) {
+            let stream = match source {
+                TrafficSource::Packets(births) => Stream::Packets(Arc::clone(births), 0),
+                TrafficSource::Messages(births) => Stream::Messages(Arc::clone(births), 0),
+                TrafficSource::Constant(constant) => Stream::Constant(*constant, 0),
+                TrafficSource::Backlogged {
                     way,
                     bytes,
                     first_ps,
                 } => Stream::Backlogged(*way, *bytes, *first_ps),
-                Programme::Drawn { .. } => match paced(place, programme) {
+                TrafficSource::Drawn { .. } => match paced(place, source) {
                     Some(paced) => Stream::Drawn(Box::new(paced)),
                     None => continue,
                 },

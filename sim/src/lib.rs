@@ -75,6 +75,6 @@ pub use traffic::{FlowRecord, LaneUse, PortRecord};
 pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{
     Arbitration, BACKLOG_DEFAULT, Birth, Constant, FLOWS_MAX, FlowPlan, Group, LaneTables,
-    MESSAGE_BYTES_MAX, Programme, To, Until, Way, Workload, WorkloadError,
+    MESSAGE_BYTES_MAX, To, TrafficSource, Until, Way, Workload, WorkloadError,
 };
 pub use workload_run::Record;

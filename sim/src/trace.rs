@@ -24,7 +24,7 @@ use wire::Sl;
 
 use crate::model::{PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 use crate::numbers::{index, number};
-use crate::workload::{Birth, Group, Programme, To, Until, Way, Workload};
+use crate::workload::{Birth, Group, To, TrafficSource, Until, Way, Workload};
 
 /// The line with the names of the columns.
 const COLUMNS: &str = "time_ns,source,destination,bytes,sl";
@@ -108,9 +108,9 @@ impl Trace {
     #[must_use]
     pub fn workload(&self, until: Until) -> Workload {
         let mut workload = Workload::empty(self.hosts.len(), self.flows.len(), until);
-        for (programmes, births) in workload.hosts.iter_mut().zip(&self.hosts) {
+        for (sources, births) in workload.hosts.iter_mut().zip(&self.hosts) {
             if !births.is_empty() {
-                programmes.push(Programme::Packets(Arc::from(births.as_slice())));
+                sources.push(TrafficSource::Packets(Arc::from(births.as_slice())));
             }
         }
         workload.groups.clone_from(&self.groups);

@@ -71,7 +71,7 @@ pub struct Birth {
     /// To whom and how.
     pub way: Way,
     /// Bytes of packets, LRH to ICRC: 32 to the model's, in words of 4; of a message
-    /// ([`Programme::Messages`]) its payload, from 1 on.
+    /// ([`TrafficSource::Messages`]) its payload, from 1 on.
     pub bytes: u32,
 }
 
@@ -92,7 +92,7 @@ pub struct Constant {
 
 /// A part of what a host sends.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Programme {
+pub enum TrafficSource {
     /// Packets one by one, in the order of time: a trace.
     Packets(Arc<[Birth]>),
     /// Messages in the order of time, each cut into packets of the model's size; the last one is
@@ -185,7 +185,7 @@ pub struct LaneTables {
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// By host, in the order of the topology: its programmes.
-    pub hosts: Vec<Vec<Programme>>,
+    pub hosts: Vec<Vec<TrafficSource>>,
     /// Flows, by number.
     pub flows: Vec<FlowPlan>,
     /// Groups, by number.
@@ -224,10 +224,12 @@ impl Workload {
 
     /// The flows that never end by themselves.
     pub(crate) fn endless(&self) -> impl Iterator<Item = u32> + '_ {
-        let programmes = self.hosts.iter().flatten();
-        programmes.filter_map(|programme| match programme {
-            Programme::Backlogged { way, .. } => Some(way.flow),
-            Programme::Constant(constant) if constant.packets.is_none() => Some(constant.way.flow),
+        let sources = self.hosts.iter().flatten();
+        sources.filter_map(|source| match source {
+            TrafficSource::Backlogged { way, .. } => Some(way.flow),
+            TrafficSource::Constant(constant) if constant.packets.is_none() => {
+                Some(constant.way.flow)
+            }
             _ => None,
         })
     }
@@ -235,13 +237,15 @@ impl Workload {
     /// All ways that packets can take, by host; of what is drawn, none.
     pub(crate) fn ways(&self) -> impl Iterator<Item = (u32, Way)> + '_ {
         let hosts = (0u32..).zip(&self.hosts);
-        hosts.flat_map(|(host, programmes)| {
-            let ways = programmes.iter().flat_map(|programme| {
-                let (list, one): (&[Birth], Option<Way>) = match programme {
-                    Programme::Packets(births) | Programme::Messages(births) => (births, None),
-                    Programme::Constant(constant) => (&[], Some(constant.way)),
-                    Programme::Backlogged { way, .. } => (&[], Some(*way)),
-                    Programme::Drawn { .. } => (&[], None),
+        hosts.flat_map(|(host, sources)| {
+            let ways = sources.iter().flat_map(|source| {
+                let (list, one): (&[Birth], Option<Way>) = match source {
+                    TrafficSource::Packets(births) | TrafficSource::Messages(births) => {
+                        (births, None)
+                    }
+                    TrafficSource::Constant(constant) => (&[], Some(constant.way)),
+                    TrafficSource::Backlogged { way, .. } => (&[], Some(*way)),
+                    TrafficSource::Drawn { .. } => (&[], None),
                 };
                 list.iter().map(|birth| birth.way).chain(one)
             });
@@ -254,7 +258,7 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum WorkloadError {
     /// Programmes for other hosts than there are.
-    #[error("programmes for {given} hosts: the fabric has {hosts}")]
+    #[error("sources for {given} hosts: the fabric has {hosts}")]
     Hosts {
         /// Hosts with programmes.
         given: usize,
@@ -265,12 +269,12 @@ pub enum WorkloadError {
     #[error("{0} flows: at most {FLOWS_MAX}")]
     Flows(usize),
     /// A programme that names what is not there, or asks for what cannot be.
-    #[error("host {host}, programme {programme}: {what}")]
-    Programme {
+    #[error("host {host}, traffic source {number}: {what}")]
+    TrafficSource {
         /// The host's number.
         host: usize,
-        /// Which of its programmes, from 0.
-        programme: usize,
+        /// Which of its traffic sources, from 0.
+        number: usize,
         /// What is wrong, and what is allowed.
         what: String,
     },
@@ -333,15 +337,10 @@ impl Workload {
             }
         }
         self.check_groups(hosts)?;
-        for (host, programmes) in self.hosts.iter().enumerate() {
-            for (programme, what) in programmes.iter().enumerate() {
-                self.check_programme(what, host, model).map_err(|what| {
-                    WorkloadError::Programme {
-                        host,
-                        programme,
-                        what,
-                    }
-                })?;
+        for (host, sources) in self.hosts.iter().enumerate() {
+            for (number, source) in sources.iter().enumerate() {
+                self.check_source(source, host, model)
+                    .map_err(|what| WorkloadError::TrafficSource { host, number, what })?;
             }
         }
         Ok(())
@@ -370,29 +369,29 @@ impl Workload {
         Ok(())
     }
 
-    fn check_programme(
+    fn check_source(
         &self,
-        programme: &Programme,
+        source: &TrafficSource,
         own: usize,
         model: &Model,
     ) -> Result<(), String> {
-        match programme {
-            Programme::Packets(births) => {
+        match source {
+            TrafficSource::Packets(births) => {
                 self.check_births(births, own, model, |birth| packet(birth.bytes, model))
             }
-            Programme::Messages(births) => self.check_births(births, own, model, message),
-            Programme::Constant(constant) => {
+            TrafficSource::Messages(births) => self.check_births(births, own, model, message),
+            TrafficSource::Constant(constant) => {
                 packet(u32::from(constant.bytes), model)?;
                 if constant.interval_ps == 0 {
                     return Err("an interval of 0 ps: at least 1".to_owned());
                 }
                 self.check_way(&constant.way, own, model)
             }
-            Programme::Backlogged { way, bytes, .. } => {
+            TrafficSource::Backlogged { way, bytes, .. } => {
                 packet(u32::from(*bytes), model)?;
                 self.check_way(way, own, model)
             }
-            Programme::Drawn {
+            TrafficSource::Drawn {
                 pattern,
                 bytes_per_ns,
                 flow,

@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source::Source;
 use crate::traffic::{FlowRecord, PortRecord, Traffic};
-use crate::workload::{Programme, Until, Workload};
+use crate::workload::{TrafficSource, Until, Workload};
 
 /// How often it is looked at whether everything has been delivered, nanoseconds.
 const LOOK_NS: u64 = 20_000;
@@ -69,7 +69,7 @@ impl Prepared {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use sim::{Birth, FaultPlan, Group, Model, Workload, Prepared, Programme, To, Until, Way};
+    /// use sim::{Birth, FaultPlan, Group, Model, Workload, Prepared, TrafficSource, To, Until, Way};
     ///
     /// let fabric = topologies::parse("fat-tree-4-2")?.graph;
     /// let prepared = Prepared::new(&fabric, "mlid")?;
@@ -79,7 +79,7 @@ impl Prepared {
     /// workload.groups.push(Group { members: (1..8).collect() });
     /// let way = Way { to: To::Group(0), ..Way::to_host(0, 0) };
     /// let message = Birth { at_ps: 0, way, bytes: 1000 };
-    /// workload.hosts[0].push(Programme::Messages(Arc::new([message])));
+    /// workload.hosts[0].push(TrafficSource::Messages(Arc::new([message])));
     /// let model = Model { packet_bytes: 288, ..Model::mlid04(1) };
     /// let record = prepared.run_workload(&model, &workload, &FaultPlan::default())?;
     /// // Four packets, each to seven hosts.
@@ -129,18 +129,11 @@ impl Prepared {
         let partners = permutation(number(self.dlids.len()), workload.seed);
         let hosts = (0u32..).zip(self.graph.hosts());
         let routes = self.dlids.iter().zip(&settings.mlids);
-        for (((own, id), (dlids, mlids)), programmes) in hosts.zip(routes).zip(&workload.hosts) {
-            let paced = |at: u64, programme: &Programme| {
-                drawn(
-                    programme,
-                    own,
-                    model,
-                    &partners,
-                    mix(workload.seed, at),
-                    start,
-                )
+        for (((own, id), (dlids, mlids)), sources) in hosts.zip(routes).zip(&workload.hosts) {
+            let paced = |at: u64, source: &TrafficSource| {
+                drawn(source, own, model, &partners, mix(workload.seed, at), start)
             };
-            let births = Births::Merged(Merged::new(start, model, programmes, paced));
+            let births = Births::Merged(Merged::new(start, model, sources, paced));
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
                 station.start(Source::new(
                     own,
@@ -158,28 +151,28 @@ impl Prepared {
 
 /// Service levels that packets of an offer have.
 fn levels(workload: &Workload, model: &Model) -> u8 {
-    let programmes = workload.hosts.iter().flatten();
-    let drawn = programmes.filter(|programme| matches!(programme, Programme::Drawn { .. }));
+    let sources = workload.hosts.iter().flatten();
+    let drawn = sources.filter(|source| matches!(source, TrafficSource::Drawn { .. }));
     let drawn = drawn.map(|_| model.vls).max().unwrap_or(0);
     let listed = workload.ways().map(|(_, way)| way.sl.get() + 1).max();
     drawn.max(listed.unwrap_or(0))
 }
 
 fn drawn(
-    programme: &Programme,
+    source: &TrafficSource,
     own: u32,
     model: &Model,
     partners: &[u32],
     seed: u64,
     start: Time,
 ) -> Option<Paced> {
-    let Programme::Drawn {
+    let TrafficSource::Drawn {
         pattern,
         lanes,
         bytes_per_ns,
         flow,
         until_ns,
-    } = programme
+    } = source
     else {
         return None;
     };

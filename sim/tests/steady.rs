@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use sim::{
-    Constant, FaultPlan, FlowPlan, Group, Load, Model, Outcome, Prepared, Programme, Record, To,
-    Until, Way, Workload,
+    Constant, FaultPlan, FlowPlan, Group, Load, Model, Outcome, Prepared, Record, To,
+    TrafficSource, Until, Way, Workload,
 };
 
 fn run(prepared: &Prepared, measure_ns: u64) -> (u64, Outcome) {
@@ -50,7 +50,7 @@ fn play(prepared: &Prepared, run_ns: u64) -> (u64, Record) {
         jitter_ns: vec![-100, 0, 100],
     };
     workload.flows = vec![plan.clone(), plan];
-    for (host, programmes) in (0u32..).zip(&mut workload.hosts) {
+    for (host, sources) in (0u32..).zip(&mut workload.hosts) {
         let members = [1, 5, 9].map(|by| (host + by) % 16);
         workload.groups.push(Group {
             members: members.to_vec(),
@@ -62,8 +62,8 @@ fn play(prepared: &Prepared, run_ns: u64) -> (u64, Record) {
                 ..Way::to_host(0, 1)
             },
         ];
-        programmes.extend(ways.map(|way| {
-            Programme::Constant(Constant {
+        sources.extend(ways.map(|way| {
+            TrafficSource::Constant(Constant {
                 way,
                 bytes: 32,
                 first_ps: u64::from(host) * 100_000,

@@ -16,7 +16,7 @@ use crate::multicast::Task;
 use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName};
 use sim::PACKET_BYTES_MIN;
 use sim::mix;
-use sim::{Birth, Group, Programme, To, Until, Way, Workload};
+use sim::{Birth, Group, To, TrafficSource, Until, Way, Workload};
 use sim::{index, number};
 
 /// What a run may take beyond one packet after the other over one cable, nanoseconds a packet.
@@ -104,7 +104,7 @@ impl Drawn {
 }
 
 /// A message of so many bytes on the wire: one packet, or several of the model's size.
-fn message(way: Way, size_bytes: u32, packets: u32) -> Programme {
+fn message(way: Way, size_bytes: u32, packets: u32) -> TrafficSource {
     let headers = packets * u32::from(PACKET_BYTES_MIN);
     let birth = |bytes| {
         Arc::new([Birth {
@@ -114,8 +114,8 @@ fn message(way: Way, size_bytes: u32, packets: u32) -> Programme {
         }])
     };
     match packets {
-        1 => Programme::Packets(birth(size_bytes)),
-        _ => Programme::Messages(birth(size_bytes - headers)),
+        1 => TrafficSource::Packets(birth(size_bytes)),
+        _ => TrafficSource::Messages(birth(size_bytes - headers)),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::qos::lists::LEVELS;
 use sim::Model;
 use sim::Prepared;
 use sim::mix;
-use sim::{Arbitration, Constant, FlowPlan, LaneTables, Programme, Until, Way, Workload};
+use sim::{Arbitration, Constant, FlowPlan, LaneTables, TrafficSource, Until, Way, Workload};
 
 /// Data lanes: ten classes have one each.
 pub(super) const DATA_VLS: u8 = 15;
@@ -158,7 +158,7 @@ pub(super) fn offer(
             sl: levels.sl(Class::Dedicated(band)),
             ..Way::to_host(stream.to, flow)
         };
-        let programme = Programme::Constant(Constant {
+        let programme = TrafficSource::Constant(Constant {
             way,
             bytes: model.packet_bytes,
             first_ps: mix(seed, u64::from(flow)) % stream.interval_ps,
@@ -173,7 +173,7 @@ pub(super) fn offer(
         let count = u32::try_from(hosts).unwrap_or(u32::MAX);
         for (own, programmes) in (0u32..).zip(&mut offer.hosts) {
             let turns = turns(own, count, seed);
-            programmes.extend(turns.into_iter().map(|to| Programme::Backlogged {
+            programmes.extend(turns.into_iter().map(|to| TrafficSource::Backlogged {
                 way: Way {
                     sl: levels.sl(Class::BestEffort),
                     ..Way::to_host(to, best_effort)

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use wire::Lid;
 
 use crate::windows::scheme::Given;
-use sim::{Birth, Programme, Way};
+use sim::{Birth, TrafficSource, Way};
 use sim::{index, number};
 use sim::{mix, permutation};
 
@@ -84,7 +84,7 @@ pub(super) fn programmes(
     bytes: u16,
     seed: u64,
     is_within: impl Fn(usize, usize) -> bool,
-) -> Vec<Vec<Programme>> {
+) -> Vec<Vec<TrafficSource>> {
     let hosts = patterns.first().map_or(0, Vec::len);
     let mut births: Vec<Vec<Birth>> = vec![Vec::new(); hosts];
     let window_ps = clock.window_ns * 1000;
@@ -110,7 +110,7 @@ pub(super) fn programmes(
             }
         }
     }
-    let programme = |births: Vec<Birth>| vec![Programme::Packets(Arc::from(births))];
+    let programme = |births: Vec<Birth>| vec![TrafficSource::Packets(Arc::from(births))];
     births.into_iter().map(programme).collect()
 }
 

@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::study::Study;
 use crate::{Options, run};
 use sim::FlowRecord;
-use sim::Programme;
+use sim::TrafficSource;
 
 const TEXT: &str = r#"
 kind = "windows"
@@ -136,7 +136,7 @@ fn nobody_sends_in_the_guard_time_and_a_shorter_one_adds_packets_only() {
         let mut moments = BTreeSet::new();
         for (host, programmes) in all.iter().enumerate() {
             for programme in programmes {
-                let Programme::Packets(births) = programme else {
+                let TrafficSource::Packets(births) = programme else {
                     panic!("{programme:?}");
                 };
                 moments.extend(births.iter().map(|birth| (host, birth.at_ps)));

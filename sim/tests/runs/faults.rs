@@ -1,8 +1,8 @@
 //! What goes wrong is counted, and what is mended works again.
 
 use sim::{
-    Constant, End, Fault, FaultPlan, Load, Model, Outcome, Prepared, Programme, Record, Trouble,
-    Until, Way, Workload,
+    Constant, End, Fault, FaultPlan, Load, Model, Outcome, Prepared, Record, TrafficSource,
+    Trouble, Until, Way, Workload,
 };
 use wire::PortNum;
 
@@ -133,7 +133,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
                 packets: Some(50),
             };
             let at = usize::try_from(host).unwrap();
-            workload.hosts[at].push(Programme::Constant(constant));
+            workload.hosts[at].push(TrafficSource::Constant(constant));
         }
     }
     let model = Model {

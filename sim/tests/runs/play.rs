@@ -5,7 +5,7 @@ use std::sync::Arc;
 use routing::multicast::Scheme;
 use sim::{
     Arbitration, Birth, Constant, FaultPlan, FlowPlan, Group, LaneChoice, LaneTables, Model,
-    Pattern, Prepared, Programme, Record, To, Until, Way, Workload,
+    Pattern, Prepared, Record, To, TrafficSource, Until, Way, Workload,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -44,8 +44,8 @@ fn on_level(to: To, sl: u8, flow: u32) -> Way {
     }
 }
 
-fn constant(way: Way, bytes: u16, interval_ps: u64, packets: Option<u64>) -> Programme {
-    Programme::Constant(Constant {
+fn constant(way: Way, bytes: u16, interval_ps: u64, packets: Option<u64>) -> TrafficSource {
+    TrafficSource::Constant(Constant {
         way,
         bytes,
         first_ps: 0,
@@ -54,13 +54,13 @@ fn constant(way: Way, bytes: u16, interval_ps: u64, packets: Option<u64>) -> Pro
     })
 }
 
-fn message(to: To, bytes: u32) -> Programme {
+fn message(to: To, bytes: u32) -> TrafficSource {
     let birth = Birth {
         at_ps: 0,
         way: on_level(to, 0, 0),
         bytes,
     };
-    Programme::Messages(Arc::new([birth]))
+    TrafficSource::Messages(Arc::new([birth]))
 }
 
 /// Two flights, one routing, and the bytes of a packet at 4 ns each, on a star.
@@ -105,7 +105,7 @@ fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
 #[test]
 fn a_backlogged_flow_fills_its_link() {
     let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
-    workload.hosts[0].push(Programme::Backlogged {
+    workload.hosts[0].push(TrafficSource::Backlogged {
         way: Way::to_host(1, 0),
         bytes: 256,
         first_ps: 0,
@@ -181,7 +181,7 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
                 bytes: 10 * 224,
             }];
             let at = usize::try_from(host).unwrap();
-            workload.hosts[at].push(Programme::Messages(Arc::new(births)));
+            workload.hosts[at].push(TrafficSource::Messages(Arc::new(births)));
         }
         let prepared = fabric("fat-tree-4-3", "mlid");
         let record = play(&prepared, &model(1, 256), &workload);
@@ -224,7 +224,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
     let prepared = fabric("star-4", "minhop");
     let mut workload = Workload::empty(4, 3, Until::At(2_000_000));
     for (sl, flow) in [(0, 0), (1, 1), (2, 2)] {
-        workload.hosts[0].push(Programme::Backlogged {
+        workload.hosts[0].push(TrafficSource::Backlogged {
             way: on_level(To::Host(1), sl, flow),
             bytes: 256,
             first_ps: 0,
@@ -282,8 +282,8 @@ fn ideal_credits_never_stall_a_link_whose_packet_lands_as_they_overtake_it() {
     workload.groups.push(Group {
         members: (0..32).collect(),
     });
-    for programmes in &mut workload.hosts {
-        programmes.push(message(To::Each(0), 1));
+    for sources in &mut workload.hosts {
+        sources.push(message(To::Each(0), 1));
     }
     let record = play(
         &fabric("fat-tree-8-2", "mlid"),
@@ -327,8 +327,8 @@ fn an_explicit_dlid_takes_another_path_to_the_same_host() {
 fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
     let mut workload = Workload::empty(16, 1, Until::Delivered(10_000_000));
     workload.backlog = 4;
-    for programmes in &mut workload.hosts {
-        programmes.push(Programme::Drawn {
+    for sources in &mut workload.hosts {
+        sources.push(TrafficSource::Drawn {
             pattern: Pattern::Uniform,
             lanes: LaneChoice::Random,
             bytes_per_ns: 0.5,
@@ -350,7 +350,7 @@ fn backlogged_flows_have_places_of_their_own() {
     let mut workload = Workload::empty(4, 4, Until::At(1_000_000));
     workload.backlog = 1;
     for flow in 0..3 {
-        workload.hosts[0].push(Programme::Backlogged {
+        workload.hosts[0].push(TrafficSource::Backlogged {
             way: on_level(To::Host(1), 0, flow),
             bytes: 256,
             first_ps: 0,
@@ -395,7 +395,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         members: vec![1, 1],
     });
     assert!(refused(&grouped).contains("twice"));
-    let mut off_lane = with(Programme::Drawn {
+    let mut off_lane = with(TrafficSource::Drawn {
         pattern: Pattern::Uniform,
         lanes: LaneChoice::Random,
         bytes_per_ns: 0.1,
