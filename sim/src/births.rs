@@ -10,7 +10,7 @@ use wire::{Lid, Sl};
 use crate::model::{Model, PACKET_BYTES_MIN};
 use crate::numbers::index;
 use crate::pattern::Draw;
-use crate::workload::{Birth, Constant, To, TrafficSource, Way};
+use crate::workload::{Constant, SendRequest, To, TrafficSource, Way};
 
 /// The flow of packets that nobody counts by flows.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
@@ -54,7 +54,7 @@ impl Train {
     }
 
     /// A message cut into packets of at most `packet_bytes`.
-    fn message(born: Time, birth: &Birth, packet_bytes: u16) -> Self {
+    fn message(born: Time, birth: &SendRequest, packet_bytes: u16) -> Self {
         let payload = u32::from(packet_bytes.saturating_sub(PACKET_BYTES_MIN));
         // Without room for payload a packet counts for one byte, or no message would ever end.
         let packets = birth.bytes.div_ceil(payload.max(1)).max(1);
@@ -82,8 +82,8 @@ impl Train {
 /// One programme under way.
 #[derive(Debug)]
 enum Stream {
-    Packets(Arc<[Birth]>, usize),
-    Messages(Arc<[Birth]>, usize),
+    Packets(Arc<[SendRequest]>, usize),
+    Messages(Arc<[SendRequest]>, usize),
     Constant(Constant, u64),
     Backlogged(Way, u16, u64),
     Drawn(Box<Paced>),

@@ -24,7 +24,7 @@ use wire::Sl;
 
 use crate::model::{PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 use crate::numbers::{index, number};
-use crate::workload::{Birth, Group, To, TrafficSource, Until, Way, Workload};
+use crate::workload::{Group, SendRequest, To, TrafficSource, Until, Way, Workload};
 
 /// The line with the names of the columns.
 const COLUMNS: &str = "time_ns,source,destination,bytes,sl";
@@ -56,7 +56,7 @@ pub struct TraceFlow {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     /// By host, in the order of time: its packets.
-    pub hosts: Vec<Vec<Birth>>,
+    pub hosts: Vec<Vec<SendRequest>>,
     /// Groups, by number.
     pub groups: Vec<Group>,
     /// By number: names of groups.
@@ -145,7 +145,7 @@ impl Reader<'_> {
                     return Err(format!("{destination:?} sends to itself"));
                 }
                 let sl = level(sl)?;
-                let birth = Birth {
+                let birth = SendRequest {
                     at_ps: picoseconds(time)?,
                     way: Way {
                         to,

@@ -65,7 +65,7 @@ impl Way {
 
 /// Something that is born at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Birth {
+pub struct SendRequest {
     /// When, in picoseconds from the start of the run.
     pub at_ps: u64,
     /// To whom and how.
@@ -94,10 +94,10 @@ pub struct Constant {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrafficSource {
     /// Packets one by one, in the order of time: a trace.
-    Packets(Arc<[Birth]>),
+    Packets(Arc<[SendRequest]>),
     /// Messages in the order of time, each cut into packets of the model's size; the last one is
     /// as short as it can be.
-    Messages(Arc<[Birth]>),
+    Messages(Arc<[SendRequest]>),
     /// A constant rate.
     Constant(Constant),
     /// Always a packet that waits, from a moment (picoseconds from the start) until the end:
@@ -239,7 +239,7 @@ impl Workload {
         let hosts = (0u32..).zip(&self.hosts);
         hosts.flat_map(|(host, sources)| {
             let ways = sources.iter().flat_map(|source| {
-                let (list, one): (&[Birth], Option<Way>) = match source {
+                let (list, one): (&[SendRequest], Option<Way>) = match source {
                     TrafficSource::Packets(births) | TrafficSource::Messages(births) => {
                         (births, None)
                     }
@@ -409,10 +409,10 @@ impl Workload {
 
     fn check_births(
         &self,
-        births: &[Birth],
+        births: &[SendRequest],
         own: usize,
         model: &Model,
-        size: impl Fn(&Birth) -> Result<(), String>,
+        size: impl Fn(&SendRequest) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut last = 0;
         for (at, birth) in births.iter().enumerate() {
@@ -488,7 +488,7 @@ fn packet(bytes: u32, model: &Model) -> Result<(), String> {
     ))
 }
 
-fn message(birth: &Birth) -> Result<(), String> {
+fn message(birth: &SendRequest) -> Result<(), String> {
     if (1..=MESSAGE_BYTES_MAX).contains(&birth.bytes) {
         return Ok(());
     }

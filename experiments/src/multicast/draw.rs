@@ -16,7 +16,7 @@ use crate::multicast::Task;
 use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName};
 use sim::PACKET_BYTES_MIN;
 use sim::mix;
-use sim::{Birth, Group, To, TrafficSource, Until, Way, Workload};
+use sim::{Group, SendRequest, To, TrafficSource, Until, Way, Workload};
 use sim::{index, number};
 
 /// What a run may take beyond one packet after the other over one cable, nanoseconds a packet.
@@ -107,7 +107,7 @@ impl Drawn {
 fn message(way: Way, size_bytes: u32, packets: u32) -> TrafficSource {
     let headers = packets * u32::from(PACKET_BYTES_MIN);
     let birth = |bytes| {
-        Arc::new([Birth {
+        Arc::new([SendRequest {
             at_ps: 0,
             way,
             bytes,

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use wire::Lid;
 
 use crate::windows::scheme::Given;
-use sim::{Birth, TrafficSource, Way};
+use sim::{SendRequest, TrafficSource, Way};
 use sim::{index, number};
 use sim::{mix, permutation};
 
@@ -86,7 +86,7 @@ pub(super) fn programmes(
     is_within: impl Fn(usize, usize) -> bool,
 ) -> Vec<Vec<TrafficSource>> {
     let hosts = patterns.first().map_or(0, Vec::len);
-    let mut births: Vec<Vec<Birth>> = vec![Vec::new(); hosts];
+    let mut births: Vec<Vec<SendRequest>> = vec![Vec::new(); hosts];
     let window_ps = clock.window_ns * 1000;
     let sending_ps = window_ps - clock.guard_ns * 1000;
     for (window, (pattern, given)) in (0u32..).zip(patterns.iter().zip(given)) {
@@ -101,7 +101,7 @@ pub(super) fn programmes(
                     dlid: draw(&given.dlids[source], trees),
                     ..Way::to_host(to, flow)
                 };
-                births[source].push(Birth {
+                births[source].push(SendRequest {
                     at_ps: from_ps + at_ps,
                     way,
                     bytes: bytes.into(),
@@ -110,7 +110,7 @@ pub(super) fn programmes(
             }
         }
     }
-    let programme = |births: Vec<Birth>| vec![TrafficSource::Packets(Arc::from(births))];
+    let programme = |births: Vec<SendRequest>| vec![TrafficSource::Packets(Arc::from(births))];
     births.into_iter().map(programme).collect()
 }
 

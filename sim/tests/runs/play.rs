@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use routing::multicast::Scheme;
 use sim::{
-    Arbitration, Birth, Constant, FaultPlan, FlowPlan, Group, LaneChoice, LaneTables, Model,
-    Pattern, Prepared, Record, To, TrafficSource, Until, Way, Workload,
+    Arbitration, Constant, FaultPlan, FlowPlan, Group, LaneChoice, LaneTables, Model, Pattern,
+    Prepared, Record, SendRequest, To, TrafficSource, Until, Way, Workload,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -55,7 +55,7 @@ fn constant(way: Way, bytes: u16, interval_ps: u64, packets: Option<u64>) -> Tra
 }
 
 fn message(to: To, bytes: u32) -> TrafficSource {
-    let birth = Birth {
+    let birth = SendRequest {
         at_ps: 0,
         way: on_level(to, 0, 0),
         bytes,
@@ -175,7 +175,7 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
             due += 10 * u64::try_from(others).unwrap();
             workload.groups.push(Group { members });
             let way = on_level(To::Group(host), 0, host);
-            let births = [Birth {
+            let births = [SendRequest {
                 at_ps: 0,
                 way,
                 bytes: 10 * 224,
