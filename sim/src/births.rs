@@ -10,7 +10,7 @@ use wire::{Lid, Sl};
 use crate::model::{Model, PACKET_BYTES_MIN};
 use crate::numbers::index;
 use crate::pattern::Draw;
-use crate::workload::{Constant, SendRequest, To, TrafficSource, Way};
+use crate::workload::{AddressVector, Constant, Destination, SendRequest, TrafficSource};
 
 /// The flow of packets that nobody counts by flows.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
@@ -19,7 +19,7 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Train {
     pub(crate) born: Time,
-    pub(crate) to: To,
+    pub(crate) to: Destination,
     /// [`Lid::ZERO`]: the one that the scheme chooses.
     pub(crate) dlid: Lid,
     pub(crate) sl: Sl,
@@ -31,13 +31,13 @@ pub(crate) struct Train {
     pub(crate) packets: u32,
     /// Packets still to go to this receiver.
     pub(crate) left: u32,
-    /// Of [`To::Each`]: which member is being sent to.
+    /// Of [`Destination::Each`]: which member is being sent to.
     pub(crate) member: u32,
     pub(crate) endless: bool,
 }
 
 impl Train {
-    fn single(born: Time, way: &Way, bytes: u16) -> Self {
+    fn single(born: Time, way: &AddressVector, bytes: u16) -> Self {
         Self {
             born,
             to: way.to,
@@ -85,7 +85,7 @@ enum Stream {
     Packets(Arc<[SendRequest]>, usize),
     Messages(Arc<[SendRequest]>, usize),
     Constant(Constant, u64),
-    Backlogged(Way, u16, u64),
+    Backlogged(AddressVector, u16, u64),
     Drawn(Box<Paced>),
 }
 
@@ -133,8 +133,8 @@ impl Paced {
         let born = self.next_at();
         self.next_ps += u128::from(self.interval_ps);
         let (to, lane) = self.draw.next();
-        let way = Way {
-            to: To::Host(to),
+        let way = AddressVector {
+            to: Destination::Host(to),
             dlid: None,
             sl: Sl::truncate(lane),
             flow: self.flow,

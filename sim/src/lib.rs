@@ -74,7 +74,7 @@ pub use trace::{Trace, TraceError, TraceFlow};
 pub use traffic::{FlowRecord, LaneUse, PortRecord};
 pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{
-    Arbitration, BACKLOG_DEFAULT, Constant, FLOWS_MAX, FlowPlan, Group, LaneTables,
-    MESSAGE_BYTES_MAX, SendRequest, To, TrafficSource, Until, Way, Workload, WorkloadError,
+    AddressVector, Arbitration, BACKLOG_DEFAULT, Constant, Destination, FLOWS_MAX, FlowPlan, Group,
+    LaneTables, MESSAGE_BYTES_MAX, SendRequest, TrafficSource, Until, Workload, WorkloadError,
 };
 pub use workload_run::Record;

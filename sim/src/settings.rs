@@ -11,7 +11,7 @@ use wire::{Guid, Lid, PortNum};
 use crate::numbers::index;
 use crate::source::Groups;
 use crate::station::Station;
-use crate::workload::{Arbitration, LaneTables, To, Workload, WorkloadError};
+use crate::workload::{Arbitration, Destination, LaneTables, Workload, WorkloadError};
 
 /// What is installed beside linear forwarding tables.
 #[derive(Debug, Default)]
@@ -68,8 +68,8 @@ impl Settings {
         let sends: BTreeSet<(u32, u32)> = workload
             .ways()
             .filter_map(|(host, way)| match way.to {
-                To::Group(group) => Some((group, host)),
-                To::Host(_) | To::Each(_) => None,
+                Destination::Group(group) => Some((group, host)),
+                Destination::Host(_) | Destination::Each(_) => None,
             })
             .collect();
         if let Some(&(group, _)) = sends.first() {

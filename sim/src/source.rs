@@ -12,7 +12,7 @@ use wire::{Lid, PortNum, Sl, Vl};
 
 use crate::births::{Births, NO_FLOW, Train};
 use crate::numbers::index;
-use crate::workload::To;
+use crate::workload::Destination;
 
 /// Service levels.
 const LEVELS: usize = 16;
@@ -170,7 +170,7 @@ impl Source {
         self.waiting += 1;
         self.endless += usize::from(train.endless);
         let mut train = train;
-        if matches!(train.to, To::Each(_)) {
+        if matches!(train.to, Destination::Each(_)) {
             self.skip_oneself(&mut train);
         }
         let level = train.sl.index();
@@ -181,8 +181,8 @@ impl Source {
     fn note(&mut self, train: &Train, packets: u32, refused: bool) {
         let deliveries = u64::from(packets) * u64::from(self.receivers_of(train.to));
         let packets = match train.to {
-            To::Host(_) | To::Group(_) => u64::from(packets),
-            To::Each(_) => deliveries,
+            Destination::Host(_) | Destination::Group(_) => u64::from(packets),
+            Destination::Each(_) => deliveries,
         };
         self.offered += packets;
         self.refused += if refused { packets } else { 0 };
@@ -197,10 +197,10 @@ impl Source {
         }
     }
 
-    fn receivers_of(&self, to: To) -> u32 {
+    fn receivers_of(&self, to: Destination) -> u32 {
         match to {
-            To::Host(_) => 1,
-            To::Group(group) | To::Each(group) => self.receivers(group),
+            Destination::Host(_) => 1,
+            Destination::Group(group) | Destination::Each(group) => self.receivers(group),
         }
     }
 
@@ -214,7 +214,7 @@ impl Source {
     }
 
     fn member(&self, train: &Train) -> Option<u32> {
-        let To::Each(group) = train.to else {
+        let Destination::Each(group) = train.to else {
             return None;
         };
         let members = self.groups.members.get(index(group))?;
@@ -291,7 +291,7 @@ impl Source {
     /// One packet of the train at the head of a queue has gone.
     fn go_on(&mut self, level: usize, mut train: Train) {
         train.left -= 1;
-        if train.left == 0 && matches!(train.to, To::Each(_)) {
+        if train.left == 0 && matches!(train.to, Destination::Each(_)) {
             train.member += 1;
             self.skip_oneself(&mut train);
             if self.member(&train).is_some() {
@@ -315,15 +315,15 @@ impl Source {
     fn destination(&self, train: &Train) -> (Target, Lid, u32) {
         let dlid_of = |lids: &[Lid], at: u32| lids.get(index(at)).copied().unwrap_or(Lid::ZERO);
         match train.to {
-            To::Host(host) if train.dlid == Lid::ZERO => {
+            Destination::Host(host) if train.dlid == Lid::ZERO => {
                 (Target::Host(host), dlid_of(&self.dlids, host), 1)
             }
-            To::Host(host) => (Target::Host(host), train.dlid, 1),
-            To::Group(group) => {
+            Destination::Host(host) => (Target::Host(host), train.dlid, 1),
+            Destination::Group(group) => {
                 let mlid = dlid_of(&self.mlids, group);
                 (Target::Group(group), mlid, self.receivers(group))
             }
-            To::Each(_) => {
+            Destination::Each(_) => {
                 let host = self.member(train).unwrap_or(self.own);
                 (Target::Host(host), dlid_of(&self.dlids, host), 1)
             }

@@ -24,7 +24,9 @@ use wire::Sl;
 
 use crate::model::{PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 use crate::numbers::{index, number};
-use crate::workload::{Group, SendRequest, To, TrafficSource, Until, Way, Workload};
+use crate::workload::{
+    AddressVector, Destination, Group, SendRequest, TrafficSource, Until, Workload,
+};
 
 /// The line with the names of the columns.
 const COLUMNS: &str = "time_ns,source,destination,bytes,sl";
@@ -47,7 +49,7 @@ pub struct TraceFlow {
     /// The number of the sending host.
     pub source: u32,
     /// To whom.
-    pub to: To,
+    pub to: Destination,
     /// On which service level.
     pub sl: Sl,
 }
@@ -126,8 +128,10 @@ impl Trace {
         };
         let flow = self.flows.get(index(flow))?;
         let to = match flow.to {
-            To::Host(to) => host(to)?,
-            To::Group(group) | To::Each(group) => self.group_names.get(index(group))?.clone(),
+            Destination::Host(to) => host(to)?,
+            Destination::Group(group) | Destination::Each(group) => {
+                self.group_names.get(index(group))?.clone()
+            }
         };
         Some((host(flow.source)?, to))
     }
@@ -141,13 +145,13 @@ impl Reader<'_> {
             [time, source, destination, bytes, sl] => {
                 let source = self.host(source)?;
                 let to = self.destination(destination)?;
-                if to == To::Host(source) {
+                if to == Destination::Host(source) {
                     return Err(format!("{destination:?} sends to itself"));
                 }
                 let sl = level(sl)?;
                 let birth = SendRequest {
                     at_ps: picoseconds(time)?,
-                    way: Way {
+                    way: AddressVector {
                         to,
                         dlid: None,
                         sl,
@@ -193,18 +197,18 @@ impl Reader<'_> {
         host.ok_or_else(|| format!("there is no host {name:?}"))
     }
 
-    fn destination(&self, name: &str) -> Result<To, String> {
+    fn destination(&self, name: &str) -> Result<Destination, String> {
         if let Some(&group) = self.groups.get(name) {
-            return Ok(To::Group(group));
+            return Ok(Destination::Group(group));
         }
-        let host = self.hosts.get(name).copied().map(To::Host);
+        let host = self.hosts.get(name).copied().map(Destination::Host);
         host.ok_or_else(|| format!("there is neither a host nor, so far, a group {name:?}"))
     }
 
-    fn flow(&mut self, source: u32, to: To, sl: Sl) -> u32 {
+    fn flow(&mut self, source: u32, to: Destination, sl: Sl) -> u32 {
         let (is_group, place) = match to {
-            To::Host(host) => (false, host),
-            To::Group(group) | To::Each(group) => (true, group),
+            Destination::Host(host) => (false, host),
+            Destination::Group(group) | Destination::Each(group) => (true, group),
         };
         let flows = &mut self.trace.flows;
         let key = (source, is_group, place, sl);

@@ -27,7 +27,7 @@ pub const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
 /// To whom something goes. Hosts are numbered in the order of the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To {
+pub enum Destination {
     /// One host.
     Host(u32),
     /// The members of a group by multicast: one packet, copied by switches.
@@ -39,10 +39,10 @@ pub enum To {
 
 /// What is the same for all packets of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct AddressVector {
     /// To whom.
-    pub to: To,
-    /// The DLID, for [`To::Host`]; `None` for the one that the scheme chooses for these hosts.
+    pub to: Destination,
+    /// The DLID, for [`Destination::Host`]; `None` for the one that the scheme chooses for these hosts.
     pub dlid: Option<Lid>,
     /// The service level.
     pub sl: Sl,
@@ -50,12 +50,12 @@ pub struct Way {
     pub flow: u32,
 }
 
-impl Way {
+impl AddressVector {
     /// To a host by the scheme's own path, on service level 0.
     #[must_use]
     pub fn to_host(host: u32, flow: u32) -> Self {
         Self {
-            to: To::Host(host),
+            to: Destination::Host(host),
             dlid: None,
             sl: Sl::truncate(0),
             flow,
@@ -69,7 +69,7 @@ pub struct SendRequest {
     /// When, in picoseconds from the start of the run.
     pub at_ps: u64,
     /// To whom and how.
-    pub way: Way,
+    pub way: AddressVector,
     /// Bytes of packets, LRH to ICRC: 32 to the model's, in words of 4; of a message
     /// ([`TrafficSource::Messages`]) its payload, from 1 on.
     pub bytes: u32,
@@ -79,7 +79,7 @@ pub struct SendRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
     /// To whom and how.
-    pub way: Way,
+    pub way: AddressVector,
     /// Bytes of each packet, LRH to ICRC.
     pub bytes: u16,
     /// The first one, in picoseconds from the start of the run.
@@ -104,7 +104,7 @@ pub enum TrafficSource {
     /// flows of a service level take turns.
     Backlogged {
         /// To whom and how.
-        way: Way,
+        way: AddressVector,
         /// Bytes of each packet, LRH to ICRC.
         bytes: u16,
         /// The first one, in picoseconds from the start of the run.
@@ -190,7 +190,7 @@ pub struct Workload {
     pub flows: Vec<FlowPlan>,
     /// Groups, by number.
     pub groups: Vec<Group>,
-    /// How [`To::Group`] is realised.
+    /// How [`Destination::Group`] is realised.
     pub scheme: Scheme,
     /// Lanes and their shares.
     pub lanes: Arc<LaneTables>,
@@ -235,11 +235,11 @@ impl Workload {
     }
 
     /// All ways that packets can take, by host; of what is drawn, none.
-    pub(crate) fn ways(&self) -> impl Iterator<Item = (u32, Way)> + '_ {
+    pub(crate) fn ways(&self) -> impl Iterator<Item = (u32, AddressVector)> + '_ {
         let hosts = (0u32..).zip(&self.hosts);
         hosts.flat_map(|(host, sources)| {
             let ways = sources.iter().flat_map(|source| {
-                let (list, one): (&[SendRequest], Option<Way>) = match source {
+                let (list, one): (&[SendRequest], Option<AddressVector>) = match source {
                     TrafficSource::Packets(births) | TrafficSource::Messages(births) => {
                         (births, None)
                     }
@@ -438,24 +438,26 @@ impl Workload {
         Err(format!("flow {flow}: there are {count}"))
     }
 
-    fn check_way(&self, way: &Way, own: usize, model: &Model) -> Result<(), String> {
+    fn check_way(&self, way: &AddressVector, own: usize, model: &Model) -> Result<(), String> {
         self.check_flow(way.flow)?;
         let below = |number: u32, count: usize| usize::try_from(number).is_ok_and(|n| n < count);
         match way.to {
-            To::Host(host) if !below(host, self.hosts.len()) => {
+            Destination::Host(host) if !below(host, self.hosts.len()) => {
                 let last = self.hosts.len().saturating_sub(1);
                 return Err(format!("to host {host}: there are hosts 0 to {last}"));
             }
-            To::Host(host) if usize::try_from(host) == Ok(own) => {
+            Destination::Host(host) if usize::try_from(host) == Ok(own) => {
                 return Err(format!("to host {host}, which is the sender"));
             }
-            To::Group(group) | To::Each(group) if !below(group, self.groups.len()) => {
+            Destination::Group(group) | Destination::Each(group)
+                if !below(group, self.groups.len()) =>
+            {
                 return Err(format!(
                     "to group {group}: there are {} groups, from 0 on",
                     self.groups.len()
                 ));
             }
-            To::Group(_) | To::Each(_) if way.dlid.is_some() => {
+            Destination::Group(_) | Destination::Each(_) if way.dlid.is_some() => {
                 return Err("a DLID is chosen for one host only".to_owned());
             }
             _ => {}

@@ -69,7 +69,7 @@ impl Prepared {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use sim::{SendRequest, FaultPlan, Group, Model, Workload, Prepared, TrafficSource, To, Until, Way};
+    /// use sim::{SendRequest, FaultPlan, Group, Model, Workload, Prepared, TrafficSource, Destination, Until, AddressVector};
     ///
     /// let fabric = topologies::parse("fat-tree-4-2")?.graph;
     /// let prepared = Prepared::new(&fabric, "mlid")?;
@@ -77,7 +77,7 @@ impl Prepared {
     /// let mut workload = Workload::empty(8, 1, Until::Delivered(10_000_000));
     /// workload.scheme = routing::multicast::Scheme::Cyclic;
     /// workload.groups.push(Group { members: (1..8).collect() });
-    /// let way = Way { to: To::Group(0), ..Way::to_host(0, 0) };
+    /// let way = AddressVector { to: Destination::Group(0), ..AddressVector::to_host(0, 0) };
     /// let message = SendRequest { at_ps: 0, way, bytes: 1000 };
     /// workload.hosts[0].push(TrafficSource::Messages(Arc::new([message])));
     /// let model = Model { packet_bytes: 288, ..Model::mlid04(1) };

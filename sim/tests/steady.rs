@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use sim::{
-    Constant, FaultPlan, FlowPlan, Group, Load, Model, Outcome, Prepared, Record, To,
-    TrafficSource, Until, Way, Workload,
+    AddressVector, Constant, Destination, FaultPlan, FlowPlan, Group, Load, Model, Outcome,
+    Prepared, Record, TrafficSource, Until, Workload,
 };
 
 fn run(prepared: &Prepared, measure_ns: u64) -> (u64, Outcome) {
@@ -56,10 +56,10 @@ fn play(prepared: &Prepared, run_ns: u64) -> (u64, Record) {
             members: members.to_vec(),
         });
         let ways = [
-            Way::to_host((host + 3) % 16, 0),
-            Way {
-                to: To::Group(host),
-                ..Way::to_host(0, 1)
+            AddressVector::to_host((host + 3) % 16, 0),
+            AddressVector {
+                to: Destination::Group(host),
+                ..AddressVector::to_host(0, 1)
             },
         ];
         sources.extend(ways.map(|way| {

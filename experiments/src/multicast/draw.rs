@@ -16,7 +16,7 @@ use crate::multicast::Task;
 use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName};
 use sim::PACKET_BYTES_MIN;
 use sim::mix;
-use sim::{Group, SendRequest, To, TrafficSource, Until, Way, Workload};
+use sim::{AddressVector, Destination, Group, SendRequest, TrafficSource, Until, Workload};
 use sim::{index, number};
 
 /// What a run may take beyond one packet after the other over one cable, nanoseconds a packet.
@@ -86,10 +86,10 @@ impl Drawn {
         offer.groups = self.groups.iter().map(group).collect();
         for (&(source, group), flow) in self.sources.iter().zip(0..) {
             let to = match task.scheme {
-                SchemeName::Unicast => To::Each(group),
-                SchemeName::Cyclic | SchemeName::SpanningTree => To::Group(group),
+                SchemeName::Unicast => Destination::Each(group),
+                SchemeName::Cyclic | SchemeName::SpanningTree => Destination::Group(group),
             };
-            let way = Way {
+            let way = AddressVector {
                 to,
                 dlid: None,
                 sl: Sl::truncate(0),
@@ -104,7 +104,7 @@ impl Drawn {
 }
 
 /// A message of so many bytes on the wire: one packet, or several of the model's size.
-fn message(way: Way, size_bytes: u32, packets: u32) -> TrafficSource {
+fn message(way: AddressVector, size_bytes: u32, packets: u32) -> TrafficSource {
     let headers = packets * u32::from(PACKET_BYTES_MIN);
     let birth = |bytes| {
         Arc::new([SendRequest {

@@ -17,7 +17,9 @@ use crate::qos::lists::LEVELS;
 use sim::Model;
 use sim::Prepared;
 use sim::mix;
-use sim::{Arbitration, Constant, FlowPlan, LaneTables, TrafficSource, Until, Way, Workload};
+use sim::{
+    AddressVector, Arbitration, Constant, FlowPlan, LaneTables, TrafficSource, Until, Workload,
+};
 
 /// Data lanes: ten classes have one each.
 pub(super) const DATA_VLS: u8 = 15;
@@ -154,9 +156,9 @@ pub(super) fn offer(
     let levels = admission.options().service_levels;
     for (flow, stream) in (0u32..).zip(streams) {
         let band = Band::ALL[stream.level.min(LEVELS - 1)];
-        let way = Way {
+        let way = AddressVector {
             sl: levels.sl(Class::Dedicated(band)),
-            ..Way::to_host(stream.to, flow)
+            ..AddressVector::to_host(stream.to, flow)
         };
         let programme = TrafficSource::Constant(Constant {
             way,
@@ -174,9 +176,9 @@ pub(super) fn offer(
         for (own, programmes) in (0u32..).zip(&mut offer.hosts) {
             let turns = turns(own, count, seed);
             programmes.extend(turns.into_iter().map(|to| TrafficSource::Backlogged {
-                way: Way {
+                way: AddressVector {
                     sl: levels.sl(Class::BestEffort),
-                    ..Way::to_host(to, best_effort)
+                    ..AddressVector::to_host(to, best_effort)
                 },
                 bytes: model.packet_bytes,
                 first_ps: 0,

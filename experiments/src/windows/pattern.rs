@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use wire::Lid;
 
 use crate::windows::scheme::Given;
-use sim::{SendRequest, TrafficSource, Way};
+use sim::{AddressVector, SendRequest, TrafficSource};
 use sim::{index, number};
 use sim::{mix, permutation};
 
@@ -97,9 +97,9 @@ pub(super) fn programmes(
             let from_ps = u64::from(window) * window_ps;
             let mut at_ps = phases.random_range(0..clock.interval_ps.max(1));
             while at_ps < sending_ps {
-                let way = Way {
+                let way = AddressVector {
                     dlid: draw(&given.dlids[source], trees),
-                    ..Way::to_host(to, flow)
+                    ..AddressVector::to_host(to, flow)
                 };
                 births[source].push(SendRequest {
                     at_ps: from_ps + at_ps,

@@ -1,8 +1,8 @@
 //! What goes wrong is counted, and what is mended works again.
 
 use sim::{
-    Constant, End, Fault, FaultPlan, Load, Model, Outcome, Prepared, Record, TrafficSource,
-    Trouble, Until, Way, Workload,
+    AddressVector, Constant, End, Fault, FaultPlan, Load, Model, Outcome, Prepared, Record,
+    TrafficSource, Trouble, Until, Workload,
 };
 use wire::PortNum;
 
@@ -126,7 +126,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
     for host in 0..7u32 {
         for (to, flow) in [(7, 0), ((host + 3) % 7, 1)] {
             let constant = Constant {
-                way: Way::to_host(to, flow),
+                way: AddressVector::to_host(to, flow),
                 bytes: 32,
                 first_ps: u64::from(host) * 100_000,
                 interval_ps: 2_000_000,

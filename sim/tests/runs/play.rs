@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use routing::multicast::Scheme;
 use sim::{
-    Arbitration, Constant, FaultPlan, FlowPlan, Group, LaneChoice, LaneTables, Model, Pattern,
-    Prepared, Record, SendRequest, To, TrafficSource, Until, Way, Workload,
+    AddressVector, Arbitration, Constant, Destination, FaultPlan, FlowPlan, Group, LaneChoice,
+    LaneTables, Model, Pattern, Prepared, Record, SendRequest, TrafficSource, Until, Workload,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -35,8 +35,8 @@ fn play(prepared: &Prepared, model: &Model, workload: &Workload) -> Record {
     record
 }
 
-fn on_level(to: To, sl: u8, flow: u32) -> Way {
-    Way {
+fn on_level(to: Destination, sl: u8, flow: u32) -> AddressVector {
+    AddressVector {
         to,
         dlid: None,
         sl: Sl::truncate(sl),
@@ -44,7 +44,12 @@ fn on_level(to: To, sl: u8, flow: u32) -> Way {
     }
 }
 
-fn constant(way: Way, bytes: u16, interval_ps: u64, packets: Option<u64>) -> TrafficSource {
+fn constant(
+    way: AddressVector,
+    bytes: u16,
+    interval_ps: u64,
+    packets: Option<u64>,
+) -> TrafficSource {
     TrafficSource::Constant(Constant {
         way,
         bytes,
@@ -54,7 +59,7 @@ fn constant(way: Way, bytes: u16, interval_ps: u64, packets: Option<u64>) -> Tra
     })
 }
 
-fn message(to: To, bytes: u32) -> TrafficSource {
+fn message(to: Destination, bytes: u32) -> TrafficSource {
     let birth = SendRequest {
         at_ps: 0,
         way: on_level(to, 0, 0),
@@ -72,7 +77,7 @@ fn star_ns(bytes: u64) -> u64 {
 fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
     let mut workload = Workload::empty(4, 1, Until::Delivered(10_000_000));
     // A packet of 64 bytes each 1000.5 ns.
-    let way = Way::to_host(1, 0);
+    let way = AddressVector::to_host(1, 0);
     workload.hosts[0].push(constant(way, 64, 1_000_500, Some(100)));
     workload.flows[0] = FlowPlan {
         delays_ns: vec![star_ns(64) - 1, star_ns(64), star_ns(64) + 1],
@@ -94,7 +99,7 @@ fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
 #[test]
 fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
     let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
-    workload.hosts[2].push(constant(Way::to_host(3, 0), 256, 3_000_000, None));
+    workload.hosts[2].push(constant(AddressVector::to_host(3, 0), 256, 3_000_000, None));
     let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
     // At 0, 3000, ... 999000 ns; the last is still under way.
     assert_eq!(record.flows[0].offered, 1_000_000u64.div_ceil(3000));
@@ -106,7 +111,7 @@ fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
 fn a_backlogged_flow_fills_its_link() {
     let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
     workload.hosts[0].push(TrafficSource::Backlogged {
-        way: Way::to_host(1, 0),
+        way: AddressVector::to_host(1, 0),
         bytes: 256,
         first_ps: 0,
     });
@@ -129,7 +134,7 @@ fn a_backlogged_flow_fills_its_link() {
 fn packets_of_any_length_take_the_time_of_their_bytes() {
     for bytes in [32u16, 36, 256, 1000, 4128] {
         let mut workload = Workload::empty(4, 1, Until::Delivered(1_000_000));
-        let way = Way::to_host(1, 0);
+        let way = AddressVector::to_host(1, 0);
         workload.hosts[0].push(constant(way, bytes, 20_000_000, Some(3)));
         let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &workload);
         let flow = &record.flows[0];
@@ -147,7 +152,12 @@ fn one_packet_by_multicast_comes_to_every_member_when_the_path_and_its_bytes_say
         workload.groups.push(Group {
             members: (0..8).collect(),
         });
-        workload.hosts[0].push(constant(on_level(To::Group(0), 0, 0), 32, 1, Some(1)));
+        workload.hosts[0].push(constant(
+            on_level(Destination::Group(0), 0, 0),
+            32,
+            1,
+            Some(1),
+        ));
         let prepared = fabric("fat-tree-4-2", engine);
         let record = play(&prepared, &Model::mlid04(1), &workload);
         let flow = &record.flows[0];
@@ -174,7 +184,7 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
             let others = members.iter().filter(|&&member| member != host).count();
             due += 10 * u64::try_from(others).unwrap();
             workload.groups.push(Group { members });
-            let way = on_level(To::Group(host), 0, host);
+            let way = on_level(Destination::Group(host), 0, host);
             let births = [SendRequest {
                 at_ps: 0,
                 way,
@@ -198,7 +208,7 @@ fn a_message_to_each_member_by_unicast_takes_a_packet_time_a_member_and_one_path
     workload.groups.push(Group {
         members: (0..8).collect(),
     });
-    workload.hosts[0].push(message(To::Each(0), 1));
+    workload.hosts[0].push(message(Destination::Each(0), 1));
     let mut model = model(1, 36);
     model.input_packets = 2.try_into().unwrap();
     model.output_packets = 2.try_into().unwrap();
@@ -212,7 +222,7 @@ fn a_message_to_each_member_by_unicast_takes_a_packet_time_a_member_and_one_path
 #[test]
 fn a_message_is_cut_into_packets_of_the_model_s_size_and_a_last_short_one() {
     let mut workload = Workload::empty(4, 1, Until::Delivered(10_000_000));
-    workload.hosts[0].push(message(To::Host(1), 4096 + 4096 + 5));
+    workload.hosts[0].push(message(Destination::Host(1), 4096 + 4096 + 5));
     let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &workload);
     let flow = &record.flows[0];
     assert_eq!(flow.delivered, 3);
@@ -225,7 +235,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
     let mut workload = Workload::empty(4, 3, Until::At(2_000_000));
     for (sl, flow) in [(0, 0), (1, 1), (2, 2)] {
         workload.hosts[0].push(TrafficSource::Backlogged {
-            way: on_level(To::Host(1), sl, flow),
+            way: on_level(Destination::Host(1), sl, flow),
             bytes: 256,
             first_ps: 0,
         });
@@ -283,7 +293,7 @@ fn ideal_credits_never_stall_a_link_whose_packet_lands_as_they_overtake_it() {
         members: (0..32).collect(),
     });
     for sources in &mut workload.hosts {
-        sources.push(message(To::Each(0), 1));
+        sources.push(message(Destination::Each(0), 1));
     }
     let record = play(
         &fabric("fat-tree-8-2", "mlid"),
@@ -309,9 +319,9 @@ fn an_explicit_dlid_takes_another_path_to_the_same_host() {
     let mut paths = Vec::new();
     for dlid in range.lids() {
         let mut workload = Workload::empty(8, 1, Until::Delivered(1_000_000));
-        let way = Way {
+        let way = AddressVector {
             dlid: Some(dlid),
-            ..Way::to_host(7, 0)
+            ..AddressVector::to_host(7, 0)
         };
         workload.hosts[0].push(constant(way, 32, 1000, Some(5)));
         let record = play(&prepared, &Model::mlid04(1), &workload);
@@ -351,12 +361,17 @@ fn backlogged_flows_have_places_of_their_own() {
     workload.backlog = 1;
     for flow in 0..3 {
         workload.hosts[0].push(TrafficSource::Backlogged {
-            way: on_level(To::Host(1), 0, flow),
+            way: on_level(Destination::Host(1), 0, flow),
             bytes: 256,
             first_ps: 0,
         });
     }
-    workload.hosts[0].push(constant(Way::to_host(2, 3), 256, 100_000_000, Some(5)));
+    workload.hosts[0].push(constant(
+        AddressVector::to_host(2, 3),
+        256,
+        100_000_000,
+        Some(5),
+    ));
     let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
     let delivered: Vec<u64> = record.flows.iter().map(|flow| flow.delivered).collect();
     let backlogged = &delivered[..3];
@@ -380,16 +395,18 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         workload
     };
     assert!(refused(&Workload::empty(3, 1, Until::At(1))).contains("3 hosts"));
-    let long = refused(&with(constant(Way::to_host(1, 0), 260, 1, None)));
+    let long = refused(&with(constant(AddressVector::to_host(1, 0), 260, 1, None)));
     assert!(
         long.contains("host 2, programme 0") && long.contains("32 to 256"),
         "{long}"
     );
-    assert!(refused(&with(constant(Way::to_host(2, 0), 64, 1, None))).contains("the sender"));
-    assert!(refused(&with(constant(Way::to_host(4, 0), 64, 1, None))).contains("0 to 3"));
-    assert!(refused(&with(constant(Way::to_host(1, 1), 64, 1, None))).contains("flow 1"));
-    assert!(refused(&with(message(To::Group(0), 1))).contains("group 0"));
-    assert!(refused(&with(message(To::Host(1), 0))).contains("a message of 0 bytes"));
+    assert!(
+        refused(&with(constant(AddressVector::to_host(2, 0), 64, 1, None))).contains("the sender")
+    );
+    assert!(refused(&with(constant(AddressVector::to_host(4, 0), 64, 1, None))).contains("0 to 3"));
+    assert!(refused(&with(constant(AddressVector::to_host(1, 1), 64, 1, None))).contains("flow 1"));
+    assert!(refused(&with(message(Destination::Group(0), 1))).contains("group 0"));
+    assert!(refused(&with(message(Destination::Host(1), 0))).contains("a message of 0 bytes"));
     let mut grouped = empty.clone();
     grouped.groups.push(Group {
         members: vec![1, 1],
