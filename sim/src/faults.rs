@@ -9,7 +9,7 @@ pub(crate) const MILLION: u32 = 1_000_000;
 
 /// One end of a cable by the name of its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
+pub struct CableEnd {
     /// The device's name.
     pub node: String,
     /// The port.
@@ -18,15 +18,15 @@ pub struct End {
 
 /// What goes wrong. Rates are in millionths and hold for what leaves the port named.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum FaultKind {
     /// The cable at this end is pulled: what is on it is lost.
-    LinkDown(End),
+    LinkDown(CableEnd),
     /// The cable is put in again; its ports are made active when the link is up.
-    LinkUp(End),
+    LinkUp(CableEnd),
     /// Packets are lost and damaged at these rates from now on.
     Rates {
         /// Whose packets.
-        end: End,
+        end: CableEnd,
         /// Packets lost, per million.
         loss_ppm: u32,
         /// Packets damaged, per million.
@@ -35,7 +35,7 @@ pub enum Trouble {
     /// Flow control is lost at this rate from now on.
     CreditLoss {
         /// Whose flow control.
-        end: End,
+        end: CableEnd,
         /// Packets lost, per million.
         loss_ppm: u32,
     },
@@ -59,7 +59,7 @@ pub struct Fault {
     /// When, in nanoseconds after the fabric has come up.
     pub at_ns: u64,
     /// What.
-    pub what: Trouble,
+    pub what: FaultKind,
 }
 
 /// All that goes wrong in a run.
@@ -118,8 +118,8 @@ pub enum FaultError {
     },
 }
 
-impl Trouble {
-    pub(crate) fn end(&self) -> Option<&End> {
+impl FaultKind {
+    pub(crate) fn end(&self) -> Option<&CableEnd> {
         match self {
             Self::LinkDown(end)
             | Self::LinkUp(end)
@@ -160,7 +160,7 @@ impl FaultPlan {
                     return Err(FaultError::Rate { number, ppm });
                 }
             }
-            if let Some(End { node, port }) = fault.what.end() {
+            if let Some(CableEnd { node, port }) = fault.what.end() {
                 let end = Endpoint {
                     node: find(node)?,
                     port: *port,
@@ -173,7 +173,7 @@ impl FaultPlan {
                     });
                 }
             }
-            if let Trouble::SlowDrain { node, .. } = &fault.what
+            if let FaultKind::SlowDrain { node, .. } = &fault.what
                 && graph.node(find(node)?).kind != NodeKind::Host
             {
                 return Err(FaultError::NotAHost {
@@ -181,7 +181,7 @@ impl FaultPlan {
                     name: node.clone(),
                 });
             }
-            if let Trouble::Crash(name) | Trouble::Restart(name) = &fault.what
+            if let FaultKind::Crash(name) | FaultKind::Restart(name) = &fault.what
                 && graph.node(find(name)?).kind != NodeKind::Switch
             {
                 return Err(FaultError::NotASwitch {

@@ -63,7 +63,7 @@ mod workload_run;
 pub use balance::Balance;
 pub use deadlock::{Deadlock, Lane};
 pub use fabric::{ManagementError, Tally};
-pub use faults::{End, Fault, FaultError, FaultPlan, Trouble};
+pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultPlan};
 pub use ledger::Violation;
 pub use load::{Load, Outcome, Prepared, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use wire::PortNum;
 
 use crate::study::{Head, Refusal, check_head, check_lists};
+use sim::{CableEnd, Fault, FaultKind, FaultPlan};
 use sim::{CreditReturn, Model};
-use sim::{End, Fault, FaultPlan, Trouble};
 use sim::{LaneChoice, Pattern};
 
 /// The most points of one plan.
@@ -197,7 +197,7 @@ pub enum Misfortune {
 
 impl PlannedFault {
     pub(crate) fn fault(&self) -> Fault {
-        let end = End {
+        let end = CableEnd {
             node: self.node.clone(),
             port: PortNum::new(self.port),
         };
@@ -205,17 +205,17 @@ impl PlannedFault {
         Fault {
             at_ns: self.at_ns,
             what: match self.what {
-                Misfortune::LinkDown => Trouble::LinkDown(end),
-                Misfortune::LinkUp => Trouble::LinkUp(end),
-                Misfortune::Rates => Trouble::Rates {
+                Misfortune::LinkDown => FaultKind::LinkDown(end),
+                Misfortune::LinkUp => FaultKind::LinkUp(end),
+                Misfortune::Rates => FaultKind::Rates {
                     end,
                     loss_ppm,
                     corruption_ppm,
                 },
-                Misfortune::CreditLoss => Trouble::CreditLoss { end, loss_ppm },
-                Misfortune::Crash => Trouble::Crash(end.node),
-                Misfortune::Restart => Trouble::Restart(end.node),
-                Misfortune::SlowDrain => Trouble::SlowDrain {
+                Misfortune::CreditLoss => FaultKind::CreditLoss { end, loss_ppm },
+                Misfortune::Crash => FaultKind::Crash(end.node),
+                Misfortune::Restart => FaultKind::Restart(end.node),
+                Misfortune::SlowDrain => FaultKind::SlowDrain {
                     node: end.node,
                     ns_per_packet: self.ns_per_packet,
                 },

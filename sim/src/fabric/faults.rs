@@ -7,7 +7,7 @@ use topologies::NodeId;
 use wire::PortNum;
 
 use super::{Event, Fabric};
-use crate::faults::{End, Trouble};
+use crate::faults::{CableEnd, FaultKind};
 use crate::node::Node;
 use crate::numbers::{index, number};
 
@@ -15,18 +15,18 @@ use crate::numbers::{index, number};
 const MEND_NS: u64 = 10_000;
 
 impl Fabric {
-    fn locate(&self, end: &End) -> Option<(usize, PortNum)> {
+    fn locate(&self, end: &CableEnd) -> Option<(usize, PortNum)> {
         Some((self.graph.find(&end.node)?.index(), end.port))
     }
 
     /// Lets one fault happen.
-    pub(crate) fn suffer(&mut self, what: &Trouble) {
+    pub(crate) fn suffer(&mut self, what: &FaultKind) {
         let place = what.end().and_then(|end| self.locate(end));
         match (what, place) {
-            (Trouble::LinkDown(_), Some((node, port))) => self.unplug(node, port),
-            (Trouble::LinkUp(_), Some((node, port))) => self.plug(node, port),
+            (FaultKind::LinkDown(_), Some((node, port))) => self.unplug(node, port),
+            (FaultKind::LinkUp(_), Some((node, port))) => self.plug(node, port),
             (
-                Trouble::Rates {
+                FaultKind::Rates {
                     loss_ppm,
                     corruption_ppm,
                     ..
@@ -35,13 +35,13 @@ impl Fabric {
             ) => self
                 .cables
                 .set_rates(node, port, *loss_ppm, *corruption_ppm),
-            (Trouble::CreditLoss { loss_ppm, .. }, Some((node, port))) => {
+            (FaultKind::CreditLoss { loss_ppm, .. }, Some((node, port))) => {
                 self.cables.set_credit_loss(node, port, *loss_ppm);
             }
-            (Trouble::Crash(name), _) => self.crash(name),
-            (Trouble::Restart(name), _) => self.restart(name),
+            (FaultKind::Crash(name), _) => self.crash(name),
+            (FaultKind::Restart(name), _) => self.restart(name),
             (
-                Trouble::SlowDrain {
+                FaultKind::SlowDrain {
                     node,
                     ns_per_packet,
                 },

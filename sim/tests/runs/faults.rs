@@ -1,19 +1,19 @@
 //! What goes wrong is counted, and what is mended works again.
 
 use sim::{
-    AddressVector, Constant, End, Fault, FaultPlan, Load, Model, Outcome, Prepared, Record,
-    TrafficSource, Trouble, Until, Workload,
+    AddressVector, CableEnd, Constant, Fault, FaultKind, FaultPlan, Load, Model, Outcome, Prepared,
+    Record, TrafficSource, Until, Workload,
 };
 use wire::PortNum;
 
-fn end(node: &str, port: u8) -> End {
-    End {
+fn end(node: &str, port: u8) -> CableEnd {
+    CableEnd {
         node: node.to_owned(),
         port: PortNum::new(port),
     }
 }
 
-fn run(faults: Vec<(u64, Trouble)>) -> Outcome {
+fn run(faults: Vec<(u64, FaultKind)>) -> Outcome {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
     let prepared = Prepared::new(&graph, "mlid").unwrap();
     let faults = FaultPlan {
@@ -37,7 +37,7 @@ fn run(faults: Vec<(u64, Trouble)>) -> Outcome {
 
 #[test]
 fn lost_and_damaged_packets_are_counted_and_credits_recover() {
-    let rates = |node, port| Trouble::Rates {
+    let rates = |node, port| FaultKind::Rates {
         end: end(node, port),
         loss_ppm: 50_000,
         corruption_ppm: 50_000,
@@ -52,8 +52,8 @@ fn lost_and_damaged_packets_are_counted_and_credits_recover() {
 
 #[test]
 fn a_cable_that_is_pulled_and_put_in_again_carries_packets_again() {
-    let down = Trouble::LinkDown(end("s0.0.1", 3));
-    let up = Trouble::LinkUp(end("s0.0.1", 3));
+    let down = FaultKind::LinkDown(end("s0.0.1", 3));
+    let up = FaultKind::LinkUp(end("s0.0.1", 3));
     let outcome = run(vec![(50_000, down.clone()), (100_000, up)]);
     let never = run(vec![(50_000, down)]);
     let gone = |outcome: &Outcome| outcome.balance.entered - outcome.balance.delivered;
@@ -63,8 +63,8 @@ fn a_cable_that_is_pulled_and_put_in_again_carries_packets_again() {
 
 #[test]
 fn a_switch_that_crashes_and_is_started_again_gets_its_tables_and_forwards() {
-    let crash = Trouble::Crash("s0.0.1".to_owned());
-    let restart = Trouble::Restart("s0.0.1".to_owned());
+    let crash = FaultKind::Crash("s0.0.1".to_owned());
+    let restart = FaultKind::Restart("s0.0.1".to_owned());
     let outcome = run(vec![(50_000, crash.clone()), (80_000, restart)]);
     let never = run(vec![(50_000, crash)]);
     let gone = |outcome: &Outcome| outcome.balance.entered - outcome.balance.delivered;
@@ -74,7 +74,7 @@ fn a_switch_that_crashes_and_is_started_again_gets_its_tables_and_forwards() {
 
 #[test]
 fn flow_control_that_is_lost_delays_and_loses_nothing() {
-    let loss = Trouble::CreditLoss {
+    let loss = FaultKind::CreditLoss {
         end: end("s0.0.1", 3),
         loss_ppm: 20_000,
     };
@@ -85,7 +85,7 @@ fn flow_control_that_is_lost_delays_and_loses_nothing() {
 
 #[test]
 fn faults_are_repeatable_and_name_only_what_is_there() {
-    let rates = || Trouble::Rates {
+    let rates = || FaultKind::Rates {
         end: end("s0.0.1", 3),
         loss_ppm: 100_000,
         corruption_ppm: 0,
@@ -98,12 +98,12 @@ fn faults_are_repeatable_and_name_only_what_is_there() {
         plan.check(&graph).unwrap_err().to_string()
     };
     assert_eq!(
-        check(Trouble::Crash("s9".to_owned())),
+        check(FaultKind::Crash("s9".to_owned())),
         "fault 0: there is no device \"s9\""
     );
-    assert!(check(Trouble::LinkDown(end("s0.0.1", 9))).contains("no cable"));
+    assert!(check(FaultKind::LinkDown(end("s0.0.1", 9))).contains("no cable"));
     let host = graph.hosts().next().map(|id| graph.node(id).name.clone());
-    assert!(check(Trouble::Crash(host.unwrap())).contains("is a host"));
+    assert!(check(FaultKind::Crash(host.unwrap())).contains("is a host"));
 }
 
 /// All hosts of FT(4, 2) but the last send to the last (flow 0) and to each other (flow 1), while
@@ -114,7 +114,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
     let faults = FaultPlan {
         faults: vec![Fault {
             at_ns: 0,
-            what: Trouble::SlowDrain {
+            what: FaultKind::SlowDrain {
                 node: graph.node(slow).name.clone(),
                 ns_per_packet,
             },
@@ -189,7 +189,7 @@ fn only_hosts_drain_slowly() {
     let plan = FaultPlan {
         faults: vec![Fault {
             at_ns: 0,
-            what: Trouble::SlowDrain {
+            what: FaultKind::SlowDrain {
                 node: "s0.0".to_owned(),
                 ns_per_packet: 1,
             },

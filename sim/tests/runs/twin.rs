@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hostd::control::{PingRequest, Reply, Request};
 use link::{Counts, Pacing, PortConfig};
-use sim::{Fault, FaultPlan, Trouble, Twin, TwinConfig};
+use sim::{Fault, FaultKind, FaultPlan, Twin, TwinConfig};
 use topologies::Graph;
 use wire::{Lid, PortNum, Sl};
 
@@ -91,8 +91,8 @@ fn the_manager_routes_round_a_switch_that_crashes_and_takes_it_back() {
     let config = TwinConfig {
         faults: FaultPlan {
             faults: vec![
-                fault(3, Trouble::Crash("s0.0".to_owned())),
-                fault(6, Trouble::Restart("s0.0".to_owned())),
+                fault(3, FaultKind::Crash("s0.0".to_owned())),
+                fault(6, FaultKind::Restart("s0.0".to_owned())),
             ],
             seed: 1,
         },
