@@ -10,8 +10,8 @@ use crate::figure::Figure;
 use crate::load::{Credits, PlannedFault};
 use crate::study::{Head, Refusal, Study, Verdict, check_head, check_lists, rounded};
 use sim::FaultPlan;
-use sim::Record;
 use sim::Trace;
+use sim::WorkloadResult;
 use sim::{CreditReturn, Model};
 use sim::{Prepared, real};
 use sim::{Until, Workload};
@@ -168,7 +168,7 @@ impl TracePlan {
         offer
     }
 
-    fn point(&self, scene: &Scene, at: usize, record: &Record) -> Point {
+    fn point(&self, scene: &Scene, at: usize, record: &WorkloadResult) -> Point {
         let (scheme, vls) = self.task(at);
         let flows = &record.flows;
         let sum = |of: fn(&sim::FlowRecord) -> u64| flows.iter().map(of).sum::<u64>();

@@ -26,7 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 use std::time::Instant;
 
-use sim::{FaultPlan, Load, Model, Outcome, Prepared};
+use sim::{FaultPlan, Load, LoadResult, Model, Prepared};
 
 const ROUNDS: usize = 5;
 /// Fabrics, and how long they are looked at, nanoseconds of virtual time.
@@ -46,7 +46,7 @@ fn spent() -> Option<f64> {
 }
 
 /// One run; seconds of the processor and of the clock, and what came of it.
-fn run(prepared: &Prepared, measure_ns: u64) -> (f64, f64, Outcome) {
+fn run(prepared: &Prepared, measure_ns: u64) -> (f64, f64, LoadResult) {
     let load = Load {
         warmup_ns: 1,
         measure_ns,

@@ -65,7 +65,7 @@ pub use deadlock::{Deadlock, Lane};
 pub use fabric::{ManagementError, Tally};
 pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultPlan};
 pub use ledger::Violation;
-pub use load::{Load, Outcome, Prepared, interval_ps};
+pub use load::{Load, LoadResult, Prepared, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use numbers::{index, number, real};
 pub use pattern::{LaneChoice, Pattern, PatternError, mix, permutation};
@@ -77,4 +77,4 @@ pub use workload::{
     AddressVector, Arbitration, BACKLOG_DEFAULT, Constant, Destination, FLOWS_MAX, FlowPlan, Group,
     LaneTables, MESSAGE_BYTES_MAX, SendRequest, TrafficSource, Until, Workload, WorkloadError,
 };
-pub use workload_run::Record;
+pub use workload_run::WorkloadResult;

@@ -60,7 +60,7 @@ impl Load {
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct LoadResult {
     /// Hosts of the fabric.
     pub hosts: usize,
     /// Bytes/ns and host that were asked for.
@@ -80,7 +80,7 @@ pub struct Outcome {
     pub latency_p99_ns: u64,
     /// Packets born over the whole run, and those of them that found their source's queue full.
     pub born: u64,
-    /// See [`Outcome::born`].
+    /// See [`LoadResult::born`].
     pub refused: u64,
     /// Packets that have left a switch, over the whole run.
     pub traversals: u64,
@@ -94,7 +94,7 @@ pub struct Outcome {
     pub deadlock: Option<Deadlock>,
     /// What must never happen: the first of them, and how many.
     pub violations: Vec<Violation>,
-    /// See [`Outcome::violations`].
+    /// See [`LoadResult::violations`].
     pub violations_total: u64,
 }
 
@@ -163,7 +163,7 @@ impl Prepared {
         model: &Model,
         load: &Load,
         faults: &FaultPlan,
-    ) -> Result<Outcome, SetupError> {
+    ) -> Result<LoadResult, SetupError> {
         let mut fabric = self.start(model, load, faults)?;
         let measured_until = fabric.measure.until;
         fabric.run(measured_until - 1);
@@ -267,7 +267,7 @@ fn advances(fabric: &mut Fabric, ns: u64) -> bool {
     fabric.ledger.traversals != traversals || fabric.balance() != balance
 }
 
-fn outcome(fabric: &Fabric, load: &Load) -> Outcome {
+fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
     let measure = &fabric.measure;
     let hosts = fabric
         .graph
@@ -287,7 +287,7 @@ fn outcome(fabric: &Fabric, load: &Load) -> Outcome {
         0 => 0.0,
         packets => real(sum) / real(packets),
     };
-    Outcome {
+    LoadResult {
         hosts,
         offered: load.bytes_per_ns,
         accepted: if span > 0.0 { bytes / span } else { 0.0 },

@@ -27,7 +27,7 @@ const LOOK_NS: u64 = 20_000;
 
 /// What came of a run. Times count from its start.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct WorkloadResult {
     /// When it was over, nanoseconds: with [`Until::Delivered`] at most 20,000 after the last
     /// delivery, or the limit.
     pub ended_ns: u64,
@@ -49,11 +49,11 @@ pub struct Record {
     pub deadlock: Option<Deadlock>,
     /// What must never happen: the first of them, and how many.
     pub violations: Vec<Violation>,
-    /// See [`Record::violations`].
+    /// See [`WorkloadResult::violations`].
     pub violations_total: u64,
 }
 
-impl Record {
+impl WorkloadResult {
     /// When the last byte of the last delivery was there, nanoseconds; 0 without deliveries.
     #[must_use]
     pub fn completed_ns(&self) -> u64 {
@@ -95,7 +95,7 @@ impl Prepared {
         model: &Model,
         workload: &Workload,
         faults: &FaultPlan,
-    ) -> Result<Record, SetupError> {
+    ) -> Result<WorkloadResult, SetupError> {
         model.check()?;
         workload.check(self.dlids.len(), model)?;
         let settings = Settings::new(&self.graph, &self.tables, workload)?;
@@ -221,7 +221,7 @@ fn is_empty(fabric: &Fabric) -> bool {
     balance.queued + balance.flying == 0
 }
 
-fn record(fabric: &Fabric, start: Time, balance: Balance) -> Record {
+fn record(fabric: &Fabric, start: Time, balance: Balance) -> WorkloadResult {
     let (flows, ports, is_delivered) = match fabric.traffic.as_deref() {
         Some(traffic) => (
             traffic.flows().to_vec(),
@@ -230,7 +230,7 @@ fn record(fabric: &Fabric, start: Time, balance: Balance) -> Record {
         ),
         None => (Vec::new(), Vec::new(), false),
     };
-    Record {
+    WorkloadResult {
         ended_ns: fabric.now.since_ns(start),
         is_complete: is_delivered
             && sources(fabric).all(|source| source.is_done() && source.refused == 0),

@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use sim::{
-    AddressVector, Constant, Destination, FaultPlan, FlowPlan, Group, Load, Model, Outcome,
-    Prepared, Record, TrafficSource, Until, Workload,
+    AddressVector, Constant, Destination, FaultPlan, FlowPlan, Group, Load, LoadResult, Model,
+    Prepared, TrafficSource, Until, Workload, WorkloadResult,
 };
 
-fn run(prepared: &Prepared, measure_ns: u64) -> (u64, Outcome) {
+fn run(prepared: &Prepared, measure_ns: u64) -> (u64, LoadResult) {
     let load = Load {
         warmup_ns: 100_000,
         measure_ns,
@@ -42,7 +42,7 @@ fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
 }
 
 /// Every host sends to another and to a group of three, for so long.
-fn play(prepared: &Prepared, run_ns: u64) -> (u64, Record) {
+fn play(prepared: &Prepared, run_ns: u64) -> (u64, WorkloadResult) {
     let mut workload = Workload::empty(16, 2, Until::At(run_ns));
     let plan = FlowPlan {
         delays_ns: vec![500, 1000, 2000],

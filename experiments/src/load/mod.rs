@@ -12,7 +12,7 @@ use crate::ExperimentError;
 use crate::figure::{Axis, Curve, Figure};
 use crate::study::{Head, Refusal, Study, Verdict, rounded};
 use sim::mix;
-use sim::{Load, Outcome, Prepared};
+use sim::{Load, LoadResult, Prepared};
 
 /// One run of a plan and what came of it. Times in nanoseconds, traffic in bytes/ns and host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -204,7 +204,7 @@ fn run_one(
     Ok(point(plan, task, seed, &outcome))
 }
 
-fn point(plan: &LoadPlan, task: Task, seed: u64, outcome: &Outcome) -> Point {
+fn point(plan: &LoadPlan, task: Task, seed: u64, outcome: &LoadResult) -> Point {
     Point {
         topology: plan.topologies[task.topology].clone(),
         scheme: plan.schemes[task.scheme].clone(),

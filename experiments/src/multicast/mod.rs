@@ -25,7 +25,7 @@ use crate::multicast::summary::Summary;
 use crate::study::{Head, Refusal, Study, Verdict, rounded};
 use sim::FaultPlan;
 use sim::PortRecord;
-use sim::Record;
+use sim::WorkloadResult;
 use sim::mix;
 use sim::number;
 use sim::{Prepared, real};
@@ -175,7 +175,7 @@ impl Study for MulticastPlan {
 }
 
 /// Holds a run against what must be: every packet once at each member, nothing else, no circle.
-fn check(record: &Record, due: u64) -> Result<(), ExperimentError> {
+fn check(record: &WorkloadResult, due: u64) -> Result<(), ExperimentError> {
     if let Some(violation) = record.violations.first() {
         return Err(ExperimentError::Violation(violation.to_string()));
     }
@@ -191,7 +191,13 @@ fn check(record: &Record, due: u64) -> Result<(), ExperimentError> {
     )))
 }
 
-fn point(plan: &MulticastPlan, task: &Task, hosts: u32, seed: u64, record: &Record) -> Point {
+fn point(
+    plan: &MulticastPlan,
+    task: &Task,
+    hosts: u32,
+    seed: u64,
+    record: &WorkloadResult,
+) -> Point {
     let messages = record.flows.iter().filter(|flow| flow.due > 0);
     let (count, sum_ns) = messages.fold((0u64, 0u64), |(count, sum), flow| {
         (count + 1, sum + flow.completion_ns())

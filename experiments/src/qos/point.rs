@@ -8,7 +8,7 @@ use crate::qos::lists::{ByLevel, Counts, LEVELS};
 use crate::qos::scene::{DELAYS_32, Stream};
 use crate::study::rounded;
 use sim::FlowRecord;
-use sim::Record;
+use sim::WorkloadResult;
 
 /// Which of the thresholds is half an inter-arrival time.
 pub(super) const HALF: usize = 4;
@@ -105,7 +105,7 @@ pub(super) fn point(
     graph: &Graph,
     filled: &FillReport,
     streams: &[Stream],
-    record: &Record,
+    record: &WorkloadResult,
 ) -> Point {
     let (flows, rest) = record.flows.split_at(streams.len());
     let levels: Vec<Level> = (0..LEVELS)

@@ -8,7 +8,7 @@ use crate::windows::plan::WindowsPlan;
 use crate::windows::scheme::{Given, Paths};
 use crate::windows::{Point, Task};
 use sim::FaultPlan;
-use sim::Record;
+use sim::WorkloadResult;
 use sim::mix;
 use sim::number;
 use sim::{Prepared, interval_ps, real};
@@ -92,7 +92,7 @@ pub(super) fn run(
 }
 
 /// What must never happen.
-fn check(record: &Record) -> Result<(), ExperimentError> {
+fn check(record: &WorkloadResult) -> Result<(), ExperimentError> {
     if let Some(violation) = record.violations.first() {
         return Err(ExperimentError::Violation(violation.to_string()));
     }

@@ -1,8 +1,8 @@
 //! What goes wrong is counted, and what is mended works again.
 
 use sim::{
-    AddressVector, CableEnd, Constant, Fault, FaultKind, FaultPlan, Load, Model, Outcome, Prepared,
-    Record, TrafficSource, Until, Workload,
+    AddressVector, CableEnd, Constant, Fault, FaultKind, FaultPlan, Load, LoadResult, Model,
+    Prepared, Record, TrafficSource, Until, Workload,
 };
 use wire::PortNum;
 
@@ -13,7 +13,7 @@ fn end(node: &str, port: u8) -> CableEnd {
     }
 }
 
-fn run(faults: Vec<(u64, FaultKind)>) -> Outcome {
+fn run(faults: Vec<(u64, FaultKind)>) -> LoadResult {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
     let prepared = Prepared::new(&graph, "mlid").unwrap();
     let faults = FaultPlan {
@@ -56,7 +56,7 @@ fn a_cable_that_is_pulled_and_put_in_again_carries_packets_again() {
     let up = FaultKind::LinkUp(end("s0.0.1", 3));
     let outcome = run(vec![(50_000, down.clone()), (100_000, up)]);
     let never = run(vec![(50_000, down)]);
-    let gone = |outcome: &Outcome| outcome.balance.entered - outcome.balance.delivered;
+    let gone = |outcome: &LoadResult| outcome.balance.entered - outcome.balance.delivered;
     assert!(gone(&outcome) > 0);
     assert!(gone(&never) > 2 * gone(&outcome), "{never:?} {outcome:?}");
 }
@@ -67,7 +67,7 @@ fn a_switch_that_crashes_and_is_started_again_gets_its_tables_and_forwards() {
     let restart = FaultKind::Restart("s0.0.1".to_owned());
     let outcome = run(vec![(50_000, crash.clone()), (80_000, restart)]);
     let never = run(vec![(50_000, crash)]);
-    let gone = |outcome: &Outcome| outcome.balance.entered - outcome.balance.delivered;
+    let gone = |outcome: &LoadResult| outcome.balance.entered - outcome.balance.delivered;
     assert!(gone(&outcome) > 0);
     assert!(gone(&never) > 2 * gone(&outcome));
 }

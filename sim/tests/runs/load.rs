@@ -1,8 +1,8 @@
 //! Loads: nothing is lost, everything is repeatable, times are those of the model.
 
-use sim::{CreditReturn, FaultPlan, Load, Model, Outcome, Pattern, Prepared};
+use sim::{CreditReturn, FaultPlan, Load, LoadResult, Model, Pattern, Prepared};
 
-fn run(name: &str, engine: &str, model: &Model, load: &Load) -> Outcome {
+fn run(name: &str, engine: &str, model: &Model, load: &Load) -> LoadResult {
     let graph = topologies::parse(name).unwrap().graph;
     let prepared = Prepared::new(&graph, engine).unwrap();
     let outcome = prepared.run(model, load, &FaultPlan::default()).unwrap();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use routing::multicast::Scheme;
 use sim::{
     AddressVector, Arbitration, Constant, Destination, FaultPlan, FlowPlan, Group, LaneChoice,
-    LaneTables, Model, Pattern, Prepared, Record, SendRequest, TrafficSource, Until, Workload,
+    LaneTables, Model, Pattern, Prepared, SendRequest, TrafficSource, Until, Workload,
+    WorkloadResult,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -24,7 +25,7 @@ fn fabric(name: &str, engine: &str) -> Prepared {
     Prepared::new(&graph, engine).unwrap()
 }
 
-fn play(prepared: &Prepared, model: &Model, workload: &Workload) -> Record {
+fn play(prepared: &Prepared, model: &Model, workload: &Workload) -> WorkloadResult {
     let record = prepared
         .run_workload(model, workload, &FaultPlan::default())
         .unwrap();
