@@ -12,7 +12,7 @@ use wire::{PortNum, Vl};
 
 /// An input lane of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct InputVl {
     /// The switch's name.
     pub switch: String,
     /// The port that packets came in on.
@@ -21,7 +21,7 @@ pub struct Lane {
     pub vl: Vl,
 }
 
-impl fmt::Display for Lane {
+impl fmt::Display for InputVl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "({}, port {}, VL {})", self.switch, self.port, self.vl)
     }
@@ -31,7 +31,7 @@ impl fmt::Display for Lane {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     /// The lanes in order, from the one that stands first in the topology.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<InputVl>,
 }
 
 impl fmt::Display for Deadlock {

@@ -61,20 +61,20 @@ mod workload;
 mod workload_run;
 
 pub use balance::Balance;
-pub use deadlock::{Deadlock, Lane};
+pub use deadlock::{Deadlock, InputVl};
 pub use fabric::{ManagementError, Tally};
 pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultPlan};
 pub use ledger::Violation;
 pub use load::{Load, LoadResult, Prepared, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use numbers::{index, number, real};
-pub use pattern::{LaneChoice, Pattern, PatternError, mix, permutation};
+pub use pattern::{Pattern, PatternError, SlChoice, mix, permutation};
 pub use setup::SetupError;
 pub use trace::{Trace, TraceError, TraceFlow};
-pub use traffic::{FlowRecord, LaneUse, PortRecord};
+pub use traffic::{FlowRecord, PortRecord, VlCounts};
 pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{
     AddressVector, Arbitration, BACKLOG_DEFAULT, Constant, Destination, FLOWS_MAX, FlowPlan, Group,
-    LaneTables, MESSAGE_BYTES_MAX, SendRequest, TrafficSource, Until, Workload, WorkloadError,
+    MESSAGE_BYTES_MAX, SendRequest, TrafficSource, Until, VlTables, Workload, WorkloadError,
 };
 pub use workload_run::WorkloadResult;

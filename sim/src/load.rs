@@ -16,7 +16,7 @@ use crate::ledger::Violation;
 use crate::model::Model;
 use crate::node::Node;
 use crate::numbers::real;
-use crate::pattern::{Draw, LaneChoice, Pattern, check_rate, permutation};
+use crate::pattern::{Draw, Pattern, SlChoice, check_rate, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source::Source;
@@ -28,7 +28,7 @@ pub struct Load {
     /// To whom.
     pub pattern: Pattern,
     /// How packets get their lanes.
-    pub lanes: LaneChoice,
+    pub lanes: SlChoice,
     /// What every host sends, in bytes/ns, LRH to ICRC: a packet at a constant rate, the first one
     /// at a random moment of the first interval.
     pub bytes_per_ns: f64,
@@ -48,7 +48,7 @@ impl Load {
     pub fn uniform(bytes_per_ns: f64, seed: u64) -> Self {
         Self {
             pattern: Pattern::Uniform,
-            lanes: LaneChoice::Random,
+            lanes: SlChoice::Random,
             bytes_per_ns,
             warmup_ns: 30_000,
             measure_ns: 60_000,

@@ -39,7 +39,7 @@ pub enum Pattern {
 
 /// How a packet gets its service level, and with it its lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LaneChoice {
+pub enum SlChoice {
     /// Drawn anew for every packet.
     #[default]
     Random,
@@ -115,7 +115,7 @@ pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), PatternError> {
 #[derive(Debug)]
 pub(crate) struct Draw {
     pattern: Pattern,
-    lanes: LaneChoice,
+    lanes: SlChoice,
     vls: u8,
     own: u32,
     hosts: u32,
@@ -155,7 +155,7 @@ pub fn mix(seed: u64, value: u64) -> u64 {
 impl Draw {
     pub(crate) fn new(
         pattern: Pattern,
-        lanes: LaneChoice,
+        lanes: SlChoice,
         vls: u8,
         own: u32,
         partners: &[u32],
@@ -212,8 +212,8 @@ impl Draw {
         self.sent = self.sent.wrapping_add(1);
         let lane = match self.lanes {
             _ if self.vls == 1 => 0,
-            LaneChoice::Random => self.random.random_range(0..self.vls),
-            LaneChoice::Connection => {
+            SlChoice::Random => self.random.random_range(0..self.vls),
+            SlChoice::Connection => {
                 let pair = u64::from(self.own) << 32 | u64::from(to);
                 let lane = mix(self.seed, pair) % u64::from(self.vls);
                 u8::try_from(lane).unwrap_or(0)
@@ -229,7 +229,7 @@ mod tests {
 
     fn draws(pattern: Pattern, own: u32, count: usize) -> Vec<(u32, u8)> {
         let partners = permutation(8, 3);
-        let mut draw = Draw::new(pattern, LaneChoice::Random, 2, own, &partners, 3);
+        let mut draw = Draw::new(pattern, SlChoice::Random, 2, own, &partners, 3);
         (0..count).map(|_| draw.next()).collect()
     }
 

@@ -11,7 +11,7 @@ use wire::{Guid, Lid, PortNum};
 use crate::numbers::index;
 use crate::source::Groups;
 use crate::station::Station;
-use crate::workload::{Arbitration, Destination, LaneTables, Workload, WorkloadError};
+use crate::workload::{Arbitration, Destination, VlTables, Workload, WorkloadError};
 
 /// What is installed beside linear forwarding tables.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     /// By host and group: the multicast LID to send to.
     pub(crate) mlids: Vec<Arc<[Lid]>>,
     pub(crate) groups: Arc<Groups>,
-    pub(crate) lanes: Arc<LaneTables>,
+    pub(crate) lanes: Arc<VlTables>,
     pub(crate) arbitration: BTreeMap<Endpoint, Arbitration>,
     pub(crate) sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), [wire::Vl; 16]>,
 }

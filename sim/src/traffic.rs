@@ -85,7 +85,7 @@ impl FlowRecord {
 
 /// What left a port by one lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LaneUse {
+pub struct VlCounts {
     /// Packets.
     pub packets: u64,
     /// Bytes, LRH to ICRC.
@@ -98,7 +98,7 @@ pub struct PortRecord {
     /// The port.
     pub port: Endpoint,
     /// By lane: 0 to the model's last.
-    pub lanes: Vec<LaneUse>,
+    pub lanes: Vec<VlCounts>,
 }
 
 impl PortRecord {
@@ -132,7 +132,7 @@ pub(crate) struct Traffic {
     last: Vec<Time>,
     /// By node: where its ports begin.
     first: Vec<usize>,
-    links: Vec<[LaneUse; LANES]>,
+    links: Vec<[VlCounts; LANES]>,
 }
 
 impl Traffic {
@@ -167,7 +167,7 @@ impl Traffic {
             flows: plans.iter().map(FlowRecord::new).collect(),
             last: vec![Time::NEVER; plans.len()],
             first,
-            links: vec![[LaneUse::default(); LANES]; ports],
+            links: vec![[VlCounts::default(); LANES]; ports],
         }
     }
 

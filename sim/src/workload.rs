@@ -16,7 +16,7 @@ use routing::multicast::{MulticastError, Scheme};
 use topologies::{Endpoint, NodeId};
 
 use crate::model::{Model, PACKET_BYTES_MIN};
-use crate::pattern::{LaneChoice, Pattern};
+use crate::pattern::{Pattern, SlChoice};
 
 /// Places at a source for births that wait, if nothing else is said.
 pub const BACKLOG_DEFAULT: usize = 256;
@@ -116,7 +116,7 @@ pub enum TrafficSource {
         /// To whom.
         pattern: Pattern,
         /// How packets get their service level: 0 to the model's lanes less one.
-        lanes: LaneChoice,
+        lanes: SlChoice,
         /// How much, LRH to ICRC.
         bytes_per_ns: f64,
         /// Which flow it counts for.
@@ -172,7 +172,7 @@ pub struct Arbitration {
 /// Which lanes service levels take, and how lanes share links. Empty: a lane is the service level
 /// modulo the number of lanes, and lanes share equally.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LaneTables {
+pub struct VlTables {
     /// The lanes of the service levels at every port.
     pub sl2vl: Option<[Vl; 16]>,
     /// Switch, port in, port out: where that differs.
@@ -193,7 +193,7 @@ pub struct Workload {
     /// How [`Destination::Group`] is realised.
     pub scheme: Scheme,
     /// Lanes and their shares.
-    pub lanes: Arc<LaneTables>,
+    pub lanes: Arc<VlTables>,
     /// Births that wait at one source at most, a message being one and backlogged flows being none;
     /// further ones are refused.
     pub backlog: usize,

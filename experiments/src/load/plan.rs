@@ -6,7 +6,7 @@ use wire::PortNum;
 use crate::study::{Head, Refusal, check_head, check_lists};
 use sim::{CableEnd, Fault, FaultKind, FaultPlan};
 use sim::{CreditReturn, Model};
-use sim::{LaneChoice, Pattern};
+use sim::{Pattern, SlChoice};
 
 /// The most points of one plan.
 const POINTS_MAX: usize = 20_000;
@@ -84,7 +84,7 @@ pub enum Credits {
     Packets,
 }
 
-/// How packets get their lanes, see [`LaneChoice`].
+/// How packets get their lanes, see [`SlChoice`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Lanes {
@@ -364,10 +364,10 @@ impl LoadPlan {
         }
     }
 
-    pub(super) fn lane_choice(&self) -> LaneChoice {
+    pub(super) fn lane_choice(&self) -> SlChoice {
         match self.lanes {
-            Lanes::Random => LaneChoice::Random,
-            Lanes::Connection => LaneChoice::Connection,
+            Lanes::Random => SlChoice::Random,
+            Lanes::Connection => SlChoice::Connection,
         }
     }
 }

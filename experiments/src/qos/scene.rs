@@ -18,7 +18,7 @@ use sim::Model;
 use sim::Prepared;
 use sim::mix;
 use sim::{
-    AddressVector, Arbitration, Constant, FlowPlan, LaneTables, TrafficSource, Until, Workload,
+    AddressVector, Arbitration, Constant, FlowPlan, TrafficSource, Until, VlTables, Workload,
 };
 
 /// Data lanes: ten classes have one each.
@@ -214,7 +214,7 @@ fn thresholds(stream: &Stream) -> FlowPlan {
 }
 
 /// Lanes and arbitration tables of all ports.
-fn lanes(admission: &Admission) -> LaneTables {
+fn lanes(admission: &Admission) -> VlTables {
     let options = admission.options();
     let entries = |table: &routing::qos::Table| {
         let entries = table.entries().iter();
@@ -233,7 +233,7 @@ fn lanes(admission: &Admission) -> LaneTables {
         };
         (port, tables)
     });
-    LaneTables {
+    VlTables {
         sl2vl: Some(options.service_levels.sl2vl(options.data_vls)),
         sl2vl_by_ports: Vec::new(),
         arbitration: arbitration.collect(),

@@ -4,7 +4,7 @@ use topologies::NodeId;
 use wire::{PortNum, Vl};
 
 use super::Fabric;
-use crate::deadlock::{Deadlock, Lane, circle_in};
+use crate::deadlock::{Deadlock, InputVl, circle_in};
 use crate::node::Node;
 
 /// Lanes of a port that can stand still.
@@ -38,7 +38,7 @@ impl Fabric {
         let circle = circle_in(&next)?;
         let lanes = circle.into_iter().map(|at| {
             let (id, port, vl) = lanes[at];
-            Lane {
+            InputVl {
                 switch: self.graph.node(id).name.clone(),
                 port,
                 vl,

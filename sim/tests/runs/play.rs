@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use routing::multicast::Scheme;
 use sim::{
-    AddressVector, Arbitration, Constant, Destination, FaultPlan, FlowPlan, Group, LaneChoice,
-    LaneTables, Model, Pattern, Prepared, SendRequest, TrafficSource, Until, Workload,
-    WorkloadResult,
+    AddressVector, Arbitration, Constant, Destination, FaultPlan, FlowPlan, Group, Model, Pattern,
+    Prepared, SendRequest, SlChoice, TrafficSource, Until, VlTables, Workload, WorkloadResult,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -260,10 +259,10 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
             .cables(node)
             .map(move |(port, _)| Endpoint { node, port })
     });
-    workload.lanes = Arc::new(LaneTables {
+    workload.lanes = Arc::new(VlTables {
         sl2vl: Some(sl2vl),
         arbitration: cables.map(|port| (port, tables.clone())).collect(),
-        ..LaneTables::default()
+        ..VlTables::default()
     });
     let mut model = model(2, 256);
     model.input_packets = 8.try_into().unwrap();
@@ -341,7 +340,7 @@ fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
     for sources in &mut workload.hosts {
         sources.push(TrafficSource::Drawn {
             pattern: Pattern::Uniform,
-            lanes: LaneChoice::Random,
+            lanes: SlChoice::Random,
             bytes_per_ns: 0.5,
             flow: 0,
             until_ns: 20_000,
@@ -415,14 +414,14 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     assert!(refused(&grouped).contains("twice"));
     let mut off_lane = with(TrafficSource::Drawn {
         pattern: Pattern::Uniform,
-        lanes: LaneChoice::Random,
+        lanes: SlChoice::Random,
         bytes_per_ns: 0.1,
         flow: 0,
         until_ns: 1,
     });
-    off_lane.lanes = Arc::new(LaneTables {
+    off_lane.lanes = Arc::new(VlTables {
         sl2vl: Some([Vl::truncate(3); 16]),
-        ..LaneTables::default()
+        ..VlTables::default()
     });
     assert!(refused(&off_lane).contains("goes to lane 3"));
 }
