@@ -13,7 +13,7 @@ use sim::FaultPlan;
 use sim::Trace;
 use sim::WorkloadResult;
 use sim::{CreditReturn, Model};
-use sim::{Prepared, real};
+use sim::{RoutedFabric, real};
 use sim::{Until, Workload};
 
 /// A run is no longer than this, nanoseconds.
@@ -126,7 +126,7 @@ pub(crate) struct Point {
 /// The trace and the fabric with the tables of each scheme.
 pub(crate) struct Scene {
     trace: Trace,
-    fabrics: Vec<Prepared>,
+    fabrics: Vec<RoutedFabric>,
 }
 
 impl TracePlan {
@@ -276,7 +276,7 @@ impl Study for TracePlan {
         let graph = topologies::parse(&self.topology)?.graph;
         let schemes = self.schemes.iter();
         let fabrics: Result<_, _> = schemes
-            .map(|scheme| Prepared::new(&graph, scheme))
+            .map(|scheme| RoutedFabric::new(&graph, scheme))
             .collect();
         // It was checked when the plan was read.
         let trace = Trace::parse(&self.file.text, &graph).unwrap_or_default();

@@ -26,7 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 use std::time::Instant;
 
-use sim::{FaultPlan, Load, LoadResult, Model, Prepared};
+use sim::{FaultPlan, Load, LoadResult, Model, RoutedFabric};
 
 const ROUNDS: usize = 5;
 /// Fabrics, and how long they are looked at, nanoseconds of virtual time.
@@ -46,7 +46,7 @@ fn spent() -> Option<f64> {
 }
 
 /// One run; seconds of the processor and of the clock, and what came of it.
-fn run(prepared: &Prepared, measure_ns: u64) -> (f64, f64, LoadResult) {
+fn run(prepared: &RoutedFabric, measure_ns: u64) -> (f64, f64, LoadResult) {
     let load = Load {
         warmup_ns: 1,
         measure_ns,
@@ -65,9 +65,9 @@ fn run(prepared: &Prepared, measure_ns: u64) -> (f64, f64, LoadResult) {
     (busy, clock, outcome)
 }
 
-fn prepare(name: &str) -> (Prepared, usize) {
+fn prepare(name: &str) -> (RoutedFabric, usize) {
     let graph = topologies::parse(name).unwrap().graph;
-    (Prepared::new(&graph, "mlid").unwrap(), graph.len())
+    (RoutedFabric::new(&graph, "mlid").unwrap(), graph.len())
 }
 
 /// Median, least and most.
@@ -108,7 +108,7 @@ fn measure(name: &str, measure_ns: u64) {
 }
 
 /// Traversals a second of the clock of one run of the pair.
-fn pair_rate(prepared: &Prepared) -> f64 {
+fn pair_rate(prepared: &RoutedFabric) -> f64 {
     let (_, clock, outcome) = run(prepared, PAIR.1);
     outcome.traversals as f64 / clock
 }

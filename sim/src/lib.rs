@@ -3,8 +3,8 @@
 //!
 //! | | devices | tables | for |
 //! |---|---|---|---|
-//! | [`Prepared`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
-//! | [`Workload`] | as [`Prepared`], by [`Prepared::run_workload`] | the same, and multicast, lanes and arbitration | programmes of each host, counted flow by flow and link by link |
+//! | [`RoutedFabric`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
+//! | [`Workload`] | as [`RoutedFabric`], by [`RoutedFabric::run_workload`] | the same, and multicast, lanes and arbitration | programmes of each host, counted flow by flow and link by link |
 //! | [`Twin`] | switches and hosts as the daemons run them | made by the subnet manager, over the fabric | what a live fabric would do |
 //!
 //! The crate `experiments` runs the papers' figures on it, from plans.
@@ -19,10 +19,10 @@
 //! Link control takes no byte time in any model; when it arrives is [`CreditReturn`]'s choice.
 //!
 //! ```
-//! use sim::{FaultPlan, Load, Model, Prepared};
+//! use sim::{FaultPlan, Load, Model, RoutedFabric};
 //!
 //! let fabric = topologies::parse("fat-tree-4-2")?.graph;
-//! let prepared = Prepared::new(&fabric, "mlid")?;
+//! let prepared = RoutedFabric::new(&fabric, "mlid")?;
 //! let outcome = prepared.run(
 //!     &Model::mlid04(1),
 //!     &Load::uniform(0.03, 1),
@@ -65,7 +65,7 @@ pub use deadlock::{Deadlock, InputVl};
 pub use fabric::{ManagementError, Tally};
 pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultPlan};
 pub use ledger::Violation;
-pub use load::{Load, LoadResult, Prepared, interval_ps};
+pub use load::{Load, LoadResult, RoutedFabric, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use numbers::{index, number, real};
 pub use pattern::{Pattern, PatternError, SlChoice, mix, permutation};

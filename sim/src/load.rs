@@ -100,14 +100,14 @@ pub struct LoadResult {
 
 /// A fabric with its tables, ready for any number of runs.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct RoutedFabric {
     pub(crate) graph: Arc<Graph>,
     pub(crate) tables: Arc<Tables>,
     /// By host: the DLIDs that it uses for each host.
     pub(crate) dlids: Vec<Arc<[Lid]>>,
 }
 
-impl Prepared {
+impl RoutedFabric {
     /// Computes the tables of a fabric by one of the engines of [`routing`].
     ///
     /// # Errors

@@ -255,7 +255,7 @@ fn level(text: &str) -> Result<Sl, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FaultPlan, Model, Prepared};
+    use crate::{FaultPlan, Model, RoutedFabric};
 
     fn star() -> Graph {
         topologies::parse("star-4").unwrap().graph
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(times, [0, 10_000, 2_000_500]);
         assert_eq!(trace.flows.len(), 3);
         assert_eq!(trace.names(&graph, 1).unwrap().1, "some");
-        let prepared = Prepared::new(&graph, "minhop").unwrap();
+        let prepared = RoutedFabric::new(&graph, "minhop").unwrap();
         let model = Model {
             packet_bytes: 256,
             ..Model::mlid04(2)

@@ -11,7 +11,7 @@ use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, Tally};
 use crate::faults::FaultPlan;
 use crate::ledger::Violation;
-use crate::load::{Prepared, interval_ps};
+use crate::load::{RoutedFabric, interval_ps};
 use crate::model::Model;
 use crate::node::Node;
 use crate::numbers::number;
@@ -62,17 +62,17 @@ impl WorkloadResult {
     }
 }
 
-impl Prepared {
+impl RoutedFabric {
     /// Brings the fabric up, lets hosts send what is offered and counts. Checkers run all the
     /// time; what they find is part of the record.
     ///
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use sim::{SendRequest, FaultPlan, Group, Model, Workload, Prepared, TrafficSource, Destination, Until, AddressVector};
+    /// use sim::{SendRequest, FaultPlan, Group, Model, Workload, RoutedFabric, TrafficSource, Destination, Until, AddressVector};
     ///
     /// let fabric = topologies::parse("fat-tree-4-2")?.graph;
-    /// let prepared = Prepared::new(&fabric, "mlid")?;
+    /// let prepared = RoutedFabric::new(&fabric, "mlid")?;
     /// // Host 0 sends 1,000 bytes to hosts 1 to 7; they are flow 0.
     /// let mut workload = Workload::empty(8, 1, Until::Delivered(10_000_000));
     /// workload.scheme = routing::multicast::Scheme::Cyclic;

@@ -4,10 +4,10 @@
 
 use sim::{
     AddressVector, Constant, Destination, FaultPlan, FlowPlan, Group, Load, LoadResult, Model,
-    Prepared, TrafficSource, Until, Workload, WorkloadResult,
+    RoutedFabric, TrafficSource, Until, Workload, WorkloadResult,
 };
 
-fn run(prepared: &Prepared, measure_ns: u64) -> (u64, LoadResult) {
+fn run(prepared: &RoutedFabric, measure_ns: u64) -> (u64, LoadResult) {
     let load = Load {
         warmup_ns: 100_000,
         measure_ns,
@@ -27,7 +27,7 @@ fn run(prepared: &Prepared, measure_ns: u64) -> (u64, LoadResult) {
 #[test]
 fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
-    let prepared = Prepared::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let (short, before) = run(&prepared, 1);
     let (long, after) = run(&prepared, 500_000);
     let events = after.tally.events - before.tally.events;
@@ -42,7 +42,7 @@ fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
 }
 
 /// Every host sends to another and to a group of three, for so long.
-fn play(prepared: &Prepared, run_ns: u64) -> (u64, WorkloadResult) {
+fn play(prepared: &RoutedFabric, run_ns: u64) -> (u64, WorkloadResult) {
     let mut workload = Workload::empty(16, 2, Until::At(run_ns));
     let plan = FlowPlan {
         delays_ns: vec![500, 1000, 2000],
@@ -87,7 +87,7 @@ fn play(prepared: &Prepared, run_ns: u64) -> (u64, WorkloadResult) {
 #[test]
 fn an_offer_that_has_warmed_up_allocates_next_to_nothing() {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
-    let prepared = Prepared::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let (short, before) = play(&prepared, 100_000);
     let (long, after) = play(&prepared, 600_000);
     let events = after.tally.events - before.tally.events;

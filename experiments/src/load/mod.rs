@@ -12,7 +12,7 @@ use crate::ExperimentError;
 use crate::figure::{Axis, Curve, Figure};
 use crate::study::{Head, Refusal, Study, Verdict, rounded};
 use sim::mix;
-use sim::{Load, LoadResult, Prepared};
+use sim::{Load, LoadResult, RoutedFabric};
 
 /// One run of a plan and what came of it. Times in nanoseconds, traffic in bytes/ns and host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +97,7 @@ fn tasks(plan: &LoadPlan) -> Vec<Task> {
 }
 
 /// Topologies by schemes.
-pub(crate) type Fabrics = Vec<Vec<Prepared>>;
+pub(crate) type Fabrics = Vec<Vec<RoutedFabric>>;
 
 impl Study for LoadPlan {
     type Point = Point;
@@ -140,7 +140,7 @@ impl Study for LoadPlan {
             let topology = topologies::parse(name)?;
             let schemes = self.schemes.iter();
             let prepared: Result<Vec<_>, _> = schemes
-                .map(|scheme| Prepared::new(&topology.graph, scheme))
+                .map(|scheme| RoutedFabric::new(&topology.graph, scheme))
                 .collect();
             fabrics.push(prepared?);
         }
@@ -182,7 +182,7 @@ fn run_one(
     plan: &LoadPlan,
     task: Task,
     seed: u64,
-    fabric: &Prepared,
+    fabric: &RoutedFabric,
 ) -> Result<Point, ExperimentError> {
     let traffic = &plan.traffic[task.traffic];
     // The same seed for all schemes, lanes and loads: they see the same destinations.

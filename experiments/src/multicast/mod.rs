@@ -28,7 +28,7 @@ use sim::PortRecord;
 use sim::WorkloadResult;
 use sim::mix;
 use sim::number;
-use sim::{Prepared, real};
+use sim::{RoutedFabric, real};
 
 /// One draw and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,7 +113,7 @@ fn tasks(plan: &MulticastPlan) -> Vec<Task> {
 
 impl Study for MulticastPlan {
     type Point = Point;
-    type Shared = Prepared;
+    type Shared = RoutedFabric;
 
     fn head(&self) -> Head<'_> {
         self.head()
@@ -141,12 +141,12 @@ impl Study for MulticastPlan {
         )
     }
 
-    fn share(&self, _seed: u64) -> Result<Prepared, ExperimentError> {
+    fn share(&self, _seed: u64) -> Result<RoutedFabric, ExperimentError> {
         let topology = topologies::parse(&self.topology)?;
-        Ok(Prepared::new(&topology.graph, &self.routing)?)
+        Ok(RoutedFabric::new(&topology.graph, &self.routing)?)
     }
 
-    fn run(&self, fabric: &Prepared, at: usize, seed: u64) -> Result<Point, ExperimentError> {
+    fn run(&self, fabric: &RoutedFabric, at: usize, seed: u64) -> Result<Point, ExperimentError> {
         let task = tasks(self)[at];
         let hosts = number(fabric.graph().hosts().count());
         let seed = mix(seed, u64::from(task.run));

@@ -15,7 +15,7 @@ use wire::attr::VlArbEntry;
 
 use crate::qos::lists::LEVELS;
 use sim::Model;
-use sim::Prepared;
+use sim::RoutedFabric;
 use sim::mix;
 use sim::{
     AddressVector, Arbitration, Constant, FlowPlan, TrafficSource, Until, VlTables, Workload,
@@ -33,7 +33,7 @@ const BACKLOG: usize = 1 << 16;
 /// A fabric, its tables and its paths.
 #[derive(Debug)]
 pub(crate) struct Ground {
-    pub(super) fabric: Prepared,
+    pub(super) fabric: RoutedFabric,
     pub(super) hosts: Vec<NodeId>,
     /// By source and destination: the output ports between them.
     paths: Vec<Vec<Vec<Endpoint>>>,
@@ -41,7 +41,7 @@ pub(crate) struct Ground {
 
 impl Ground {
     pub(super) fn new(graph: &Graph, routing: &str) -> Result<Self, sim::SetupError> {
-        let fabric = Prepared::new(graph, routing)?;
+        let fabric = RoutedFabric::new(graph, routing)?;
         let hosts: Vec<NodeId> = graph.hosts().collect();
         let path = |from, to| {
             routing::qos::path(fabric.graph(), fabric.tables(), from, to).unwrap_or_default()

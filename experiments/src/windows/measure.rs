@@ -7,7 +7,7 @@ use topologies::{Endpoint, NodeId, NodeKind};
 use crate::windows::pattern::Pattern;
 use crate::windows::scheme::Given;
 use sim::FlowRecord;
-use sim::{Prepared, real};
+use sim::{RoutedFabric, real};
 
 /// Deliveries are counted by delays that grow by one part in so many.
 const FINENESS: u64 = 128;
@@ -20,7 +20,7 @@ pub(super) fn count(length: usize) -> u64 {
 pub(super) struct Leaves(Vec<Option<NodeId>>);
 
 impl Leaves {
-    pub(super) fn of(prepared: &Prepared) -> Self {
+    pub(super) fn of(prepared: &RoutedFabric) -> Self {
         let graph = prepared.graph();
         let leaf = |host| graph.cables(host).next().map(|(_, peer)| peer.node);
         Self(graph.hosts().map(leaf).collect())
@@ -116,7 +116,7 @@ impl<'a> Delays<'a> {
 
 /// Cables between switches that two or more connections of a window use, over all windows, and the
 /// most connections on one. What draws a tree for each packet uses all of its trees.
-pub(super) fn shared(prepared: &Prepared, patterns: &[Pattern], given: &[Given]) -> (u64, u64) {
+pub(super) fn shared(prepared: &RoutedFabric, patterns: &[Pattern], given: &[Given]) -> (u64, u64) {
     let hosts: Vec<NodeId> = prepared.graph().hosts().collect();
     let (mut links, mut most) = (0, 0);
     for (pattern, given) in patterns.iter().zip(given) {
@@ -133,7 +133,7 @@ pub(super) fn shared(prepared: &Prepared, patterns: &[Pattern], given: &[Given])
 }
 
 /// The ports by which packets from a host with any of these DLIDs go from switch to switch.
-fn used(prepared: &Prepared, host: NodeId, dlids: &[wire::Lid]) -> Vec<Endpoint> {
+fn used(prepared: &RoutedFabric, host: NodeId, dlids: &[wire::Lid]) -> Vec<Endpoint> {
     let (graph, tables) = (prepared.graph(), prepared.tables());
     let Some((port, _)) = graph.cables(host).next() else {
         return Vec::new();

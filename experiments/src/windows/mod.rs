@@ -31,7 +31,7 @@ pub use plan::WindowsPlan;
 use crate::ExperimentError;
 use crate::figure::Figure;
 use crate::study::{Head, Refusal, Study, Verdict};
-use sim::Prepared;
+use sim::RoutedFabric;
 
 /// One run and what came of it. Latencies from a packet's birth to its last byte at its host, in
 /// nanoseconds, quantiles up to 1 % above the true ones.
@@ -133,7 +133,7 @@ impl WindowsPlan {
 impl Study for WindowsPlan {
     type Point = Point;
     /// Fabrics by schemes.
-    type Shared = Vec<Vec<Prepared>>;
+    type Shared = Vec<Vec<RoutedFabric>>;
 
     fn head(&self) -> Head<'_> {
         self.head()

@@ -11,7 +11,7 @@ use sim::FaultPlan;
 use sim::WorkloadResult;
 use sim::mix;
 use sim::number;
-use sim::{Prepared, interval_ps, real};
+use sim::{RoutedFabric, interval_ps, real};
 use sim::{Until, Workload};
 
 /// Switches on the way to a host of the same leaf, and of another.
@@ -22,7 +22,7 @@ const PATIENCE_NS: u64 = 1_000_000;
 pub(super) fn run(
     plan: &WindowsPlan,
     task: Task,
-    prepared: &Prepared,
+    prepared: &RoutedFabric,
     seed: u64,
 ) -> Result<Point, ExperimentError> {
     // The same seed for all schemes, loads and guard times.

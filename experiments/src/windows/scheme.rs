@@ -11,7 +11,7 @@ use wire::Lid;
 
 use crate::ExperimentError;
 use crate::windows::pattern::{Pattern, stream};
-use sim::Prepared;
+use sim::RoutedFabric;
 use sim::SetupError;
 use sim::{index, number};
 
@@ -54,12 +54,12 @@ impl fmt::Display for Scheme {
 
 impl Scheme {
     /// The fabric with the tables of the scheme.
-    pub(super) fn prepare(&self, graph: &Graph) -> Result<Prepared, SetupError> {
+    pub(super) fn prepare(&self, graph: &Graph) -> Result<RoutedFabric, SetupError> {
         match self {
             Self::Controller | Self::RandomTree | Self::RandomPacket => {
-                Prepared::new(graph, "clos")
+                RoutedFabric::new(graph, "clos")
             }
-            Self::Engine(name) => Prepared::new(graph, name),
+            Self::Engine(name) => RoutedFabric::new(graph, name),
         }
     }
 }
@@ -75,7 +75,7 @@ pub(super) struct Given {
 
 /// The paths of connections, window by window.
 pub(super) struct Paths<'a> {
-    prepared: &'a Prepared,
+    prepared: &'a RoutedFabric,
     hosts: Vec<NodeId>,
     trees: u32,
     choice: Choice,
@@ -94,7 +94,7 @@ impl<'a> Paths<'a> {
     /// Before the first window.
     pub(super) fn new(
         scheme: &Scheme,
-        prepared: &'a Prepared,
+        prepared: &'a RoutedFabric,
         seed: u64,
     ) -> Result<Self, ExperimentError> {
         let graph = prepared.graph();

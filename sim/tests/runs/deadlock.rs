@@ -1,13 +1,13 @@
 //! Routes that close a circle, and routes that do not, on the same ring.
 
-use sim::{FaultPlan, Load, LoadResult, Model, Pattern, Prepared};
+use sim::{FaultPlan, Load, LoadResult, Model, Pattern, RoutedFabric};
 
 /// A ring of five switches with two hosts each: two hops one way round is always shortest.
 const RING: &str = "ring-5-2";
 
 fn run(engine: &str, lifetime: Option<u8>, vls: u8) -> LoadResult {
     let graph = topologies::parse(RING).unwrap().graph;
-    let prepared = Prepared::new(&graph, engine).unwrap();
+    let prepared = RoutedFabric::new(&graph, engine).unwrap();
     let model = Model {
         lifetime,
         ..Model::mlid04(vls)

@@ -2,7 +2,7 @@
 
 use sim::{
     AddressVector, CableEnd, Constant, Fault, FaultKind, FaultPlan, Load, LoadResult, Model,
-    Prepared, Record, TrafficSource, Until, Workload,
+    Record, RoutedFabric, TrafficSource, Until, Workload,
 };
 use wire::PortNum;
 
@@ -15,7 +15,7 @@ fn end(node: &str, port: u8) -> CableEnd {
 
 fn run(faults: Vec<(u64, FaultKind)>) -> LoadResult {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
-    let prepared = Prepared::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let faults = FaultPlan {
         faults: faults
             .into_iter()
@@ -140,7 +140,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
         lifetime,
         ..Model::mlid04(1)
     };
-    let prepared = Prepared::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let record = prepared.run_workload(&model, &workload, &faults).unwrap();
     assert_eq!(record.violations, []);
     assert!(record.balance.is_even());

@@ -1,10 +1,10 @@
 //! Loads: nothing is lost, everything is repeatable, times are those of the model.
 
-use sim::{CreditReturn, FaultPlan, Load, LoadResult, Model, Pattern, Prepared};
+use sim::{CreditReturn, FaultPlan, Load, LoadResult, Model, Pattern, RoutedFabric};
 
 fn run(name: &str, engine: &str, model: &Model, load: &Load) -> LoadResult {
     let graph = topologies::parse(name).unwrap().graph;
-    let prepared = Prepared::new(&graph, engine).unwrap();
+    let prepared = RoutedFabric::new(&graph, engine).unwrap();
     let outcome = prepared.run(model, load, &FaultPlan::default()).unwrap();
     assert_eq!(outcome.violations, []);
     assert_eq!(outcome.deadlock, None);
@@ -106,7 +106,7 @@ fn an_irregular_fabric_under_updn_delivers_everything() {
 #[test]
 fn loads_and_patterns_that_make_no_sense_are_refused() {
     let graph = topologies::parse("fat-tree-4-2").unwrap().graph;
-    let prepared = Prepared::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let refuse = |load: &Load| {
         let model = Model::mlid04(1);
         let refused = prepared.run(&model, load, &FaultPlan::default());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use routing::multicast::Scheme;
 use sim::{
     AddressVector, Arbitration, Constant, Destination, FaultPlan, FlowPlan, Group, Model, Pattern,
-    Prepared, SendRequest, SlChoice, TrafficSource, Until, VlTables, Workload, WorkloadResult,
+    RoutedFabric, SendRequest, SlChoice, TrafficSource, Until, VlTables, Workload, WorkloadResult,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -19,12 +19,12 @@ fn model(vls: u8, packet_bytes: u16) -> Model {
     }
 }
 
-fn fabric(name: &str, engine: &str) -> Prepared {
+fn fabric(name: &str, engine: &str) -> RoutedFabric {
     let graph = topologies::parse(name).unwrap().graph;
-    Prepared::new(&graph, engine).unwrap()
+    RoutedFabric::new(&graph, engine).unwrap()
 }
 
-fn play(prepared: &Prepared, model: &Model, workload: &Workload) -> WorkloadResult {
+fn play(prepared: &RoutedFabric, model: &Model, workload: &Workload) -> WorkloadResult {
     let record = prepared
         .run_workload(model, workload, &FaultPlan::default())
         .unwrap();
