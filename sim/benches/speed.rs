@@ -92,7 +92,7 @@ fn measure(name: &str, measure_ns: u64) {
         let (setup, _, before) = run(&prepared, 1);
         let (busy, _, after) = run(&prepared, measure_ns);
         let traversals = (after.traversals - before.traversals) as f64;
-        let events = (after.tally.events - before.tally.events) as f64;
+        let events = (after.counters.events - before.counters.events) as f64;
         rates.push(traversals / (busy - setup));
         per_traversal = events / traversals;
         up = up.min(setup);

@@ -119,7 +119,7 @@ impl Agenda {
 
 /// How often something has happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct RunCounters {
     /// Events handled.
     pub events: u64,
     /// Frames that have been put on cables.
@@ -144,7 +144,7 @@ pub(crate) struct Fabric {
     pub(crate) cables: Cables,
     pub(crate) ledger: Ledger,
     pub(crate) measure: Measure,
-    pub(crate) tally: Tally,
+    pub(crate) counters: RunCounters,
     pub(crate) faults: FaultPlan,
     /// What is counted by flows and links, if anything.
     pub(crate) traffic: Option<Box<Traffic>>,
@@ -195,7 +195,7 @@ impl Fabric {
             nodes,
             ledger,
             measure: Measure::new(),
-            tally: Tally::default(),
+            counters: RunCounters::default(),
             faults,
             traffic: None,
             settings: Arc::default(),
@@ -219,7 +219,7 @@ impl Fabric {
     pub(crate) fn run(&mut self, until: Time) {
         while let Some((at, event)) = self.queue.pop(until) {
             self.now = self.now.max(at);
-            self.tally.events += 1;
+            self.counters.events += 1;
             match event {
                 Event::Arrive(flight) => self.arrive(flight),
                 Event::Wake(node) => self.wake(node),
@@ -281,7 +281,7 @@ impl Fabric {
             self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
             self.service(node);
         } else if matches!(what, Cargo::Packet(_)) {
-            self.tally.lost += 1;
+            self.counters.lost += 1;
         }
         self.flights[slot].bytes = bytes;
         self.unused.push(flight);
@@ -405,7 +405,7 @@ impl Fabric {
             }
         }
         let Some(peer) = self.cables.peer(node, port) else {
-            self.tally.lost += u64::from(data.is_some());
+            self.counters.lost += u64::from(data.is_some());
             return;
         };
         let control = data.unwrap_or(frame.len());
@@ -431,10 +431,10 @@ impl Fabric {
         match self.cables.fate(node, port, packet) {
             Fate::Arrives => {}
             Fate::Lost => {
-                self.tally.lost += 1;
+                self.counters.lost += 1;
                 return;
             }
-            Fate::Corrupted => self.tally.corrupted += 1,
+            Fate::Corrupted => self.counters.corrupted += 1,
         }
         self.flying += 1;
         self.cables.took_off(node, port, packet);
@@ -449,7 +449,7 @@ impl Fabric {
         bytes: &[u8],
         what: Cargo,
     ) {
-        self.tally.frames += 1;
+        self.counters.frames += 1;
         let slot = self.unused.pop().unwrap_or_else(|| {
             self.flights.push(Flight::default());
             number(self.flights.len() - 1)

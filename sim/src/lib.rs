@@ -62,7 +62,7 @@ mod workload_run;
 
 pub use balance::Balance;
 pub use deadlock::{Deadlock, InputVl};
-pub use fabric::{ManagementError, Tally};
+pub use fabric::{ManagementError, RunCounters};
 pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultPlan};
 pub use ledger::Violation;
 pub use load::{Load, LoadResult, RoutedFabric, interval_ps};

@@ -10,7 +10,7 @@ use wire::Lid;
 use crate::balance::Balance;
 use crate::births::{Births, NO_FLOW, Paced};
 use crate::deadlock::Deadlock;
-use crate::fabric::{Event, Fabric, Tally};
+use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
 use crate::ledger::Violation;
 use crate::model::Model;
@@ -89,7 +89,7 @@ pub struct LoadResult {
     /// Drops by reason.
     pub drops: Vec<(DropReason, u64)>,
     /// What has happened, how often.
-    pub tally: Tally,
+    pub counters: RunCounters,
     /// Packets that waited for each other in a circle, if they did.
     pub deadlock: Option<Deadlock>,
     /// What must never happen: the first of them, and how many.
@@ -301,7 +301,7 @@ fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
         traversals: fabric.ledger.traversals,
         balance: fabric.balance(),
         drops: fabric.drops(),
-        tally: fabric.tally,
+        counters: fabric.counters,
         deadlock: fabric.deadlock().cloned(),
         violations: fabric.ledger.violations.clone(),
         violations_total: fabric.ledger.violations_total,

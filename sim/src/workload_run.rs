@@ -8,7 +8,7 @@ use link::{DropReason, Time};
 use crate::balance::Balance;
 use crate::births::{Births, Merged, Paced};
 use crate::deadlock::Deadlock;
-use crate::fabric::{Event, Fabric, Tally};
+use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
 use crate::ledger::Violation;
 use crate::load::{RoutedFabric, interval_ps};
@@ -44,7 +44,7 @@ pub struct WorkloadResult {
     /// Drops by reason.
     pub drops: Vec<(DropReason, u64)>,
     /// What has happened, how often.
-    pub tally: Tally,
+    pub counters: RunCounters,
     /// Packets that waited for each other in a circle, if they did.
     pub deadlock: Option<Deadlock>,
     /// What must never happen: the first of them, and how many.
@@ -239,7 +239,7 @@ fn record(fabric: &Fabric, start: Time, balance: Balance) -> WorkloadResult {
         traversals: fabric.ledger.traversals,
         balance,
         drops: fabric.drops(),
-        tally: fabric.tally,
+        counters: fabric.counters,
         deadlock: fabric.deadlock().cloned(),
         violations: fabric.ledger.violations.clone(),
         violations_total: fabric.ledger.violations_total,

@@ -30,7 +30,7 @@ fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
     let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let (short, before) = run(&prepared, 1);
     let (long, after) = run(&prepared, 500_000);
-    let events = after.tally.events - before.tally.events;
+    let events = after.counters.events - before.counters.events;
     assert!(events > 100_000, "{events}");
     // Audits list drops and lanes, and a slot of the queue of events that is fuller than ever
     // before grows: rare beside the events.
@@ -90,7 +90,7 @@ fn an_offer_that_has_warmed_up_allocates_next_to_nothing() {
     let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let (short, before) = play(&prepared, 100_000);
     let (long, after) = play(&prepared, 600_000);
-    let events = after.tally.events - before.tally.events;
+    let events = after.counters.events - before.counters.events;
     assert!(events > 100_000, "{events}");
     let allocations = long - short;
     assert!(

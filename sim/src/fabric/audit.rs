@@ -32,7 +32,7 @@ impl Fabric {
             queued: self.nodes.iter().map(|node| node.packets_inside()).sum(),
             flying: self.flying,
             dropped: self.drops().iter().map(|&(_, count)| count).sum(),
-            lost: self.tally.lost,
+            lost: self.counters.lost,
         }
     }
 
@@ -67,7 +67,7 @@ impl Fabric {
 
     /// Checks the balance and looks for a circle.
     pub(crate) fn check_all(&mut self) {
-        self.tally.audits += 1;
+        self.counters.audits += 1;
         let balance = self.balance();
         if !balance.is_even() {
             self.ledger

@@ -126,14 +126,14 @@ impl Fabric {
             // Pulling the cables drops nothing twice: what the ports drop, they count.
             self.unplug(node, port);
         }
-        self.tally.lost += self.nodes[node].packets_inside();
+        self.counters.lost += self.nodes[node].packets_inside();
         let (copied, absorbed) = self.nodes[node].copies();
         self.copies_before.0 += copied;
         self.copies_before.1 += absorbed;
         for (reason, count) in self.drops_of(id) {
             *self.dropped_before.entry(reason).or_default() += count;
         }
-        let started = self.tally.events;
+        let started = self.counters.events;
         let epoch = u32::try_from(started % u64::from(u32::MAX / 2)).unwrap_or(1) + 2;
         let (port, timing) = match self.management.switches {
             Some((port, timing)) => (

@@ -43,9 +43,9 @@ fn lost_and_damaged_packets_are_counted_and_credits_recover() {
         corruption_ppm: 50_000,
     };
     let outcome = run(vec![(0, rates("s0.0.1", 3)), (0, rates("s0.0.1", 1))]);
-    assert!(outcome.tally.lost > 5 && outcome.tally.corrupted > 5);
+    assert!(outcome.counters.lost > 5 && outcome.counters.corrupted > 5);
     let damaged: u64 = outcome.drops.iter().map(|&(_, count)| count).sum();
-    assert_eq!(damaged, outcome.tally.corrupted);
+    assert_eq!(damaged, outcome.counters.corrupted);
     let balance = outcome.balance;
     assert_eq!(balance.delivered + balance.lost + damaged, balance.entered);
 }
