@@ -2,7 +2,7 @@
 
 use sim::{
     AddressVector, CableEnd, Constant, Fault, FaultKind, FaultPlan, Load, LoadResult, Model,
-    Record, RoutedFabric, TrafficSource, Until, Workload,
+    RoutedFabric, TrafficSource, Until, Workload, WorkloadResult,
 };
 use wire::PortNum;
 
@@ -108,7 +108,7 @@ fn faults_are_repeatable_and_name_only_what_is_there() {
 
 /// All hosts of FT(4, 2) but the last send to the last (flow 0) and to each other (flow 1), while
 /// the last takes in a packet each `ns_per_packet`.
-fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> Record {
+fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> WorkloadResult {
     let graph = topologies::parse("fat-tree-4-2").unwrap().graph;
     let slow = graph.hosts().last().unwrap();
     let faults = FaultPlan {
