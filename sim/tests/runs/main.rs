@@ -5,5 +5,5 @@
 mod deadlock;
 mod faults;
 mod load;
-mod play;
 mod twin;
+mod workload;

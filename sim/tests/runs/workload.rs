@@ -397,7 +397,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     assert!(refused(&Workload::empty(3, 1, Until::At(1))).contains("3 hosts"));
     let long = refused(&with(constant(AddressVector::to_host(1, 0), 260, 1, None)));
     assert!(
-        long.contains("host 2, programme 0") && long.contains("32 to 256"),
+        long.contains("host 2, traffic source 0") && long.contains("32 to 256"),
         "{long}"
     );
     assert!(
