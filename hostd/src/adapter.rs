@@ -1,5 +1,4 @@
-//! The channel adapter behind its agents: one port, its packet memory, and what a subnet manager
-//! has set.
+//! The channel adapter: one port, its packet memory, and its settings by the subnet manager.
 
 use link::{Counts, PhysicalState, Pool, Port, PortConfig, PortState, SetState, Time};
 use mad::sma::{
@@ -11,7 +10,7 @@ use wire::{Lid, PortNum, Sl, Vl};
 
 /// The adapter's only port.
 pub(crate) const PORT: PortNum = PortNum::new(1);
-/// Where the adapter's own packets come from in its SL-to-VL table.
+/// The input port of the adapter's own packets in its SL-to-VL table.
 const OWN: PortNum = PortNum::MANAGEMENT;
 /// Entries of each arbitration table.
 const ARBITRATION_ENTRIES: u8 = 64;
@@ -23,9 +22,8 @@ pub(crate) struct Adapter {
     pub(crate) port: Port,
     pub(crate) pool: Pool,
     pub(crate) settings: PortSettings,
-    /// A command that takes the link down, and with it the answer to whoever gave it: obeyed when
-    /// that has left.
-    last_words: Option<LinkCommand>,
+    /// A command that takes the link down. It is executed once the response to it has been sent.
+    pending_link_command: Option<LinkCommand>,
 }
 
 impl Adapter {
@@ -35,7 +33,7 @@ impl Adapter {
             port,
             pool,
             settings: PortSettings::INITIAL,
-            last_words: None,
+            pending_link_command: None,
         }
     }
 
@@ -44,8 +42,8 @@ impl Adapter {
         lid.belongs_to(self.settings.lid, self.settings.lmc)
     }
 
-    /// The lane of a service level.
-    pub(crate) fn lane(&self, sl: Sl) -> Vl {
+    /// The VL of a service level.
+    pub(crate) fn vl(&self, sl: Sl) -> Vl {
         self.port.sl_to_vl().map(OWN, sl)
     }
 
@@ -54,7 +52,7 @@ impl Adapter {
         self.port.counts_mut()
     }
 
-    /// The same, to be looked at only.
+    /// The same, read only.
     pub(crate) fn all_counts(&self) -> &Counts {
         self.port.counts()
     }
@@ -63,17 +61,17 @@ impl Adapter {
         self.port.config()
     }
 
-    /// Takes the link down if that was asked for and the answer has left.
-    pub(crate) fn obey_last_words(&mut self, now: Time) {
-        if self.last_words.is_some()
+    /// Takes the link down if that was commanded and the response has been sent.
+    pub(crate) fn execute_pending_link_command(&mut self, now: Time) {
+        if self.pending_link_command.is_some()
             && self.port.is_idle(Vl::MANAGEMENT)
-            && let Some(command) = self.last_words.take()
+            && let Some(command) = self.pending_link_command.take()
         {
-            self.obey(now, command);
+            self.execute(now, command);
         }
     }
 
-    fn obey(&mut self, now: Time, command: LinkCommand) {
+    fn execute(&mut self, now: Time, command: LinkCommand) {
         let Self { port, pool, .. } = self;
         let state = match command {
             LinkCommand::Down => SetState::Down,
@@ -128,9 +126,9 @@ impl Node for Adapter {
     fn command_link(&mut self, now: Time, _port: PortNum, command: LinkCommand) {
         match command {
             LinkCommand::Down | LinkCommand::Poll | LinkCommand::Disable => {
-                self.last_words = Some(command);
+                self.pending_link_command = Some(command);
             }
-            LinkCommand::Arm | LinkCommand::Activate => self.obey(now, command),
+            LinkCommand::Arm | LinkCommand::Activate => self.execute(now, command),
         }
     }
 
@@ -138,8 +136,8 @@ impl Node for Adapter {
         self.port.sl_to_vl().row(OWN).copied().unwrap_or_default()
     }
 
-    fn set_sl_to_vl(&mut self, _input: PortNum, _output: PortNum, lanes: &[Vl; 16]) {
-        self.port.sl_to_vl_mut().set_row(OWN, *lanes);
+    fn set_sl_to_vl(&mut self, _input: PortNum, _output: PortNum, vls: &[Vl; 16]) {
+        self.port.sl_to_vl_mut().set_row(OWN, *vls);
     }
 
     fn arbitration(&self, _port: PortNum, priority: Priority) -> [VlArbEntry; 64] {

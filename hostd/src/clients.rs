@@ -1,9 +1,9 @@
-//! The programs that send MADs through this host: whose answer an answer is, and who hears what
-//! nobody asked for.
+//! The programs that send MADs through this host: to which one a response or an unsolicited MAD
+//! goes.
 //!
 //! A client's transaction ids are its own. On the way out the upper half of a request's id becomes
 //! a key of this host, which stands for the client and the half it replaces; an answer gets its
-//! half back by that key. Answers, and what ends a trap's repetition, go out as they are.
+//! half back by that key. Responses and TrapRepress go out unchanged.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,9 +21,9 @@ pub struct ClientId(pub u32);
 /// The clients of one host.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    /// Who hears unsolicited MADs of a class.
+    /// Which client receives unsolicited MADs of a class.
     classes: BTreeMap<u8, ClientId>,
-    /// Who has declared itself subnet manager.
+    /// The clients that have declared themselves subnet manager.
     managers: BTreeSet<ClientId>,
     /// What a key stands for.
     keys: BTreeMap<u32, (ClientId, u32)>,
@@ -45,7 +45,7 @@ fn join(upper: u32, lower: u32) -> u64 {
 }
 
 impl Clients {
-    /// Makes `mad`, which `client` sends, ready to go: a request gets a key.
+    /// Prepares `mad`, which `client` sends: a request gets a key.
     pub(crate) fn send(&mut self, client: ClientId, mad: &mut Mad) {
         if mad.method().is_response() || mad.method() == Method::TRAP_REPRESS {
             return;
@@ -79,7 +79,7 @@ impl Clients {
         self.last_key
     }
 
-    /// Whom a MAD that has come in is for; an answer gets its transaction id back.
+    /// Which client a received MAD is for; a response gets its transaction id back.
     pub(crate) fn receive(&mut self, mad: &mut Mad) -> Option<ClientId> {
         if !mad.method().is_response() {
             return self.classes.get(&mad.class().0).copied();
@@ -90,17 +90,17 @@ impl Clients {
         Some(client)
     }
 
-    /// Whether somebody hears unsolicited MADs of a class.
+    /// Whether a client receives unsolicited MADs of a class.
     pub(crate) fn serves(&self, class: MgmtClass) -> bool {
         self.classes.contains_key(&class.0)
     }
 
-    /// Gives a class to a client; whether it has it now.
+    /// Registers a client for a class. Returns whether it has the class now.
     pub(crate) fn register(&mut self, client: ClientId, class: u8) -> bool {
         *self.classes.entry(class).or_insert(client) == client
     }
 
-    /// Takes a class from a client that has it.
+    /// Unregisters a client from a class, if it has it.
     pub(crate) fn unregister(&mut self, client: ClientId, class: u8) {
         if self.classes.get(&class) == Some(&client) {
             self.classes.remove(&class);
@@ -127,7 +127,7 @@ impl Clients {
             .any(|class| self.classes.contains_key(&class.0))
     }
 
-    /// Forgets a client that is gone.
+    /// Removes a client that has disconnected.
     pub(crate) fn remove(&mut self, client: ClientId) {
         self.classes.retain(|_, owner| *owner != client);
         self.managers.remove(&client);

@@ -1,4 +1,4 @@
-//! What may be asked of a host over its local control socket: who it is, pings, and the traffic
+//! Requests to a host over its local control socket: who it is, pings, and the traffic
 //! source and sink behind `ibemu perf`. Never configuration: that is a MAD over the fabric.
 //!
 //! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
@@ -40,7 +40,7 @@ pub const PACKET_BYTES_MIN: u16 = 98;
 /// A request to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// What may be asked of any device. Answered by [`Reply::Device`].
+    /// A request that any device serves. Answered by [`Reply::Device`].
     Device(DeviceRequest),
     /// Who and where the host is. Answered by [`Reply::Identity`].
     Identity,
@@ -53,18 +53,18 @@ pub enum Request {
     /// host is granted the flow's destination, and to the LID that is granted.
     /// [`PerfRequest::dlid`] is the destination's base LID. Answered by [`Reply::Done`].
     PerfStartGranted(PerfRequest),
-    /// How a flow fares. Answered by [`Reply::Perf`].
+    /// The state of a flow. Answered by [`Reply::Perf`].
     PerfReport {
         /// The flow.
         flow: u32,
     },
-    /// How all flows fare, in ascending order. Answered by [`Reply::PerfAll`], at most
+    /// The state of all flows, in ascending order. Answered by [`Reply::PerfAll`], at most
     /// [`PERF_REPORTS_MAX`] from the first flow number that is at least `from`.
     PerfReports {
-        /// The first flow number wanted.
+        /// The first flow number requested.
         from: u32,
     },
-    /// Ends a flow now: nothing more is sent; what is under way is still awaited and counted.
+    /// Ends a flow now: nothing more is sent; packets in flight are still awaited and counted.
     /// Answered by [`Reply::Done`].
     PerfStop {
         /// The flow.
@@ -96,7 +96,7 @@ pub enum Request {
     /// Sends packets to a group that the host is in. Answered by [`Reply::Done`] when the last is
     /// with the port.
     MulticastSend(MulticastSend),
-    /// What has come to a group, by source. Answered by [`Reply::Multicast`], at most
+    /// Counts of packets received for a group, by source. Answered by [`Reply::Multicast`], at most
     /// [`PERF_REPORTS_MAX`] entries from the `skip`-th.
     MulticastReport {
         /// The group.
@@ -118,9 +118,9 @@ pub enum Reply {
     Identity(HostIdentity),
     /// One result a target, in the order of the request.
     Ping(Vec<PingResult>),
-    /// How a flow fares.
+    /// The state of a flow.
     Perf(Box<FlowReport>),
-    /// How flows fare.
+    /// The state of flows.
     PerfAll(Vec<FlowReport>),
     /// What the sink has counted.
     Sink(Vec<SinkFlow>),
@@ -128,7 +128,7 @@ pub enum Reply {
     Membership(GroupMembership),
     /// The groups that the host is in, in order.
     Groups(Vec<GroupMembership>),
-    /// What has come to a group.
+    /// Counts of packets received for a group.
     Multicast(Vec<MulticastSource>),
     /// Done.
     Done,
@@ -145,7 +145,7 @@ pub struct GroupMembership {
     pub mlid: Lid,
     /// The group's key.
     pub qkey: u32,
-    /// Whether the subnet administrator has said so.
+    /// Whether the subnet administrator has confirmed it.
     pub joined: bool,
     /// Whether the host sends only.
     pub send_only: bool,
@@ -164,7 +164,7 @@ pub struct MulticastSend {
     pub size: u16,
 }
 
-/// What has come to a group from one source: the numbered packets of its latest run.
+/// Packets received for a group from one source: the numbered packets of its latest run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct MulticastSource {
     /// Port GUID of the source.
@@ -220,10 +220,10 @@ pub struct PingRequest {
     pub timeout_ms: u32,
 }
 
-/// What became of the echo requests to one target.
+/// The result of the echo requests to one target.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct PingResult {
-    /// The LID asked.
+    /// The target LID.
     pub dlid: Lid,
     /// Requests sent.
     pub sent: u32,
@@ -288,12 +288,12 @@ pub struct PerfRequest {
     pub seed: u64,
 }
 
-/// How far a flow is.
+/// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum FlowState {
     /// Packets are being sent.
     Running,
-    /// The last packet is out; the sink's last word is awaited.
+    /// The last packet is sent; the sink's final report is awaited.
     Draining,
     /// The sink's figures are final.
     Finished,
@@ -301,7 +301,7 @@ pub enum FlowState {
     Abandoned,
 }
 
-/// A flow as its source sees it, with the last word of its sink.
+/// A flow as its source sees it, with the last report of its sink.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct FlowReport {
     /// The flow's number.
@@ -335,8 +335,7 @@ pub struct FlowReport {
     /// One-way latency from queueing at the source to arrival at the sink. Source and sink must
     /// count time from one origin.
     pub latency: Latency,
-    /// Times that the window was closed and nothing was heard until the source gave up on what
-    /// was outstanding.
+    /// Times that the window stayed closed for the stall timeout without a reply from the sink.
     pub stalls: u64,
 }
 

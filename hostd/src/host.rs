@@ -1,17 +1,17 @@
-//! The host: a channel adapter and what stands behind its queue pairs.
+//! The host: a channel adapter and the services behind its queue pairs.
 //!
 //! ```text
 //!              +-----------------------------------------------------------+
 //!  frame ----> | port -> VL15 ---------------> QP0: SMI, SMA               |
-//!              |      -> data lanes -> QP1: PMA, MAD clients               |
+//!              |      -> data VLs ---> QP1: PMA, MAD clients               |
 //!              |                    -> QP 0x1b0..0x1b3: ping, traffic      | <---> commands,
 //!  frame <---- | port <- outbox <- answers, MADs, pings                    |       events
-//!              |      <- source (when a lane has room)                     |
+//!              |      <- source (when a VL has room)                        |
 //!              +-----------------------------------------------------------+
 //! ```
 //!
-//! A packet that comes in is used at once: its blocks are free again within the same call, so a
-//! host never holds up a fabric. Datagrams to the host's own LIDs come back inside.
+//! A received packet is processed at once: its blocks are free again within the same call, so that
+//! a host never causes back pressure. Datagrams to the host's own LIDs are looped back inside.
 //!
 //! | queue pair | what it is | Q_Key |
 //! |---|---|---|
@@ -71,13 +71,12 @@ pub struct HostConfig {
     pub name: String,
     /// Node GUID; the port's is one more.
     pub guid: Guid,
-    /// Process id, told to the local control side.
+    /// Process id, reported to the local control side.
     pub pid: u32,
     /// The port. Its node GUID is replaced by `guid`.
     pub port: PortConfig,
-    /// Flows with a rate send no more often than this, in nanoseconds, and make up for it in one
-    /// burst: a daemon cannot hold tens of thousands of wake-ups a second. 0 sends packet by
-    /// packet (virtual time).
+    /// Flows with a rate send no more often than this, in nanoseconds, then in one burst: a daemon
+    /// cannot hold tens of thousands of wake-ups a second. 0 sends packet by packet (virtual time).
     pub traffic_tick_ns: u64,
 }
 
@@ -86,29 +85,29 @@ impl HostConfig {
     pub const LIVE_TRAFFIC_TICK_NS: u64 = 1_000_000;
 }
 
-/// What the local side asks of a host.
+/// A command of the shell.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Command {
-    /// A client of a MAD socket says something.
+    /// A message of a client of a MAD socket.
     Mad {
         /// The client.
         client: ClientId,
-        /// What it says.
+        /// The message.
         message: ToAgent,
     },
-    /// A client of a MAD socket is gone.
+    /// A client of a MAD socket has disconnected.
     MadGone {
         /// The client.
         client: ClientId,
     },
-    /// A program says something about its queue pairs.
+    /// A program's message about its queue pairs.
     Datagram {
         /// The program.
         client: ClientId,
-        /// What it says.
+        /// The message.
         message: ToQueuePair,
     },
-    /// A program with queue pairs is gone.
+    /// A program with queue pairs has ended.
     DatagramGone {
         /// The program.
         client: ClientId,
@@ -121,28 +120,29 @@ pub enum Command {
         /// The request.
         request: Request,
     },
-    /// The shell has dropped what clients of MAD sockets said, because orders were not taken.
+    /// The shell has dropped messages of clients of MAD sockets, because the command queue was
+    /// full.
     MadsDropped {
         /// How many.
         count: u32,
     },
 }
 
-/// What a host tells its shell.
+/// An event for the shell.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Event {
     /// For a client of a MAD socket.
     Mad {
         /// The client.
         client: ClientId,
-        /// What it is told.
+        /// The message.
         message: FromAgent,
     },
     /// For a program with queue pairs.
     Datagram {
         /// The program.
         client: ClientId,
-        /// What it is told.
+        /// The message.
         message: FromQueuePair,
     },
     /// The answer to [`Command::Control`].
@@ -154,7 +154,7 @@ pub enum Event {
     },
     /// The port's logical state has changed.
     PortState(PortState),
-    /// `Shutdown` was asked for: the peer is being told; exit when [`Device::ready`] is empty.
+    /// `Shutdown` was requested: the peer is being informed; exit when [`Device::ready`] is empty.
     Shutdown,
 }
 
@@ -172,13 +172,13 @@ pub struct Host {
     sink: Sink,
     multicast: Multicast,
     last_grant: management::LastGrant,
-    /// The transaction id of the last change of a connection that was told.
+    /// The transaction id of the last change of a connection that was reported.
     last_change: Option<u64>,
     events: VecDeque<Event>,
-    /// A received packet, put together; taken out while it is worked on.
+    /// Buffer for a received packet; taken out while that is processed.
     inbox: Vec<u8>,
     /// The P_Key that was last found in the table; `None` after each SMP.
-    known_pkey: Option<u16>,
+    last_valid_pkey: Option<u16>,
     pid: u32,
 }
 
@@ -223,7 +223,7 @@ impl Host {
             last_change: None,
             events: VecDeque::new(),
             inbox: vec![0; PACKET_BYTES_MAX],
-            known_pkey: None,
+            last_valid_pkey: None,
             pid: config.pid,
         })
     }
@@ -234,13 +234,13 @@ impl Host {
         &self.adapter.identity
     }
 
-    /// The port, for what the simulator and tests look at.
+    /// The port, for tests and the simulator.
     #[must_use]
     pub fn port(&self) -> &Port {
         &self.adapter.port
     }
 
-    /// How many packets are inside the host: 0 when everything has been used, sent or dropped.
+    /// How many packets are inside the host: 0 when all have been processed, sent or dropped.
     #[must_use]
     pub fn packets_inside(&self) -> usize {
         self.adapter.pool.handles()
@@ -264,7 +264,7 @@ impl Host {
         self.outbox.send(now, &mut self.adapter, datagram);
     }
 
-    fn tell(&mut self, event: Event) {
+    fn push_event(&mut self, event: Event) {
         if self.events.len() >= EVENTS_MAX && matches!(event, Event::Mad { .. }) {
             return self
                 .adapter
@@ -274,9 +274,9 @@ impl Host {
         self.events.push_back(event);
     }
 
-    /// Does everything that is due: timers, packets to the host itself, the port's own news.
+    /// Does everything that is due: timers, looped-back packets, events of the port.
     fn advance(&mut self, now: Time) {
-        self.adapter.obey_last_words(now);
+        self.adapter.execute_pending_link_command(now);
         self.adapter.port.tick(now, &mut self.adapter.pool);
         while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
         {
@@ -284,7 +284,7 @@ impl Host {
             if to == PortState::Active {
                 self.multicast.rejoin(now);
             }
-            self.tell(Event::PortState(to));
+            self.push_event(Event::PortState(to));
         }
         while let Some(trap) = self.sma.poll_trap(now) {
             self.send_smp(now, trap.mad, trap.dlid);
@@ -295,15 +295,15 @@ impl Host {
         while let Some(query) = self.source.poll(now) {
             self.send_query(now, &query);
         }
-        while let Some(told) = self.sink.poll(now) {
-            self.send_told(now, &told);
+        while let Some(reply) = self.sink.poll(now) {
+            self.send_sink_reply(now, &reply);
         }
-        self.tend_groups(now);
+        self.poll_groups(now);
         while let Some(packet) = self.outbox.poll_looped() {
             self.accept(now, now, &packet);
         }
         while let Some((token, results)) = self.pinger.poll_finished() {
-            self.tell(Event::Control {
+            self.push_event(Event::Control {
                 token,
                 reply: Reply::Ping(results),
             });
@@ -334,18 +334,18 @@ impl Device for Host {
                     .port
                     .set_carrier(now, up, &mut self.adapter.pool);
             }
-            // Another port than the only one: the shell's mistake, and nothing to do.
+            // A port other than the only one: an error of the shell, ignored.
             Input::Frame { .. } | Input::Carrier { .. } | Input::Tick => {}
             Input::Command(Command::Mad { client, message }) => {
-                self.client_says(now, client, message);
+                self.handle_mad_message(now, client, message);
             }
-            Input::Command(Command::MadGone { client }) => self.client_gone(now, client),
+            Input::Command(Command::MadGone { client }) => self.handle_mad_disconnect(now, client),
             Input::Command(Command::MadsDropped { count }) => {
                 let counts = self.adapter.counts();
                 counts.drop_many(link::DropReason::ReceiverFull, count.into());
             }
             Input::Command(Command::Datagram { client, message }) => {
-                self.program_says(now, client, message);
+                self.handle_datagram_message(now, client, message);
             }
             Input::Command(Command::DatagramGone { client }) => self.queue_pairs.remove(client),
             Input::Command(Command::Control { token, request }) => {
@@ -360,7 +360,7 @@ impl Device for Host {
         if self.adapter.port.is_ready(now)
             || self.outbox.can_flush(&self.adapter)
             || self.source.can_fill(&self.adapter)
-            || self.can_send_to_groups()
+            || self.can_send_multicast()
         {
             ready.insert(PORT);
         }
@@ -371,7 +371,7 @@ impl Device for Host {
         if port != PORT {
             return 0;
         }
-        self.send_to_groups(now);
+        self.send_multicast(now);
         let before = frame.records();
         let Self {
             adapter,
@@ -393,7 +393,7 @@ impl Device for Host {
                 break;
             }
         }
-        adapter.obey_last_words(now);
+        adapter.execute_pending_link_command(now);
         frame.records() - before
     }
 

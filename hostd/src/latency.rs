@@ -1,10 +1,10 @@
-//! Durations, summarised: fixed memory however many there are.
+//! A summary of durations in fixed memory, however many there are.
 
 use hdrhistogram::Histogram;
 
 use crate::control::Latency;
 
-/// The longest duration told apart from longer ones: an hour.
+/// The longest duration of the histogram: an hour.
 const NS_MAX: u64 = 3_600_000_000_000;
 /// Significant decimal digits of percentiles.
 const DIGITS: u8 = 2;
@@ -12,7 +12,7 @@ const DIGITS: u8 = 2;
 /// A set of durations in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Durations {
-    /// `None` until there is a first one: most flows and targets of a large fabric stay short.
+    /// `None` until there is a first one, which saves memory in a large fabric.
     histogram: Option<Box<Histogram<u32>>>,
     sum_ns: u128,
     min_ns: u64,
@@ -45,7 +45,7 @@ impl Durations {
         }
     }
 
-    /// What is told of them.
+    /// Their summary.
     pub(crate) fn summary(&self) -> Latency {
         let Some(histogram) = &self.histogram else {
             return Latency::default();

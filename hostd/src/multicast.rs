@@ -1,16 +1,16 @@
-//! The host's own part in multicast groups: membership by the subnet administrator's leave, packets
-//! sent to a group, and what has come from whom.
+//! The host's own part in multicast groups: membership, as the subnet administrator grants it,
+//! packets sent to a group, and counts of packets received by source.
 //!
 //! ```text
 //!            asked              answered
 //!  join ----------> Joining ------------> Member ------------> Leaving ---> gone
 //!                    ^   | timeout: again   |   leave            | timeout: again
 //!                    |   +---->             |
-//!                    +----------------------+ port Active again, manager knows nothing of us
+//!                    +----------------------+ port Active again, the manager may have lost us
 //! ```
 //!
-//! A join states what makes a group (IBA 15.2.5.17); if there is one that is made differently, it is
-//! asked again with only what a member must state.
+//! A join states the components that create a group (IBA 15.2.5.17). If the group exists with other
+//! properties, the join is repeated with only the components that a member must state.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,29 +30,29 @@ pub(crate) const GROUPS_MAX: usize = 256;
 const SOURCES_MAX: usize = 4096;
 /// Requests that wait for one group's answer at most.
 const TOKENS_MAX: usize = 64;
-/// Sendings under way at most.
-const SENDINGS_MAX: usize = 64;
-/// How long the first answer may take; it doubles with each attempt. A port may become Active before
-/// its peer does, and what it sends then is lost.
+/// Send jobs in progress at most.
+const SEND_JOBS_MAX: usize = 64;
+/// Timeout of the first attempt; it doubles with each attempt. A port may become Active before its
+/// peer does, and what it sends then is lost.
 const TIMEOUT_NS: u64 = 100_000_000;
-/// The longest that it becomes.
+/// The longest timeout.
 const TIMEOUT_NS_MAX: u64 = 1_600_000_000;
-/// How long the administrator is left alone that is busy.
+/// Delay before a request is repeated that was answered as busy.
 const BUSY_NS: u64 = 50_000_000;
-/// How often is asked before whoever waits is told.
+/// Attempts before the waiting requests fail.
 const ATTEMPTS: u32 = 10;
-/// Time between attempts when nobody waits.
-const PATIENT_NS: u64 = 5_000_000_000;
-/// What every join and leave states.
+/// Time between attempts when no request waits.
+const REJOIN_NS: u64 = 5_000_000_000;
+/// Components of every join and leave.
 const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
-/// What makes a group.
+/// Components that create a group.
 const CREATES: u64 = NEEDED
     | component::QKEY
     | component::PKEY
     | component::SL
     | component::TCLASS
     | component::FLOW_LABEL;
-/// What payloads start with: "mcst".
+/// The first four bytes of a payload: "mcst".
 const MAGIC: u32 = 0x6d63_7374;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,19 +67,19 @@ struct Membership {
     state: State,
     send_only: bool,
     record: McMemberRecord,
-    /// Whether the next join states what makes a group.
+    /// Whether the next join states the components that create a group.
     creates: bool,
-    /// Who waits for the answer.
+    /// The requests that wait for the answer.
     tokens: Vec<u64>,
     due: Option<Time>,
     attempts: u32,
     tid: u32,
-    sources: BTreeMap<Guid, Counted>,
+    sources: BTreeMap<Guid, SourceCounts>,
 }
 
-/// What has come from one source.
+/// Packets received from one source.
 #[derive(Debug, Default)]
-struct Counted {
+struct SourceCounts {
     run: u32,
     count: u32,
     seen: Vec<u64>,
@@ -87,30 +87,30 @@ struct Counted {
     duplicates: u64,
 }
 
-/// A sending under way.
+/// A send job in progress.
 #[derive(Debug)]
-struct Sending {
+struct SendJob {
     token: u64,
     request: MulticastSend,
     next: u32,
 }
 
-/// A packet of a sending.
+/// A packet of a send job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct GroupPacket {
     /// The group, as its member knows it.
     pub(crate) record: McMemberRecord,
     /// Whether this host receives too.
     pub(crate) receives: bool,
-    /// Packet length asked for, LRH to VCRC.
+    /// Requested packet length, LRH to VCRC.
     pub(crate) size: u16,
     /// The payload's head.
     pub(crate) head: MulticastHead,
-    /// Who is to be told that this was the last.
+    /// The request that is answered because this is its last packet.
     pub(crate) last_of: Option<u64>,
 }
 
-/// What a request has come to: a token, and whether it could be met.
+/// The result of a request: its token, and the membership or an error.
 pub(crate) type Outcome = (u64, Result<GroupMembership, String>);
 
 /// The head of each packet to a group.
@@ -159,13 +159,13 @@ impl Format for MulticastHead {
 }
 
 impl Membership {
-    fn tell(&mut self, outcome: &Result<GroupMembership, String>, out: &mut VecDeque<Outcome>) {
+    fn complete(&mut self, outcome: &Result<GroupMembership, String>, out: &mut VecDeque<Outcome>) {
         for token in self.tokens.drain(..) {
             out.push_back((token, outcome.clone()));
         }
     }
 
-    fn show(&self) -> GroupMembership {
+    fn status(&self) -> GroupMembership {
         GroupMembership {
             mgid: self.record.mgid,
             mlid: self.record.mlid,
@@ -180,7 +180,7 @@ impl Membership {
 #[derive(Debug, Default)]
 pub(crate) struct Multicast {
     groups: BTreeMap<Gid, Membership>,
-    sendings: VecDeque<Sending>,
+    send_jobs: VecDeque<SendJob>,
     outcomes: VecDeque<Outcome>,
     last_tid: u32,
 }
@@ -195,7 +195,9 @@ impl Multicast {
         send_only: bool,
     ) -> Result<(), String> {
         if !mgid.is_multicast() {
-            return Err(format!("{mgid} is no multicast group: those start with ff"));
+            return Err(format!(
+                "{mgid} is not a multicast group: a multicast GID starts with ff"
+            ));
         }
         if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&mgid) {
             return Err(format!("a host is in {GROUPS_MAX} groups at most"));
@@ -233,7 +235,7 @@ impl Multicast {
         Ok(())
     }
 
-    /// The administrator may know nothing of this host: it joins anew what it is in.
+    /// Joins all groups of this host again: the administrator may have lost them.
     pub(crate) fn rejoin(&mut self, now: Time) {
         for group in self.groups.values_mut() {
             if group.state == State::Member {
@@ -256,11 +258,11 @@ impl Multicast {
                 "the subnet administrator does not answer: cannot {what} {mgid}"
             ));
             let waited = !group.tokens.is_empty();
-            group.tell(&refusal, &mut self.outcomes);
+            group.complete(&refusal, &mut self.outcomes);
             if waited || group.state == State::Leaving {
                 self.groups.remove(&mgid);
             } else {
-                group.due = Some(now + PATIENT_NS);
+                group.due = Some(now + REJOIN_NS);
             }
             return None;
         }
@@ -320,30 +322,30 @@ impl Multicast {
                 }
                 group.state = State::Member;
                 group.due = None;
-                let shown = Ok(group.show());
-                group.tell(&shown, &mut self.outcomes);
+                let membership = Ok(group.status());
+                group.complete(&membership, &mut self.outcomes);
             }
             status => {
-                // Whoever leaves what he was not in has left.
+                // Leaving a group that the host is not a member of succeeds.
                 let outcome = match leaving {
-                    true => Ok(group.show()),
+                    true => Ok(group.status()),
                     false => Err(format!(
                         "the subnet administrator refuses {mgid} with status {status}"
                     )),
                 };
                 let waited = !group.tokens.is_empty();
-                group.tell(&outcome, &mut self.outcomes);
+                group.complete(&outcome, &mut self.outcomes);
                 if leaving || waited {
                     self.groups.remove(&mgid);
                 } else {
                     group.attempts = 0;
-                    group.due = Some(now + PATIENT_NS);
+                    group.due = Some(now + REJOIN_NS);
                 }
             }
         }
     }
 
-    /// What has become of a request.
+    /// The result of a request.
     pub(crate) fn poll_outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
@@ -355,7 +357,7 @@ impl Multicast {
 
     /// The groups in order.
     pub(crate) fn memberships(&self) -> Vec<GroupMembership> {
-        self.groups.values().map(Membership::show).collect()
+        self.groups.values().map(Membership::status).collect()
     }
 
     /// Sends packets to a group; answered when the last is with the port.
@@ -369,10 +371,10 @@ impl Multicast {
         if group.is_none_or(|group| group.state != State::Member) {
             return Err(format!("this host is not in {}: join first", request.mgid));
         }
-        if self.sendings.len() >= SENDINGS_MAX {
-            return Err(format!("{SENDINGS_MAX} sendings are under way already"));
+        if self.send_jobs.len() >= SEND_JOBS_MAX {
+            return Err(format!("{SEND_JOBS_MAX} send jobs are in progress already"));
         }
-        self.sendings.push_back(Sending {
+        self.send_jobs.push_back(SendJob {
             token,
             request,
             next: 0,
@@ -382,31 +384,31 @@ impl Multicast {
 
     /// Whether there is something to send.
     pub(crate) fn is_sending(&self) -> bool {
-        !self.sendings.is_empty()
+        !self.send_jobs.is_empty()
     }
 
     /// The next packet to send.
-    pub(crate) fn next_packet(&mut self) -> Option<Outgoing> {
-        let sending = self.sendings.front_mut()?;
-        let request = sending.request.clone();
-        let token = sending.token;
+    pub(crate) fn next_packet(&mut self) -> Option<GroupPacket> {
+        let job = self.send_jobs.front_mut()?;
+        let request = job.request.clone();
+        let token = job.token;
         let Some(group) = self.groups.get(&request.mgid) else {
             let refusal = format!("this host has left {}", request.mgid);
-            self.sendings.pop_front();
+            self.send_jobs.pop_front();
             self.outcomes.push_back((token, Err(refusal)));
             return None;
         };
         let head = MulticastHead {
             run: request.run,
-            sequence: sending.next,
+            sequence: job.next,
             count: request.count,
         };
-        sending.next += 1;
-        let last = sending.next >= request.count;
+        job.next += 1;
+        let last = job.next >= request.count;
         if last {
-            self.sendings.pop_front();
+            self.send_jobs.pop_front();
         }
-        Some(Outgoing {
+        Some(GroupPacket {
             record: group.record,
             receives: !group.send_only,
             size: request.size,
@@ -417,8 +419,8 @@ impl Multicast {
 
     /// Takes in a packet. `false`: it is of a group that this host does not receive.
     pub(crate) fn receive(&mut self, mgid: Gid, qkey: u32, source: Guid, payload: &[u8]) -> bool {
-        let hears = |group: &&mut Membership| !group.send_only && group.record.qkey == qkey;
-        let Some(group) = self.groups.get_mut(&mgid).filter(hears) else {
+        let receives = |group: &&mut Membership| !group.send_only && group.record.qkey == qkey;
+        let Some(group) = self.groups.get_mut(&mgid).filter(receives) else {
             return false;
         };
         let Ok((head, _)) = MulticastHead::parse(payload) else {
@@ -433,10 +435,10 @@ impl Multicast {
         }
         let counted = group.sources.entry(source).or_default();
         if counted.run != head.run || counted.count != head.count {
-            *counted = Counted {
+            *counted = SourceCounts {
                 run: head.run,
                 count: head.count,
-                ..Counted::default()
+                ..SourceCounts::default()
             };
         }
         let (word, bit) = (head.sequence / 64, head.sequence % 64);
@@ -453,7 +455,7 @@ impl Multicast {
         true
     }
 
-    /// What has come to a group, in order of source.
+    /// Counts of packets received for a group, in order of source.
     pub(crate) fn report(&self, mgid: Gid, skip: u32) -> Vec<MulticastSource> {
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
         let sources = self.groups.get(&mgid).into_iter();

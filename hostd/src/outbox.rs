@@ -1,6 +1,6 @@
-//! The way out for everything but traffic, which writes its packets when the port has room: packets
-//! are built here, wait here while their lane is full, and come back from here if they are for the
-//! host itself.
+//! The send queue for everything but traffic, which writes its packets when the port has room:
+//! packets are built here, wait here while their VL is full, and are looped back if they are for
+//! the host itself.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use wire::{Mtu, UdPacket, Vl};
 
 use crate::adapter::Adapter;
 
-/// Packets that wait for room in their lanes at most, all lanes together.
+/// Packets that wait for room in their VLs at most, all VLs together.
 const BACKLOG_MAX: usize = 4096;
 /// Packets to the host itself that wait at most.
 const LOOPED_MAX: usize = 4096;
@@ -22,11 +22,12 @@ pub(crate) const PACKET_BYTES_MAX: usize = Mtu::Mtu4096.bytes() as usize + Mtu::
 #[derive(Debug)]
 pub(crate) struct Outbox {
     scratch: Box<[u8]>,
-    /// By lane.
+    /// By vl.
     backlog: [VecDeque<Packet>; 16],
     waiting: usize,
     looped: VecDeque<Box<[u8]>>,
-    /// When the last byte of the packet that is answered is there: its answer cannot end before.
+    /// When the last byte of the packet that is being answered arrives: its answer cannot end
+    /// before.
     not_before: Time,
 }
 
@@ -41,31 +42,28 @@ impl Outbox {
         }
     }
 
-    /// What is sent from now on answers a packet whose last byte comes at `tail`; in virtual time
-    /// that may lie ahead.
+    /// Packets sent from now on answer a packet whose last byte arrives at `tail`; in virtual time
+    /// that may be later than now.
     pub(crate) fn answer_from(&mut self, tail: Time) {
         self.not_before = tail;
     }
 
-    /// Writes a datagram into the scratch memory: its lane and length, or `None` if it was dropped
+    /// Writes a datagram into the scratch memory: its VL and length, or `None` if it was dropped
     /// and counted.
     fn emit(&mut self, adapter: &mut Adapter, datagram: &UdPacket<'_>) -> Option<(Vl, usize)> {
         let is_smp = datagram.vl == Vl::MANAGEMENT;
-        let lane = if is_smp {
+        let vl = if is_smp {
             Vl::MANAGEMENT
         } else {
-            adapter.lane(datagram.sl)
+            adapter.vl(datagram.sl)
         };
-        if !is_smp && lane == Vl::MANAGEMENT {
+        if !is_smp && vl == Vl::MANAGEMENT {
             adapter.counts().drop_one(DropReason::SlToVl);
             return None;
         }
-        let datagram = UdPacket {
-            vl: lane,
-            ..*datagram
-        };
+        let datagram = UdPacket { vl, ..*datagram };
         match datagram.emit(&mut self.scratch) {
-            Ok(len) => Some((lane, len)),
+            Ok(len) => Some((vl, len)),
             Err(error) => {
                 warn!(%error, "datagram not sent");
                 adapter.counts().drop_one(DropReason::NeighborMtu);
@@ -74,26 +72,26 @@ impl Outbox {
         }
     }
 
-    /// Sends a datagram: to the port, or back if it is for this host. What cannot go is dropped
-    /// and counted.
+    /// Sends a datagram: to the port, or back if it is for this host. What cannot be sent is
+    /// dropped and counted.
     pub(crate) fn send(&mut self, now: Time, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
         if adapter.owns(datagram.dlid) {
             return self.loop_back(adapter, datagram);
         }
-        let Some((lane, len)) = self.emit(adapter, datagram) else {
+        let Some((vl, len)) = self.emit(adapter, datagram) else {
             return;
         };
         match Packet::from_bytes(&mut adapter.pool, now, &self.scratch[..len]) {
             Ok(mut packet) => {
                 packet.tail = now.max(self.not_before);
-                self.push(now, adapter, lane, packet);
+                self.push(now, adapter, vl, packet);
             }
             Err(PacketError::Pool(_)) => adapter.counts().drop_one(DropReason::PoolFull),
             Err(PacketError::Malformed(_)) => adapter.counts().drop_one(DropReason::BadLength),
         }
     }
 
-    /// Lets a datagram come in to this host, as if from the link.
+    /// Loops a datagram back to this host, as if it came from the link.
     pub(crate) fn loop_back(&mut self, adapter: &mut Adapter, datagram: &UdPacket<'_>) {
         let Some((_, len)) = self.emit(adapter, datagram) else {
             return;
@@ -105,10 +103,10 @@ impl Outbox {
         }
     }
 
-    fn push(&mut self, now: Time, adapter: &mut Adapter, lane: Vl, packet: Packet) {
-        let backlog = &mut self.backlog[lane.index()];
+    fn push(&mut self, now: Time, adapter: &mut Adapter, vl: Vl, packet: Packet) {
+        let backlog = &mut self.backlog[vl.index()];
         let packet = if backlog.is_empty() {
-            match adapter.port.offer(now, lane, packet, &mut adapter.pool) {
+            match adapter.port.offer(now, vl, packet, &mut adapter.pool) {
                 Err(Refusal::Full(packet)) => packet,
                 Ok(()) | Err(Refusal::Dropped(_)) => return,
             }
@@ -120,7 +118,7 @@ impl Outbox {
             self.waiting += 1;
         } else {
             packet.release(&mut adapter.pool);
-            let full = lane == Vl::MANAGEMENT;
+            let full = vl == Vl::MANAGEMENT;
             let reason = if full {
                 DropReason::Vl15Full
             } else {
@@ -130,14 +128,14 @@ impl Outbox {
         }
     }
 
-    /// Moves what has waited into lanes that have room now.
+    /// Moves waiting packets into VLs that have room now.
     pub(crate) fn flush(&mut self, now: Time, adapter: &mut Adapter) {
         if self.waiting == 0 {
             return;
         }
-        for (lane, backlog) in (0u8..).map(Vl::truncate).zip(&mut self.backlog) {
+        for (vl, backlog) in (0u8..).map(Vl::truncate).zip(&mut self.backlog) {
             while let Some(packet) = backlog.pop_front() {
-                match adapter.port.offer(now, lane, packet, &mut adapter.pool) {
+                match adapter.port.offer(now, vl, packet, &mut adapter.pool) {
                     Err(Refusal::Full(packet)) => {
                         backlog.push_front(packet);
                         break;
@@ -148,7 +146,7 @@ impl Outbox {
         }
     }
 
-    /// Whether something waits for room in its lane.
+    /// Whether something waits for room in its vl.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting > 0
     }
@@ -159,9 +157,9 @@ impl Outbox {
             && (0u8..)
                 .map(Vl::truncate)
                 .zip(&self.backlog)
-                .any(|(lane, backlog)| {
+                .any(|(vl, backlog)| {
                     backlog.front().is_some_and(|packet| {
-                        adapter.port.admits(lane, packet.bytes()) != Admission::Full
+                        adapter.port.admits(vl, packet.bytes()) != Admission::Full
                     })
                 })
     }
@@ -172,7 +170,7 @@ impl Outbox {
     }
 }
 
-/// Puts the parts of a received packet back together, LRH to VCRC, and returns its length.
+/// Assembles the bytes of a received packet, LRH to VCRC, and returns its length.
 pub(crate) fn assemble(adapter: &Adapter, packet: &Packet, out: &mut [u8]) -> Option<usize> {
     let len = packet.bytes();
     debug_assert!(len >= VCRC_LEN);

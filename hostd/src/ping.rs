@@ -1,9 +1,9 @@
-//! Pings: the asking side. Any number of targets are asked at once, each with one request under
-//! way at a time.
+//! Pings: the requester. Many targets are pinged at once, each with one request in flight at a
+//! time.
 //!
 //! ```text
 //!            send                answer            interval over
-//!  waiting --------> under way ---------> waiting ---------------> under way ...
+//!  waiting --------> in flight ---------> waiting ---------------> in flight ...
 //!                        | timeout           ^
 //!                        +-------------------+     after the last one: done
 //! ```
@@ -17,12 +17,12 @@ use crate::control::{PING_REQUESTS_MAX, PING_TARGETS_MAX, PingRequest, PingResul
 use crate::latency::Durations;
 use crate::service::{Echo, NAME_LEN};
 
-/// A ping to be sent.
+/// A ping to send.
 #[derive(Debug)]
 pub(crate) struct PingSend {
     pub(crate) dlid: Lid,
     pub(crate) sl: Sl,
-    /// Packet length asked for, LRH to VCRC.
+    /// Requested packet length, LRH to VCRC.
     pub(crate) size: u16,
     pub(crate) echo: Echo,
 }
@@ -34,7 +34,7 @@ struct Target {
     received: u32,
     /// When the latest request went out.
     sent_at: Time,
-    under_way: bool,
+    in_flight: bool,
     rtt: Durations,
     responder: String,
     responder_lid: Lid,
@@ -80,18 +80,18 @@ impl Pinger {
         }
         self.last_job = self.last_job.wrapping_add(1);
         let job = self.last_job;
-        let new = |dlid: &Lid| Target {
+        let new_target = |dlid: &Lid| Target {
             dlid: *dlid,
             sent: 0,
             received: 0,
             sent_at: now,
-            under_way: false,
+            in_flight: false,
             rtt: Durations::new(),
             responder: String::new(),
             responder_lid: Lid::ZERO,
             due: now,
         };
-        let targets: Vec<Target> = request.targets.iter().map(new).collect();
+        let targets: Vec<Target> = request.targets.iter().map(new_target).collect();
         self.due
             .extend((0u32..).zip(&targets).map(|(target, _)| (now, job, target)));
         let unfinished = targets.len();
@@ -122,7 +122,7 @@ impl Pinger {
             };
             let interval_ns = u64::from(job.request.interval_us) * 1000;
             let next_at = target.sent_at + interval_ns;
-            if std::mem::take(&mut target.under_way)
+            if std::mem::take(&mut target.in_flight)
                 && next_at > now
                 && target.sent < job.request.count
             {
@@ -137,7 +137,7 @@ impl Pinger {
             }
             target.sent += 1;
             target.sent_at = now;
-            target.under_way = true;
+            target.in_flight = true;
             target.due = now + u64::from(job.request.timeout_ms) * 1_000_000;
             self.due.insert((target.due, job_id, target_id));
             return Some(PingSend {
@@ -166,10 +166,10 @@ impl Pinger {
         let Some(target) = job.targets.get_mut(echo.target as usize) else {
             return;
         };
-        if !target.under_way || target.sent != echo.sequence {
+        if !target.in_flight || target.sent != echo.sequence {
             return;
         }
-        target.under_way = false;
+        target.in_flight = false;
         target.received += 1;
         target.rtt.record(now.since_ns(target.sent_at));
         if target.responder.is_empty() {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn all_targets_are_asked_at_once_and_answers_are_measured() {
+    fn all_targets_are_pinged_at_once_and_answers_are_measured() {
         let mut pinger = Pinger::default();
         pinger.start(Time(0), 5, request(&[1, 2, 3], 1)).unwrap();
         let sent: Vec<PingSend> = std::iter::from_fn(|| pinger.poll(Time(0))).collect();
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_never_end_or_take_too_much_is_refused() {
+    fn empty_endless_and_oversized_requests_are_refused() {
         let mut pinger = Pinger::default();
         assert!(pinger.start(Time(0), 1, request(&[], 1)).is_err());
         assert!(pinger.start(Time(0), 1, request(&[1], 0)).is_err());

@@ -1,5 +1,5 @@
-//! Unreliable-datagram queue pairs of programs beside the host: who may send to them, which
-//! multicast groups they hear, and how much waits for their programs (IBA 10.2, 10.5).
+//! Unreliable-datagram queue pairs of programs beside the host: Q_Keys, multicast groups, and
+//! bounded receive queues (IBA 10.2, 10.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use crate::clients::ClientId;
 
 /// Queue pairs of one host at most.
 pub const QUEUE_PAIRS_MAX: usize = 1024;
-/// Multicast groups that one queue pair hears at most.
+/// Multicast groups that one queue pair is attached to at most.
 pub const GROUPS_MAX: usize = 256;
 /// Datagrams that wait for the program of one queue pair at most; further ones are dropped and
 /// counted.
 pub const RECEIVE_MAX: usize = 256;
-/// The first number that is given to who asks for none in particular.
+/// The first number that is given out when none is requested.
 const FIRST_FREE: u32 = 0x400;
 
 /// From a program to the host.
@@ -24,9 +24,9 @@ const FIRST_FREE: u32 = 0x400;
 pub enum ToQueuePair {
     /// Opens a queue pair. Answered by [`FromQueuePair::Opened`] or [`FromQueuePair::Refused`].
     Open {
-        /// The number wanted; `None` for any.
+        /// The number requested; `None` for any.
         qpn: Option<Qpn>,
-        /// The key that senders must show.
+        /// The Q_Key that datagrams must carry.
         qkey: u32,
     },
     /// Closes a queue pair of the program's own.
@@ -34,15 +34,15 @@ pub enum ToQueuePair {
         /// Its number.
         qpn: Qpn,
     },
-    /// Hears a multicast group from now on. That its packets reach the host is the subnet
-    /// administration's business.
+    /// Attaches a queue pair to a multicast group. The subnet administrator must have joined the
+    /// host's port to it.
     Attach {
         /// The queue pair.
         qpn: Qpn,
         /// The group.
         mgid: Gid,
     },
-    /// Hears a multicast group no longer.
+    /// Detaches a queue pair from a multicast group.
     Detach {
         /// The queue pair.
         qpn: Qpn,
@@ -80,7 +80,7 @@ pub struct OutgoingDatagram {
 /// From the host to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum FromQueuePair {
-    /// A queue pair stands.
+    /// A queue pair is open.
     Opened {
         /// Its number.
         qpn: Qpn,
@@ -131,14 +131,14 @@ impl QueuePairs {
     pub(crate) fn open(
         &mut self,
         owner: ClientId,
-        wanted: Option<Qpn>,
+        requested: Option<Qpn>,
         qkey: u32,
         reserved: impl Fn(Qpn) -> bool,
     ) -> Result<Qpn, String> {
         if self.by_number.len() >= QUEUE_PAIRS_MAX {
             return Err(format!("a host has {QUEUE_PAIRS_MAX} queue pairs at most"));
         }
-        let qpn = match wanted {
+        let qpn = match requested {
             Some(qpn) if reserved(qpn) => {
                 return Err(format!("queue pair {qpn} is the host's own"));
             }
@@ -182,11 +182,13 @@ impl QueuePairs {
 
     pub(crate) fn attach(&mut self, owner: ClientId, qpn: Qpn, mgid: Gid) -> Result<(), String> {
         if !mgid.is_multicast() {
-            return Err("the GID is no multicast group's".to_owned());
+            return Err("the GID is not a multicast GID".to_owned());
         }
         let queue_pair = self.own(owner, qpn)?;
         if queue_pair.groups.len() >= GROUPS_MAX {
-            return Err(format!("a queue pair hears {GROUPS_MAX} groups at most"));
+            return Err(format!(
+                "a queue pair is attached to {GROUPS_MAX} groups at most"
+            ));
         }
         queue_pair.groups.insert(mgid);
         Ok(())
@@ -197,19 +199,19 @@ impl QueuePairs {
         Ok(())
     }
 
-    /// Closes everything of a program that is gone.
+    /// Closes all queue pairs of a program that has ended.
     pub(crate) fn remove(&mut self, owner: ClientId) {
         self.by_number.retain(|_, pair| pair.owner != owner);
     }
 
-    /// Whether any queue pair hears a group.
-    pub(crate) fn hears(&self, mgid: Gid) -> bool {
+    /// Whether any queue pair is attached to a group.
+    pub(crate) fn is_attached(&self, mgid: Gid) -> bool {
         self.by_number
             .values()
             .any(|pair| pair.groups.contains(&mgid))
     }
 
-    /// Whose program a datagram to one queue pair is for.
+    /// The program that a datagram to one queue pair is for.
     pub(crate) fn admit(&mut self, qpn: Qpn, qkey: u32) -> Result<ClientId, DropReason> {
         let pair = self
             .by_number
@@ -225,11 +227,11 @@ impl QueuePairs {
     /// because a queue is full.
     pub(crate) fn admit_group(&mut self, mgid: Gid, qkey: u32) -> (Vec<(Qpn, ClientId)>, u64) {
         let mut full = 0;
-        let heard = self
+        let attached = self
             .by_number
             .iter_mut()
             .filter(|(_, pair)| pair.qkey == qkey && pair.groups.contains(&mgid));
-        let admitted = heard.filter_map(|(&qpn, pair)| match pair.admit() {
+        let admitted = attached.filter_map(|(&qpn, pair)| match pair.admit() {
             Ok(owner) => Some((qpn, owner)),
             Err(_) => {
                 full += 1;
@@ -308,7 +310,7 @@ mod tests {
         let mut pairs = QueuePairs::default();
         let [one, two, other] = [(ONE, 7), (TWO, 7), (TWO, 8)]
             .map(|(owner, qkey)| pairs.open(owner, None, qkey, |_| false).unwrap());
-        assert!(!pairs.hears(GROUP));
+        assert!(!pairs.is_attached(GROUP));
         for (owner, qpn) in [(ONE, one), (TWO, two), (TWO, other)] {
             pairs.attach(owner, qpn, GROUP).unwrap();
         }

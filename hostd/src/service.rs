@@ -1,13 +1,13 @@
 //! Payloads of the hosts' own datagrams: pings, traffic and its acknowledgements.
 //!
 //! All numbers are big endian. Each payload starts with a magic number and a kind, so that a
-//! datagram of another origin that opens a queue pair by chance is told apart.
+//! datagram of another origin is recognised as foreign.
 
 use wire::{Format, Lid, ParseError};
 
-/// What pings start with: "ping".
+/// The first four bytes of a ping: "ping".
 const ECHO_MAGIC: u32 = 0x7069_6e67;
-/// What traffic starts with: "perf".
+/// The first four bytes of a traffic packet: "perf".
 const FLOW_MAGIC: u32 = 0x7065_7266;
 
 /// Bytes of a node name in an answer to a ping.
@@ -54,7 +54,7 @@ pub(crate) struct Echo {
     pub(crate) answer: bool,
     /// The responder's base LID; 0 in a request.
     pub(crate) responder: Lid,
-    /// Which job of the asker this belongs to.
+    /// Which job of the requester this belongs to.
     pub(crate) job: u32,
     /// Which target of that job.
     pub(crate) target: u32,

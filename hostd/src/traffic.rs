@@ -1,5 +1,5 @@
 //! The traffic behind `ibemu perf`: sources that send at a rate or under a window, and a sink that
-//! counts what comes and says so.
+//! counts packets and acknowledges them.
 //!
 //! ```text
 //!  source                                                   sink
@@ -11,14 +11,14 @@
 //!    |<------------------------------------------------------ | report: counts and latency
 //! ```
 //!
-//! Queries travel behind the data on the same lane and path, so that a sink that sees one knows
-//! what is lost without a timer. A source asks twice a second, when its window has been closed in
-//! silence, and at the end until it is answered. That makes the figures exact under any loss: what
-//! was sent is delivered, lost or still under way.
+//! Queries travel behind the data on the same VL and path, so that a sink that sees one knows what
+//! is lost without a timer. A source queries twice a second, when its window has been closed for
+//! the stall timeout, and at the end until it is answered. That makes the figures exact under any
+//! loss: what was sent is delivered, lost or still under way.
 
 mod flow;
 mod sink;
 mod source;
 
-pub(crate) use sink::{From, Sink, Told};
+pub(crate) use sink::{Peer, Sink, SinkReply};
 pub(crate) use source::{Query, Source, rounded};

@@ -1,4 +1,4 @@
-//! What may be asked of a switch over its local control socket.
+//! Requests to a switch over its local control socket.
 
 use bincode::{Decode, Encode};
 use wire::PortNum;
@@ -7,7 +7,7 @@ use wire::control::{DeviceReply, DeviceRequest};
 /// A request to a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// What may be asked of any device. Answered by [`Reply::Device`].
+    /// A request that any device serves. Answered by [`Reply::Device`].
     Device(DeviceRequest),
     /// Drops by reason. Answered by [`Reply::Drops`].
     Drops,

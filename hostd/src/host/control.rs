@@ -57,7 +57,7 @@ impl Host {
                 Err(why) => Reply::Refused(why),
             },
             Request::Groups => Reply::Groups(self.multicast.memberships()),
-            Request::MulticastSend(request) => match self.start_sending(token, request) {
+            Request::MulticastSend(request) => match self.start_send_job(token, request) {
                 Ok(()) => return,
                 Err(why) => Reply::Refused(why),
             },
@@ -66,7 +66,7 @@ impl Host {
             }
             Request::SinkReport { skip } => Reply::Sink(self.sink.reports(skip)),
         };
-        self.tell(Event::Control { token, reply });
+        self.push_event(Event::Control { token, reply });
     }
 
     fn start_ping(&mut self, now: Time, token: u64, request: PingRequest) -> Result<(), String> {
@@ -114,11 +114,11 @@ impl Host {
                 self.adapter
                     .port
                     .set_plugged(now, false, &mut self.adapter.pool);
-                self.tell(Event::Shutdown);
+                self.push_event(Event::Shutdown);
                 DeviceReply::Done
             }
             DeviceRequest::Endpoints | DeviceRequest::Connect { .. } => {
-                DeviceReply::Refused("cables belong to the transport of this host".to_owned())
+                DeviceReply::Refused("link addresses belong to the daemon".to_owned())
             }
         }
     }

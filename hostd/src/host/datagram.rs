@@ -21,15 +21,20 @@ fn is_reserved(qpn: Qpn) -> bool {
 }
 
 impl Host {
-    /// A program says something about its queue pairs.
-    pub(super) fn program_says(&mut self, now: Time, client: ClientId, message: ToQueuePair) {
+    /// Handles a program's message about its queue pairs.
+    pub(super) fn handle_datagram_message(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        message: ToQueuePair,
+    ) {
         let done = match message {
             ToQueuePair::Open { qpn, qkey } => self
                 .queue_pairs
                 .open(client, qpn, qkey, is_reserved)
                 .map(|qpn| {
                     let message = FromQueuePair::Opened { qpn };
-                    self.tell(Event::Datagram { client, message });
+                    self.push_event(Event::Datagram { client, message });
                 }),
             ToQueuePair::Close { qpn } => self.queue_pairs.close(client, qpn),
             ToQueuePair::Attach { qpn, mgid } => self.queue_pairs.attach(client, qpn, mgid),
@@ -41,7 +46,7 @@ impl Host {
         };
         if let Err(why) = done {
             let message = FromQueuePair::Refused(why);
-            self.tell(Event::Datagram { client, message });
+            self.push_event(Event::Datagram { client, message });
         }
     }
 
@@ -87,12 +92,12 @@ impl Host {
             immediate: datagram.immediate,
             payload: &datagram.payload,
         };
-        // No switch sends a multicast packet back to where it came in: members beside the sender
-        // hear it from here.
+        // No switch sends a multicast packet back to its input port: queue pairs of this host that
+        // are members get it from here.
         if multicast
             && datagram
                 .gid
-                .is_some_and(|mgid| self.queue_pairs.hears(mgid))
+                .is_some_and(|mgid| self.queue_pairs.is_attached(mgid))
         {
             self.outbox.loop_back(&mut self.adapter, &packet);
         }
@@ -108,7 +113,7 @@ impl Host {
     /// A datagram for a program's queue pair.
     pub(super) fn program_datagram(&mut self, datagram: &UdPacket<'_>) -> Result<(), DropReason> {
         let client = self.queue_pairs.admit(datagram.dest_qp, datagram.qkey)?;
-        self.give(client, datagram.dest_qp, datagram);
+        self.deliver_to(client, datagram.dest_qp, datagram);
         Ok(())
     }
 
@@ -132,12 +137,12 @@ impl Host {
             return Err(DropReason::NotForUs);
         }
         for (qpn, client) in admitted {
-            self.give(client, qpn, datagram);
+            self.deliver_to(client, qpn, datagram);
         }
         Ok(())
     }
 
-    fn give(&mut self, client: ClientId, to: Qpn, datagram: &UdPacket<'_>) {
+    fn deliver_to(&mut self, client: ClientId, to: Qpn, datagram: &UdPacket<'_>) {
         let message = FromQueuePair::Received(IncomingDatagram {
             to,
             dlid: datagram.dlid,
@@ -148,11 +153,11 @@ impl Host {
             immediate: datagram.immediate,
             payload: datagram.payload.to_vec(),
         });
-        self.tell(Event::Datagram { client, message });
+        self.push_event(Event::Datagram { client, message });
     }
 
     /// Whether a packet with this DLID may be for this host.
-    pub(super) fn hears_lid(&self, dlid: Lid) -> bool {
+    pub(super) fn accepts_lid(&self, dlid: Lid) -> bool {
         self.adapter.owns(dlid) || dlid.is_multicast()
     }
 }

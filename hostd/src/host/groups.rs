@@ -7,10 +7,10 @@ use wire::{AttributeId, Format as _, GlobalRoute, Lid, Qpn, Sl, UdPacket, Vl};
 
 use super::{Event, Host};
 use crate::control::{MulticastSend, Reply, SOURCE_QPN};
-use crate::multicast::{MulticastHead, Outgoing};
+use crate::multicast::{GroupPacket, MulticastHead};
 use crate::traffic::rounded;
 
-/// Everything of a packet to a group but its payload, LRH to VCRC.
+/// Bytes of a packet to a group besides its payload, LRH to VCRC.
 const GROUP_OVERHEAD: usize = 74;
 /// Packets handed to the port in one go at most.
 const BURST_MAX: usize = 256;
@@ -36,7 +36,7 @@ impl Host {
     }
 
     /// Starts to send to a group; answered when the last packet is with the port.
-    pub(super) fn start_sending(
+    pub(super) fn start_send_job(
         &mut self,
         token: u64,
         request: MulticastSend,
@@ -45,8 +45,9 @@ impl Host {
         self.multicast.send(token, request)
     }
 
-    /// Asks the administrator what is due, and tells who waited for its answers.
-    pub(super) fn tend_groups(&mut self, now: Time) {
+    /// Sends the requests to the administrator that are due, and reports the results of those
+    /// answered.
+    pub(super) fn poll_groups(&mut self, now: Time) {
         let (gid, pkey) = (self.own_gid(), self.own_pkey());
         while let Some(mad) = self.multicast.poll(now, gid, pkey) {
             let sm = self.adapter.settings.sm_lid;
@@ -57,36 +58,36 @@ impl Host {
                 Ok(membership) => Reply::Membership(membership),
                 Err(why) => Reply::Refused(why),
             };
-            self.tell(Event::Control { token, reply });
+            self.push_event(Event::Control { token, reply });
         }
     }
 
     /// Whether a packet to a group can be handed to the port.
-    pub(super) fn can_send_to_groups(&self) -> bool {
+    pub(super) fn can_send_multicast(&self) -> bool {
         self.multicast.is_sending() && !self.outbox.is_waiting()
     }
 
-    /// Hands packets to the port as long as it has room.
-    pub(super) fn send_to_groups(&mut self, now: Time) {
+    /// Passes packets to the port as long as it has room.
+    pub(super) fn send_multicast(&mut self, now: Time) {
         for _ in 0..BURST_MAX {
-            if !self.can_send_to_groups() {
+            if !self.can_send_multicast() {
                 return;
             }
             let Some(packet) = self.multicast.next_packet() else {
                 continue;
             };
-            self.send_to_group(now, &packet);
+            self.send_group_packet(now, &packet);
             while let Some(own) = self.outbox.poll_looped() {
                 self.accept(now, now, &own);
             }
             if let Some(token) = packet.last_of {
                 let reply = Reply::Done;
-                self.tell(Event::Control { token, reply });
+                self.push_event(Event::Control { token, reply });
             }
         }
     }
 
-    fn send_to_group(&mut self, now: Time, packet: &Outgoing) {
+    fn send_group_packet(&mut self, now: Time, packet: &GroupPacket) {
         let mut payload = [0; wire::Mtu::Mtu4096.bytes() as usize];
         let room = usize::from(packet.size).saturating_sub(GROUP_OVERHEAD) / 4 * 4;
         let len = room.clamp(MulticastHead::LEN, payload.len());
@@ -114,13 +115,13 @@ impl Host {
             payload: &payload[..len],
         };
         // No switch sends a multicast packet back to where it came in.
-        if packet.receives || self.queue_pairs.hears(record.mgid) {
+        if packet.receives || self.queue_pairs.is_attached(record.mgid) {
             self.outbox.loop_back(&mut self.adapter, &datagram);
         }
         self.send(now, &datagram);
     }
 
-    /// Whether an SMP says that the manager knows nothing of this host's memberships.
+    /// Whether an SMP says that the subnet manager may have lost this host's memberships.
     pub(super) fn is_reregistration(mad: &Mad) -> bool {
         mad.method() == Method::SET
             && mad.attr_id() == AttributeId::PORT_INFO

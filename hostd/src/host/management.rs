@@ -14,15 +14,15 @@ use super::{Event, Host};
 use crate::adapter::PORT;
 use crate::clients::ClientId;
 
-/// Where a MAD has come from.
+/// The sender of a MAD.
 #[derive(Clone, Copy, Debug)]
-struct Sender {
+struct MadSender {
     lid: Lid,
     qpn: Qpn,
     sl: Sl,
 }
 
-/// The grant that was followed last.
+/// The grant that was applied last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastGrant {
     session: u32,
@@ -44,31 +44,31 @@ impl LastGrant {
 }
 
 impl Host {
-    /// A client of a MAD socket says something.
-    pub(super) fn client_says(&mut self, now: Time, client: ClientId, message: ToAgent) {
+    /// Handles a message of a client of a MAD socket.
+    pub(super) fn handle_mad_message(&mut self, now: Time, client: ClientId, message: ToAgent) {
         match message {
             ToAgent::Send(message) => self.send_mad(now, client, message),
             ToAgent::Register { class } => {
                 let registered = self.clients.register(client, class);
                 let message = FromAgent::Registered { class, registered };
-                self.tell(Event::Mad { client, message });
+                self.push_event(Event::Mad { client, message });
             }
             ToAgent::Unregister { class } => self.clients.unregister(client, class),
             ToAgent::SetIsSm(is_sm) => {
                 self.clients.set_is_sm(client, is_sm);
-                self.follow_managers(now);
+                self.update_is_sm(now);
             }
         }
     }
 
-    /// A client of a MAD socket is gone.
-    pub(super) fn client_gone(&mut self, now: Time, client: ClientId) {
+    /// Handles the end of a client of a MAD socket.
+    pub(super) fn handle_mad_disconnect(&mut self, now: Time, client: ClientId) {
         self.clients.remove(client);
-        self.follow_managers(now);
+        self.update_is_sm(now);
     }
 
     /// CapabilityMask.IsSM follows the clients.
-    fn follow_managers(&mut self, now: Time) {
+    fn update_is_sm(&mut self, now: Time) {
         self.sma
             .set_is_sm(now, &self.adapter, PORT, self.clients.is_sm());
     }
@@ -138,7 +138,7 @@ impl Host {
         let sm_here = self.clients.serves_sm_info();
         let reregister = Self::is_reregistration(mad);
         let next = agent::handle_smp(now, &mut self.sma, &mut self.adapter, mad, arrival, sm_here);
-        self.known_pkey = None;
+        self.last_valid_pkey = None;
         if reregister && !matches!(next, Next::Discard(_)) {
             self.multicast.rejoin(now);
         }
@@ -151,7 +151,7 @@ impl Host {
                 debug_assert!(self.adapter.owns(dlid) || dlid == Lid::ZERO);
                 self.deliver(
                     mad,
-                    Sender {
+                    MadSender {
                         lid: slid,
                         qpn: Qpn::SMI,
                         sl: Sl::default(),
@@ -174,16 +174,16 @@ impl Host {
                 };
                 self.deliver(
                     mad,
-                    Sender {
+                    MadSender {
                         lid,
                         qpn: Qpn::SMI,
                         sl: Sl::default(),
                     },
                 );
             }
-            Next::Discard(ending) => {
-                if let Some(reason) = ending.drop_reason() {
-                    debug!(%ending, class = %mad.class(), attribute = %mad.attr_id(), "SMP dropped");
+            Next::Discard(why) => {
+                if let Some(reason) = why.drop_reason() {
+                    debug!(%why, class = %mad.class(), attribute = %mad.attr_id(), "SMP dropped");
                     self.drop_one(reason);
                 }
             }
@@ -232,7 +232,7 @@ impl Host {
             self.multicast.answered(now, &mad);
             return Ok(());
         }
-        let sender = Sender {
+        let sender = MadSender {
             lid: datagram.slid,
             qpn: datagram.src_qp,
             sl: datagram.sl,
@@ -241,8 +241,8 @@ impl Host {
         Ok(())
     }
 
-    /// The controller says to whom this host may send (CLOS04). The answer leaves behind what the
-    /// port's lane already holds.
+    /// A window grant: the controller says to which host this one may send (CLOS04). The response
+    /// is queued behind packets that the port's VL already holds.
     fn window_grant(
         &mut self,
         now: Time,
@@ -267,7 +267,7 @@ impl Host {
     }
 
     /// The controller says what has become of a connection from this host (VLARB01): logged, and
-    /// told to the program that serves the class here, if there is one beside the controller
+    /// passed to the program that serves the class here, if there is one beside the controller
     /// itself.
     fn connection_change(
         &mut self,
@@ -280,7 +280,7 @@ impl Host {
             return Err(DropReason::BadMad);
         }
         let QosChange(change) = mad.vendor_attribute().map_err(|_| DropReason::BadMad)?;
-        // A change is told until it is answered.
+        // A change is sent again until it is answered.
         if self.last_change.replace(mad.tid()) != Some(mad.tid()) {
             match change.cause {
                 QosCause::Granted => warn!(
@@ -298,7 +298,7 @@ impl Host {
             }
             let elsewhere = settings.sm_lid != self.lid();
             if elsewhere && self.clients.serves(mad.class()) {
-                let sender = Sender {
+                let sender = MadSender {
                     lid: datagram.slid,
                     qpn: datagram.src_qp,
                     sl: datagram.sl,
@@ -335,9 +335,9 @@ impl Host {
     }
 
     /// Gives a MAD to the client that asked for it or registered its class.
-    fn deliver(&mut self, mad: &mut Mad, sender: Sender) {
+    fn deliver(&mut self, mad: &mut Mad, sender: MadSender) {
         let Some(client) = self.clients.receive(mad) else {
-            debug!(class = %mad.class(), method = %mad.method(), attribute = %mad.attr_id(), "nobody's MAD");
+            debug!(class = %mad.class(), method = %mad.method(), attribute = %mad.attr_id(), "no client for this MAD");
             return self.drop_one(DropReason::NotForUs);
         };
         let message = MadMessage {
@@ -346,7 +346,7 @@ impl Host {
             sl: sender.sl,
             mad: Box::new(*mad.as_bytes()),
         };
-        self.tell(Event::Mad {
+        self.push_event(Event::Mad {
             client,
             message: FromAgent::Received(message),
         });

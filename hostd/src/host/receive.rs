@@ -1,4 +1,4 @@
-//! From the port's input lanes to the queue pairs.
+//! From the port's input VLs to the queue pairs.
 
 use link::{DropReason, Time};
 use wire::bth::Opcode;
@@ -10,15 +10,15 @@ use crate::control::{PING_QPN, PINGER_QPN, SERVICE_QKEY, SINK_QPN, SOURCE_QPN};
 use crate::outbox::assemble;
 use crate::ping::PingSend;
 use crate::service::{Echo, FlowHead, FlowKind, NAME_LEN, SinkCounts};
-use crate::traffic::{From, Query, Told, rounded};
+use crate::traffic::{Peer, Query, SinkReply, rounded};
 
-/// Everything of a service packet but its payload, LRH to VCRC.
+/// Bytes of a service packet besides its payload, LRH to VCRC.
 const SERVICE_OVERHEAD: usize = 34;
 /// Payload of an acknowledgement or report.
-const TOLD_LEN: usize = FlowHead::LEN + SinkCounts::LEN + 64;
+const REPORT_LEN: usize = FlowHead::LEN + SinkCounts::LEN + 64;
 
 impl Host {
-    /// Uses up what has come in: management first, then the data lanes.
+    /// Processes received packets: VL15 first, then the data VLs.
     pub(super) fn drain_input(&mut self, now: Time) {
         let mut inbox = std::mem::take(&mut self.inbox);
         loop {
@@ -26,11 +26,11 @@ impl Host {
             if arrived == 0 {
                 break;
             }
-            let lane = match arrived >> 15 {
+            let vl = match arrived >> 15 {
                 0 => Vl::truncate(u8::try_from(arrived.trailing_zeros()).unwrap_or(0)),
                 _ => Vl::MANAGEMENT,
             };
-            let Some(packet) = self.adapter.port.consume(lane) else {
+            let Some(packet) = self.adapter.port.consume(vl) else {
                 break;
             };
             let at = packet.tail.max(now);
@@ -48,7 +48,7 @@ impl Host {
         self.adapter.counts().drop_one(reason);
     }
 
-    /// Takes in one packet, LRH to VCRC, whose last byte came at `at`. The VCRC has been checked.
+    /// Handles one packet, LRH to VCRC, whose last byte came at `at`. The VCRC has been checked.
     pub(super) fn accept(&mut self, now: Time, at: Time, bytes: &[u8]) {
         self.outbox.answer_from(at);
         if let Err(reason) = self.dispatch(now, at, bytes) {
@@ -64,7 +64,7 @@ impl Host {
         if lrh.vl == Vl::MANAGEMENT {
             return self.smp_packet(now, &packet);
         }
-        if !self.hears_lid(lrh.dlid) {
+        if !self.accepts_lid(lrh.dlid) {
             return Err(DropReason::NotForUs);
         }
         let datagram = UdPacket::parse(&packet).map_err(|_| malformed(&packet))?;
@@ -87,7 +87,7 @@ impl Host {
     /// Whether a packet's partition is one of the port's, and one of the two is a full member
     /// (IBA 10.9.3).
     fn admits_pkey(&mut self, pkey: u16) -> bool {
-        if self.known_pkey == Some(pkey) {
+        if self.last_valid_pkey == Some(pkey) {
             return true;
         }
         let matches = |&own: &u16| {
@@ -95,7 +95,7 @@ impl Host {
         };
         let admitted = self.sma.pkeys(PORT).iter().any(matches);
         if admitted {
-            self.known_pkey = Some(pkey);
+            self.last_valid_pkey = Some(pkey);
         }
         admitted
     }
@@ -127,15 +127,15 @@ impl Host {
                 if !matches!(head.kind, FlowKind::Data | FlowKind::Query) {
                     return Err(DropReason::NotForUs);
                 }
-                let from = From {
+                let from = Peer {
                     lid: datagram.slid,
                     qpn: datagram.src_qp,
                     sl: datagram.sl,
                     to: datagram.dlid,
                 };
-                let told = self.sink.receive(at, from, &head, bytes);
-                if let Some(told) = told.map_err(|_| DropReason::ReceiverFull)? {
-                    self.send_told(now, &told);
+                let reply = self.sink.receive(at, from, &head, bytes);
+                if let Some(reply) = reply.map_err(|_| DropReason::ReceiverFull)? {
+                    self.send_sink_reply(now, &reply);
                 }
                 Ok(())
             }
@@ -147,17 +147,17 @@ impl Host {
                     FlowKind::Report => Some(Format::parse(rest).map_err(unknown)?.0),
                     FlowKind::Data | FlowKind::Query => return Err(DropReason::NotForUs),
                 };
-                self.source.hear(at, &head, counts, latency);
+                self.source.handle_reply(at, &head, counts, latency);
                 Ok(())
             }
         }
     }
 
-    /// Sends a ping back: as long, on the same service level, from the LID that was asked.
+    /// Sends a ping back: as long, on the same service level, from the LID that the request was sent to.
     fn answer_ping(
         &mut self,
         now: Time,
-        asked: &UdPacket<'_>,
+        request: &UdPacket<'_>,
         echo: &Echo,
     ) -> Result<(), DropReason> {
         if echo.answer {
@@ -175,17 +175,18 @@ impl Host {
         };
         let mut payload = [0; wire::Mtu::Mtu4096.bytes() as usize];
         let payload = payload
-            .get_mut(..asked.payload.len())
+            .get_mut(..request.payload.len())
             .ok_or(DropReason::TooLong)?;
-        payload.copy_from_slice(asked.payload);
+        payload.copy_from_slice(request.payload);
         answer.emit(payload);
-        let qps = (PING_QPN, asked.src_qp);
+        let qps = (PING_QPN, request.src_qp);
         let pkey = self.own_pkey();
-        let datagram = service_datagram(&self.adapter, asked.slid, qps, asked.sl, pkey, payload);
+        let datagram =
+            service_datagram(&self.adapter, request.slid, qps, request.sl, pkey, payload);
         self.send(
             now,
             &UdPacket {
-                slid: asked.dlid,
+                slid: request.dlid,
                 ..datagram
             },
         );
@@ -213,16 +214,16 @@ impl Host {
         self.send(now, &datagram);
     }
 
-    pub(super) fn send_told(&mut self, now: Time, told: &Told) {
-        let mut payload = [0; TOLD_LEN];
-        told.head.emit(&mut payload);
+    pub(super) fn send_sink_reply(&mut self, now: Time, reply: &SinkReply) {
+        let mut payload = [0; REPORT_LEN];
+        reply.head.emit(&mut payload);
         let mut len = FlowHead::LEN + SinkCounts::LEN;
-        told.counts.emit(&mut payload[FlowHead::LEN..]);
-        if let Some(latency) = &told.latency {
+        reply.counts.emit(&mut payload[FlowHead::LEN..]);
+        if let Some(latency) = &reply.latency {
             latency.emit(&mut payload[len..]);
-            len = TOLD_LEN;
+            len = REPORT_LEN;
         }
-        let From { lid, qpn, sl, to } = told.to;
+        let Peer { lid, qpn, sl, to } = reply.to;
         let qps = (SINK_QPN, qpn);
         let pkey = self.own_pkey();
         let datagram = service_datagram(&self.adapter, lid, qps, sl, pkey, &payload[..len]);
@@ -236,7 +237,7 @@ impl Host {
     }
 }
 
-/// Why a packet is no datagram: of another transport, or wrong in itself.
+/// Why a packet is not a datagram: it is of another transport service, or malformed.
 fn malformed(packet: &DataPacket<'_>) -> DropReason {
     match packet.transport() {
         Ok(transport)

@@ -18,7 +18,7 @@ fn answer(request: &Mad, status: MadStatus) -> Mad {
 }
 
 #[test]
-fn a_group_that_is_made_differently_is_asked_for_again_with_what_a_member_must_state() {
+fn a_join_of_a_group_with_other_properties_is_repeated_without_those_that_create_one() {
     let (mut multicast, first) = joining();
     assert_eq!(first.sa_header().unwrap().component_mask, CREATES);
     multicast.answered(Time(9), &answer(&first, MadStatus::SA_REQUEST_INVALID));
@@ -36,13 +36,13 @@ fn a_group_that_is_made_differently_is_asked_for_again_with_what_a_member_must_s
 }
 
 #[test]
-fn silence_is_told_after_so_many_attempts() {
+fn a_join_without_an_answer_fails_after_the_last_attempt() {
     let (mut multicast, _) = joining();
-    let mut asked = 1;
+    let mut request_count = 1;
     while let Some(due) = multicast.deadline() {
-        asked += u32::from(multicast.poll(due, PORT, 0xffff).is_some());
+        request_count += u32::from(multicast.poll(due, PORT, 0xffff).is_some());
     }
-    assert_eq!(asked, ATTEMPTS);
+    assert_eq!(request_count, ATTEMPTS);
     assert!(multicast.poll_outcome().unwrap().1.is_err());
     assert!(multicast.memberships().is_empty());
 }

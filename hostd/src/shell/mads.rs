@@ -1,9 +1,9 @@
 //! The host's MAD socket: programs beside the host that send management datagrams through it.
 //!
 //! Each connection is a client of the host. What a client does not read waits in a queue of its
-//! own; when that is full, further messages for it are dropped, and its own timeouts mend that.
-//! What the dataplane thread does not take at once holds up the client that sent it, no other; what
-//! it does not take in two seconds is dropped and counted.
+//! own; when that is full, further messages for it are dropped, which its own timeouts handle. A
+//! full command queue of the dataplane thread delays the client that sends, no other; a command
+//! that cannot be sent for two seconds is dropped and counted.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,21 +26,21 @@ pub(super) const FIRST_CLIENT: u32 = 1 << 16;
 /// Messages that wait for one client to read at most.
 const QUEUE_MAX: usize = 8192;
 
-/// Time between two attempts to hand the dataplane thread an order that it did not take.
-const PATIENCE: Duration = Duration::from_millis(1);
+/// Time between two attempts to send a command to the dataplane thread whose queue is full.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Attempts to hand it one: some two seconds. A thread that takes nothing for so long is stuck.
+/// Attempts to send one: some two seconds. A thread whose queue is full for so long is stuck.
 const ATTEMPTS: u32 = 2000;
 
-/// The dataplane thread as clients of MAD sockets reach it.
+/// Sends commands of the MAD sockets' clients to the dataplane thread.
 #[derive(Debug)]
-pub(super) struct Orders {
+pub(super) struct CommandSender {
     handle: Handle<Command>,
     /// MADs dropped that the core has not counted yet.
     dropped: Cell<u32>,
 }
 
-impl Orders {
+impl CommandSender {
     pub(super) fn new(handle: Handle<Command>) -> Self {
         Self {
             handle,
@@ -48,22 +48,24 @@ impl Orders {
         }
     }
 
-    /// Hands `command` to the host. One that it does not take in time is dropped, which the host
-    /// counts when it takes orders again.
-    pub(super) async fn give(&self, command: &Command) {
+    /// Sends `command` to the host. One that cannot be sent in time is dropped, which is reported
+    /// to the host when its queue has room again.
+    pub(super) async fn send(&self, command: &Command) {
         for _ in 0..ATTEMPTS {
-            self.confess();
+            self.report_drops();
             match self.handle.command(command.clone()) {
                 Ok(()) => return,
-                Err(_) => tokio::time::sleep(PATIENCE).await,
+                Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
             }
         }
         self.dropped.set(self.dropped.get().saturating_add(1));
-        tracing::warn!("the dataplane thread takes no orders: a MAD client's was dropped");
+        tracing::warn!(
+            "the dataplane thread's command queue is full: a MAD client's command was dropped"
+        );
     }
 
-    /// Tells the host what was dropped, if it listens.
-    fn confess(&self) {
+    /// Reports drops to the host, if its queue has room.
+    fn report_drops(&self) {
         let count = self.dropped.get();
         if count > 0 && self.handle.command(Command::MadsDropped { count }).is_ok() {
             self.dropped.set(0);
@@ -74,7 +76,7 @@ impl Orders {
 /// The clients of the MAD socket.
 #[derive(Debug)]
 pub(super) struct MadServer {
-    orders: Orders,
+    commands: CommandSender,
     clients: RefCell<BTreeMap<ClientId, mpsc::Sender<FromAgent>>>,
     last: Cell<u32>,
 }
@@ -82,7 +84,7 @@ pub(super) struct MadServer {
 impl MadServer {
     pub(super) fn new(handle: Handle<Command>) -> Self {
         Self {
-            orders: Orders::new(handle),
+            commands: CommandSender::new(handle),
             clients: RefCell::default(),
             last: Cell::new(FIRST_CLIENT),
         }
@@ -103,8 +105,8 @@ impl MadServer {
         }
     }
 
-    /// The host has something for a client.
-    pub(super) fn hear(&self, client: ClientId, message: FromAgent) {
+    /// Queues a message of the host for a client.
+    pub(super) fn on_message(&self, client: ClientId, message: FromAgent) {
         if let Some(queue) = self.clients.borrow().get(&client)
             && queue.try_send(message).is_err()
         {
@@ -115,19 +117,22 @@ impl MadServer {
         }
     }
 
-    /// Serves one client from its first word to its last.
+    /// Serves one client until it disconnects.
     async fn client(&self, connection: &Connection) {
         let client = ClientId(self.last.get().checked_add(1).unwrap_or(FIRST_CLIENT));
         self.last.set(client.0);
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         self.clients.borrow_mut().insert(client, sender);
-        let Err(error) = self.converse(client, connection, queue).await;
-        tracing::debug!(client = client.0, "the MAD client has left: {error}");
+        let Err(error) = self.exchange(client, connection, queue).await;
+        tracing::debug!(
+            client = client.0,
+            "the MAD client has disconnected: {error}"
+        );
         self.clients.borrow_mut().remove(&client);
-        self.orders.give(&Command::MadGone { client }).await;
+        self.commands.send(&Command::MadGone { client }).await;
     }
 
-    async fn converse(
+    async fn exchange(
         &self,
         client: ClientId,
         connection: &Connection,
@@ -146,7 +151,7 @@ impl MadServer {
                 message = connection.receive() => {
                     let message = message?.ok_or(ControlError::Closed)?;
                     let message: ToAgent = wire::control::decode(&message)?;
-                    self.orders.give(&Command::Mad { client, message }).await;
+                    self.commands.send(&Command::Mad { client, message }).await;
                 }
             }
         }

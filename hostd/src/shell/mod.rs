@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     link: LinkArgs,
 }
 
-/// Runs the host until it is told to leave.
+/// Runs the host until it is told to shut down.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     daemon::shell::run(arguments.device.log_level, serve_fabric(arguments))
 }
@@ -69,9 +69,9 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         device,
         links: &arguments.link,
     };
-    let daemon = Daemon::<Speech, Event>::start(&plan, Host::new(config.clone())?)?;
+    let daemon = Daemon::<HostProtocol, Event>::start(&plan, Host::new(config.clone())?)?;
     let handle = daemon.control().handle();
-    let sides = Rc::new(Sides {
+    let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
         umad: match &arguments.umad_socket {
             Some(base) => Some(Rc::new(Umad::open(base, device, handle.clone())?)),
@@ -81,25 +81,27 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     });
     let mad_listener = Listener::bind(&device.socket("mad"))?;
     let beside = {
-        let sides = Rc::clone(&sides);
+        let sockets = Rc::clone(&sockets);
         async move {
             tokio::select! {
-                ended = sides.mads.serve(&mad_listener) => ended.context("the MAD socket failed"),
-                ended = sides.serve_umad() => ended,
+                ended = sockets.mads.serve(&mad_listener) => ended.context("the MAD socket failed"),
+                ended = sockets.serve_umad() => ended,
             }
         }
     };
-    daemon.serve(move |event| sides.hear(event), beside).await
+    daemon
+        .serve(move |event| sockets.on_message(event), beside)
+        .await
 }
 
-/// All that speaks to the host from its control thread.
-struct Sides {
-    control: Rc<ControlSide<Speech>>,
+/// The sockets of the host's control thread.
+struct Sockets {
+    control: Rc<ControlSide<HostProtocol>>,
     mads: Rc<MadServer>,
     umad: Option<Rc<Umad>>,
 }
 
-impl Sides {
+impl Sockets {
     async fn serve_umad(&self) -> Result<()> {
         match &self.umad {
             Some(umad) => Umad::serve(umad).await,
@@ -107,26 +109,25 @@ impl Sides {
         }
     }
 
-    /// Hands what the core tells to whom it is for.
-    fn hear(&self, event: Event) {
+    /// Passes an event of the core to its socket.
+    fn on_message(&self, event: Event) {
         match event {
             Event::Control { token, reply } => self.control.finish(token, reply),
             Event::Mad { client, message } => match (umad::slot(client), &self.umad) {
-                (Some(slot), Some(umad)) => umad.hear(slot, message),
+                (Some(slot), Some(umad)) => umad.on_message(slot, message),
                 (Some(_), None) => {}
-                (None, _) => self.mads.hear(client, message),
+                (None, _) => self.mads.on_message(client, message),
             },
-            // Logged by the core, and awaited by whoever asked for it.
-            // No local socket opens queue pairs yet.
+            // The first two are logged by the core. No local socket opens queue pairs yet.
             Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } => {}
         }
     }
 }
 
-/// How a host is spoken to.
-struct Speech;
+/// The control protocol of a host.
+struct HostProtocol;
 
-impl Protocol for Speech {
+impl Protocol for HostProtocol {
     type Request = Request;
     type Reply = Reply;
     type Command = Command;

@@ -1,8 +1,8 @@
 //! The sockets of programs that were written for libibumad: the protocol of ibsim's client library.
 //!
-//! [`mad::umad2sim::Server`] knows the protocol; here are its sockets. One task carries out what
-//! the server wants, one hears the control socket, one keeps its time, and each connected program
-//! has one for its data socket and one that waits for its end.
+//! [`mad::umad2sim::Server`] knows the protocol; here are its sockets. One task executes the
+//! server's outputs, one receives from the control socket, one runs its timers, and each connected
+//! program has one for its data socket and one that waits for its process to end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,15 +22,16 @@ use netio::process::{Pidfd, effective_uid};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::mads::{FIRST_CLIENT, Orders};
+use super::mads::{CommandSender, FIRST_CLIENT};
 
 /// Longer than any datagram of the protocol, so that an overlong one is told from a good one.
 const DATAGRAM_BYTES: usize = 512;
 
-/// Time between two attempts to answer a program that has no room for the answer.
-const PATIENCE: Duration = Duration::from_millis(1);
+/// Time between two attempts to answer a program whose socket is full.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Attempts to answer it at most: it reads nothing else while it waits, so it must be gone.
+/// Attempts to answer it: a program that waits for its answer reads it, so this one is stuck or
+/// gone.
 const ATTEMPTS: u32 = 100;
 
 /// The slot of a client of this socket; `None` for clients of the other one.
@@ -43,11 +44,11 @@ const _: () = assert!(FIRST_CLIENT > u16::MAX as u32);
 /// The server and its sockets.
 pub(super) struct Umad {
     base: String,
-    orders: Orders,
+    commands: CommandSender,
     control: AbstractSocket,
     server: RefCell<Server<Address>>,
     programs: RefCell<BTreeMap<u16, Program>>,
-    /// The server may want something, or wait for another time.
+    /// The server may have outputs, or another deadline.
     changed: Notify,
     /// The same, for the task that keeps time.
     deadline_changed: Notify,
@@ -55,8 +56,8 @@ pub(super) struct Umad {
 
 /// A connected program.
 struct Program {
-    /// The server may have something for it.
-    news: Rc<Notify>,
+    /// Signals that the server may have data for it.
+    data_ready: Rc<Notify>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -81,7 +82,7 @@ impl Umad {
         });
         Ok(Self {
             base: base.to_owned(),
-            orders: Orders::new(handle),
+            commands: CommandSender::new(handle),
             control,
             server: RefCell::new(server),
             programs: RefCell::default(),
@@ -93,32 +94,32 @@ impl Umad {
     /// Serves programs until a socket fails.
     pub(super) async fn serve(this: &Rc<Self>) -> Result<()> {
         tokio::select! {
-            failed = this.hear_control() => failed.context("the umad2sim control socket failed"),
-            () = this.keep_time() => Ok(()),
-            () = Self::carry_out(this) => Ok(()),
+            failed = this.receive_control() => failed.context("the umad2sim control socket failed"),
+            () = this.run_timers() => Ok(()),
+            () = Self::execute_outputs(this) => Ok(()),
         }
     }
 
-    /// The host tells the program in `slot`.
-    pub(super) fn hear(&self, slot: u16, message: FromAgent) {
+    /// Passes a message of the host to the program in `slot`.
+    pub(super) fn on_message(&self, slot: u16, message: FromAgent) {
         self.with_server(|server| server.handle_agent(clock::now(), slot, message));
     }
 
-    /// Lets `call` change the server, and everything that depends on it follow.
+    /// Lets `call` change the server, and wakes all tasks that depend on it.
     fn with_server(&self, call: impl FnOnce(&mut Server<Address>)) {
         call(&mut self.server.borrow_mut());
         self.changed.notify_one();
         self.deadline_changed.notify_one();
         for program in self.programs.borrow().values() {
-            program.news.notify_one();
+            program.data_ready.notify_one();
         }
     }
 
-    async fn hear_control(&self) -> io::Result<()> {
+    async fn receive_control(&self) -> io::Result<()> {
         let mut buffer = [0; DATAGRAM_BYTES];
         loop {
             let (length, from) = self.control.receive(&mut buffer).await?;
-            if !is_allowed(&from) {
+            if !is_authorised(&from) {
                 tracing::warn!("a process of another user was refused: {from:?}");
                 continue;
             }
@@ -127,7 +128,7 @@ impl Umad {
         }
     }
 
-    async fn keep_time(&self) {
+    async fn run_timers(&self) {
         loop {
             let due = self.server.borrow().deadline();
             let wait = due.map(|at| Duration::from_nanos(at.since_ns(clock::now())));
@@ -140,8 +141,8 @@ impl Umad {
         }
     }
 
-    /// Does what the server wants, in the order in which it wants it.
-    async fn carry_out(this: &Rc<Self>) {
+    /// Executes the server's outputs in order.
+    async fn execute_outputs(this: &Rc<Self>) {
         loop {
             let output = this.server.borrow_mut().poll_output();
             let Some(output) = output else {
@@ -161,11 +162,11 @@ impl Umad {
                 }
                 Output::Agent { slot, message } => {
                     let client = client(slot);
-                    this.orders.give(&Command::Mad { client, message }).await;
+                    this.commands.send(&Command::Mad { client, message }).await;
                 }
                 Output::AgentGone { slot } => {
                     let client = client(slot);
-                    this.orders.give(&Command::MadGone { client }).await;
+                    this.commands.send(&Command::MadGone { client }).await;
                 }
             }
         }
@@ -175,9 +176,9 @@ impl Umad {
         for _ in 0..ATTEMPTS {
             match self.control.try_send_to(bytes, to) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(PATIENCE).await;
+                    tokio::time::sleep(RETRY_INTERVAL).await;
                 }
-                Err(error) => return tracing::debug!("the program has left: {error}"),
+                Err(error) => return tracing::debug!("the program has disconnected: {error}"),
                 Ok(()) => return,
             }
         }
@@ -188,20 +189,20 @@ impl Umad {
     fn open_slot(this: &Rc<Self>, slot: u16, id: u32) -> Result<()> {
         let socket = AbstractSocket::bind(&format!("{}:out{slot}", this.base))?;
         socket.connect(&format!("{}:in{id}", this.base))?;
-        let news = Rc::new(Notify::new());
-        let data = Rc::clone(this).exchange(slot, socket, Rc::clone(&news));
-        let end = Rc::clone(this).await_end(slot, id);
+        let data_ready = Rc::new(Notify::new());
+        let data = Rc::clone(this).exchange(slot, socket, Rc::clone(&data_ready));
+        let end = Rc::clone(this).watch_process(slot, id);
         let tasks = [
             tokio::task::spawn_local(data),
             tokio::task::spawn_local(end),
         ];
-        let program = Program { news, tasks };
+        let program = Program { data_ready, tasks };
         this.programs.borrow_mut().insert(slot, program);
         Ok(())
     }
 
-    /// Works through a program's data socket until the program has left.
-    async fn exchange(self: Rc<Self>, slot: u16, socket: AbstractSocket, news: Rc<Notify>) {
+    /// Serves a program's data socket until the program has disconnected.
+    async fn exchange(self: Rc<Self>, slot: u16, socket: AbstractSocket, data_ready: Rc<Notify>) {
         let mut buffer = [0; DATAGRAM_BYTES];
         let error = loop {
             tokio::select! {
@@ -212,20 +213,20 @@ impl Umad {
                     }
                     Err(error) => break error,
                 },
-                error = self.send_all(slot, &socket, &news) => break error,
+                error = self.send_all(slot, &socket, &data_ready) => break error,
             }
         };
-        tracing::debug!(slot, "the program has left: {error}");
+        tracing::debug!(slot, "the program has disconnected: {error}");
         self.with_server(|server| server.program_gone(clock::now(), slot));
     }
 
     /// Sends what the server has for a program, for ever; a full socket is waited for. Returns
     /// the error that ends it.
-    async fn send_all(&self, slot: u16, socket: &AbstractSocket, news: &Notify) -> io::Error {
+    async fn send_all(&self, slot: u16, socket: &AbstractSocket, data_ready: &Notify) -> io::Error {
         loop {
             let datagram = self.server.borrow().next_data(slot).copied();
             let Some(datagram) = datagram else {
-                news.notified().await;
+                data_ready.notified().await;
                 continue;
             };
             match socket.send(&datagram).await {
@@ -237,7 +238,7 @@ impl Umad {
 
     /// Waits for the end of a program's process. One that is of another pid namespace cannot be
     /// watched; its closed socket is noticed when something is sent to it.
-    async fn await_end(self: Rc<Self>, slot: u16, id: u32) {
+    async fn watch_process(self: Rc<Self>, slot: u16, id: u32) {
         let Ok(process) = Pidfd::open(id) else {
             return;
         };
@@ -252,7 +253,7 @@ fn client(slot: u16) -> ClientId {
 }
 
 /// Whether the sender is root or this process's user. Abstract names are open to everybody.
-fn is_allowed(from: &Sender) -> bool {
+fn is_authorised(from: &Sender) -> bool {
     from.credentials
         .is_some_and(|who| who.uid == 0 || who.uid == effective_uid())
 }

@@ -1,4 +1,4 @@
-//! One flow at its source: what may be sent when, and what its sink has said.
+//! One flow at its source: when it may send, and what its sink has reported.
 
 use link::Time;
 use wire::{Format, Lid, Psn, Qpn, UdPacket, Vl};
@@ -6,12 +6,12 @@ use wire::{Format, Lid, Psn, Qpn, UdPacket, Vl};
 use crate::control::{FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SOURCE_QPN};
 use crate::service::{FlowHead, FlowKind, SinkCounts};
 
-/// A running flow asks its sink this often.
+/// A running flow queries its sink this often.
 const QUERY_NS: u64 = 500_000_000;
-/// A flow whose window has been closed in silence asks after this long, and a draining one
-/// repeats its question.
+/// A flow whose window has been closed without a reply for this long queries its sink; a draining
+/// one repeats its query at this interval.
 const STALL_NS: u64 = 250_000_000;
-/// A draining flow gives up after this many questions without a word.
+/// A draining flow is abandoned after this many queries without a reply.
 const QUERIES_MAX: u32 = 40;
 /// Where the payload starts in a packet: LRH, BTH, DETH.
 const PAYLOAD_AT: usize = 28;
@@ -42,27 +42,27 @@ pub(super) struct Flow {
     latency: Latency,
     started: Time,
     ends: Time,
-    /// Packets that were due before the end may be sent until this long after it: a source that
-    /// sends in bursts owes some.
+    /// Packets that were due before the end may be sent until this long after it, because a source
+    /// sends in bursts.
     grace_ns: u64,
     /// Picoseconds a packet at the flow's rate; 0 without a rate.
     interval_ps: u128,
-    /// The last word of the sink, or the moment from which one is awaited.
-    heard: Time,
-    pub(super) asked: Time,
-    questions: u32,
+    /// When the sink last replied, or from when on a reply is awaited.
+    last_reply_at: Time,
+    pub(super) queried_at: Time,
+    queries: u32,
     stalls: u64,
-    /// Whether it may send at all: one that waits for grants may not without.
-    permitted: bool,
+    /// Whether it may send at all: a flow that waits for grants may send only with one.
+    granted: bool,
     /// Where its packets go now.
     dlid: Lid,
-    /// Whether the flow stands in a ring of the source.
-    pub(super) ringed: bool,
-    /// What the source's timers hold for it.
+    /// Whether the flow is in a ring of the source.
+    pub(super) in_ring: bool,
+    /// Its entry in the source's timers.
     pub(super) timer: Option<Time>,
 }
 
-/// The payload's bytes behind the head: reproducible noise.
+/// Fills the payload behind the header with pseudo-random bytes.
 fn noise(seed: u64, out: &mut [u8]) {
     let mut state = seed;
     for chunk in out.chunks_mut(8) {
@@ -75,7 +75,7 @@ fn noise(seed: u64, out: &mut [u8]) {
     }
 }
 
-/// A whole packet of a flow, but for what is written for each: lane, SLID, number, time, CRCs.
+/// A whole packet of a flow, but for what is written for each: VL, SLID, number, time, CRCs.
 fn template(request: &PerfRequest, run: u32, ack_every: u16, size: u16, pkey: u16) -> Box<[u8]> {
     let mut payload = vec![0; usize::from(size) - PAYLOAD_AT - TRAILER];
     noise(request.seed, &mut payload);
@@ -146,13 +146,13 @@ impl Flow {
             ends,
             grace_ns: 2 * tick_ns,
             interval_ps,
-            heard: now,
-            asked: now,
-            questions: 0,
+            last_reply_at: now,
+            queried_at: now,
+            queries: 0,
             stalls: 0,
-            permitted: true,
+            granted: true,
             dlid: request.dlid,
-            ringed: false,
+            in_ring: false,
             timer: None,
             request,
         }
@@ -172,18 +172,18 @@ impl Flow {
         self.request.window != 0 && self.next - self.known >= u64::from(self.request.window)
     }
 
-    fn is_counted_out(&self) -> bool {
+    fn is_count_reached(&self) -> bool {
         self.request.count != 0 && self.next >= self.request.count
     }
 
     /// Whether the flow has a rate, and its next packet is due before its end.
-    fn owes_packets(&self) -> bool {
+    fn has_due_packets(&self) -> bool {
         self.interval_ps != 0 && self.due_ps() < u128::from(self.ends.0) * 1000
     }
 
     /// When sending ends for good.
-    fn last_moment(&self) -> Time {
-        if self.owes_packets() {
+    fn send_until(&self) -> Time {
+        if self.has_due_packets() {
             self.ends + self.grace_ns
         } else {
             self.ends
@@ -193,14 +193,14 @@ impl Flow {
     /// Whether a packet may go now.
     #[inline]
     pub(super) fn may_send(&self, now: Time) -> bool {
-        self.permitted
+        self.granted
             && self.state == FlowState::Running
             && !self.is_window_closed()
-            && now < self.last_moment()
+            && now < self.send_until()
             && (self.interval_ps == 0 || self.due_ps() <= u128::from(now.0) * 1000)
     }
 
-    /// Writes the next packet on lane `vl` from `slid`, and books it.
+    /// Writes the next packet on VL `vl` from `slid`, and counts it.
     #[inline]
     pub(super) fn next_packet(&mut self, now: Time, slid: Lid, vl: Vl) -> &[u8] {
         let number = self.next.to_be_bytes();
@@ -217,16 +217,16 @@ impl Flow {
         packet[at..].copy_from_slice(&vcrc);
         if self.next == self.known {
             // Nothing was awaited until now.
-            self.heard = now;
+            self.last_reply_at = now;
         }
         self.next += 1;
-        if self.is_counted_out() {
+        if self.is_count_reached() {
             self.drain(now);
         }
         &self.template
     }
 
-    /// Ends sending; what is under way is still awaited.
+    /// Ends sending; packets in flight are still awaited.
     pub(super) fn drain(&mut self, now: Time) {
         if self.state == FlowState::Running {
             self.state = if self.next == 0 {
@@ -234,13 +234,13 @@ impl Flow {
             } else {
                 FlowState::Draining
             };
-            self.questions = 0;
-            self.asked = Time::ZERO;
+            self.queries = 0;
+            self.queried_at = Time::ZERO;
             self.ends = self.ends.min(now);
         }
     }
 
-    /// Gives up: the port will never take this flow's packets.
+    /// Abandons the flow.
     pub(super) fn abandon(&mut self, now: Time) {
         self.ends = self.ends.min(now);
         self.state = FlowState::Abandoned;
@@ -251,58 +251,60 @@ impl Flow {
     pub(super) fn deadline(&self, rate_from: Time) -> Option<Time> {
         let at = match self.state {
             FlowState::Finished | FlowState::Abandoned => Time::NEVER,
-            FlowState::Draining if self.asked == Time::ZERO => Time::ZERO,
-            FlowState::Draining => self.asked + STALL_NS,
+            FlowState::Draining if self.queried_at == Time::ZERO => Time::ZERO,
+            FlowState::Draining => self.queried_at + STALL_NS,
             FlowState::Running => {
                 let ask_at = if self.next == self.known {
                     Time::NEVER
                 } else if self.is_window_closed() {
-                    self.heard.max(self.asked) + STALL_NS
+                    self.last_reply_at.max(self.queried_at) + STALL_NS
                 } else {
-                    self.asked + QUERY_NS
+                    self.queried_at + QUERY_NS
                 };
-                let waits = !self.permitted || self.is_window_closed();
-                let send_at = if self.ringed || self.interval_ps == 0 || waits {
+                let waits = !self.granted || self.is_window_closed();
+                let send_at = if self.in_ring || self.interval_ps == 0 || waits {
                     Time::NEVER
                 } else {
                     let due = self.due_ps().div_ceil(1000);
                     Time(u64::try_from(due).unwrap_or(u64::MAX)).max(rate_from)
                 };
-                ask_at.min(send_at).min(self.last_moment())
+                ask_at.min(send_at).min(self.send_until())
             }
         };
         (at < Time::NEVER).then_some(at)
     }
 
-    /// Does what is due; whether the sink is to be asked now.
+    /// Does what is due. Returns whether the sink is to be queried now.
     pub(super) fn tick(&mut self, now: Time) -> bool {
-        if self.state == FlowState::Running && self.last_moment() <= now {
+        if self.state == FlowState::Running && self.send_until() <= now {
             self.drain(now);
         }
         let ask = match self.state {
             FlowState::Finished | FlowState::Abandoned => false,
-            FlowState::Draining => self.asked == Time::ZERO || self.asked + STALL_NS <= now,
+            FlowState::Draining => {
+                self.queried_at == Time::ZERO || self.queried_at + STALL_NS <= now
+            }
             FlowState::Running if self.next == self.known => false,
             FlowState::Running if self.is_window_closed() => {
-                let ask = self.heard.max(self.asked) + STALL_NS <= now;
+                let ask = self.last_reply_at.max(self.queried_at) + STALL_NS <= now;
                 self.stalls += u64::from(ask);
                 ask
             }
-            FlowState::Running => self.asked + QUERY_NS <= now,
+            FlowState::Running => self.queried_at + QUERY_NS <= now,
         };
-        if ask && self.state == FlowState::Draining && self.questions >= QUERIES_MAX {
+        if ask && self.state == FlowState::Draining && self.queries >= QUERIES_MAX {
             self.abandon(now);
             return false;
         }
         if ask {
-            self.asked = now;
-            self.questions += 1;
+            self.queried_at = now;
+            self.queries += 1;
         }
         ask
     }
 
-    /// The head of a question to the sink.
-    pub(super) fn question(&self, now: Time) -> FlowHead {
+    /// The header of a query to the sink.
+    pub(super) fn query(&self, now: Time) -> FlowHead {
         FlowHead {
             kind: FlowKind::Query,
             ack_every: self.ack_every,
@@ -313,8 +315,8 @@ impl Flow {
         }
     }
 
-    /// Takes in what the sink says; a report also says the latency.
-    pub(super) fn hear(
+    /// Handles a reply of the sink; a report also has the latency.
+    pub(super) fn handle_reply(
         &mut self,
         now: Time,
         known: u64,
@@ -322,11 +324,11 @@ impl Flow {
         latency: Option<Latency>,
     ) {
         if known > self.next || counts.received < self.counts.received {
-            // Nonsense, or older than what is known.
+            // Invalid, or older than what is known.
             return;
         }
-        self.heard = now;
-        self.questions = 0;
+        self.last_reply_at = now;
+        self.queries = 0;
         self.known = self.known.max(known);
         self.counts = counts;
         if let Some(latency) = latency {
@@ -347,7 +349,7 @@ impl Flow {
             return 0;
         }
         let elapsed_ps = u128::from(until.since_ns(self.started)) * 1000;
-        // A moment that ends the flow offers no packet of its own.
+        // A packet due exactly at the end of the flow is not offered.
         let due = match until < self.ends {
             true => elapsed_ps / self.interval_ps + 1,
             false => elapsed_ps.div_ceil(self.interval_ps),
@@ -389,14 +391,14 @@ impl Flow {
         }
     }
 
-    /// Where questions go: behind the latest data.
+    /// Where queries go: on the path of the latest data.
     pub(super) fn destination(&self) -> (Lid, Qpn) {
         (self.dlid, self.request.qpn)
     }
 
     /// Lets the flow send to this LID of its destination, or not at all.
-    pub(super) fn permit(&mut self, dlid: Option<Lid>) {
-        self.permitted = dlid.is_some();
+    pub(super) fn apply_grant(&mut self, dlid: Option<Lid>) {
+        self.granted = dlid.is_some();
         if let Some(dlid) = dlid {
             self.dlid = dlid;
             self.template[DLID_AT..DLID_AT + 2].copy_from_slice(&dlid.get().to_be_bytes());

@@ -1,8 +1,8 @@
-//! The sink: counts what comes of each flow, finds gaps, repetitions and disorder, and tells the
-//! source.
+//! The sink: counts the packets of each flow, finds lost, duplicate and reordered ones, and reports
+//! to the source.
 //!
-//! Of each flow it keeps the number after the highest that has come and which of the 1024 numbers
-//! below it have: a packet below them is taken for a repetition.
+//! Of each flow it keeps the number after the highest received and which of the 1024 numbers below
+//! it have been received: a packet below them counts as a duplicate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use crate::service::{FlowHead, FlowKind, SinkCounts};
 
 /// How long a packet may stay unacknowledged.
 const ACK_DELAY_NS: u64 = 1_000_000;
-/// A flow that has been quiet for this long makes room for another.
+/// A flow without packets for this long may be replaced by another.
 const QUIET_NS: u64 = 10_000_000_000;
-/// Numbers below the highest whose arrival is remembered.
+/// Numbers below the highest whose arrival is recorded.
 const SEEN: u64 = 1024;
 const SEEN_WORDS: usize = 16;
 
 /// Where a datagram of a flow comes from, and on what.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct From {
+pub(crate) struct Peer {
     pub(crate) lid: Lid,
     pub(crate) qpn: Qpn,
     pub(crate) sl: Sl,
@@ -31,10 +31,10 @@ pub(crate) struct From {
     pub(crate) to: Lid,
 }
 
-/// What the source of a flow is to be told.
+/// A reply to the source of a flow.
 #[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) to: From,
+pub(crate) struct SinkReply {
+    pub(crate) to: Peer,
     pub(crate) head: FlowHead,
     pub(crate) counts: SinkCounts,
     pub(crate) latency: Option<Latency>,
@@ -43,12 +43,12 @@ pub(crate) struct Told {
 type Key = (Lid, u32);
 
 #[derive(Debug)]
-struct Counted {
-    from: From,
+struct SourceCounts {
+    from: Peer,
     run: u32,
-    /// The number after the highest that has come, or that the source says was sent.
+    /// The number after the highest received, or that the source says was sent.
     next: u64,
-    /// Bit `n % SEEN`: number `n`, of the last [`SEEN`] below `next`, has come.
+    /// Bit `n % SEEN`: number `n`, of the last [`SEEN`] below `next`, has been received.
     seen: [u64; SEEN_WORDS],
     counts: SinkCounts,
     bytes: u64,
@@ -67,8 +67,8 @@ fn bit_of(number: u64) -> (usize, u64) {
     (usize::try_from(at / 64).unwrap_or(0), 1 << (at % 64))
 }
 
-impl Counted {
-    fn new(from: From, run: u32, now: Time) -> Self {
+impl SourceCounts {
+    fn new(from: Peer, run: u32, now: Time) -> Self {
         Self {
             from,
             run,
@@ -117,9 +117,9 @@ impl Counted {
         self.latency.record(at.since_ns(Time(head.sent_at_ns)));
     }
 
-    fn told(&mut self, flow: u32, kind: FlowKind, sent_at_ns: u64) -> Told {
+    fn reply(&mut self, flow: u32, kind: FlowKind, sent_at_ns: u64) -> SinkReply {
         self.unacknowledged = 0;
-        Told {
+        SinkReply {
             to: self.from,
             head: FlowHead {
                 kind,
@@ -138,23 +138,22 @@ impl Counted {
 /// What one host has received of all flows.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
-    flows: BTreeMap<Key, Counted>,
+    flows: BTreeMap<Key, SourceCounts>,
     acks: BTreeSet<(Time, Key)>,
 }
 
 impl Sink {
-    /// Takes in a packet of traffic or a question that came at `at`: what its source is to be
-    /// told now, if anything.
+    /// Handles a data packet or query that arrived at `at`. Returns the reply to send now, if any.
     ///
     /// # Errors
     /// The table of flows is full: the packet is not counted.
     pub(crate) fn receive(
         &mut self,
         at: Time,
-        from: From,
+        from: Peer,
         head: &FlowHead,
         bytes: usize,
-    ) -> Result<Option<Told>, Full> {
+    ) -> Result<Option<SinkReply>, Full> {
         let key = (from.lid, head.flow);
         if !self.flows.contains_key(&key) {
             self.make_room(at)?;
@@ -162,17 +161,17 @@ impl Sink {
         let counted = self
             .flows
             .entry(key)
-            .or_insert_with(|| Counted::new(from, head.run, at));
+            .or_insert_with(|| SourceCounts::new(from, head.run, at));
         if counted.run != head.run {
             let ack_at = counted.ack_at;
-            *counted = Counted {
+            *counted = SourceCounts {
                 ack_at,
-                ..Counted::new(from, head.run, at)
+                ..SourceCounts::new(from, head.run, at)
             };
         }
         if head.kind == FlowKind::Query {
             counted.advance(counted.next.max(head.sequence));
-            return Ok(Some(counted.told(
+            return Ok(Some(counted.reply(
                 head.flow,
                 FlowKind::Report,
                 head.sent_at_ns,
@@ -181,7 +180,7 @@ impl Sink {
         counted.take(at, head, bytes);
         counted.unacknowledged += 1;
         if head.ack_every > 0 && counted.unacknowledged >= u32::from(head.ack_every) {
-            return Ok(Some(counted.told(
+            return Ok(Some(counted.reply(
                 head.flow,
                 FlowKind::Ack,
                 head.sent_at_ns,
@@ -212,7 +211,7 @@ impl Sink {
     }
 
     /// The next acknowledgement that has waited long enough at `now`. Call until `None`.
-    pub(crate) fn poll(&mut self, now: Time) -> Option<Told> {
+    pub(crate) fn poll(&mut self, now: Time) -> Option<SinkReply> {
         while let Some(&(at, key)) = self.acks.first() {
             if at > now {
                 return None;
@@ -223,7 +222,7 @@ impl Sink {
             };
             counted.ack_at = None;
             if counted.unacknowledged > 0 {
-                return Some(counted.told(key.1, FlowKind::Ack, 0));
+                return Some(counted.reply(key.1, FlowKind::Ack, 0));
             }
         }
         None
@@ -267,7 +266,7 @@ pub(crate) struct Full;
 mod tests {
     use super::*;
 
-    const FROM: From = From {
+    const FROM: Peer = Peer {
         lid: Lid::new(3),
         qpn: Qpn::truncate(0x1b3),
         sl: Sl::truncate(0),
@@ -285,7 +284,7 @@ mod tests {
         }
     }
 
-    fn feed(sink: &mut Sink, numbers: &[u64]) -> Vec<Told> {
+    fn feed(sink: &mut Sink, numbers: &[u64]) -> Vec<SinkReply> {
         let take = |&number: &u64| {
             let at = Time(1000 * number + 500);
             sink.receive(at, FROM, &data(number), 290).unwrap()
@@ -294,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_repetitions_and_disorder_are_told_apart() {
+    fn lost_duplicate_and_reordered_packets_are_told_apart() {
         let mut sink = Sink::default();
         feed(&mut sink, &[0, 1, 4, 2, 2, 5, 0]);
         let report = &sink.reports(0)[0];
@@ -307,9 +306,9 @@ mod tests {
     #[test]
     fn every_fourth_packet_is_acknowledged_and_the_rest_after_a_while() {
         let mut sink = Sink::default();
-        let told = feed(&mut sink, &[0, 1, 2, 3, 4]);
-        assert_eq!(told.len(), 1);
-        assert_eq!((told[0].head.sequence, told[0].counts.received), (4, 4));
+        let reply = feed(&mut sink, &[0, 1, 2, 3, 4]);
+        assert_eq!(reply.len(), 1);
+        assert_eq!((reply[0].head.sequence, reply[0].counts.received), (4, 4));
         let due = sink.deadline().unwrap();
         assert!(sink.poll(due - 1).is_none());
         assert_eq!(sink.poll(due).unwrap().head.sequence, 5);
@@ -317,22 +316,25 @@ mod tests {
     }
 
     #[test]
-    fn a_question_makes_what_is_missing_lost() {
+    fn a_query_makes_missing_packets_lost() {
         let mut sink = Sink::default();
         feed(&mut sink, &[0, 1]);
-        let question = FlowHead {
+        let query = FlowHead {
             kind: FlowKind::Query,
             ..data(10)
         };
-        let told = sink.receive(Time(9), FROM, &question, 98).unwrap().unwrap();
-        assert_eq!((told.head.kind, told.head.sequence), (FlowKind::Report, 10));
+        let reply = sink.receive(Time(9), FROM, &query, 98).unwrap().unwrap();
         assert_eq!(
-            (told.counts.received, told.latency.unwrap().samples),
+            (reply.head.kind, reply.head.sequence),
+            (FlowKind::Report, 10)
+        );
+        assert_eq!(
+            (reply.counts.received, reply.latency.unwrap().samples),
             (2, 2)
         );
         assert_eq!(sink.reports(0)[0].lost, 8);
         let due = sink.deadline().unwrap();
-        assert!(sink.poll(due).is_none(), "nothing is left to be told");
+        assert!(sink.poll(due).is_none(), "nothing is left to report");
         assert_eq!(sink.deadline(), None);
     }
 

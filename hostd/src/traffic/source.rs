@@ -1,7 +1,7 @@
 //! The flows of one host: which of them sends next.
 //!
-//! Flows that may send stand in a ring of their service level and take turns, a packet each. Flows
-//! that wait for a moment stand in a set of timers; those that wait for their sink stand nowhere.
+//! Flows that may send are in a ring of their service level and take turns, a packet each. Flows
+//! that wait for a time are in a set of timers; those that wait for their sink are in neither.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::control::{
 };
 use crate::service::{FlowHead, SinkCounts};
 
-/// A question to a sink.
+/// A query to a sink.
 #[derive(Debug)]
 pub(crate) struct Query {
     pub(crate) dlid: Lid,
@@ -37,11 +37,11 @@ pub(crate) struct Source {
     waiting: BTreeSet<u32>,
     /// The latest grant: base LID of the destination, and by which LID.
     grant: Option<(Lid, Lid)>,
-    /// Flows with a rate are looked at no more often than this, and make up for it in one burst.
+    /// Flows with a rate are scheduled no more often than this, and then send in one burst.
     tick_ns: u64,
 }
 
-/// A packet length that PktLen can say: rounded up to whole words and the VCRC.
+/// A packet length that PktLen can encode: rounded up to whole words and the VCRC.
 pub(crate) fn rounded(size: u16, mtu: Mtu) -> Result<u16, String> {
     let rounded = size.saturating_sub(2).next_multiple_of(4) + 2;
     // LRH, BTH, DETH before the payload, ICRC and VCRC behind.
@@ -98,7 +98,7 @@ impl Source {
                 "a host holds {FLOWS_MAX} flows at most: clear some"
             ));
         }
-        // Not 0, and another one after a restart: the clock has gone on.
+        // Not 0, and different after a restart, because the clock is later then.
         let [.., a, b, c, d] = (now.0 >> 10).to_be_bytes();
         self.last_run = self
             .last_run
@@ -108,7 +108,7 @@ impl Source {
         let flow = Flow::new(now, request, self.last_run, size, pkey, self.tick_ns);
         self.flows.insert(id, flow);
         self.waiting.remove(&id);
-        self.follow(now, id);
+        self.reschedule(now, id);
         Ok(())
     }
 
@@ -123,51 +123,51 @@ impl Source {
         let id = request.flow;
         self.start(now, request, adapter, pkey)?;
         self.waiting.insert(id);
-        self.permit(now, id);
+        self.apply_grant(now, id);
         Ok(())
     }
 
-    /// Follows a grant: to whom flows that wait for one may send, and by which LID.
+    /// Applies a grant: to which host flows that wait for one may send, and by which LID.
     pub(crate) fn grant(&mut self, now: Time, grant: Option<(Lid, Lid)>) {
         self.grant = grant;
         let waiting: Vec<u32> = self.waiting.iter().copied().collect();
         for id in waiting {
-            self.permit(now, id);
+            self.apply_grant(now, id);
         }
     }
 
-    fn permit(&mut self, now: Time, id: u32) {
+    fn apply_grant(&mut self, now: Time, id: u32) {
         if let Some(flow) = self.flows.get_mut(&id) {
             let mine = |&(destination, _): &(Lid, Lid)| destination == flow.request.dlid;
             let dlid = self.grant.filter(mine).map(|(_, dlid)| dlid);
-            flow.permit(dlid);
-            self.follow(now, id);
+            flow.apply_grant(dlid);
+            self.reschedule(now, id);
         }
     }
 
-    /// Puts a flow where it belongs after something has changed: into its ring, its timer. A timer
-    /// that is too early stays: it finds nothing to do and is set anew.
-    fn follow(&mut self, now: Time, id: u32) {
+    /// Updates the flow's membership in its ring and its timer after a change. A timer that is too
+    /// early stays: it finds nothing to do and is set anew.
+    fn reschedule(&mut self, now: Time, id: u32) {
         let Some(flow) = self.flows.get_mut(&id) else {
             return;
         };
-        if !flow.ringed && flow.may_send(now) {
-            flow.ringed = true;
+        if !flow.in_ring && flow.may_send(now) {
+            flow.in_ring = true;
             self.rings[flow.request.sl.index()].push_back(id);
         }
-        let Some(wanted) = flow.deadline(now + self.tick_ns) else {
+        let Some(due) = flow.deadline(now + self.tick_ns) else {
             return;
         };
-        if flow.timer.is_some_and(|timer| timer <= wanted) {
+        if flow.timer.is_some_and(|timer| timer <= due) {
             return;
         }
-        if let Some(late) = flow.timer.replace(wanted) {
+        if let Some(late) = flow.timer.replace(due) {
             self.timers.remove(&(late, id));
         }
-        self.timers.insert((wanted, id));
+        self.timers.insert((due, id));
     }
 
-    /// Does what is due at `now` and returns the next question to be asked. Call until `None`.
+    /// Does what is due at `now` and returns the next query to be sent. Call until `None`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Query> {
         while let Some(&(at, id)) = self.timers.first() {
             if at > now {
@@ -180,8 +180,8 @@ impl Source {
             flow.timer = None;
             let ask = flow.tick(now);
             let (dlid, qpn) = flow.destination();
-            let (sl, head) = (flow.request.sl, flow.question(now));
-            self.follow(now, id);
+            let (sl, head) = (flow.request.sl, flow.query(now));
+            self.reschedule(now, id);
             if ask {
                 return Some(Query {
                     dlid,
@@ -207,7 +207,7 @@ impl Source {
             .any(|(sl, ring)| {
                 let flow = ring.front().and_then(|id| self.flows.get(id));
                 flow.is_some_and(
-                    |flow| match admission(adapter, adapter.lane(sl), flow.size()) {
+                    |flow| match admission(adapter, adapter.vl(sl), flow.size()) {
                         Admission::Room => true,
                         Admission::Full => false,
                         Admission::Drop(reason) => reason != DropReason::OutputInactive,
@@ -216,12 +216,12 @@ impl Source {
             })
     }
 
-    /// Writes packets into the port's output lanes, as long as flows may send and lanes have room.
+    /// Writes packets into the port's output VLs, as long as flows may send and VLs have room.
     pub(crate) fn fill(&mut self, now: Time, adapter: &mut Adapter) {
         for sl in (0..16).map(Sl::truncate) {
-            let lane = adapter.lane(sl);
+            let vl = adapter.vl(sl);
             while let Some(&id) = self.rings[sl.index()].front() {
-                if !self.fill_one(now, adapter, id, lane) {
+                if !self.fill_one(now, adapter, id, vl) {
                     break;
                 }
             }
@@ -229,9 +229,9 @@ impl Source {
     }
 
     /// Lets the flow at the front of its ring send one packet, or takes it out of the ring.
-    /// Returns `false` if the lane takes no more now.
+    /// Returns `false` if the VL takes no more now.
     #[inline]
-    fn fill_one(&mut self, now: Time, adapter: &mut Adapter, id: u32, lane: Vl) -> bool {
+    fn fill_one(&mut self, now: Time, adapter: &mut Adapter, id: u32, vl: Vl) -> bool {
         let Some(flow) = self.flows.get_mut(&id) else {
             self.rings
                 .iter_mut()
@@ -240,9 +240,9 @@ impl Source {
         };
         let ring = &mut self.rings[flow.request.sl.index()];
         if flow.may_send(now) {
-            match admission(adapter, lane, flow.size()) {
+            match admission(adapter, vl, flow.size()) {
                 Admission::Room => {
-                    emit(now, flow, adapter, lane);
+                    emit(now, flow, adapter, vl);
                     if flow.may_send(now) {
                         ring.rotate_left(1);
                         return true;
@@ -256,13 +256,13 @@ impl Source {
             }
         }
         ring.pop_front();
-        flow.ringed = false;
-        self.follow(now, id);
+        flow.in_ring = false;
+        self.reschedule(now, id);
         true
     }
 
-    /// Takes in what a sink says.
-    pub(crate) fn hear(
+    /// Handles a sink's reply.
+    pub(crate) fn handle_reply(
         &mut self,
         now: Time,
         head: &FlowHead,
@@ -273,8 +273,8 @@ impl Source {
             return;
         };
         if flow.run == head.run {
-            flow.hear(now, head.sequence, counts, latency);
-            self.follow(now, head.flow);
+            flow.handle_reply(now, head.sequence, counts, latency);
+            self.reschedule(now, head.flow);
         }
     }
 
@@ -284,7 +284,7 @@ impl Source {
             return false;
         };
         flow.drain(now);
-        self.follow(now, id);
+        self.reschedule(now, id);
         true
     }
 
@@ -306,21 +306,21 @@ impl Source {
     }
 }
 
-/// Whether the port takes a packet of traffic on a lane. Lane 15 in the SL-to-VL table means drop.
-fn admission(adapter: &Adapter, lane: Vl, size: usize) -> Admission {
-    if lane == Vl::MANAGEMENT {
+/// Whether the port takes a packet of traffic on a VL. VL15 in the SL-to-VL table means drop.
+fn admission(adapter: &Adapter, vl: Vl, size: usize) -> Admission {
+    if vl == Vl::MANAGEMENT {
         return Admission::Drop(DropReason::SlToVl);
     }
-    adapter.port.admits(lane, size)
+    adapter.port.admits(vl, size)
 }
 
-/// Puts the flow's next packet into the lane's output queue. Without memory it is lost, as the
-/// sink will find.
+/// Puts the flow's next packet into the VL's output queue. Without memory it is dropped and
+/// counted.
 #[inline]
-fn emit(now: Time, flow: &mut Flow, adapter: &mut Adapter, lane: Vl) {
-    let bytes = flow.next_packet(now, adapter.settings.lid, lane);
+fn emit(now: Time, flow: &mut Flow, adapter: &mut Adapter, vl: Vl) {
+    let bytes = flow.next_packet(now, adapter.settings.lid, vl);
     match Packet::from_bytes(&mut adapter.pool, now, bytes) {
-        Ok(packet) => adapter.port.enqueue(now, lane, packet),
+        Ok(packet) => adapter.port.enqueue(now, vl, packet),
         Err(_) => adapter.counts().drop_one(DropReason::PoolFull),
     }
 }

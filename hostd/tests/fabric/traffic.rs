@@ -134,8 +134,8 @@ fn a_rate_is_held_and_what_it_asks_for_is_counted() {
         };
         start(&mut bed, 0, request);
         let report = finish(&mut bed, 0, 1);
-        let wanted = rate / 10 / (290 * 8);
-        assert!(report.offered.abs_diff(wanted) <= 1, "{report:?}");
+        let requested = rate / 10 / (290 * 8);
+        assert!(report.offered.abs_diff(requested) <= 1, "{report:?}");
         assert_eq!(
             (report.sent, report.delivered),
             (report.offered, report.offered)
