@@ -3,8 +3,9 @@
 use core::fmt::Write as _;
 
 use crate::Options;
+use crate::document::Head;
+use crate::experiment::Verdict;
 use crate::figure::Figure;
-use crate::study::{Head, Verdict};
 use crate::svg::plot;
 
 const STYLE: &str = "body{font:15px/1.5 sans-serif;max-width:960px;margin:2em auto;padding:0 1em}\
@@ -23,7 +24,7 @@ pub(super) fn page(title: &str, body: &str) -> String {
 
 /// A report with conditions, verdicts, plots and tables.
 pub(super) fn report(
-    head: Head<'_>,
+    head: &Head,
     options: Options,
     conditions: &[(&'static str, String)],
     verdicts: &[Verdict],
@@ -32,8 +33,8 @@ pub(super) fn report(
     let size = if options.quick { "reduced" } else { "full" };
     let mut body = "<table>\n".to_owned();
     let always = [
-        ("Plan", head.name.to_owned()),
-        ("Source", head.paper.to_owned()),
+        ("Plan", head.name.clone()),
+        ("Source", head.paper.clone()),
         ("Size of the run", size.to_owned()),
         ("Seed", options.seed.to_string()),
     ];
@@ -65,7 +66,7 @@ pub(super) fn report(
             }
         }
     }
-    page(head.title, &body)
+    page(&head.title, &body)
 }
 
 /// What was expected, what was measured, and whether it holds.

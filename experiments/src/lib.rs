@@ -8,26 +8,31 @@
 //! over the results of many plans.
 //!
 //! ```text
-//! plan.toml --> Plan --> Study (of its kind) --> points, any order, any thread --> kept
-//!                                                                                   |
-//!                              .csv .json .html <-- verdicts, figures <-------------+
+//! plan.toml --> Plan --> Experiment (its kind) --> points, any order, any thread --> checkpoints
+//!                                                                                         |
+//!                                  .csv .json .html <-- verdicts, figures <---------------+
 //! ```
 
+mod axes;
+mod checkpoint;
+mod document;
+mod experiment;
 mod figure;
 mod html;
-mod job;
-mod kept;
 mod lids;
 mod load;
 mod multicast;
+mod network;
 mod output;
 mod overview;
 mod plan;
 mod qos;
 mod requests;
+mod run;
 mod study;
 mod svg;
 mod trace;
+mod variant;
 mod windows;
 
 use std::collections::BTreeSet;
@@ -35,9 +40,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use experiment::Verdict;
 pub use lids::LidsPlan;
-pub use load::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, Traffic};
+pub use load::{Band, Lanes, LoadPlan, Traffic};
 pub use multicast::MulticastPlan;
+pub use network::{Credits, FaultKind, PlannedFault};
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
 pub use qos::{
@@ -45,7 +52,7 @@ pub use qos::{
     Rate, RatePlan, Reference, Subject,
 };
 pub use requests::RequestsPlan;
-pub use study::Verdict;
+
 pub use trace::{TraceFile, TracePlan, Trees};
 pub use windows::WindowsPlan;
 
@@ -132,7 +139,7 @@ pub struct Results {
 /// `progress` is told how many points of how many are done, from any thread.
 ///
 /// # Errors
-/// [`ExperimentError`]. Finished points are kept for the next attempt.
+/// [`ExperimentError`]. Finished points have checkpoints for the next attempt.
 pub fn run(
     plan: &Plan,
     options: Options,
@@ -159,5 +166,5 @@ pub fn batch(
         return Err(ExperimentError::SameName(again.name().to_owned()));
     }
     let jobs: Result<Vec<_>, _> = plans.iter().map(|plan| plan.job(options, out)).collect();
-    Ok(job::run_all(&jobs?, options.threads, progress))
+    Ok(run::run_all(&jobs?, options.threads, progress))
 }

@@ -6,7 +6,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::Options;
-use crate::study::{Head, Verdict};
+use crate::document::Head;
+use crate::experiment::Verdict;
 
 /// One line a point under a line of names.
 ///
@@ -48,7 +49,7 @@ pub(super) struct Summary {
 /// # Errors
 /// A point that JSON cannot say.
 pub(super) fn json<P: Serialize>(
-    head: Head<'_>,
+    head: &Head,
     options: Options,
     conditions: &[(&'static str, String)],
     verdicts: &[Verdict],
@@ -58,9 +59,9 @@ pub(super) fn json<P: Serialize>(
         .iter()
         .map(|(name, value)| (*name, value.as_str()));
     let document = Document {
-        plan: head.name,
-        title: head.title,
-        paper: head.paper,
+        plan: &head.name,
+        title: &head.title,
+        paper: &head.paper,
         quick: options.quick,
         seed: options.seed,
         conditions: named.collect(),

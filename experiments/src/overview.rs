@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ExperimentError;
+use crate::checkpoint::write_whole;
+use crate::experiment::Verdict;
 use crate::html::{escape, page, verdicts};
-use crate::kept::write_whole;
 use crate::output::Summary;
-use crate::study::Verdict;
 
 /// The page's name.
 const PAGE: &str = "index.html";

@@ -1,18 +1,20 @@
 //! Plans as they are written: TOML files, one for each result, of one kind or another.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use serde::Deserialize;
 use thiserror::Error;
 
-use crate::job::{Job, job};
+use crate::document::Document;
 use crate::lids::LidsPlan;
 use crate::load::LoadPlan;
 use crate::multicast::MulticastPlan;
 use crate::qos::{AdmissionPlan, QosPlan};
 use crate::requests::RequestsPlan;
-use crate::study::Study;
+use crate::run::Job;
+use crate::study::own;
 use crate::trace::TracePlan;
+use crate::variant::{AnyVariant, read};
 use crate::windows::WindowsPlan;
 use crate::{ExperimentError, Options};
 
@@ -75,86 +77,35 @@ pub enum PlanError {
     },
 }
 
-/// The key that tells kinds of plans apart; the others are the kind's.
-#[derive(Deserialize)]
-struct Kind {
-    kind: Option<String>,
+/// How a plan of a kind is read: its file whole and reduced, and its text.
+type Read = fn([Document<'_>; 2], &str) -> Result<[Arc<dyn AnyVariant>; 2], PlanError>;
+
+/// The kinds there are: what the key `kind` says, and how the rest is read.
+const KINDS: &[(&str, Read)] = &[
+    // Loads against latencies and accepted traffic (MLID04).
+    ("load", |documents, _| read::<LoadPlan, _>(documents)),
+    // LIDs and balance of routings on random graphs (LID07).
+    ("lids", own::<LidsPlan>),
+    // Connections with promised bandwidth at work (VLARB01).
+    ("qos", own::<QosPlan>),
+    // How many connections with promised bandwidth fit (VLARB01).
+    ("admission", own::<AdmissionPlan>),
+    // Packets in windows of a connection controller (CLOS04).
+    ("windows", own::<WindowsPlan>),
+    // Requests for connections, few trees or many (CLOS04).
+    ("requests", own::<RequestsPlan>),
+    // Times of messages to groups by multicast and unicast (MCAST07).
+    ("multicast", own::<MulticastPlan>),
+    // A trace under several schemes.
+    ("trace", |documents, _| read::<TracePlan, _>(documents)),
+];
+
+/// An experiment of any kind. The key `kind` of its file says which.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    whole: Arc<dyn AnyVariant>,
+    quick: Arc<dyn AnyVariant>,
 }
-
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:literal => $kind:ident($plan:ty)),+ $(,)?) => {
-        /// An experiment of any kind. The key `kind` of its file says which.
-        #[derive(Clone, Debug)]
-        pub enum Plan {
-            $($(#[$doc])* $kind(Box<$plan>)),+
-        }
-
-        /// The kinds there are.
-        const KINDS: &[&str] = &[$($name),+];
-
-        impl Plan {
-            fn of_kind(kind: &str, file: &str, text: &str) -> Result<Self, PlanError> {
-                match kind {
-                    $($name => Ok(Self::$kind(Box::new(parse(file, text)?))),)+
-                    _ => Err(PlanError::Value {
-                        file: file.to_owned(),
-                        line: line_of(text, "kind"),
-                        key: "kind",
-                        what: format!("{kind:?}: {}", KINDS.join(", ")),
-                    }),
-                }
-            }
-
-            /// Name of the plan and of the files of its results.
-            #[must_use]
-            pub fn name(&self) -> &str {
-                match self {
-                    $(Self::$kind(plan) => plan.head().name),+
-                }
-            }
-
-            /// How many points it has, whole and reduced.
-            #[must_use]
-            pub fn points(&self) -> [usize; 2] {
-                match self {
-                    $(Self::$kind(plan) => [plan.points(), plan.reduced().points()]),+
-                }
-            }
-
-            pub(super) fn job(
-                &self,
-                options: Options,
-                out: &Path,
-            ) -> Result<Box<dyn Job>, ExperimentError> {
-                match self {
-                    $(Self::$kind(plan) => job((**plan).clone(), options, out)),+
-                }
-            }
-        }
-    };
-}
-
-kinds! {
-    /// Loads against latencies and accepted traffic (MLID04).
-    "load" => Load(LoadPlan),
-    /// LIDs and balance of routings on random graphs (LID07).
-    "lids" => Lids(LidsPlan),
-    /// Connections with promised bandwidth at work (VLARB01).
-    "qos" => Qos(QosPlan),
-    /// How many connections with promised bandwidth fit (VLARB01).
-    "admission" => Admission(AdmissionPlan),
-    /// Packets in windows of a connection controller (CLOS04).
-    "windows" => Windows(WindowsPlan),
-    /// Requests for connections, few trees or many (CLOS04).
-    "requests" => Requests(RequestsPlan),
-    /// Times of messages to groups by multicast and unicast (MCAST07).
-    "multicast" => Multicast(MulticastPlan),
-    /// A trace under several schemes.
-    "trace" => Trace(TracePlan),
-}
-
-/// The kind of a plan that does not say.
-const DEFAULT_KIND: &str = "load";
 
 impl Plan {
     /// Names of the plans that come with the program.
@@ -184,50 +135,56 @@ impl Plan {
         Self::parse(given, &text)
     }
 
-    /// A plan from its text; `file` stands in errors.
+    /// A plan from its text, checked whole and reduced; `file` stands in errors.
     ///
     /// # Errors
     /// As [`Plan::find`].
     pub fn parse(file: &str, text: &str) -> Result<Self, PlanError> {
-        let kind: Kind = toml::from_str(text).map_err(|error| syntax(file, error))?;
-        let kind = kind.kind.as_deref().unwrap_or(DEFAULT_KIND);
-        Self::of_kind(kind, file, text)
+        let documents = Document::parse(file, text)?;
+        let head = documents[0].clone().take_head()?;
+        let Some((_, read)) = KINDS.iter().find(|(kind, _)| *kind == head.kind) else {
+            let known: Vec<&str> = KINDS.iter().map(|&(kind, _)| kind).collect();
+            let what = format!("{:?}: {}", head.kind, known.join(", "));
+            return Err(documents[0].refuse(("kind", what)));
+        };
+        let [whole, quick] = read(documents, text)?;
+        Ok(Self { whole, quick })
+    }
+
+    /// Name of the plan and of the files of its results.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.whole.head().name
+    }
+
+    /// How many points it has, whole and reduced.
+    #[must_use]
+    pub fn points(&self) -> [usize; 2] {
+        [self.whole.points(), self.quick.points()]
+    }
+
+    pub(crate) fn job(
+        &self,
+        options: Options,
+        out: &Path,
+    ) -> Result<Box<dyn Job>, ExperimentError> {
+        let variant = if options.quick {
+            &self.quick
+        } else {
+            &self.whole
+        };
+        Arc::clone(variant).job(options, out)
     }
 }
 
-fn syntax(file: &str, error: toml::de::Error) -> PlanError {
-    PlanError::Syntax {
-        file: file.to_owned(),
-        error: Box::new(error),
-    }
-}
-
-/// A plan of one kind from its text, checked as it is and reduced.
-fn parse<S: Study>(file: &str, text: &str) -> Result<S, PlanError> {
-    let plan: S = toml::from_str(text).map_err(|error| syntax(file, error))?;
-    let refuse = |(key, what): (&'static str, String)| PlanError::Value {
-        file: file.to_owned(),
-        line: line_of(text, key),
-        key,
-        what,
-    };
-    plan.check().map_err(refuse)?;
-    let reduced = plan.reduced();
-    reduced.check().map_err(refuse)?;
-    if plan.points() == 0 || reduced.points() == 0 {
-        return Err(refuse(("kind", "the plan has no points".to_owned())));
-    }
-    Ok(plan)
-}
-
-/// The line on which a key stands first, from 1.
-fn line_of(text: &str, key: &str) -> usize {
-    let stands = |line: &str| {
-        let line = line.trim_start().trim_start_matches('[');
-        line.strip_prefix(key)
-            .is_some_and(|rest| rest.trim_start().starts_with(['=', ']']))
-    };
-    text.lines().position(stands).map_or(1, |line| line + 1)
+/// The parameters of a plan of a known kind, whole and reduced, for tests.
+#[cfg(test)]
+pub(crate) fn parameters<E, const AXES: usize>(text: &str) -> [E; 2]
+where
+    E: crate::experiment::Experiment<AXES> + serde::de::DeserializeOwned,
+{
+    let documents = Document::parse("test.toml", text).unwrap();
+    documents.map(|document| crate::variant::Variant::read(document).unwrap().experiment)
 }
 
 #[cfg(test)]
@@ -246,7 +203,8 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_not_there_is_told_with_those_that_are() {
-        let error = Plan::parse("test.toml", "name = \"x\"\nkind = \"lod\"\n").unwrap_err();
+        let error =
+            Plan::parse("test.toml", "name = \"x\"\nkind = \"lod\"\ntitle = \"X\"\n").unwrap_err();
         let error = error.to_string();
         assert!(
             error.starts_with("test.toml, line 2: kind: \"lod\": load"),

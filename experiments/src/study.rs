@@ -1,13 +1,19 @@
-//! What all kinds of experiments have in common: points that are run one by one, and what is said
-//! about them.
+//! Kinds that do their own head, `[quick]` and numbering, as kinds of the core ([`Own`]).
 
 use core::fmt::Debug;
+
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::document::Document;
+pub(crate) use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
+use crate::plan::PlanError;
+use crate::variant::{AnyVariant, Variant};
 
 /// How an experiment presents itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,27 +26,13 @@ pub(crate) struct Head<'a> {
     pub(crate) paper: &'a str,
 }
 
-/// A key of a plan and what is wrong with its value.
-pub(crate) type Refusal = (&'static str, String);
-
-/// One statement about the results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
-pub struct Verdict {
-    /// What was expected.
-    pub expected: String,
-    /// What was measured.
-    pub measured: String,
-    /// Whether it holds; `None` where this run has no data for it, or nothing hangs on it.
-    pub holds: Option<bool>,
-}
-
 /// A kind of experiment, as its plan is read from TOML.
 ///
 /// Points are numbered in the order of the results. Each is a function of the plan, its number
 /// and the seed alone: any thread may run it at any time, and what was run before is taken from
 /// where it was kept. `Debug` must show all that results depend on: kept points are told apart
 /// by it.
-pub(crate) trait Study: DeserializeOwned + Debug + Send + Sync {
+pub(crate) trait Study: DeserializeOwned + Debug + Send + Sync + 'static {
     /// What a point has given: a flat structure, whose fields are the columns of the CSV. Names
     /// of fields say their units; real numbers are rounded so that they read back the same.
     type Point: Serialize + DeserializeOwned + Send;
@@ -92,11 +84,6 @@ pub(crate) trait Study: DeserializeOwned + Debug + Send + Sync {
     fn figures(&self, points: &[Self::Point]) -> Vec<Figure>;
 }
 
-/// To six decimals, so that what is written is what was meant and reads back the same.
-pub(crate) fn rounded(value: f64) -> f64 {
-    format!("{value:.6}").parse().unwrap_or(value)
-}
-
 /// Checks what every plan has.
 pub(crate) fn check_head(head: Head<'_>) -> Result<(), Refusal> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -114,4 +101,82 @@ pub(crate) fn check_lists(lists: &[(&'static str, bool)]) -> Result<(), Refusal>
         Some(&(key, _)) => Err((key, "the list is empty: at least one".to_owned())),
         None => Ok(()),
     }
+}
+
+/// A kind that numbers its points itself, along one axis.
+#[derive(Debug)]
+pub(crate) struct Own<S>(pub(crate) S);
+
+impl<S: Study> Experiment<1> for Own<S> {
+    type Point = S::Point;
+    type Shared = S::Shared;
+
+    fn check(&self) -> Result<(), Refusal> {
+        self.0.check()
+    }
+
+    fn axes(&self) -> [Axis; 1] {
+        [Axis::count(
+            "runs",
+            u32::try_from(self.0.points()).unwrap_or(u32::MAX),
+        )]
+    }
+
+    fn label(&self, [at]: [usize; 1]) -> String {
+        self.0.label(at)
+    }
+
+    fn share(&self, seed: u64) -> Result<S::Shared, ExperimentError> {
+        self.0.share(seed)
+    }
+
+    fn run(
+        &self,
+        shared: &S::Shared,
+        [at]: [usize; 1],
+        seed: u64,
+    ) -> Result<S::Point, ExperimentError> {
+        self.0.run(shared, at, seed)
+    }
+
+    fn conditions(&self) -> Vec<(&'static str, String)> {
+        let mut conditions = self.0.conditions();
+        conditions.retain(|(name, _)| *name != "Notes");
+        conditions
+    }
+
+    fn judge(&self, points: &[S::Point]) -> Vec<Verdict> {
+        self.0.judge(points)
+    }
+
+    fn figures(&self, points: &[S::Point]) -> Vec<Figure> {
+        self.0.figures(points)
+    }
+}
+
+/// Reads both variants of a plan of such a kind, which lays its `quick` over itself.
+///
+/// # Errors
+/// [`PlanError`]: where it is wrong, and what is allowed.
+pub(crate) fn own<S: Study>(
+    documents: [Document<'_>; 2],
+    text: &str,
+) -> Result<[Arc<dyn AnyVariant>; 2], PlanError> {
+    let [mut whole, mut quick] = documents;
+    let plan: S = whole.read_text(text)?;
+    plan.check().map_err(|refusal| whole.refuse(refusal))?;
+    let reduced = plan.reduced();
+    let head = whole.take_head()?;
+    let whole = Variant::new(&whole, head, Own(plan))?;
+    let head = quick.take_head()?;
+    let quick = Variant::new(&quick, head, Own(reduced))?;
+    Ok([Arc::new(whole), Arc::new(quick)])
+}
+
+/// A plan of such a kind from its text, for tests.
+#[cfg(test)]
+pub(crate) fn parsed<S: Study>(text: &str) -> S {
+    let plan: S = toml::from_str(text).unwrap();
+    plan.check().unwrap();
+    plan
 }

@@ -1,20 +1,16 @@
-//! Traces played on a fabric: the same packets under several schemes and numbers of lanes.
+//! Traces played on a fabric: the same packets under several schemes and numbers of VLs.
 
 use std::path::PathBuf;
 
 use link::DropReason;
 use serde::{Deserialize, Serialize};
+use sim::{FaultPlan, Model, RoutedFabric, Trace, Until, Workload, WorkloadResult, real};
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
-use crate::load::{Credits, PlannedFault};
-use crate::study::{Head, Refusal, Study, Verdict, check_head, check_lists, rounded};
-use sim::FaultPlan;
-use sim::Trace;
-use sim::WorkloadResult;
-use sim::{CreditReturn, Model};
-use sim::{RoutedFabric, real};
-use sim::{Until, Workload};
+use crate::network::{Credits, PlannedFault, fault_plan, model};
 
 /// A run is no longer than this, nanoseconds.
 const LIMIT_NS_MAX: u64 = 1_000_000_000_000;
@@ -23,22 +19,13 @@ const LIMIT_NS_MAX: u64 = 1_000_000_000_000;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TracePlan {
-    /// `trace`.
-    pub kind: String,
-    /// Name of the plan and of the files of its results.
-    pub name: String,
-    /// What the report is headed.
-    pub title: String,
-    /// Whose trace it is, or what it shows.
-    #[serde(default)]
-    pub paper: String,
     /// Name of the topology.
     pub topology: String,
     /// Path of the trace ([`Trace`]), from where the program runs.
     pub file: TraceFile,
     /// Routing engines.
     pub schemes: Vec<String>,
-    /// Numbers of data lanes: 1, 2, 4, 8 or 15.
+    /// Numbers of data VLs: 1, 2, 4, 8 or 15.
     pub vls: Vec<u8>,
     /// Bytes of the longest packet, LRH to ICRC: what buffers are sized by.
     pub packet_bytes: u16,
@@ -56,9 +43,6 @@ pub struct TracePlan {
     /// What goes wrong.
     #[serde(default)]
     pub fault: Vec<PlannedFault>,
-    /// What a reader of the report should know, a sentence or two each.
-    #[serde(default)]
-    pub notes: Vec<String>,
 }
 
 /// How groups are realised, see [`routing::multicast::Scheme`].
@@ -119,7 +103,7 @@ pub(crate) struct Point {
     /// The flow with the longest delay.
     slowest_flow: String,
     traversals: u64,
-    /// Packets that waited for each other in a circle.
+    /// Packets that waited for each other in a cycle.
     deadlock: Option<String>,
 }
 
@@ -131,29 +115,11 @@ pub(crate) struct Scene {
 
 impl TracePlan {
     fn model(&self, vls: u8) -> Model {
-        Model {
-            packet_bytes: self.packet_bytes,
-            credits: match self.credits {
-                Credits::Ideal => CreditReturn::Ideal,
-                Credits::Packets => CreditReturn::Packets,
-            },
-            lifetime: self.lifetime,
-            ..Model::mlid04(vls)
-        }
+        model(vls, self.packet_bytes, self.credits, self.lifetime)
     }
 
     fn faults(&self, seed: u64) -> FaultPlan {
-        FaultPlan {
-            faults: self.fault.iter().map(PlannedFault::fault).collect(),
-            seed,
-        }
-    }
-
-    /// Scheme and lanes of a point.
-    fn task(&self, at: usize) -> (usize, u8) {
-        let lanes = self.vls.len().max(1);
-        let vls = self.vls.get(at % lanes).copied();
-        (at / lanes, vls.unwrap_or(1))
+        fault_plan(&self.fault, seed)
     }
 
     fn offer(&self, trace: &Trace) -> Workload {
@@ -168,8 +134,7 @@ impl TracePlan {
         offer
     }
 
-    fn point(&self, scene: &Scene, at: usize, record: &WorkloadResult) -> Point {
-        let (scheme, vls) = self.task(at);
+    fn point(&self, scene: &Scene, [scheme, vls]: [usize; 2], record: &WorkloadResult) -> Point {
         let flows = &record.flows;
         let sum = |of: fn(&sim::FlowRecord) -> u64| flows.iter().map(of).sum::<u64>();
         let delivered = sum(|flow| flow.delivered);
@@ -193,7 +158,7 @@ impl TracePlan {
         Point {
             topology: self.topology.clone(),
             scheme: self.schemes[scheme].clone(),
-            vls,
+            vls: self.vls[vls],
             packets: sum(|flow| flow.offered),
             due: sum(|flow| flow.due),
             delivered,
@@ -216,24 +181,18 @@ impl TracePlan {
     }
 }
 
-impl Study for TracePlan {
+impl Experiment<2> for TracePlan {
     type Point = Point;
     type Shared = Scene;
 
-    fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            title: &self.title,
-            paper: &self.paper,
-        }
+    fn axes(&self) -> [Axis; 2] {
+        [
+            Axis::list("schemes", &self.schemes),
+            Axis::list("vls", &self.vls),
+        ]
     }
 
     fn check(&self) -> Result<(), Refusal> {
-        check_head(self.head())?;
-        check_lists(&[
-            ("schemes", self.schemes.is_empty()),
-            ("vls", self.vls.is_empty()),
-        ])?;
         let topology = topologies::parse(&self.topology);
         let graph = topology
             .map_err(|error| ("topology", error.to_string()))?
@@ -259,17 +218,9 @@ impl Study for TracePlan {
         Ok(())
     }
 
-    fn reduced(&self) -> Self {
-        self.clone()
-    }
-
-    fn points(&self) -> usize {
-        self.schemes.len() * self.vls.len()
-    }
-
-    fn label(&self, at: usize) -> String {
-        let (scheme, vls) = self.task(at);
-        format!("{} {} {vls} VLs", self.topology, self.schemes[scheme])
+    fn label(&self, [scheme, vls]: [usize; 2]) -> String {
+        let (scheme, vls) = (&self.schemes[scheme], self.vls[vls]);
+        format!("{} {scheme} {vls} VLs", self.topology)
     }
 
     fn share(&self, _seed: u64) -> Result<Scene, ExperimentError> {
@@ -286,11 +237,10 @@ impl Study for TracePlan {
         })
     }
 
-    fn run(&self, scene: &Scene, at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let (scheme, vls) = self.task(at);
-        let offer = self.offer(&scene.trace);
-        let record =
-            scene.fabrics[scheme].run_workload(&self.model(vls), &offer, &self.faults(seed))?;
+    fn run(&self, scene: &Scene, at: [usize; 2], seed: u64) -> Result<Point, ExperimentError> {
+        let [scheme, vls] = at;
+        let (model, offer) = (self.model(self.vls[vls]), self.offer(&scene.trace));
+        let record = scene.fabrics[scheme].run_workload(&model, &offer, &self.faults(seed))?;
         match record.violations.first() {
             Some(violation) => Err(ExperimentError::Violation(violation.to_string())),
             None => Ok(self.point(scene, at, &record)),
@@ -313,20 +263,19 @@ impl Study for TracePlan {
             (
                 "Buffers",
                 format!(
-                    "one packet of {} bytes in, one out, for each lane of a port",
+                    "one packet of {} bytes in, one out, for each VL of a port",
                     self.packet_bytes
                 ),
             ),
             ("Credits", format!("{:?}", self.credits).to_lowercase()),
             ("Faults", self.fault.len().to_string()),
-            ("Notes", self.notes.join(" ")),
         ]
     }
 
     fn judge(&self, points: &[Point]) -> Vec<Verdict> {
         let count = |of: fn(&Point) -> bool| points.iter().filter(|point| of(point)).count();
         let whole = count(|point| point.delivered == point.due && point.refused == 0);
-        let circles = count(|point| point.deadlock.is_some());
+        let cycles = count(|point| point.deadlock.is_some());
         let of = points.len();
         vec![
             Verdict {
@@ -335,9 +284,9 @@ impl Study for TracePlan {
                 holds: Some(whole == of),
             },
             Verdict {
-                expected: "no packets wait for each other in a circle".to_owned(),
-                measured: format!("{circles} of {of} points"),
-                holds: Some(circles == 0),
+                expected: "no packets wait for each other in a cycle".to_owned(),
+                measured: format!("{cycles} of {of} points"),
+                holds: Some(cycles == 0),
             },
         ]
     }

@@ -54,10 +54,7 @@ sizes = ["16/8"]
 "#;
 
 fn plan(text: &str) -> LidsPlan {
-    match Plan::parse("test.toml", text).unwrap() {
-        Plan::Lids(plan) => *plan,
-        other => panic!("{other:?}"),
-    }
+    crate::study::parsed(text)
 }
 
 fn refused(from: &str, to: &str) -> String {

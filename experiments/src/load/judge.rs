@@ -1,8 +1,8 @@
 //! What was measured against what the paper says and what an independent simulation found.
 
+use crate::experiment::Verdict;
 use crate::load::Point;
 use crate::load::plan::{Band, LoadPlan};
-use crate::study::Verdict;
 
 /// Two latencies or saturations closer than this part of each other count as equal.
 const EQUAL: f64 = 0.02;
@@ -107,14 +107,14 @@ pub(super) fn judge(plan: &LoadPlan, points: &[Point]) -> Vec<Verdict> {
     if plan.observations.contains(&5) && plan.topologies.len() > 1 {
         verdicts.extend(judge.grows_with_size());
     }
-    let circles = points
+    let cycles = points
         .iter()
         .filter(|point| point.deadlock.is_some())
         .count();
     verdicts.push(Verdict {
-        expected: "no packets wait for each other in a circle".to_owned(),
-        measured: format!("{circles} of {} points", points.len()),
-        holds: Some(circles == 0),
+        expected: "no packets wait for each other in a cycle".to_owned(),
+        measured: format!("{cycles} of {} points", points.len()),
+        holds: Some(cycles == 0),
     });
     verdicts
 }

@@ -5,14 +5,15 @@ mod judge;
 mod plan;
 
 use serde::{Deserialize, Serialize};
+use sim::{Load, LoadResult, RoutedFabric, mix, number};
 
-pub use plan::{Band, Credits, Lanes, LoadPlan, Misfortune, PlannedFault, Quick, Traffic};
+pub use plan::{Band, Lanes, LoadPlan, Traffic};
 
 use crate::ExperimentError;
-use crate::figure::{Axis, Curve, Figure};
-use crate::study::{Head, Refusal, Study, Verdict, rounded};
-use sim::mix;
-use sim::{Load, LoadResult, RoutedFabric};
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict, rounded};
+use crate::figure::{self, Curve, Figure};
+use crate::network::Credits;
 
 /// One run of a plan and what came of it. Times in nanoseconds, traffic in bytes/ns and host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,7 +22,7 @@ pub(crate) struct Point {
     pub(super) topology: String,
     /// The routing engine.
     pub(super) scheme: String,
-    /// Data lanes.
+    /// Data VLs.
     pub(super) vls: u8,
     /// Name of the workload.
     pub(super) traffic: String,
@@ -55,82 +56,45 @@ pub(crate) struct Point {
     pub(super) dropped: u64,
     /// Packets lost on cables and in crashed switches.
     pub(super) lost: u64,
-    /// Packets that waited for each other in a circle.
+    /// Packets that waited for each other in a cycle.
     pub(super) deadlock: Option<String>,
     /// Rules broken.
     pub(super) violations: u64,
 }
 
-/// What a point is, before it is run.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    topology: usize,
-    scheme: usize,
-    vls: u8,
-    traffic: usize,
-    load: f64,
-    run: u32,
-}
-
-/// All points of a plan in the order of the results.
-fn tasks(plan: &LoadPlan) -> Vec<Task> {
-    let mut tasks = Vec::with_capacity(plan.count());
-    for topology in 0..plan.topologies.len() {
-        for traffic in 0..plan.traffic.len() {
-            for &vls in &plan.vls {
-                for scheme in 0..plan.schemes.len() {
-                    for &load in &plan.loads {
-                        tasks.extend((0..plan.runs).map(|run| Task {
-                            topology,
-                            scheme,
-                            vls,
-                            traffic,
-                            load,
-                            run,
-                        }));
-                    }
-                }
-            }
-        }
-    }
-    tasks
-}
-
 /// Topologies by schemes.
 pub(crate) type Fabrics = Vec<Vec<RoutedFabric>>;
 
-impl Study for LoadPlan {
+/// Topology, workload, VLs, scheme, load, run.
+type At = [usize; 6];
+
+impl Experiment<6> for LoadPlan {
     type Point = Point;
     type Shared = Fabrics;
-
-    fn head(&self) -> Head<'_> {
-        self.head()
-    }
 
     fn check(&self) -> Result<(), Refusal> {
         self.check()
     }
 
-    fn reduced(&self) -> Self {
-        self.shrunk()
+    fn axes(&self) -> [Axis; 6] {
+        [
+            Axis::list("topologies", &self.topologies),
+            Axis::list("traffic", &self.traffic),
+            Axis::list("vls", &self.vls),
+            Axis::list("schemes", &self.schemes),
+            Axis::list("loads", &self.loads),
+            Axis::count("runs", self.runs),
+        ]
     }
 
-    fn points(&self) -> usize {
-        self.count()
-    }
-
-    fn label(&self, at: usize) -> String {
-        let Some(&task) = tasks(self).get(at) else {
-            return String::new();
-        };
+    fn label(&self, [topology, traffic, vls, scheme, load, run]: At) -> String {
         format!(
-            "{} {} {} VLs {} at {} bytes/ns, run {}",
-            self.topologies[task.topology],
-            self.schemes[task.scheme],
-            task.vls,
-            self.traffic[task.traffic].name(),
-            task.load,
-            task.run
+            "{} {} {} VLs {} at {} bytes/ns, run {run}",
+            self.topologies[topology],
+            self.schemes[scheme],
+            self.vls[vls],
+            self.traffic[traffic].name(),
+            self.loads[load],
         )
     }
 
@@ -147,9 +111,25 @@ impl Study for LoadPlan {
         Ok(fabrics)
     }
 
-    fn run(&self, fabrics: &Fabrics, at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let task = tasks(self)[at];
-        run_one(self, task, seed, &fabrics[task.topology][task.scheme])
+    fn run(&self, fabrics: &Fabrics, at: At, seed: u64) -> Result<Point, ExperimentError> {
+        let [topology, traffic, vls, scheme, load, run] = at;
+        // The same seed for all schemes, VLs and loads: they see the same destinations.
+        let seed = mix(seed, u64::from(number(run)));
+        let load = Load {
+            pattern: self.traffic[traffic].pattern(),
+            lanes: self.lane_choice(),
+            bytes_per_ns: self.loads[load],
+            warmup_ns: self.warmup_ns,
+            measure_ns: self.measure_ns,
+            drain: false,
+            seed,
+        };
+        let model = self.model(self.vls[vls]);
+        let outcome = fabrics[topology][scheme].run(&model, &load, &self.faults(seed))?;
+        match outcome.violations.first() {
+            Some(violation) => Err(ExperimentError::Violation(violation.to_string())),
+            None => Ok(point(self, at, seed, &outcome)),
+        }
     }
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
@@ -168,8 +148,8 @@ impl Study for LoadPlan {
                 figures.push(Figure::Plot {
                     heading: format!("{topology}, {name}"),
                     curves: curves(self, points, topology, &name),
-                    x: Axis::linear("accepted traffic, bytes/ns and host"),
-                    y: Axis::linear("mean latency, ns"),
+                    x: figure::Axis::linear("accepted traffic, bytes/ns and host"),
+                    y: figure::Axis::linear("mean latency, ns"),
                 });
             }
         }
@@ -178,39 +158,18 @@ impl Study for LoadPlan {
     }
 }
 
-fn run_one(
+fn point(
     plan: &LoadPlan,
-    task: Task,
+    [topology, traffic, vls, scheme, _, run]: At,
     seed: u64,
-    fabric: &RoutedFabric,
-) -> Result<Point, ExperimentError> {
-    let traffic = &plan.traffic[task.traffic];
-    // The same seed for all schemes, lanes and loads: they see the same destinations.
-    let seed = mix(seed, u64::from(task.run));
-    let load = Load {
-        pattern: traffic.pattern(),
-        lanes: plan.lane_choice(),
-        bytes_per_ns: task.load,
-        warmup_ns: plan.warmup_ns,
-        measure_ns: plan.measure_ns,
-        drain: false,
-        seed,
-    };
-    let outcome = fabric.run(&plan.model(task.vls), &load, &plan.faults(seed))?;
-    let violation = outcome.violations.first();
-    if let Some(violation) = violation {
-        return Err(ExperimentError::Violation(violation.to_string()));
-    }
-    Ok(point(plan, task, seed, &outcome))
-}
-
-fn point(plan: &LoadPlan, task: Task, seed: u64, outcome: &LoadResult) -> Point {
+    outcome: &LoadResult,
+) -> Point {
     Point {
-        topology: plan.topologies[task.topology].clone(),
-        scheme: plan.schemes[task.scheme].clone(),
-        vls: task.vls,
-        traffic: plan.traffic[task.traffic].name(),
-        run: task.run,
+        topology: plan.topologies[topology].clone(),
+        scheme: plan.schemes[scheme].clone(),
+        vls: plan.vls[vls],
+        traffic: plan.traffic[traffic].name(),
+        run: number(run),
         seed,
         offered: outcome.offered,
         accepted: rounded(outcome.accepted),
@@ -247,7 +206,7 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
         Some(ns) => format!("{ns} ns"),
         None => "for ever".to_owned(),
     };
-    let mut conditions = vec![
+    vec![
         ("Runs of each point", plan.runs.to_string()),
         (
             "Network",
@@ -262,12 +221,12 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
         ),
         (
             "Buffers",
-            "one packet in, one packet out, for each lane of a port".to_owned(),
+            "one packet in, one packet out, for each VL of a port".to_owned(),
         ),
         ("Credits", credits.to_owned()),
         ("Faults", faults),
         ("Lifetime of packets in a switch", lifetime),
-        ("Lane of a packet", lanes.to_owned()),
+        ("VL of a packet", lanes.to_owned()),
         (
             "Time",
             format!(
@@ -279,14 +238,10 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
             "Latency",
             "from a packet's first byte on its first link to its last byte at its host".to_owned(),
         ),
-    ];
-    if !plan.notes.is_empty() {
-        conditions.push(("Notes", plan.notes.join(" ")));
-    }
-    conditions
+    ]
 }
 
-/// One curve for each scheme and number of lanes; the mean of several runs.
+/// One curve for each scheme and number of VLs; the mean of several runs.
 fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> Vec<Curve> {
     let mut curves = Vec::new();
     for &vls in &plan.vls {

@@ -41,10 +41,7 @@ max = 3.0
 "#;
 
 fn plan(text: &str) -> MulticastPlan {
-    match Plan::parse("test.toml", text) {
-        Ok(Plan::Multicast(plan)) => *plan,
-        other => panic!("{other:?}"),
-    }
+    crate::study::parsed(text)
 }
 
 fn refused(from: &str, to: &str) -> String {

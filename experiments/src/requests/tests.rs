@@ -26,10 +26,7 @@ hosts = 3
 "#;
 
 fn plan(text: &str) -> RequestsPlan {
-    match Plan::parse("test.toml", text).unwrap() {
-        Plan::Requests(plan) => *plan,
-        other => panic!("{other:?}"),
-    }
+    crate::study::parsed(text)
 }
 
 fn refused(from: &str, to: &str) -> String {

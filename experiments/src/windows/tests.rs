@@ -32,10 +32,7 @@ schemes = ["controller", "mlid", "random-packet"]
 "#;
 
 fn plan(text: &str) -> WindowsPlan {
-    match Plan::parse("test.toml", text).unwrap() {
-        Plan::Windows(plan) => *plan,
-        other => panic!("{other:?}"),
-    }
+    crate::study::parsed(text)
 }
 
 fn refused(from: &str, to: &str) -> String {

@@ -1,4 +1,5 @@
-use crate::plan::Plan;
+use crate::load::LoadPlan;
+use crate::plan::{self, Plan};
 
 const TEXT: &str = r#"
 name = "test"
@@ -56,9 +57,7 @@ fn what_is_wrong_is_told_with_file_and_line() {
 fn faults_are_part_of_a_plan_and_name_what_is_in_all_its_fabrics() {
     let fault = "\n[[fault]]\nat_ns = 500\nwhat = \"link-down\"\nnode = \"s0.0\"\nport = 1\n";
     let text = format!("{TEXT}{fault}");
-    let Plan::Load(plan) = Plan::parse("test.toml", &text).unwrap() else {
-        panic!("of another kind");
-    };
+    let [plan, _] = plan::parameters::<LoadPlan, _>(&text);
     assert_eq!(plan.faults(7).faults.len(), 1);
     assert_eq!(plan.faults(7).seed, 7);
     let nowhere = text.replace("s0.0", "s7");

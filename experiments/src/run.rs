@@ -6,116 +6,127 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::kept::{Kept, unwritable, write_whole};
-use crate::study::Study;
+use crate::checkpoint::{Checkpoints, unwritable, write_whole};
+use crate::experiment::Experiment;
+use crate::variant::Variant;
 use crate::{ExperimentError, Options, Results, html, output};
 
 /// A plan under way, whatever kind it is.
-pub(super) trait Job: Debug + Send + Sync {
+pub(crate) trait Job: Debug + Send + Sync {
     /// How many points it has.
     fn points(&self) -> usize;
-    /// Runs a point, unless it was run before, and keeps it.
-    fn run(&self, at: usize) -> Result<(), ExperimentError>;
-    /// Judges all points and writes the results; what was kept goes.
+    /// Runs a point, unless it has a checkpoint, and writes one.
+    fn run(&self, point: usize) -> Result<(), ExperimentError>;
+    /// Judges all points and writes the results; checkpoints are removed.
     fn finish(&self) -> Result<Results, ExperimentError>;
 }
 
-struct Work<S: Study> {
-    study: S,
+struct Work<E: Experiment<AXES>, const AXES: usize> {
+    variant: Arc<Variant<E, AXES>>,
     options: Options,
     out: PathBuf,
-    kept: Kept,
-    shared: Mutex<Option<Arc<S::Shared>>>,
+    checkpoints: Checkpoints,
+    shared: Mutex<Option<Arc<E::Shared>>>,
 }
 
-impl<S: Study> Debug for Work<S> {
+impl<E: Experiment<AXES>, const AXES: usize> Debug for Work<E, AXES> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple("Work").field(&self.study).finish()
+        f.debug_tuple("Work").field(&self.variant).finish()
     }
 }
 
 /// A plan whose results go to `out`, which is made if need be.
-pub(super) fn job<S: Study + 'static>(
-    study: S,
+pub(crate) fn job<E: Experiment<AXES>, const AXES: usize>(
+    variant: Arc<Variant<E, AXES>>,
     options: Options,
     out: &Path,
 ) -> Result<Box<dyn Job>, ExperimentError> {
-    let study = if options.quick {
-        study.reduced()
-    } else {
-        study
-    };
     std::fs::create_dir_all(out).map_err(|source| unwritable(out, source))?;
-    let seed = options.seed;
-    let fingerprint = format!("{study:?} {seed} {}", env!("CARGO_PKG_VERSION"));
-    let kept = Kept::new(out, study.head().name, &fingerprint)?;
+    let Variant {
+        head, experiment, ..
+    } = &*variant;
+    let version = env!("CARGO_PKG_VERSION");
+    let fingerprint = format!("{} {experiment:?} {} {version}", head.kind, options.seed);
+    let checkpoints = Checkpoints::new(out, &head.name, &fingerprint)?;
     Ok(Box::new(Work {
-        study,
+        variant,
         options,
         out: out.to_owned(),
-        kept,
+        checkpoints,
         shared: Mutex::new(None),
     }))
 }
 
-impl<S: Study> Work<S> {
+impl<E: Experiment<AXES>, const AXES: usize> Work<E, AXES> {
     /// What points share; made by whoever needs it first.
-    fn shared(&self) -> Result<Arc<S::Shared>, ExperimentError> {
+    fn shared(&self) -> Result<Arc<E::Shared>, ExperimentError> {
         let mut shared = lock(&self.shared);
         if let Some(shared) = &*shared {
             return Ok(Arc::clone(shared));
         }
-        let made = Arc::new(self.study.share(self.options.seed)?);
+        let made = Arc::new(self.variant.experiment.share(self.options.seed)?);
         *shared = Some(Arc::clone(&made));
         Ok(made)
     }
 
-    fn point(&self, at: usize) -> Result<S::Point, ExperimentError> {
-        if let Some(point) = self.kept.load(at) {
+    /// A point from its checkpoint, or else run.
+    fn point(&self, point: usize) -> Result<E::Point, ExperimentError> {
+        if let Some(point) = self.checkpoints.load(point) {
             return Ok(point);
         }
+        let Variant {
+            head,
+            experiment,
+            points,
+        } = &*self.variant;
         let shared = self.shared()?;
-        let point = self.study.run(&shared, at, self.options.seed);
-        let point = point.map_err(|error| ExperimentError::Point {
-            plan: self.study.head().name.to_owned(),
-            point: self.study.label(at),
+        let at = points.at(point);
+        let result = experiment.run(&shared, at, self.options.seed);
+        let result = result.map_err(|error| ExperimentError::Point {
+            plan: head.name.clone(),
+            point: experiment.label(at),
             source: Box::new(error),
         })?;
-        self.kept.store(at, &point)?;
-        Ok(point)
+        self.checkpoints.store(point, &result)?;
+        Ok(result)
     }
 }
 
-impl<S: Study> Job for Work<S> {
+impl<E: Experiment<AXES>, const AXES: usize> Job for Work<E, AXES> {
     fn points(&self) -> usize {
-        self.study.points()
+        self.variant.points.len()
     }
 
-    fn run(&self, at: usize) -> Result<(), ExperimentError> {
-        self.point(at).map(drop)
+    fn run(&self, point: usize) -> Result<(), ExperimentError> {
+        self.point(point).map(drop)
     }
 
     fn finish(&self) -> Result<Results, ExperimentError> {
-        // All from where they were kept: results do not depend on what was run when.
-        let points: Result<Vec<S::Point>, _> =
-            (0..self.points()).map(|at| self.point(at)).collect();
+        // All from their checkpoints: results do not depend on what was run when.
+        let points: Result<Vec<E::Point>, _> =
+            (0..self.points()).map(|point| self.point(point)).collect();
         let points = points?;
         lock(&self.shared).take();
-        let verdicts = self.study.judge(&points);
-        let head = self.study.head();
+        let Variant {
+            head, experiment, ..
+        } = &*self.variant;
+        let verdicts = experiment.judge(&points);
         let files =
             ["csv", "json", "html"].map(|kind| self.out.join(format!("{}.{kind}", head.name)));
         let [csv, json, html] = &files;
-        let conditions = self.study.conditions();
+        let mut conditions = experiment.conditions();
+        if !head.notes.is_empty() {
+            conditions.push(("Notes", head.notes.join(" ")));
+        }
         let text = output::csv(&points).map_err(|source| unwritable(csv, source))?;
         write_whole(csv, &text)?;
         let text = output::json(head, self.options, &conditions, &verdicts, &points);
         let text = text.map_err(|source| unwritable(json, source))?;
         write_whole(json, &text)?;
-        let figures = self.study.figures(&points);
+        let figures = experiment.figures(&points);
         let text = html::report(head, self.options, &conditions, &verdicts, &figures);
         write_whole(html, text.as_bytes())?;
-        self.kept.discard()?;
+        self.checkpoints.discard()?;
         Ok(Results {
             points: points.len(),
             verdicts,
@@ -151,7 +162,7 @@ impl Running<'_> {
 
 /// Runs all points of all jobs on so many threads, and writes the results of each; `progress` is
 /// told how many of how many points are done. What comes of each, in their order.
-pub(super) fn run_all(
+pub(crate) fn run_all(
     jobs: &[Box<dyn Job>],
     threads: usize,
     progress: &(dyn Fn(usize, usize) + Sync),

@@ -1,4 +1,4 @@
-//! Where finished points of an interrupted run are kept, and how files are written.
+//! Checkpoints: the finished points of an interrupted run; and how files are written.
 
 use std::fs;
 use std::io;
@@ -12,12 +12,12 @@ use sim::mix;
 
 /// A folder of finished points.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct Checkpoints {
     folder: PathBuf,
 }
 
-impl Kept {
-    /// The place below `out` of the points of a plan with that name and fingerprint.
+impl Checkpoints {
+    /// Those below `out` of a plan with that name and fingerprint.
     pub(super) fn new(out: &Path, name: &str, fingerprint: &str) -> Result<Self, ExperimentError> {
         let mark = fingerprint
             .bytes()
@@ -31,11 +31,12 @@ impl Kept {
         self.folder.join(format!("{at}.json"))
     }
 
-    /// A point that is there and whole.
+    /// A finished point, if it is there and whole.
     pub(super) fn load<P: DeserializeOwned>(&self, at: usize) -> Option<P> {
         serde_json::from_slice(&fs::read(self.path(at)).ok()?).ok()
     }
 
+    /// Writes a finished point.
     pub(super) fn store<P: Serialize>(&self, at: usize, point: &P) -> Result<(), ExperimentError> {
         let path = self.path(at);
         let text = serde_json::to_vec(point)
@@ -43,7 +44,7 @@ impl Kept {
         write_whole(&path, &text)
     }
 
-    /// The results are written: what was kept is no longer needed.
+    /// The results are written: checkpoints are no longer needed.
     pub(super) fn discard(&self) -> Result<(), ExperimentError> {
         fs::remove_dir_all(&self.folder).map_err(|source| unwritable(&self.folder, source))
     }
