@@ -1,8 +1,7 @@
 //! What a subnet manager is started with.
 
-use core::fmt;
-use core::str::FromStr;
-
+use routing::multicast::Scheme;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 use wire::Lmc;
 
@@ -38,7 +37,7 @@ pub struct SmConfig {
     /// Whether connections may be promised bandwidth.
     pub qos: QosChoice,
     /// How multicast groups are given trees.
-    pub multicast: MulticastChoice,
+    pub multicast: Scheme,
     /// How many windows a second are decided on a Clos fabric (CLOS04), 1..=1000.
     pub windows_per_s: u16,
     /// What the last [`crate::SmEvent::Persist`] carried (the `guid2lid` file), if anything.
@@ -61,7 +60,7 @@ impl Default for SmConfig {
             trap_delay_ns: 2_000_000,
             priority: 8,
             qos: QosChoice::None,
-            multicast: MulticastChoice::SpanningTree,
+            multicast: Scheme::SpanningTree,
             windows_per_s: 60,
             guid2lid: None,
             connections: None,
@@ -69,97 +68,17 @@ impl Default for SmConfig {
     }
 }
 
-/// Whether arbitration tables are filled for connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Whether connections may be promised bandwidth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum QosChoice {
-    /// All lanes alike.
+    /// No: all VLs alike.
     #[default]
     None,
-    /// Bandwidth by arbitration tables (VLARB01), best effort on service level 0.
+    /// By arbitration tables (VLARB01); what is in no connection is best effort.
     Vlarb01,
 }
-
-impl QosChoice {
-    /// Every choice with its name on the command line.
-    pub const ALL: [(Self, &'static str); 2] = [(Self::None, "none"), (Self::Vlarb01, "vlarb01")];
-}
-
-impl fmt::Display for QosChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::Vlarb01 => "vlarb01",
-        })
-    }
-}
-
-/// A way to promise bandwidth that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown quality of service {0:?}: choose none or vlarb01")]
-pub struct UnknownQos(pub String);
-
-impl FromStr for QosChoice {
-    type Err = UnknownQos;
-
-    fn from_str(name: &str) -> Result<Self, UnknownQos> {
-        Self::ALL
-            .iter()
-            .find(|(_, known)| *known == name)
-            .map(|&(choice, _)| choice)
-            .ok_or_else(|| UnknownQos(name.to_owned()))
-    }
-}
-
-/// How multicast groups are given trees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MulticastChoice {
-    /// One tree and one multicast LID for each group: what stock clients expect.
-    #[default]
-    SpanningTree,
-    /// A tree and a multicast LID for each offset of a fat tree (MCAST07).
-    Cyclic,
-}
-
-impl MulticastChoice {
-    /// Every choice with its name on the command line.
-    pub const ALL: [(Self, &'static str); 2] = [
-        (Self::SpanningTree, "spanning-tree"),
-        (Self::Cyclic, "cyclic"),
-    ];
-
-    pub(crate) fn scheme(self) -> routing::multicast::Scheme {
-        match self {
-            Self::SpanningTree => routing::multicast::Scheme::SpanningTree,
-            Self::Cyclic => routing::multicast::Scheme::Cyclic,
-        }
-    }
-}
-
-impl fmt::Display for MulticastChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SpanningTree => "spanning-tree",
-            Self::Cyclic => "cyclic",
-        })
-    }
-}
-
-/// A multicast scheme that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown multicast scheme {0:?}: choose spanning-tree or cyclic")]
-pub struct UnknownMulticast(pub String);
-
-impl FromStr for MulticastChoice {
-    type Err = UnknownMulticast;
-
-    fn from_str(name: &str) -> Result<Self, UnknownMulticast> {
-        Self::ALL
-            .iter()
-            .find(|(_, known)| *known == name)
-            .map(|&(choice, _)| choice)
-            .ok_or_else(|| UnknownMulticast(name.to_owned()))
-    }
-}
+wire::choice!(QosChoice, "quality of service");
 
 /// A configuration that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

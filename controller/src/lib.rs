@@ -49,9 +49,6 @@ mod vendor;
 mod windows;
 mod writer;
 
-pub use config::{
-    ConfigError, MulticastChoice, QosChoice, RoutingChoice, SmConfig, UnknownMulticast, UnknownQos,
-    UnknownRouting,
-};
+pub use config::{ConfigError, QosChoice, RoutingChoice, SmConfig, UnknownRouting};
 pub use event::{SmEvent, UpSummary};
 pub use sm::Sm;

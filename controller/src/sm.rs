@@ -89,7 +89,7 @@ impl Sm {
             plan: Plan::default(),
             planner: Planner::new(&config)?,
             mirrors: Mirrors::new(),
-            groups: Groups::new(config.multicast.scheme()),
+            groups: Groups::new(config.multicast),
             sa: Administration::default(),
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),

@@ -1,14 +1,15 @@
 //! The options that all devices' daemons share.
 
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use link::{ConfigError, Pacing, Patience, PortConfig};
 use tracing::level_filters::LevelFilter;
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 
 use netio::transport::LinkSpec;
+
+use crate::choice::{choice, plain_choice};
 
 /// Records that a frame may hold unless `--frame-packets` says otherwise: as many as fit.
 const FRAME_PACKETS: u16 = u16::MAX;
@@ -64,17 +65,17 @@ pub struct LinkArgs {
     #[arg(long, default_value_t = PortConfig::default().vls)]
     pub vls: u8,
 
-    /// Largest payload, bytes: 256, 512, 1024, 2048 or 4096
-    #[arg(long, default_value = "2048", value_parser = mtu)]
+    /// Largest payload, bytes
+    #[arg(long, default_value_t = Mtu::Mtu2048, value_parser = plain_choice::<Mtu>())]
     pub mtu: Mtu,
 
     /// Lanes of copper or fibre that a link has
-    #[arg(long, value_enum, default_value = "4x")]
-    pub width: Width,
+    #[arg(long, default_value_t = LinkWidth::X4, value_parser = plain_choice::<LinkWidth>())]
+    pub width: LinkWidth,
 
     /// Speed of one of them
-    #[arg(long, value_enum, default_value = "sdr")]
-    pub speed: Speed,
+    #[arg(long, default_value_t = LinkSpeed::Sdr, value_parser = choice::<LinkSpeed>())]
+    pub speed: LinkSpeed,
 
     /// Links run this many times slower than real
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
@@ -122,8 +123,8 @@ impl LinkArgs {
             mtu: self.mtu,
             vls: self.vls,
             rate: LinkRate {
-                width: self.width.into(),
-                speed: self.speed.into(),
+                width: self.width,
+                speed: self.speed,
             },
             pacing,
             buffer_bytes: self.buffer,
@@ -139,86 +140,11 @@ impl LinkArgs {
     }
 }
 
-/// Width of a link, as the command line names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Width {
-    /// One lane.
-    #[value(name = "1x")]
-    X1,
-    /// Two lanes.
-    #[value(name = "2x")]
-    X2,
-    /// Four lanes.
-    #[value(name = "4x")]
-    X4,
-    /// Eight lanes.
-    #[value(name = "8x")]
-    X8,
-    /// Twelve lanes.
-    #[value(name = "12x")]
-    X12,
-}
-
-impl From<Width> for LinkWidth {
-    fn from(width: Width) -> Self {
-        match width {
-            Width::X1 => Self::X1,
-            Width::X2 => Self::X2,
-            Width::X4 => Self::X4,
-            Width::X8 => Self::X8,
-            Width::X12 => Self::X12,
-        }
-    }
-}
-
-/// Speed of a lane, as the command line names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Speed {
-    /// 2.5 Gb/s.
-    Sdr,
-    /// 5 Gb/s.
-    Ddr,
-    /// 10 Gb/s.
-    Qdr,
-    /// 10.3125 Gb/s.
-    Fdr10,
-    /// 14.0625 Gb/s.
-    Fdr,
-    /// 25.78125 Gb/s.
-    Edr,
-    /// 53.125 Gb/s.
-    Hdr,
-    /// 106.25 Gb/s.
-    Ndr,
-}
-
-impl From<Speed> for LinkSpeed {
-    fn from(speed: Speed) -> Self {
-        match speed {
-            Speed::Sdr => Self::Sdr,
-            Speed::Ddr => Self::Ddr,
-            Speed::Qdr => Self::Qdr,
-            Speed::Fdr10 => Self::Fdr10,
-            Speed::Fdr => Self::Fdr,
-            Speed::Edr => Self::Edr,
-            Speed::Hdr => Self::Hdr,
-            Speed::Ndr => Self::Ndr,
-        }
-    }
-}
-
 fn guid(text: &str) -> Result<Guid, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16)
         .map(Guid)
         .map_err(|_| "write 1 to 16 hexadecimal digits".to_owned())
-}
-
-fn mtu(text: &str) -> Result<Mtu, String> {
-    u16::from_str(text)
-        .ok()
-        .and_then(Mtu::from_bytes)
-        .ok_or_else(|| "choose 256, 512, 1024, 2048 or 4096".to_owned())
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 
 pub mod args;
 pub mod cables;
+pub mod choice;
 pub mod control;
 pub mod device;
 pub mod logging;

@@ -3,8 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use controller::RoutingChoice;
+use controller::{QosChoice, RoutingChoice};
+use daemon::choice::{choice, plain_choice};
+use netio::transport::Transport;
+use routing::multicast::Scheme;
 use serde::{Deserialize, Serialize};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use wire::{LinkSpeed, LinkWidth, Mtu};
 
 use crate::names::{FabricName, PortName};
 use crate::quantity::{self, Rate};
@@ -76,51 +81,20 @@ pub enum Verb {
     Supervisor(Supervisor),
 }
 
-/// How cables are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// A veth pair a cable, a network namespace a device; needs root
-    Veth,
-    /// UDP on loopback; needs no privileges
-    Udp,
-}
-
 /// Who manages the subnet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Sm {
     /// ibemu's own controller
     Ibemu,
     /// Nobody: links stay in Init until you start one
     None,
 }
-
-/// Whether connections may be promised bandwidth.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum QosMode {
-    /// No: all lanes alike
-    #[default]
-    None,
-    /// By arbitration tables (VLARB01); what is in no connection is best effort
-    Vlarb01,
-}
-
-/// How multicast groups are given trees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MulticastMode {
-    /// One tree and one multicast LID for each group
-    #[default]
-    SpanningTree,
-    /// A tree and a multicast LID for each offset of a fat tree
-    Cyclic,
-}
+wire::choice!(Sm, "subnet manager");
 
 /// Which pairs of hosts `up` sends a packet between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Verify {
     /// Every pair
     All,
@@ -129,6 +103,7 @@ pub enum Verify {
     /// No pair
     None,
 }
+wire::choice!(Verify, "sort of verification");
 
 /// `ibemu up`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
@@ -139,7 +114,8 @@ pub struct Up {
     pub topology: String,
 
     /// How cables are made
-    #[arg(long, value_enum, default_value = "veth", help_heading = "Fabric")]
+    #[arg(long, value_parser = choice::<Transport>(), default_value_t = Transport::Veth,
+          help_heading = "Fabric")]
     pub transport: Transport,
     /// Seed of the pairs of --verify sample
     #[arg(
@@ -151,12 +127,7 @@ pub struct Up {
     pub seed: u64,
     /// Pairs of hosts to send a packet between before `up` ends [default: all up to 64 hosts,
     /// sample above]
-    #[arg(
-        long,
-        value_enum,
-        help_heading = "Fabric",
-        hide_possible_values = false
-    )]
+    #[arg(long, value_parser = choice::<Verify>(), help_heading = "Fabric")]
     pub verify: Option<Verify>,
     /// Record all that every switch and host is handed and does, each to a file of this folder,
     /// which must be new or empty; for ibemu sim replay [default: no recording]
@@ -169,12 +140,8 @@ pub struct Up {
     pub timeout: u32,
 
     /// Who manages the subnet
-    #[arg(
-        long,
-        value_enum,
-        default_value = "ibemu",
-        help_heading = "Subnet manager"
-    )]
+    #[arg(long, value_parser = choice::<Sm>(), default_value_t = Sm::Ibemu,
+          help_heading = "Subnet manager")]
     pub sm: Sm,
     /// The host beside which the controller runs [default: the first host]
     #[arg(long, value_name = "NODE", help_heading = "Subnet manager")]
@@ -210,14 +177,10 @@ pub struct Up {
 
     /// Whether connections may be promised bandwidth (ibemu qos); needs two or more --vls, and 8 or
     /// 15 to keep rates apart
-    #[arg(
-        long,
-        value_enum,
-        default_value = "none",
-        help_heading = "Subnet manager"
-    )]
+    #[arg(long, value_parser = choice::<QosChoice>(), default_value_t = QosChoice::None,
+          help_heading = "Subnet manager")]
     #[serde(default)]
-    pub qos: QosMode,
+    pub qos: QosChoice,
     /// Windows a second on a fabric routed by clos (ibemu clos), 1 to 1000 [default: 60]
     #[arg(long, value_name = "RATE", help_heading = "Subnet manager",
           value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -226,14 +189,10 @@ pub struct Up {
 
     /// How multicast groups are given trees: one of each group, or one of each offset of a fat tree
     /// (MCAST07)
-    #[arg(
-        long,
-        value_enum,
-        default_value = "spanning-tree",
-        help_heading = "Subnet manager"
-    )]
+    #[arg(long, value_parser = choice::<Scheme>(), default_value_t = Scheme::SpanningTree,
+          value_name = "SCHEME", help_heading = "Subnet manager")]
     #[serde(default)]
-    pub multicast: MulticastMode,
+    pub multicast: Scheme,
 
     #[command(flatten)]
     /// What every link is.
@@ -251,21 +210,17 @@ pub struct LinkOptions {
           value_parser = clap::value_parser!(u8).range(1..=15))]
     pub vls: u8,
     /// Largest payload of a packet, bytes
-    #[arg(
-        long,
-        default_value = "2048",
-        value_name = "BYTES",
-        value_parser = ["256", "512", "1024", "2048", "4096"]
-    )]
-    pub mtu: String,
+    #[arg(long, default_value_t = Mtu::Mtu2048, value_name = "BYTES",
+          value_parser = plain_choice::<Mtu>())]
+    pub mtu: Mtu,
     /// Lanes of the cable
-    #[arg(long, default_value = "4x", value_name = "WIDTH",
-          value_parser = ["1x", "2x", "4x", "8x", "12x"])]
-    pub width: String,
+    #[arg(long, default_value_t = LinkWidth::X4, value_name = "WIDTH",
+          value_parser = plain_choice::<LinkWidth>())]
+    pub width: LinkWidth,
     /// Speed of a lane
-    #[arg(long, default_value = "qdr", value_name = "SPEED",
-          value_parser = ["sdr", "ddr", "qdr", "fdr10", "fdr", "edr", "hdr", "ndr"])]
-    pub speed: String,
+    #[arg(long, default_value_t = LinkSpeed::Qdr, value_name = "SPEED",
+          value_parser = choice::<LinkSpeed>())]
+    pub speed: LinkSpeed,
     /// Links run this many times slower than real ones, so that lanes and congestion mean
     /// something on few cores; above 0
     #[arg(long, default_value_t = 100.0, value_name = "FACTOR",

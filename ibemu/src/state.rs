@@ -6,11 +6,12 @@ use std::fs;
 use std::io::{self, Write as _};
 
 use anyhow::{Context, Result, bail};
+use netio::transport::Transport;
 use serde::{Deserialize, Serialize};
 use topologies::{Graph, NodeKind};
 use wire::Guid;
 
-use crate::cli::{Sm, Transport, Up};
+use crate::cli::{Sm, Up};
 use crate::dir::FabricDir;
 use crate::names::{self, FabricName};
 use crate::process::ProcessId;

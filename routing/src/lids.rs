@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Guid, Lid, Lmc, PortNum};
 
@@ -13,15 +14,16 @@ use crate::error::RoutingError;
 use crate::net::Net;
 
 /// Where the LIDs of hosts begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum LidBase {
-    /// Host `i` has base `2^LMC * (i + 1)`, which is aligned as InfiniBand demands.
+    /// Host i, from 0, has base LID 2^LMC * (i + 1), as InfiniBand demands.
     #[default]
     Aligned,
-    /// Host `i` has base `2^LMC * i + 1`, as MLID04 section 4.1 counts. For worked examples, not
-    /// for a live fabric.
+    /// Host i has base LID 2^LMC * i + 1, as the worked examples of MLID04; not for a live fabric.
     Paper,
 }
+wire::choice!(LidBase, "LID base");
 
 impl LidBase {
     /// The base LID of host `index`, as a plain number that may be too large for a LID.

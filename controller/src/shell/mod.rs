@@ -8,10 +8,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller::{MulticastChoice, QosChoice, RoutingChoice, Sm, SmConfig};
+use controller::{QosChoice, RoutingChoice, Sm, SmConfig};
+use daemon::choice::choice;
 use daemon::control::serve;
 use daemon::signals::LeaveSignals;
 use netio::seqpacket::Listener;
+use routing::multicast::Scheme;
 use tracing::level_filters::LevelFilter;
 use wire::Lmc;
 
@@ -43,13 +45,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = lmc)]
     lmc: Option<Lmc>,
 
-    /// How multicast groups are given trees: spanning-tree (any fabric, any client) or cyclic (fat
-    /// trees)
-    #[arg(long, value_name = "SCHEME", default_value = "spanning-tree")]
-    multicast: MulticastChoice,
+    /// How multicast groups are given trees
+    #[arg(long, value_name = "SCHEME", value_parser = choice::<Scheme>(),
+          default_value_t = Scheme::SpanningTree)]
+    multicast: Scheme,
 
-    /// Whether connections may be promised bandwidth: none or vlarb01
-    #[arg(long, default_value = "none")]
+    /// Whether connections may be promised bandwidth
+    #[arg(long, value_parser = choice::<QosChoice>(), default_value_t = QosChoice::None)]
     qos: QosChoice,
 
     /// Windows a second on a fabric routed by clos, 1 to 1000

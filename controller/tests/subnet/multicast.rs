@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use controller::{MulticastChoice, SmConfig};
+use controller::SmConfig;
 use mad::local::MadMessage;
 use routing::multicast::{Mgid, Multicast, Options, Role, Scheme};
 use topologies::NodeId;
@@ -26,7 +26,7 @@ const CREATES: u64 = NEEDED
     | component::TCLASS
     | component::FLOW_LABEL;
 
-fn up(name: &str, multicast: MulticastChoice) -> (Bed, NodeId) {
+fn up(name: &str, multicast: Scheme) -> (Bed, NodeId) {
     let mut bed = Bed::new(graph(name), 1);
     let manager = first_host(&bed.graph);
     let config = SmConfig {
@@ -90,8 +90,8 @@ fn assert_tables(bed: &Bed, scheme: Scheme, hosts: &[(NodeId, Lid)]) {
     }
 }
 
-fn every_host_joins_and_leaves(name: &str, choice: MulticastChoice, scheme: Scheme) {
-    let (mut bed, manager) = up(name, choice);
+fn every_host_joins_and_leaves(name: &str, scheme: Scheme) {
+    let (mut bed, manager) = up(name, scheme);
     let hosts = members(&bed);
     let mut joined: Vec<(NodeId, Lid)> = Vec::new();
     for &host in &hosts {
@@ -114,19 +114,17 @@ fn every_host_joins_and_leaves(name: &str, choice: MulticastChoice, scheme: Sche
 
 #[test]
 fn tables_follow_every_join_and_leave_on_cyclic_trees() {
-    let (choice, scheme) = (MulticastChoice::Cyclic, Scheme::Cyclic);
-    every_host_joins_and_leaves("fat-tree-4-3", choice, scheme);
+    every_host_joins_and_leaves("fat-tree-4-3", Scheme::Cyclic);
 }
 
 #[test]
 fn tables_follow_every_join_and_leave_on_a_spanning_tree() {
-    let (choice, scheme) = (MulticastChoice::SpanningTree, Scheme::SpanningTree);
-    every_host_joins_and_leaves("irregular-8-2-3-7", choice, scheme);
+    every_host_joins_and_leaves("irregular-8-2-3-7", Scheme::SpanningTree);
 }
 
 #[test]
 fn a_join_or_leave_writes_the_blocks_that_it_must_and_nothing_else() {
-    let (mut bed, manager) = up("fat-tree-4-3", MulticastChoice::Cyclic);
+    let (mut bed, manager) = up("fat-tree-4-3", Scheme::Cyclic);
     let options = Options {
         scheme: Scheme::Cyclic,
         ..Options::default()
@@ -166,7 +164,7 @@ fn a_join_or_leave_writes_the_blocks_that_it_must_and_nothing_else() {
 
 #[test]
 fn a_cyclic_group_has_a_multicast_lid_for_each_offset() {
-    let (mut bed, manager) = up("fat-tree-4-3", MulticastChoice::Cyclic);
+    let (mut bed, manager) = up("fat-tree-4-3", Scheme::Cyclic);
     let hosts = members(&bed);
     let lids: BTreeSet<Lid> = hosts
         .iter()
@@ -177,7 +175,7 @@ fn a_cyclic_group_has_a_multicast_lid_for_each_offset() {
 
 #[test]
 fn tables_are_computed_anew_when_the_fabric_changes_and_members_keep_their_lids() {
-    let (mut bed, manager) = up("fat-tree-4-3", MulticastChoice::Cyclic);
+    let (mut bed, manager) = up("fat-tree-4-3", Scheme::Cyclic);
     let hosts = members(&bed);
     let joined: Vec<(NodeId, Lid)> = hosts
         .iter()
@@ -226,7 +224,7 @@ fn reached(bed: &Bed, source: NodeId, mlid: Lid) -> BTreeSet<NodeId> {
 
 #[test]
 fn joins_that_cannot_be_say_why() {
-    let (mut bed, manager) = up("fat-tree-4-2", MulticastChoice::SpanningTree);
+    let (mut bed, manager) = up("fat-tree-4-2", Scheme::SpanningTree);
     let hosts = members(&bed);
     let (one, other) = (hosts[0], hosts[1]);
     let good = member(&bed, one);
@@ -296,7 +294,7 @@ fn joins_that_cannot_be_say_why() {
 
 #[test]
 fn subscribers_are_told_of_groups_that_come_and_go_until_they_answer() {
-    let (mut bed, manager) = up("star-4", MulticastChoice::SpanningTree);
+    let (mut bed, manager) = up("star-4", Scheme::SpanningTree);
     let hosts = members(&bed);
     let (listener, member_host) = (hosts[0], hosts[1]);
     let wish = InformInfo {
@@ -356,7 +354,7 @@ fn subscribers_are_told_of_groups_that_come_and_go_until_they_answer() {
 
 #[test]
 fn a_path_to_a_group_names_its_multicast_lid() {
-    let (mut bed, manager) = up("fat-tree-4-2", MulticastChoice::Cyclic);
+    let (mut bed, manager) = up("fat-tree-4-2", Scheme::Cyclic);
     let hosts = members(&bed);
     let mlid = join(&mut bed, manager, hosts[0]);
     let asked = PathRecord {
@@ -372,7 +370,7 @@ fn a_path_to_a_group_names_its_multicast_lid() {
 
 #[test]
 fn the_broadcast_group_of_ip_over_infiniband_is_there_from_the_start() {
-    let (mut bed, manager) = up("star-3", MulticastChoice::SpanningTree);
+    let (mut bed, manager) = up("star-3", Scheme::SpanningTree);
     let host = members(&bed)[0];
     let broadcast = McMemberRecord {
         mgid: Gid([
@@ -393,7 +391,7 @@ fn the_broadcast_group_of_ip_over_infiniband_is_there_from_the_start() {
 
 #[test]
 fn a_new_manager_clears_what_it_knows_nothing_of() {
-    let (mut bed, manager) = up("fat-tree-4-2", MulticastChoice::SpanningTree);
+    let (mut bed, manager) = up("fat-tree-4-2", Scheme::SpanningTree);
     for host in members(&bed) {
         join(&mut bed, manager, host);
     }

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use futures::{StreamExt, TryStreamExt, stream};
+use netio::transport::Transport;
 use wire::PortNum;
 use wire::control::{DeviceReply, DeviceRequest};
 
 use super::fleet::Fleet;
 use super::protocol::Target;
 use crate::ask::{self, DeviceClient};
-use crate::cli::Transport;
 use crate::linkup;
 use crate::state::End;
 

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -10,12 +11,13 @@ use clap::Parser as _;
 use netio::namespace::Namespace;
 
 use super::protocol::Target;
-use crate::cli::{MulticastMode, QosMode, Transport};
 use crate::dir::FabricDir;
 use crate::net::interface;
 use crate::process::{ENVIRONMENT_LABEL, ProcessId};
 use crate::recordings;
 use crate::state::{End, FabricState, Kind};
+use netio::transport::{Medium, Transport};
+use wire::choice::Choice as _;
 
 /// Variables of a program that `ibemu exec` runs: not the daemons', if a fabric is brought up from
 /// inside another one.
@@ -76,11 +78,11 @@ pub(super) fn device_arguments(
     }
     arguments.add("--dir", dir.path());
     for end in ends {
-        let link = match state.options.transport {
-            Transport::Veth => format!("{}=veth:{}", end.port, interface(end.port)),
-            Transport::Udp => format!("{}=udp:127.0.0.1:0", end.port),
+        let medium = match state.options.transport {
+            Transport::Veth => Medium::Veth(interface(end.port)),
+            Transport::Udp => Medium::Udp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         };
-        arguments.add("--link", link);
+        arguments.add("--link", format!("{}={medium}", end.port));
     }
     arguments.add("--log-level", &state.options.links.log_level);
     if let Some(folder) = &state.options.record {
@@ -110,9 +112,9 @@ pub fn check_link_options(state: &FabricState) -> Result<()> {
 fn link_arguments(arguments: &mut Arguments, state: &FabricState) {
     let links = &state.options.links;
     arguments.add("--vls", links.vls.to_string());
-    arguments.add("--mtu", &links.mtu);
-    arguments.add("--width", &links.width);
-    arguments.add("--speed", &links.speed);
+    arguments.add("--mtu", links.mtu.name());
+    arguments.add("--width", links.width.name());
+    arguments.add("--speed", links.speed.name());
     if links.unpaced {
         arguments.0.push("--unpaced".into());
     } else {
@@ -146,12 +148,8 @@ pub(super) fn controller_arguments(
     if let Some(lmc) = options.lmc {
         arguments.add("--lmc", lmc.to_string());
     }
-    if options.multicast == MulticastMode::Cyclic {
-        arguments.add("--multicast", "cyclic");
-    }
-    if options.qos == QosMode::Vlarb01 {
-        arguments.add("--qos", "vlarb01");
-    }
+    arguments.add("--multicast", options.multicast.name());
+    arguments.add("--qos", options.qos.name());
     if let Some(windows) = options.windows {
         arguments.add("--windows", windows.to_string());
     }
@@ -301,7 +299,8 @@ mod tests {
         let host = state.sm_node.unwrap();
         assert_eq!(
             text(controller_arguments(&dir, &state, host)),
-            "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1"
+            "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1 \
+             --multicast spanning-tree --qos none"
         );
         let umad = state.umad_socket(host);
         assert!(umad.ends_with(".ib.h2"), "{umad}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::ask;
-use crate::cli::{Link, Sm, Transport};
+use crate::cli::{Link, Sm};
 use crate::dir::FabricDir;
 use crate::linkup;
 use crate::names::{FabricName, PortName};
@@ -16,6 +16,7 @@ use crate::net::{self, CableEnd, Net};
 use crate::output;
 use crate::state::{End, FabricState};
 use crate::supervisor::{self, protocol::Request};
+use netio::transport::Transport;
 
 /// How long the link of a plugged cable may take to come up before the command returns.
 const LINK_UP_LIMIT: Duration = Duration::from_secs(1);

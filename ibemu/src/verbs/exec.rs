@@ -13,11 +13,12 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use netio::namespace::Namespace;
 
-use crate::cli::{Exec, Transport};
+use crate::cli::Exec;
 use crate::dir::FabricDir;
 use crate::names::FabricName;
 use crate::process::ENVIRONMENT_LABEL;
 use crate::state::{FabricState, Kind};
+use netio::transport::Transport;
 
 /// What somebody is told whose program will not find the fabric.
 const LIBRARY_MISSING: &str = "ibemu: libumad2sim.so is not installed, so this program will not \

@@ -5,11 +5,12 @@ use std::time::Duration;
 use anyhow::Result;
 use controller::control::{Phase, Status as Subnet};
 use futures::{StreamExt, stream};
+use netio::transport::Transport;
 use serde::Serialize;
 use wire::control::PortStatus;
 
 use crate::ask::{self, DeviceClient};
-use crate::cli::{Sm, Status, Transport};
+use crate::cli::{Sm, Status};
 use crate::dir::FabricDir;
 use crate::drops::{self, Drops};
 use crate::names::FabricName;
@@ -285,10 +286,7 @@ fn print(report: &Report) -> Result<()> {
         Stage::Up => "",
         Stage::Creating => " (not finished: `ibemu up` is at work or was killed)",
     };
-    let transport = match report.transport {
-        Transport::Veth => "veth",
-        Transport::Udp => "UDP",
-    };
+    let transport = report.transport;
     output::line(format!(
         "fabric {}: {} over {transport}{unfinished}",
         report.fabric, report.topology

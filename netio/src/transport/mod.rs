@@ -27,6 +27,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use socket2::SockRef;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::PortNum;
 
 pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
@@ -44,7 +45,18 @@ pub const FRAME_BYTES_MAX: usize = 32_000;
 /// limit (`net.core.rmem_max`) holds.
 pub(crate) const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
-/// Which transport one link uses.
+/// How cables are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Transport {
+    /// A veth pair a cable, a network namespace a device; needs root.
+    Veth,
+    /// UDP on loopback; needs no privileges.
+    Udp,
+}
+wire::choice!(Transport, "transport");
+
+/// The transport of one link and where its frames go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// The interface of this name in the daemon's namespace.
@@ -62,6 +74,33 @@ pub struct LinkSpec {
     pub medium: Medium,
 }
 
+impl Medium {
+    /// Reads what [`fmt::Display`] writes; an address alone has port 0.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let (transport, to) = text.split_once(':').unwrap_or((text, ""));
+        match transport.parse() {
+            // IFNAMSIZ counts the NUL.
+            Ok(Transport::Veth) if (1..=15).contains(&to.len()) => Ok(Self::Veth(to.to_owned())),
+            Ok(Transport::Veth) => Err("an interface's name has 1 to 15 bytes"),
+            Ok(Transport::Udp) => to
+                .parse()
+                .or_else(|_| to.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)))
+                .map(Self::Udp)
+                .map_err(|_| "the address is not a numeric IP address"),
+            Err(_) => Err("the transport is neither veth nor udp"),
+        }
+    }
+}
+
+impl fmt::Display for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Veth(name) => write!(f, "{}:{name}", Transport::Veth),
+            Self::Udp(address) => write!(f, "{}:{address}", Transport::Udp),
+        }
+    }
+}
+
 impl FromStr for LinkSpec {
     type Err = String;
 
@@ -76,28 +115,14 @@ impl FromStr for LinkSpec {
             .ok()
             .and_then(|port: u8| (1..=254).contains(&port).then_some(PortNum::new(port)))
             .ok_or_else(|| wrong("the port is not a number from 1 to 254"))?;
-        let medium = match medium.split_once(':') {
-            // IFNAMSIZ counts the NUL.
-            Some(("veth", name)) if (1..=15).contains(&name.len()) => Medium::Veth(name.to_owned()),
-            Some(("veth", _)) => return Err(wrong("an interface's name has 1 to 15 bytes")),
-            Some(("udp", address)) => Medium::Udp(
-                address
-                    .parse()
-                    .or_else(|_| address.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)))
-                    .map_err(|_| wrong("the address is not a numeric IP address"))?,
-            ),
-            _ => return Err(wrong("the transport is neither veth nor udp")),
-        };
+        let medium = Medium::parse(medium).map_err(wrong)?;
         Ok(Self { port, medium })
     }
 }
 
 impl fmt::Display for LinkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.medium {
-            Medium::Veth(name) => write!(f, "{}=veth:{name}", self.port),
-            Medium::Udp(address) => write!(f, "{}=udp:{address}", self.port),
-        }
+        write!(f, "{}={}", self.port, self.medium)
     }
 }
 
@@ -117,13 +142,13 @@ pub(crate) enum Sent {
 #[derive(Debug)]
 pub struct Link {
     port: PortNum,
-    medium: Transport,
+    socket: Socket,
     counters: Arc<LinkCounters>,
 }
 
-/// The transports there are.
+/// The socket of either transport.
 #[derive(Debug)]
-enum Transport {
+enum Socket {
     Veth(VethLink),
     Udp(UdpLink),
 }
@@ -135,13 +160,13 @@ impl Link {
     /// Without the right to open the socket, or if there is no such interface or address.
     pub fn open(spec: &LinkSpec) -> Result<Self, NetError> {
         let counters = Arc::new(LinkCounters::default());
-        let medium = match &spec.medium {
-            Medium::Veth(name) => Transport::Veth(VethLink::open(name)?),
-            Medium::Udp(address) => Transport::Udp(UdpLink::open(*address)?),
+        let socket = match &spec.medium {
+            Medium::Veth(name) => Socket::Veth(VethLink::open(name)?),
+            Medium::Udp(address) => Socket::Udp(UdpLink::open(*address)?),
         };
         Ok(Self {
             port: spec.port,
-            medium,
+            socket,
             counters,
         })
     }
@@ -155,9 +180,9 @@ impl Link {
     /// Where the peer has to send (UDP).
     #[must_use]
     pub fn endpoint(&self) -> Option<SocketAddr> {
-        match &self.medium {
-            Transport::Veth(_) => None,
-            Transport::Udp(link) => Some(link.local()),
+        match &self.socket {
+            Socket::Veth(_) => None,
+            Socket::Udp(link) => Some(link.local()),
         }
     }
 
@@ -176,30 +201,30 @@ impl Link {
 
     /// Whether a carrier of this link is told by rtnetlink.
     pub(crate) fn has_interface(&self) -> bool {
-        matches!(self.medium, Transport::Veth(_))
+        matches!(self.socket, Socket::Veth(_))
     }
 
     /// The socket; `None` while there is none.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        match &self.medium {
-            Transport::Veth(link) => link.fd(),
-            Transport::Udp(link) => Some(link.fd()),
+        match &self.socket {
+            Socket::Veth(link) => link.fd(),
+            Socket::Udp(link) => Some(link.fd()),
         }
     }
 
     /// Bytes in front of a frame's records.
     pub(crate) fn header_bytes(&self) -> usize {
-        match &self.medium {
-            Transport::Veth(_) => veth::HEADER_BYTES,
-            Transport::Udp(_) => udp::HEADER_BYTES,
+        match &self.socket {
+            Socket::Veth(_) => veth::HEADER_BYTES,
+            Socket::Udp(_) => udp::HEADER_BYTES,
         }
     }
 
     /// Writes the header of the next frame; `header` has [`Self::header_bytes`] bytes.
     pub(crate) fn write_header(&mut self, header: &mut [u8]) {
-        match &mut self.medium {
-            Transport::Veth(link) => link.write_header(header),
-            Transport::Udp(link) => link.write_header(header),
+        match &mut self.socket {
+            Socket::Veth(link) => link.write_header(header),
+            Socket::Udp(link) => link.write_header(header),
         }
     }
 
@@ -211,9 +236,9 @@ impl Link {
             counters.add(LinkCounter::Truncated);
             return None;
         }
-        let checked = match &mut self.medium {
-            Transport::Veth(_) => veth::records(frame.bytes).map(|records| (records, 0)),
-            Transport::Udp(link) => link.records(frame.bytes),
+        let checked = match &mut self.socket {
+            Socket::Veth(_) => veth::records(frame.bytes).map(|records| (records, 0)),
+            Socket::Udp(link) => link.records(frame.bytes),
         };
         match checked {
             Ok((records, missing)) => {
@@ -296,9 +321,9 @@ impl Link {
     /// UDP: connects to `peer`. Whether it is another one than before, so that the link must start
     /// anew.
     pub(crate) fn connect(&mut self, peer: SocketAddr) -> Result<bool, NetError> {
-        match &mut self.medium {
-            Transport::Udp(link) => link.connect(peer),
-            Transport::Veth(_) => Err(NetError::refused(
+        match &mut self.socket {
+            Socket::Udp(link) => link.connect(peer),
+            Socket::Veth(_) => Err(NetError::refused(
                 format!("connect port {} to {peer}", self.port),
                 "the port's cable is a veth pair, which needs no address",
             )),
@@ -307,17 +332,17 @@ impl Link {
 
     /// UDP: whether the peer has started anew since the last call.
     pub(crate) fn take_restart(&mut self) -> bool {
-        match &mut self.medium {
-            Transport::Udp(link) => link.take_restart(),
-            Transport::Veth(_) => false,
+        match &mut self.socket {
+            Socket::Udp(link) => link.take_restart(),
+            Socket::Veth(_) => false,
         }
     }
 
     /// veth: takes in what rtnetlink says. What it means for this link: `None` if nothing.
     pub(crate) fn interface_changed(&mut self, change: &InterfaceChange<'_>) -> Option<Attached> {
-        match &mut self.medium {
-            Transport::Veth(link) => link.interface_changed(change),
-            Transport::Udp(_) => None,
+        match &mut self.socket {
+            Socket::Veth(link) => link.interface_changed(change),
+            Socket::Udp(_) => None,
         }
     }
 }

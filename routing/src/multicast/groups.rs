@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Graph, NodeId};
 use wire::{Guid, Lid};
 
@@ -17,14 +18,16 @@ use crate::network::Network;
 pub struct Mgid(pub u128);
 
 /// How groups are given trees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Scheme {
-    /// One tree, one multicast LID for each group.
+    /// One tree and one multicast LID for each group, as OpenSM does; any fabric, any client.
     #[default]
     SpanningTree,
-    /// A tree and a multicast LID for each offset that members have (MCAST07).
+    /// A tree and a multicast LID for each offset that members have (MCAST07); fat trees only.
     Cyclic,
 }
+wire::choice!(Scheme, "multicast scheme");
 
 /// What a member does (the JoinState of IBA 15.2.5.17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -46,7 +46,9 @@ pub use class::{Band, Class, ServiceLevels};
 pub use error::{Cause, QosError};
 pub use fill::{FillOptions, FillReport, RATES_BPS, fill};
 pub use link_state::{LinkState, Options};
-pub use slots::{ENTRIES, FRAME_SLOTS, SLOT_BYTES, WEIGHT_MAX, frame_ns, link_rate, slots};
+pub use slots::{
+    ENTRIES, FRAME_SLOTS, LinkRate, SLOT_BYTES, WEIGHT_MAX, frame_ns, link_rate, slots,
+};
 pub use table::{Entry, Layout, NoEntries, Table};
 
 /// The output ports that a packet leaves between two hosts by the tables' own path selection, the

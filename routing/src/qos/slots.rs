@@ -5,6 +5,8 @@
 //! link's. All arithmetic is in integers: in floating point many exact multiples round up to one
 //! slot too many.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+
 use super::QosError;
 
 /// Entries of one arbitration table (IBA 7.6.9.2).
@@ -15,6 +17,33 @@ pub const WEIGHT_MAX: u8 = 255;
 pub const SLOT_BYTES: u32 = 64;
 /// Slots of a frame: every entry at its largest weight.
 pub const FRAME_SLOTS: u32 = 64 * 255;
+
+/// The rate of a link as VLARB01 counts it (Table 1): 2.5 Gbit/s for each of its lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+pub enum LinkRate {
+    /// 2.5 Gbit/s.
+    #[strum(serialize = "1x")]
+    X1,
+    /// 10 Gbit/s.
+    #[strum(serialize = "4x")]
+    X4,
+    /// 30 Gbit/s.
+    #[strum(serialize = "12x")]
+    X12,
+}
+wire::choice!(LinkRate, "link rate");
+
+impl LinkRate {
+    /// Bits a second.
+    #[must_use]
+    pub const fn bps(self) -> u64 {
+        match self {
+            Self::X1 => link_rate::X1,
+            Self::X4 => link_rate::X4,
+            Self::X12 => link_rate::X12,
+        }
+    }
+}
 
 /// Link rates of VLARB01, Table 1, in bits per second.
 pub mod link_rate {

@@ -4,21 +4,24 @@
 //! so a lane has at most one entry below 255. Entries never move while they are in use, so
 //! admitting or releasing a connection changes entries of its own lane only.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::Vl;
 
 use super::slots::{ENTRIES, WEIGHT_MAX};
 
-/// Where a lane's next entry goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where a VL's next entry in an arbitration table goes. Contiguous entries (the paper's "another
+/// free table entry") make a VL wait for all others between two of its turns; with interleaved
+/// ones its longest wait shrinks with its share.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Layout {
-    /// The first free one (the paper's "another free table entry"). A lane then waits for all
-    /// others between two of its turns.
+    /// The first free one, as VLARB01.
     #[default]
     Contiguous,
-    /// The free one farthest from the lane's others, round the table. A lane's longest wait
-    /// shrinks with its share.
+    /// The free one farthest from the VL's others, round the table.
     Interleaved,
 }
+wire::choice!(Layout, "entry layout");
 
 /// An entry of a table: a lane and how many slots of 64 bytes it may send. Weight 0 is no entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

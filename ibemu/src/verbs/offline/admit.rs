@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use routing::LidBase;
 use routing::qos::{
-    Admission, Band, Cause, Class, FillOptions, FillReport, Layout, Options, QosError, fill,
+    Admission, Band, Cause, Class, FillOptions, FillReport, Layout, LinkRate, Options, QosError,
+    fill,
 };
 use serde::Serialize;
 use topologies::Graph;
 
-use super::args::{Admit, EntryLayout, LidStyle, LinkRate, Scheme};
+use super::args::{Admit, Scheme};
 use super::extras::{audited, refusal};
 use super::tables::{self, Routed};
 use crate::output::{self, Align, Table};
@@ -40,8 +42,8 @@ struct Load {
 struct Report<'a> {
     topology: &'a str,
     routing: &'static str,
-    rate: &'static str,
-    layout: &'static str,
+    rate: LinkRate,
+    layout: Layout,
     seed: u64,
     tries: u32,
     retries: u32,
@@ -60,7 +62,7 @@ struct Report<'a> {
 /// If there are no tables, or a link has promised more than it has.
 pub fn run(options: &Admit) -> Result<()> {
     let scheme = Scheme {
-        lid_base: LidStyle::Aligned,
+        lid_base: LidBase::Aligned,
         lmc: None,
         vls: None,
         seed: options.seed,
@@ -68,10 +70,7 @@ pub fn run(options: &Admit) -> Result<()> {
     let routed = Routed::new(&options.topology, &options.routing, None, &scheme)?;
     let (graph, tables) = (routed.graph(), &routed.tables);
     let qos = Options {
-        layout: match options.layout {
-            EntryLayout::Contiguous => Layout::Contiguous,
-            EntryLayout::Interleaved => Layout::Interleaved,
-        },
+        layout: options.layout,
         ..Options::default()
     };
     let refused = |error: QosError| UsageError(refusal(graph, &error));
@@ -127,11 +126,8 @@ fn report<'a>(
     Report {
         topology: &routed.topology.name,
         routing: routed.tables.engine,
-        rate: LinkRate::name(options.rate),
-        layout: match options.layout {
-            EntryLayout::Contiguous => "contiguous",
-            EntryLayout::Interleaved => "interleaved",
-        },
+        rate: options.rate,
+        layout: options.layout,
         seed: options.seed,
         tries: options.tries,
         retries: options.retries,

@@ -3,23 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-
-/// Where the LIDs of hosts begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LidStyle {
-    /// Host i, from 0, has base LID 2^LMC * (i + 1), as InfiniBand demands
-    Aligned,
-    /// Host i has base LID 2^LMC * i + 1, as the worked examples of MLID04; not for a live fabric
-    Paper,
-}
+use daemon::choice::choice;
+use routing::qos::{Layout, LinkRate};
+use routing::{LidBase, multicast};
 
 /// Which tables.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Tables")]
 pub struct Scheme {
     /// Where the LIDs of hosts begin; switches stand behind all hosts
-    #[arg(long, value_enum, default_value = "aligned")]
-    pub lid_base: LidStyle,
+    #[arg(long, value_parser = choice::<LidBase>(), default_value_t = LidBase::Aligned)]
+    pub lid_base: LidBase,
     /// LID mask control of the hosts, 0 to 7: each has 2^LMC LIDs [default: what the routing engine
     /// wants]
     #[arg(long, value_name = "LMC", value_parser = clap::value_parser!(u8).range(0..=7))]
@@ -32,15 +26,6 @@ pub struct Scheme {
     pub seed: u64,
 }
 
-/// How multicast groups are given trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MulticastScheme {
-    /// One tree and one multicast LID a group, as OpenSM does
-    SpanningTree,
-    /// A tree for each offset that members have (MCAST07); fat trees only
-    Cyclic,
-}
-
 /// Multicast groups and connections on top of the tables.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Multicast and connections")]
@@ -49,52 +34,18 @@ pub struct Extras {
     #[arg(long = "group", value_name = "HOST,HOST..")]
     pub groups: Vec<String>,
     /// How groups are given trees
-    #[arg(long, value_enum, default_value = "spanning-tree", requires = "groups")]
-    pub multicast: MulticastScheme,
+    #[arg(long, value_parser = choice::<multicast::Scheme>(), value_name = "SCHEME",
+          default_value_t = multicast::Scheme::SpanningTree, requires = "groups")]
+    pub multicast: multicast::Scheme,
     /// A connection with promised bandwidth (VLARB01), as SOURCE,DESTINATION,RATE with RATE in
     /// bits a second (k, M and G are understood), and `,dbts` behind it if it is time sensitive;
     /// once for each connection
     #[arg(long = "connection", value_name = "CONNECTION")]
     pub connections: Vec<String>,
     /// Rate of every link, for connections: 1x is 2.5 Gbit/s
-    #[arg(long, value_enum, default_value = "4x", requires = "connections")]
+    #[arg(long, value_parser = choice::<LinkRate>(), default_value_t = LinkRate::X4,
+          requires = "connections")]
     pub rate: LinkRate,
-}
-
-/// A link's rate at 2.5 Gbit/s a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LinkRate {
-    /// 2.5 Gbit/s
-    #[value(name = "1x")]
-    X1,
-    /// 10 Gbit/s
-    #[value(name = "4x")]
-    X4,
-    /// 30 Gbit/s
-    #[value(name = "12x")]
-    X12,
-}
-
-impl LinkRate {
-    /// Bits a second.
-    #[must_use]
-    pub const fn bps(self) -> u64 {
-        match self {
-            Self::X1 => routing::qos::link_rate::X1,
-            Self::X4 => routing::qos::link_rate::X4,
-            Self::X12 => routing::qos::link_rate::X12,
-        }
-    }
-
-    /// The name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X1 => "1x",
-            Self::X4 => "4x",
-            Self::X12 => "12x",
-        }
-    }
 }
 
 /// A table to print as text.
@@ -294,15 +245,6 @@ pub struct Lids {
     pub json: bool,
 }
 
-/// Where a lane's next entry in an arbitration table goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum EntryLayout {
-    /// The first free one, as VLARB01
-    Contiguous,
-    /// The free one farthest from the lane's others
-    Interleaved,
-}
-
 /// `ibemu admit`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
@@ -319,7 +261,7 @@ pub struct Admit {
     /// A generated topology or a file, as for `up`
     pub topology: String,
     /// Rate of every link
-    #[arg(long, value_enum, default_value = "1x")]
+    #[arg(long, value_parser = choice::<LinkRate>(), default_value_t = LinkRate::X1)]
     pub rate: LinkRate,
     /// Connections to try, 1 to 1000000
     #[arg(long, default_value_t = 3072, value_name = "NUMBER",
@@ -336,8 +278,8 @@ pub struct Admit {
     #[arg(long, default_value = "auto", value_name = "ENGINE")]
     pub routing: String,
     /// Where a lane's next entry in an arbitration table goes
-    #[arg(long, value_enum, default_value = "contiguous")]
-    pub layout: EntryLayout,
+    #[arg(long, value_parser = choice::<Layout>(), default_value_t = Layout::Contiguous)]
+    pub layout: Layout,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

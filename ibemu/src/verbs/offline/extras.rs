@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use routing::multicast::{self, Mft, Mgid, Multicast, Role, Scheme};
+use routing::multicast::{self, Mft, Mgid, Multicast, Role};
 use routing::qos::{
     self, Admission, Band, Class, FRAME_SLOTS, Fault, LinkState, PortTables, Request, ServiceLevels,
 };
@@ -12,7 +12,7 @@ use serde::Serialize;
 use topologies::{Endpoint, Graph, NodeId};
 use wire::{Guid, Vl};
 
-use super::args::{Extras, MulticastScheme};
+use super::args::Extras;
 use super::delivery::deliveries;
 use super::tables::{self, Routed};
 use crate::quantity::Rate;
@@ -198,10 +198,7 @@ fn groups(routed: &Routed, options: &Extras) -> Result<Option<Multicast>> {
     }
     let (graph, tables) = (routed.graph(), &routed.tables);
     let wanted = multicast::Options {
-        scheme: match options.multicast {
-            MulticastScheme::SpanningTree => Scheme::SpanningTree,
-            MulticastScheme::Cyclic => Scheme::Cyclic,
-        },
+        scheme: options.multicast,
         labels: tables.labels.clone(),
         ..multicast::Options::default()
     };

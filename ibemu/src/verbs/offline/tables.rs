@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::Result;
-use routing::{LidBase, Options, RoutingError, Tables, dump, engine};
+use routing::{Options, RoutingError, Tables, dump, engine};
 use topologies::{Endpoint, Graph, NodeId, NodeKind, Topology};
 use wire::{Lmc, PortNum};
 
-use super::args::{LidStyle, Scheme};
+use super::args::Scheme;
 use crate::usage::{self, UsageError};
 
 /// A topology with its tables.
@@ -73,10 +73,7 @@ pub(super) fn options(scheme: &Scheme) -> Result<Options> {
     let lmc = scheme.lmc.map(Lmc::new).transpose();
     Ok(Options {
         lmc: lmc.map_err(|error| UsageError(error.to_string()))?,
-        lid_base: match scheme.lid_base {
-            LidStyle::Aligned => LidBase::Aligned,
-            LidStyle::Paper => LidBase::Paper,
-        },
+        lid_base: scheme.lid_base,
         data_vls: scheme.vls,
         ..Options::default()
     })

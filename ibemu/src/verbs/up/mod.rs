@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use daemon::signals::LeaveSignals;
+use netio::transport::Transport;
 use topologies::Topology;
 
-use crate::cli::{Sm, Transport, Up};
+use crate::cli::{Sm, Up};
 use crate::dir::FabricDir;
 use crate::logs;
 use crate::names::FabricName;
@@ -127,10 +128,7 @@ fn headline(state: &FabricState) -> String {
 }
 
 fn contents(state: &FabricState) -> String {
-    let transport = match state.options.transport {
-        Transport::Veth => "veth",
-        Transport::Udp => "UDP",
-    };
+    let transport = state.options.transport;
     format!(
         "{} switches, {} hosts, {} cables over {transport}",
         state.switches().count(),

@@ -3,11 +3,12 @@
 use anyhow::{Result, anyhow};
 use controller::control::{Phase, Status as Subnet};
 use futures::{StreamExt, stream};
+use netio::transport::Transport;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::progress::Progress;
 use crate::ask::{self, unexpected};
-use crate::cli::{Sm, Transport, Verify};
+use crate::cli::{Sm, Verify};
 use crate::dir::FabricDir;
 use crate::lids;
 use crate::linkup::{self, PAUSE};
