@@ -7,8 +7,12 @@ set -euo pipefail
 seconds=${1:-5} runs=${2:-3}
 name=peer$$
 server=
+# Every step is tried, whatever has become of the one before: `wait` tells of the signal.
 finish() {
-    [[ -n $server ]] && kill "$server" 2>/dev/null && wait "$server" 2>/dev/null
+    if [[ -n $server ]]; then
+        kill "$server" 2>/dev/null || true
+        wait "$server" 2>/dev/null || true
+    fi
     for end in a b s; do ip netns delete "$name.$end" 2>/dev/null || true; done
 }
 trap finish EXIT
