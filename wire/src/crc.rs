@@ -56,7 +56,7 @@ pub fn lpcrc(packet: &[u8]) -> u16 {
     SLICED.checksum(packet).swap_bytes()
 }
 
-/// The VCRC of a packet whose lane changes from `from` to `to` and nothing else, given the VCRC
+/// The VCRC of a packet whose VL changes from `from` to `to` and nothing else, given the VCRC
 /// before and LRH.PktLen. A wrong VCRC stays wrong.
 ///
 /// A CRC is linear: what a changed bit adds depends only on how many bytes follow. One table
@@ -88,7 +88,7 @@ const fn vl_weights() -> [[u16; VL_BITS]; PKT_LENS] {
     let mut weights = [[0; VL_BITS]; PKT_LENS];
     let mut bit = 0;
     while bit < VL_BITS {
-        // The bit as it stands in byte 0, where lane bits are the upper four.
+        // The bit as it stands in byte 0, where the VL is in the upper four bits.
         let mut register = 1u16 << (4 + bit);
         let mut bytes = 0;
         while bytes < (PKT_LENS - 1) * 4 {

@@ -4,7 +4,7 @@
 //! type 21 for packets that start with an LRH and 25 for flow-control packets.
 //!
 //! ```text
-//! pcap record (16): seconds, microseconds, bytes kept, bytes on the wire; little endian
+//! pcap record (16): seconds, microseconds, bytes captured, bytes on the wire; little endian
 //! ERF record  (16): timestamp (8, little endian, seconds in 1/2^32), type, flags,
 //!                   record length (2), loss counter (2), bytes on the wire (2); big endian
 //! ```
@@ -38,7 +38,7 @@ impl<W: Write> ErfWriter<W> {
     /// Starts a capture file.
     ///
     /// # Errors
-    /// What writing to `out` says.
+    /// Errors of writing to `out`.
     pub fn new(mut out: W) -> io::Result<Self> {
         let mut header = [0; 24];
         header[0..4].copy_from_slice(&PCAP_MAGIC.to_le_bytes());
@@ -55,7 +55,7 @@ impl<W: Write> ErfWriter<W> {
     /// at 2^32.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for a packet above 65,519 bytes; what writing says.
+    /// [`io::ErrorKind::InvalidInput`] for a packet above 65,519 bytes; errors of writing.
     pub fn write(&mut self, time_ns: u64, kind: RecordKind, packet: &[u8]) -> io::Result<()> {
         let (erf_type, fill) = match kind {
             RecordKind::Data => (TYPE_INFINIBAND, &[][..]),
@@ -93,7 +93,7 @@ impl<W: Write> ErfWriter<W> {
     /// Flushes and gives back what was written to.
     ///
     /// # Errors
-    /// What flushing says.
+    /// Errors of flushing.
     pub fn into_inner(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

@@ -68,7 +68,7 @@ pub enum EmitError {
         /// How many bytes the buffer has.
         have: usize,
     },
-    /// The content is longer than the format's length field can say.
+    /// The content is longer than the format's length field can encode.
     #[error("{what}: {len} bytes are too long (at most {max})")]
     TooLong {
         /// The format to be written.

@@ -11,7 +11,7 @@
 use crate::format::{nibbles, put_u16, u16_at};
 use crate::{Format, ParseError, Vl, crc};
 
-/// What a flow-control packet is for.
+/// The operation of a flow-control packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum FlowOp {
@@ -28,7 +28,7 @@ pub struct FlowControl {
     pub op: FlowOp,
     /// Flow-control total blocks sent, 12 bits (emitting drops higher ones).
     pub fctbs: u16,
-    /// The lane.
+    /// The VL.
     pub vl: Vl,
     /// Flow-control credit limit, 12 bits (emitting drops higher ones).
     pub fccl: u16,

@@ -26,7 +26,7 @@ pub trait Format: Sized {
     ///
     /// # Errors
     /// [`ParseError::Truncated`] if `bytes` is shorter than [`Self::LEN`]; other variants where a
-    /// field holds what it must not, as the type's documentation says.
+    /// field has an illegal value, as the type's documentation says.
     #[inline]
     fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), ParseError> {
         let Some((raw, rest)) = bytes.split_at_checked(Self::LEN) else {

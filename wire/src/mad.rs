@@ -45,14 +45,14 @@ impl MgmtClass {
     /// Last vendor class with an OUI.
     pub const VENDOR2_LAST: Self = Self(0x4f);
 
-    /// Whether datagrams of this class are SMPs: QP0, lane 15.
+    /// Whether datagrams of this class are SMPs: QP0, VL15.
     #[must_use]
     pub const fn is_subnet_management(self) -> bool {
         self.0 & 0x7f == 0x01
     }
 }
 
-/// What a datagram asks or answers (IBA 13.4.5). The top bit is R: a response.
+/// The method of a datagram (IBA 13.4.5). The top bit is R: a response.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 pub struct Method(pub u8);
 

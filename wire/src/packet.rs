@@ -244,7 +244,7 @@ pub struct UdPacket<'a> {
 }
 
 impl<'a> UdPacket<'a> {
-    /// The packet of a subnet management datagram: QP0 to QP0 on the management lane.
+    /// The packet of a subnet management datagram: QP0 to QP0 on VL15.
     #[must_use]
     pub fn smp(slid: Lid, dlid: Lid, mad: &'a Mad) -> Self {
         Self {
@@ -264,7 +264,7 @@ impl<'a> UdPacket<'a> {
         }
     }
 
-    /// The packet of a general management datagram: QP1 to QP1 on a data lane.
+    /// The packet of a general management datagram: QP1 to QP1 on a data VL.
     #[must_use]
     pub fn gmp(slid: Lid, dlid: Lid, sl: Sl, vl: Vl, mad: &'a Mad) -> Self {
         Self {

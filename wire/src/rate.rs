@@ -1,4 +1,4 @@
-//! Link width, link speed and what they carry (IBA 14.2.5.6, 9.11).
+//! Link width, link speed and the data rate of both (IBA 14.2.5.6, 9.11).
 //!
 //! Speeds up to QDR signal 10 bits a byte (8b/10b); the later ones 66 bits a 64. What counts for
 //! pacing is the data rate behind that: 1x SDR signals 2.5 Gb/s and moves 2 Gb/s, 4 ns a byte
@@ -7,7 +7,7 @@
 use bincode::{Decode, Encode};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-/// How many lanes a link has. The discriminant is the bit in PortInfo's LinkWidth fields.
+/// How many physical lanes a link has. The discriminant is the bit in PortInfo's LinkWidth fields.
 #[derive(
     Clone,
     Copy,
@@ -63,7 +63,7 @@ impl LinkWidth {
         self as u8
     }
 
-    /// How many lanes.
+    /// How many physical lanes.
     #[must_use]
     pub const fn lanes(self) -> u8 {
         match self {
@@ -76,7 +76,7 @@ impl LinkWidth {
     }
 }
 
-/// The speed of one lane.
+/// The speed of one physical lane.
 #[derive(
     Clone,
     Copy,
@@ -152,7 +152,7 @@ impl LinkSpeed {
         }
     }
 
-    /// What one lane moves behind its line code, in bits per second.
+    /// Data rate of one lane without its line code, in bits per second.
     #[must_use]
     pub const fn lane_data_bits_per_s(self) -> u64 {
         match self {
@@ -191,7 +191,7 @@ pub struct LinkRate {
 }
 
 impl LinkRate {
-    /// What the link moves behind its line code, in bits per second.
+    /// Data rate of the link without its line code, in bits per second.
     #[must_use]
     pub const fn data_rate_bits_per_s(self) -> u64 {
         self.speed.lane_data_bits_per_s() * self.width.lanes() as u64

@@ -173,10 +173,10 @@ impl<'a> Iterator for Records<'a> {
 
 impl core::iter::FusedIterator for Records<'_> {}
 
-/// The content of a training record: who speaks, since when, and whom it has heard.
-///
-/// Both ends send it until each has heard the other echo its own epoch; flow control starts there.
-/// An epoch that changes means that the peer has restarted and that its old credits are void.
+/// The content of a training record: the sender, its epoch, and the peer's epoch that it has
+/// received. Both ends send it until each has received its own epoch back from the other; then flow
+/// control starts. An epoch that changes means that the peer has restarted and that its old credits
+/// are void.
 ///
 /// ```text
 /// +---------------+---------------+-------------------------------+
@@ -199,7 +199,7 @@ pub struct Training {
     pub port: PortNum,
     /// Chosen anew by the sender each time its port starts to open the link; never 0.
     pub epoch: u32,
-    /// The epoch last heard from the peer; 0 is none yet.
+    /// The epoch last received from the peer; 0 is none yet.
     pub heard_epoch: u32,
 }
 

@@ -182,7 +182,7 @@ small_number! {
 impl Lid {
     /// "No LID yet".
     pub const ZERO: Self = Self(0);
-    /// The permissive LID: whoever receives it takes it (directed-route SMPs).
+    /// The permissive LID: every receiver accepts it (directed-route SMPs).
     pub const PERMISSIVE: Self = Self(0xffff);
     /// The first multicast LID.
     pub const MULTICAST_FIRST: Self = Self(0xc000);

@@ -16,7 +16,7 @@ fn put_host_u32(raw: &mut [u8], at: usize, value: u32) {
     put(raw, at, value.to_le_bytes());
 }
 
-/// What a control datagram asks.
+/// The kind of a control datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ControlKind(pub u32);
 
@@ -54,7 +54,7 @@ impl ControlKind {
 pub struct ControlDatagram {
     /// The client's slot; not looked at in a Connect.
     pub client: u32,
-    /// What is asked.
+    /// Its kind.
     pub kind: ControlKind,
     /// How many bytes of data are meant.
     pub len: u32,

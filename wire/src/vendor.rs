@@ -1,4 +1,4 @@
-//! What hosts and the controller say to each other beyond the specification: connections with
+//! Messages between hosts and the controller beyond the specification: connections with
 //! promised bandwidth (VLARB01) and windows without interference (CLOS04).
 //!
 //! Datagrams of one management class of the range whose classes carry an OUI (IBA 16.5):
@@ -13,12 +13,12 @@
 //!
 //! | attribute | method | from, to | data | answered with |
 //! |---|---|---|---|---|
-//! | [`QOS_CONNECTION`] | Set | host, controller | what is wanted | the connection, or why not |
+//! | [`QOS_CONNECTION`] | Set | host, controller | the request | the connection, or the cause of refusal |
 //! | [`QOS_CONNECTION`] | Get | host, controller | - | the first connection whose id is the modifier or higher |
-//! | [`QOS_CONNECTION`] | Delete | host, controller | the id | what was released |
-//! | [`QOS_CHANGE`] | Set | controller, host of the source | what has become of the connection | the same |
+//! | [`QOS_CONNECTION`] | Delete | host, controller | the id | the released connection |
+//! | [`QOS_CHANGE`] | Set | controller, host of the source | the change of the connection | the same |
 //! | [`WINDOW_REQUEST`] | Set | host, controller | pairs | the same |
-//! | [`WINDOW_STATE`] | Get | host, controller | - | how the windows stand |
+//! | [`WINDOW_STATE`] | Get | host, controller | - | the state of the windows |
 //! | [`WINDOW_GRANT`] | Set | controller, host | the host's DLID | the same |
 
 mod qos;

@@ -1,4 +1,4 @@
-//! NodeInfo: what a node is (IBA 14.2.5.3).
+//! NodeInfo: the type and identity of a node (IBA 14.2.5.3).
 //!
 //! ```text
 //! +---------------+---------------+---------------+---------------+
@@ -19,7 +19,7 @@ use crate::format::{put_u16, put_u24, put_u32, put_u64, u16_at, u24_at, u32_at, 
 use crate::mad::AttributeId;
 use crate::{Format, Guid, ParseError, PortNum};
 
-/// What a node is.
+/// The type and identity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum NodeType {
@@ -31,7 +31,7 @@ pub enum NodeType {
     Router = 3,
 }
 
-/// What a node is.
+/// The type and identity of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeInfo {
     /// Version of the MAD header that is supported.

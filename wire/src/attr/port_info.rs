@@ -79,19 +79,19 @@ pub enum PortPhysState {
     PhyTest = 7,
 }
 
-/// How many data lanes: the discriminant is the code of VLCap and OperationalVLs.
+/// How many data VLs: the discriminant is the code of VLCap and OperationalVLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum VlCount {
-    /// Lane 0.
+    /// VL0.
     One = 1,
-    /// Lanes 0 and 1.
+    /// VL0 and VL1.
     Two = 2,
-    /// Lanes 0 to 3.
+    /// VL0 to VL3.
     Four = 3,
-    /// Lanes 0 to 7.
+    /// VL0 to VL7.
     Eight = 4,
-    /// Lanes 0 to 14.
+    /// VL0 to VL14.
     Fifteen = 5,
 }
 
@@ -109,10 +109,10 @@ impl VlCount {
         }
     }
 
-    /// The largest count that needs no more than `lanes` data lanes; `None` for 0.
+    /// The largest count that needs no more than `vls` data VLs; `None` for 0.
     #[must_use]
-    pub const fn at_most(lanes: u8) -> Option<Self> {
-        match lanes {
+    pub const fn at_most(vls: u8) -> Option<Self> {
+        match vls {
             0 => None,
             1 => Some(Self::One),
             2 | 3 => Some(Self::Two),
@@ -128,7 +128,7 @@ impl VlCount {
         self as u8
     }
 
-    /// How many data lanes.
+    /// How many data VLs.
     #[must_use]
     pub const fn vls(self) -> u8 {
         match self {
@@ -145,7 +145,7 @@ impl VlCount {
 /// higher bits when emitted; their widths stand in the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortInfo {
-    /// Management key that SMPs must show.
+    /// Management key that SMPs must carry.
     pub m_key: u64,
     /// Subnet prefix.
     pub gid_prefix: u64,
@@ -157,7 +157,7 @@ pub struct PortInfo {
     pub capability_mask: u32,
     /// Diagnostic code.
     pub diag_code: u16,
-    /// How long the M_Key is kept without its manager, seconds; 0 is for ever.
+    /// M_KeyLeasePeriod: how long the M_Key holds without its manager, seconds; 0 is for ever.
     pub m_key_lease_period: u16,
     /// The port that the request came in on.
     pub local_port_num: PortNum,
@@ -187,7 +187,7 @@ pub struct PortInfo {
     pub neighbor_mtu: Option<Mtu>,
     /// Service level to the master subnet manager.
     pub master_sm_sl: Sl,
-    /// Lanes that can be used; `None` where the field is 0.
+    /// VLs that can be used; `None` where the field is 0.
     pub vl_cap: Option<VlCount>,
     /// Initialisation wanted, 4 bits.
     pub init_type: u8,
@@ -201,12 +201,12 @@ pub struct PortInfo {
     pub init_type_reply: u8,
     /// Largest payload that can be used; `None` where the field is 0.
     pub mtu_cap: Option<Mtu>,
-    /// Packets dropped in a row that make a lane stall, 3 bits.
+    /// Packets dropped in a row that make a VL stall, 3 bits.
     pub vl_stall_count: u8,
-    /// How long a packet may wait at the head of a lane: 4.096 us times two to this power, 5 bits;
+    /// How long a packet may wait at the head of a VL: 4.096 us times two to this power, 5 bits;
     /// above 19 without limit.
     pub hoq_life: u8,
-    /// Lanes in use; `None` where the field is 0: in a Set no change.
+    /// VLs in use; `None` where the field is 0: in a Set no change.
     pub operational_vls: Option<VlCount>,
     /// Partitions are enforced on what comes in.
     pub partition_enforcement_inbound: bool,

@@ -1,11 +1,11 @@
-//! SLtoVLMappingTable: which lane a service level takes out of a port (IBA 14.2.5.8).
+//! SLtoVLMappingTable: the VL that a service level takes out of a port (IBA 14.2.5.8).
 
 use crate::attr::Attribute;
 use crate::format::nibbles;
 use crate::mad::AttributeId;
 use crate::{Format, ParseError, PortNum, Sl, Vl};
 
-/// The lane of each service level, from one input to one output port. Lane 15 drops the packet.
+/// The VL of each service level, from one input to one output port. VL15 drops the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlToVlTable(pub [Vl; 16]);
 
@@ -13,7 +13,7 @@ impl SlToVlTable {
     /// The length in bytes, as a constant for array types.
     pub const LEN: usize = 8;
 
-    /// The lane of a service level.
+    /// The VL of a service level.
     #[must_use]
     pub const fn vl(&self, sl: Sl) -> Vl {
         self.0[sl.index()]

@@ -5,7 +5,7 @@ use crate::format::{nibbles, put_u32, put_u64, u32_at, u64_at};
 use crate::mad::AttributeId;
 use crate::{Format, Guid, ParseError};
 
-/// What a subnet manager is doing.
+/// The state of a subnet manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum SmState {
@@ -30,7 +30,7 @@ pub struct SmInfo {
     pub act_count: u32,
     /// Priority, 0..=15 (emitting drops higher bits); the highest becomes master.
     pub priority: u8,
-    /// What it is doing.
+    /// Its state.
     pub state: SmState,
 }
 

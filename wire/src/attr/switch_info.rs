@@ -1,4 +1,4 @@
-//! SwitchInfo: what a switch can do and how it forwards (IBA 14.2.5.4).
+//! SwitchInfo: capabilities and forwarding settings of a switch (IBA 14.2.5.4).
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -19,7 +19,7 @@ use crate::format::{put_u16, u16_at};
 use crate::mad::AttributeId;
 use crate::{Format, Lid, ParseError, PortNum};
 
-/// What a switch can do and how it forwards.
+/// Capabilities and forwarding settings of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SwitchInfo {
     /// Entries of the linear forwarding table.

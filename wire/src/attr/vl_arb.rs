@@ -1,13 +1,13 @@
-//! VLArbitrationTable: a block of weights by which lanes share a port (IBA 14.2.5.9, 7.6.9).
+//! VLArbitrationTable: a block of weights by which VLs share a port (IBA 14.2.5.9, 7.6.9).
 
 use crate::attr::Attribute;
 use crate::mad::AttributeId;
 use crate::{Format, ParseError, PortNum, Vl};
 
-/// One entry: a lane and how much it may send in its turn.
+/// One entry: a VL and its weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VlArbEntry {
-    /// The lane.
+    /// The VL.
     pub vl: Vl,
     /// Weight in units of 64 bytes; 0 skips the entry.
     pub weight: u8,

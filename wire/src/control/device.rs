@@ -1,4 +1,4 @@
-//! What may be asked of any device over its local control socket: cables and figures, never
+//! Requests to any device over its local control socket: cables and figures, never
 //! configuration (that is a MAD over the fabric).
 //!
 //! One message a `SOCK_SEQPACKET`
@@ -30,7 +30,7 @@ pub enum DeviceRequest {
         /// Whether it is plugged.
         plugged: bool,
     },
-    /// State, lanes and counters of every port. Answered by [`DeviceReply::Ports`].
+    /// State, VLs and counters of every port. Answered by [`DeviceReply::Ports`].
     Ports,
     /// Tell the peers that the links go down, then exit.
     Shutdown,
@@ -69,7 +69,7 @@ pub struct PortStatus {
     pub lid: u16,
     /// LID mask control.
     pub lmc: u8,
-    /// Operational data lanes.
+    /// Operational data VLs.
     pub vls: u8,
     /// MTU in use, bytes.
     pub mtu: u16,

@@ -20,13 +20,13 @@ pub struct PortRcvErrorDetails {
     pub counter_select: u16,
     /// PortLocalPhysicalErrors: wrong CRCs.
     pub local_physical_errors: u16,
-    /// PortMalformedPacketErrors: versions, lengths, lanes, addresses that cannot be.
+    /// PortMalformedPacketErrors: illegal versions, lengths, VLs, addresses.
     pub malformed_packet_errors: u16,
     /// PortBufferOverrunErrors: more was sent than credits allowed.
     pub buffer_overrun_errors: u16,
     /// PortDLIDMappingErrors: the forwarding table has no port for the DLID.
     pub dlid_mapping_errors: u16,
-    /// PortVLMappingErrors: the service level leads to no data lane.
+    /// PortVLMappingErrors: the service level maps to no data VL.
     pub vl_mapping_errors: u16,
     /// PortLoopingErrors: the forwarding table names the port that the packet came in by.
     pub looping_errors: u16,

@@ -54,9 +54,9 @@ pub struct PortInfoRecord {
     pub lid: Lid,
     /// The port.
     pub port: PortNum,
-    /// What is asked for beyond the standard layout; 0.
+    /// Options beyond the standard layout; 0.
     pub options: u8,
-    /// What the port says.
+    /// The port's PortInfo.
     pub port_info: PortInfo,
 }
 

@@ -1,4 +1,4 @@
-//! Records of what a switch forwards by, and of subnet managers (IBA 15.2.5.5 to 15.2.5.9).
+//! Records of forwarding tables, and of subnet managers (IBA 15.2.5.5 to 15.2.5.9).
 
 use crate::attr::{LinearForwardingTable, MulticastForwardingTable, SmInfo, SwitchInfo};
 use crate::format::{put_u16, u16_at};
@@ -90,7 +90,7 @@ impl SaRecord for MftRecord {
     const ATTRIBUTE_OFFSET: u16 = 9;
 }
 
-/// What a switch can do and how it forwards.
+/// Capabilities and forwarding settings of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SwitchInfoRecord {
     /// LID of the switch.

@@ -1,4 +1,4 @@
-//! A connection with promised bandwidth: what is asked for, and what came of it.
+//! A connection with promised bandwidth: the request and its answer.
 
 use super::{QOS_CHANGE, QOS_CONNECTION, VendorAttribute};
 use crate::format::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
@@ -26,7 +26,7 @@ pub enum QosCause {
     Bandwidth = 6,
     /// A port's arbitration table is full.
     Entries = 7,
-    /// A port's table cannot hold the lane's entries as close together as wanted.
+    /// A port's table cannot hold the VL's entries as close together as requested.
     Distance = 8,
     /// No connection has this id.
     NoSuchConnection = 9,
@@ -82,11 +82,11 @@ pub struct QosConnection {
     pub id: u32,
     /// Time sensitive (DBTS), not only of dedicated bandwidth (DB).
     pub time_sensitive: bool,
-    /// How many entries of an arbitration table its lane's turns may be apart at most; 0 for any.
+    /// The most entries of an arbitration table between two turns of its VL; 0 for any.
     pub distance: u8,
     /// Answer: the service level of its packets.
     pub sl: Sl,
-    /// Answer: whether it stands.
+    /// Answer: whether it is established.
     pub cause: QosCause,
     /// Port that sends.
     pub source: Guid,
@@ -164,11 +164,11 @@ impl VendorAttribute for QosConnection {
     const ID: AttributeId = QOS_CONNECTION;
 }
 
-/// What has become of a connection that stood: the controller tells the host of its source.
+/// A change of an established connection: the controller notifies the host of its source.
 ///
-/// In the form of a [`QosConnection`]. With [`QosCause::Granted`] it stands, but its packets need the
-/// service level and the DLID named here from now on; with another cause it is dropped, for want of
-/// what the cause says, and its lane may have no turns any more.
+/// In the form of a [`QosConnection`]. With [`QosCause::Granted`] it remains established, but its
+/// packets need the service level and the DLID given here from now on. With another cause it is
+/// dropped for that cause, and its VL may have no arbitration entries any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QosChange(pub QosConnection);
 

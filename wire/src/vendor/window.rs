@@ -8,7 +8,7 @@ use crate::{Format, Lid, ParseError};
 /// The most pairs of one [`WindowRequest`].
 pub const PAIRS_MAX: usize = 53;
 
-/// Connections asked for.
+/// Connections requested.
 ///
 /// ```text
 /// byte   0  windows (2)
@@ -78,7 +78,7 @@ impl VendorAttribute for WindowRequest {
     const ID: AttributeId = WINDOW_REQUEST;
 }
 
-/// How the windows stand. Numbers count from the start of the session.
+/// The state of the windows. Numbers count from the start of the session.
 ///
 /// ```text
 /// byte   0  session (4)
@@ -86,7 +86,7 @@ impl VendorAttribute for WindowRequest {
 ///        8  late windows (4)
 ///       12  moved connections (4)
 ///       16  deferrals (4)
-///       20  deferrals for want of a tree (4)
+///       20  deferrals because no tree was free (4)
 ///       24  unanswered grants (4)
 ///       28  connections (2)
 ///       30  waiting (2)
@@ -168,7 +168,7 @@ impl VendorAttribute for WindowState {
 /// ```text
 /// byte   0  session (4)
 ///        4  step (4)
-///        8  destination's base LID (2); 0: to nobody
+///        8  destination's base LID (2); 0: none
 ///       10  DLID (2); 0: not now
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -205,7 +205,7 @@ fn reserved_codes_in_port_info_are_refused_by_name() {
 }
 
 #[test]
-fn lane_counts_know_their_codes_and_lanes() {
+fn vl_counts_know_their_codes() {
     for (code, lanes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 15)] {
         let count = VlCount::from_code(code).unwrap();
         assert_eq!((count.code(), count.vls()), (code, lanes));
