@@ -22,6 +22,7 @@ use wire::PortNum;
 
 use crate::cable::{Cables, Fate};
 use crate::deadlock::Deadlock;
+use crate::event_queue::EventQueue;
 use crate::faults::{Fault, FaultPlan};
 use crate::frame::packet_at;
 use crate::ledger::{Ledger, PacketId};
@@ -29,7 +30,6 @@ use crate::measure::Measure;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
 use crate::numbers::{index, number};
-use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::traffic::Traffic;
 
@@ -166,7 +166,7 @@ pub(crate) struct Fabric {
     pub(crate) copies_before: (u64, u64),
     /// Switches that have been started again and have no tables yet.
     pub(crate) blank: BTreeSet<usize>,
-    pub(crate) queue: Queue<Event>,
+    pub(crate) queue: EventQueue<Event>,
     flights: Vec<Flight>,
     unused: Vec<u32>,
     /// By node.
@@ -207,7 +207,7 @@ impl Fabric {
             dropped_before: BTreeMap::new(),
             copies_before: (0, 0),
             blank: BTreeSet::new(),
-            queue: Queue::new(),
+            queue: EventQueue::new(),
             flights: Vec::new(),
             unused: Vec::new(),
             agendas: vec![Agenda::EMPTY; count],

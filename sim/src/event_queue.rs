@@ -17,7 +17,7 @@ const WORDS: usize = SLOTS / 64;
 
 /// Events in the order of time and, within a moment, of scheduling.
 #[derive(Debug)]
-pub(crate) struct Queue<E> {
+pub(crate) struct EventQueue<E> {
     /// All events in the slots are at or after this moment, and less than [`SLOTS`] after it.
     base: u64,
     /// How many events of the slot of `base` have been taken.
@@ -34,7 +34,7 @@ fn slot(at: u64) -> usize {
     usize::try_from(at % SLOTS_NS).unwrap_or_default()
 }
 
-impl<E: Copy + Ord> Queue<E> {
+impl<E: Copy + Ord> EventQueue<E> {
     pub(crate) fn new() -> Self {
         Self {
             base: 0,
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_scheduling() {
-        let mut queue = Queue::new();
+        let mut queue = EventQueue::new();
         let times = [5, 3, 5, 900_000, 4096, 4095, 8191, 900_000, 5, 12_288];
         for (number, &at) in (0u32..).zip(&times) {
             queue.push(Time(at), number);
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_event_of_the_present_moment_comes_before_the_next_moment() {
-        let mut queue = Queue::new();
+        let mut queue = EventQueue::new();
         queue.push(Time(10), 1);
         queue.push(Time(11), 2);
         assert_eq!(queue.pop(Time(20)), Some((Time(10), 1)));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn nothing_after_the_limit_is_given_out() {
-        let mut queue = Queue::new();
+        let mut queue = EventQueue::new();
         queue.push(Time(50_000), 1);
         assert_eq!(queue.pop(Time(49_999)), None);
         queue.push(Time(49_000), 2);
