@@ -13,7 +13,7 @@ use std::sync::Arc;
 use link::Time;
 use wire::{Lid, Sl};
 
-use crate::births::NO_FLOW;
+use crate::generator::NO_FLOW;
 use crate::numbers::index;
 use crate::source::{Entered, Groups, Target};
 use crate::station::Received;

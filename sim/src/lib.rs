@@ -34,13 +34,13 @@
 //! ```
 
 mod balance;
-mod births;
 mod cable;
 mod deadlock;
 mod event_queue;
 mod fabric;
 mod faults;
 mod frame;
+mod generator;
 mod ledger;
 mod load;
 mod measure;

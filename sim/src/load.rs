@@ -8,10 +8,10 @@ use topologies::{Graph, NodeKind};
 use wire::Lid;
 
 use crate::balance::Balance;
-use crate::births::{Births, NO_FLOW, Paced};
 use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
+use crate::generator::{Generator, NO_FLOW, Paced};
 use crate::ledger::Violation;
 use crate::model::Model;
 use crate::node::Node;
@@ -206,7 +206,7 @@ impl RoutedFabric {
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
                 station.start(Source::new(
                     own,
-                    Births::Paced(Box::new(paced)),
+                    Generator::Paced(Box::new(paced)),
                     (dlids, Arc::default()),
                     Arc::default(),
                     station.port(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use link::{Admission, Port, Time};
 use wire::{Lid, PortNum, Sl, Vl};
 
-use crate::births::{Births, NO_FLOW, Train};
+use crate::generator::{Generator, NO_FLOW, QueuedSend};
 use crate::numbers::index;
 use crate::workload::Destination;
 
@@ -51,7 +51,7 @@ pub(crate) struct Entered {
 
 /// Packets that were born, or could not be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Born {
+pub(crate) struct Generated {
     pub(crate) at: Time,
     pub(crate) flow: u32,
     pub(crate) packets: u64,
@@ -63,7 +63,7 @@ pub(crate) struct Born {
 /// What a station sends.
 #[derive(Debug)]
 pub(crate) struct Source {
-    births: Births,
+    generator: Generator,
     own: u32,
     /// By destination: the DLID for it.
     dlids: Arc<[Lid]>,
@@ -71,7 +71,7 @@ pub(crate) struct Source {
     mlids: Arc<[Lid]>,
     groups: Arc<Groups>,
     /// By service level.
-    queues: [VecDeque<Train>; LEVELS],
+    queues: [VecDeque<QueuedSend>; LEVELS],
     /// Service levels with something that waits: bit n for level n.
     levels: u16,
     /// By lane: the service levels that take it, and the one that had the last turn.
@@ -85,14 +85,14 @@ pub(crate) struct Source {
     pub(crate) offered: u64,
     pub(crate) refused: u64,
     /// What was born for flows that somebody counts, until it is taken.
-    pub(crate) born: Vec<Born>,
+    pub(crate) born: Vec<Generated>,
 }
 
 impl Source {
     /// A source of host `own`, whose port is `port`; at most `backlog` births wait.
     pub(crate) fn new(
         own: u32,
-        births: Births,
+        generator: Generator,
         (dlids, mlids): (Arc<[Lid]>, Arc<[Lid]>),
         groups: Arc<Groups>,
         port: &Port,
@@ -108,7 +108,7 @@ impl Source {
             }
         }
         Self {
-            births,
+            generator,
             own,
             dlids,
             mlids,
@@ -133,63 +133,63 @@ impl Source {
 
     /// Whether everything that ends has been born and put into the port.
     pub(crate) fn is_done(&self) -> bool {
-        !self.is_waiting() && !self.births.has_finite()
+        !self.is_waiting() && !self.generator.has_finite()
     }
 
     /// When the next birth is due.
     #[inline]
     pub(crate) fn next_at(&self) -> Time {
-        self.births.next_at()
+        self.generator.next_at()
     }
 
     /// Lets those be born that are due.
     #[inline]
     pub(crate) fn generate(&mut self, now: Time) {
-        while self.births.next_at() <= now {
-            let Some(train) = self.births.next() else {
+        while self.generator.next_at() <= now {
+            let Some(send) = self.generator.next() else {
                 return;
             };
-            self.add(train);
+            self.add(send);
         }
     }
 
-    fn add(&mut self, train: Train) {
-        let receivers = self.receivers_of(train.to);
+    fn add(&mut self, send: QueuedSend) {
+        let receivers = self.receivers_of(send.to);
         // Backlogged flows are as many as there are programmes: each has its place.
-        let refused = !train.endless && self.waiting - self.endless >= self.backlog;
+        let refused = !send.endless && self.waiting - self.endless >= self.backlog;
         if receivers == 0 {
             // A group of oneself alone.
             return;
         }
-        if !train.endless {
-            self.note(&train, train.packets, refused);
+        if !send.endless {
+            self.note(&send, send.packets, refused);
         }
         if refused {
             return;
         }
         self.waiting += 1;
-        self.endless += usize::from(train.endless);
-        let mut train = train;
-        if matches!(train.to, Destination::Each(_)) {
-            self.skip_oneself(&mut train);
+        self.endless += usize::from(send.endless);
+        let mut send = send;
+        if matches!(send.to, Destination::Each(_)) {
+            self.skip_oneself(&mut send);
         }
-        let level = train.sl.index();
-        self.queues[level].push_back(train);
+        let level = send.sl.index();
+        self.queues[level].push_back(send);
         self.levels |= 1 << level;
     }
 
-    fn note(&mut self, train: &Train, packets: u32, refused: bool) {
-        let deliveries = u64::from(packets) * u64::from(self.receivers_of(train.to));
-        let packets = match train.to {
+    fn note(&mut self, send: &QueuedSend, packets: u32, refused: bool) {
+        let deliveries = u64::from(packets) * u64::from(self.receivers_of(send.to));
+        let packets = match send.to {
             Destination::Host(_) | Destination::Group(_) => u64::from(packets),
             Destination::Each(_) => deliveries,
         };
         self.offered += packets;
         self.refused += if refused { packets } else { 0 };
-        if train.flow != NO_FLOW {
-            self.born.push(Born {
-                at: train.born,
-                flow: train.flow,
+        if send.flow != NO_FLOW {
+            self.born.push(Generated {
+                at: send.born,
+                flow: send.flow,
                 packets,
                 deliveries,
                 refused,
@@ -213,17 +213,17 @@ impl Source {
         crate::numbers::number(others)
     }
 
-    fn member(&self, train: &Train) -> Option<u32> {
-        let Destination::Each(group) = train.to else {
+    fn member(&self, send: &QueuedSend) -> Option<u32> {
+        let Destination::Each(group) = send.to else {
             return None;
         };
         let members = self.groups.members.get(index(group))?;
-        members.get(index(train.member)).copied()
+        members.get(index(send.member)).copied()
     }
 
-    fn skip_oneself(&self, train: &mut Train) {
-        while self.member(train) == Some(self.own) {
-            train.member += 1;
+    fn skip_oneself(&self, send: &mut QueuedSend) {
+        while self.member(send) == Some(self.own) {
+            send.member += 1;
         }
     }
 
@@ -262,46 +262,46 @@ impl Source {
     pub(crate) fn take(&mut self, now: Time, port: &Port, lane: usize) -> Option<Entered> {
         let level = self.admitted(port, lane)?;
         self.lanes[lane].1 = u32::try_from(level).unwrap_or(0);
-        let mut train = *self.queues[level].front()?;
-        let bytes = train.next_bytes();
-        let (to, dlid, copies) = self.destination(&train);
+        let mut send = *self.queues[level].front()?;
+        let bytes = send.next_bytes();
+        let (to, dlid, copies) = self.destination(&send);
         let entered = Entered {
             sequence: self.sequence,
-            born: train.born,
+            born: send.born,
             to,
             dlid,
-            sl: train.sl,
+            sl: send.sl,
             bytes,
-            flow: train.flow,
+            flow: send.flow,
             copies,
-            is_special: train.dlid != Lid::ZERO || matches!(to, Target::Group(_)),
+            is_special: send.dlid != Lid::ZERO || matches!(to, Target::Group(_)),
         };
         self.sequence += 1;
-        if train.endless {
-            self.note(&train, 1, false);
+        if send.endless {
+            self.note(&send, 1, false);
             self.queues[level].pop_front();
-            train.born = now;
-            self.queues[level].push_back(train);
+            send.born = now;
+            self.queues[level].push_back(send);
             return Some(entered);
         }
-        self.go_on(level, train);
+        self.go_on(level, send);
         Some(entered)
     }
 
     /// One packet of the train at the head of a queue has gone.
-    fn go_on(&mut self, level: usize, mut train: Train) {
-        train.left -= 1;
-        if train.left == 0 && matches!(train.to, Destination::Each(_)) {
-            train.member += 1;
-            self.skip_oneself(&mut train);
-            if self.member(&train).is_some() {
-                train.left = train.packets;
+    fn go_on(&mut self, level: usize, mut send: QueuedSend) {
+        send.left -= 1;
+        if send.left == 0 && matches!(send.to, Destination::Each(_)) {
+            send.member += 1;
+            self.skip_oneself(&mut send);
+            if self.member(&send).is_some() {
+                send.left = send.packets;
             }
         }
         let queue = &mut self.queues[level];
-        if train.left > 0 {
+        if send.left > 0 {
             if let Some(head) = queue.front_mut() {
-                *head = train;
+                *head = send;
             }
             return;
         }
@@ -312,19 +312,19 @@ impl Source {
         }
     }
 
-    fn destination(&self, train: &Train) -> (Target, Lid, u32) {
+    fn destination(&self, send: &QueuedSend) -> (Target, Lid, u32) {
         let dlid_of = |lids: &[Lid], at: u32| lids.get(index(at)).copied().unwrap_or(Lid::ZERO);
-        match train.to {
-            Destination::Host(host) if train.dlid == Lid::ZERO => {
+        match send.to {
+            Destination::Host(host) if send.dlid == Lid::ZERO => {
                 (Target::Host(host), dlid_of(&self.dlids, host), 1)
             }
-            Destination::Host(host) => (Target::Host(host), train.dlid, 1),
+            Destination::Host(host) => (Target::Host(host), send.dlid, 1),
             Destination::Group(group) => {
                 let mlid = dlid_of(&self.mlids, group);
                 (Target::Group(group), mlid, self.receivers(group))
             }
             Destination::Each(_) => {
-                let host = self.member(train).unwrap_or(self.own);
+                let host = self.member(send).unwrap_or(self.own);
                 (Target::Host(host), dlid_of(&self.dlids, host), 1)
             }
         }

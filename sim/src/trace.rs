@@ -100,8 +100,8 @@ impl Trace {
                 .line(text)
                 .map_err(|what| TraceError { line, what })?;
         }
-        for births in &mut reader.trace.hosts {
-            births.sort_by_key(|birth| birth.at_ps);
+        for requests in &mut reader.trace.hosts {
+            requests.sort_by_key(|request| request.at_ps);
         }
         Ok(reader.trace)
     }
@@ -110,9 +110,9 @@ impl Trace {
     #[must_use]
     pub fn workload(&self, until: Until) -> Workload {
         let mut workload = Workload::empty(self.hosts.len(), self.flows.len(), until);
-        for (sources, births) in workload.hosts.iter_mut().zip(&self.hosts) {
-            if !births.is_empty() {
-                sources.push(TrafficSource::Packets(Arc::from(births.as_slice())));
+        for (sources, requests) in workload.hosts.iter_mut().zip(&self.hosts) {
+            if !requests.is_empty() {
+                sources.push(TrafficSource::Packets(Arc::from(requests.as_slice())));
             }
         }
         workload.groups.clone_from(&self.groups);
@@ -149,7 +149,7 @@ impl Reader<'_> {
                     return Err(format!("{destination:?} sends to itself"));
                 }
                 let sl = level(sl)?;
-                let birth = SendRequest {
+                let request = SendRequest {
                     at_ps: picoseconds(time)?,
                     way: AddressVector {
                         to,
@@ -159,8 +159,8 @@ impl Reader<'_> {
                     },
                     bytes: length(bytes)?,
                 };
-                if let Some(births) = self.trace.hosts.get_mut(index(source)) {
-                    births.push(birth);
+                if let Some(requests) = self.trace.hosts.get_mut(index(source)) {
+                    requests.push(request);
                 }
                 Ok(())
             }
@@ -285,7 +285,7 @@ mod tests {
              2000.5,A,B,64,0\n0,A,B,32,0\n10,C,some,36,1\n10,A,some,32,0\n",
         );
         let trace = Trace::parse(&text, &graph).unwrap();
-        let times: Vec<u64> = trace.hosts[0].iter().map(|birth| birth.at_ps).collect();
+        let times: Vec<u64> = trace.hosts[0].iter().map(|request| request.at_ps).collect();
         assert_eq!(times, [0, 10_000, 2_000_500]);
         assert_eq!(trace.flows.len(), 3);
         assert_eq!(trace.names(&graph, 1).unwrap().1, "some");

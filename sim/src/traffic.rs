@@ -6,7 +6,7 @@ use wire::{Delimiter, PortNum};
 
 use crate::ledger::Delivery;
 use crate::numbers::index;
-use crate::source::Born;
+use crate::source::Generated;
 use crate::workload::{FlowPlan, Until, Workload};
 
 /// Lanes of a port.
@@ -171,7 +171,7 @@ impl Traffic {
         }
     }
 
-    pub(crate) fn born(&mut self, born: &Born) {
+    pub(crate) fn born(&mut self, born: &Generated) {
         let Some(flow) = self.flows.get_mut(index(born.flow)) else {
             return;
         };

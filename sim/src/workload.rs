@@ -2,7 +2,7 @@
 //!
 //! Each host has programmes. A programme yields births: a packet, or a message of several, to one
 //! host or to a group, on a service level, as part of a flow. Flows are what is counted: a
-//! connection, a message, all of a host's packets, as the numbers say that births carry. Births
+//! connection, a message, all of a host's packets, as the numbers say that births carry. Generator
 //! wait at their source in one queue a service level; a message is one place in its queue and goes
 //! packet after packet. What finds all places taken is refused and counted.
 
@@ -194,7 +194,7 @@ pub struct Workload {
     pub scheme: Scheme,
     /// Lanes and their shares.
     pub lanes: Arc<VlTables>,
-    /// Births that wait at one source at most, a message being one and backlogged flows being none;
+    /// Generator that wait at one source at most, a message being one and backlogged flows being none;
     /// further ones are refused.
     pub backlog: usize,
     /// From when on births, deliveries and links are counted, nanoseconds from the start.
@@ -240,14 +240,14 @@ impl Workload {
         hosts.flat_map(|(host, sources)| {
             let ways = sources.iter().flat_map(|source| {
                 let (list, one): (&[SendRequest], Option<AddressVector>) = match source {
-                    TrafficSource::Packets(births) | TrafficSource::Messages(births) => {
-                        (births, None)
+                    TrafficSource::Packets(requests) | TrafficSource::Messages(requests) => {
+                        (requests, None)
                     }
                     TrafficSource::Constant(constant) => (&[], Some(constant.way)),
                     TrafficSource::Backlogged { way, .. } => (&[], Some(*way)),
                     TrafficSource::Drawn { .. } => (&[], None),
                 };
-                list.iter().map(|birth| birth.way).chain(one)
+                list.iter().map(|request| request.way).chain(one)
             });
             ways.map(move |way| (host, way))
         })
@@ -300,7 +300,7 @@ pub enum WorkloadError {
     #[error("flow {0}: delays and deviations must ascend")]
     Thresholds(usize),
     /// Nothing can wait.
-    #[error("places at a source for births that wait: at least 1")]
+    #[error("places at a source for requests that wait: at least 1")]
     Backlog,
     /// A table of lanes that cannot be installed.
     #[error("lanes: {0}")]
@@ -376,10 +376,10 @@ impl Workload {
         model: &Model,
     ) -> Result<(), String> {
         match source {
-            TrafficSource::Packets(births) => {
-                self.check_births(births, own, model, |birth| packet(birth.bytes, model))
+            TrafficSource::Packets(requests) => {
+                self.check_requests(requests, own, model, |request| packet(request.bytes, model))
             }
-            TrafficSource::Messages(births) => self.check_births(births, own, model, message),
+            TrafficSource::Messages(requests) => self.check_requests(requests, own, model, message),
             TrafficSource::Constant(constant) => {
                 packet(u32::from(constant.bytes), model)?;
                 if constant.interval_ps == 0 {
@@ -407,25 +407,25 @@ impl Workload {
         }
     }
 
-    fn check_births(
+    fn check_requests(
         &self,
-        births: &[SendRequest],
+        requests: &[SendRequest],
         own: usize,
         model: &Model,
         size: impl Fn(&SendRequest) -> Result<(), String>,
     ) -> Result<(), String> {
         let mut last = 0;
-        for (at, birth) in births.iter().enumerate() {
-            let named = |what: String| format!("birth {at}: {what}");
-            if birth.at_ps < last {
+        for (at, request) in requests.iter().enumerate() {
+            let named = |what: String| format!("request {at}: {what}");
+            if request.at_ps < last {
                 return Err(named(format!(
-                    "at {} ps, after one at {last} ps: births are listed in the order of time",
-                    birth.at_ps
+                    "at {} ps, after one at {last} ps: requests are listed in the order of time",
+                    request.at_ps
                 )));
             }
-            last = birth.at_ps;
-            size(birth).map_err(named)?;
-            self.check_way(&birth.way, own, model).map_err(named)?;
+            last = request.at_ps;
+            size(request).map_err(named)?;
+            self.check_way(&request.way, own, model).map_err(named)?;
         }
         Ok(())
     }
@@ -490,12 +490,12 @@ fn packet(bytes: u32, model: &Model) -> Result<(), String> {
     ))
 }
 
-fn message(birth: &SendRequest) -> Result<(), String> {
-    if (1..=MESSAGE_BYTES_MAX).contains(&birth.bytes) {
+fn message(request: &SendRequest) -> Result<(), String> {
+    if (1..=MESSAGE_BYTES_MAX).contains(&request.bytes) {
         return Ok(());
     }
     Err(format!(
         "a message of {} bytes: 1 to {MESSAGE_BYTES_MAX}",
-        birth.bytes
+        request.bytes
     ))
 }

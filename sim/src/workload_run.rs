@@ -6,10 +6,10 @@ use std::sync::Arc;
 use link::{DropReason, Time};
 
 use crate::balance::Balance;
-use crate::births::{Births, Merged, Paced};
 use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
+use crate::generator::{Generator, Merged, Paced};
 use crate::ledger::Violation;
 use crate::load::{RoutedFabric, interval_ps};
 use crate::model::Model;
@@ -133,11 +133,11 @@ impl RoutedFabric {
             let paced = |at: u64, source: &TrafficSource| {
                 drawn(source, own, model, &partners, mix(workload.seed, at), start)
             };
-            let births = Births::Merged(Merged::new(start, model, sources, paced));
+            let generator = Generator::Merged(Merged::new(start, model, sources, paced));
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
                 station.start(Source::new(
                     own,
-                    births,
+                    generator,
                     (Arc::clone(dlids), Arc::clone(mlids)),
                     Arc::clone(&settings.groups),
                     station.port(),

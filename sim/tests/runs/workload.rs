@@ -60,12 +60,12 @@ fn constant(
 }
 
 fn message(to: Destination, bytes: u32) -> TrafficSource {
-    let birth = SendRequest {
+    let request = SendRequest {
         at_ps: 0,
         way: on_level(to, 0, 0),
         bytes,
     };
-    TrafficSource::Messages(Arc::new([birth]))
+    TrafficSource::Messages(Arc::new([request]))
 }
 
 /// Two flights, one routing, and the bytes of a packet at 4 ns each, on a star.
@@ -185,13 +185,13 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
             due += 10 * u64::try_from(others).unwrap();
             workload.groups.push(Group { members });
             let way = on_level(Destination::Group(host), 0, host);
-            let births = [SendRequest {
+            let requests = [SendRequest {
                 at_ps: 0,
                 way,
                 bytes: 10 * 224,
             }];
             let at = usize::try_from(host).unwrap();
-            workload.hosts[at].push(TrafficSource::Messages(Arc::new(births)));
+            workload.hosts[at].push(TrafficSource::Messages(Arc::new(requests)));
         }
         let prepared = fabric("fat-tree-4-3", "mlid");
         let record = play(&prepared, &model(1, 256), &workload);

@@ -17,7 +17,7 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 
 /// Packets that have one place in a queue: one, a message's, or all of a backlogged flow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Train {
+pub(crate) struct QueuedSend {
     pub(crate) born: Time,
     pub(crate) to: Destination,
     /// [`Lid::ZERO`]: the one that the scheme chooses.
@@ -36,7 +36,7 @@ pub(crate) struct Train {
     pub(crate) endless: bool,
 }
 
-impl Train {
+impl QueuedSend {
     fn single(born: Time, way: &AddressVector, bytes: u16) -> Self {
         Self {
             born,
@@ -54,17 +54,17 @@ impl Train {
     }
 
     /// A message cut into packets of at most `packet_bytes`.
-    fn message(born: Time, birth: &SendRequest, packet_bytes: u16) -> Self {
+    fn message(born: Time, request: &SendRequest, packet_bytes: u16) -> Self {
         let payload = u32::from(packet_bytes.saturating_sub(PACKET_BYTES_MIN));
         // Without room for payload a packet counts for one byte, or no message would ever end.
-        let packets = birth.bytes.div_ceil(payload.max(1)).max(1);
-        let rest = birth.bytes.saturating_sub((packets - 1) * payload);
+        let packets = request.bytes.div_ceil(payload.max(1)).max(1);
+        let rest = request.bytes.saturating_sub((packets - 1) * payload);
         let rest = rest.min(payload).next_multiple_of(4).min(payload);
         Self {
             last_bytes: PACKET_BYTES_MIN + u16::try_from(rest).unwrap_or(0),
             packets,
             left: packets,
-            ..Self::single(born, &birth.way, packet_bytes)
+            ..Self::single(born, &request.way, packet_bytes)
         }
     }
 
@@ -129,7 +129,7 @@ impl Paced {
     }
 
     #[inline]
-    fn next(&mut self) -> Train {
+    fn next(&mut self) -> QueuedSend {
         let born = self.next_at();
         self.next_ps += u128::from(self.interval_ps);
         let (to, lane) = self.draw.next();
@@ -139,20 +139,20 @@ impl Paced {
             sl: Sl::truncate(lane),
             flow: self.flow,
         };
-        Train::single(born, &way, self.bytes)
+        QueuedSend::single(born, &way, self.bytes)
     }
 }
 
 /// All that a host will ever send.
 #[derive(Debug)]
-pub(crate) enum Births {
+pub(crate) enum Generator {
     /// One drawn programme.
     Paced(Box<Paced>),
     /// Any number of them.
     Merged(Merged),
 }
 
-impl Births {
+impl Generator {
     /// When the next one is due.
     #[inline]
     pub(crate) fn next_at(&self) -> Time {
@@ -164,7 +164,7 @@ impl Births {
 
     /// Takes the next one.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Train> {
+    pub(crate) fn next(&mut self) -> Option<QueuedSend> {
         match self {
             Self::Paced(paced) => Some(paced.next()),
             Self::Merged(merged) => merged.next(),
@@ -211,8 +211,8 @@ impl Merged {
         };
         for (place, source) in (0u64..).zip(sources) {
             let stream = match source {
-                TrafficSource::Packets(births) => Stream::Packets(Arc::clone(births), 0),
-                TrafficSource::Messages(births) => Stream::Messages(Arc::clone(births), 0),
+                TrafficSource::Packets(requests) => Stream::Packets(Arc::clone(requests), 0),
+                TrafficSource::Messages(requests) => Stream::Messages(Arc::clone(requests), 0),
                 TrafficSource::Constant(constant) => Stream::Constant(*constant, 0),
                 TrafficSource::Backlogged {
                     way,
@@ -240,17 +240,17 @@ impl Merged {
         self.next_at = next.map_or(Time::NEVER, |ps| self.start + ps.div_ceil(1000));
     }
 
-    fn next(&mut self) -> Option<Train> {
+    fn next(&mut self) -> Option<QueuedSend> {
         let Reverse((_, at)) = self.due.pop()?;
         let born = self.next_at;
         let stream = self.streams.get_mut(index(at))?;
-        let train = stream.take(born, self.packet_bytes);
+        let send = stream.take(born, self.packet_bytes);
         match stream.due(self.start) {
             Some(due) => self.due.push(Reverse((due, at))),
             None => self.finite -= usize::from(stream.is_finite()),
         }
         self.look_ahead();
-        train
+        send
     }
 }
 
@@ -258,8 +258,8 @@ impl Stream {
     /// When its next birth is due, picoseconds from the start; `None` if there is none.
     fn due(&self, start: Time) -> Option<u64> {
         match self {
-            Self::Packets(births, at) | Self::Messages(births, at) => {
-                births.get(*at).map(|birth| birth.at_ps)
+            Self::Packets(requests, at) | Self::Messages(requests, at) => {
+                requests.get(*at).map(|request| request.at_ps)
             }
             Self::Constant(constant, sent) => {
                 if constant.packets.is_some_and(|packets| *sent >= packets) {
@@ -286,29 +286,29 @@ impl Stream {
         }
     }
 
-    fn take(&mut self, born: Time, packet_bytes: u16) -> Option<Train> {
+    fn take(&mut self, born: Time, packet_bytes: u16) -> Option<QueuedSend> {
         match self {
-            Self::Packets(births, at) => {
-                let birth = births.get(*at)?;
+            Self::Packets(requests, at) => {
+                let request = requests.get(*at)?;
                 *at += 1;
-                let bytes = u16::try_from(birth.bytes).ok()?;
-                Some(Train::single(born, &birth.way, bytes))
+                let bytes = u16::try_from(request.bytes).ok()?;
+                Some(QueuedSend::single(born, &request.way, bytes))
             }
-            Self::Messages(births, at) => {
-                let birth = births.get(*at)?;
+            Self::Messages(requests, at) => {
+                let request = requests.get(*at)?;
                 *at += 1;
-                Some(Train::message(born, birth, packet_bytes))
+                Some(QueuedSend::message(born, request, packet_bytes))
             }
             Self::Constant(constant, sent) => {
                 *sent += 1;
-                Some(Train::single(born, &constant.way, constant.bytes))
+                Some(QueuedSend::single(born, &constant.way, constant.bytes))
             }
             Self::Backlogged(way, bytes, first_ps) => {
                 // Its one train never ends.
                 *first_ps = u64::MAX;
-                Some(Train {
+                Some(QueuedSend {
                     endless: true,
-                    ..Train::single(born, way, *bytes)
+                    ..QueuedSend::single(born, way, *bytes)
                 })
             }
             Self::Drawn(paced) => Some(paced.next()),
