@@ -160,7 +160,7 @@ impl TracePlan {
             scheme: self.schemes[scheme].clone(),
             vls: self.vls[vls],
             packets: sum(|flow| flow.offered),
-            due: sum(|flow| flow.due),
+            due: sum(|flow| flow.expected),
             delivered,
             refused: sum(|flow| flow.refused),
             dropped: record.balance.dropped,

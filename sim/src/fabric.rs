@@ -374,7 +374,10 @@ impl Fabric {
             if let Some(traffic) = &mut self.traffic
                 && let Some(source) = station.source_mut()
             {
-                source.born.drain(..).for_each(|born| traffic.born(&born));
+                source
+                    .generated
+                    .drain(..)
+                    .for_each(|generated| traffic.generated(&generated));
             }
             for packet in station.received.drain(..) {
                 if let Some(delivery) = self.ledger.deliver(self.now, at, &packet) {

@@ -18,7 +18,7 @@ pub(crate) const NO_FLOW: u32 = u32::MAX;
 /// Packets that have one place in a queue: one, a message's, or all of a backlogged flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuedSend {
-    pub(crate) born: Time,
+    pub(crate) generated: Time,
     pub(crate) to: Destination,
     /// [`Lid::ZERO`]: the one that the scheme chooses.
     pub(crate) dlid: Lid,
@@ -37,9 +37,9 @@ pub(crate) struct QueuedSend {
 }
 
 impl QueuedSend {
-    fn single(born: Time, way: &AddressVector, bytes: u16) -> Self {
+    fn single(generated: Time, way: &AddressVector, bytes: u16) -> Self {
         Self {
-            born,
+            generated,
             to: way.to,
             dlid: way.dlid.unwrap_or(Lid::ZERO),
             sl: way.sl,
@@ -54,7 +54,7 @@ impl QueuedSend {
     }
 
     /// A message cut into packets of at most `packet_bytes`.
-    fn message(born: Time, request: &SendRequest, packet_bytes: u16) -> Self {
+    fn message(generated: Time, request: &SendRequest, packet_bytes: u16) -> Self {
         let payload = u32::from(packet_bytes.saturating_sub(PACKET_BYTES_MIN));
         // Without room for payload a packet counts for one byte, or no message would ever end.
         let packets = request.bytes.div_ceil(payload.max(1)).max(1);
@@ -64,7 +64,7 @@ impl QueuedSend {
             last_bytes: PACKET_BYTES_MIN + u16::try_from(rest).unwrap_or(0),
             packets,
             left: packets,
-            ..Self::single(born, &request.way, packet_bytes)
+            ..Self::single(generated, &request.way, packet_bytes)
         }
     }
 
@@ -130,7 +130,7 @@ impl Paced {
 
     #[inline]
     fn next(&mut self) -> QueuedSend {
-        let born = self.next_at();
+        let generated = self.next_at();
         self.next_ps += u128::from(self.interval_ps);
         let (to, lane) = self.draw.next();
         let way = AddressVector {
@@ -139,7 +139,7 @@ impl Paced {
             sl: Sl::truncate(lane),
             flow: self.flow,
         };
-        QueuedSend::single(born, &way, self.bytes)
+        QueuedSend::single(generated, &way, self.bytes)
     }
 }
 
@@ -242,9 +242,9 @@ impl Merged {
 
     fn next(&mut self) -> Option<QueuedSend> {
         let Reverse((_, at)) = self.due.pop()?;
-        let born = self.next_at;
+        let generated = self.next_at;
         let stream = self.streams.get_mut(index(at))?;
-        let send = stream.take(born, self.packet_bytes);
+        let send = stream.take(generated, self.packet_bytes);
         match stream.due(self.start) {
             Some(due) => self.due.push(Reverse((due, at))),
             None => self.finite -= usize::from(stream.is_finite()),
@@ -286,29 +286,29 @@ impl Stream {
         }
     }
 
-    fn take(&mut self, born: Time, packet_bytes: u16) -> Option<QueuedSend> {
+    fn take(&mut self, generated: Time, packet_bytes: u16) -> Option<QueuedSend> {
         match self {
             Self::Packets(requests, at) => {
                 let request = requests.get(*at)?;
                 *at += 1;
                 let bytes = u16::try_from(request.bytes).ok()?;
-                Some(QueuedSend::single(born, &request.way, bytes))
+                Some(QueuedSend::single(generated, &request.way, bytes))
             }
             Self::Messages(requests, at) => {
                 let request = requests.get(*at)?;
                 *at += 1;
-                Some(QueuedSend::message(born, request, packet_bytes))
+                Some(QueuedSend::message(generated, request, packet_bytes))
             }
             Self::Constant(constant, sent) => {
                 *sent += 1;
-                Some(QueuedSend::single(born, &constant.way, constant.bytes))
+                Some(QueuedSend::single(generated, &constant.way, constant.bytes))
             }
             Self::Backlogged(way, bytes, first_ps) => {
                 // Its one train never ends.
                 *first_ps = u64::MAX;
                 Some(QueuedSend {
                     endless: true,
-                    ..QueuedSend::single(born, way, *bytes)
+                    ..QueuedSend::single(generated, way, *bytes)
                 })
             }
             Self::Drawn(paced) => Some(paced.next()),

@@ -57,7 +57,7 @@ pub(crate) struct PacketId {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     sequence: u64,
-    born: Time,
+    generated: Time,
     sent: Time,
     /// Since when it has been in the device where it is.
     inside_since: Time,
@@ -73,7 +73,7 @@ struct Slot {
 
 const EMPTY: Slot = Slot {
     sequence: u64::MAX,
-    born: Time::ZERO,
+    generated: Time::ZERO,
     sent: Time::NEVER,
     inside_since: Time::ZERO,
     to: Target::Host(NOBODY),
@@ -93,7 +93,7 @@ pub(crate) struct Delivery {
     pub(crate) network_ns: u64,
     /// The same, and the time at the source before.
     pub(crate) total_ns: u64,
-    pub(crate) born: Time,
+    pub(crate) generated: Time,
     pub(crate) flow: u32,
     pub(crate) bytes: u16,
     pub(crate) is_multicast: bool,
@@ -209,7 +209,7 @@ impl Ledger {
         let at = place(ring.len());
         ring[at] = Slot {
             sequence: packet.sequence,
-            born: packet.born,
+            generated: packet.generated,
             sent: Time::NEVER,
             inside_since: now,
             to: packet.to,
@@ -296,8 +296,8 @@ impl Ledger {
         Some(Delivery {
             tail: packet.tail,
             network_ns: packet.tail.since_ns(slot.sent),
-            total_ns: packet.tail.since_ns(slot.born),
-            born: slot.born,
+            total_ns: packet.tail.since_ns(slot.generated),
+            generated: slot.generated,
             flow: slot.flow,
             bytes: slot.bytes,
             is_multicast: matches!(slot.to, Target::Group(_)),
@@ -358,7 +358,7 @@ mod tests {
     fn entered(sequence: u64) -> Entered {
         Entered {
             sequence,
-            born: Time(sequence),
+            generated: Time(sequence),
             to: Target::Host(1),
             dlid: Lid::new(5),
             sl: Sl::truncate(0),

@@ -79,7 +79,7 @@ pub struct LoadResult {
     /// 99 % of the packets took at most so long in the network (two significant digits).
     pub latency_p99_ns: u64,
     /// Packets born over the whole run, and those of them that found their source's queue full.
-    pub born: u64,
+    pub generated: u64,
     /// See [`LoadResult::born`].
     pub refused: u64,
     /// Packets that have left a switch, over the whole run.
@@ -278,8 +278,8 @@ fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
         Node::Station(station) => station.source(),
         Node::Switch(_) | Node::Host(_) => None,
     });
-    let (born, refused) = sources.fold((0, 0), |(born, refused), source| {
-        (born + source.offered, refused + source.refused)
+    let (generated, refused) = sources.fold((0, 0), |(generated, refused), source| {
+        (generated + source.offered, refused + source.refused)
     });
     let bytes = real(measure.packets) * f64::from(fabric.model.packet_bytes);
     let span = real(load.measure_ns) * real(u64::try_from(hosts).unwrap_or(0));
@@ -296,7 +296,7 @@ fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
         total_latency_ns: mean(measure.total_ns),
         latency_p50_ns: measure.network.value_at_quantile(0.5),
         latency_p99_ns: measure.network.value_at_quantile(0.99),
-        born,
+        generated,
         refused,
         traversals: fabric.ledger.traversals,
         balance: fabric.balance(),

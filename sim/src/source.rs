@@ -37,7 +37,7 @@ pub(crate) enum Target {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entered {
     pub(crate) sequence: u64,
-    pub(crate) born: Time,
+    pub(crate) generated: Time,
     pub(crate) to: Target,
     pub(crate) dlid: Lid,
     pub(crate) sl: Sl,
@@ -85,7 +85,7 @@ pub(crate) struct Source {
     pub(crate) offered: u64,
     pub(crate) refused: u64,
     /// What was born for flows that somebody counts, until it is taken.
-    pub(crate) born: Vec<Generated>,
+    pub(crate) generated: Vec<Generated>,
 }
 
 impl Source {
@@ -122,7 +122,7 @@ impl Source {
             sequence: 0,
             offered: 0,
             refused: 0,
-            born: Vec::new(),
+            generated: Vec::new(),
         }
     }
 
@@ -187,8 +187,8 @@ impl Source {
         self.offered += packets;
         self.refused += if refused { packets } else { 0 };
         if send.flow != NO_FLOW {
-            self.born.push(Generated {
-                at: send.born,
+            self.generated.push(Generated {
+                at: send.generated,
                 flow: send.flow,
                 packets,
                 deliveries,
@@ -267,7 +267,7 @@ impl Source {
         let (to, dlid, copies) = self.destination(&send);
         let entered = Entered {
             sequence: self.sequence,
-            born: send.born,
+            generated: send.generated,
             to,
             dlid,
             sl: send.sl,
@@ -280,7 +280,7 @@ impl Source {
         if send.endless {
             self.note(&send, 1, false);
             self.queues[level].pop_front();
-            send.born = now;
+            send.generated = now;
             self.queues[level].push_back(send);
             return Some(entered);
         }

@@ -20,7 +20,7 @@ pub struct FlowRecord {
     /// Packets that found no place at their source.
     pub refused: u64,
     /// Deliveries that the others make: one a receiver.
-    pub due: u64,
+    pub expected: u64,
     /// Deliveries.
     pub delivered: u64,
     /// Bytes delivered, LRH to ICRC.
@@ -34,7 +34,7 @@ pub struct FlowRecord {
     /// The longest.
     pub delay_max_ns: u64,
     /// When the first packet was born; [`u64::MAX`] if none was.
-    pub born_ns: u64,
+    pub first_generated_ns: u64,
     /// When the last byte of the last delivery was there; 0 without deliveries.
     pub completed_ns: u64,
     /// Deliveries by delay: up to each of [`FlowPlan::delays_ns`] and above the one before, and
@@ -53,14 +53,14 @@ impl FlowRecord {
         Self {
             offered: 0,
             refused: 0,
-            due: 0,
+            expected: 0,
             delivered: 0,
             bytes: 0,
             delay_sum_ns: 0,
             network_sum_ns: 0,
             delay_min_ns: u64::MAX,
             delay_max_ns: 0,
-            born_ns: u64::MAX,
+            first_generated_ns: u64::MAX,
             completed_ns: 0,
             delays: bins(plan.delays_ns.len()),
             jitter: bins(if has_jitter { plan.jitter_ns.len() } else { 0 }),
@@ -70,7 +70,7 @@ impl FlowRecord {
     /// From the birth of the first packet to the last byte of the last delivery; 0 without one.
     #[must_use]
     pub fn completion_ns(&self) -> u64 {
-        self.completed_ns.saturating_sub(self.born_ns)
+        self.completed_ns.saturating_sub(self.first_generated_ns)
     }
 
     /// Mean time from birth to last byte; 0 without deliveries.
@@ -126,7 +126,7 @@ pub(crate) struct Traffic {
     /// By flow: whether nobody waits for its end.
     is_endless: Vec<bool>,
     /// Deliveries of the other flows that are still to come.
-    due: u64,
+    expected: u64,
     flows: Vec<FlowRecord>,
     /// By flow: when the last delivery was.
     last: Vec<Time>,
@@ -162,7 +162,7 @@ impl Traffic {
                 Until::Delivered(_) => Time::NEVER,
             },
             is_endless,
-            due: 0,
+            expected: 0,
             plans: plans.clone(),
             flows: plans.iter().map(FlowRecord::new).collect(),
             last: vec![Time::NEVER; plans.len()],
@@ -171,22 +171,24 @@ impl Traffic {
         }
     }
 
-    pub(crate) fn born(&mut self, born: &Generated) {
-        let Some(flow) = self.flows.get_mut(index(born.flow)) else {
+    pub(crate) fn generated(&mut self, generated: &Generated) {
+        let Some(flow) = self.flows.get_mut(index(generated.flow)) else {
             return;
         };
-        if !born.refused && !self.is_endless[index(born.flow)] {
-            self.due += born.deliveries;
+        if !generated.refused && !self.is_endless[index(generated.flow)] {
+            self.expected += generated.deliveries;
         }
-        if born.at < self.count_from {
+        if generated.at < self.count_from {
             return;
         }
-        flow.offered += born.packets;
-        flow.born_ns = flow.born_ns.min(born.at.since_ns(self.start));
-        if born.refused {
-            flow.refused += born.packets;
+        flow.offered += generated.packets;
+        flow.first_generated_ns = flow
+            .first_generated_ns
+            .min(generated.at.since_ns(self.start));
+        if generated.refused {
+            flow.refused += generated.packets;
         } else {
-            flow.due += born.deliveries;
+            flow.expected += generated.deliveries;
         }
     }
 
@@ -196,10 +198,10 @@ impl Traffic {
             return;
         };
         if !self.is_endless[at] {
-            self.due = self.due.saturating_sub(1);
+            self.expected = self.expected.saturating_sub(1);
         }
         let last = core::mem::replace(&mut self.last[at], delivery.tail);
-        if delivery.born < self.count_from || delivery.tail > self.count_until {
+        if delivery.generated < self.count_from || delivery.tail > self.count_until {
             return;
         }
         flow.delivered += 1;
@@ -263,7 +265,7 @@ impl Traffic {
 
     /// Whether all packets that were born of flows that end have come to all receivers.
     pub(crate) fn is_delivered(&self) -> bool {
-        self.due == 0
+        self.expected == 0
     }
 
     /// Flows by number.

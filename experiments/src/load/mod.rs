@@ -178,7 +178,7 @@ fn point(
         latency_p50_ns: outcome.latency_p50_ns,
         latency_p99_ns: outcome.latency_p99_ns,
         packets: outcome.packets,
-        born: outcome.born,
+        born: outcome.generated,
         refused: outcome.refused,
         traversals: outcome.traversals,
         dropped: outcome.balance.dropped,

@@ -198,7 +198,7 @@ fn point(
     seed: u64,
     record: &WorkloadResult,
 ) -> Point {
-    let messages = record.flows.iter().filter(|flow| flow.due > 0);
+    let messages = record.flows.iter().filter(|flow| flow.expected > 0);
     let (count, sum_ns) = messages.fold((0u64, 0u64), |(count, sum), flow| {
         (count + 1, sum + flow.completion_ns())
     });

@@ -191,7 +191,7 @@ impl Level {
 
     fn add(&mut self, stream: &Stream, flow: &FlowRecord) {
         self.born += flow.offered;
-        self.under_way += flow.due.saturating_sub(flow.delivered);
+        self.under_way += flow.expected.saturating_sub(flow.delivered);
         if flow.delivered == 0 {
             return;
         }

@@ -87,7 +87,10 @@ fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
     let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
     let flow = &record.flows[0];
     assert!(record.is_complete);
-    assert_eq!((flow.offered, flow.due, flow.delivered), (100, 100, 100));
+    assert_eq!(
+        (flow.offered, flow.expected, flow.delivered),
+        (100, 100, 100)
+    );
     assert_eq!(flow.bytes, 6400);
     assert_eq!(flow.delays, [0, 100, 0, 0]);
     assert_eq!(flow.delay_sum_ns, 100 * star_ns(64));
@@ -161,7 +164,7 @@ fn one_packet_by_multicast_comes_to_every_member_when_the_path_and_its_bytes_say
         let prepared = fabric("fat-tree-4-2", engine);
         let record = play(&prepared, &Model::mlid04(1), &workload);
         let flow = &record.flows[0];
-        assert_eq!((flow.offered, flow.due, flow.delivered), (1, 7, 7));
+        assert_eq!((flow.offered, flow.expected, flow.delivered), (1, 7, 7));
         assert_eq!(flow.delay_min_ns, 2 * 20 + 100 + 128);
         assert_eq!(flow.delay_max_ns, 4 * 20 + 3 * 100 + 128);
         assert!(record.is_complete);
