@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     /// Put into the ports of hosts.
-    pub entered: u64,
+    pub injected: u64,
     /// Copies that switches have made of multicast packets; one that could not be made is among
     /// those dropped, too.
     pub copied: u64,
@@ -27,6 +27,6 @@ impl Balance {
     #[must_use]
     pub fn is_even(&self) -> bool {
         let gone = self.delivered + self.absorbed + self.dropped + self.lost;
-        self.entered + self.copied == gone + self.queued + self.flying
+        self.injected + self.copied == gone + self.queued + self.flying
     }
 }

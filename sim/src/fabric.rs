@@ -313,7 +313,7 @@ impl Fabric {
                 let records = self.nodes[node].transmit(self.now, port, &mut frame);
                 let tail = frame.tail();
                 let len = frame.len();
-                self.collect_entered(node);
+                self.collect_injected(node);
                 if records == 0 {
                     continue;
                 }
@@ -357,12 +357,12 @@ impl Fabric {
         self.queue.push(at, Event::Wake(id));
     }
 
-    fn collect_entered(&mut self, node: usize) {
+    fn collect_injected(&mut self, node: usize) {
         if let Node::Station(station) = &mut self.nodes[node]
             && let Some(source) = self.stations[node]
         {
-            for packet in station.entered.drain(..) {
-                self.ledger.enter(self.now, source, &packet);
+            for packet in station.injected.drain(..) {
+                self.ledger.inject(self.now, source, &packet);
             }
         }
     }

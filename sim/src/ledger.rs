@@ -15,7 +15,7 @@ use wire::{Lid, Sl};
 
 use crate::generator::NO_FLOW;
 use crate::numbers::index;
-use crate::source::{Entered, Groups, Target};
+use crate::source_queues::{Groups, Injected, Target};
 use crate::station::Received;
 
 /// Violations whose text is kept; beyond, they are only counted.
@@ -116,7 +116,7 @@ pub(crate) struct Ledger {
     lifetime_ns: u64,
     /// Whether packets may be missing: then rings do not grow for those that never come.
     lossy: bool,
-    pub(crate) entered: u64,
+    pub(crate) injected: u64,
     pub(crate) delivered: u64,
     /// Packets that have gone through a switch.
     pub(crate) traversals: u64,
@@ -151,7 +151,7 @@ impl Ledger {
             groups: Arc::default(),
             lifetime_ns: lifetime_ns.unwrap_or(u64::MAX),
             lossy,
-            entered: 0,
+            injected: 0,
             delivered: 0,
             traversals: 0,
             violations: Vec::new(),
@@ -197,8 +197,8 @@ impl Ledger {
     }
 
     /// A packet goes into its source's port.
-    pub(crate) fn enter(&mut self, now: Time, source: u32, packet: &Entered) {
-        self.entered += 1;
+    pub(crate) fn inject(&mut self, now: Time, source: u32, packet: &Injected) {
+        self.injected += 1;
         let ring = &mut self.rings[index(source)];
         let place = |len: usize| usize::try_from(packet.sequence).unwrap_or(0) & (len - 1);
         if !self.lossy {
@@ -227,7 +227,7 @@ impl Ledger {
     pub(crate) fn leave_source(&mut self, now: Time, id: PacketId) {
         match self.slot(id) {
             Some(slot) => slot.sent = now,
-            None => self.violate(now, format!("{id:?} was sent and never entered")),
+            None => self.violate(now, format!("{id:?} was sent and never injected")),
         }
     }
 
@@ -355,8 +355,8 @@ mod tests {
         Ledger::new(&[lid(4), lid(5)], 1, Some(1000), false)
     }
 
-    fn entered(sequence: u64) -> Entered {
-        Entered {
+    fn injected(sequence: u64) -> Injected {
+        Injected {
             sequence,
             generated: Time(sequence),
             to: Target::Host(1),
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn a_packet_in_order_is_delivered_with_its_times() {
         let mut ledger = ledger();
-        ledger.enter(Time(10), 0, &entered(0));
+        ledger.inject(Time(10), 0, &injected(0));
         let id = ledger.id(Lid::new(4), 0).unwrap();
         ledger.leave_source(Time(20), id);
         let delivery = ledger.deliver(Time(400), 1, &received(0)).unwrap();
@@ -396,7 +396,7 @@ mod tests {
     fn duplicates_disorder_wrong_hosts_and_old_packets_are_violations() {
         let mut ledger = ledger();
         for sequence in 0..4 {
-            ledger.enter(Time(10), 0, &entered(sequence));
+            ledger.inject(Time(10), 0, &injected(sequence));
         }
         ledger.deliver(Time(400), 1, &received(1));
         ledger.deliver(Time(400), 1, &received(1));
@@ -420,14 +420,14 @@ mod tests {
                 members: vec![vec![0, 1, 2]],
             }));
             let mlid = Lid::MULTICAST_FIRST;
-            let packet = Entered {
+            let packet = Injected {
                 to: Target::Group(0),
                 dlid: mlid,
                 copies: 2,
                 is_special: true,
-                ..entered(0)
+                ..injected(0)
             };
-            ledger.enter(Time(10), 0, &packet);
+            ledger.inject(Time(10), 0, &packet);
             let copy = Received {
                 dlid: mlid,
                 ..received(0)
@@ -455,7 +455,7 @@ mod tests {
         let mut ledger = ledger();
         ledger.lossy = false;
         for sequence in 0..1000 {
-            ledger.enter(Time(1), 0, &entered(sequence));
+            ledger.inject(Time(1), 0, &injected(sequence));
         }
         assert_eq!(ledger.rings[0].len(), 1024);
         for psn in 0..1000 {

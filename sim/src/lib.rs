@@ -52,7 +52,7 @@ pub mod replay;
 mod settings;
 mod setup;
 mod smp;
-mod source;
+mod source_queues;
 mod station;
 mod trace;
 mod traffic;

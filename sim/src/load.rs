@@ -19,7 +19,7 @@ use crate::numbers::real;
 use crate::pattern::{Draw, Pattern, SlChoice, check_rate, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
-use crate::source::Source;
+use crate::source_queues::SourceQueues;
 use crate::workload::BACKLOG_DEFAULT;
 
 /// What hosts send, and for how long it is looked at.
@@ -204,7 +204,7 @@ impl RoutedFabric {
             let window = (start, fabric.measure.until);
             let paced = Paced::new(draw, interval_ps, window, model.packet_bytes, NO_FLOW);
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
-                station.start(Source::new(
+                station.start(SourceQueues::new(
                     own,
                     Generator::Paced(Box::new(paced)),
                     (dlids, Arc::default()),
@@ -240,7 +240,7 @@ const CREDITS_TOLD_NS: u64 = 300_000_000;
 fn drain(fabric: &mut Fabric) {
     for _ in 0..QUIETS_MAX {
         let waits = fabric.nodes.iter().any(|node| match node {
-            Node::Station(station) => station.source().is_some_and(Source::is_waiting),
+            Node::Station(station) => station.source().is_some_and(SourceQueues::is_waiting),
             Node::Switch(_) | Node::Host(_) => false,
         });
         let before = fabric.balance();

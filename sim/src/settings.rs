@@ -9,7 +9,7 @@ use topologies::{Endpoint, Graph, NodeId};
 use wire::{Guid, Lid, PortNum};
 
 use crate::numbers::index;
-use crate::source::Groups;
+use crate::source_queues::Groups;
 use crate::station::Station;
 use crate::workload::{Arbitration, Destination, VlTables, Workload, WorkloadError};
 

@@ -14,7 +14,7 @@ use link::{
 use wire::packet::{ICRC_LEN, VCRC_LEN};
 use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 
-use crate::source::{Entered, Source};
+use crate::source_queues::{Injected, SourceQueues};
 
 /// The only port.
 pub(crate) const PORT: PortNum = PortNum::new(1);
@@ -47,8 +47,8 @@ pub(crate) struct Station {
     template: Vec<u8>,
     /// A packet that has come in, put together.
     inbox: Vec<u8>,
-    source: Option<Source>,
-    pub(crate) entered: Vec<Entered>,
+    source: Option<SourceQueues>,
+    pub(crate) injected: Vec<Injected>,
     pub(crate) received: Vec<Received>,
     drain: Drain,
 }
@@ -105,7 +105,7 @@ impl Station {
             inbox: vec![0; template.len()],
             template,
             source: None,
-            entered: Vec::new(),
+            injected: Vec::new(),
             received: Vec::new(),
             drain: Drain::default(),
         })
@@ -115,11 +115,11 @@ impl Station {
         &self.port
     }
 
-    pub(crate) fn source(&self) -> Option<&Source> {
+    pub(crate) fn source(&self) -> Option<&SourceQueues> {
         self.source.as_ref()
     }
 
-    pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
+    pub(crate) fn source_mut(&mut self) -> Option<&mut SourceQueues> {
         self.source.as_mut()
     }
 
@@ -129,7 +129,7 @@ impl Station {
     }
 
     /// Gives the station something to send.
-    pub(crate) fn start(&mut self, source: Source) {
+    pub(crate) fn start(&mut self, source: SourceQueues) {
         self.source = Some(source);
     }
 
@@ -216,14 +216,14 @@ impl Station {
         };
         for lane in 0..self.port.config().vls {
             let vl = Vl::truncate(lane);
-            while let Some(entered) = source.take(now, &self.port, usize::from(lane)) {
-                let bytes = write(&mut self.template, &entered, vl);
+            while let Some(injected) = source.take(now, &self.port, usize::from(lane)) {
+                let bytes = write(&mut self.template, &injected, vl);
                 // The pool is many times what the lanes hold.
                 let Ok(packet) = Packet::from_bytes(&mut self.pool, now, bytes) else {
                     debug_assert!(false, "a packet that the lane has room for");
                     break;
                 };
-                self.entered.push(entered);
+                self.injected.push(injected);
                 self.port.enqueue(now, vl, packet);
             }
         }
@@ -231,14 +231,14 @@ impl Station {
 }
 
 /// Writes what differs from packet to packet; the packet, LRH to VCRC.
-fn write<'t>(template: &'t mut [u8], entered: &Entered, vl: Vl) -> &'t [u8] {
-    let icrc_end = usize::from(entered.bytes).min(template.len() - VCRC_LEN);
+fn write<'t>(template: &'t mut [u8], injected: &Injected, vl: Vl) -> &'t [u8] {
+    let icrc_end = usize::from(injected.bytes).min(template.len() - VCRC_LEN);
     let packet = &mut template[..icrc_end + VCRC_LEN];
-    let number = entered.sequence.to_be_bytes();
+    let number = injected.sequence.to_be_bytes();
     packet[0] = vl.get() << 4;
-    packet[1] = entered.sl.get() << 4 | packet[1] & 0x0f;
-    packet[2..4].copy_from_slice(&entered.dlid.get().to_be_bytes());
-    packet[4..6].copy_from_slice(&(entered.bytes / 4).to_be_bytes());
+    packet[1] = injected.sl.get() << 4 | packet[1] & 0x0f;
+    packet[2..4].copy_from_slice(&injected.dlid.get().to_be_bytes());
+    packet[4..6].copy_from_slice(&(injected.bytes / 4).to_be_bytes());
     packet[17..20].copy_from_slice(&number[5..]);
     let icrc_at = icrc_end - ICRC_LEN;
     let icrc = wire::crc::icrc(&packet[..icrc_at]).to_be_bytes();
@@ -301,7 +301,7 @@ impl Device for Station {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        let traffic = self.source.as_ref().map(Source::next_at);
+        let traffic = self.source.as_ref().map(SourceQueues::next_at);
         let traffic = traffic.filter(|&at| at < Time::NEVER).map(|at| Deadline {
             at,
             why: Why::Traffic,

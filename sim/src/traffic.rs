@@ -6,7 +6,7 @@ use wire::{Delimiter, PortNum};
 
 use crate::ledger::Delivery;
 use crate::numbers::index;
-use crate::source::Generated;
+use crate::source_queues::Generated;
 use crate::workload::{FlowPlan, Until, Workload};
 
 /// Lanes of a port.

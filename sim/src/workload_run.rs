@@ -18,7 +18,7 @@ use crate::numbers::number;
 use crate::pattern::{Draw, mix, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
-use crate::source::Source;
+use crate::source_queues::SourceQueues;
 use crate::traffic::{FlowRecord, PortRecord, Traffic};
 use crate::workload::{TrafficSource, Until, Workload};
 
@@ -135,7 +135,7 @@ impl RoutedFabric {
             };
             let generator = Generator::Merged(Merged::new(start, model, sources, paced));
             if let Node::Station(station) = &mut fabric.nodes[id.index()] {
-                station.start(Source::new(
+                station.start(SourceQueues::new(
                     own,
                     generator,
                     (Arc::clone(dlids), Arc::clone(mlids)),
@@ -200,7 +200,7 @@ fn run(fabric: &mut Fabric, start: Time, until: Until) -> bool {
     while fabric.now < limit {
         let next = (fabric.now + LOOK_NS).min(limit);
         fabric.run(next);
-        let is_sent = sources(fabric).all(Source::is_done);
+        let is_sent = sources(fabric).all(SourceQueues::is_done);
         let traffic = fabric.traffic.as_deref();
         if is_sent && (traffic.is_some_and(Traffic::is_delivered) || is_empty(fabric)) {
             break;
@@ -209,7 +209,7 @@ fn run(fabric: &mut Fabric, start: Time, until: Until) -> bool {
     is_empty(fabric)
 }
 
-fn sources(fabric: &Fabric) -> impl Iterator<Item = &Source> {
+fn sources(fabric: &Fabric) -> impl Iterator<Item = &SourceQueues> {
     fabric.nodes.iter().filter_map(|node| match node {
         Node::Station(station) => station.source(),
         Node::Switch(_) | Node::Host(_) => None,

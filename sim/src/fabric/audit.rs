@@ -25,7 +25,7 @@ impl Fabric {
             (copied + c, absorbed + a)
         });
         Balance {
-            entered: self.ledger.entered,
+            injected: self.ledger.injected,
             copied,
             absorbed,
             delivered: self.ledger.delivered,

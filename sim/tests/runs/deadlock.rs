@@ -41,7 +41,7 @@ fn up_and_down_on_the_same_ring_does_not() {
     let outcome = run("updn", None, 1);
     assert_eq!(outcome.deadlock, None);
     assert_eq!(outcome.balance.queued, 0);
-    assert_eq!(outcome.balance.delivered, outcome.balance.entered);
+    assert_eq!(outcome.balance.delivered, outcome.balance.injected);
     assert_eq!(outcome.violations, []);
 }
 

@@ -47,7 +47,7 @@ fn lost_and_damaged_packets_are_counted_and_credits_recover() {
     let damaged: u64 = outcome.drops.iter().map(|&(_, count)| count).sum();
     assert_eq!(damaged, outcome.counters.corrupted);
     let balance = outcome.balance;
-    assert_eq!(balance.delivered + balance.lost + damaged, balance.entered);
+    assert_eq!(balance.delivered + balance.lost + damaged, balance.injected);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_cable_that_is_pulled_and_put_in_again_carries_packets_again() {
     let up = FaultKind::LinkUp(end("s0.0.1", 3));
     let outcome = run(vec![(50_000, down.clone()), (100_000, up)]);
     let never = run(vec![(50_000, down)]);
-    let gone = |outcome: &LoadResult| outcome.balance.entered - outcome.balance.delivered;
+    let gone = |outcome: &LoadResult| outcome.balance.injected - outcome.balance.delivered;
     assert!(gone(&outcome) > 0);
     assert!(gone(&never) > 2 * gone(&outcome), "{never:?} {outcome:?}");
 }
@@ -67,7 +67,7 @@ fn a_switch_that_crashes_and_is_started_again_gets_its_tables_and_forwards() {
     let restart = FaultKind::Restart("s0.0.1".to_owned());
     let outcome = run(vec![(50_000, crash.clone()), (80_000, restart)]);
     let never = run(vec![(50_000, crash)]);
-    let gone = |outcome: &LoadResult| outcome.balance.entered - outcome.balance.delivered;
+    let gone = |outcome: &LoadResult| outcome.balance.injected - outcome.balance.delivered;
     assert!(gone(&outcome) > 0);
     assert!(gone(&never) > 2 * gone(&outcome));
 }
@@ -80,7 +80,7 @@ fn flow_control_that_is_lost_delays_and_loses_nothing() {
     };
     let outcome = run(vec![(0, loss)]);
     let balance = outcome.balance;
-    assert_eq!(balance.entered, balance.delivered);
+    assert_eq!(balance.injected, balance.delivered);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn with_a_finite_lifetime_switches_drop_what_waits_for_a_slow_host() {
         reasons.iter().all(|name| name.contains("life")),
         "{reasons:?}"
     );
-    assert_eq!(record.balance.delivered + dropped, record.balance.entered);
+    assert_eq!(record.balance.delivered + dropped, record.balance.injected);
     assert_eq!(
         record.flows[1].delivered + record.flows[0].delivered + dropped,
         700

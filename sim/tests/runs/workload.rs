@@ -171,7 +171,7 @@ fn one_packet_by_multicast_comes_to_every_member_when_the_path_and_its_bytes_say
         // One copy on the cable of each host, none back to the sender.
         let sent: u64 = record.ports.iter().map(sim::PortRecord::packets).sum();
         assert_eq!(sent - 1, record.traversals);
-        assert_eq!(record.balance.entered, 1);
+        assert_eq!(record.balance.injected, 1);
     }
 }
 

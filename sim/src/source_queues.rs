@@ -35,7 +35,7 @@ pub(crate) enum Target {
 
 /// A packet that is to be put into the port's output lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entered {
+pub(crate) struct Injected {
     pub(crate) sequence: u64,
     pub(crate) generated: Time,
     pub(crate) to: Target,
@@ -62,7 +62,7 @@ pub(crate) struct Generated {
 
 /// What a station sends.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct SourceQueues {
     generator: Generator,
     own: u32,
     /// By destination: the DLID for it.
@@ -88,7 +88,7 @@ pub(crate) struct Source {
     pub(crate) generated: Vec<Generated>,
 }
 
-impl Source {
+impl SourceQueues {
     /// A source of host `own`, whose port is `port`; at most `backlog` births wait.
     pub(crate) fn new(
         own: u32,
@@ -171,7 +171,7 @@ impl Source {
         self.endless += usize::from(send.endless);
         let mut send = send;
         if matches!(send.to, Destination::Each(_)) {
-            self.skip_oneself(&mut send);
+            self.skip_sender(&mut send);
         }
         let level = send.sl.index();
         self.queues[level].push_back(send);
@@ -221,7 +221,7 @@ impl Source {
         members.get(index(send.member)).copied()
     }
 
-    fn skip_oneself(&self, send: &mut QueuedSend) {
+    fn skip_sender(&self, send: &mut QueuedSend) {
         while self.member(send) == Some(self.own) {
             send.member += 1;
         }
@@ -259,13 +259,13 @@ impl Source {
 
     /// The next packet for a lane with room. It must be put into the port.
     #[inline]
-    pub(crate) fn take(&mut self, now: Time, port: &Port, lane: usize) -> Option<Entered> {
+    pub(crate) fn take(&mut self, now: Time, port: &Port, lane: usize) -> Option<Injected> {
         let level = self.admitted(port, lane)?;
         self.lanes[lane].1 = u32::try_from(level).unwrap_or(0);
         let mut send = *self.queues[level].front()?;
         let bytes = send.next_bytes();
         let (to, dlid, copies) = self.destination(&send);
-        let entered = Entered {
+        let injected = Injected {
             sequence: self.sequence,
             generated: send.generated,
             to,
@@ -282,18 +282,18 @@ impl Source {
             self.queues[level].pop_front();
             send.generated = now;
             self.queues[level].push_back(send);
-            return Some(entered);
+            return Some(injected);
         }
-        self.go_on(level, send);
-        Some(entered)
+        self.advance(level, send);
+        Some(injected)
     }
 
     /// One packet of the train at the head of a queue has gone.
-    fn go_on(&mut self, level: usize, mut send: QueuedSend) {
+    fn advance(&mut self, level: usize, mut send: QueuedSend) {
         send.left -= 1;
         if send.left == 0 && matches!(send.to, Destination::Each(_)) {
             send.member += 1;
-            self.skip_oneself(&mut send);
+            self.skip_sender(&mut send);
             if self.member(&send).is_some() {
                 send.left = send.packets;
             }
