@@ -151,7 +151,7 @@ pub(crate) struct Fabric {
     /// Tables beside those of unicast forwarding.
     pub(crate) settings: Arc<Settings>,
     /// By node: which station it is.
-    pub(crate) stations: Vec<Option<u32>>,
+    pub(crate) host_numbers: Vec<Option<u32>>,
     /// The subnet manager, where one runs.
     pub(crate) management: Management,
     /// Data packets on cables.
@@ -180,7 +180,7 @@ impl Fabric {
         graph: Arc<Graph>,
         tables: Option<Arc<Tables>>,
         model: Model,
-        (nodes, stations): (Vec<Node>, Vec<Option<u32>>),
+        (nodes, host_numbers): (Vec<Node>, Vec<Option<u32>>),
         ledger: Ledger,
         faults: FaultPlan,
     ) -> Self {
@@ -199,7 +199,7 @@ impl Fabric {
             faults,
             traffic: None,
             settings: Arc::default(),
-            stations,
+            host_numbers,
             management: Management::default(),
             flying: 0,
             deadlock: None,
@@ -358,28 +358,28 @@ impl Fabric {
     }
 
     fn collect_injected(&mut self, node: usize) {
-        if let Node::Station(station) = &mut self.nodes[node]
-            && let Some(source) = self.stations[node]
+        if let Node::TrafficHost(host) = &mut self.nodes[node]
+            && let Some(source) = self.host_numbers[node]
         {
-            for packet in station.injected.drain(..) {
+            for packet in host.injected.drain(..) {
                 self.ledger.inject(self.now, source, &packet);
             }
         }
     }
 
     fn collect_received(&mut self, node: usize) {
-        if let Node::Station(station) = &mut self.nodes[node]
-            && let Some(at) = self.stations[node]
+        if let Node::TrafficHost(host) = &mut self.nodes[node]
+            && let Some(at) = self.host_numbers[node]
         {
             if let Some(traffic) = &mut self.traffic
-                && let Some(source) = station.source_mut()
+                && let Some(source) = host.source_mut()
             {
                 source
                     .generated
                     .drain(..)
                     .for_each(|generated| traffic.generated(&generated));
             }
-            for packet in station.received.drain(..) {
+            for packet in host.received.drain(..) {
                 if let Some(delivery) = self.ledger.deliver(self.now, at, &packet) {
                     self.measure.record(delivery, at);
                     if let Some(traffic) = &mut self.traffic {

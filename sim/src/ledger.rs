@@ -16,7 +16,7 @@ use wire::{Lid, Sl};
 use crate::generator::NO_FLOW;
 use crate::numbers::index;
 use crate::source_queues::{Groups, Injected, Target};
-use crate::station::Received;
+use crate::traffic_host::Received;
 
 /// Violations whose text is kept; beyond, they are only counted.
 const VIOLATIONS_KEPT: usize = 32;
@@ -125,7 +125,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// For stations with these LIDs each, and so many service levels. `lossy`: packets may be
+    /// For host_numbers with these LIDs each, and so many service levels. `lossy`: packets may be
     /// missing.
     pub(crate) fn new(
         lids: &[Vec<Lid>],
@@ -434,9 +434,9 @@ mod tests {
             };
             (ledger, copy)
         };
-        let violations = |stations: &[u32]| {
+        let violations = |host_numbers: &[u32]| {
             let (mut ledger, copy) = new();
-            for &at in stations {
+            for &at in host_numbers {
                 ledger.deliver(Time(400), at, &copy);
             }
             ledger.check_none_missing(Time(500));

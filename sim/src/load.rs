@@ -203,13 +203,13 @@ impl RoutedFabric {
             );
             let window = (start, fabric.measure.until);
             let paced = Paced::new(draw, interval_ps, window, model.packet_bytes, NO_FLOW);
-            if let Node::Station(station) = &mut fabric.nodes[id.index()] {
-                station.start(SourceQueues::new(
+            if let Node::TrafficHost(host) = &mut fabric.nodes[id.index()] {
+                host.start(SourceQueues::new(
                     own,
                     Generator::Paced(Box::new(paced)),
                     (dlids, Arc::default()),
                     Arc::default(),
-                    station.port(),
+                    host.port(),
                     BACKLOG_DEFAULT,
                 ));
             }
@@ -240,7 +240,7 @@ const CREDITS_TOLD_NS: u64 = 300_000_000;
 fn drain(fabric: &mut Fabric) {
     for _ in 0..QUIETS_MAX {
         let waits = fabric.nodes.iter().any(|node| match node {
-            Node::Station(station) => station.source().is_some_and(SourceQueues::is_waiting),
+            Node::TrafficHost(host) => host.source().is_some_and(SourceQueues::is_waiting),
             Node::Switch(_) | Node::Host(_) => false,
         });
         let before = fabric.balance();
@@ -275,7 +275,7 @@ fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
         .filter(|&id| fabric.graph.node(id).kind == NodeKind::Host);
     let hosts = hosts.count();
     let sources = fabric.nodes.iter().filter_map(|node| match node {
-        Node::Station(station) => station.source(),
+        Node::TrafficHost(host) => host.source(),
         Node::Switch(_) | Node::Host(_) => None,
     });
     let (generated, refused) = sources.fold((0, 0), |(generated, refused), source| {

@@ -5,13 +5,13 @@ use link::{Device, FrameBuf, Input, Port, PortConfig, PortSet, Time};
 use switchd::{Switch, SwitchConfig, SwitchError, Timing};
 use wire::PortNum;
 
-use crate::station::Station;
+use crate::traffic_host::TrafficHost;
 
 /// A device.
 #[derive(Debug)]
 pub(crate) enum Node {
     Switch(Box<Switch>),
-    Station(Box<Station>),
+    TrafficHost(Box<TrafficHost>),
     Host(Box<Host>),
 }
 
@@ -54,7 +54,7 @@ impl Node {
                     bytes,
                 },
             ),
-            Self::Station(station) => station.handle(
+            Self::TrafficHost(host) => host.handle(
                 now,
                 Input::Frame {
                     port,
@@ -78,7 +78,7 @@ impl Node {
     pub(crate) fn carrier(&mut self, now: Time, port: PortNum, up: bool) {
         match self {
             Self::Switch(switch) => switch.handle(now, Input::Carrier { port, up }),
-            Self::Station(station) => station.handle(now, Input::Carrier { port, up }),
+            Self::TrafficHost(host) => host.handle(now, Input::Carrier { port, up }),
             Self::Host(host) => host.handle(now, Input::Carrier { port, up }),
         }
     }
@@ -87,7 +87,7 @@ impl Node {
     pub(crate) fn tick(&mut self, now: Time) {
         match self {
             Self::Switch(switch) => switch.handle(now, Input::Tick),
-            Self::Station(station) => station.handle(now, Input::Tick),
+            Self::TrafficHost(host) => host.handle(now, Input::Tick),
             Self::Host(host) => host.handle(now, Input::Tick),
         }
     }
@@ -96,7 +96,7 @@ impl Node {
     pub(crate) fn ready(&self, now: Time) -> PortSet {
         match self {
             Self::Switch(switch) => switch.ready(now),
-            Self::Station(station) => station.ready(now),
+            Self::TrafficHost(host) => host.ready(now),
             Self::Host(host) => host.ready(now),
         }
     }
@@ -105,7 +105,7 @@ impl Node {
     pub(crate) fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize {
         match self {
             Self::Switch(switch) => switch.transmit(now, port, frame),
-            Self::Station(station) => station.transmit(now, port, frame),
+            Self::TrafficHost(host) => host.transmit(now, port, frame),
             Self::Host(host) => host.transmit(now, port, frame),
         }
     }
@@ -115,7 +115,7 @@ impl Node {
     pub(crate) fn due_at(&self) -> Time {
         let deadline = match self {
             Self::Switch(switch) => return switch.due_at(),
-            Self::Station(station) => station.deadline(),
+            Self::TrafficHost(host) => host.deadline(),
             Self::Host(host) => host.deadline(),
         };
         deadline.map_or(Time::NEVER, |deadline| deadline.at)
@@ -125,8 +125,8 @@ impl Node {
     pub(crate) fn port(&self, number: PortNum) -> Option<&Port> {
         match self {
             Self::Switch(switch) => switch.port(number),
-            Self::Station(station) => (number == crate::station::PORT).then(|| station.port()),
-            Self::Host(host) => (number == crate::station::PORT).then(|| host.port()),
+            Self::TrafficHost(host) => (number == crate::traffic_host::PORT).then(|| host.port()),
+            Self::Host(host) => (number == crate::traffic_host::PORT).then(|| host.port()),
         }
     }
 
@@ -135,7 +135,7 @@ impl Node {
     pub(crate) fn copies(&self) -> (u64, u64) {
         match self {
             Self::Switch(switch) => switch.copies(),
-            Self::Station(_) | Self::Host(_) => (0, 0),
+            Self::TrafficHost(_) | Self::Host(_) => (0, 0),
         }
     }
 
@@ -143,7 +143,7 @@ impl Node {
     pub(crate) fn packets_inside(&self) -> u64 {
         let packets = match self {
             Self::Switch(switch) => switch.packets_inside(),
-            Self::Station(station) => station.packets_inside(),
+            Self::TrafficHost(host) => host.packets_inside(),
             Self::Host(_) => 0,
         };
         u64::try_from(packets).unwrap_or(u64::MAX)

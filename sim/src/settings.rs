@@ -10,7 +10,7 @@ use wire::{Guid, Lid, PortNum};
 
 use crate::numbers::index;
 use crate::source_queues::Groups;
-use crate::station::Station;
+use crate::traffic_host::TrafficHost;
 use crate::workload::{Arbitration, Destination, VlTables, Workload, WorkloadError};
 
 /// What is installed beside linear forwarding tables.
@@ -116,14 +116,14 @@ impl Settings {
     }
 
     /// Writes the tables of a host's port.
-    pub(crate) fn write_station(&self, id: NodeId, station: &mut Station) {
-        let port = station.port_mut();
+    pub(crate) fn write_host(&self, id: NodeId, host: &mut TrafficHost) {
+        let port = host.port_mut();
         if let Some(lanes) = self.lanes.sl2vl {
             port.sl_to_vl_mut().set_row(PortNum::MANAGEMENT, lanes);
         }
         let end = Endpoint {
             node: id,
-            port: crate::station::PORT,
+            port: crate::traffic_host::PORT,
         };
         if let Some(tables) = self.arbitration.get(&end) {
             let arbiter = port.arbiter_mut();

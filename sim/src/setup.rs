@@ -17,7 +17,7 @@ use crate::node::Node;
 use crate::numbers::number;
 use crate::pattern::PatternError;
 use crate::settings::Settings;
-use crate::station::Station;
+use crate::traffic_host::TrafficHost;
 use crate::workload::WorkloadError;
 
 /// Why a fabric cannot be simulated as asked.
@@ -65,7 +65,7 @@ pub(crate) fn build(
     faults.check(&graph)?;
     let mut lids: Vec<Vec<Lid>> = Vec::new();
     let mut nodes = Vec::with_capacity(graph.len());
-    let mut stations = Vec::with_capacity(graph.len());
+    let mut host_numbers = Vec::with_capacity(graph.len());
     for id in graph.ids() {
         let node = graph.node(id);
         if node.kind == NodeKind::Switch {
@@ -74,15 +74,15 @@ pub(crate) fn build(
                 model.port(node.guid, 1),
                 model.timing(),
             )?);
-            stations.push(None);
+            host_numbers.push(None);
             continue;
         }
         let range = tables.lids.of_node(id);
         let range = range.ok_or_else(|| SetupError::NoLid(node.name.clone()))?;
         let port = model.port(node.guid, 1);
-        let station = Station::new(port, range.base, model.payload_bytes())?;
-        nodes.push(Node::Station(Box::new(station)));
-        stations.push(Some(number(lids.len())));
+        let host = TrafficHost::new(port, range.base, model.payload_bytes())?;
+        nodes.push(Node::TrafficHost(Box::new(host)));
+        host_numbers.push(Some(number(lids.len())));
         lids.push(range.lids().collect());
     }
     let lossy = !faults.faults.is_empty();
@@ -91,7 +91,7 @@ pub(crate) fn build(
         graph,
         Some(tables),
         model.clone(),
-        (nodes, stations),
+        (nodes, host_numbers),
         ledger,
         faults,
     );

@@ -225,7 +225,7 @@ impl Twin {
     pub fn switch(&self, name: &str) -> Option<&Switch> {
         match &self.fabric.nodes[self.fabric.graph.find(name)?.index()] {
             Node::Switch(switch) => Some(switch),
-            Node::Station(_) | Node::Host(_) => None,
+            Node::TrafficHost(_) | Node::Host(_) => None,
         }
     }
 
@@ -234,7 +234,7 @@ impl Twin {
     pub fn host(&self, name: &str) -> Option<&Host> {
         match &self.fabric.nodes[self.fabric.graph.find(name)?.index()] {
             Node::Host(host) => Some(host),
-            Node::Station(_) | Node::Switch(_) => None,
+            Node::TrafficHost(_) | Node::Switch(_) => None,
         }
     }
 }

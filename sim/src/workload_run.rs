@@ -134,13 +134,13 @@ impl RoutedFabric {
                 drawn(source, own, model, &partners, mix(workload.seed, at), start)
             };
             let generator = Generator::Merged(Merged::new(start, model, sources, paced));
-            if let Node::Station(station) = &mut fabric.nodes[id.index()] {
-                station.start(SourceQueues::new(
+            if let Node::TrafficHost(host) = &mut fabric.nodes[id.index()] {
+                host.start(SourceQueues::new(
                     own,
                     generator,
                     (Arc::clone(dlids), Arc::clone(mlids)),
                     Arc::clone(&settings.groups),
-                    station.port(),
+                    host.port(),
                     workload.backlog,
                 ));
             }
@@ -211,7 +211,7 @@ fn run(fabric: &mut Fabric, start: Time, until: Until) -> bool {
 
 fn sources(fabric: &Fabric) -> impl Iterator<Item = &SourceQueues> {
     fabric.nodes.iter().filter_map(|node| match node {
-        Node::Station(station) => station.source(),
+        Node::TrafficHost(host) => host.source(),
         Node::Switch(_) | Node::Host(_) => None,
     })
 }

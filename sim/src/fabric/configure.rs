@@ -65,7 +65,7 @@ impl Fabric {
     fn configure(&mut self, id: NodeId) -> Result<Time, ManagementError> {
         let graph = Arc::clone(&self.graph);
         if graph.node(id).kind == NodeKind::Host {
-            self.activate_station(id)?;
+            self.activate_host(id)?;
             return Ok(self.now);
         }
         let connected: Vec<PortNum> = graph.cables(id).map(|(port, _)| port).collect();
@@ -92,7 +92,7 @@ impl Fabric {
         port: PortNum,
     ) -> Result<(), ManagementError> {
         if self.graph.node(id).kind == NodeKind::Host {
-            return self.activate_station(id);
+            return self.activate_host(id);
         }
         let is_blank = self.blank.remove(&id.index());
         let mut manager = Manager::new(self, id, port);
@@ -102,20 +102,20 @@ impl Fabric {
         manager.activate(port)
     }
 
-    fn activate_station(&mut self, id: NodeId) -> Result<(), ManagementError> {
+    fn activate_host(&mut self, id: NodeId) -> Result<(), ManagementError> {
         let now = self.now;
         let settings = Arc::clone(&self.settings);
-        let Node::Station(station) = &mut self.nodes[id.index()] else {
+        let Node::TrafficHost(host) = &mut self.nodes[id.index()] else {
             return Ok(());
         };
-        settings.write_station(id, station);
+        settings.write_host(id, host);
         let follows = [SetState::Armed, SetState::Active]
             .into_iter()
-            .all(|state| station.set_state(now, state));
+            .all(|state| host.set_state(now, state));
         if follows {
             return Ok(());
         }
-        let state = station.port().state();
+        let state = host.port().state();
         Err(ManagementError {
             node: self.graph.node(id).name.clone(),
             what: format!("the port does not become active from {state:?}"),

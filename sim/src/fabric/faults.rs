@@ -161,8 +161,8 @@ impl Fabric {
         let Some(id) = self.graph.find(name) else {
             return;
         };
-        if let Node::Station(station) = &mut self.nodes[id.index()] {
-            station.drain_slowly(self.now, ns_per_packet);
+        if let Node::TrafficHost(host) = &mut self.nodes[id.index()] {
+            host.drain_slowly(self.now, ns_per_packet);
             // What waits is taken by the next tick.
             self.nodes[id.index()].tick(self.now);
             self.service(number(id.index()));

@@ -40,7 +40,7 @@ pub(crate) struct Received {
 
 /// A host with a source and a sink.
 #[derive(Debug)]
-pub(crate) struct Station {
+pub(crate) struct TrafficHost {
     port: Port,
     pool: Pool,
     /// A packet of the greatest length; headers and CRCs are written for each.
@@ -76,7 +76,7 @@ impl Drain {
     }
 }
 
-impl Station {
+impl TrafficHost {
     pub(crate) fn new(config: PortConfig, lid: Lid, payload: usize) -> Result<Self, ConfigError> {
         let payload = vec![0x5a; payload];
         let packet = UdPacket {
@@ -248,7 +248,7 @@ fn write<'t>(template: &'t mut [u8], injected: &Injected, vl: Vl) -> &'t [u8] {
     packet
 }
 
-impl Device for Station {
+impl Device for TrafficHost {
     type Command = ();
     type Event = ();
 
