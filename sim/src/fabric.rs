@@ -25,11 +25,11 @@ use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
 use crate::faults::{Fault, FaultPlan};
 use crate::frame::packet_at;
-use crate::ledger::{Ledger, PacketId};
 use crate::measure::Measure;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
 use crate::numbers::{index, number};
+use crate::packet_tracker::{PacketId, PacketTracker};
 use crate::settings::Settings;
 use crate::traffic::Traffic;
 
@@ -75,7 +75,7 @@ enum Cargo {
         /// How many packets from the same port had come to the other end when it was sent.
         landings: u32,
     },
-    /// A packet, and which, if the ledger knows it.
+    /// A packet, and which, if the tracker knows it.
     Packet(Option<PacketId>),
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Fabric {
     pub(crate) model: Model,
     pub(crate) nodes: Vec<Node>,
     pub(crate) cables: Cables,
-    pub(crate) ledger: Ledger,
+    pub(crate) tracker: PacketTracker,
     pub(crate) measure: Measure,
     pub(crate) counters: RunCounters,
     pub(crate) faults: FaultPlan,
@@ -181,7 +181,7 @@ impl Fabric {
         tables: Option<Arc<Tables>>,
         model: Model,
         (nodes, host_numbers): (Vec<Node>, Vec<Option<u32>>),
-        ledger: Ledger,
+        tracker: PacketTracker,
         faults: FaultPlan,
     ) -> Self {
         let count = nodes.len();
@@ -193,7 +193,7 @@ impl Fabric {
             tables,
             model,
             nodes,
-            ledger,
+            tracker,
             measure: Measure::new(),
             counters: RunCounters::default(),
             faults,
@@ -268,7 +268,7 @@ impl Fabric {
                 if let Some(id) = id
                     && self.nodes[index(node)].is_switch()
                 {
-                    self.ledger.enter_switch(self.now, id);
+                    self.tracker.enter_switch(self.now, id);
                 }
             }
             Cargo::Control { landings } if self.ideal => {
@@ -362,7 +362,7 @@ impl Fabric {
             && let Some(source) = self.host_numbers[node]
         {
             for packet in host.injected.drain(..) {
-                self.ledger.inject(self.now, source, &packet);
+                self.tracker.inject(self.now, source, &packet);
             }
         }
     }
@@ -380,7 +380,7 @@ impl Fabric {
                     .for_each(|generated| traffic.generated(&generated));
             }
             for packet in host.received.drain(..) {
-                if let Some(delivery) = self.ledger.deliver(self.now, at, &packet) {
+                if let Some(delivery) = self.tracker.deliver(self.now, at, &packet) {
                     self.measure.record(delivery, at);
                     if let Some(traffic) = &mut self.traffic {
                         traffic.delivered(&delivery);
@@ -393,13 +393,13 @@ impl Fabric {
     /// Puts a frame on the cable of a port.
     pub(crate) fn ship(&mut self, node: usize, port: PortNum, frame: &mut [u8], tail: Time) {
         let data = packet_at(frame);
-        let id = data.and_then(|data| self.ledger.of_record(&frame[data..]));
+        let id = data.and_then(|data| self.tracker.of_record(&frame[data..]));
         if let Some(data) = data {
             if let Some(id) = id {
                 if self.nodes[node].is_switch() {
-                    self.ledger.leave_switch(self.now, id);
+                    self.tracker.leave_switch(self.now, id);
                 } else {
-                    self.ledger.leave_source(self.now, id);
+                    self.tracker.leave_source(self.now, id);
                 }
             }
             self.check_credits(node, port, &frame[data..]);

@@ -12,10 +12,10 @@ use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
 use crate::generator::{Generator, NO_FLOW, Paced};
-use crate::ledger::Violation;
 use crate::model::Model;
 use crate::node::Node;
 use crate::numbers::real;
+use crate::packet_tracker::Violation;
 use crate::pattern::{Draw, Pattern, SlChoice, check_rate, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
@@ -262,9 +262,9 @@ fn drain(fabric: &mut Fabric) {
 
 /// Lets `ns` pass; whether anything has moved.
 fn advances(fabric: &mut Fabric, ns: u64) -> bool {
-    let (balance, traversals) = (fabric.balance(), fabric.ledger.traversals);
+    let (balance, traversals) = (fabric.balance(), fabric.tracker.traversals);
     fabric.run(fabric.now + ns);
-    fabric.ledger.traversals != traversals || fabric.balance() != balance
+    fabric.tracker.traversals != traversals || fabric.balance() != balance
 }
 
 fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
@@ -298,12 +298,12 @@ fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
         latency_p99_ns: measure.network.value_at_quantile(0.99),
         generated,
         refused,
-        traversals: fabric.ledger.traversals,
+        traversals: fabric.tracker.traversals,
         balance: fabric.balance(),
         drops: fabric.drops(),
         counters: fabric.counters,
         deadlock: fabric.deadlock().cloned(),
-        violations: fabric.ledger.violations.clone(),
-        violations_total: fabric.ledger.violations_total,
+        violations: fabric.tracker.violations.clone(),
+        violations_total: fabric.tracker.violations_total,
     }
 }

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use link::Time;
 
-use crate::ledger::Delivery;
+use crate::packet_tracker::Delivery;
 
 /// Longer than any packet takes, nanoseconds: ten seconds.
 const LATENCY_NS_MAX: u64 = 10_000_000_000;

@@ -11,10 +11,10 @@ use wire::Lid;
 
 use crate::fabric::{Fabric, ManagementError};
 use crate::faults::{FaultError, FaultPlan};
-use crate::ledger::Ledger;
 use crate::model::{Model, ModelError};
 use crate::node::Node;
 use crate::numbers::number;
+use crate::packet_tracker::PacketTracker;
 use crate::pattern::PatternError;
 use crate::settings::Settings;
 use crate::traffic_host::TrafficHost;
@@ -86,16 +86,16 @@ pub(crate) fn build(
         lids.push(range.lids().collect());
     }
     let lossy = !faults.faults.is_empty();
-    let ledger = Ledger::new(&lids, levels, model.lifetime_ns(), lossy);
+    let tracker = PacketTracker::new(&lids, levels, model.lifetime_ns(), lossy);
     let mut fabric = Fabric::assemble(
         graph,
         Some(tables),
         model.clone(),
         (nodes, host_numbers),
-        ledger,
+        tracker,
         faults,
     );
-    fabric.ledger.set_groups(Arc::clone(&settings.groups));
+    fabric.tracker.set_groups(Arc::clone(&settings.groups));
     fabric.settings = Arc::new(settings);
     fabric.bring_up()?;
     Ok(fabric)

@@ -46,7 +46,7 @@ pub(crate) struct Injected {
     /// How many hosts are to get it.
     pub(crate) copies: u32,
     /// Whether the DLID is another than the scheme's for these hosts.
-    pub(crate) is_special: bool,
+    pub(crate) has_explicit_dlid: bool,
 }
 
 /// Packets that were born, or could not be.
@@ -274,7 +274,7 @@ impl SourceQueues {
             bytes,
             flow: send.flow,
             copies,
-            is_special: send.dlid != Lid::ZERO || matches!(to, Target::Group(_)),
+            has_explicit_dlid: send.dlid != Lid::ZERO || matches!(to, Target::Group(_)),
         };
         self.sequence += 1;
         if send.endless {

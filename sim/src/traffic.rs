@@ -4,8 +4,8 @@ use link::Time;
 use topologies::{Endpoint, Graph};
 use wire::{Delimiter, PortNum};
 
-use crate::ledger::Delivery;
 use crate::numbers::index;
+use crate::packet_tracker::Delivery;
 use crate::source_queues::Generated;
 use crate::workload::{FlowPlan, Until, Workload};
 

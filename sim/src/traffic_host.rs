@@ -3,7 +3,7 @@
 //!
 //! The port, its lanes, credits, arbiter and check sums are those of every device
 //! ([`link::Port`]). What differs from `hostd`'s host is behind the port: packets carry nothing
-//! but headers, and when they were born is written beside them, in the [`Ledger`](crate::ledger).
+//! but headers, and when they were born is written beside them, in the [`PacketTracker`](crate::packet_tracker).
 //! Packets wait in one queue a lane at the source, so that a lane that stands still does not hold
 //! up the others; a packet that comes in is used up at once.
 

@@ -19,10 +19,10 @@ use wire::PortNum;
 
 use crate::fabric::{Event, Fabric};
 use crate::faults::{FaultError, FaultPlan};
-use crate::ledger::Ledger;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
 use crate::numbers::number;
+use crate::packet_tracker::PacketTracker;
 
 /// How long is waited at a time, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
@@ -112,7 +112,7 @@ impl Twin {
             None,
             model,
             (nodes?, vec![None; graph.len()]),
-            Ledger::new(&[], 1, None, true),
+            PacketTracker::new(&[], 1, None, true),
             config.faults.clone(),
         );
         let manager = Box::new(Sm::new(config.manager.clone())?);

@@ -10,11 +10,11 @@ use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
 use crate::generator::{Generator, Merged, Paced};
-use crate::ledger::Violation;
 use crate::load::{RoutedFabric, interval_ps};
 use crate::model::Model;
 use crate::node::Node;
 use crate::numbers::number;
+use crate::packet_tracker::Violation;
 use crate::pattern::{Draw, mix, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
@@ -118,7 +118,7 @@ impl RoutedFabric {
         fabric.check_all();
         let balance = fabric.balance();
         if is_over && balance.dropped + balance.lost == 0 {
-            fabric.ledger.check_none_missing(fabric.now);
+            fabric.tracker.check_none_missing(fabric.now);
         }
         Ok(record(&fabric, start, balance))
     }
@@ -236,12 +236,12 @@ fn record(fabric: &Fabric, start: Time, balance: Balance) -> WorkloadResult {
             && sources(fabric).all(|source| source.is_done() && source.refused == 0),
         flows,
         ports,
-        traversals: fabric.ledger.traversals,
+        traversals: fabric.tracker.traversals,
         balance,
         drops: fabric.drops(),
         counters: fabric.counters,
         deadlock: fabric.deadlock().cloned(),
-        violations: fabric.ledger.violations.clone(),
-        violations_total: fabric.ledger.violations_total,
+        violations: fabric.tracker.violations.clone(),
+        violations_total: fabric.tracker.violations_total,
     }
 }

@@ -25,10 +25,10 @@ impl Fabric {
             (copied + c, absorbed + a)
         });
         Balance {
-            injected: self.ledger.injected,
+            injected: self.tracker.injected,
             copied,
             absorbed,
-            delivered: self.ledger.delivered,
+            delivered: self.tracker.delivered,
             queued: self.nodes.iter().map(|node| node.packets_inside()).sum(),
             flying: self.flying,
             dropped: self.drops().iter().map(|&(_, count)| count).sum(),
@@ -70,15 +70,15 @@ impl Fabric {
         self.counters.audits += 1;
         let balance = self.balance();
         if !balance.is_even() {
-            self.ledger
-                .violate(self.now, format!("packets do not balance: {balance:?}"));
+            self.tracker
+                .report_violation(self.now, format!("packets do not balance: {balance:?}"));
         }
         let overruns = self
             .drops()
             .into_iter()
             .find(|&(reason, _)| reason == DropReason::BufferOverrun);
         if let Some((_, count)) = overruns {
-            self.ledger.violate(
+            self.tracker.report_violation(
                 self.now,
                 format!("{count} packets were sent without credit"),
             );
@@ -110,7 +110,7 @@ impl Fabric {
                 "{name:?} port {} lane {lane}: {credits} blocks of credit behind a packet, buffer {buffer}",
                 port.number()
             );
-            self.ledger.violate(self.now, what);
+            self.tracker.report_violation(self.now, what);
         }
     }
 

@@ -105,7 +105,7 @@ impl Fabric {
                 if state == PortState::Init
                     && let Err(error) = self.activate_port(id, port)
                 {
-                    self.ledger.violate(self.now, error.to_string());
+                    self.tracker.report_violation(self.now, error.to_string());
                 }
                 self.service(number(id.index()));
             }
@@ -153,7 +153,7 @@ impl Fabric {
                 self.nodes[node] = fresh;
                 self.blank.insert(node);
             }
-            Err(error) => self.ledger.violate(self.now, error.to_string()),
+            Err(error) => self.tracker.report_violation(self.now, error.to_string()),
         }
     }
 

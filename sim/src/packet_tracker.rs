@@ -27,7 +27,7 @@ const RING_LOSSY: usize = 1024;
 /// The longest: a quarter of what 24 bits tell apart.
 const RING_MAX: usize = 1 << 22;
 /// No station has that LID.
-const NOBODY: u32 = u32::MAX;
+const NO_HOST: u32 = u32::MAX;
 /// The part of a packet's number that it carries.
 const PSN_MASK: u64 = 0x00ff_ffff;
 
@@ -65,9 +65,9 @@ struct Slot {
     dlid: Lid,
     sl: Sl,
     /// Hosts that have not got it yet; 0: it is not under way.
-    left: u32,
+    remaining: u32,
     bytes: u16,
-    is_special: bool,
+    has_explicit_dlid: bool,
     flow: u32,
 }
 
@@ -76,12 +76,12 @@ const EMPTY: Slot = Slot {
     generated: Time::ZERO,
     sent: Time::NEVER,
     inside_since: Time::ZERO,
-    to: Target::Host(NOBODY),
+    to: Target::Host(NO_HOST),
     dlid: Lid::ZERO,
     sl: Sl::truncate(0),
-    left: 0,
+    remaining: 0,
     bytes: 0,
-    is_special: false,
+    has_explicit_dlid: false,
     flow: NO_FLOW,
 };
 
@@ -101,7 +101,7 @@ pub(crate) struct Delivery {
 
 /// All packets under way and the rules that they obey.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct PacketTracker {
     /// By LID: which station it is.
     owners: Vec<u32>,
     rings: Vec<Vec<Slot>>,
@@ -110,7 +110,7 @@ pub(crate) struct Ledger {
     levels: usize,
     /// The same for packets on other DLIDs than the scheme's, multicast ones among them: by source,
     /// receiver, DLID and service level.
-    special: BTreeMap<(u32, u32, Lid, Sl), u64>,
+    explicit: BTreeMap<(u32, u32, Lid, Sl), u64>,
     groups: Arc<Groups>,
     /// How long a packet may be in a switch; [`u64::MAX`]: for ever.
     lifetime_ns: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Ledger {
     pub(crate) violations_total: u64,
 }
 
-impl Ledger {
+impl PacketTracker {
     /// For host_numbers with these LIDs each, and so many service levels. `lossy`: packets may be
     /// missing.
     pub(crate) fn new(
@@ -135,7 +135,7 @@ impl Ledger {
     ) -> Self {
         let lossy = lossy || lifetime_ns.is_some();
         let ring = if lossy { RING_LOSSY } else { RING_MIN };
-        let mut owners = vec![NOBODY; Lid::UNICAST_LAST.index() + 1];
+        let mut owners = vec![NO_HOST; Lid::UNICAST_LAST.index() + 1];
         for (number, lids) in (0u32..).zip(lids) {
             for lid in lids {
                 owners[lid.index()] = number;
@@ -147,7 +147,7 @@ impl Ledger {
             rings: vec![vec![EMPTY; ring]; lids.len()],
             order: vec![0; lids.len() * lids.len() * levels],
             levels,
-            special: BTreeMap::new(),
+            explicit: BTreeMap::new(),
             groups: Arc::default(),
             lifetime_ns: lifetime_ns.unwrap_or(u64::MAX),
             lossy,
@@ -166,7 +166,7 @@ impl Ledger {
 
     /// Notes that a rule was broken.
     #[cold]
-    pub(crate) fn violate(&mut self, at: Time, what: String) {
+    pub(crate) fn report_violation(&mut self, at: Time, what: String) {
         self.violations_total += 1;
         if self.violations.len() < VIOLATIONS_KEPT {
             self.violations.push(Violation { at, what });
@@ -177,7 +177,7 @@ impl Ledger {
     #[inline]
     fn id(&self, slid: Lid, psn: u32) -> Option<PacketId> {
         let source = *self.owners.get(slid.index())?;
-        (source != NOBODY).then_some(PacketId { source, psn })
+        (source != NO_HOST).then_some(PacketId { source, psn })
     }
 
     /// The packet of a data record (delimiter, LRH, BTH).
@@ -193,7 +193,7 @@ impl Ledger {
         let ring = self.rings.get_mut(index(id.source))?;
         let at = index(id.psn) & (ring.len() - 1);
         let slot = &mut ring[at];
-        (slot.left > 0 && slot.sequence & PSN_MASK == u64::from(id.psn)).then_some(slot)
+        (slot.remaining > 0 && slot.sequence & PSN_MASK == u64::from(id.psn)).then_some(slot)
     }
 
     /// A packet goes into its source's port.
@@ -202,7 +202,7 @@ impl Ledger {
         let ring = &mut self.rings[index(source)];
         let place = |len: usize| usize::try_from(packet.sequence).unwrap_or(0) & (len - 1);
         if !self.lossy {
-            while ring[place(ring.len())].left > 0 && ring.len() < RING_MAX {
+            while ring[place(ring.len())].remaining > 0 && ring.len() < RING_MAX {
                 grow(ring);
             }
         }
@@ -215,9 +215,9 @@ impl Ledger {
             to: packet.to,
             dlid: packet.dlid,
             sl: packet.sl,
-            left: packet.copies,
+            remaining: packet.copies,
             bytes: packet.bytes,
-            is_special: packet.is_special,
+            has_explicit_dlid: packet.has_explicit_dlid,
             flow: packet.flow,
         };
     }
@@ -227,7 +227,7 @@ impl Ledger {
     pub(crate) fn leave_source(&mut self, now: Time, id: PacketId) {
         match self.slot(id) {
             Some(slot) => slot.sent = now,
-            None => self.violate(now, format!("{id:?} was sent and never injected")),
+            None => self.report_violation(now, format!("{id:?} was sent and never injected")),
         }
     }
 
@@ -236,7 +236,7 @@ impl Ledger {
     pub(crate) fn enter_switch(&mut self, now: Time, id: PacketId) {
         match self.slot(id) {
             Some(slot) => slot.inside_since = now,
-            None => self.violate(now, format!("{id:?} is at a switch and not under way")),
+            None => self.report_violation(now, format!("{id:?} is at a switch and not under way")),
         }
     }
 
@@ -246,13 +246,16 @@ impl Ledger {
         self.traversals += 1;
         let limit = self.lifetime_ns;
         let Some(slot) = self.slot(id) else {
-            return self.violate(now, format!("{id:?} left a switch and is not under way"));
+            return self.report_violation(
+                now,
+                format!("{id:?} remaining a switch and is not under way"),
+            );
         };
         let age = now.since_ns(slot.inside_since);
         if age > limit {
-            self.violate(
+            self.report_violation(
                 now,
-                format!("{id:?} left a switch after {age} ns: limit {limit} ns"),
+                format!("{id:?} remaining a switch after {age} ns: limit {limit} ns"),
             );
         }
     }
@@ -261,15 +264,15 @@ impl Ledger {
     pub(crate) fn deliver(&mut self, now: Time, at: u32, packet: &Received) -> Option<Delivery> {
         let id = self.id(packet.slid, packet.psn.get())?;
         let Some(slot) = self.slot(id) else {
-            self.violate(now, format!("{id:?} was delivered and is not under way"));
+            self.report_violation(now, format!("{id:?} was delivered and is not under way"));
             return None;
         };
-        slot.left -= 1;
+        slot.remaining -= 1;
         let slot = *slot;
         self.delivered += 1;
         let is_right = self.is_for(&slot, id.source, at) && slot.dlid == packet.dlid;
         if !is_right || slot.sl != packet.sl || slot.bytes != packet.bytes || !packet.whole {
-            self.violate(
+            self.report_violation(
                 now,
                 format!(
                     "{id:?} for {:?} came to {at} or came changed: {packet:?}",
@@ -278,9 +281,9 @@ impl Ledger {
             );
         }
         let hosts = self.rings.len();
-        let next = if slot.is_special {
+        let next = if slot.has_explicit_dlid {
             let key = (id.source, at, slot.dlid, slot.sl);
-            Some(self.special.entry(key).or_default())
+            Some(self.explicit.entry(key).or_default())
         } else {
             let flow = (index(id.source) * hosts + index(at)) * self.levels + packet.sl.index();
             self.order.get_mut(flow)
@@ -288,7 +291,7 @@ impl Ledger {
         if let Some(next) = next {
             if slot.sequence < *next {
                 let what = "came there already, or after a later one";
-                self.violate(now, format!("{id:?} at {at}: {what}"));
+                self.report_violation(now, format!("{id:?} at {at}: {what}"));
             } else {
                 *next = slot.sequence + 1;
             }
@@ -322,15 +325,15 @@ impl Ledger {
         let rings = (0u32..).zip(&self.rings);
         let missing: Vec<String> = rings
             .flat_map(|(source, ring)| ring.iter().map(move |slot| (source, slot)))
-            .filter(|(_, slot)| slot.left > 0)
+            .filter(|(_, slot)| slot.remaining > 0)
             .map(|(source, slot)| {
-                let (to, left) = (slot.to, slot.left);
+                let (to, remaining) = (slot.to, slot.remaining);
                 let number = slot.sequence;
-                format!("packet {number} of {source} for {to:?}: {left} have not got it")
+                format!("packet {number} of {source} for {to:?}: {remaining} have not got it")
             })
             .collect();
         for what in missing {
-            self.violate(now, what);
+            self.report_violation(now, what);
         }
     }
 }
@@ -338,7 +341,7 @@ impl Ledger {
 /// Doubles a ring; the packets in it keep their numbers.
 fn grow(ring: &mut Vec<Slot>) {
     let mut wider = vec![EMPTY; ring.len() * 2];
-    for slot in ring.drain(..).filter(|slot| slot.left > 0) {
+    for slot in ring.drain(..).filter(|slot| slot.remaining > 0) {
         let at = usize::try_from(slot.sequence).unwrap_or(0) & (wider.len() - 1);
         wider[at] = slot;
     }
@@ -350,9 +353,9 @@ mod tests {
     use super::*;
     use wire::Psn;
 
-    fn ledger() -> Ledger {
+    fn tracker() -> PacketTracker {
         let lid = |number| vec![Lid::new(number)];
-        Ledger::new(&[lid(4), lid(5)], 1, Some(1000), false)
+        PacketTracker::new(&[lid(4), lid(5)], 1, Some(1000), false)
     }
 
     fn injected(sequence: u64) -> Injected {
@@ -365,7 +368,7 @@ mod tests {
             bytes: 32,
             flow: NO_FLOW,
             copies: 1,
-            is_special: false,
+            has_explicit_dlid: false,
         }
     }
 
@@ -383,40 +386,40 @@ mod tests {
 
     #[test]
     fn a_packet_in_order_is_delivered_with_its_times() {
-        let mut ledger = ledger();
-        ledger.inject(Time(10), 0, &injected(0));
-        let id = ledger.id(Lid::new(4), 0).unwrap();
-        ledger.leave_source(Time(20), id);
-        let delivery = ledger.deliver(Time(400), 1, &received(0)).unwrap();
+        let mut tracker = tracker();
+        tracker.inject(Time(10), 0, &injected(0));
+        let id = tracker.id(Lid::new(4), 0).unwrap();
+        tracker.leave_source(Time(20), id);
+        let delivery = tracker.deliver(Time(400), 1, &received(0)).unwrap();
         assert_eq!((delivery.network_ns, delivery.total_ns), (480, 500));
-        assert_eq!(ledger.violations_total, 0);
+        assert_eq!(tracker.violations_total, 0);
     }
 
     #[test]
     fn duplicates_disorder_wrong_hosts_and_old_packets_are_violations() {
-        let mut ledger = ledger();
+        let mut tracker = tracker();
         for sequence in 0..4 {
-            ledger.inject(Time(10), 0, &injected(sequence));
+            tracker.inject(Time(10), 0, &injected(sequence));
         }
-        ledger.deliver(Time(400), 1, &received(1));
-        ledger.deliver(Time(400), 1, &received(1));
-        assert_eq!(ledger.violations_total, 1, "a duplicate");
-        ledger.deliver(Time(400), 1, &received(0));
-        assert_eq!(ledger.violations_total, 2, "out of order");
-        ledger.deliver(Time(400), 0, &received(2));
-        assert_eq!(ledger.violations_total, 3, "at the wrong host");
-        let id = ledger.id(Lid::new(4), 3).unwrap();
-        ledger.enter_switch(Time(100), id);
-        ledger.leave_switch(Time(1101), id);
-        assert_eq!(ledger.violations_total, 4, "too old");
+        tracker.deliver(Time(400), 1, &received(1));
+        tracker.deliver(Time(400), 1, &received(1));
+        assert_eq!(tracker.violations_total, 1, "a duplicate");
+        tracker.deliver(Time(400), 1, &received(0));
+        assert_eq!(tracker.violations_total, 2, "out of order");
+        tracker.deliver(Time(400), 0, &received(2));
+        assert_eq!(tracker.violations_total, 3, "at the wrong host");
+        let id = tracker.id(Lid::new(4), 3).unwrap();
+        tracker.enter_switch(Time(100), id);
+        tracker.leave_switch(Time(1101), id);
+        assert_eq!(tracker.violations_total, 4, "too old");
     }
 
     #[test]
     fn a_multicast_packet_comes_once_to_every_member_and_to_nobody_else() {
         let lid = |number| vec![Lid::new(number)];
         let new = || {
-            let mut ledger = Ledger::new(&[lid(4), lid(5), lid(6), lid(7)], 1, None, false);
-            ledger.set_groups(Arc::new(Groups {
+            let mut tracker = PacketTracker::new(&[lid(4), lid(5), lid(6), lid(7)], 1, None, false);
+            tracker.set_groups(Arc::new(Groups {
                 members: vec![vec![0, 1, 2]],
             }));
             let mlid = Lid::MULTICAST_FIRST;
@@ -424,23 +427,23 @@ mod tests {
                 to: Target::Group(0),
                 dlid: mlid,
                 copies: 2,
-                is_special: true,
+                has_explicit_dlid: true,
                 ..injected(0)
             };
-            ledger.inject(Time(10), 0, &packet);
+            tracker.inject(Time(10), 0, &packet);
             let copy = Received {
                 dlid: mlid,
                 ..received(0)
             };
-            (ledger, copy)
+            (tracker, copy)
         };
         let violations = |host_numbers: &[u32]| {
-            let (mut ledger, copy) = new();
+            let (mut tracker, copy) = new();
             for &at in host_numbers {
-                ledger.deliver(Time(400), at, &copy);
+                tracker.deliver(Time(400), at, &copy);
             }
-            ledger.check_none_missing(Time(500));
-            ledger.violations_total
+            tracker.check_none_missing(Time(500));
+            tracker.violations_total
         };
         assert_eq!(violations(&[1, 2]), 0);
         assert_eq!(violations(&[1]), 1, "one has not got it");
@@ -452,15 +455,15 @@ mod tests {
 
     #[test]
     fn a_ring_grows_with_what_is_under_way() {
-        let mut ledger = ledger();
-        ledger.lossy = false;
+        let mut tracker = tracker();
+        tracker.lossy = false;
         for sequence in 0..1000 {
-            ledger.inject(Time(1), 0, &injected(sequence));
+            tracker.inject(Time(1), 0, &injected(sequence));
         }
-        assert_eq!(ledger.rings[0].len(), 1024);
+        assert_eq!(tracker.rings[0].len(), 1024);
         for psn in 0..1000 {
-            ledger.deliver(Time(2), 1, &received(psn));
+            tracker.deliver(Time(2), 1, &received(psn));
         }
-        assert_eq!((ledger.violations_total, ledger.delivered), (0, 1000));
+        assert_eq!((tracker.violations_total, tracker.delivered), (0, 1000));
     }
 }
