@@ -24,6 +24,7 @@ use crate::cable::{Cables, Fate};
 use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
 use crate::faults::{Fault, FaultPlan};
+use crate::flow_counters::FlowCounters;
 use crate::frame::packet_at;
 use crate::measure::Measure;
 use crate::model::{CreditReturn, Model};
@@ -31,7 +32,6 @@ use crate::node::Node;
 use crate::numbers::{index, number};
 use crate::packet_tracker::{PacketId, PacketTracker};
 use crate::settings::Settings;
-use crate::traffic::Traffic;
 
 mod audit;
 mod configure;
@@ -147,7 +147,7 @@ pub(crate) struct Fabric {
     pub(crate) counters: RunCounters,
     pub(crate) faults: FaultPlan,
     /// What is counted by flows and links, if anything.
-    pub(crate) traffic: Option<Box<Traffic>>,
+    pub(crate) flow_counters: Option<Box<FlowCounters>>,
     /// Tables beside those of unicast forwarding.
     pub(crate) settings: Arc<Settings>,
     /// By node: which station it is.
@@ -197,7 +197,7 @@ impl Fabric {
             measure: Measure::new(),
             counters: RunCounters::default(),
             faults,
-            traffic: None,
+            flow_counters: None,
             settings: Arc::default(),
             host_numbers,
             management: Management::default(),
@@ -371,19 +371,19 @@ impl Fabric {
         if let Node::TrafficHost(host) = &mut self.nodes[node]
             && let Some(at) = self.host_numbers[node]
         {
-            if let Some(traffic) = &mut self.traffic
+            if let Some(flow_counters) = &mut self.flow_counters
                 && let Some(source) = host.source_mut()
             {
                 source
                     .generated
                     .drain(..)
-                    .for_each(|generated| traffic.generated(&generated));
+                    .for_each(|generated| flow_counters.generated(&generated));
             }
             for packet in host.received.drain(..) {
                 if let Some(delivery) = self.tracker.deliver(self.now, at, &packet) {
                     self.measure.record(delivery, at);
-                    if let Some(traffic) = &mut self.traffic {
-                        traffic.delivered(&delivery);
+                    if let Some(flow_counters) = &mut self.flow_counters {
+                        flow_counters.delivered(&delivery);
                     }
                 }
             }
@@ -403,8 +403,8 @@ impl Fabric {
                 }
             }
             self.check_credits(node, port, &frame[data..]);
-            if let Some(traffic) = &mut self.traffic {
-                traffic.sent(self.now, node, port, &frame[data..]);
+            if let Some(flow_counters) = &mut self.flow_counters {
+                flow_counters.sent(self.now, node, port, &frame[data..]);
             }
         }
         let Some(peer) = self.cables.peer(node, port) else {

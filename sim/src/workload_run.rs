@@ -9,6 +9,7 @@ use crate::balance::Balance;
 use crate::deadlock::Deadlock;
 use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
+use crate::flow_counters::{FlowCounters, FlowRecord, PortRecord};
 use crate::generator::{Generator, Merged, Paced};
 use crate::load::{RoutedFabric, interval_ps};
 use crate::model::Model;
@@ -19,7 +20,6 @@ use crate::pattern::{Draw, mix, permutation};
 use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source_queues::SourceQueues;
-use crate::traffic::{FlowRecord, PortRecord, Traffic};
 use crate::workload::{TrafficSource, Until, Workload};
 
 /// How often it is looked at whether everything has been delivered, nanoseconds.
@@ -109,8 +109,8 @@ impl RoutedFabric {
         )?;
         let start = fabric.now;
         let count_from = start + workload.count_from_ns;
-        let traffic = Traffic::new(&self.graph, workload, (start, count_from));
-        fabric.traffic = Some(Box::new(traffic));
+        let flow_counters = FlowCounters::new(&self.graph, workload, (start, count_from));
+        fabric.flow_counters = Some(Box::new(flow_counters));
         self.give_sources(&mut fabric, model, workload);
         fabric.schedule_faults(start);
         fabric.queue.push(start, Event::Audit);
@@ -201,8 +201,8 @@ fn run(fabric: &mut Fabric, start: Time, until: Until) -> bool {
         let next = (fabric.now + LOOK_NS).min(limit);
         fabric.run(next);
         let is_sent = sources(fabric).all(SourceQueues::is_done);
-        let traffic = fabric.traffic.as_deref();
-        if is_sent && (traffic.is_some_and(Traffic::is_delivered) || is_empty(fabric)) {
+        let flow_counters = fabric.flow_counters.as_deref();
+        if is_sent && (flow_counters.is_some_and(FlowCounters::is_delivered) || is_empty(fabric)) {
             break;
         }
     }
@@ -222,11 +222,11 @@ fn is_empty(fabric: &Fabric) -> bool {
 }
 
 fn record(fabric: &Fabric, start: Time, balance: Balance) -> WorkloadResult {
-    let (flows, ports, is_delivered) = match fabric.traffic.as_deref() {
-        Some(traffic) => (
-            traffic.flows().to_vec(),
-            traffic.ports(&fabric.graph, fabric.model.vls),
-            traffic.is_delivered(),
+    let (flows, ports, is_delivered) = match fabric.flow_counters.as_deref() {
+        Some(flow_counters) => (
+            flow_counters.flows().to_vec(),
+            flow_counters.ports(&fabric.graph, fabric.model.vls),
+            flow_counters.is_delivered(),
         ),
         None => (Vec::new(), Vec::new(), false),
     };

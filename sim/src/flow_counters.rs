@@ -117,7 +117,7 @@ impl PortRecord {
 
 /// Counts while a run goes on.
 #[derive(Debug)]
-pub(crate) struct Traffic {
+pub(crate) struct FlowCounters {
     start: Time,
     count_from: Time,
     /// What comes later is not counted.
@@ -135,7 +135,7 @@ pub(crate) struct Traffic {
     links: Vec<[VlCounts; LANES]>,
 }
 
-impl Traffic {
+impl FlowCounters {
     pub(crate) fn new(
         graph: &Graph,
         workload: &Workload,
