@@ -26,7 +26,7 @@ use crate::event_queue::EventQueue;
 use crate::faults::{Fault, FaultPlan};
 use crate::flow_counters::FlowCounters;
 use crate::frame::packet_at;
-use crate::measure::Measure;
+use crate::measurement::MeasurementWindow;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
 use crate::numbers::{index, number};
@@ -143,7 +143,7 @@ pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
     pub(crate) cables: Cables,
     pub(crate) tracker: PacketTracker,
-    pub(crate) measure: Measure,
+    pub(crate) measure: MeasurementWindow,
     pub(crate) counters: RunCounters,
     pub(crate) faults: FaultPlan,
     /// What is counted by flows and links, if anything.
@@ -194,7 +194,7 @@ impl Fabric {
             model,
             nodes,
             tracker,
-            measure: Measure::new(),
+            measure: MeasurementWindow::new(),
             counters: RunCounters::default(),
             faults,
             flow_counters: None,

@@ -43,7 +43,7 @@ mod flow_counters;
 mod frame;
 mod generator;
 mod load;
-mod measure;
+mod measurement;
 mod model;
 mod node;
 mod numbers;

@@ -10,7 +10,7 @@ const LATENCY_NS_MAX: u64 = 10_000_000_000;
 
 /// Deliveries of a window.
 #[derive(Debug)]
-pub(crate) struct Measure {
+pub(crate) struct MeasurementWindow {
     pub(crate) from: Time,
     pub(crate) until: Time,
     pub(crate) packets: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Measure {
     pub(crate) network: Histogram<u64>,
 }
 
-impl Measure {
+impl MeasurementWindow {
     /// A window that is not open yet.
     pub(crate) fn new() -> Self {
         Self {
