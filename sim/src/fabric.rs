@@ -23,6 +23,7 @@ use wire::PortNum;
 use crate::cable::{Cables, Fate};
 use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
+use crate::extra_tables::ExtraTables;
 use crate::faults::{Fault, FaultPlan};
 use crate::flow_counters::FlowCounters;
 use crate::frame::packet_at;
@@ -31,7 +32,6 @@ use crate::model::{CreditReturn, Model};
 use crate::node::Node;
 use crate::numbers::{index, number};
 use crate::packet_tracker::{PacketId, PacketTracker};
-use crate::settings::Settings;
 
 mod audit;
 mod configure;
@@ -149,7 +149,7 @@ pub(crate) struct Fabric {
     /// What is counted by flows and links, if anything.
     pub(crate) flow_counters: Option<Box<FlowCounters>>,
     /// Tables beside those of unicast forwarding.
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) extra_tables: Arc<ExtraTables>,
     /// By node: which station it is.
     pub(crate) host_numbers: Vec<Option<u32>>,
     /// The subnet manager, where one runs.
@@ -198,7 +198,7 @@ impl Fabric {
             counters: RunCounters::default(),
             faults,
             flow_counters: None,
-            settings: Arc::default(),
+            extra_tables: Arc::default(),
             host_numbers,
             management: Management::default(),
             flying: 0,

@@ -9,6 +9,7 @@ use wire::Lid;
 
 use crate::balance::Balance;
 use crate::deadlock::Deadlock;
+use crate::extra_tables::ExtraTables;
 use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
 use crate::generator::{Generator, NO_FLOW, Paced};
@@ -17,7 +18,6 @@ use crate::node::Node;
 use crate::numbers::real;
 use crate::packet_tracker::Violation;
 use crate::pattern::{Draw, Pattern, SlChoice, check_rate, permutation};
-use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source_queues::SourceQueues;
 use crate::workload::BACKLOG_DEFAULT;
@@ -183,7 +183,7 @@ impl RoutedFabric {
             Arc::clone(&self.tables),
             model,
             faults.clone(),
-            Settings::default(),
+            ExtraTables::default(),
             model.vls,
         )?;
         let start = fabric.now;

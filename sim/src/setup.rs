@@ -9,6 +9,7 @@ use thiserror::Error;
 use topologies::{Graph, NodeKind};
 use wire::Lid;
 
+use crate::extra_tables::ExtraTables;
 use crate::fabric::{Fabric, ManagementError};
 use crate::faults::{FaultError, FaultPlan};
 use crate::model::{Model, ModelError};
@@ -16,7 +17,6 @@ use crate::node::Node;
 use crate::numbers::number;
 use crate::packet_tracker::PacketTracker;
 use crate::pattern::PatternError;
-use crate::settings::Settings;
 use crate::traffic_host::TrafficHost;
 use crate::workload::WorkloadError;
 
@@ -58,7 +58,7 @@ pub(crate) fn build(
     tables: Arc<Tables>,
     model: &Model,
     faults: FaultPlan,
-    settings: Settings,
+    extra_tables: ExtraTables,
     levels: u8,
 ) -> Result<Fabric, SetupError> {
     model.check()?;
@@ -95,8 +95,8 @@ pub(crate) fn build(
         tracker,
         faults,
     );
-    fabric.tracker.set_groups(Arc::clone(&settings.groups));
-    fabric.settings = Arc::new(settings);
+    fabric.tracker.set_groups(Arc::clone(&extra_tables.groups));
+    fabric.extra_tables = Arc::new(extra_tables);
     fabric.bring_up()?;
     Ok(fabric)
 }

@@ -7,6 +7,7 @@ use link::{DropReason, Time};
 
 use crate::balance::Balance;
 use crate::deadlock::Deadlock;
+use crate::extra_tables::ExtraTables;
 use crate::fabric::{Event, Fabric, RunCounters};
 use crate::faults::FaultPlan;
 use crate::flow_counters::{FlowCounters, FlowRecord, PortRecord};
@@ -17,7 +18,6 @@ use crate::node::Node;
 use crate::numbers::number;
 use crate::packet_tracker::Violation;
 use crate::pattern::{Draw, mix, permutation};
-use crate::settings::Settings;
 use crate::setup::{SetupError, build};
 use crate::source_queues::SourceQueues;
 use crate::workload::{TrafficSource, Until, Workload};
@@ -98,13 +98,13 @@ impl RoutedFabric {
     ) -> Result<WorkloadResult, SetupError> {
         model.check()?;
         workload.check(self.dlids.len(), model)?;
-        let settings = Settings::new(&self.graph, &self.tables, workload)?;
+        let extra_tables = ExtraTables::new(&self.graph, &self.tables, workload)?;
         let mut fabric = build(
             Arc::clone(&self.graph),
             Arc::clone(&self.tables),
             model,
             faults.clone(),
-            settings,
+            extra_tables,
             levels(workload, model),
         )?;
         let start = fabric.now;
@@ -125,10 +125,10 @@ impl RoutedFabric {
 
     fn give_sources(&self, fabric: &mut Fabric, model: &Model, workload: &Workload) {
         let start = fabric.now;
-        let settings = Arc::clone(&fabric.settings);
+        let extra_tables = Arc::clone(&fabric.extra_tables);
         let partners = permutation(number(self.dlids.len()), workload.seed);
         let hosts = (0u32..).zip(self.graph.hosts());
-        let routes = self.dlids.iter().zip(&settings.mlids);
+        let routes = self.dlids.iter().zip(&extra_tables.mlids);
         for (((own, id), (dlids, mlids)), sources) in hosts.zip(routes).zip(&workload.hosts) {
             let paced = |at: u64, source: &TrafficSource| {
                 drawn(source, own, model, &partners, mix(workload.seed, at), start)
@@ -139,7 +139,7 @@ impl RoutedFabric {
                     own,
                     generator,
                     (Arc::clone(dlids), Arc::clone(mlids)),
-                    Arc::clone(&settings.groups),
+                    Arc::clone(&extra_tables.groups),
                     host.port(),
                     workload.backlog,
                 ));

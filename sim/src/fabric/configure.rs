@@ -17,9 +17,9 @@ use wire::attr::{
 use wire::{Mad, MadStatus, Method, PortNum};
 
 use super::Fabric;
+use crate::extra_tables::ExtraTables;
 use crate::node::Node;
 use crate::numbers::number;
-use crate::settings::Settings;
 
 /// Links come up within this time.
 const LINK_UP_NS: u64 = 100_000;
@@ -104,11 +104,11 @@ impl Fabric {
 
     fn activate_host(&mut self, id: NodeId) -> Result<(), ManagementError> {
         let now = self.now;
-        let settings = Arc::clone(&self.settings);
+        let extra_tables = Arc::clone(&self.extra_tables);
         let Node::TrafficHost(host) = &mut self.nodes[id.index()] else {
             return Ok(());
         };
-        settings.write_host(id, host);
+        extra_tables.write_host(id, host);
         let follows = [SetState::Armed, SetState::Active]
             .into_iter()
             .all(|state| host.set_state(now, state));
@@ -160,8 +160,8 @@ impl<'f> Manager<'f> {
     }
 
     /// The tables beside those of unicast forwarding.
-    fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.fabric.settings)
+    fn extra_tables(&self) -> Arc<ExtraTables> {
+        Arc::clone(&self.fabric.extra_tables)
     }
 
     /// Asks the switch for an attribute, or writes one; what it answers.
@@ -270,8 +270,8 @@ impl<'f> Manager<'f> {
 
     /// Writes the multicast forwarding table of the switch.
     fn write_groups(&mut self) -> Result<(), ManagementError> {
-        let settings = self.settings();
-        let Some(mft) = settings.mfts.get(&self.id()) else {
+        let extra_tables = self.extra_tables();
+        let Some(mft) = extra_tables.mfts.get(&self.id()) else {
             return Ok(());
         };
         let ports = usize::from(self.ports());
@@ -294,7 +294,7 @@ impl<'f> Manager<'f> {
             }
         }
         let mut info: SwitchInfo = self.ask(Method::GET, 0, None)?;
-        info.multicast_fdb_top = settings.mlids_top;
+        info.multicast_fdb_top = extra_tables.mlids_top;
         info.port_state_change = false;
         self.ask(Method::SET, 0, Some(&info))?;
         Ok(())
@@ -302,10 +302,10 @@ impl<'f> Manager<'f> {
 
     /// Writes lanes and arbitration of one output port.
     fn write_lanes(&mut self, port: PortNum) -> Result<(), ManagementError> {
-        let settings = self.settings();
+        let extra_tables = self.extra_tables();
         for input in (0..=self.ports()).map(PortNum::new) {
-            let special = settings.sl2vl_by_ports.get(&(self.id(), input, port));
-            if let Some(lanes) = special.or(settings.lanes.sl2vl.as_ref()) {
+            let special = extra_tables.sl2vl_by_ports.get(&(self.id(), input, port));
+            if let Some(lanes) = special.or(extra_tables.lanes.sl2vl.as_ref()) {
                 let modifier = SlToVlTable::switch_modifier(input, port);
                 self.ask(Method::SET, modifier, Some(&SlToVlTable(*lanes)))?;
             }
@@ -314,7 +314,7 @@ impl<'f> Manager<'f> {
             node: self.id(),
             port,
         };
-        let Some(tables) = settings.arbitration.get(&end) else {
+        let Some(tables) = extra_tables.arbitration.get(&end) else {
             return Ok(());
         };
         let halves = [

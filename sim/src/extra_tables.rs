@@ -15,7 +15,7 @@ use crate::workload::{Arbitration, Destination, VlTables, Workload, WorkloadErro
 
 /// What is installed beside linear forwarding tables.
 #[derive(Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct ExtraTables {
     pub(crate) mfts: BTreeMap<NodeId, Mft>,
     pub(crate) mlids_top: Lid,
     /// By host and group: the multicast LID to send to.
@@ -29,7 +29,7 @@ pub(crate) struct Settings {
 /// The multicast trees that an offer uses: by group and tree, who sends.
 type Senders = BTreeMap<(u32, usize), BTreeSet<u32>>;
 
-impl Settings {
+impl ExtraTables {
     /// The tables that an offer asks for.
     pub(crate) fn new(
         graph: &Graph,
@@ -37,7 +37,7 @@ impl Settings {
         workload: &Workload,
     ) -> Result<Self, WorkloadError> {
         let members = workload.groups.iter().map(|group| group.members.clone());
-        let mut settings = Self {
+        let mut extra_tables = Self {
             groups: Arc::new(Groups {
                 members: members.collect(),
             }),
@@ -46,7 +46,7 @@ impl Settings {
             sl2vl_by_ports: workload.lanes.sl2vl_by_ports.iter().copied().collect(),
             ..Self::default()
         };
-        for (port, tables) in &settings.arbitration {
+        for (port, tables) in &extra_tables.arbitration {
             if tables.high.len().max(tables.low.len()) > link::VLARB_ENTRIES_MAX {
                 let name = &graph.node(port.node).name;
                 let most = link::VLARB_ENTRIES_MAX;
@@ -54,11 +54,11 @@ impl Settings {
                 return Err(WorkloadError::Lanes(what));
             }
         }
-        settings.plant_trees(graph, tables, workload)?;
-        Ok(settings)
+        extra_tables.build_multicast_trees(graph, tables, workload)?;
+        Ok(extra_tables)
     }
 
-    fn plant_trees(
+    fn build_multicast_trees(
         &mut self,
         graph: &Graph,
         tables: &Tables,
