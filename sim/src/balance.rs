@@ -9,13 +9,13 @@ pub struct Balance {
     /// those dropped, too.
     pub copied: u64,
     /// Multicast packets of which switches have made all copies.
-    pub absorbed: u64,
+    pub replicated: u64,
     /// Delivered at hosts.
     pub delivered: u64,
     /// In devices.
     pub queued: u64,
     /// On cables.
-    pub flying: u64,
+    pub in_flight: u64,
     /// Dropped by devices, all reasons together.
     pub dropped: u64,
     /// Lost on cables and in crashed devices.
@@ -25,8 +25,8 @@ pub struct Balance {
 impl Balance {
     /// Whether everything that went in is accounted for.
     #[must_use]
-    pub fn is_even(&self) -> bool {
-        let gone = self.delivered + self.absorbed + self.dropped + self.lost;
-        self.injected + self.copied == gone + self.queued + self.flying
+    pub fn is_balanced(&self) -> bool {
+        let gone = self.delivered + self.replicated + self.dropped + self.lost;
+        self.injected + self.copied == gone + self.queued + self.in_flight
     }
 }

@@ -14,8 +14,8 @@ const LANES: usize = 16;
 
 /// What becomes of a packet on a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Arrives,
+pub(crate) enum Impairment {
+    None,
     Lost,
     Corrupted,
 }
@@ -26,12 +26,12 @@ struct End {
     peer: Option<(u32, PortNum)>,
     up: bool,
     /// How often the cable has been pulled or put in.
-    plugged: u32,
+    plug_epoch: u32,
     /// Blocks on their way, by lane.
-    flying: [u16; LANES],
+    in_flight: [u16; LANES],
     /// How many packets have come to the other end, and lane and blocks of the last one.
-    landings: u32,
-    last_landing: (usize, u16),
+    received: u32,
+    last_received: (usize, u16),
     loss_ppm: u32,
     corruption_ppm: u32,
     credit_loss_ppm: u32,
@@ -89,70 +89,70 @@ impl Cables {
 
     /// Which time this is that the cable is in.
     #[inline]
-    pub(crate) fn plugged(&self, node: usize, port: PortNum) -> u32 {
-        self.end(node, port).plugged
+    pub(crate) fn plug_epoch(&self, node: usize, port: PortNum) -> u32 {
+        self.end(node, port).plug_epoch
     }
 
     /// Whether what was put on the cable then arrives.
     #[inline]
-    pub(crate) fn is_whole(&self, node: usize, port: PortNum, plugged: u32) -> bool {
+    pub(crate) fn is_unbroken(&self, node: usize, port: PortNum, plug_epoch: u32) -> bool {
         let end = self.end(node, port);
-        end.up && end.plugged == plugged
+        end.up && end.plug_epoch == plug_epoch
     }
 
     /// Pulls a cable or puts it in again, as seen from one end.
     pub(crate) fn set_up(&mut self, node: usize, port: PortNum, up: bool) {
         let end = self.end_mut(node, port);
         end.up = up;
-        end.plugged += 1;
+        end.plug_epoch += 1;
     }
 
     /// A packet takes off; `record` begins with its delimiter.
     #[inline]
-    pub(crate) fn took_off(&mut self, node: usize, port: PortNum, record: &[u8]) {
+    pub(crate) fn packet_sent(&mut self, node: usize, port: PortNum, record: &[u8]) {
         let (lane, blocks) = weight(record);
-        let flying = &mut self.end_mut(node, port).flying[lane];
-        *flying = flying.wrapping_add(blocks);
+        let in_flight = &mut self.end_mut(node, port).in_flight[lane];
+        *in_flight = in_flight.wrapping_add(blocks);
     }
 
     /// A packet has come to the port; `record` begins with its delimiter.
     #[inline]
-    pub(crate) fn landed(&mut self, node: usize, port: PortNum, record: &[u8]) {
+    pub(crate) fn packet_received(&mut self, node: usize, port: PortNum, record: &[u8]) {
         if let Some((from, from_port)) = self.end(node, port).peer {
             let (lane, blocks) = weight(record);
             let end = self.end_mut(index(from), from_port);
-            end.flying[lane] = end.flying[lane].wrapping_sub(blocks);
-            end.landings = end.landings.wrapping_add(1);
-            end.last_landing = (lane, blocks);
+            end.in_flight[lane] = end.in_flight[lane].wrapping_sub(blocks);
+            end.received = end.received.wrapping_add(1);
+            end.last_received = (lane, blocks);
         }
     }
 
     /// How many packets from a port have come to the other end.
     #[inline]
-    pub(crate) fn landings(&self, node: usize, port: PortNum) -> u32 {
-        self.end(node, port).landings
+    pub(crate) fn received(&self, node: usize, port: PortNum) -> u32 {
+        self.end(node, port).received
     }
 
     /// Flow control that overtook packets comes to the port, where a packet may have come in since
-    /// it was sent, when `landings` had: in the same moment, so it is one at most. Without this it
+    /// it was sent, when `received` had: in the same moment, so it is one at most. Without this it
     /// would take back the count of that packet, and with it credits that nobody would give again.
     #[inline]
-    pub(crate) fn count_landed(
+    pub(crate) fn add_received(
         &self,
         node: usize,
         port: PortNum,
-        landings: u32,
+        received: u32,
         control: &mut [u8],
     ) {
         let Some((from, from_port)) = self.end(node, port).peer else {
             return;
         };
         let end = self.end(index(from), from_port);
-        if end.landings == landings {
+        if end.received == received {
             return;
         }
-        let (landed, blocks) = end.last_landing;
-        recount(control, |lane, fctbs| {
+        let (landed, blocks) = end.last_received;
+        rewrite_fctbs(control, |lane, fctbs| {
             let more = if lane == landed { blocks } else { 0 };
             fctbs.wrapping_add(more)
         });
@@ -160,12 +160,12 @@ impl Cables {
 
     /// Flow control that overtakes packets says how much has been sent: takes out what is still
     /// on its way.
-    pub(crate) fn discount_flying(&self, node: usize, port: PortNum, control: &mut [u8]) {
-        let flying = &self.end(node, port).flying;
-        if flying.iter().all(|&blocks| blocks == 0) {
+    pub(crate) fn subtract_in_flight(&self, node: usize, port: PortNum, control: &mut [u8]) {
+        let in_flight = &self.end(node, port).in_flight;
+        if in_flight.iter().all(|&blocks| blocks == 0) {
             return;
         }
-        recount(control, |lane, fctbs| fctbs.wrapping_sub(flying[lane]));
+        rewrite_fctbs(control, |lane, fctbs| fctbs.wrapping_sub(in_flight[lane]));
     }
 
     /// Sets the rates of loss and damage of what leaves a port, in millionths.
@@ -189,17 +189,17 @@ impl Cables {
 
     /// What becomes of a packet that leaves a port; damages its bytes if they arrive damaged.
     #[inline]
-    pub(crate) fn fate(&mut self, node: usize, port: PortNum, record: &mut [u8]) -> Fate {
+    pub(crate) fn impair(&mut self, node: usize, port: PortNum, record: &mut [u8]) -> Impairment {
         let &End {
             loss_ppm,
             corruption_ppm,
             ..
         } = self.end(node, port);
         if loss_ppm | corruption_ppm == 0 {
-            return Fate::Arrives;
+            return Impairment::None;
         }
         if self.random.random_range(0..MILLION) < loss_ppm {
-            return Fate::Lost;
+            return Impairment::Lost;
         }
         if self.random.random_range(0..MILLION) < corruption_ppm {
             // Behind LRH and BTH, so that the receiver still knows whose packet it drops.
@@ -207,14 +207,14 @@ impl Cables {
                 .random
                 .random_range(24.min(record.len() - 1)..record.len());
             record[at] ^= 1 << self.random.random_range(0..8u8);
-            return Fate::Corrupted;
+            return Impairment::Corrupted;
         }
-        Fate::Arrives
+        Impairment::None
     }
 }
 
 /// Changes what the flow control of a frame says has been sent, given lane and count.
-fn recount(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
+fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
     let mut at = 0;
     while let Some(&[kind, _, high, low]) = control[at..].first_chunk::<4>() {
         let len = usize::from(u16::from_be_bytes([high, low]));

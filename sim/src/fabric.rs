@@ -20,7 +20,7 @@ use routing::Tables;
 use topologies::Graph;
 use wire::PortNum;
 
-use crate::cable::{Cables, Fate};
+use crate::cable::{Cables, Impairment};
 use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
 use crate::extra_tables::ExtraTables;
@@ -73,7 +73,7 @@ enum Cargo {
     /// Link control.
     Control {
         /// How many packets from the same port had come to the other end when it was sent.
-        landings: u32,
+        received: u32,
     },
     /// A packet, and which, if the tracker knows it.
     Packet(Option<PacketId>),
@@ -93,7 +93,7 @@ struct Flight {
     head: Time,
     tail: Time,
     /// Which time the cable was put in: what was on it before is lost.
-    plugged: u32,
+    plug_epoch: u32,
     what: Cargo,
     bytes: Vec<u8>,
 }
@@ -155,7 +155,7 @@ pub(crate) struct Fabric {
     /// The subnet manager, where one runs.
     pub(crate) management: Management,
     /// Data packets on cables.
-    pub(crate) flying: u64,
+    pub(crate) in_flight: u64,
     /// The first circle that was found.
     pub(crate) deadlock: Option<Deadlock>,
     /// Whether everything is looked at from time to time.
@@ -201,7 +201,7 @@ impl Fabric {
             extra_tables: Arc::default(),
             host_numbers,
             management: Management::default(),
-            flying: 0,
+            in_flight: 0,
             deadlock: None,
             audits: true,
             dropped_before: BTreeMap::new(),
@@ -256,28 +256,28 @@ impl Fabric {
             port,
             head,
             tail,
-            plugged,
+            plug_epoch,
             what,
             ..
         } = self.flights[slot];
         let mut bytes = core::mem::take(&mut self.flights[slot].bytes);
         match what {
             Cargo::Packet(id) => {
-                self.flying -= 1;
-                self.cables.landed(index(node), port, &bytes);
+                self.in_flight -= 1;
+                self.cables.packet_received(index(node), port, &bytes);
                 if let Some(id) = id
                     && self.nodes[index(node)].is_switch()
                 {
                     self.tracker.enter_switch(self.now, id);
                 }
             }
-            Cargo::Control { landings } if self.ideal => {
+            Cargo::Control { received } if self.ideal => {
                 self.cables
-                    .count_landed(index(node), port, landings, &mut bytes);
+                    .add_received(index(node), port, received, &mut bytes);
             }
             Cargo::Control { .. } => {}
         }
-        if self.cables.is_whole(index(node), port, plugged) {
+        if self.cables.is_unbroken(index(node), port, plug_epoch) {
             self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
             self.service(node);
         } else if matches!(what, Cargo::Packet(_)) {
@@ -418,29 +418,29 @@ impl Fabric {
         if !control.is_empty() {
             let at = if self.ideal {
                 // It overtakes packets on the cable, which it must not count as there.
-                self.cables.discount_flying(node, port, control);
+                self.cables.subtract_in_flight(node, port, control);
                 now
             } else {
                 later
             };
             if !self.cables.loses_credit(node, port) {
-                let landings = self.cables.landings(node, port);
-                self.fly(peer, (at, at), control, Cargo::Control { landings });
+                let received = self.cables.received(node, port);
+                self.fly(peer, (at, at), control, Cargo::Control { received });
             }
         }
         if packet.is_empty() {
             return;
         }
-        match self.cables.fate(node, port, packet) {
-            Fate::Arrives => {}
-            Fate::Lost => {
+        match self.cables.impair(node, port, packet) {
+            Impairment::None => {}
+            Impairment::Lost => {
                 self.counters.lost += 1;
                 return;
             }
-            Fate::Corrupted => self.counters.corrupted += 1,
+            Impairment::Corrupted => self.counters.corrupted += 1,
         }
-        self.flying += 1;
-        self.cables.took_off(node, port, packet);
+        self.in_flight += 1;
+        self.cables.packet_sent(node, port, packet);
         let arrival = (later, tail.max(now) + self.model.flight_ns);
         self.fly(peer, arrival, packet, Cargo::Packet(id));
     }
@@ -462,7 +462,7 @@ impl Fabric {
         flight.port = port;
         flight.head = head;
         flight.tail = tail;
-        flight.plugged = self.cables.plugged(index(node), port);
+        flight.plug_epoch = self.cables.plug_epoch(index(node), port);
         flight.what = what;
         flight.bytes.clear();
         flight.bytes.extend_from_slice(bytes);

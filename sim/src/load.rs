@@ -244,7 +244,7 @@ fn drain(fabric: &mut Fabric) {
             Node::Switch(_) | Node::Host(_) => false,
         });
         let before = fabric.balance();
-        if before.queued + before.flying == 0 && !waits {
+        if before.queued + before.in_flight == 0 && !waits {
             return;
         }
         if !advances(fabric, QUIET_NS) {

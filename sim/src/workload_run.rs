@@ -218,7 +218,7 @@ fn sources(fabric: &Fabric) -> impl Iterator<Item = &SourceQueues> {
 
 fn is_empty(fabric: &Fabric) -> bool {
     let balance = fabric.balance();
-    balance.queued + balance.flying == 0
+    balance.queued + balance.in_flight == 0
 }
 
 fn record(fabric: &Fabric, start: Time, balance: Balance) -> WorkloadResult {

@@ -21,16 +21,17 @@ impl Fabric {
     /// Where all packets are.
     pub(crate) fn balance(&self) -> Balance {
         let copies = self.nodes.iter().map(Node::copies);
-        let (copied, absorbed) = copies.fold(self.copies_before, |(copied, absorbed), (c, a)| {
-            (copied + c, absorbed + a)
-        });
+        let (copied, replicated) = copies
+            .fold(self.copies_before, |(copied, replicated), (c, a)| {
+                (copied + c, replicated + a)
+            });
         Balance {
             injected: self.tracker.injected,
             copied,
-            absorbed,
+            replicated,
             delivered: self.tracker.delivered,
             queued: self.nodes.iter().map(|node| node.packets_inside()).sum(),
-            flying: self.flying,
+            in_flight: self.in_flight,
             dropped: self.drops().iter().map(|&(_, count)| count).sum(),
             lost: self.counters.lost,
         }
@@ -69,7 +70,7 @@ impl Fabric {
     pub(crate) fn check_all(&mut self) {
         self.counters.audits += 1;
         let balance = self.balance();
-        if !balance.is_even() {
+        if !balance.is_balanced() {
             self.tracker
                 .report_violation(self.now, format!("packets do not balance: {balance:?}"));
         }

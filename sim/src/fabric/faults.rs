@@ -127,9 +127,9 @@ impl Fabric {
             self.unplug(node, port);
         }
         self.counters.lost += self.nodes[node].packets_inside();
-        let (copied, absorbed) = self.nodes[node].copies();
+        let (copied, replicated) = self.nodes[node].copies();
         self.copies_before.0 += copied;
-        self.copies_before.1 += absorbed;
+        self.copies_before.1 += replicated;
         for (reason, count) in self.drops_of(id) {
             *self.dropped_before.entry(reason).or_default() += count;
         }

@@ -50,7 +50,7 @@ fn every_pattern_delivers_all_that_it_sends() {
             let outcome = run("fat-tree-4-3", "mlid", &Model::mlid04(vls), &load);
             let balance = outcome.balance;
             assert_eq!(balance.delivered, outcome.generated - outcome.refused);
-            assert_eq!((balance.queued, balance.flying), (0, 0), "{pattern:?}");
+            assert_eq!((balance.queued, balance.in_flight), (0, 0), "{pattern:?}");
         }
     }
 }

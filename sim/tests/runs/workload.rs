@@ -31,7 +31,7 @@ fn play(prepared: &RoutedFabric, model: &Model, workload: &Workload) -> Workload
     assert_eq!(record.violations, []);
     assert_eq!(record.deadlock, None);
     assert!(record.drops.is_empty(), "{:?}", record.drops);
-    assert!(record.balance.is_even());
+    assert!(record.balance.is_balanced());
     record
 }
 
