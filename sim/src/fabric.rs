@@ -60,7 +60,7 @@ pub(crate) enum Event {
     /// A fault of the plan happens.
     Fault(u32),
     /// A cable that was put in again is looked at: are the links up?
-    Mend(u32),
+    LinkCheck(u32),
     /// The subnet manager's deadline is due.
     Manager,
     /// The checkers look at everything.
@@ -69,7 +69,7 @@ pub(crate) enum Event {
 
 /// What a frame on a cable holds.
 #[derive(Clone, Copy, Debug)]
-enum Cargo {
+enum FrameContents {
     /// Link control.
     Control {
         /// How many packets from the same port had come to the other end when it was sent.
@@ -79,7 +79,7 @@ enum Cargo {
     Packet(Option<PacketId>),
 }
 
-impl Default for Cargo {
+impl Default for FrameContents {
     fn default() -> Self {
         Self::Packet(None)
     }
@@ -87,20 +87,20 @@ impl Default for Cargo {
 
 /// A frame on a cable.
 #[derive(Debug, Default)]
-struct Flight {
+struct FrameInFlight {
     node: u32,
     port: PortNum,
     head: Time,
     tail: Time,
     /// Which time the cable was put in: what was on it before is lost.
     plug_epoch: u32,
-    what: Cargo,
+    what: FrameContents,
     bytes: Vec<u8>,
 }
 
 /// When a device is woken.
 #[derive(Clone, Copy, Debug)]
-struct Agenda {
+struct WakeTimes {
     /// When it wants to be woken.
     wake: Time,
     /// The earliest wake-up far ahead that is scheduled for it.
@@ -109,7 +109,7 @@ struct Agenda {
     woken: (Time, u32),
 }
 
-impl Agenda {
+impl WakeTimes {
     const EMPTY: Self = Self {
         wake: Time::NEVER,
         far_wake: Time::NEVER,
@@ -165,12 +165,12 @@ pub(crate) struct Fabric {
     /// Multicast copies of devices that have crashed, and packets that went with their last one.
     pub(crate) copies_before: (u64, u64),
     /// Switches that have been started again and have no tables yet.
-    pub(crate) blank: BTreeSet<usize>,
+    pub(crate) unconfigured: BTreeSet<usize>,
     pub(crate) queue: EventQueue<Event>,
-    flights: Vec<Flight>,
-    unused: Vec<u32>,
+    frames_in_flight: Vec<FrameInFlight>,
+    free_slots: Vec<u32>,
     /// By node.
-    agendas: Vec<Agenda>,
+    wake_times: Vec<WakeTimes>,
     scratch: Vec<u8>,
     ideal: bool,
 }
@@ -206,11 +206,11 @@ impl Fabric {
             audits: true,
             dropped_before: BTreeMap::new(),
             copies_before: (0, 0),
-            blank: BTreeSet::new(),
+            unconfigured: BTreeSet::new(),
             queue: EventQueue::new(),
-            flights: Vec::new(),
-            unused: Vec::new(),
-            agendas: vec![Agenda::EMPTY; count],
+            frames_in_flight: Vec::new(),
+            free_slots: Vec::new(),
+            wake_times: vec![WakeTimes::EMPTY; count],
             scratch: vec![0; FRAME_BYTES],
         }
     }
@@ -224,7 +224,7 @@ impl Fabric {
                 Event::Arrive(flight) => self.arrive(flight),
                 Event::Wake(node) => self.wake(node),
                 Event::Fault(fault) => self.fault(index(fault)),
-                Event::Mend(cable) => self.mend(index(cable)),
+                Event::LinkCheck(cable) => self.check_links(index(cable)),
                 Event::Manager => self.wake_manager(),
                 Event::Audit => self.audit(),
             }
@@ -234,24 +234,24 @@ impl Fabric {
 
     fn wake(&mut self, id: u32) {
         let node = index(id);
-        if self.agendas[node].far_wake == self.now {
-            self.agendas[node].far_wake = Time::NEVER;
+        if self.wake_times[node].far_wake == self.now {
+            self.wake_times[node].far_wake = Time::NEVER;
             self.schedule_wake(id);
         }
-        let agenda = &mut self.agendas[node];
-        if agenda.wake != self.now {
+        let times = &mut self.wake_times[node];
+        if times.wake != self.now {
             return;
         }
-        agenda.wake = Time::NEVER;
-        let (at, times) = agenda.woken;
-        agenda.woken = (self.now, if at == self.now { times + 1 } else { 1 });
+        times.wake = Time::NEVER;
+        let (at, times) = times.woken;
+        times.woken = (self.now, if at == self.now { times + 1 } else { 1 });
         self.nodes[node].tick(self.now);
         self.service(id);
     }
 
     fn arrive(&mut self, flight: u32) {
         let slot = index(flight);
-        let Flight {
+        let FrameInFlight {
             node,
             port,
             head,
@@ -259,10 +259,10 @@ impl Fabric {
             plug_epoch,
             what,
             ..
-        } = self.flights[slot];
-        let mut bytes = core::mem::take(&mut self.flights[slot].bytes);
+        } = self.frames_in_flight[slot];
+        let mut bytes = core::mem::take(&mut self.frames_in_flight[slot].bytes);
         match what {
-            Cargo::Packet(id) => {
+            FrameContents::Packet(id) => {
                 self.in_flight -= 1;
                 self.cables.packet_received(index(node), port, &bytes);
                 if let Some(id) = id
@@ -271,20 +271,20 @@ impl Fabric {
                     self.tracker.enter_switch(self.now, id);
                 }
             }
-            Cargo::Control { received } if self.ideal => {
+            FrameContents::Control { received } if self.ideal => {
                 self.cables
                     .add_received(index(node), port, received, &mut bytes);
             }
-            Cargo::Control { .. } => {}
+            FrameContents::Control { .. } => {}
         }
         if self.cables.is_unbroken(index(node), port, plug_epoch) {
             self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
             self.service(node);
-        } else if matches!(what, Cargo::Packet(_)) {
+        } else if matches!(what, FrameContents::Packet(_)) {
             self.counters.lost += 1;
         }
-        self.flights[slot].bytes = bytes;
-        self.unused.push(flight);
+        self.frames_in_flight[slot].bytes = bytes;
+        self.free_slots.push(flight);
     }
 
     /// Pulls a device until it has nothing more to send now, and notes when it wants to be woken.
@@ -293,7 +293,7 @@ impl Fabric {
         loop {
             self.pull(node);
             self.collect_received(node);
-            if !self.converse(id) {
+            if !self.exchange_with_host(id) {
                 break;
             }
         }
@@ -318,7 +318,7 @@ impl Fabric {
                     continue;
                 }
                 sent = true;
-                self.ship(node, port, &mut scratch[..len], tail);
+                self.put_on_cable(node, port, &mut scratch[..len], tail);
             }
             if !sent {
                 break;
@@ -330,12 +330,12 @@ impl Fabric {
     fn schedule(&mut self, id: u32) {
         let node = index(id);
         let mut at = self.nodes[node].due_at().max(self.now);
-        let agenda = &mut self.agendas[node];
-        if at == self.now && agenda.woken.0 == at && agenda.woken.1 >= WAKES_A_MOMENT {
+        let times = &mut self.wake_times[node];
+        if at == self.now && times.woken.0 == at && times.woken.1 >= WAKES_A_MOMENT {
             at = self.now + 1;
         }
-        if at != agenda.wake {
-            agenda.wake = at;
+        if at != times.wake {
+            times.wake = at;
             self.schedule_wake(id);
         }
     }
@@ -343,16 +343,16 @@ impl Fabric {
     /// Schedules the wake-up that a device wants. An idle device wants one at its next keep-alive,
     /// over and over again: far ahead, one that comes no later than wanted is enough.
     fn schedule_wake(&mut self, id: u32) {
-        let agenda = &mut self.agendas[index(id)];
-        let at = agenda.wake;
+        let times = &mut self.wake_times[index(id)];
+        let at = times.wake;
         if at == Time::NEVER {
             return;
         }
         if at.since_ns(self.now) > FAR_NS {
-            if agenda.far_wake <= at {
+            if times.far_wake <= at {
                 return;
             }
-            agenda.far_wake = at;
+            times.far_wake = at;
         }
         self.queue.push(at, Event::Wake(id));
     }
@@ -391,7 +391,13 @@ impl Fabric {
     }
 
     /// Puts a frame on the cable of a port.
-    pub(crate) fn ship(&mut self, node: usize, port: PortNum, frame: &mut [u8], tail: Time) {
+    pub(crate) fn put_on_cable(
+        &mut self,
+        node: usize,
+        port: PortNum,
+        frame: &mut [u8],
+        tail: Time,
+    ) {
         let data = packet_at(frame);
         let id = data.and_then(|data| self.tracker.of_record(&frame[data..]));
         if let Some(data) = data {
@@ -425,7 +431,7 @@ impl Fabric {
             };
             if !self.cables.loses_credit(node, port) {
                 let received = self.cables.received(node, port);
-                self.fly(peer, (at, at), control, Cargo::Control { received });
+                self.schedule_arrival(peer, (at, at), control, FrameContents::Control { received });
             }
         }
         if packet.is_empty() {
@@ -442,22 +448,22 @@ impl Fabric {
         self.in_flight += 1;
         self.cables.packet_sent(node, port, packet);
         let arrival = (later, tail.max(now) + self.model.flight_ns);
-        self.fly(peer, arrival, packet, Cargo::Packet(id));
+        self.schedule_arrival(peer, arrival, packet, FrameContents::Packet(id));
     }
 
-    fn fly(
+    fn schedule_arrival(
         &mut self,
         (node, port): (u32, PortNum),
         (head, tail): (Time, Time),
         bytes: &[u8],
-        what: Cargo,
+        what: FrameContents,
     ) {
         self.counters.frames += 1;
-        let slot = self.unused.pop().unwrap_or_else(|| {
-            self.flights.push(Flight::default());
-            number(self.flights.len() - 1)
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.frames_in_flight.push(FrameInFlight::default());
+            number(self.frames_in_flight.len() - 1)
         });
-        let flight = &mut self.flights[index(slot)];
+        let flight = &mut self.frames_in_flight[index(slot)];
         flight.node = node;
         flight.port = port;
         flight.head = head;
@@ -480,6 +486,6 @@ impl Fabric {
         let Some(Fault { what, .. }) = self.faults.faults.get(at).cloned() else {
             return;
         };
-        self.suffer(&what);
+        self.apply_fault(&what);
     }
 }

@@ -11,14 +11,14 @@ const FRAME_BYTES: usize = 1024;
 /// How often an answer is looked for.
 const ATTEMPTS: u32 = 8;
 
-/// Hands `mad` to a device on port `way_in` and takes the answer that comes back there; `None` if
+/// Hands `mad` to a device on port `entry_port` and takes the answer that comes back there; `None` if
 /// none comes. The device's present, `now`, moves on by `step_ns` at a time. Link control that
 /// leaves by the port meanwhile is added to `control`.
 pub(crate) fn exchange(
     node: &mut Node,
     now: &mut Time,
     step_ns: u64,
-    way_in: PortNum,
+    entry_port: PortNum,
     mad: &Mad,
     control: &mut Vec<u8>,
 ) -> Option<Mad> {
@@ -33,11 +33,11 @@ pub(crate) fn exchange(
         .emit(packet)
         .ok()?;
     *now = *now + step_ns;
-    node.frame(*now, way_in, (*now, *now), &record);
+    node.frame(*now, entry_port, (*now, *now), &record);
     let mut memory = [0; FRAME_BYTES];
     for _ in 0..ATTEMPTS {
         let mut frame = FrameBuf::new(&mut memory, usize::MAX);
-        node.transmit(*now, way_in, &mut frame);
+        node.transmit(*now, entry_port, &mut frame);
         let (link_control, packet) = crate::frame::split(frame.as_bytes());
         control.extend_from_slice(link_control);
         if let Some(answer) = answer_in(packet, mad.tid()) {

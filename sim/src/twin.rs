@@ -77,7 +77,7 @@ pub enum TwinError {
     NoSuchHost(String),
     /// It did not happen in the time given.
     #[error("{what} did not happen within {within_ns} ns of virtual time")]
-    Patience {
+    Timeout {
         /// What was waited for.
         what: &'static str,
         /// For how long.
@@ -136,7 +136,7 @@ impl Twin {
     }
 
     /// Lets `ns` nanoseconds pass.
-    pub fn pass(&mut self, ns: u64) {
+    pub fn run_for(&mut self, ns: u64) {
         let until = self.fabric.now + ns;
         self.fabric.run(until);
     }
@@ -151,28 +151,28 @@ impl Twin {
     /// Lets time pass until the subnet is up.
     ///
     /// # Errors
-    /// [`TwinError::Patience`] if it is not within `within_ns`.
+    /// [`TwinError::Timeout`] if it is not within `within_ns`.
     pub fn run_until_up(&mut self, within_ns: u64) -> Result<Status, TwinError> {
         let limit = self.now() + within_ns;
         while self.now() < limit {
-            self.pass(STEP_NS);
+            self.run_for(STEP_NS);
             let status = self.status();
             if status.phase == Phase::Up {
                 return Ok(status);
             }
         }
-        Err(TwinError::Patience {
+        Err(TwinError::Timeout {
             what: "the subnet coming up",
             within_ns,
         })
     }
 
     /// Asks a host what its control socket would be asked; the answer comes later. The token is
-    /// for [`Twin::answer`].
+    /// for [`Twin::reply`].
     ///
     /// # Errors
     /// [`TwinError::NoSuchHost`].
-    pub fn ask(&mut self, host: &str, request: Request) -> Result<u64, TwinError> {
+    pub fn request(&mut self, host: &str, request: Request) -> Result<u64, TwinError> {
         let unknown = || TwinError::NoSuchHost(host.to_owned());
         let id = self.fabric.graph.find(host).ok_or_else(unknown)?;
         self.token += 1;
@@ -189,20 +189,20 @@ impl Twin {
     /// Lets time pass until a host has answered.
     ///
     /// # Errors
-    /// [`TwinError::Patience`] if it has not within `within_ns`.
-    pub fn answer(&mut self, token: u64, within_ns: u64) -> Result<Reply, TwinError> {
+    /// [`TwinError::Timeout`] if it has not within `within_ns`.
+    pub fn reply(&mut self, token: u64, within_ns: u64) -> Result<Reply, TwinError> {
         let limit = self.now() + within_ns;
         loop {
             if let Some(reply) = self.fabric.management.replies.remove(&token) {
                 return Ok(reply);
             }
             if self.now() >= limit {
-                return Err(TwinError::Patience {
+                return Err(TwinError::Timeout {
                     what: "an answer",
                     within_ns,
                 });
             }
-            self.pass(STEP_NS);
+            self.run_for(STEP_NS);
         }
     }
 

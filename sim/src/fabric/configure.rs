@@ -74,10 +74,10 @@ impl Fabric {
                 .port(**port)
                 .is_some_and(|port| port.state() != PortState::Down)
         };
-        let Some(&way_in) = connected.iter().find(is_up) else {
+        let Some(&entry_port) = connected.iter().find(is_up) else {
             return Ok(self.now);
         };
-        let mut manager = Manager::new(self, id, way_in);
+        let mut manager = SwitchConfigurator::new(self, id, entry_port);
         manager.write_tables()?;
         for port in connected {
             manager.activate(port)?;
@@ -94,9 +94,9 @@ impl Fabric {
         if self.graph.node(id).kind == NodeKind::Host {
             return self.activate_host(id);
         }
-        let is_blank = self.blank.remove(&id.index());
-        let mut manager = Manager::new(self, id, port);
-        if is_blank {
+        let is_unconfigured = self.unconfigured.remove(&id.index());
+        let mut manager = SwitchConfigurator::new(self, id, port);
+        if is_unconfigured {
             manager.write_tables()?;
         }
         manager.activate(port)
@@ -124,18 +124,18 @@ impl Fabric {
 }
 
 /// What a subnet manager says to one switch.
-struct Manager<'f> {
+struct SwitchConfigurator<'f> {
     fabric: &'f mut Fabric,
     id: NodeId,
-    way_in: PortNum,
+    entry_port: PortNum,
     /// The switch's present: runs ahead of the fabric's by the time that answers take.
     now: Time,
     tid: u64,
     step_ns: u64,
 }
 
-impl<'f> Manager<'f> {
-    fn new(fabric: &'f mut Fabric, id: NodeId, way_in: PortNum) -> Self {
+impl<'f> SwitchConfigurator<'f> {
+    fn new(fabric: &'f mut Fabric, id: NodeId, entry_port: PortNum) -> Self {
         let answer_bytes = wire::packet::MAD_PACKET_LEN;
         let byte_ps = fabric.model.rate.transmit_ps(1);
         let answer_ns = byte_ps * u64::try_from(answer_bytes).unwrap_or(0) / 1000 + 1;
@@ -143,7 +143,7 @@ impl<'f> Manager<'f> {
             now: fabric.now,
             fabric,
             id,
-            way_in,
+            entry_port,
             tid: 0,
             step_ns: answer_ns,
         }
@@ -209,13 +209,14 @@ impl<'f> Manager<'f> {
             &mut self.fabric.nodes[node],
             &mut self.now,
             self.step_ns,
-            self.way_in,
+            self.entry_port,
             &mad,
             &mut control,
         );
         if !control.is_empty() {
-            let way_in = self.way_in;
-            self.fabric.ship(node, way_in, &mut control, Time::ZERO);
+            let entry_port = self.entry_port;
+            self.fabric
+                .put_on_cable(node, entry_port, &mut control, Time::ZERO);
         }
         answer
     }

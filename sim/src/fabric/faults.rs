@@ -12,7 +12,7 @@ use crate::node::Node;
 use crate::numbers::{index, number};
 
 /// How often a cable that was put in again is looked at until its links are up, nanoseconds.
-const MEND_NS: u64 = 10_000;
+const LINK_CHECK_NS: u64 = 10_000;
 
 impl Fabric {
     fn locate(&self, end: &CableEnd) -> Option<(usize, PortNum)> {
@@ -20,7 +20,7 @@ impl Fabric {
     }
 
     /// Lets one fault happen.
-    pub(crate) fn suffer(&mut self, what: &FaultKind) {
+    pub(crate) fn apply_fault(&mut self, what: &FaultKind) {
         let place = what.end().and_then(|end| self.locate(end));
         match (what, place) {
             (FaultKind::LinkDown(_), Some((node, port))) => self.unplug(node, port),
@@ -75,12 +75,12 @@ impl Fabric {
             self.service(number(node));
         }
         self.queue
-            .push(self.now + MEND_NS, Event::Mend(number(node)));
+            .push(self.now + LINK_CHECK_NS, Event::LinkCheck(number(node)));
     }
 
     /// Activates the ports of a device, and of its neighbours towards it, whose links have come up
     /// again; looks again later while a link is still coming up.
-    pub(crate) fn mend(&mut self, node: usize) {
+    pub(crate) fn check_links(&mut self, node: usize) {
         if self.tables.is_none() {
             // There is a subnet manager for that.
             return;
@@ -112,7 +112,7 @@ impl Fabric {
         }
         if again {
             self.queue
-                .push(self.now + MEND_NS, Event::Mend(number(node)));
+                .push(self.now + LINK_CHECK_NS, Event::LinkCheck(number(node)));
         }
     }
 
@@ -151,7 +151,7 @@ impl Fabric {
         match Node::switch(self.graph.node(id), port, timing) {
             Ok(fresh) => {
                 self.nodes[node] = fresh;
-                self.blank.insert(node);
+                self.unconfigured.insert(node);
             }
             Err(error) => self.tracker.report_violation(self.now, error.to_string()),
         }
@@ -193,6 +193,6 @@ impl Fabric {
             }
         }
         self.queue
-            .push(self.now + MEND_NS, Event::Mend(number(node)));
+            .push(self.now + LINK_CHECK_NS, Event::LinkCheck(number(node)));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Management {
 impl Fabric {
     /// Takes what a host has to tell, hands the manager's messages to its host; whether the node
     /// was given something that may make it send.
-    pub(crate) fn converse(&mut self, id: u32) -> bool {
+    pub(crate) fn exchange_with_host(&mut self, id: u32) -> bool {
         let now = self.now;
         let Node::Host(host) = &mut self.nodes[index(id)] else {
             return false;

@@ -46,8 +46,8 @@ fn ping_all(twin: &mut Twin, graph: &Graph) {
             sl: Sl::truncate(0),
             timeout_ms: 1000,
         });
-        let token = twin.ask(host, request).unwrap();
-        let Reply::Ping(results) = twin.answer(token, 10 * SECOND_NS).unwrap() else {
+        let token = twin.request(host, request).unwrap();
+        let Reply::Ping(results) = twin.reply(token, 10 * SECOND_NS).unwrap() else {
             panic!("a ping is answered as such");
         };
         assert!(
@@ -77,7 +77,7 @@ fn an_irregular_fabric_at_the_rate_of_its_links_does_the_same_each_time() {
 fn a_host_that_is_not_there_is_named() {
     let graph = topologies::parse("star-2").unwrap().graph;
     let mut twin = Twin::new(&graph, &TwinConfig::default()).unwrap();
-    let error = twin.ask("nobody", Request::Identity).unwrap_err();
+    let error = twin.request("nobody", Request::Identity).unwrap_err();
     assert_eq!(error.to_string(), "there is no host \"nobody\"");
 }
 
@@ -102,7 +102,7 @@ fn the_manager_routes_round_a_switch_that_crashes_and_takes_it_back() {
     let whole = twin.run_until_up(2 * SECOND_NS).unwrap();
     for (until, switches) in [(5, whole.switches - 1), (9, whole.switches)] {
         let left = (until * SECOND_NS).saturating_sub(twin.now().0);
-        twin.pass(left);
+        twin.run_for(left);
         let status = twin.status();
         assert_eq!(status.switches, switches, "{status:?}");
         ping_all(&mut twin, &graph);
