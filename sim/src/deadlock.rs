@@ -1,10 +1,10 @@
-//! Packets that wait for each other in a circle.
+//! Packets that wait for each other in a cycle.
 //!
 //! The head of an input lane waits for room in its output lane, which waits for credits: for room
 //! in one input lane of the next switch. So every lane whose head stands still points to one other
-//! lane, and a circle among those pointers will never move again. A head counts as standing still
+//! lane, and a cycle among those pointers will never move again. A head counts as standing still
 //! when it has been there for long and its output has no credits for it; congestion makes long
-//! chains of such heads, but only routes that close a circle make one.
+//! chains of such heads, but only routes that close a cycle make one.
 
 use core::fmt;
 
@@ -46,8 +46,8 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// The first circle of a graph in which every place points to one other at most.
-pub(crate) fn circle_in(next: &[Option<usize>]) -> Option<Vec<usize>> {
+/// The first cycle of a graph in which every place points to one other at most.
+pub(crate) fn cycle_in(next: &[Option<usize>]) -> Option<Vec<usize>> {
     // By place: in which walk it was seen; 0 for none.
     let mut seen = vec![0usize; next.len()];
     for start in 0..next.len() {
@@ -63,16 +63,16 @@ pub(crate) fn circle_in(next: &[Option<usize>]) -> Option<Vec<usize>> {
         if seen[at] != walk || next[at].is_none() {
             continue;
         }
-        let mut circle = vec![at];
+        let mut cycle = vec![at];
         let mut to = next[at]?;
         while to != at {
-            circle.push(to);
+            cycle.push(to);
             to = next[to]?;
         }
-        let smallest = circle.iter().enumerate().min_by_key(|&(_, place)| place);
+        let smallest = cycle.iter().enumerate().min_by_key(|&(_, place)| place);
         let turn = smallest.map_or(0, |(turn, _)| turn);
-        circle.rotate_left(turn);
-        return Some(circle);
+        cycle.rotate_left(turn);
+        return Some(cycle);
     }
     None
 }
@@ -82,16 +82,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_are_no_circles_and_circles_begin_with_their_first_place() {
-        assert_eq!(circle_in(&[Some(1), Some(2), None, Some(2)]), None);
+    fn chains_are_no_cycles_and_cycles_begin_with_their_first_place() {
+        assert_eq!(cycle_in(&[Some(1), Some(2), None, Some(2)]), None);
         assert_eq!(
-            circle_in(&[Some(3), None, Some(1), Some(4), Some(2), Some(0)]),
+            cycle_in(&[Some(3), None, Some(1), Some(4), Some(2), Some(0)]),
             None
         );
         assert_eq!(
-            circle_in(&[Some(3), None, Some(5), Some(5), Some(2), Some(4)]),
+            cycle_in(&[Some(3), None, Some(5), Some(5), Some(2), Some(4)]),
             Some(vec![2, 5, 4])
         );
-        assert_eq!(circle_in(&[None, Some(1)]), Some(vec![1]));
+        assert_eq!(cycle_in(&[None, Some(1)]), Some(vec![1]));
     }
 }

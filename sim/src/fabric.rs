@@ -156,7 +156,7 @@ pub(crate) struct Fabric {
     pub(crate) management: Management,
     /// Data packets on cables.
     pub(crate) in_flight: u64,
-    /// The first circle that was found.
+    /// The first cycle that was found.
     pub(crate) deadlock: Option<Deadlock>,
     /// Whether everything is looked at from time to time.
     pub(crate) audits: bool,

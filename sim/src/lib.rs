@@ -13,7 +13,7 @@
 //! takes, and checkers that always run: packets balance (in and copies = out, queued, under way,
 //! dropped by reason and lost), credits are never above buffers, packets of a (SLID, DLID, SL) stay
 //! in order and come once (a multicast packet once to every member and never back), no packet stays
-//! longer in a switch than its lifetime, and packets that wait for each other in a circle are found
+//! longer in a switch than its lifetime, and packets that wait for each other in a cycle are found
 //! and named ([`Deadlock`]).
 //!
 //! Link control takes no byte time in any model; when it arrives is [`CreditReturn`]'s choice.

@@ -90,7 +90,7 @@ pub struct LoadResult {
     pub drops: Vec<(DropReason, u64)>,
     /// What has happened, how often.
     pub counters: RunCounters,
-    /// Packets that waited for each other in a circle, if they did.
+    /// Packets that waited for each other in a cycle, if they did.
     pub deadlock: Option<Deadlock>,
     /// What must never happen: the first of them, and how many.
     pub violations: Vec<Violation>,

@@ -1,5 +1,5 @@
 //! The checkers that look at the whole fabric: nothing appears or vanishes, no credit exceeds a
-//! buffer, nothing waits in a circle.
+//! buffer, nothing waits in a cycle.
 
 use link::{DropReason, Time};
 use wire::{Delimiter, PortNum, Vl};
@@ -66,7 +66,7 @@ impl Fabric {
         }
     }
 
-    /// Checks the balance and looks for a circle.
+    /// Checks the balance and looks for a cycle.
     pub(crate) fn check_all(&mut self) {
         self.counters.audits += 1;
         let balance = self.balance();
@@ -115,7 +115,7 @@ impl Fabric {
         }
     }
 
-    /// The circle that was found, if any.
+    /// The cycle that was found, if any.
     pub(crate) fn deadlock(&self) -> Option<&Deadlock> {
         self.deadlock.as_ref()
     }

@@ -4,14 +4,14 @@ use topologies::NodeId;
 use wire::{PortNum, Vl};
 
 use super::Fabric;
-use crate::deadlock::{Deadlock, InputVl, circle_in};
+use crate::deadlock::{Deadlock, InputVl, cycle_in};
 use crate::node::Node;
 
 /// Lanes of a port that can stand still.
 const LANES: usize = 15;
 
 impl Fabric {
-    /// Looks for input lanes that wait for each other in a circle.
+    /// Looks for input lanes that wait for each other in a cycle.
     pub(super) fn find_deadlock(&self) -> Option<Deadlock> {
         let mut first = Vec::with_capacity(self.nodes.len());
         let mut lanes = Vec::new();
@@ -35,8 +35,8 @@ impl Fabric {
                 Some(place(node, port, vl))
             })
             .collect();
-        let circle = circle_in(&next)?;
-        let lanes = circle.into_iter().map(|at| {
+        let cycle = cycle_in(&next)?;
+        let lanes = cycle.into_iter().map(|at| {
             let (id, port, vl) = lanes[at];
             InputVl {
                 switch: self.graph.node(id).name.clone(),

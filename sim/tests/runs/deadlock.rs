@@ -1,4 +1,4 @@
-//! Routes that close a circle, and routes that do not, on the same ring.
+//! Routes that close a cycle, and routes that do not, on the same ring.
 
 use sim::{FaultPlan, Load, LoadResult, Model, Pattern, RoutedFabric};
 
@@ -23,7 +23,7 @@ fn run(engine: &str, lifetime: Option<u8>, vls: u8) -> LoadResult {
 }
 
 #[test]
-fn shortest_paths_round_a_ring_deadlock_and_the_circle_is_named() {
+fn shortest_paths_round_a_ring_deadlock_and_the_cycle_is_named() {
     let outcome = run("minhop", None, 1);
     let deadlock = outcome.deadlock.expect("it must deadlock");
     assert_eq!(deadlock.lanes.len(), 5);
@@ -46,7 +46,7 @@ fn up_and_down_on_the_same_ring_does_not() {
 }
 
 #[test]
-fn finite_lifetimes_break_the_circle_by_counted_drops() {
+fn finite_lifetimes_break_the_cycle_by_counted_drops() {
     // 8 us at the head of a queue and in a switch.
     let outcome = run("minhop", Some(1), 1);
     assert_eq!(outcome.violations, []);
