@@ -243,8 +243,8 @@ impl Fabric {
             return;
         }
         times.wake = Time::NEVER;
-        let (at, times) = times.woken;
-        times.woken = (self.now, if at == self.now { times + 1 } else { 1 });
+        let (at, count) = times.woken;
+        times.woken = (self.now, if at == self.now { count + 1 } else { 1 });
         self.nodes[node].tick(self.now);
         self.service(id);
     }

@@ -157,7 +157,7 @@ impl Bed for Live<'_> {
 
 impl Bed for Twin {
     fn ask(&mut self, requests: &[(String, Request)]) -> Vec<Reply> {
-        let ask = |(host, request): &(String, Request)| Twin::ask(self, host, request.clone());
+        let ask = |(host, request): &(String, Request)| Twin::request(self, host, request.clone());
         let tokens: Vec<u64> = requests
             .iter()
             .map(ask)
@@ -165,7 +165,7 @@ impl Bed for Twin {
             .expect("hosts take requests");
         let answers = tokens
             .into_iter()
-            .map(|token| self.answer(token, PATIENCE_NS));
+            .map(|token| self.reply(token, PATIENCE_NS));
         answers.map(|answer| answer.expect("an answer")).collect()
     }
 
@@ -194,7 +194,7 @@ impl Bed for Twin {
         let limit = self.now() + PATIENCE_NS;
         while !holds(self) {
             assert!(self.now() < limit, "{what}: not within {PATIENCE_NS} ns");
-            self.pass(1_000_000);
+            self.run_for(1_000_000);
         }
     }
 }
