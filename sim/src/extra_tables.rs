@@ -66,8 +66,8 @@ impl ExtraTables {
     ) -> Result<(), WorkloadError> {
         let mut mlids = vec![vec![Lid::ZERO; workload.groups.len()]; workload.hosts.len()];
         let sends: BTreeSet<(u32, u32)> = workload
-            .ways()
-            .filter_map(|(host, way)| match way.to {
+            .addresses()
+            .filter_map(|(host, address)| match address.to {
                 Destination::Group(group) => Some((group, host)),
                 Destination::Host(_) | Destination::Each(_) => None,
             })

@@ -37,13 +37,13 @@ pub(crate) struct QueuedSend {
 }
 
 impl QueuedSend {
-    fn single(generated: Time, way: &AddressVector, bytes: u16) -> Self {
+    fn single(generated: Time, address: &AddressVector, bytes: u16) -> Self {
         Self {
             generated,
-            to: way.to,
-            dlid: way.dlid.unwrap_or(Lid::ZERO),
-            sl: way.sl,
-            flow: way.flow,
+            to: address.to,
+            dlid: address.dlid.unwrap_or(Lid::ZERO),
+            sl: address.sl,
+            flow: address.flow,
             bytes,
             last_bytes: bytes,
             packets: 1,
@@ -64,7 +64,7 @@ impl QueuedSend {
             last_bytes: PACKET_BYTES_MIN + u16::try_from(rest).unwrap_or(0),
             packets,
             left: packets,
-            ..Self::single(generated, &request.way, packet_bytes)
+            ..Self::single(generated, &request.address, packet_bytes)
         }
     }
 
@@ -133,13 +133,13 @@ impl Paced {
         let generated = self.next_at();
         self.next_ps += u128::from(self.interval_ps);
         let (to, lane) = self.draw.next();
-        let way = AddressVector {
+        let address = AddressVector {
             to: Destination::Host(to),
             dlid: None,
             sl: Sl::truncate(lane),
             flow: self.flow,
         };
-        QueuedSend::single(generated, &way, self.bytes)
+        QueuedSend::single(generated, &address, self.bytes)
     }
 }
 
@@ -215,10 +215,10 @@ impl Merged {
                 TrafficSource::Messages(requests) => Stream::Messages(Arc::clone(requests), 0),
                 TrafficSource::Constant(constant) => Stream::Constant(*constant, 0),
                 TrafficSource::Backlogged {
-                    way,
+                    address,
                     bytes,
                     first_ps,
-                } => Stream::Backlogged(*way, *bytes, *first_ps),
+                } => Stream::Backlogged(*address, *bytes, *first_ps),
                 TrafficSource::Drawn { .. } => match paced(place, source) {
                     Some(paced) => Stream::Drawn(Box::new(paced)),
                     None => continue,
@@ -292,7 +292,7 @@ impl Stream {
                 let request = requests.get(*at)?;
                 *at += 1;
                 let bytes = u16::try_from(request.bytes).ok()?;
-                Some(QueuedSend::single(generated, &request.way, bytes))
+                Some(QueuedSend::single(generated, &request.address, bytes))
             }
             Self::Messages(requests, at) => {
                 let request = requests.get(*at)?;
@@ -301,14 +301,18 @@ impl Stream {
             }
             Self::Constant(constant, sent) => {
                 *sent += 1;
-                Some(QueuedSend::single(generated, &constant.way, constant.bytes))
+                Some(QueuedSend::single(
+                    generated,
+                    &constant.address,
+                    constant.bytes,
+                ))
             }
-            Self::Backlogged(way, bytes, first_ps) => {
+            Self::Backlogged(address, bytes, first_ps) => {
                 // Its one train never ends.
                 *first_ps = u64::MAX;
                 Some(QueuedSend {
                     endless: true,
-                    ..QueuedSend::single(generated, way, *bytes)
+                    ..QueuedSend::single(generated, address, *bytes)
                 })
             }
             Self::Drawn(paced) => Some(paced.next()),

@@ -236,7 +236,9 @@ impl PacketTracker {
     pub(crate) fn enter_switch(&mut self, now: Time, id: PacketId) {
         match self.slot(id) {
             Some(slot) => slot.inside_since = now,
-            None => self.report_violation(now, format!("{id:?} is at a switch and not under way")),
+            None => {
+                self.report_violation(now, format!("{id:?} is at a switch and not under address"))
+            }
         }
     }
 
@@ -248,7 +250,7 @@ impl PacketTracker {
         let Some(slot) = self.slot(id) else {
             return self.report_violation(
                 now,
-                format!("{id:?} remaining a switch and is not under way"),
+                format!("{id:?} remaining a switch and is not under address"),
             );
         };
         let age = now.since_ns(slot.inside_since);
@@ -264,7 +266,10 @@ impl PacketTracker {
     pub(crate) fn deliver(&mut self, now: Time, at: u32, packet: &Received) -> Option<Delivery> {
         let id = self.id(packet.slid, packet.psn.get())?;
         let Some(slot) = self.slot(id) else {
-            self.report_violation(now, format!("{id:?} was delivered and is not under way"));
+            self.report_violation(
+                now,
+                format!("{id:?} was delivered and is not under address"),
+            );
             return None;
         };
         slot.remaining -= 1;

@@ -151,7 +151,7 @@ impl Reader<'_> {
                 let sl = level(sl)?;
                 let request = SendRequest {
                     at_ps: picoseconds(time)?,
-                    way: AddressVector {
+                    address: AddressVector {
                         to,
                         dlid: None,
                         sl,

@@ -69,7 +69,7 @@ pub struct SendRequest {
     /// When, in picoseconds from the start of the run.
     pub at_ps: u64,
     /// To whom and how.
-    pub way: AddressVector,
+    pub address: AddressVector,
     /// Bytes of packets, LRH to ICRC: 32 to the model's, in words of 4; of a message
     /// ([`TrafficSource::Messages`]) its payload, from 1 on.
     pub bytes: u32,
@@ -79,7 +79,7 @@ pub struct SendRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constant {
     /// To whom and how.
-    pub way: AddressVector,
+    pub address: AddressVector,
     /// Bytes of each packet, LRH to ICRC.
     pub bytes: u16,
     /// The first one, in picoseconds from the start of the run.
@@ -104,7 +104,7 @@ pub enum TrafficSource {
     /// flows of a service level take turns.
     Backlogged {
         /// To whom and how.
-        way: AddressVector,
+        address: AddressVector,
         /// Bytes of each packet, LRH to ICRC.
         bytes: u16,
         /// The first one, in picoseconds from the start of the run.
@@ -226,30 +226,30 @@ impl Workload {
     pub(crate) fn endless(&self) -> impl Iterator<Item = u32> + '_ {
         let sources = self.hosts.iter().flatten();
         sources.filter_map(|source| match source {
-            TrafficSource::Backlogged { way, .. } => Some(way.flow),
+            TrafficSource::Backlogged { address, .. } => Some(address.flow),
             TrafficSource::Constant(constant) if constant.packets.is_none() => {
-                Some(constant.way.flow)
+                Some(constant.address.flow)
             }
             _ => None,
         })
     }
 
     /// All ways that packets can take, by host; of what is drawn, none.
-    pub(crate) fn ways(&self) -> impl Iterator<Item = (u32, AddressVector)> + '_ {
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (u32, AddressVector)> + '_ {
         let hosts = (0u32..).zip(&self.hosts);
         hosts.flat_map(|(host, sources)| {
-            let ways = sources.iter().flat_map(|source| {
+            let addresses = sources.iter().flat_map(|source| {
                 let (list, one): (&[SendRequest], Option<AddressVector>) = match source {
                     TrafficSource::Packets(requests) | TrafficSource::Messages(requests) => {
                         (requests, None)
                     }
-                    TrafficSource::Constant(constant) => (&[], Some(constant.way)),
-                    TrafficSource::Backlogged { way, .. } => (&[], Some(*way)),
+                    TrafficSource::Constant(constant) => (&[], Some(constant.address)),
+                    TrafficSource::Backlogged { address, .. } => (&[], Some(*address)),
                     TrafficSource::Drawn { .. } => (&[], None),
                 };
-                list.iter().map(|request| request.way).chain(one)
+                list.iter().map(|request| request.address).chain(one)
             });
-            ways.map(move |way| (host, way))
+            addresses.map(move |address| (host, address))
         })
     }
 }
@@ -385,11 +385,11 @@ impl Workload {
                 if constant.interval_ps == 0 {
                     return Err("an interval of 0 ps: at least 1".to_owned());
                 }
-                self.check_way(&constant.way, own, model)
+                self.check_address(&constant.address, own, model)
             }
-            TrafficSource::Backlogged { way, bytes, .. } => {
+            TrafficSource::Backlogged { address, bytes, .. } => {
                 packet(u32::from(*bytes), model)?;
-                self.check_way(way, own, model)
+                self.check_address(address, own, model)
             }
             TrafficSource::Drawn {
                 pattern,
@@ -425,7 +425,8 @@ impl Workload {
             }
             last = request.at_ps;
             size(request).map_err(named)?;
-            self.check_way(&request.way, own, model).map_err(named)?;
+            self.check_address(&request.address, own, model)
+                .map_err(named)?;
         }
         Ok(())
     }
@@ -438,10 +439,15 @@ impl Workload {
         Err(format!("flow {flow}: there are {count}"))
     }
 
-    fn check_way(&self, way: &AddressVector, own: usize, model: &Model) -> Result<(), String> {
-        self.check_flow(way.flow)?;
+    fn check_address(
+        &self,
+        address: &AddressVector,
+        own: usize,
+        model: &Model,
+    ) -> Result<(), String> {
+        self.check_flow(address.flow)?;
         let below = |number: u32, count: usize| usize::try_from(number).is_ok_and(|n| n < count);
-        match way.to {
+        match address.to {
             Destination::Host(host) if !below(host, self.hosts.len()) => {
                 let last = self.hosts.len().saturating_sub(1);
                 return Err(format!("to host {host}: there are hosts 0 to {last}"));
@@ -457,12 +463,12 @@ impl Workload {
                     self.groups.len()
                 ));
             }
-            Destination::Group(_) | Destination::Each(_) if way.dlid.is_some() => {
+            Destination::Group(_) | Destination::Each(_) if address.dlid.is_some() => {
                 return Err("a DLID is chosen for one host only".to_owned());
             }
             _ => {}
         }
-        self.check_level(way.sl, model)
+        self.check_level(address.sl, model)
     }
 
     fn check_level(&self, sl: Sl, model: &Model) -> Result<(), String> {

@@ -77,8 +77,8 @@ impl RoutedFabric {
     /// let mut workload = Workload::empty(8, 1, Until::Delivered(10_000_000));
     /// workload.scheme = routing::multicast::Scheme::Cyclic;
     /// workload.groups.push(Group { members: (1..8).collect() });
-    /// let way = AddressVector { to: Destination::Group(0), ..AddressVector::to_host(0, 0) };
-    /// let message = SendRequest { at_ps: 0, way, bytes: 1000 };
+    /// let address = AddressVector { to: Destination::Group(0), ..AddressVector::to_host(0, 0) };
+    /// let message = SendRequest { at_ps: 0, address, bytes: 1000 };
     /// workload.hosts[0].push(TrafficSource::Messages(Arc::new([message])));
     /// let model = Model { packet_bytes: 288, ..Model::mlid04(1) };
     /// let record = prepared.run_workload(&model, &workload, &FaultPlan::default())?;
@@ -154,7 +154,10 @@ fn levels(workload: &Workload, model: &Model) -> u8 {
     let sources = workload.hosts.iter().flatten();
     let drawn = sources.filter(|source| matches!(source, TrafficSource::Drawn { .. }));
     let drawn = drawn.map(|_| model.vls).max().unwrap_or(0);
-    let listed = workload.ways().map(|(_, way)| way.sl.get() + 1).max();
+    let listed = workload
+        .addresses()
+        .map(|(_, address)| address.sl.get() + 1)
+        .max();
     drawn.max(listed.unwrap_or(0))
 }
 

@@ -55,16 +55,16 @@ fn play(prepared: &RoutedFabric, run_ns: u64) -> (u64, WorkloadResult) {
         workload.groups.push(Group {
             members: members.to_vec(),
         });
-        let ways = [
+        let addresses = [
             AddressVector::to_host((host + 3) % 16, 0),
             AddressVector {
                 to: Destination::Group(host),
                 ..AddressVector::to_host(0, 1)
             },
         ];
-        sources.extend(ways.map(|way| {
+        sources.extend(addresses.map(|address| {
             TrafficSource::Constant(Constant {
-                way,
+                address,
                 bytes: 32,
                 first_ps: u64::from(host) * 100_000,
                 interval_ps: 2_000_000,

@@ -89,14 +89,14 @@ impl Drawn {
                 SchemeName::Unicast => Destination::Each(group),
                 SchemeName::Cyclic | SchemeName::SpanningTree => Destination::Group(group),
             };
-            let way = AddressVector {
+            let address = AddressVector {
                 to,
                 dlid: None,
                 sl: Sl::truncate(0),
                 flow,
             };
             if let Some(programmes) = offer.hosts.get_mut(index(source)) {
-                programmes.push(message(way, task.size_bytes, packets));
+                programmes.push(message(address, task.size_bytes, packets));
             }
         }
         offer
@@ -104,12 +104,12 @@ impl Drawn {
 }
 
 /// A message of so many bytes on the wire: one packet, or several of the model's size.
-fn message(way: AddressVector, size_bytes: u32, packets: u32) -> TrafficSource {
+fn message(address: AddressVector, size_bytes: u32, packets: u32) -> TrafficSource {
     let headers = packets * u32::from(PACKET_BYTES_MIN);
     let birth = |bytes| {
         Arc::new([SendRequest {
             at_ps: 0,
-            way,
+            address,
             bytes,
         }])
     };

@@ -156,12 +156,12 @@ pub(super) fn offer(
     let levels = admission.options().service_levels;
     for (flow, stream) in (0u32..).zip(streams) {
         let band = Band::ALL[stream.level.min(LEVELS - 1)];
-        let way = AddressVector {
+        let address = AddressVector {
             sl: levels.sl(Class::Dedicated(band)),
             ..AddressVector::to_host(stream.to, flow)
         };
         let programme = TrafficSource::Constant(Constant {
-            way,
+            address,
             bytes: model.packet_bytes,
             first_ps: mix(seed, u64::from(flow)) % stream.interval_ps,
             interval_ps: stream.interval_ps,
@@ -176,7 +176,7 @@ pub(super) fn offer(
         for (own, programmes) in (0u32..).zip(&mut offer.hosts) {
             let turns = turns(own, count, seed);
             programmes.extend(turns.into_iter().map(|to| TrafficSource::Backlogged {
-                way: AddressVector {
+                address: AddressVector {
                     sl: levels.sl(Class::BestEffort),
                     ..AddressVector::to_host(to, best_effort)
                 },

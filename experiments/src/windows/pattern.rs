@@ -97,13 +97,13 @@ pub(super) fn programmes(
             let from_ps = u64::from(window) * window_ps;
             let mut at_ps = phases.random_range(0..clock.interval_ps.max(1));
             while at_ps < sending_ps {
-                let way = AddressVector {
+                let address = AddressVector {
                     dlid: draw(&given.dlids[source], trees),
                     ..AddressVector::to_host(to, flow)
                 };
                 births[source].push(SendRequest {
                     at_ps: from_ps + at_ps,
-                    way,
+                    address,
                     bytes: bytes.into(),
                 });
                 at_ps += clock.interval_ps.max(1);

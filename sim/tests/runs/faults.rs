@@ -126,7 +126,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> WorkloadResult {
     for host in 0..7u32 {
         for (to, flow) in [(7, 0), ((host + 3) % 7, 1)] {
             let constant = Constant {
-                way: AddressVector::to_host(to, flow),
+                address: AddressVector::to_host(to, flow),
                 bytes: 32,
                 first_ps: u64::from(host) * 100_000,
                 interval_ps: 2_000_000,

@@ -45,13 +45,13 @@ fn on_level(to: Destination, sl: u8, flow: u32) -> AddressVector {
 }
 
 fn constant(
-    way: AddressVector,
+    address: AddressVector,
     bytes: u16,
     interval_ps: u64,
     packets: Option<u64>,
 ) -> TrafficSource {
     TrafficSource::Constant(Constant {
-        way,
+        address,
         bytes,
         first_ps: 0,
         interval_ps,
@@ -62,7 +62,7 @@ fn constant(
 fn message(to: Destination, bytes: u32) -> TrafficSource {
     let request = SendRequest {
         at_ps: 0,
-        way: on_level(to, 0, 0),
+        address: on_level(to, 0, 0),
         bytes,
     };
     TrafficSource::Messages(Arc::new([request]))
@@ -77,8 +77,8 @@ fn star_ns(bytes: u64) -> u64 {
 fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
     let mut workload = Workload::empty(4, 1, Until::Delivered(10_000_000));
     // A packet of 64 bytes each 1000.5 ns.
-    let way = AddressVector::to_host(1, 0);
-    workload.hosts[0].push(constant(way, 64, 1_000_500, Some(100)));
+    let address = AddressVector::to_host(1, 0);
+    workload.hosts[0].push(constant(address, 64, 1_000_500, Some(100)));
     workload.flows[0] = FlowPlan {
         delays_ns: vec![star_ns(64) - 1, star_ns(64), star_ns(64) + 1],
         interval_ps: 1_000_500,
@@ -114,7 +114,7 @@ fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
 fn a_backlogged_flow_fills_its_link() {
     let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
     workload.hosts[0].push(TrafficSource::Backlogged {
-        way: AddressVector::to_host(1, 0),
+        address: AddressVector::to_host(1, 0),
         bytes: 256,
         first_ps: 0,
     });
@@ -137,8 +137,8 @@ fn a_backlogged_flow_fills_its_link() {
 fn packets_of_any_length_take_the_time_of_their_bytes() {
     for bytes in [32u16, 36, 256, 1000, 4128] {
         let mut workload = Workload::empty(4, 1, Until::Delivered(1_000_000));
-        let way = AddressVector::to_host(1, 0);
-        workload.hosts[0].push(constant(way, bytes, 20_000_000, Some(3)));
+        let address = AddressVector::to_host(1, 0);
+        workload.hosts[0].push(constant(address, bytes, 20_000_000, Some(3)));
         let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &workload);
         let flow = &record.flows[0];
         let expected = star_ns(u64::from(bytes));
@@ -187,10 +187,10 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
             let others = members.iter().filter(|&&member| member != host).count();
             due += 10 * u64::try_from(others).unwrap();
             workload.groups.push(Group { members });
-            let way = on_level(Destination::Group(host), 0, host);
+            let address = on_level(Destination::Group(host), 0, host);
             let requests = [SendRequest {
                 at_ps: 0,
-                way,
+                address,
                 bytes: 10 * 224,
             }];
             let at = usize::try_from(host).unwrap();
@@ -238,7 +238,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
     let mut workload = Workload::empty(4, 3, Until::At(2_000_000));
     for (sl, flow) in [(0, 0), (1, 1), (2, 2)] {
         workload.hosts[0].push(TrafficSource::Backlogged {
-            way: on_level(Destination::Host(1), sl, flow),
+            address: on_level(Destination::Host(1), sl, flow),
             bytes: 256,
             first_ps: 0,
         });
@@ -322,11 +322,11 @@ fn an_explicit_dlid_takes_another_path_to_the_same_host() {
     let mut paths = Vec::new();
     for dlid in range.lids() {
         let mut workload = Workload::empty(8, 1, Until::Delivered(1_000_000));
-        let way = AddressVector {
+        let address = AddressVector {
             dlid: Some(dlid),
             ..AddressVector::to_host(7, 0)
         };
-        workload.hosts[0].push(constant(way, 32, 1000, Some(5)));
+        workload.hosts[0].push(constant(address, 32, 1000, Some(5)));
         let record = play(&prepared, &Model::mlid04(1), &workload);
         assert_eq!(record.flows[0].delivered, 5);
         let used = record.ports.iter().filter(|port| port.packets() == 5);
@@ -364,7 +364,7 @@ fn backlogged_flows_have_places_of_their_own() {
     workload.backlog = 1;
     for flow in 0..3 {
         workload.hosts[0].push(TrafficSource::Backlogged {
-            way: on_level(Destination::Host(1), 0, flow),
+            address: on_level(Destination::Host(1), 0, flow),
             bytes: 256,
             first_ps: 0,
         });
