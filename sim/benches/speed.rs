@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p sim --bench speed [-- FABRIC ... | --side-by-side]`
 //!
-//! The load is MLID04's network at 0.04 bytes/ns and host, uniform, one lane, `mlid`. Each fabric
+//! The load is MLID04's network at 0.04 bytes/ns and host, uniform, one VL, `mlid`. Each fabric
 //! is run so many times; reported are median, least and most. Time is what the processor has spent
 //! on this thread (Linux' `schedstat`), so that neighbours on the machine disturb by their caches
 //! only; without that file it is the clock. Bringing a fabric up is measured by itself and taken

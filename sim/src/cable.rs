@@ -9,8 +9,8 @@ use wire::{Delimiter, FlowControl, Format, PortNum, RecordKind};
 use crate::faults::MILLION;
 use crate::numbers::{index, number};
 
-/// Lanes of a port.
-const LANES: usize = 16;
+/// VLs of a port.
+const VLS: usize = 16;
 
 /// What becomes of a packet on a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ struct End {
     up: bool,
     /// How often the cable has been pulled or put in.
     plug_epoch: u32,
-    /// Blocks on their way, by lane.
-    in_flight: [u16; LANES],
-    /// How many packets have come to the other end, and lane and blocks of the last one.
+    /// Blocks on their way, by VL.
+    in_flight: [u16; VLS],
+    /// How many packets have come to the other end, and VL and blocks of the last one.
     received: u32,
     last_received: (usize, u16),
     loss_ppm: u32,
@@ -110,8 +110,8 @@ impl Cables {
     /// A packet takes off; `record` begins with its delimiter.
     #[inline]
     pub(crate) fn packet_sent(&mut self, node: usize, port: PortNum, record: &[u8]) {
-        let (lane, blocks) = weight(record);
-        let in_flight = &mut self.end_mut(node, port).in_flight[lane];
+        let (vl, blocks) = weight(record);
+        let in_flight = &mut self.end_mut(node, port).in_flight[vl];
         *in_flight = in_flight.wrapping_add(blocks);
     }
 
@@ -119,11 +119,11 @@ impl Cables {
     #[inline]
     pub(crate) fn packet_received(&mut self, node: usize, port: PortNum, record: &[u8]) {
         if let Some((from, from_port)) = self.end(node, port).peer {
-            let (lane, blocks) = weight(record);
+            let (vl, blocks) = weight(record);
             let end = self.end_mut(index(from), from_port);
-            end.in_flight[lane] = end.in_flight[lane].wrapping_sub(blocks);
+            end.in_flight[vl] = end.in_flight[vl].wrapping_sub(blocks);
             end.received = end.received.wrapping_add(1);
-            end.last_received = (lane, blocks);
+            end.last_received = (vl, blocks);
         }
     }
 
@@ -151,9 +151,9 @@ impl Cables {
         if end.received == received {
             return;
         }
-        let (landed, blocks) = end.last_received;
-        rewrite_fctbs(control, |lane, fctbs| {
-            let more = if lane == landed { blocks } else { 0 };
+        let (received_vl, blocks) = end.last_received;
+        rewrite_fctbs(control, |vl, fctbs| {
+            let more = if vl == received_vl { blocks } else { 0 };
             fctbs.wrapping_add(more)
         });
     }
@@ -165,7 +165,7 @@ impl Cables {
         if in_flight.iter().all(|&blocks| blocks == 0) {
             return;
         }
-        rewrite_fctbs(control, |lane, fctbs| fctbs.wrapping_sub(in_flight[lane]));
+        rewrite_fctbs(control, |vl, fctbs| fctbs.wrapping_sub(in_flight[vl]));
     }
 
     /// Sets the rates of loss and damage of what leaves a port, in millionths.
@@ -213,7 +213,7 @@ impl Cables {
     }
 }
 
-/// Changes what the flow control of a frame says has been sent, given lane and count.
+/// Changes what the flow control of a frame says has been sent, given VL and count.
 fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
     let mut at = 0;
     while let Some(&[kind, _, high, low]) = control[at..].first_chunk::<4>() {
@@ -234,9 +234,9 @@ fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
 /// Lane and blocks of a data record.
 #[inline]
 fn weight(record: &[u8]) -> (usize, u16) {
-    let lane = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
+    let vl = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
     (
-        usize::from(lane),
+        usize::from(vl),
         blocks(record.len().saturating_sub(Delimiter::LEN)),
     )
 }

@@ -1,8 +1,8 @@
 //! Packets that wait for each other in a cycle.
 //!
-//! The head of an input lane waits for room in its output lane, which waits for credits: for room
-//! in one input lane of the next switch. So every lane whose head stands still points to one other
-//! lane, and a cycle among those pointers will never move again. A head counts as standing still
+//! The head of an input VL waits for room in its output VL, which waits for credits: for room
+//! in one input VL of the next switch. So every VL whose head stands still points to one other
+//! VL, and a cycle among those pointers will never move again. A head counts as standing still
 //! when it has been there for long and its output has no credits for it; congestion makes long
 //! chains of such heads, but only routes that close a cycle make one.
 
@@ -10,14 +10,14 @@ use core::fmt;
 
 use wire::{PortNum, Vl};
 
-/// An input lane of a switch.
+/// An input VL of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputVl {
     /// The switch's name.
     pub switch: String,
     /// The port that packets came in on.
     pub port: PortNum,
-    /// The lane.
+    /// The VL.
     pub vl: Vl,
 }
 
@@ -27,19 +27,19 @@ impl fmt::Display for InputVl {
     }
 }
 
-/// Input lanes, the head of each of which waits for room in the next, and the last for the first.
+/// Input VLs, the head of each of which waits for room in the next, and the last for the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// The lanes in order, from the one that stands first in the topology.
-    pub lanes: Vec<InputVl>,
+    /// The VLs in order, from the one that stands first in the topology.
+    pub cycle: Vec<InputVl>,
 }
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for lane in &self.lanes {
-            write!(f, "{lane} -> ")?;
+        for buffer in &self.cycle {
+            write!(f, "{buffer} -> ")?;
         }
-        match self.lanes.first() {
+        match self.cycle.first() {
             Some(first) => write!(f, "{first}"),
             None => Ok(()),
         }

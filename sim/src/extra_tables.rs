@@ -1,4 +1,4 @@
-//! Tables beside those of unicast forwarding: multicast forwarding, lanes, arbitration.
+//! Tables beside those of unicast forwarding: multicast forwarding, VLs, arbitration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct ExtraTables {
     /// By host and group: the multicast LID to send to.
     pub(crate) mlids: Vec<Arc<[Lid]>>,
     pub(crate) groups: Arc<Groups>,
-    pub(crate) lanes: Arc<VlTables>,
+    pub(crate) vl_tables: Arc<VlTables>,
     pub(crate) arbitration: BTreeMap<Endpoint, Arbitration>,
     pub(crate) sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), [wire::Vl; 16]>,
 }
@@ -41,9 +41,9 @@ impl ExtraTables {
             groups: Arc::new(Groups {
                 members: members.collect(),
             }),
-            lanes: Arc::clone(&workload.lanes),
-            arbitration: workload.lanes.arbitration.iter().cloned().collect(),
-            sl2vl_by_ports: workload.lanes.sl2vl_by_ports.iter().copied().collect(),
+            vl_tables: Arc::clone(&workload.vl_tables),
+            arbitration: workload.vl_tables.arbitration.iter().cloned().collect(),
+            sl2vl_by_ports: workload.vl_tables.sl2vl_by_ports.iter().copied().collect(),
             ..Self::default()
         };
         for (port, tables) in &extra_tables.arbitration {
@@ -51,7 +51,7 @@ impl ExtraTables {
                 let name = &graph.node(port.node).name;
                 let most = link::VLARB_ENTRIES_MAX;
                 let what = format!("{name} port {}: more than {most} entries", port.port);
-                return Err(WorkloadError::Lanes(what));
+                return Err(WorkloadError::VlTables(what));
             }
         }
         extra_tables.build_multicast_trees(graph, tables, workload)?;
@@ -118,8 +118,8 @@ impl ExtraTables {
     /// Writes the tables of a host's port.
     pub(crate) fn write_host(&self, id: NodeId, host: &mut TrafficHost) {
         let port = host.port_mut();
-        if let Some(lanes) = self.lanes.sl2vl {
-            port.sl_to_vl_mut().set_row(PortNum::MANAGEMENT, lanes);
+        if let Some(vls) = self.vl_tables.sl2vl {
+            port.sl_to_vl_mut().set_row(PortNum::MANAGEMENT, vls);
         }
         let end = Endpoint {
             node: id,

@@ -43,7 +43,7 @@ use management::Management;
 
 pub use configure::ManagementError;
 
-/// Room of one frame: the flow control of all lanes and the longest packet.
+/// Room of one frame: the flow control of all VLs and the longest packet.
 const FRAME_BYTES: usize = 8192;
 /// A wake-up further ahead than this is far ahead, nanoseconds.
 const FAR_NS: u64 = 100_000;

@@ -9,8 +9,8 @@ use crate::packet_tracker::Delivery;
 use crate::source_queues::Generated;
 use crate::workload::{FlowPlan, Until, Workload};
 
-/// Lanes of a port.
-const LANES: usize = 16;
+/// VLs of a port.
+const VLS: usize = 16;
 
 /// What came of a flow. Times are nanoseconds; those of moments count from the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl FlowRecord {
     }
 }
 
-/// What left a port by one lane.
+/// What left a port by one VL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlCounts {
     /// Packets.
@@ -97,21 +97,21 @@ pub struct VlCounts {
 pub struct PortRecord {
     /// The port.
     pub port: Endpoint,
-    /// By lane: 0 to the model's last.
-    pub lanes: Vec<VlCounts>,
+    /// By VL: 0 to the model's last.
+    pub vls: Vec<VlCounts>,
 }
 
 impl PortRecord {
-    /// Bytes of all lanes, LRH to ICRC.
+    /// Bytes of all VLs, LRH to ICRC.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.bytes).sum()
+        self.vls.iter().map(|vl| vl.bytes).sum()
     }
 
-    /// Packets of all lanes.
+    /// Packets of all VLs.
     #[must_use]
     pub fn packets(&self) -> u64 {
-        self.lanes.iter().map(|lane| lane.packets).sum()
+        self.vls.iter().map(|vl| vl.packets).sum()
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct FlowCounters {
     last: Vec<Time>,
     /// By node: where its ports begin.
     first: Vec<usize>,
-    links: Vec<[VlCounts; LANES]>,
+    links: Vec<[VlCounts; VLS]>,
 }
 
 impl FlowCounters {
@@ -167,7 +167,7 @@ impl FlowCounters {
             flows: plans.iter().map(FlowRecord::new).collect(),
             last: vec![Time::NEVER; plans.len()],
             first,
-            links: vec![[VlCounts::default(); LANES]; ports],
+            links: vec![[VlCounts::default(); VLS]; ports],
         }
     }
 
@@ -234,16 +234,16 @@ impl FlowCounters {
     #[inline]
     pub(crate) fn sent(&mut self, now: Time, node: usize, port: PortNum, record: &[u8]) {
         let header = record.get(Delimiter::LEN..).and_then(<[u8]>::first_chunk);
-        let Some(&[lane, _, _, _, high, low]) = header else {
+        let Some(&[vl, _, _, _, high, low]) = header else {
             return;
         };
         if now < self.count_from {
             return;
         }
         let words = u16::from_be_bytes([high & 0x07, low]);
-        let lane = &mut self.links[self.first[node] + port.index()][usize::from(lane >> 4)];
-        lane.packets += 1;
-        lane.bytes += u64::from(words) * 4;
+        let vl = &mut self.links[self.first[node] + port.index()][usize::from(vl >> 4)];
+        vl.packets += 1;
+        vl.bytes += u64::from(words) * 4;
     }
 
     /// Every port with a cable, in order.
@@ -256,8 +256,7 @@ impl FlowCounters {
         });
         ends.map(|port| PortRecord {
             port,
-            lanes: self.links[self.first[port.node.index()] + port.port.index()]
-                [..usize::from(vls)]
+            vls: self.links[self.first[port.node.index()] + port.port.index()][..usize::from(vls)]
                 .to_vec(),
         })
         .collect()

@@ -132,11 +132,11 @@ impl Paced {
     fn next(&mut self) -> QueuedSend {
         let generated = self.next_at();
         self.next_ps += u128::from(self.interval_ps);
-        let (to, lane) = self.draw.next();
+        let (to, sl) = self.draw.next();
         let address = AddressVector {
             to: Destination::Host(to),
             dlid: None,
-            sl: Sl::truncate(lane),
+            sl: Sl::truncate(sl),
             flow: self.flow,
         };
         QueuedSend::single(generated, &address, self.bytes)

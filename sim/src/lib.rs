@@ -4,7 +4,7 @@
 //! | | devices | tables | for |
 //! |---|---|---|---|
 //! | [`RoutedFabric`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
-//! | [`Workload`] | as [`RoutedFabric`], by [`RoutedFabric::run_workload`] | the same, and multicast, lanes and arbitration | programmes of each host, counted flow by flow and link by link |
+//! | [`Workload`] | as [`RoutedFabric`], by [`RoutedFabric::run_workload`] | the same, and multicast, VLs and arbitration | programmes of each host, counted flow by flow and link by link |
 //! | [`Twin`] | switches and hosts as the daemons run them | made by the subnet manager, over the fabric | what a live fabric would do |
 //!
 //! The crate `experiments` runs the papers' figures on it, from plans.

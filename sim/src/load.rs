@@ -27,8 +27,8 @@ use crate::workload::BACKLOG_DEFAULT;
 pub struct Load {
     /// To whom.
     pub pattern: Pattern,
-    /// How packets get their lanes.
-    pub lanes: SlChoice,
+    /// How packets get their VLs.
+    pub sl_choice: SlChoice,
     /// What every host sends, in bytes/ns, LRH to ICRC: a packet at a constant rate, the first one
     /// at a random moment of the first interval.
     pub bytes_per_ns: f64,
@@ -38,7 +38,7 @@ pub struct Load {
     pub measure_ns: u64,
     /// Whether, after that, nothing more is sent and the fabric runs empty.
     pub drain: bool,
-    /// Seed of destinations, lanes and first moments.
+    /// Seed of destinations, VLs and first moments.
     pub seed: u64,
 }
 
@@ -48,7 +48,7 @@ impl Load {
     pub fn uniform(bytes_per_ns: f64, seed: u64) -> Self {
         Self {
             pattern: Pattern::Uniform,
-            lanes: SlChoice::Random,
+            sl_choice: SlChoice::Random,
             bytes_per_ns,
             warmup_ns: 30_000,
             measure_ns: 60_000,
@@ -195,7 +195,7 @@ impl RoutedFabric {
             let dlids = Arc::clone(dlids);
             let draw = Draw::new(
                 load.pattern.clone(),
-                load.lanes,
+                load.sl_choice,
                 model.vls,
                 own,
                 &partners,

@@ -39,13 +39,13 @@ pub struct Model {
     pub crossbar_at_link_rate: bool,
     /// Width and speed of all links.
     pub rate: LinkRate,
-    /// Data lanes: 1, 2, 4, 8 or 15.
+    /// data VLs: 1, 2, 4, 8 or 15.
     pub vls: u8,
     /// Bytes of every packet, LRH to ICRC: 32 to 4128, in words of 4.
     pub packet_bytes: u16,
-    /// Packets that the input buffer of a lane holds.
+    /// Packets that the input buffer of a VL holds.
     pub input_packets: NonZeroU16,
-    /// Packets that the output buffer of a lane holds.
+    /// Packets that the output buffer of a VL holds.
     pub output_packets: NonZeroU16,
     /// How credits get back.
     pub credits: CreditReturn,
@@ -62,8 +62,8 @@ pub enum ModelError {
     /// No such packet.
     #[error("packets of {0} bytes: {PACKET_BYTES_MIN} to {PACKET_BYTES_MAX}, in words of 4")]
     PacketBytes(u16),
-    /// No such number of lanes.
-    #[error("{0} data lanes: 1, 2, 4, 8 or 15")]
+    /// No such number of VLs.
+    #[error("{0} data VLs: 1, 2, 4, 8 or 15")]
     Vls(u8),
     /// No such lifetime.
     #[error("lifetime code {0}: 0 to 19, or none for no limit")]
@@ -74,8 +74,8 @@ pub enum ModelError {
 }
 
 impl Model {
-    /// The network of MLID04 section 5 with so many data lanes: 20 ns of flight, 100 ns of
-    /// routing, 1x links (4 ns a byte), packets of 32 bytes, one packet in each buffer of a lane.
+    /// The network of MLID04 section 5 with so many data VLs: 20 ns of flight, 100 ns of
+    /// routing, 1x links (4 ns a byte), packets of 32 bytes, one packet in each buffer of a VL.
     #[must_use]
     pub fn mlid04(vls: u8) -> Self {
         Self {
@@ -219,11 +219,11 @@ mod tests {
             ..model.clone()
         };
         assert_eq!(odd.check(), Err(ModelError::PacketBytes(33)));
-        let lanes = Model {
+        let vls = Model {
             vls: 3,
             ..model.clone()
         };
-        assert_eq!(lanes.check(), Err(ModelError::Vls(3)));
+        assert_eq!(vls.check(), Err(ModelError::Vls(3)));
         let life = Model {
             lifetime: Some(20),
             ..model.clone()

@@ -1,4 +1,4 @@
-//! What hosts send: to whom, how much, on which lane.
+//! What hosts send: to whom, how much, on which VL.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -37,7 +37,7 @@ pub enum Pattern {
     },
 }
 
-/// How a packet gets its service level, and with it its lane.
+/// How a packet gets its service level, and with it its VL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlChoice {
     /// Drawn anew for every packet.
@@ -115,7 +115,7 @@ pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), PatternError> {
 #[derive(Debug)]
 pub(crate) struct Draw {
     pattern: Pattern,
-    lanes: SlChoice,
+    sl_choice: SlChoice,
     vls: u8,
     own: u32,
     hosts: u32,
@@ -155,7 +155,7 @@ pub fn mix(seed: u64, value: u64) -> u64 {
 impl Draw {
     pub(crate) fn new(
         pattern: Pattern,
-        lanes: SlChoice,
+        sl_choice: SlChoice,
         vls: u8,
         own: u32,
         partners: &[u32],
@@ -165,7 +165,7 @@ impl Draw {
         let partner = usize::try_from(own).ok().and_then(|own| partners.get(own));
         Self {
             pattern,
-            lanes,
+            sl_choice,
             vls: vls.max(1),
             own,
             hosts,
@@ -210,16 +210,16 @@ impl Draw {
             }
         };
         self.sent = self.sent.wrapping_add(1);
-        let lane = match self.lanes {
+        let sl = match self.sl_choice {
             _ if self.vls == 1 => 0,
             SlChoice::Random => self.random.random_range(0..self.vls),
             SlChoice::Connection => {
                 let pair = u64::from(self.own) << 32 | u64::from(to);
-                let lane = mix(self.seed, pair) % u64::from(self.vls);
-                u8::try_from(lane).unwrap_or(0)
+                let sl = mix(self.seed, pair) % u64::from(self.vls);
+                u8::try_from(sl).unwrap_or(0)
             }
         };
-        (to, lane)
+        (to, sl)
     }
 }
 
@@ -236,9 +236,9 @@ mod tests {
     #[test]
     fn uniform_traffic_reaches_all_others_and_never_oneself() {
         let mut counts = [0u32; 8];
-        for (to, lane) in draws(Pattern::Uniform, 3, 7000) {
+        for (to, sl) in draws(Pattern::Uniform, 3, 7000) {
             counts[usize::try_from(to).unwrap()] += 1;
-            assert!(lane < 2);
+            assert!(sl < 2);
         }
         assert_eq!(counts[3], 0);
         let others = counts.iter().enumerate().filter(|&(host, _)| host != 3);

@@ -1,6 +1,6 @@
-//! What waits at a host to be sent: one queue a service level, and the lanes that they feed.
+//! What waits at a host to be sent: one queue a service level, and the VLs that they feed.
 //!
-//! Service levels that share a lane take turns, packet by packet; so do backlogged flows that share
+//! Service levels that share a VL take turns, packet by packet; so do backlogged flows that share
 //! a service level. A message holds its place at the head of its queue until its last packet has
 //! gone.
 
@@ -33,7 +33,7 @@ pub(crate) enum Target {
     Group(u32),
 }
 
-/// A packet that is to be put into the port's output lane.
+/// A packet that is to be put into the port's output VL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Injected {
     pub(crate) sequence: u64,
@@ -74,8 +74,8 @@ pub(crate) struct SourceQueues {
     queues: [VecDeque<QueuedSend>; LEVELS],
     /// Service levels with something that waits: bit n for level n.
     levels: u16,
-    /// By lane: the service levels that take it, and the one that had the last turn.
-    lanes: Vec<(u16, u32)>,
+    /// By VL: the service levels that take it, and the one that had the last turn.
+    vls: Vec<(u16, u32)>,
     waiting: usize,
     /// Of those, backlogged flows.
     endless: usize,
@@ -98,12 +98,12 @@ impl SourceQueues {
         port: &Port,
         backlog: usize,
     ) -> Self {
-        let mut lanes = vec![(0u16, 0u32); usize::from(port.config().vls)];
+        let mut vls = vec![(0u16, 0u32); usize::from(port.config().vls)];
         for level in 0..16u8 {
-            let lane = port
+            let vl = port
                 .sl_to_vl()
                 .map(PortNum::MANAGEMENT, Sl::truncate(level));
-            if let Some((levels, _)) = lanes.get_mut(lane.index()) {
+            if let Some((levels, _)) = vls.get_mut(vl.index()) {
                 *levels |= 1 << level;
             }
         }
@@ -115,7 +115,7 @@ impl SourceQueues {
             groups,
             queues: Default::default(),
             levels: 0,
-            lanes,
+            vls,
             waiting: 0,
             endless: 0,
             backlog,
@@ -227,10 +227,10 @@ impl SourceQueues {
         }
     }
 
-    /// The service level whose turn it is on a lane, if something waits for the lane.
+    /// The service level whose turn it is on a VL, if something waits for the VL.
     #[inline]
-    fn turn(&self, lane: usize) -> Option<usize> {
-        let &(levels, last) = self.lanes.get(lane)?;
+    fn turn(&self, vl: usize) -> Option<usize> {
+        let &(levels, last) = self.vls.get(vl)?;
         let waiting = levels & self.levels;
         if waiting == 0 {
             return None;
@@ -241,27 +241,27 @@ impl SourceQueues {
         usize::try_from(chosen.trailing_zeros()).ok()
     }
 
-    /// Whether a lane has both a packet that waits and room for it.
+    /// Whether a VL has both a packet that waits and room for it.
     #[inline]
     pub(crate) fn can_fill(&self, port: &Port) -> bool {
-        self.levels != 0 && (0..self.lanes.len()).any(|lane| self.admitted(port, lane).is_some())
+        self.levels != 0 && (0..self.vls.len()).any(|vl| self.admitted(port, vl).is_some())
     }
 
-    /// The service level that can put a packet on a lane now.
+    /// The service level that can put a packet on a VL now.
     #[inline]
-    fn admitted(&self, port: &Port, lane: usize) -> Option<usize> {
-        let level = self.turn(lane)?;
+    fn admitted(&self, port: &Port, vl: usize) -> Option<usize> {
+        let level = self.turn(vl)?;
         let head = self.queues[level].front()?;
         let bytes = usize::from(head.next_bytes()) + VCRC_BYTES;
-        let vl = Vl::truncate(u8::try_from(lane).ok()?);
+        let vl = Vl::truncate(u8::try_from(vl).ok()?);
         (port.admits(vl, bytes) == Admission::Room).then_some(level)
     }
 
-    /// The next packet for a lane with room. It must be put into the port.
+    /// The next packet for a VL with room. It must be put into the port.
     #[inline]
-    pub(crate) fn take(&mut self, now: Time, port: &Port, lane: usize) -> Option<Injected> {
-        let level = self.admitted(port, lane)?;
-        self.lanes[lane].1 = u32::try_from(level).unwrap_or(0);
+    pub(crate) fn take(&mut self, now: Time, port: &Port, vl: usize) -> Option<Injected> {
+        let level = self.admitted(port, vl)?;
+        self.vls[vl].1 = u32::try_from(level).unwrap_or(0);
         let mut send = *self.queues[level].front()?;
         let bytes = send.next_bytes();
         let (to, dlid, copies) = self.destination(&send);

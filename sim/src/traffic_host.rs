@@ -1,10 +1,10 @@
 //! A host as experiments want it: a port of a channel adapter with a source and a sink of
 //! datagrams of any size down to no payload at all.
 //!
-//! The port, its lanes, credits, arbiter and check sums are those of every device
+//! The port, its VLs, credits, arbiter and check sums are those of every device
 //! ([`link::Port`]). What differs from `hostd`'s host is behind the port: packets carry nothing
 //! but headers, and when they were born is written beside them, in the [`PacketTracker`](crate::packet_tracker).
-//! Packets wait in one queue a lane at the source, so that a lane that stands still does not hold
+//! Packets wait in one queue a VL at the source, so that a VL that stands still does not hold
 //! up the others; a packet that comes in is used up at once.
 
 use link::{
@@ -18,8 +18,8 @@ use crate::source_queues::{Injected, SourceQueues};
 
 /// The only port.
 pub(crate) const PORT: PortNum = PortNum::new(1);
-/// All lanes but VL15.
-const DATA_LANES: u16 = 0x7fff;
+/// All VLs but VL15.
+const DATA_VLS: u16 = 0x7fff;
 /// Where the queue pairs of sources and sinks are.
 const QPN: Qpn = Qpn::truncate(0x1b4);
 
@@ -60,14 +60,14 @@ struct Drain {
     ns_per_packet: u64,
     /// Not before.
     next_at: Time,
-    /// The lane that had the last turn.
-    lane: u32,
+    /// The VL that had the last turn.
+    vl: u32,
 }
 
 impl Drain {
-    /// The lane of `arrived` whose turn it is: those after the last one first.
+    /// The VL of `arrived` whose turn it is: those after the last one first.
     fn turn(&self, arrived: u16) -> u32 {
-        let after = u32::from(arrived) & (u32::MAX << 1).checked_shl(self.lane).unwrap_or(0);
+        let after = u32::from(arrived) & (u32::MAX << 1).checked_shl(self.vl).unwrap_or(0);
         if after == 0 {
             arrived.trailing_zeros()
         } else {
@@ -156,17 +156,17 @@ impl TrafficHost {
                 return;
             }
             let is_slow = self.drain.ns_per_packet > 0;
-            let mut lane = arrived.trailing_zeros();
-            let is_data = arrived & DATA_LANES != 0;
+            let mut number = arrived.trailing_zeros();
+            let is_data = arrived & DATA_VLS != 0;
             if is_slow && is_data {
                 if now < self.drain.next_at {
                     return;
                 }
-                lane = self.drain.turn(arrived & DATA_LANES);
-                self.drain.lane = lane;
+                number = self.drain.turn(arrived & DATA_VLS);
+                self.drain.vl = number;
                 self.drain.next_at = now + self.drain.ns_per_packet;
             }
-            let vl = Vl::truncate(u8::try_from(lane).unwrap_or(0));
+            let vl = Vl::truncate(u8::try_from(number).unwrap_or(0));
             let Some(mut packet) = self.port.consume(vl) else {
                 return;
             };
@@ -203,24 +203,24 @@ impl TrafficHost {
         });
     }
 
-    /// Whether a lane has both a packet that waits and room for it.
+    /// Whether a VL has both a packet that waits and room for it.
     fn can_fill(&self) -> bool {
         let source = self.source.as_ref();
         source.is_some_and(|source| source.can_fill(&self.port))
     }
 
-    /// Moves waiting packets into output lanes with room.
+    /// Moves waiting packets into output VLs with room.
     fn fill(&mut self, now: Time) {
         let Some(source) = &mut self.source else {
             return;
         };
-        for lane in 0..self.port.config().vls {
-            let vl = Vl::truncate(lane);
-            while let Some(injected) = source.take(now, &self.port, usize::from(lane)) {
+        for number in 0..self.port.config().vls {
+            let vl = Vl::truncate(number);
+            while let Some(injected) = source.take(now, &self.port, usize::from(number)) {
                 let bytes = write(&mut self.template, &injected, vl);
-                // The pool is many times what the lanes hold.
+                // The pool is many times what the VLs hold.
                 let Ok(packet) = Packet::from_bytes(&mut self.pool, now, bytes) else {
-                    debug_assert!(false, "a packet that the lane has room for");
+                    debug_assert!(false, "a packet that the VL has room for");
                     break;
                 };
                 self.injected.push(injected);
@@ -306,7 +306,7 @@ impl Device for TrafficHost {
             at,
             why: Why::Traffic,
         });
-        let waits = self.drain.ns_per_packet > 0 && self.port.arrived() & DATA_LANES != 0;
+        let waits = self.drain.ns_per_packet > 0 && self.port.arrived() & DATA_VLS != 0;
         let drain = waits.then_some(Deadline {
             at: self.drain.next_at,
             why: Why::Traffic,

@@ -115,8 +115,8 @@ pub enum TrafficSource {
     Drawn {
         /// To whom.
         pattern: Pattern,
-        /// How packets get their service level: 0 to the model's lanes less one.
-        lanes: SlChoice,
+        /// How packets get their service level: 0 to the model's VLs less one.
+        sl_choice: SlChoice,
         /// How much, LRH to ICRC.
         bytes_per_ns: f64,
         /// Which flow it counts for.
@@ -169,11 +169,11 @@ pub struct Arbitration {
     pub high_limit: u8,
 }
 
-/// Which lanes service levels take, and how lanes share links. Empty: a lane is the service level
-/// modulo the number of lanes, and lanes share equally.
+/// Which VLs service levels take, and how VLs share links. Empty: a VL is the service level
+/// modulo the number of VLs, and VLs share equally.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VlTables {
-    /// The lanes of the service levels at every port.
+    /// The VLs of the service levels at every port.
     pub sl2vl: Option<[Vl; 16]>,
     /// Switch, port in, port out: where that differs.
     pub sl2vl_by_ports: Vec<((NodeId, PortNum, PortNum), [Vl; 16])>,
@@ -192,8 +192,8 @@ pub struct Workload {
     pub groups: Vec<Group>,
     /// How [`Destination::Group`] is realised.
     pub scheme: Scheme,
-    /// Lanes and their shares.
-    pub lanes: Arc<VlTables>,
+    /// VLs and their shares.
+    pub vl_tables: Arc<VlTables>,
     /// Generator that wait at one source at most, a message being one and backlogged flows being none;
     /// further ones are refused.
     pub backlog: usize,
@@ -214,7 +214,7 @@ impl Workload {
             flows: vec![FlowPlan::default(); flows],
             groups: Vec::new(),
             scheme: Scheme::default(),
-            lanes: Arc::default(),
+            vl_tables: Arc::default(),
             backlog: BACKLOG_DEFAULT,
             count_from_ns: 0,
             until,
@@ -302,9 +302,9 @@ pub enum WorkloadError {
     /// Nothing can wait.
     #[error("places at a source for requests that wait: at least 1")]
     Backlog,
-    /// A table of lanes that cannot be installed.
-    #[error("lanes: {0}")]
-    Lanes(String),
+    /// A table of VLs that cannot be installed.
+    #[error("VL tables: {0}")]
+    VlTables(String),
     /// A group has no multicast tree.
     #[error("group {group}: {error}")]
     Multicast {
@@ -472,11 +472,11 @@ impl Workload {
     }
 
     fn check_level(&self, sl: Sl, model: &Model) -> Result<(), String> {
-        let of_table = |lanes: [Vl; 16]| lanes[sl.index()].get();
-        let lane = self.lanes.sl2vl.map_or(sl.get() % model.vls, of_table);
-        if lane >= model.vls {
+        let of_table = |vls: [Vl; 16]| vls[sl.index()].get();
+        let vl = self.vl_tables.sl2vl.map_or(sl.get() % model.vls, of_table);
+        if vl >= model.vls {
             return Err(format!(
-                "service level {} goes to lane {lane}: there are lanes 0 to {}",
+                "service level {} goes to VL {vl}: there are VLs 0 to {}",
                 sl.get(),
                 model.vls - 1
             ));

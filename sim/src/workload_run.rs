@@ -171,7 +171,7 @@ fn drawn(
 ) -> Option<Paced> {
     let TrafficSource::Drawn {
         pattern,
-        lanes,
+        sl_choice,
         bytes_per_ns,
         flow,
         until_ns,
@@ -179,7 +179,7 @@ fn drawn(
     else {
         return None;
     };
-    let draw = Draw::new(pattern.clone(), *lanes, model.vls, own, partners, seed);
+    let draw = Draw::new(pattern.clone(), *sl_choice, model.vls, own, partners, seed);
     let interval = interval_ps(model, *bytes_per_ns);
     let window = (start, start + *until_ns);
     Some(Paced::new(

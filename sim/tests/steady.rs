@@ -32,7 +32,7 @@ fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
     let (long, after) = run(&prepared, 500_000);
     let events = after.counters.events - before.counters.events;
     assert!(events > 100_000, "{events}");
-    // Audits list drops and lanes, and a slot of the queue of events that is fuller than ever
+    // Audits list drops and VLs, and a slot of the queue of events that is fuller than ever
     // before grows: rare beside the events.
     let allocations = long - short;
     assert!(

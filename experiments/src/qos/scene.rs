@@ -150,7 +150,7 @@ pub(super) fn offer(
     offer.count_from_ns = span.warmup_ns;
     offer.backlog = BACKLOG;
     offer.seed = seed;
-    offer.lanes = Arc::new(lanes(admission));
+    offer.vl_tables = Arc::new(lanes(admission));
     offer.flows = streams.iter().map(thresholds).collect();
     offer.flows.push(FlowPlan::default());
     let levels = admission.options().service_levels;

@@ -92,14 +92,14 @@ impl Fabric {
     /// After a packet has been sent: what may still be sent is no more than the peer's buffer.
     #[inline]
     pub(crate) fn check_credits(&mut self, node: usize, port: PortNum, record: &[u8]) {
-        let lane = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
-        if lane == Vl::MANAGEMENT.get() {
+        let vl = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
+        if vl == Vl::MANAGEMENT.get() {
             return;
         }
         let Some(port) = self.nodes[node].port(port) else {
             return;
         };
-        let credits = u32::from(port.credits(Vl::truncate(lane)));
+        let credits = u32::from(port.credits(Vl::truncate(vl)));
         let buffer = port.config().buffer_blocks();
         if credits + u32::from(link::blocks(record.len().saturating_sub(Delimiter::LEN))) > buffer {
             let name = self
@@ -108,7 +108,7 @@ impl Fabric {
                 .nth(node)
                 .map(|id| &self.graph.node(id).name);
             let what = format!(
-                "{name:?} port {} lane {lane}: {credits} blocks of credit behind a packet, buffer {buffer}",
+                "{name:?} port {} VL {vl}: {credits} blocks of credit behind a packet, buffer {buffer}",
                 port.number()
             );
             self.tracker.report_violation(self.now, what);

@@ -257,7 +257,7 @@ impl<'f> SwitchConfigurator<'f> {
     }
 
     fn activate(&mut self, port: PortNum) -> Result<(), ManagementError> {
-        self.write_lanes(port)?;
+        self.write_vl_tables(port)?;
         for state in [attr::PortState::Armed, attr::PortState::Active] {
             let mut info = self.port_info(port)?;
             info.neighbor_mtu = Some(self.fabric.model.mtu());
@@ -301,14 +301,14 @@ impl<'f> SwitchConfigurator<'f> {
         Ok(())
     }
 
-    /// Writes lanes and arbitration of one output port.
-    fn write_lanes(&mut self, port: PortNum) -> Result<(), ManagementError> {
+    /// Writes VLs and arbitration of one output port.
+    fn write_vl_tables(&mut self, port: PortNum) -> Result<(), ManagementError> {
         let extra_tables = self.extra_tables();
         for input in (0..=self.ports()).map(PortNum::new) {
             let special = extra_tables.sl2vl_by_ports.get(&(self.id(), input, port));
-            if let Some(lanes) = special.or(extra_tables.lanes.sl2vl.as_ref()) {
+            if let Some(vls) = special.or(extra_tables.vl_tables.sl2vl.as_ref()) {
                 let modifier = SlToVlTable::switch_modifier(input, port);
-                self.ask(Method::SET, modifier, Some(&SlToVlTable(*lanes)))?;
+                self.ask(Method::SET, modifier, Some(&SlToVlTable(*vls)))?;
             }
         }
         let end = Endpoint {

@@ -1,4 +1,4 @@
-//! Which input lane waits for which.
+//! Which input VL waits for which.
 
 use topologies::NodeId;
 use wire::{PortNum, Vl};
@@ -7,28 +7,28 @@ use super::Fabric;
 use crate::deadlock::{Deadlock, InputVl, cycle_in};
 use crate::node::Node;
 
-/// Lanes of a port that can stand still.
-const LANES: usize = 15;
+/// VLs of a port that can stand still.
+const DATA_VLS: usize = 15;
 
 impl Fabric {
-    /// Looks for input lanes that wait for each other in a cycle.
+    /// Looks for input VLs that wait for each other in a cycle.
     pub(super) fn find_deadlock(&self) -> Option<Deadlock> {
         let mut first = Vec::with_capacity(self.nodes.len());
-        let mut lanes = Vec::new();
+        let mut input_vls = Vec::new();
         for id in self.graph.ids() {
-            first.push(lanes.len());
+            first.push(input_vls.len());
             if !self.nodes[id.index()].is_switch() {
                 continue;
             }
             for port in (0..=self.graph.node(id).ports).map(PortNum::new) {
-                for vl in (0..LANES).filter_map(|vl| u8::try_from(vl).ok()) {
-                    lanes.push((id, port, Vl::truncate(vl)));
+                for vl in (0..DATA_VLS).filter_map(|vl| u8::try_from(vl).ok()) {
+                    input_vls.push((id, port, Vl::truncate(vl)));
                 }
             }
         }
         let place =
-            |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * LANES + vl.index();
-        let next: Vec<Option<usize>> = lanes
+            |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * DATA_VLS + vl.index();
+        let next: Vec<Option<usize>> = input_vls
             .iter()
             .map(|&(id, port, vl)| {
                 let (node, port, vl) = self.waits_for(id, port, vl)?;
@@ -36,8 +36,8 @@ impl Fabric {
             })
             .collect();
         let cycle = cycle_in(&next)?;
-        let lanes = cycle.into_iter().map(|at| {
-            let (id, port, vl) = lanes[at];
+        let cycle = cycle.into_iter().map(|at| {
+            let (id, port, vl) = input_vls[at];
             InputVl {
                 switch: self.graph.node(id).name.clone(),
                 port,
@@ -45,11 +45,11 @@ impl Fabric {
             }
         });
         Some(Deadlock {
-            lanes: lanes.collect(),
+            cycle: cycle.collect(),
         })
     }
 
-    /// The input lane of the next switch that a head waits for, if it stands still.
+    /// The input VL of the next switch that a head waits for, if it stands still.
     fn waits_for(&self, id: NodeId, port: PortNum, vl: Vl) -> Option<(usize, PortNum, Vl)> {
         let node = id.index();
         let Node::Switch(switch) = &self.nodes[node] else {
@@ -61,11 +61,11 @@ impl Fabric {
         }
         let out = self.tables.as_ref()?.lft(id).get(head.lrh.dlid);
         let output = switch.port(out)?;
-        let lane = output.sl_to_vl().map(port, head.lrh.sl);
-        if output.is_idle(lane) || output.credits(lane) >= head.blocks() {
+        let output_vl = output.sl_to_vl().map(port, head.lrh.sl);
+        if output.is_idle(output_vl) || output.credits(output_vl) >= head.blocks() {
             return None;
         }
         let (next, next_port) = self.next_switch(node, out)?;
-        Some((next, next_port, lane))
+        Some((next, next_port, output_vl))
     }
 }

@@ -26,10 +26,10 @@ fn run(engine: &str, lifetime: Option<u8>, vls: u8) -> LoadResult {
 fn shortest_paths_round_a_ring_deadlock_and_the_cycle_is_named() {
     let outcome = run("minhop", None, 1);
     let deadlock = outcome.deadlock.expect("it must deadlock");
-    assert_eq!(deadlock.lanes.len(), 5);
+    assert_eq!(deadlock.cycle.len(), 5);
     let text = deadlock.to_string();
     assert!(text.starts_with("(s0, port "), "{text}");
-    let mut switches: Vec<&str> = deadlock.lanes.iter().map(|l| l.switch.as_str()).collect();
+    let mut switches: Vec<&str> = deadlock.cycle.iter().map(|l| l.switch.as_str()).collect();
     switches.sort_unstable();
     assert_eq!(switches, ["s0", "s1", "s2", "s3", "s4"], "{text}");
     assert!(outcome.balance.queued > 0, "what is stuck stays");

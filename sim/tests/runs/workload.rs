@@ -243,7 +243,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
             first_ps: 0,
         });
     }
-    // Levels 0 and 1 on lane 0, level 2 on lane 1, which has three times the weight of lane 0.
+    // Levels 0 and 1 on VL 0, level 2 on VL 1, which has three times the weight of VL 0.
     let mut sl2vl = [Vl::default(); 16];
     sl2vl[2] = Vl::truncate(1);
     let entry = |vl, weight| VlArbEntry {
@@ -262,7 +262,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
             .cables(node)
             .map(move |(port, _)| Endpoint { node, port })
     });
-    workload.lanes = Arc::new(VlTables {
+    workload.sl_choice = Arc::new(VlTables {
         sl2vl: Some(sl2vl),
         arbitration: cables.map(|port| (port, tables.clone())).collect(),
         ..VlTables::default()
@@ -284,7 +284,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
         .ports
         .iter()
         .find(|port| port.port.port == PortNum::new(2));
-    assert!(out.unwrap().lanes[1].bytes > 2 * out.unwrap().lanes[0].bytes);
+    assert!(out.unwrap().vls[1].bytes > 2 * out.unwrap().vls[0].bytes);
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
     for sources in &mut workload.hosts {
         sources.push(TrafficSource::Drawn {
             pattern: Pattern::Uniform,
-            lanes: SlChoice::Random,
+            sl_choice: SlChoice::Random,
             bytes_per_ns: 0.5,
             flow: 0,
             until_ns: 20_000,
@@ -417,14 +417,14 @@ fn what_makes_no_sense_is_refused_with_its_place() {
     assert!(refused(&grouped).contains("twice"));
     let mut off_lane = with(TrafficSource::Drawn {
         pattern: Pattern::Uniform,
-        lanes: SlChoice::Random,
+        sl_choice: SlChoice::Random,
         bytes_per_ns: 0.1,
         flow: 0,
         until_ns: 1,
     });
-    off_lane.lanes = Arc::new(VlTables {
+    off_lane.vl_tables = Arc::new(VlTables {
         sl2vl: Some([Vl::truncate(3); 16]),
         ..VlTables::default()
     });
-    assert!(refused(&off_lane).contains("goes to lane 3"));
+    assert!(refused(&off_lane).contains("goes to VL 3"));
 }

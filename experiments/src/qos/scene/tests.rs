@@ -79,13 +79,13 @@ fn every_connection_becomes_a_flow_of_its_source_and_every_port_has_its_tables()
     assert_eq!(offer.flows.len(), 13);
     assert_eq!(offer.check(4, &model), Ok(()));
     // Four hosts and both sides of five cables.
-    assert_eq!(offer.lanes.arbitration.len(), 10);
-    for ((port, tables), (end, link)) in offer.lanes.arbitration.iter().zip(admission.links()) {
+    assert_eq!(offer.vl_tables.arbitration.len(), 10);
+    for ((port, tables), (end, link)) in offer.vl_tables.arbitration.iter().zip(admission.links()) {
         assert_eq!(*port, end);
         let weights = tables.low.iter().map(|entry| u32::from(entry.weight));
         assert_eq!(weights.sum::<u32>(), link.used());
     }
-    let lanes = offer.lanes.sl2vl.unwrap();
+    let lanes = offer.vl_tables.sl2vl.unwrap();
     assert_eq!([lanes[0], lanes[3], lanes[8]], [0, 3, 8].map(Vl::truncate));
 }
 
