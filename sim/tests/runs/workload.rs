@@ -262,7 +262,7 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
             .cables(node)
             .map(move |(port, _)| Endpoint { node, port })
     });
-    workload.sl_choice = Arc::new(VlTables {
+    workload.vl_tables = Arc::new(VlTables {
         sl2vl: Some(sl2vl),
         arbitration: cables.map(|port| (port, tables.clone())).collect(),
         ..VlTables::default()
