@@ -4,6 +4,7 @@ use routing::multicast::Scheme;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 use wire::Lmc;
+use wire::convert::u64_of;
 
 mod routing_choice;
 
@@ -126,12 +127,7 @@ impl SmConfig {
     /// [`ConfigError::OutOfRange`], [`ConfigError::Tables`].
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let ranges = [
-            (
-                "smps_in_flight",
-                u64::try_from(self.smps_in_flight).unwrap_or(u64::MAX),
-                1,
-                4096,
-            ),
+            ("smps_in_flight", u64_of(self.smps_in_flight), 1, 4096),
             ("timeout_ns", self.timeout_ns, 1_000_000, u64::MAX),
             ("retries", u64::from(self.retries), 0, 100),
             ("priority", u64::from(self.priority), 0, 15),

@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 
 use link::Time;
 use wire::Guid;
+use wire::convert::saturate;
 
 use crate::control::{Phase, Unreachable};
 use crate::discovery::{Discovered, Discovery};
@@ -435,7 +436,7 @@ impl Sm {
 
     /// Fills the status with what stands.
     fn update_status(&mut self) {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let count = |number: usize| saturate::<u32>(number);
         let switches = self
             .subnet
             .devices

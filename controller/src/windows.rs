@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use link::Time;
 use routing::clos::{Clos, Controller, Mode, Reason};
 use routing::network::Network;
+use wire::convert::saturate;
 use wire::vendor::{WindowGrant, WindowRequest, WindowState};
 use wire::{Guid, Lid, Mad, Method, Qpn};
 
@@ -168,7 +169,7 @@ impl Windows {
             Controller::new(fabric.leaf_of.clone(), fabric.trees, Mode::Rearrange).ok()
         });
         let trees = fabric.as_ref().map_or(0, |fabric| fabric.trees);
-        self.state.trees = u16::try_from(trees).unwrap_or(u16::MAX);
+        self.state.trees = saturate::<u16>(trees);
         if let Some(fabric) = &fabric {
             self.addresses = fabric.hosts.iter().copied().collect();
         }
@@ -183,7 +184,7 @@ impl Windows {
 
     /// How the windows stand.
     pub(crate) fn state(&self) -> WindowState {
-        let count = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        let count = |number: usize| saturate::<u16>(number);
         let waiting = self
             .controller
             .as_ref()
@@ -344,7 +345,7 @@ impl Windows {
             .collect();
         // What a window refuses as a whole was refused when it was asked for.
         let window = controller.window(&requests).ok()?;
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let count = |number: usize| saturate::<u32>(number);
         let blocked = |reason: Reason| reason == Reason::Blocked;
         let state = &mut self.state;
         state.window = state.window.wrapping_add(1);

@@ -24,6 +24,7 @@ use link::{Deadline, Device, FrameBuf, Input, PortSet, Time};
 use recording::{End, Entry, Header};
 use wire::PortNum;
 use wire::control::ControlError;
+use wire::convert::u64_of;
 
 use netio::NetError;
 
@@ -304,7 +305,7 @@ where
 }
 
 fn number(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
+    u64_of(count)
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use hdrhistogram::Histogram;
 
+use wire::convert::saturate;
+
 use crate::control::Latency;
 
 /// The longest duration of the histogram: an hour.
@@ -60,7 +62,7 @@ impl Durations {
         Latency {
             samples: self.samples,
             min_ns: self.min_ns,
-            mean_ns: u64::try_from(mean_ns).unwrap_or(u64::MAX),
+            mean_ns: saturate::<u64>(mean_ns),
             p50_ns: at(0.5),
             p90_ns: at(0.9),
             p99_ns: at(0.99),

@@ -15,6 +15,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use link::Time;
+use wire::convert::usize_of;
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
 use wire::sa::{McMemberRecord, SaHeader, mc_member_component as component};
 use wire::{Format, Gid, Guid, ParseError};
@@ -442,7 +443,7 @@ impl Multicast {
             };
         }
         let (word, bit) = (head.sequence / 64, head.sequence % 64);
-        let word = usize::try_from(word).unwrap_or(usize::MAX);
+        let word = usize_of(word);
         if counted.seen.len() <= word {
             counted.seen.resize(word + 1, 0);
         }
@@ -457,7 +458,7 @@ impl Multicast {
 
     /// Counts of packets received for a group, in order of source.
     pub(crate) fn report(&self, mgid: Gid, skip: u32) -> Vec<MulticastSource> {
-        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let skip = usize_of(skip);
         let sources = self.groups.get(&mgid).into_iter();
         sources
             .flat_map(|group| &group.sources)

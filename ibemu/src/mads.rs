@@ -8,6 +8,7 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use mad::rmpp::{Progress, Receiver};
 use netio::seqpacket::Connection;
 use wire::attr::Attribute;
+use wire::convert::nanoseconds;
 use wire::sa::{PathRecord, SaHeader, SaRecord, path_component};
 use wire::vendor::VendorAttribute;
 use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
@@ -165,7 +166,7 @@ impl MadClient {
         let tid = self.next_tid();
         mad.set_tid(tid);
         let begun = std::time::Instant::now();
-        let now = || link::Time(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let now = || link::Time(nanoseconds(begun.elapsed()));
         let patience_ns = u64::try_from(TIMEOUT.as_nanos())? * u64::from(ATTEMPTS);
         let mut receiver = Receiver::new(now(), patience_ns);
         let left = || format!("{} has closed its MAD socket", self.host);

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
+use wire::convert::saturate;
 
 /// A number that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -155,7 +156,7 @@ pub fn per_second(amount: u64, duration_ns: u64) -> u64 {
         return 0;
     }
     let rate = u128::from(amount) * 1_000_000_000 / u128::from(duration_ns);
-    u64::try_from(rate).unwrap_or(u64::MAX)
+    saturate::<u64>(rate)
 }
 
 /// The value in the largest unit that it fills, with at most two decimals.

@@ -10,6 +10,7 @@ use netio::transport::Transport;
 use serde::{Deserialize, Serialize};
 use topologies::{Graph, NodeKind};
 use wire::Guid;
+use wire::convert::saturate;
 
 use crate::cli::{Sm, Up};
 use crate::dir::FabricDir;
@@ -339,7 +340,7 @@ impl FabricState {
     /// that an idle one costs the machine the same whatever its size.
     #[must_use]
     pub fn keepalive_and_silence_ms(&self) -> (u32, u32) {
-        let cables = u32::try_from(self.links.len()).unwrap_or(u32::MAX);
+        let cables = saturate::<u32>(self.links.len());
         let links = &self.options.links;
         let keepalive = links
             .keepalive_ms

@@ -4,6 +4,7 @@ use core::num::NonZeroU64;
 
 use bincode::{Decode, Encode};
 use thiserror::Error;
+use wire::convert::{nearest, saturate};
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 
 /// Bytes of one credit block (IBA 7.9.4.4).
@@ -19,7 +20,7 @@ pub const DATA_VLS_MAX: u8 = 15;
 #[inline]
 #[must_use]
 pub fn blocks(bytes: usize) -> u16 {
-    u16::try_from(bytes.div_ceil(BLOCK_BYTES)).unwrap_or(u16::MAX)
+    saturate::<u16>(bytes.div_ceil(BLOCK_BYTES))
 }
 
 /// How long a packet lives by a HOQLife or LifeTimeValue of `code`, in nanoseconds of link-layer
@@ -80,7 +81,7 @@ impl Pacing {
     }
 }
 
-/// A decimal factor in thousandths, without a lossy cast.
+/// A decimal factor in thousandths, rounded.
 fn milli(factor: f64) -> Result<NonZeroU64, ConfigError> {
     let refuse = || ConfigError::TimeScale {
         wanted: factor.to_string(),
@@ -88,12 +89,7 @@ fn milli(factor: f64) -> Result<NonZeroU64, ConfigError> {
     if !(0.001..=1e9).contains(&factor) {
         return Err(refuse());
     }
-    // The formatter rounds to an integer; a number of this range always has one.
-    format!("{:.0}", factor * 1000.0)
-        .parse()
-        .ok()
-        .and_then(NonZeroU64::new)
-        .ok_or_else(refuse)
+    NonZeroU64::new(nearest(factor * 1000.0)).ok_or_else(refuse)
 }
 
 /// The times that bring a link up and down, in nanoseconds of the shell's clock (not scaled: they
@@ -224,7 +220,7 @@ impl PortConfig {
     /// Blocks of one lane's input buffer.
     #[must_use]
     pub fn buffer_blocks(&self) -> u32 {
-        u32::try_from(self.buffer_bytes / BLOCK_BYTES).unwrap_or(u32::MAX)
+        saturate::<u32>(self.buffer_bytes / BLOCK_BYTES)
     }
 
     /// Checks that a port can be built like this.

@@ -5,6 +5,8 @@
 //! come. A live port sleeps one tick longer than it has to and may then make up for two ticks in
 //! one burst: timers slip, the rate does not.
 
+use wire::convert::u64_of;
+
 use crate::{Pacing, PortConfig, Time};
 
 /// Bytes of a VCRC.
@@ -88,7 +90,7 @@ impl Pacer {
             self.rest_ps = 0;
         }
         let bytes = bytes.saturating_sub(self.timeless);
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        let bytes = u64_of(bytes);
         let ps = self
             .rest_ps
             .saturating_add(ps_per_kilobyte.saturating_mul(bytes) / 1000);

@@ -14,6 +14,7 @@
 
 use wire::Vl;
 use wire::attr::VlArbEntry;
+use wire::convert::saturate;
 
 /// How many entries a table has at most.
 pub const VLARB_ENTRIES_MAX: usize = 64;
@@ -88,7 +89,7 @@ impl Wheel {
 
     fn spend(&mut self, bytes: usize) {
         let units = bytes.div_ceil(WEIGHT_UNIT_BYTES);
-        self.left -= i32::try_from(units).unwrap_or(i32::MAX);
+        self.left -= saturate::<i32>(units);
     }
 }
 
@@ -218,7 +219,7 @@ impl Turns {
     fn spend(&mut self, bytes: usize) {
         if self.chose_high {
             self.high.spend(bytes);
-            self.high_left -= i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.high_left -= saturate::<i64>(bytes);
         } else {
             self.low.spend(bytes);
             self.refill();

@@ -10,6 +10,7 @@ use core::ops::RangeInclusive;
 
 use link::PortCounters as Counts;
 use wire::PortNum;
+use wire::convert::saturate;
 use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
 use wire::pma::{
     ClassPortInfo, PortCounters, PortCountersExtended, capability, select, select_extended, select2,
@@ -140,7 +141,7 @@ impl Pma {
     }
 
     fn last_port(&self) -> u8 {
-        u8::try_from(self.basic.len().saturating_sub(1)).unwrap_or(u8::MAX)
+        saturate::<u8>(self.basic.len().saturating_sub(1))
     }
 
     fn ports(&self, select: PortNum) -> Option<RangeInclusive<u8>> {
@@ -275,15 +276,15 @@ fn sum_of_ports<'c>(
 }
 
 fn clip8(value: u64) -> u8 {
-    u8::try_from(value).unwrap_or(u8::MAX)
+    saturate::<u8>(value)
 }
 
 fn clip16(value: u64) -> u16 {
-    u16::try_from(value).unwrap_or(u16::MAX)
+    saturate::<u16>(value)
 }
 
 fn clip32(value: u64) -> u32 {
-    u32::try_from(value).unwrap_or(u32::MAX)
+    saturate::<u32>(value)
 }
 
 fn to_wire(request: &PortCounters, sum: &Counts) -> PortCounters {

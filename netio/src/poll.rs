@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use wire::convert::saturate;
+
 use crate::error::{check, is_would_block};
 
 /// How many ready descriptors one wait returns at most.
@@ -81,8 +83,7 @@ impl Epoll {
         let spec_pointer = match timeout_ns {
             None => std::ptr::null(),
             Some(ns) => {
-                spec.tv_sec =
-                    libc::time_t::try_from(ns / 1_000_000_000).unwrap_or(libc::time_t::MAX);
+                spec.tv_sec = saturate::<libc::time_t>(ns / 1_000_000_000);
                 spec.tv_nsec = libc::c_long::try_from(ns % 1_000_000_000).unwrap_or(0);
                 &raw const spec
             }

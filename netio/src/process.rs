@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 
+use wire::convert::saturate;
+
 use crate::NetError;
 use crate::error::check;
 use crate::poll::register;
@@ -81,7 +83,7 @@ impl Pidfd {
             events: libc::POLLIN,
             revents: 0,
         };
-        let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        let timeout_ms = saturate::<i32>(timeout.as_millis());
         // SAFETY: `poll` is one valid pollfd.
         match check(unsafe { libc::poll(&raw mut poll, 1, timeout_ms) }) {
             Ok(ready) => Ok(ready > 0),

@@ -24,6 +24,7 @@ use link::{Input, Time};
 use thiserror::Error;
 use wire::PortNum;
 use wire::control::{ControlError, MESSAGE_LEN_MAX, append, decode};
+use wire::convert::{saturate, usize_of};
 
 #[cfg(test)]
 mod tests;
@@ -204,7 +205,7 @@ fn item<T: Encode>(out: &mut Vec<u8>, message: &T) -> Result<(), ControlError> {
 
 fn head_of(bytes: &[u8], len: usize) -> [u8; ITEM_HEAD] {
     // Messages are capped far below 4 GiB.
-    let length = u32::try_from(len).unwrap_or(u32::MAX).to_le_bytes();
+    let length = saturate::<u32>(len).to_le_bytes();
     let checks = [crc32fast::hash(&length), crc32fast::hash(bytes)];
     let mut head = [0; ITEM_HEAD];
     head[..4].copy_from_slice(&length);
@@ -362,7 +363,7 @@ impl<R: Read> Reader<R> {
         }
         let start = self.offset;
         let length = le(&head[..4]);
-        let len = usize::try_from(length).unwrap_or(usize::MAX);
+        let len = usize_of(length);
         if crc32fast::hash(&head[..4]) != le(&head[4..8]) || len > MESSAGE_LEN_MAX {
             return Err(self.damaged(start, "its length was changed".to_owned()));
         }

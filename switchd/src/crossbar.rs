@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 
 use link::{Admission, DropReason, Packet, PortSet, Time};
 use tracing::trace;
+use wire::convert::u64_of;
 use wire::{PortNum, Vl};
 
 use crate::plane::{Due, Head, Plane, PortVl};
@@ -287,7 +288,7 @@ impl Plane {
             } else {
                 wire::packet::VCRC_LEN
             };
-            let bytes = u64::try_from(packet.bytes() - vcrc).unwrap_or(u64::MAX);
+            let bytes = u64_of(packet.bytes() - vcrc);
             let through = now + bytes.saturating_mul(ps_per_byte) / 1000;
             packet.tail = packet.tail.max(through);
         }

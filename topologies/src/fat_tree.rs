@@ -14,6 +14,7 @@
 //! `m` is accepted here.
 
 use wire::PortNum;
+use wire::convert::saturate;
 
 use crate::error::{NODES_MAX, SWITCH_PORTS_MAX, TopologyError};
 use crate::graph::{Endpoint, Graph, Node, NodeId, NodeKind};
@@ -90,9 +91,7 @@ impl FatTree {
                 switches,
             });
         }
-        let powers = (0..=n)
-            .map(|i| u32::try_from(power(i)).unwrap_or(u32::MAX))
-            .collect();
+        let powers = (0..=n).map(|i| saturate::<u32>(power(i))).collect();
         Ok(Self {
             ports: m,
             levels: n,
@@ -192,7 +191,7 @@ impl FatTree {
             });
         };
         Some(SwitchLabel {
-            level: u8::try_from(1 + below / (2 * roots)).unwrap_or(u8::MAX),
+            level: saturate::<u8>(1 + below / (2 * roots)),
             index: below % (2 * roots),
         })
     }

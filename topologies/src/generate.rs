@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use wire::PortNum;
+use wire::convert::{saturate, usize_of};
 
 use crate::error::{NODES_MAX, SWITCH_PORTS_MAX, TopologyError};
 use crate::fat_tree::FatTree;
@@ -111,7 +112,7 @@ impl Kind {
         // The last dimension varies fastest: s0, s1 .. along it.
         let mut stride = 1;
         for &size in sizes.iter().rev() {
-            let size = usize::try_from(size).unwrap_or(usize::MAX);
+            let size = usize_of(size);
             for switch in 0..plan.switches {
                 let place = switch / stride % size;
                 if place + 1 < size {
@@ -155,7 +156,7 @@ impl Kind {
         }
         self.ports("a switch", hosts + degree)?;
         let mut plan = Plan::new(self, switches, hosts)?;
-        let degree = usize::try_from(degree).unwrap_or(usize::MAX);
+        let degree = usize_of(degree);
         let cables = irregular::connected(plan.switches, degree, seed).ok_or_else(|| {
             self.impossible("no connected graph was found from this SEED; take another".to_owned())
         })?;
@@ -237,7 +238,7 @@ impl Plan {
             });
         }
         // All of these are below NODES_MAX now.
-        let small = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        let small = |number| usize_of(number);
         Ok(Self {
             topology: kind.to_string(),
             switches: small(switches),
@@ -248,7 +249,7 @@ impl Plan {
     }
 
     fn join(&mut self, a: usize, b: usize, cables: u64) {
-        let cables = usize::try_from(cables).unwrap_or(usize::MAX);
+        let cables = usize_of(cables);
         *self.cables[a].entry(b).or_default() += cables;
         *self.cables[b].entry(a).or_default() += cables;
     }
@@ -295,7 +296,7 @@ impl Plan {
                 name: self.switch_name(switch),
                 kind: NodeKind::Switch,
                 guid: switch_guid(switch),
-                ports: u8::try_from(self.hosts_at(switch) + cables).unwrap_or(u8::MAX),
+                ports: saturate::<u8>(self.hosts_at(switch) + cables),
             })?;
         }
         for host in 0..hosts {

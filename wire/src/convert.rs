@@ -4,7 +4,7 @@
 //! | from | to | function | a value that does not fit |
 //! |---|---|---|---|
 //! | `usize` | `u64` | [`u64_of`] | cannot be: `usize` has 64 bits |
-//! | `u64` | `usize` | [`usize_of`] | cannot be: `usize` has 64 bits |
+//! | `u64` and less | `usize` | [`usize_of`] | cannot be: `usize` has 64 bits |
 //! | an unsigned integer | a smaller one | [`saturate`] | becomes the largest that does |
 //! | `f64` | `u64` | [`nearest`] | becomes 0 or [`u64::MAX`] |
 //! | `u64` | `f64` | [`real`] | above 2^53: becomes the nearest that does |
@@ -34,15 +34,15 @@ pub const fn u64_of(number: usize) -> u64 {
     clippy::cast_possible_truncation,
     reason = "usize has 64 bits, checked above"
 )]
-pub const fn usize_of(number: u64) -> usize {
-    number as usize
+pub fn usize_of(number: impl Into<u64>) -> usize {
+    number.into() as usize
 }
 
 /// `number`, or the largest value of `To` if that is less.
 #[inline]
 #[must_use]
-pub fn saturate<From: Unsigned, To: Bounded + TryFrom<From>>(number: From) -> To {
-    To::try_from(number).unwrap_or(To::LARGEST)
+pub fn saturate<To: Bounded>(number: impl Unsigned) -> To {
+    To::try_from(number.widen()).unwrap_or(To::LARGEST)
 }
 
 /// The integer nearest to `value`; of two equally near ones the even one. 0 for what is below and
@@ -73,16 +73,26 @@ pub fn nanoseconds(duration: Duration) -> u64 {
 }
 
 /// An integer that is never below zero, so that what does not fit another type is too large for it.
-pub trait Unsigned: Copy {}
+pub trait Unsigned: Copy {
+    /// As the widest such type.
+    fn widen(self) -> u128;
+}
 
 /// An integer type with a largest value.
-pub trait Bounded {
+pub trait Bounded: TryFrom<u128> {
     /// That value.
     const LARGEST: Self;
 }
 
 macro_rules! unsigned {
-    ($($integer:ty),*) => { $(impl Unsigned for $integer {})* };
+    ($($integer:ty),*) => {
+        $(impl Unsigned for $integer {
+            #[inline]
+            fn widen(self) -> u128 {
+                self as u128
+            }
+        })*
+    };
 }
 macro_rules! bounded {
     ($($integer:ty),*) => {
@@ -100,10 +110,10 @@ mod tests {
 
     #[test]
     fn a_number_that_does_not_fit_becomes_the_largest() {
-        assert_eq!(saturate::<u64, u8>(255), 255);
-        assert_eq!(saturate::<u64, u8>(256), u8::MAX);
-        assert_eq!(saturate::<usize, i32>(usize::MAX), i32::MAX);
-        assert_eq!(saturate::<u8, u32>(7), 7);
+        assert_eq!(saturate::<u8>(255_u64), 255);
+        assert_eq!(saturate::<u8>(256_u64), u8::MAX);
+        assert_eq!(saturate::<i32>(usize::MAX), i32::MAX);
+        assert_eq!(saturate::<u32>(7_u8), 7);
         assert_eq!(nanoseconds(Duration::from_micros(3)), 3_000);
         assert_eq!(nanoseconds(Duration::MAX), u64::MAX);
         assert_eq!(u64_of(usize_of(u64::MAX)), u64::MAX);

@@ -4,6 +4,7 @@ use routing::qos::{
     Admission, Band, Cause, Class, ConnectionId, Layout, Options, QosError, Request, ServiceLevels,
 };
 use topologies::{Endpoint, NodeId};
+use wire::convert::saturate;
 use wire::vendor::{QosCause, QosConnection};
 use wire::{Guid, Lid, LinkRate, PortNum};
 
@@ -169,7 +170,7 @@ pub(super) fn admit(
         reservation.release(admission);
         answer.cause = QosCause::Distance;
         answer.wanted = u32::from(asked.distance);
-        answer.left = u32::try_from(distance).unwrap_or(u32::MAX);
+        answer.left = saturate::<u32>(distance);
         locate(subnet, &mut answer, at);
         return (answer, None);
     }
@@ -244,7 +245,7 @@ fn locate(subnet: &Subnet, answer: &mut QosConnection, at: Endpoint) {
 }
 
 fn explain(subnet: &Subnet, answer: &mut QosConnection, error: QosError) {
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let count = |number: usize| saturate::<u32>(number);
     answer.cause = match error {
         QosError::Refused { at, cause } => {
             locate(subnet, answer, at);

@@ -1,6 +1,7 @@
 //! One flow at its source: when it may send, and what its sink has reported.
 
 use link::Time;
+use wire::convert::saturate;
 use wire::{Format, Lid, Psn, Qpn, UdPacket, Vl};
 
 use crate::control::{FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SOURCE_QPN};
@@ -121,7 +122,7 @@ impl Flow {
         pkey: u16,
         tick_ns: u64,
     ) -> Self {
-        let ack_every = u16::try_from(request.window / 4).unwrap_or(u16::MAX);
+        let ack_every = saturate::<u16>(request.window / 4);
         let bits = u128::from(size) * 8;
         let interval_ps = match request.rate {
             0 => 0,
@@ -266,7 +267,7 @@ impl Flow {
                     Time::NEVER
                 } else {
                     let due = self.due_ps().div_ceil(1000);
-                    Time(u64::try_from(due).unwrap_or(u64::MAX)).max(rate_from)
+                    Time(saturate::<u64>(due)).max(rate_from)
                 };
                 ask_at.min(send_at).min(self.send_until())
             }
@@ -354,7 +355,7 @@ impl Flow {
             true => elapsed_ps / self.interval_ps + 1,
             false => elapsed_ps.div_ceil(self.interval_ps),
         };
-        let due = u64::try_from(due).unwrap_or(u64::MAX);
+        let due = saturate::<u64>(due);
         let due = if self.request.count == 0 {
             due
         } else {
@@ -371,7 +372,7 @@ impl Flow {
             0 => 0,
             _ => Time(self.counts.last_at_ns).since_ns(self.started),
         };
-        let size = u16::try_from(self.size()).unwrap_or(u16::MAX);
+        let size = saturate::<u16>(self.size());
         FlowReport {
             flow: self.request.flow,
             dlid: self.dlid,

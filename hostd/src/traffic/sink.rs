@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use link::Time;
+use wire::convert::usize_of;
 use wire::{Lid, Qpn, Sl};
 
 use crate::control::{Latency, PERF_REPORTS_MAX, SINK_FLOWS_MAX, SinkFlow};
@@ -240,7 +241,7 @@ impl Sink {
     }
 
     pub(crate) fn reports(&self, skip: u32) -> Vec<SinkFlow> {
-        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let skip = usize_of(skip);
         let flows = self.flows.iter().skip(skip).take(PERF_REPORTS_MAX);
         flows
             .map(|(&(source, flow), counted)| SinkFlow {

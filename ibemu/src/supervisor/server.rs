@@ -12,6 +12,8 @@ use netio::seqpacket::Listener;
 use tokio::sync::Mutex;
 use tokio::task::LocalSet;
 
+use wire::convert::usize_of;
+
 use super::fleet::Fleet;
 use super::journal::Journal;
 use super::protocol::{Failure, PROCESSES_MAX, Progress, Reply, Request, Target};
@@ -169,7 +171,7 @@ impl Server {
     }
 
     fn processes(&self, skip: u32) -> Reply {
-        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        let skip = usize_of(skip);
         let all = self.fleet.processes().into_iter();
         Reply::Processes(all.skip(skip).take(PROCESSES_MAX).collect())
     }

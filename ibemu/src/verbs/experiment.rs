@@ -7,6 +7,8 @@ use clap::{Args, Subcommand};
 use experiments::{ExperimentError, Options, Plan, Results, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use wire::convert::u64_of;
+
 use crate::output;
 use crate::usage::UsageError;
 
@@ -117,8 +119,8 @@ fn batch(plans: &[Plan], how: &How) -> Result<()> {
         bar.set_style(style);
     }
     let outcomes = experiments::batch(plans, options, &how.out, &|done, of| {
-        bar.set_length(u64::try_from(of).unwrap_or(u64::MAX));
-        bar.set_position(u64::try_from(done).unwrap_or(u64::MAX));
+        bar.set_length(u64_of(of));
+        bar.set_position(u64_of(done));
     });
     bar.finish_and_clear();
     let mut failed = Vec::new();

@@ -26,6 +26,7 @@
 mod receiver;
 mod sender;
 
+use wire::convert::saturate;
 use wire::sa::{DATA_LEN, Rmpp, RmppKind, SaHeader, rmpp_flag};
 use wire::{Mad, Method};
 
@@ -112,7 +113,7 @@ fn control(mad: &Mad, turned: bool, kind: RmppKind, status: u8, data: (u32, u32)
 }
 
 fn segments_of(len: usize) -> u32 {
-    u32::try_from(len.div_ceil(DATA_LEN).max(1)).unwrap_or(u32::MAX)
+    saturate::<u32>(len.div_ceil(DATA_LEN).max(1))
 }
 
 #[cfg(test)]

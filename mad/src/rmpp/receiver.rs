@@ -2,6 +2,7 @@
 
 use link::Time;
 use wire::Mad;
+use wire::convert::usize_of;
 use wire::sa::{DATA_LEN, Rmpp, RmppKind, rmpp_flag};
 
 use super::{CLASS_HEADER, PAYLOAD_MAX, Progress, WINDOW, abort, control, header};
@@ -85,7 +86,7 @@ impl Receiver {
             // Out of order or again: the sender learns from where to go on.
             return (status(self.complete), Some(self.acknowledge(mad)));
         }
-        let to_usize = |len: u32| usize::try_from(len).unwrap_or(usize::MAX);
+        let to_usize = |len: u32| usize_of(len);
         let mut part = DATA_LEN;
         if last && (!first || rmpp.data2 > 0) {
             let len = rmpp.data2.checked_sub(CLASS_HEADER).map(to_usize);

@@ -2,6 +2,7 @@
 
 use link::Time;
 use wire::Mad;
+use wire::convert::{saturate, usize_of};
 use wire::sa::{DATA_LEN, Rmpp, RmppKind, SaHeader, rmpp_flag};
 
 use super::{CLASS_HEADER, PAYLOAD_MAX, Progress, abort, control, header, segments_of};
@@ -142,10 +143,10 @@ impl Sender {
     fn segment(&self, number: u32) -> Mad {
         let first = number == 1;
         let last = number == self.segments;
-        let at = usize::try_from(number - 1).unwrap_or(usize::MAX) * DATA_LEN;
+        let at = usize_of(number - 1) * DATA_LEN;
         let rest = self.payload.get(at..).unwrap_or_default();
         let part = &rest[..rest.len().min(DATA_LEN)];
-        let bytes = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        let bytes = |len: usize| saturate::<u32>(len);
         let data2 = match (first, last) {
             (true, _) => bytes(self.payload.len()) + CLASS_HEADER * self.segments,
             (false, true) => bytes(part.len()) + CLASS_HEADER,

@@ -7,6 +7,8 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use wire::convert::usize_of;
+
 use crate::NetError;
 use crate::error::{check, check_len};
 
@@ -118,7 +120,7 @@ impl Carriers {
 /// The interfaces in one datagram of messages. What is malformed or of another kind is skipped.
 fn parse(mut bytes: &[u8], each: &mut impl FnMut(&InterfaceChange<'_>)) {
     while bytes.len() >= MESSAGE_HEADER {
-        let length = usize::try_from(u32_at(bytes, 0)).unwrap_or(usize::MAX);
+        let length = usize_of(u32_at(bytes, 0));
         if length < MESSAGE_HEADER || length > bytes.len() {
             return;
         }

@@ -1,6 +1,7 @@
 //! What happens to frames below the records, counted where the control thread can read it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use wire::convert::u64_of;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -61,7 +62,7 @@ impl LinkCounters {
     pub(crate) fn add_many(&self, counter: LinkCounter, count: usize) {
         // One thread writes, so no addition is lost and none needs a locked instruction.
         let cell = &self.0[counter as usize];
-        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        let count = u64_of(count);
         cell.store(
             cell.load(Ordering::Relaxed).wrapping_add(count),
             Ordering::Relaxed,

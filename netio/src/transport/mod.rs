@@ -29,6 +29,7 @@ use std::sync::Arc;
 use socket2::SockRef;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::PortNum;
+use wire::convert::saturate;
 
 pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
 pub(crate) use carrier::{Carriers, InterfaceChange};
@@ -361,7 +362,7 @@ pub(crate) fn size_buffers(fd: BorrowedFd<'_>) {
     use crate::error::check;
     use std::os::fd::AsRawFd;
 
-    let wanted = libc::c_int::try_from(RECEIVE_BUFFER_BYTES).unwrap_or(libc::c_int::MAX);
+    let wanted = saturate::<libc::c_int>(RECEIVE_BUFFER_BYTES);
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
     let set = |option| {
         // SAFETY: `wanted` is readable for its length.

@@ -1,6 +1,7 @@
 //! Forwarding tables of the routing trees.
 
 use topologies::{Endpoint, Graph};
+use wire::convert::saturate;
 use wire::{Lid, Lmc, PortNum};
 
 use super::shape::Clos;
@@ -58,7 +59,7 @@ pub fn tables(
     if trees > TREES_MAX {
         return Err(RoutingError::TooManyTrees { trees });
     }
-    let least = u8::try_from(trees.next_power_of_two().trailing_zeros()).unwrap_or(u8::MAX);
+    let least = saturate::<u8>(trees.next_power_of_two().trailing_zeros());
     let lmc = options.lmc.unwrap_or(Lmc::truncate(least));
     if lmc.get() < least {
         return Err(RoutingError::LmcTooSmall { lmc, trees });

@@ -1,5 +1,7 @@
 //! Dividing paths into layers whose channel dependency graphs have no circle.
 
+use wire::convert::saturate;
+
 use super::{Target, Tree};
 use crate::network::Network;
 
@@ -29,13 +31,13 @@ pub(super) fn layers(
         return result;
     }
     let paths = Paths::new(network, targets, trees);
-    let mut members: Vec<u32> = (0..u32::try_from(paths.list.len()).unwrap_or(u32::MAX)).collect();
+    let mut members: Vec<u32> = (0..saturate::<u32>(paths.list.len())).collect();
     loop {
         let next = layer.separate(&paths, &members);
         if next.is_empty() {
             return result;
         }
-        let number = u8::try_from(result.count).unwrap_or(u8::MAX);
+        let number = saturate::<u8>(result.count);
         for &path in &next {
             // A path that moves on later is entered again, and the later entry counts.
             let (switch, target) = paths.list[path as usize];

@@ -22,6 +22,7 @@ mod layers;
 mod trees;
 
 use topologies::{Graph, NodeId};
+use wire::convert::saturate;
 use wire::{Lid, PortNum, Sl};
 
 use crate::engines::{Engine, Options};
@@ -138,7 +139,7 @@ fn rows(network: &Network, lids: &Lids, targets: &[Target], trees: &[Tree]) -> V
 }
 
 fn lanes(graph: &Graph, network: &Network, targets: &[Target], layers: &Layers) -> Lanes {
-    let count = u8::try_from(layers.count).unwrap_or(u8::MAX);
+    let count = saturate::<u8>(layers.count);
     let mut lanes = Lanes::identity(graph, count);
     for &(switch, target, layer) in &layers.moved {
         let node = network.switches()[switch];

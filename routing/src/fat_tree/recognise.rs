@@ -15,6 +15,8 @@ use std::collections::VecDeque;
 use thiserror::Error;
 use topologies::{FatTree, Graph, NodeId, NodeKind, SwitchLabel};
 
+use wire::convert::saturate;
+
 use super::labels::{Candidate, FatTreeLabels};
 use super::structure;
 
@@ -151,7 +153,7 @@ impl Shape {
         let levels: Vec<u8> = heights
             .iter()
             .map(|height| height.map_or(0, |height| top - height))
-            .map(|level| u8::try_from(level).unwrap_or(u8::MAX))
+            .map(|level| saturate::<u8>(level))
             .collect();
         let mut at = vec![Vec::new(); usize::from(tree.levels())];
         for id in switches {

@@ -2,6 +2,7 @@
 
 use topologies::{Endpoint, Graph, NodeId, SwitchLabel};
 use wire::PortNum;
+use wire::convert::saturate;
 
 use super::labels::FatTreeLabels;
 
@@ -55,7 +56,7 @@ impl<'a> Wiring<'a> {
         for (ordinal, &label) in wiring.switches.iter().enumerate() {
             for (j, slot) in (0..).zip(&mut wiring.parents[ordinal * half..][..half]) {
                 if let Some((parent, _)) = tree.above(label, j) {
-                    *slot = u32::try_from(tree.ordinal(parent)).unwrap_or(u32::MAX);
+                    *slot = saturate::<u32>(tree.ordinal(parent));
                 }
             }
             let Some(node) = wiring.nodes[ordinal] else {

@@ -2,6 +2,8 @@
 //! graph. (Paths without a split in pairs have none as a set, so colour classes are exactly the
 //! configurations.) The problem is NP-complete, so the search is given a number of steps.
 
+use wire::convert::saturate;
+
 use super::LidError;
 use super::heuristics::{First, color};
 use super::splits::{PathSet, Problem};
@@ -66,7 +68,7 @@ fn largest_clique(graph: &[PathSet]) -> u32 {
                 clique.push(path);
             }
         }
-        u32::try_from(clique.len()).unwrap_or(u32::MAX)
+        saturate::<u32>(clique.len())
     };
     order.iter().map(from).max().unwrap_or(0)
 }

@@ -2,6 +2,8 @@
 //! of its configuration; numbers run from 0 without gaps, and no two configurations could be
 //! merged (the paper's minimal configuration set).
 
+use wire::convert::saturate;
+
 use super::splits::{Configuration, Problem};
 
 /// Paths one after another, each into the first configuration that it fits.
@@ -17,7 +19,7 @@ fn first_fit(problem: &Problem<'_>, order: impl IntoIterator<Item = usize>) -> V
             configurations.len() - 1
         });
         configurations[number].insert(problem, path);
-        numbers[path] = u32::try_from(number).unwrap_or(u32::MAX);
+        numbers[path] = saturate::<u32>(number);
     }
     numbers
 }
@@ -135,7 +137,7 @@ fn merge(problem: &Problem<'_>, sets: &[Vec<usize>]) -> Vec<u32> {
             None => configurations.push(own),
         }
         for &path in set {
-            numbers[path] = u32::try_from(number).unwrap_or(u32::MAX);
+            numbers[path] = saturate::<u32>(number);
         }
     }
     numbers

@@ -13,6 +13,8 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use wire::convert::saturate;
+
 use super::LidError;
 use super::routes::{Routes, RoutesBuilder};
 use crate::network::{LegalPaths, Network, PathLimit, UpDown};
@@ -126,7 +128,7 @@ impl Selection {
     }
 
     fn enter(&mut self, paths: &[Vec<u32>], pairs: VecDeque<(usize, usize)>) {
-        let count = u32::try_from(pairs.len()).unwrap_or(u32::MAX);
+        let count = saturate::<u32>(pairs.len());
         for &channel in paths.iter().flatten() {
             self.weights[channel as usize] += count;
         }

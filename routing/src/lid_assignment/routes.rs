@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use wire::convert::{real, saturate, u64_of};
+
 use crate::network::Network;
 
 /// One path, between switches, for each ordered pair of hosts. Hosts and channels are numbered as
@@ -37,7 +39,7 @@ impl RoutesBuilder {
         let pool = &mut self.routes.pool;
         let place = *self.known.entry((switch, path.into())).or_insert_with(|| {
             pool.push(path.into());
-            u32::try_from(pool.len() - 1).unwrap_or(u32::MAX)
+            saturate::<u32>(pool.len() - 1)
         });
         self.routes.chosen[destination][source] = place;
     }
@@ -79,7 +81,7 @@ impl Routes {
     #[must_use]
     pub fn load_max(&self, network: &Network) -> f64 {
         let busiest = self.loads(network).into_iter().max().unwrap_or(0);
-        let others = u32::try_from(self.hosts().saturating_sub(1)).unwrap_or(u32::MAX);
-        f64::from(busiest) / f64::from(others.max(1))
+        let others = self.hosts().saturating_sub(1).max(1);
+        f64::from(busiest) / real(u64_of(others))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use topologies::{FatTree, Graph, NodeId, SwitchLabel};
 use wire::PortNum;
+use wire::convert::saturate;
 
 use super::mft::PortSet;
 use crate::fat_tree::FatTreeLabels;
@@ -50,7 +51,7 @@ impl Tree {
     pub(super) fn spanning(network: &Network) -> Option<Self> {
         let distance = |switch: &usize| {
             let hops = network.hops_to(*switch);
-            let far = u32::try_from(network.switches().len()).unwrap_or(u32::MAX);
+            let far = saturate::<u32>(network.switches().len());
             network
                 .homes()
                 .iter()

@@ -13,6 +13,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use topologies::Endpoint;
 
+use wire::convert::{real, u64_of};
+
 use super::admission::{Admission, Request};
 use super::class::{Band, Class};
 use super::error::QosError;
@@ -140,8 +142,8 @@ pub fn fill(
         .zip(&full)
         .map(|(idle, full)| f64::from(full - idle) / f64::from(FRAME_SLOTS))
         .collect();
-    let count = u32::try_from(shares.len().max(1)).unwrap_or(u32::MAX);
-    report.load_mean = shares.iter().sum::<f64>() / f64::from(count);
+    let count = real(u64_of(shares.len().max(1)));
+    report.load_mean = shares.iter().sum::<f64>() / count;
     report.load_max = shares.iter().copied().fold(0.0, f64::max);
     Ok(report)
 }

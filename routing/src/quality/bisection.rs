@@ -7,6 +7,8 @@
 
 use topologies::Graph;
 
+use wire::convert::{real, u64_of};
+
 use super::pattern::Pattern;
 use super::walk::Walker;
 use crate::tables::Tables;
@@ -65,8 +67,8 @@ pub fn effective_bisection_bandwidth(
                 1.0 / f64::from(most.unwrap_or(1))
             }
         };
-        let count = u32::try_from(paths.len().max(1)).unwrap_or(u32::MAX);
-        let mean = paths.iter().map(share).sum::<f64>() / f64::from(count);
+        let count = real(u64_of(paths.len().max(1)));
+        let mean = paths.iter().map(share).sum::<f64>() / count;
         result.mean += mean;
         result.worst = result.worst.min(mean);
         result.best = result.best.max(mean);

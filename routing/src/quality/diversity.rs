@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use topologies::Graph;
 
-use super::loads::as_f64;
+use wire::convert::{real, saturate};
+
 use super::walk::Walker;
 use crate::tables::Tables;
 
@@ -44,7 +45,7 @@ pub fn path_diversity(graph: &Graph, tables: &Tables) -> Diversity {
                     paths.insert(path);
                 }
             }
-            let count = u32::try_from(paths.len()).unwrap_or(u32::MAX);
+            let count = saturate::<u32>(paths.len());
             result.pairs += 1;
             result.min = result.min.min(count);
             result.max = result.max.max(count);
@@ -54,7 +55,7 @@ pub fn path_diversity(graph: &Graph, tables: &Tables) -> Diversity {
     if result.pairs == 0 {
         result.min = 0;
     } else {
-        result.mean = as_f64(sum) / as_f64(result.pairs);
+        result.mean = real(sum) / real(result.pairs);
     }
     result
 }

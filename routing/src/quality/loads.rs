@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use topologies::{Endpoint, Graph};
 use wire::Lid;
+use wire::convert::{real, u64_of};
 
 use super::pattern::Pattern;
 use super::walk::Walker;
@@ -78,14 +79,7 @@ pub fn link_loads(graph: &Graph, tables: &Tables, pattern: Pattern) -> LinkLoads
             *side = (*side).max(Some(load));
         }
     }
-    let links = u32::try_from(loads.len().max(1)).unwrap_or(u32::MAX);
-    result.mean = loads.iter().map(|&load| as_f64(load)).sum::<f64>() / f64::from(links);
+    let links = real(u64_of(loads.len().max(1)));
+    result.mean = loads.iter().map(|&load| real(load)).sum::<f64>() / links;
     result
-}
-
-/// A count as a float; counts here are far below 2^53.
-pub(super) fn as_f64(count: u64) -> f64 {
-    let high = u32::try_from(count >> 32).unwrap_or(u32::MAX);
-    let low = u32::try_from(count & 0xffff_ffff).unwrap_or(u32::MAX);
-    f64::from(high) * 4_294_967_296.0 + f64::from(low)
 }

@@ -1,6 +1,7 @@
 //! What tables cost.
 
 use topologies::Graph;
+use wire::convert::saturate;
 use wire::{Lid, PortNum};
 
 use crate::tables::Tables;
@@ -41,7 +42,7 @@ pub fn usage(graph: &Graph, tables: &Tables) -> Usage {
     for id in graph.switches() {
         let lft = tables.lft(id);
         let set = lft.entries().iter().filter(|&&port| port != PortNum::NONE);
-        let count = u32::try_from(set.count()).unwrap_or(u32::MAX);
+        let count = saturate::<u32>(set.count());
         usage.entries += u64::from(count);
         usage.entries_max = usage.entries_max.max(count);
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use hostd::control::{MulticastSource, Reply, Request};
 use serde::Serialize;
+use wire::convert::u64_of;
 use wire::{Gid, Guid};
 
 use super::{PATIENCE, Test, change, named, owner};
@@ -180,7 +181,7 @@ fn judge(
             }
         }
     }
-    let members = u64::try_from(hosts.len()).unwrap_or(u64::MAX);
+    let members = u64_of(hosts.len());
     Report {
         mgid: options.mgid.gid().to_string(),
         members: hosts.len(),

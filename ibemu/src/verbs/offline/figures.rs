@@ -8,6 +8,7 @@ use routing::quality::{
 };
 use serde::Serialize;
 use topologies::Graph;
+use wire::convert::real;
 
 /// Random permutations and pairings whose loads are averaged.
 const DRAWS: u32 = 16;
@@ -209,7 +210,7 @@ fn draws(graph: &Graph, tables: &Tables, patterns: impl Iterator<Item = Pattern>
         let max = link_loads(graph, tables, pattern).max;
         found.draws += 1;
         found.max = found.max.max(max);
-        found.max_mean += f64::from(u32::try_from(max).unwrap_or(u32::MAX));
+        found.max_mean += real(max);
     }
     found.max_mean /= f64::from(found.draws.max(1));
     found

@@ -8,6 +8,8 @@ use routing::network::{Network, UpDown};
 use serde::Serialize;
 use topologies::Graph;
 
+use wire::convert::{real, u64_of};
+
 use super::args::Lids;
 use crate::output::{self, Align, Table};
 use crate::usage::{self, UsageError};
@@ -137,12 +139,12 @@ fn figures(
         }
     };
     let lids = assignment.lids();
-    let hosts = u32::try_from(routes.hosts()).unwrap_or(u32::MAX).max(1);
+    let hosts = real(u64_of(routes.hosts().max(1)));
     SchemeJson {
         assign: "",
         paths: "",
         lids,
-        lids_per_destination: f64::from(lids) / f64::from(hosts),
+        lids_per_destination: f64::from(lids) / hosts,
         lids_per_destination_max: counts
             .iter()
             .map(|count| count.next_power_of_two())

@@ -6,6 +6,8 @@ use anyhow::Result;
 use hostd::control::{FlowReport, FlowState, Latency};
 use serde::Serialize;
 
+use wire::convert::{nanoseconds, saturate};
+
 use super::Flow;
 use crate::cli::Perf;
 use crate::drops::Drops;
@@ -139,7 +141,7 @@ fn total<'a>(flows: &[Flow], dropped: &'a Drops, elapsed: Duration) -> Total<'a>
         .map(|(_, flow)| flow.elapsed_ns)
         .max()
         .unwrap_or(0);
-    let elapsed_ns = longest.min(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+    let elapsed_ns = longest.min(nanoseconds(elapsed));
     let bytes = sum(|flow| flow.bytes_delivered);
     Total {
         flows: flows.len(),
@@ -181,7 +183,7 @@ fn together(flows: &[Flow]) -> LatencyJson {
             .map(|latency| latency.min_ns)
             .min()
             .unwrap_or(0),
-        mean_ns: u64::try_from(mean).unwrap_or(u64::MAX),
+        mean_ns: saturate::<u64>(mean),
         p50_ns: largest(|latency| latency.p50_ns),
         p90_ns: largest(|latency| latency.p90_ns),
         p99_ns: largest(|latency| latency.p99_ns),
