@@ -183,6 +183,30 @@ impl Groups {
         self.in_force
     }
 
+    /// JoinState of a port in a group; 0 if it is no member.
+    pub(crate) fn join_state(&self, gid: Gid, port: Guid) -> u8 {
+        let group = self.groups.get(&gid);
+        group
+            .and_then(|group| group.members.get(&port))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// The record of a port's membership in the group of `record`.
+    pub(crate) fn member_record(
+        &self,
+        record: &McMemberRecord,
+        port: Guid,
+        join_state: u8,
+    ) -> McMemberRecord {
+        McMemberRecord {
+            port_gid: Gid::new(Gid::DEFAULT_PREFIX, port),
+            mlid: self.mlid(record.mgid, Some(port)).unwrap_or_default(),
+            join_state,
+            ..*record
+        }
+    }
+
     /// A group.
     pub(crate) fn get(&self, gid: Gid) -> Option<&Group> {
         self.groups.get(&gid)

@@ -1,8 +1,8 @@
 //! The subnet manager of a fabric, without IO: it discovers the subnet, gives LIDs, computes
 //! forwarding tables with the `routing` crate, programs every device by management packets, and
-//! keeps the subnet routed while cables and devices come and go. It also answers the queries of
-//! the subnet administrator that programs on the hosts need most, promises bandwidth to connections
-//! (VLARB01), and on Clos fabrics gives senders ways that share no link (CLOS04).
+//! keeps the subnet routed while cables and devices come and go. It also answers the queries to
+//! subnet administration that programs on the hosts need most, promises bandwidth to connections
+//! (VLARB01), and on Clos fabrics gives senders paths that share no link (CLOS04).
 //!
 //! A shell runs an [`Sm`] beside an end node, whose MAD socket carries
 //! [`mad::local::ToAgent`] and [`mad::local::FromAgent`]:
@@ -19,10 +19,53 @@
 //!   }
 //! ```
 //!
-//! Events come first: what is to be remembered is written before anybody is told that it stands.
+//! Events come first: what is to be persisted is written before a response says that it stands.
 //!
 //! Nothing here reads a clock, opens a socket or draws an unseeded random number: the same code
 //! runs in the daemon and in virtual time.
+//!
+//! # Parts
+//!
+//! [`Sm`] owns the parts and calls them; no part calls back or reads the state of another. What
+//! several need is handed to them for the call: the [`fabric::Fabric`] (devices and plan, read by
+//! all), and results (MADs to send, events, warnings) are returned.
+//!
+//! ```text
+//!                        handle, tick, status, resweep   poll_event, poll_transmit, deadline
+//!                                        |                    ^
+//!  +-------------------------------------v--------------------|-------------------------------+
+//!  | sm            dispatches MADs by class; owns the parts   |                               |
+//!  | sm::sequence  what follows what: discovery, light sweep, planning, writing               |
+//!  +--+----------+----------+-----------+----------+----------+----------+-----------+--------+
+//!     | heavy and light sweeps          | writing  | requests of hosts   | output    |
+//!     v                                 v          v                     v           v
+//!  schedule    when sweeps are due    writer     administration (sa)   report     outbox
+//!  exchange    SMPs in flight         mirrors      transfers (RMPP)    persistence
+//!  discovery   one heavy sweep        (LFT, MFT,   subscriptions (traps)
+//!  light_sweep one light sweep         SL2VL,    groups  (MCMR, MFTs)
+//!  election    who is master           VLArb)    qos     (connections, admission, notices)
+//!  inventory   devices known before              windows (CLOS04)
+//!  planner     guid2lid, whole fabric
+//! ```
+//!
+//! | part | owns | is asked |
+//! |---|---|---|
+//! | `schedule` | times of the next sweeps, retries, aborts in a row | `request_sweep`, `take_due`, `sweep_done` |
+//! | `exchange` | SMPs in flight and those that wait | `push`, `next`, `answered`, `expire` |
+//! | `discovery`, `light_sweep` | the state of one sweep | `request`, `complete`, `finish` |
+//! | `election` | priority, ActCount | `sm_info`, `reply` |
+//! | `inventory` | names, present devices, unresponsive ports | `names`, `update` |
+//! | `plan::Planner` | guid2lid, the whole fabric, labels of a fat tree | `plan`, `missing`, `expects` |
+//! | `writer` | the stage of one programming; mirrors of the devices' tables | `next_stage`, `request`, `complete` |
+//! | `groups` | multicast groups, members, trees, answers that wait for MFTs | `replan`, `set_member`, `block`, `written` |
+//! | `sa` | RMPP transfers, subscriptions | `request`, `report`, `poll` |
+//! | `qos` | connections, admission, requests, change notices | `request`, `serve`, `replan`, `take_responses` |
+//! | `windows` | pairs asked for, grants in force | `request`, `follow`, `run` |
+//! | `report` | status, events, warnings | `enter`, `warn`, `update`, `subnet_up` |
+//!
+//! The writer reads what `groups` and `qos` want in the tables through [`writer::Target`], which
+//! `sm::sequence` builds for each call; the subnet in it is updated with the PortInfo and
+//! SwitchInfo that devices answer. `sa` changes memberships in `groups`.
 
 mod config;
 pub mod control;
@@ -30,20 +73,23 @@ mod discovery;
 mod election;
 mod event;
 mod exchange;
-mod grouping;
+mod fabric;
 mod groups;
 mod guid2lid;
+mod inventory;
 mod light_sweep;
+mod outbox;
+mod persistence;
 mod plan;
 mod port_settings;
 mod qos;
 mod report;
 mod sa;
+mod schedule;
 mod sm;
 mod smp;
 mod statements;
 mod subnet;
-mod sweep;
 mod traps;
 mod vendor;
 mod windows;

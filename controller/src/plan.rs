@@ -15,7 +15,6 @@ use wire::{Guid, Lid, Lmc};
 
 use routing::dump::{self, SwitchDump};
 use routing::fat_tree::{FatTreeLabels, recognise};
-use routing::qos::Admission;
 use routing::{LabelsDoNotFit, Lanes, Tables, Warning};
 
 use crate::control::LIST_MAX;
@@ -42,8 +41,6 @@ pub(crate) struct Plan {
     pub(crate) graph: Graph,
     /// What the engine computed.
     pub(crate) tables: Option<Tables>,
-    /// What each link has promised, if bandwidth is promised at all.
-    pub(crate) admission: Option<Admission>,
 }
 
 impl Plan {
@@ -54,9 +51,14 @@ impl Plan {
         (block < lft.blocks()).then(|| LinearForwardingTable(lft.block(block)))
     }
 
-    /// The levels and lanes that the engine wants, if it cares.
+    /// The service levels and VLs that the engine needs, if it needs particular ones.
     pub(crate) fn vls(&self) -> Option<&Lanes> {
         self.tables.as_ref()?.lanes.as_ref()
+    }
+
+    /// The LID of this manager's port.
+    pub(crate) fn sm_lid(&self, subnet: &Subnet) -> Lid {
+        self.lid(subnet.own).map_or(Lid::ZERO, |(base, _)| base)
     }
 
     /// The LIDs of a device.
@@ -178,7 +180,6 @@ impl Planner {
             warnings,
             graph,
             tables: Some(tables),
-            admission: None,
         })
     }
 

@@ -1,23 +1,36 @@
-//! What the ports of a subnet are set to.
+//! What the ports of a subnet are set to: PortInfo, SL-to-VL tables, VL arbitration.
 
 use topologies::{NodeId, NodeKind};
 use wire::attr::{
     PortInfo, PortPhysState, PortState, SlToVlTable, VlArbEntry, VlArbTable, VlCount,
 };
-use wire::{Gid, Lid, PortNum, Sl, Vl};
+use wire::{Gid, PortNum, Sl, Vl};
+
+use routing::qos::Admission;
 
 use crate::plan::Plan;
 use crate::qos;
 use crate::subnet::{Index, Subnet};
 
-/// How long a packet may stay in a switch, and at the head of a lane: 4.096 us * 2^18, about a
+/// What the settings of ports follow from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Basis<'a> {
+    /// The devices and their links.
+    pub(crate) subnet: &'a Subnet,
+    /// LIDs and tables.
+    pub(crate) plan: &'a Plan,
+    /// The bandwidth promised on each link, if any is promised.
+    pub(crate) admission: Option<&'a Admission>,
+}
+
+/// How long a packet may stay in a switch, and at the head of a VL's queue: 4.096 us * 2^18, about a
 /// second.
 pub(crate) const LIFE_TIME: u8 = 18;
 /// Expected time through the subnet: 4.096 us * 2^18, about a second.
 const SUBNET_TIMEOUT: u8 = 18;
-/// How many packets may be dropped in a row before a lane stalls: the most that there is.
+/// How many packets may be dropped in a row before a VL stalls: the largest value.
 const STALL_COUNT: u8 = 7;
-/// Weight of each lane in the arbitration of a port, in units of 64 bytes: one packet of the
+/// Weight of each VL in the arbitration of a port, in units of 64 bytes: one packet of the
 /// largest MTU.
 const VL_WEIGHT: u8 = 64;
 
@@ -28,7 +41,7 @@ pub(crate) fn end_port(subnet: &Subnet, plan: &Plan, index: Index) -> Option<Por
     let (lid, lmc) = plan.lid(index)?;
     wanted.lid = lid;
     wanted.lmc = lmc;
-    wanted.master_sm_lid = sm_lid(subnet, plan);
+    wanted.master_sm_lid = plan.sm_lid(subnet);
     wanted.master_sm_sl = Sl::default();
     wanted.gid_prefix = Gid::DEFAULT_PREFIX;
     wanted.subnet_timeout = SUBNET_TIMEOUT;
@@ -37,11 +50,12 @@ pub(crate) fn end_port(subnet: &Subnet, plan: &Plan, index: Index) -> Option<Por
 
 /// PortInfo that sets up a port with a link, and moves it from Init to Armed; `None` if the port
 /// or its peer is not known.
-pub(crate) fn link_port(
-    subnet: &Subnet,
-    plan: &Plan,
-    (index, port): (Index, PortNum),
-) -> Option<PortInfo> {
+pub(crate) fn link_port(basis: &Basis<'_>, (index, port): (Index, PortNum)) -> Option<PortInfo> {
+    let &Basis {
+        subnet,
+        plan,
+        admission,
+    } = basis;
     let device = subnet.devices.get(index)?;
     let slot = device.ports.get(port.index())?;
     let info = slot.info.as_ref()?;
@@ -54,7 +68,7 @@ pub(crate) fn link_port(
     };
     wanted.neighbor_mtu = info.mtu_cap.min(peer_info.mtu_cap);
     wanted.operational_vls = info.vl_cap.min(peer_info.vl_cap);
-    if let Some(limit) = qos::high_limit(plan, (index, port)) {
+    if let Some(limit) = qos::high_limit(admission, (index, port)) {
         wanted.vl_high_limit = limit;
     }
     if device.kind == NodeKind::Switch {
@@ -81,7 +95,7 @@ fn untouched(info: &PortInfo) -> PortInfo {
     }
 }
 
-/// Whether a port must be written to have the settings wanted. States are not looked at.
+/// Whether a port must be written to have these settings. States are not compared.
 pub(crate) fn differs(info: &PortInfo, wanted: &PortInfo) -> bool {
     let settings = |info: &PortInfo| {
         (
@@ -94,13 +108,8 @@ pub(crate) fn differs(info: &PortInfo, wanted: &PortInfo) -> bool {
     settings(info) != settings(wanted)
 }
 
-/// The LID of this manager's port.
-pub(crate) fn sm_lid(subnet: &Subnet, plan: &Plan) -> Lid {
-    plan.lid(subnet.own).map_or(Lid::ZERO, |(base, _)| base)
-}
-
-/// How many lanes both ends of a port's cable have; `None` if only one, so that there is nothing
-/// to map or to arbitrate.
+/// How many data VLs both ends of a port's cable have; `None` if only one, so that there is
+/// nothing to map or to arbitrate.
 pub(crate) fn shared_vls(subnet: &Subnet, (index, port): (Index, PortNum)) -> Option<u8> {
     let slot = subnet.devices.get(index)?.ports.get(port.index())?;
     let (peer, peer_port) = slot.peer?;
@@ -109,7 +118,7 @@ pub(crate) fn shared_vls(subnet: &Subnet, (index, port): (Index, PortNum)) -> Op
     (count > VlCount::One).then(|| count.vls())
 }
 
-/// How many data lanes every cable has at both its ends; 1 without cables.
+/// How many data VLs every cable has at both its ends; 1 without cables.
 pub(crate) fn data_vls(subnet: &Subnet) -> u8 {
     let devices = subnet.devices.iter().enumerate();
     let ends = devices.flat_map(|(index, device)| {
@@ -117,26 +126,25 @@ pub(crate) fn data_vls(subnet: &Subnet) -> u8 {
             .cables()
             .map(move |(port, _)| shared_vls(subnet, (index, port)))
     });
-    ends.map(|lanes| lanes.unwrap_or(1)).min().unwrap_or(1)
+    ends.map(|vls| vls.unwrap_or(1)).min().unwrap_or(1)
 }
 
-/// As the input of a table of lanes: all inputs at once, where a switch can do that and
+/// As the input of an SL-to-VL table: all inputs at once, where a switch can do that and
 /// [`sl2vl_by_input`] says that all are alike.
 pub(crate) const ALL_INPUTS: PortNum = PortNum::NONE;
 
-/// Service levels to lanes from an input of a device to a port: as promised bandwidth wants it, or
-/// as the routing engine does, else level modulo lanes.
+/// SL-to-VL table from an input of a device to a port: that of promised bandwidth, or that of the
+/// routing engine, else SL modulo the number of VLs.
 pub(crate) fn sl2vl(
-    subnet: &Subnet,
-    plan: &Plan,
+    basis: &Basis<'_>,
     input: PortNum,
     output: (Index, PortNum),
 ) -> Option<SlToVlTable> {
-    let lanes = shared_vls(subnet, output)?;
-    if let Some(table) = qos::sl2vl(plan, output) {
+    let vls = shared_vls(basis.subnet, output)?;
+    if let Some(table) = qos::sl2vl(basis.admission, output) {
         return Some(table);
     }
-    if let Some(engine) = plan.vls() {
+    if let Some(engine) = basis.plan.vls() {
         let (node, output) = (NodeId::from_index(output.0), output.1);
         let input = match input {
             ALL_INPUTS => PortNum::MANAGEMENT,
@@ -146,43 +154,39 @@ pub(crate) fn sl2vl(
     }
     let mut table = SlToVlTable::default();
     for (sl, vl) in (0u8..).zip(&mut table.0) {
-        *vl = Vl::truncate(sl % lanes);
+        *vl = Vl::truncate(sl % vls);
     }
     Some(table)
 }
 
-/// Whether the table of an output depends on the input.
-pub(crate) fn sl2vl_by_input(
-    subnet: &Subnet,
-    plan: &Plan,
-    (index, output): (Index, PortNum),
-) -> bool {
-    let Some((engine, device)) = plan.vls().zip(subnet.devices.get(index)) else {
+/// Whether the SL-to-VL table of an output depends on the input.
+pub(crate) fn sl2vl_by_input(basis: &Basis<'_>, (index, output): (Index, PortNum)) -> bool {
+    let device = basis.subnet.devices.get(index);
+    let Some((engine, device)) = basis.plan.vls().zip(device) else {
         return false;
     };
     engine.differs_by_input(NodeId::from_index(index), device.info.num_ports, output)
-        && qos::sl2vl(plan, (index, output)).is_none()
+        && qos::sl2vl(basis.admission, (index, output)).is_none()
 }
 
-/// A block of the arbitration of a port: as promised bandwidth wants it, else all lanes alike in
-/// the low table, nothing in the high. `None`: the block is left as it is.
+/// A block of the arbitration of a port: that of promised bandwidth, else all VLs alike in
+/// the low-priority table and nothing in the high. `None`: the block is left as it is.
 pub(crate) fn vl_arbitration(
-    subnet: &Subnet,
-    plan: &Plan,
+    basis: &Basis<'_>,
     end: (Index, PortNum),
     block: u8,
 ) -> Option<VlArbTable> {
-    let lanes = shared_vls(subnet, end)?;
-    if let Some(table) = qos::vl_arbitration(plan, end, block) {
+    let vls = shared_vls(basis.subnet, end)?;
+    if let Some(table) = qos::vl_arbitration(basis.admission, end, block) {
         return Some(table);
     }
     if block == VlArbTable::LOW_SECOND || block == VlArbTable::HIGH_SECOND {
         return None;
     }
-    let info = subnet.devices[end.0].port_info(end.1)?;
+    let info = basis.subnet.devices[end.0].port_info(end.1)?;
     let mut table = VlArbTable::default();
     if block == VlArbTable::LOW_FIRST {
-        let entries = info.vl_arbitration_low_cap.min(lanes);
+        let entries = info.vl_arbitration_low_cap.min(vls);
         for (vl, entry) in (0..entries).zip(&mut table.0) {
             *entry = VlArbEntry {
                 vl: Vl::truncate(vl),

@@ -1,9 +1,13 @@
-//! What the manager tells: events for its shell, and the sweep_warnings report for who asks.
+//! What the manager reports: events for its shell, and the status for whoever asks.
 
 use std::collections::VecDeque;
 
-use crate::SmEvent;
+use link::Time;
+use wire::convert;
+
 use crate::control::{LIST_MAX, Phase, Status, Unreachable};
+use crate::event::{SmEvent, UpSummary};
+use crate::fabric::Fabric;
 
 /// How many events wait at most; the oldest go first.
 const EVENTS_MAX: usize = 4096;
@@ -12,13 +16,106 @@ const EVENTS_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// What is reported; counters of SMPs are filled in when it is asked for.
-    pub(crate) status: Status,
+    status: Status,
     events: VecDeque<SmEvent>,
-    /// Warnings that the last sweep gave.
+    /// Warnings of the latest sweep.
     sweep_warnings: Vec<String>,
+    sweep_started: Time,
+    programming_started: Time,
 }
 
 impl Report {
+    /// What the manager is doing.
+    pub(crate) fn phase(&self) -> &Phase {
+        &self.status.phase
+    }
+
+    /// Whether the subnet is up.
+    pub(crate) fn is_up(&self) -> bool {
+        self.status.phase == Phase::Up
+    }
+
+    /// Whether a sweep has been completed since the start.
+    pub(crate) fn has_been_up(&self) -> bool {
+        self.status.generation > 0
+    }
+
+    /// Devices that cannot be managed.
+    pub(crate) fn unreachable(&self) -> &[Unreachable] {
+        &self.status.unreachable
+    }
+
+    /// How the subnet stands at `now`, but for the counters of SMPs.
+    pub(crate) fn status(&self, now: Time) -> Status {
+        let mut status = self.status.clone();
+        match status.phase {
+            Phase::Discovering => status.discovery_ns = now.since_ns(self.sweep_started),
+            Phase::Programming => status.programming_ns = now.since_ns(self.programming_started),
+            _ => {}
+        }
+        status
+    }
+
+    /// A heavy sweep starts.
+    pub(crate) fn sweep_started(&mut self, now: Time) {
+        self.sweep_started = now;
+        // A manager that has failed or stands by says so until it knows better.
+        if !matches!(self.phase(), Phase::Failed { .. } | Phase::Standby { .. }) {
+            self.enter(Phase::Discovering);
+        }
+    }
+
+    /// Its discovery has ended.
+    pub(crate) fn discovery_done(&mut self, now: Time) {
+        self.status.discovery_ns = now.since_ns(self.sweep_started);
+    }
+
+    /// Its programming starts.
+    pub(crate) fn programming_started(&mut self, now: Time) {
+        self.enter(Phase::Programming);
+        self.programming_started = now;
+    }
+
+    /// Fills in what stands. `missing`: names of the devices of the whole fabric that are not
+    /// there.
+    pub(crate) fn update(&mut self, fabric: &Fabric, missing: Vec<String>) {
+        let (subnet, plan) = (&fabric.subnet, &fabric.plan);
+        let devices = &subnet.devices;
+        let switches = devices.iter().filter(|device| device.switch.is_some());
+        let switches = switches.count();
+        let status = &mut self.status;
+        status.missing = missing;
+        status.engine.clone_from(&plan.engine);
+        status.degraded = plan.degraded || !status.unreachable.is_empty();
+        status.lmc = plan.lmc.get();
+        status.switches = convert::saturate(switches);
+        status.hosts = convert::saturate(devices.len() - switches);
+        status.links = convert::saturate(subnet.cables());
+        let lids = plan.lids.iter().flatten();
+        status.lids_used = lids.map(|(_, lmc)| u32::from(lmc.lids())).sum();
+        status.active_ports = convert::saturate(subnet.active_ports());
+    }
+
+    /// A heavy sweep is complete: everything found is programmed.
+    pub(crate) fn subnet_up(&mut self, now: Time, blocks_written: u64) {
+        let status = &mut self.status;
+        status.generation += 1;
+        status.programming_ns = now.since_ns(self.programming_started);
+        status.blocks_written = blocks_written;
+        let summary = UpSummary {
+            generation: status.generation,
+            engine: status.engine.clone(),
+            switches: status.switches,
+            hosts: status.hosts,
+            links: status.links,
+            degraded: status.degraded,
+            blocks_written: status.blocks_written,
+            duration_ns: now.since_ns(self.sweep_started),
+        };
+        self.enter(Phase::Up);
+        self.push(SmEvent::SubnetUp(summary));
+    }
+
     /// Adds an event.
     pub(crate) fn push(&mut self, event: SmEvent) {
         if self.events.len() == EVENTS_MAX {
@@ -27,12 +124,19 @@ impl Report {
         self.events.push_back(event);
     }
 
+    /// Adds several events.
+    pub(crate) fn push_all(&mut self, events: Vec<SmEvent>) {
+        for event in events {
+            self.push(event);
+        }
+    }
+
     /// The oldest event.
     pub(crate) fn poll(&mut self) -> Option<SmEvent> {
         self.events.pop_front()
     }
 
-    /// Adds a warning. One that is still in the list of warnings is not told again.
+    /// Adds a warning. One that is still in the list gives no further event.
     pub(crate) fn warn(&mut self, text: String) {
         let warnings = &mut self.status.warnings;
         if warnings.contains(&text) {
@@ -45,12 +149,12 @@ impl Report {
         self.push(SmEvent::Warning(text));
     }
 
-    /// Replaces the warnings of the sweep before by those of the one that has just looked at the
-    /// whole subnet: what it no longer says has been settled.
+    /// Replaces the warnings of the sweep before by those of the latest: one that it no longer
+    /// gives is resolved.
     pub(crate) fn replace_sweep_warnings(&mut self, warnings: Vec<String>) {
-        let settled =
+        let resolved =
             |text: &String| self.sweep_warnings.contains(text) && !warnings.contains(text);
-        self.status.warnings.retain(|text| !settled(text));
+        self.status.warnings.retain(|text| !resolved(text));
         for text in &warnings {
             self.warn(text.clone());
         }
@@ -90,7 +194,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_later_sweep_no_longer_says_is_settled() {
+    fn a_sweep_of_a_manager_in_standby_does_not_change_its_phase() {
+        let standby = Phase::Standby {
+            master: wire::Guid(1),
+        };
+        let mut report = Report::default();
+        report.sweep_started(Time(10));
+        assert_eq!(report.phase(), &Phase::Discovering);
+        assert_eq!(report.status(Time(15)).discovery_ns, 5);
+        report.enter(standby.clone());
+        report.sweep_started(Time(20));
+        assert_eq!(report.phase(), &standby);
+    }
+
+    #[test]
+    fn a_completed_sweep_is_counted_and_summarised() {
+        let mut report = Report::default();
+        report.sweep_started(Time(10));
+        report.discovery_done(Time(30));
+        report.programming_started(Time(30));
+        report.subnet_up(Time(70), 3);
+        let status = report.status(Time(100));
+        assert_eq!((status.discovery_ns, status.programming_ns), (20, 40));
+        assert!(report.is_up() && report.has_been_up());
+        let summary = core::iter::from_fn(|| report.poll()).find_map(|event| match event {
+            SmEvent::SubnetUp(summary) => Some(summary),
+            _ => None,
+        });
+        let summary = summary.expect("an event");
+        assert_eq!((summary.generation, summary.duration_ns), (1, 60));
+        assert_eq!(summary.blocks_written, 3);
+    }
+
+    #[test]
+    fn a_warning_that_a_later_sweep_no_longer_gives_is_resolved() {
         let mut report = Report::default();
         report.warn("from elsewhere".into());
         report.replace_sweep_warnings(vec!["a cable is missing".into(), "a name is odd".into()]);
@@ -99,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_that_stands_is_told_once_and_the_list_is_bounded() {
+    fn a_repeated_warning_gives_one_event_and_the_list_is_bounded() {
         let mut report = Report::default();
         report.warn("the same".into());
         report.warn("the same".into());

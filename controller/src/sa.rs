@@ -1,4 +1,5 @@
-//! Subnet administration: answers to what programs on the hosts ask and set (IBA 15.2).
+//! Subnet administration (SA): answers to the queries and requests of programs on the hosts
+//! (IBA 15.2).
 //!
 //! Get and GetTable of NodeRecord, PortInfoRecord, SwitchInfoRecord, LinkRecord, SMInfoRecord,
 //! LinearForwardingTableRecord, MulticastForwardingTableRecord, PathRecord and MCMemberRecord; Get
@@ -14,18 +15,21 @@ mod transfers;
 use link::Time;
 use mad::local::MadMessage;
 use mad::rmpp;
-use wire::attr::{Notice, trap};
+use wire::attr::{Notice, SmInfo, trap};
 use wire::pma::{ClassPortInfo, capability};
 use wire::sa::{DATA_LEN, InformInfo, PathRecord, SaHeader, SaRecord};
-use wire::{AttributeId, Format as _, Gid, Mad, MadHeader, MadStatus, Method};
+use wire::{AttributeId, Format as _, Gid, Lid, Mad, MadHeader, MadStatus, Method};
 
-use crate::port_settings::{LIFE_TIME, sm_lid};
-use crate::sm::Sm;
+use crate::fabric::Fabric;
+use crate::groups::Groups;
+use crate::outbox::Outbox;
+use crate::port_settings::LIFE_TIME;
 use crate::smp::message;
+use members::MemberRequest;
 use subscriptions::Subscriptions;
 use transfers::Transfers;
 
-/// What is under way between the administrator and those who asked.
+/// Subnet administration: the tables on their way to requesters, and the subscribers to traps.
 #[derive(Debug, Default)]
 pub(crate) struct Administration {
     transfers: Transfers,
@@ -45,7 +49,7 @@ impl Query<'_> {
     }
 }
 
-/// The records that match, as they stand in an answer, and their distance.
+/// The records that match, as they stand in an answer, and the AttributeOffset between them.
 struct Records {
     bytes: Vec<u8>,
     count: usize,
@@ -54,7 +58,7 @@ struct Records {
 
 impl Records {
     fn of<R: SaRecord>(records: &[R]) -> Self {
-        // One without distance never stands in a table.
+        // A record without AttributeOffset is never part of a table.
         let stride = match usize::from(R::ATTRIBUTE_OFFSET) * 8 {
             0 => R::LEN,
             stride => stride,
@@ -71,130 +75,146 @@ impl Records {
     }
 }
 
-impl Sm {
+/// What queries are answered from.
+#[derive(Clone, Copy, Debug)]
+struct View<'a> {
+    fabric: &'a Fabric,
+    groups: &'a Groups,
+    /// What this manager says of itself.
+    sm_info: Option<SmInfo>,
+}
+
+/// What a request works on.
+pub(crate) struct Context<'a> {
+    /// The devices and their LIDs and tables.
+    pub(crate) fabric: &'a Fabric,
+    /// The multicast groups.
+    pub(crate) groups: &'a mut Groups,
+    /// What this manager says of itself, once it has met its own host.
+    pub(crate) sm_info: Option<SmInfo>,
+    /// Where answers go.
+    pub(crate) outbox: &'a mut Outbox,
+}
+
+impl Context<'_> {
+    fn answer(&mut self, to: &MadMessage, answer: &Mad) {
+        self.outbox.send(message(to.lid, to.qpn, answer));
+    }
+
+    fn records(&self, from: &MadMessage, request: &Mad) -> Result<Records, MadStatus> {
+        let view = View {
+            fabric: self.fabric,
+            groups: self.groups,
+            sm_info: self.sm_info,
+        };
+        view.records(from, request)
+    }
+}
+
+impl Administration {
     /// A program on some host asks.
-    pub(crate) fn administration_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+    pub(crate) fn request(
+        &mut self,
+        now: Time,
+        from: &MadMessage,
+        request: &Mad,
+        context: &mut Context<'_>,
+    ) {
         if rmpp::is_control(request) {
-            return self.sa.transfers.receive(now, from, request);
+            return self.transfers.receive(now, from, request);
         }
         if request.header().class_version != 2 {
             let answer = error_answer(request, MadStatus::BAD_VERSION);
-            return self.answer(from, &answer);
+            return context.answer(from, &answer);
         }
-        match (request.method(), request.attr_id()) {
-            (Method::GET, _) => {
-                let answer = match self.records(from, request) {
-                    Ok(records) => single_record(request, &records),
-                    Err(status) => error_answer(request, status),
-                };
-                self.answer(from, &answer);
-            }
-            (Method::GET_TABLE, _) => self.answer_table(from, request),
+        let answer = match (request.method(), request.attr_id()) {
+            (Method::GET, _) => match context.records(from, request) {
+                Ok(records) => single_record(request, &records),
+                Err(status) => error_answer(request, status),
+            },
+            (Method::GET_TABLE, _) => match self.start_table(from, request, context) {
+                Ok(()) => return,
+                Err(status) => error_answer(request, status),
+            },
             (Method::SET | Method::DELETE, AttributeId::MC_MEMBER_RECORD) => {
-                self.membership_request(now, from, request);
+                return self.member_request(now, from, request, context);
             }
-            (Method::SET, AttributeId::INFORM_INFO) => {
-                let answer = self.subscribe(from, request);
-                self.answer(from, &answer);
-            }
+            (Method::SET, AttributeId::INFORM_INFO) => self.subscribe(from, request),
             (Method::SET | Method::DELETE, _) => {
-                let answer = error_answer(request, MadStatus::BAD_METHOD_ATTRIBUTE);
-                self.answer(from, &answer);
+                error_answer(request, MadStatus::BAD_METHOD_ATTRIBUTE)
             }
-            _ => {
-                let answer = error_answer(request, MadStatus::BAD_METHOD);
-                self.answer(from, &answer);
-            }
-        }
+            _ => error_answer(request, MadStatus::BAD_METHOD),
+        };
+        context.answer(from, &answer);
     }
 
     /// An answer to something that the administrator has sent.
-    pub(crate) fn administration_response(&mut self, mad: &Mad) {
+    pub(crate) fn response(&mut self, mad: &Mad) {
         if mad.method() == Method::REPORT_RESP {
-            self.sa.subscriptions.answered(mad.tid());
+            self.subscriptions.answered(mad.tid());
         }
     }
 
-    /// Sends what is due: segments of tables, reports.
-    pub(crate) fn administer(&mut self, now: Time) {
-        let segments = self.sa.transfers.poll(now);
-        let reports = self.sa.subscriptions.poll(now);
-        for message in segments.into_iter().chain(reports) {
-            self.send(message);
-        }
+    /// What is due: segments of tables, then reports.
+    pub(crate) fn poll(&mut self, now: Time) -> impl Iterator<Item = MadMessage> {
+        let segments = self.transfers.poll(now);
+        let reports = self.subscriptions.poll(now);
+        segments.into_iter().chain(reports)
     }
 
-    /// When something of it is due.
-    pub(crate) fn administration_deadline(&self) -> Option<Time> {
-        let transfers = self.sa.transfers.deadline();
-        let reports = self.sa.subscriptions.deadline();
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let transfers = self.transfers.deadline();
+        let reports = self.subscriptions.deadline();
         transfers.into_iter().chain(reports).min()
     }
 
-    /// Tells subscribers of a trap.
-    pub(crate) fn report_notice(&mut self, now: Time, notice: &Notice) {
-        self.sa.subscriptions.report(now, notice);
+    /// Reports a trap to its subscribers.
+    pub(crate) fn report(&mut self, now: Time, notice: &Notice) {
+        self.subscriptions.report(now, notice);
     }
 
-    /// The tables of who has joined or left are written.
-    pub(crate) fn release_answers(&mut self) {
-        for answer in self.groups.written() {
-            self.send(answer);
-        }
-    }
-
-    fn answer(&mut self, to: &MadMessage, answer: &Mad) {
-        self.send(message(to.lid, to.qpn, answer));
-    }
-
-    fn answer_table(&mut self, from: &MadMessage, request: &Mad) {
-        let records = match self.records(from, request) {
-            Ok(records) => records,
-            Err(status) => return self.answer(from, &error_answer(request, status)),
-        };
+    fn start_table(
+        &mut self,
+        from: &MadMessage,
+        request: &Mad,
+        context: &Context<'_>,
+    ) -> Result<(), MadStatus> {
+        let records = context.records(from, request)?;
         let mut template = answer_header(request, MadStatus::OK);
         set_attribute_offset(&mut template, records.attribute_offset);
-        let to = (from.lid, from.qpn);
-        if let Err(status) = self.sa.transfers.start(to, &template, records.bytes) {
-            self.answer(from, &error_answer(request, status));
-        }
+        self.transfers
+            .start((from.lid, from.qpn), &template, records.bytes)
     }
 
-    fn membership_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
-        let changed = match self.change_membership(from, request) {
+    fn member_request(
+        &mut self,
+        now: Time,
+        from: &MadMessage,
+        request: &Mad,
+        context: &mut Context<'_>,
+    ) {
+        let mut member = MemberRequest {
+            fabric: context.fabric,
+            groups: context.groups,
+        };
+        let changed = match member.apply(from, request) {
             Ok(changed) => changed,
-            Err(status) => return self.answer(from, &error_answer(request, status)),
+            Err(status) => return context.answer(from, &error_answer(request, status)),
         };
         let answer = single_record(request, &Records::of(&[changed.record]));
         let message = message(from.lid, from.qpn, &answer);
-        if !self.groups.defer_answer(&message) {
-            self.send(message);
+        if !context.groups.defer_answer(&message) {
+            context.outbox.send(message);
         }
-        let news = [
+        let traps = [
             (changed.created, trap::MULTICAST_GROUP_CREATED),
             (changed.ended, trap::MULTICAST_GROUP_DELETED),
         ];
-        for (mgid, number) in news {
+        for (mgid, number) in traps {
             if let Some(mgid) = mgid {
-                let notice = self.group_notice(number, mgid);
-                self.report_notice(now, &notice);
+                self.report(now, &group_notice(context.fabric.sm_lid(), number, mgid));
             }
-        }
-    }
-
-    /// Trap 66 or 67: a group was made or has ended (IBA 14.2.5.1).
-    fn group_notice(&self, number: u16, mgid: Gid) -> Notice {
-        let mut details = [0; 54];
-        details[6..22].copy_from_slice(&mgid.0);
-        Notice {
-            is_generic: true,
-            notice_type: Notice::TYPE_SUBNET_MANAGEMENT,
-            producer_type: Notice::PRODUCER_CLASS_MANAGER,
-            trap_number: number,
-            issuer_lid: sm_lid(&self.subnet, &self.plan),
-            toggle: false,
-            count: 0,
-            details,
         }
     }
 
@@ -202,13 +222,31 @@ impl Sm {
         let Ok(info) = request.sa_record::<InformInfo>() else {
             return error_answer(request, MadStatus::SA_REQUEST_INVALID);
         };
-        match self.sa.subscriptions.set((from.lid, from.qpn), &info) {
+        match self.subscriptions.set((from.lid, from.qpn), &info) {
             true => single_record(request, &Records::of(&[info])),
             false if info.subscribe => error_answer(request, MadStatus::SA_NO_RESOURCES),
             false => error_answer(request, MadStatus::SA_REQUEST_INVALID),
         }
     }
+}
 
+/// Trap 66 or 67: a group was created or deleted (IBA 14.2.5.1).
+fn group_notice(sm_lid: Lid, number: u16, mgid: Gid) -> Notice {
+    let mut details = [0; 54];
+    details[6..22].copy_from_slice(&mgid.0);
+    Notice {
+        is_generic: true,
+        notice_type: Notice::TYPE_SUBNET_MANAGEMENT,
+        producer_type: Notice::PRODUCER_CLASS_MANAGER,
+        trap_number: number,
+        issuer_lid: sm_lid,
+        toggle: false,
+        count: 0,
+        details,
+    }
+}
+
+impl View<'_> {
     fn records(&self, from: &MadMessage, request: &Mad) -> Result<Records, MadStatus> {
         let invalid = MadStatus::SA_REQUEST_INVALID;
         let query = Query {

@@ -1,24 +1,33 @@
-//! The subnet manager as its shell sees it: inputs, outputs, and the requests under way.
+//! The subnet manager as its shell sees it: inputs, outputs, and which part a datagram is for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod sequence;
+
+use std::collections::BTreeSet;
 
 use link::{Deadline, Time, Why};
 use mad::local::{FromAgent, MadMessage, ToAgent};
-use wire::{Guid, Mad, Method, MgmtClass, PortNum, vendor};
+use wire::{Mad, Method, MgmtClass, Qpn, vendor};
 
 use crate::control::{Phase, Status};
+use crate::election::Election;
 use crate::exchange::Exchange;
+use crate::fabric::Fabric;
 use crate::groups::Groups;
-use crate::plan::{Plan, Planner};
+use crate::inventory::Inventory;
+use crate::outbox::Outbox;
+use crate::persistence::Persistence;
+use crate::plan::Planner;
 use crate::qos::Qos;
 use crate::report::Report;
-use crate::sa::Administration;
-use crate::smp::{Answer, Request};
-use crate::subnet::Subnet;
-use crate::sweep::{Activity, Agenda};
+use crate::sa::{Administration, Context};
+use crate::schedule::Schedule;
+use crate::smp::{Answer, message};
+use crate::vendor::Services;
 use crate::windows::Windows;
-use crate::writer::{Mirrors, Site, Write};
+use crate::writer::{Mirrors, Write};
 use crate::{ConfigError, QosChoice, SmConfig, SmEvent, discovery, light_sweep};
+
+use sequence::Activity;
 
 /// The management classes that the manager takes requests of.
 const CLASSES: [MgmtClass; 4] = [
@@ -30,7 +39,7 @@ const CLASSES: [MgmtClass; 4] = [
 
 /// What an SMP under way is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Job {
+enum Job {
     /// Discovery.
     Discovery(discovery::Query),
     /// Programming.
@@ -39,38 +48,30 @@ pub(crate) enum Job {
     LightSweep(light_sweep::Query),
 }
 
-/// A subnet manager without IO. See the crate's documentation for how to run one.
+/// A subnet manager without IO. See the crate's documentation for how to run one, and for its
+/// parts.
 #[derive(Debug)]
 pub struct Sm {
-    pub(crate) config: SmConfig,
-    pub(crate) exchange: Exchange<Job>,
-    pub(crate) report: Report,
-    pub(crate) activity: Activity,
-    pub(crate) agenda: Agenda,
-    /// The subnet as last found; its PortInfo follows what has been written.
-    pub(crate) subnet: Subnet,
-    /// What was last planned for it.
-    pub(crate) plan: Plan,
-    pub(crate) planner: Planner,
-    pub(crate) mirrors: Mirrors,
-    /// Multicast groups.
-    pub(crate) groups: Groups,
-    /// What subnet administration has under way.
-    pub(crate) sa: Administration,
-    /// Connections with promised bandwidth.
-    pub(crate) qos: Qos,
-    /// Windows without interference.
-    pub(crate) windows: Windows,
-    /// Names of the devices that are or should be there.
-    pub(crate) names: BTreeMap<Guid, String>,
-    /// Ports with a link behind which nothing answered last time.
-    pub(crate) unresponsive_ports: BTreeSet<(Guid, PortNum)>,
-    /// Grows with every sweep (SMInfo:ActCount).
-    pub(crate) act_count: u32,
+    config: SmConfig,
+    /// The SMPs under way.
+    exchange: Exchange<Job>,
+    activity: Activity,
+    schedule: Schedule,
+    election: Election,
+    inventory: Inventory,
+    fabric: Fabric,
+    planner: Planner,
+    mirrors: Mirrors,
+    groups: Groups,
+    administration: Administration,
+    qos: Qos,
+    windows: Windows,
+    report: Report,
+    persistence: Persistence,
+    outbox: Outbox,
     started: bool,
     /// The management classes that the host has granted.
     registered: BTreeSet<u8>,
-    transmit: VecDeque<ToAgent>,
 }
 
 impl Sm {
@@ -82,23 +83,22 @@ impl Sm {
         config.check()?;
         Ok(Self {
             exchange: Exchange::new(config.smps_in_flight, config.timeout_ns),
-            report: Report::default(),
             activity: Activity::Idle,
-            agenda: Agenda::default(),
-            subnet: Subnet::default(),
-            plan: Plan::default(),
+            schedule: Schedule::new(config.sweep_interval_ns),
+            election: Election::new(config.priority),
+            inventory: Inventory::default(),
+            fabric: Fabric::default(),
             planner: Planner::new(&config)?,
             mirrors: Mirrors::new(),
             groups: Groups::new(config.multicast),
-            sa: Administration::default(),
+            administration: Administration::default(),
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),
-            names: BTreeMap::new(),
-            unresponsive_ports: BTreeSet::new(),
-            act_count: 0,
+            report: Report::default(),
+            persistence: Persistence::default(),
+            outbox: Outbox::default(),
             started: false,
             registered: BTreeSet::new(),
-            transmit: VecDeque::new(),
             config,
         })
     }
@@ -113,7 +113,7 @@ impl Sm {
             } => {
                 // A second answer: the host was restarted, and its port has lost its LID.
                 if !self.registered.insert(class) {
-                    self.request_sweep(now);
+                    self.schedule.request_sweep(now);
                 }
             }
             FromAgent::Registered { class, .. } if class == vendor::CLASS.0 => {
@@ -139,11 +139,10 @@ impl Sm {
             self.started = true;
             self.windows.begin_session(now);
             for class in CLASSES {
-                self.transmit
-                    .push_back(ToAgent::Register { class: class.0 });
+                self.outbox.push(ToAgent::Register { class: class.0 });
             }
-            self.transmit.push_back(ToAgent::SetIsSm(true));
-            self.agenda.sweep_at = Some(now);
+            self.outbox.push(ToAgent::SetIsSm(true));
+            self.schedule.request_sweep(now);
         }
         while let Some(job) = self.exchange.expire(now) {
             self.complete(job, Answer::Timeout);
@@ -154,7 +153,7 @@ impl Sm {
     /// The next message for the host's MAD socket, oldest first. If the socket takes no more,
     /// keep the message and try again: nothing is lost but time.
     pub fn poll_transmit(&mut self) -> Option<ToAgent> {
-        self.transmit.pop_front()
+        self.outbox.pop()
     }
 
     /// The next event, oldest first.
@@ -171,10 +170,10 @@ impl Sm {
                 why: Why::Transaction,
             });
         }
-        let sweep = self.next_sweep();
+        let sweep = self.sweep_deadline();
         let request = self.exchange.deadline();
         let window = self.windows.deadline();
-        let answer = self.administration_deadline();
+        let answer = self.administration.deadline();
         let change = self.qos.deadline();
         let due = [sweep, request, window, answer, change];
         let at = due.into_iter().flatten().min();
@@ -186,131 +185,85 @@ impl Sm {
 
     /// Starts a full sweep at once; one that is under way starts anew.
     pub fn resweep(&mut self, now: Time) {
-        self.request_sweep(now);
+        self.schedule.request_sweep(now);
         self.pump(now);
     }
 
     /// How the subnet stands.
     #[must_use]
     pub fn status(&self, now: Time) -> Status {
-        let (discovery_ns, programming_ns) = self.durations(now);
         Status {
-            discovery_ns,
-            programming_ns,
             smps_sent: self.exchange.sent(),
             smps_timed_out: self.exchange.timed_out(),
-            ..self.report.status.clone()
+            ..self.report.status(now)
         }
-    }
-
-    /// Sends a message.
-    pub(crate) fn send(&mut self, message: MadMessage) {
-        self.transmit.push_back(ToAgent::Send(message));
     }
 
     fn received(&mut self, now: Time, message: &MadMessage) {
         let mad = Mad::from_bytes(*message.mad);
+        let is_response = mad.method().is_response();
         if mad.class().is_subnet_management() {
-            match mad.method() {
-                Method::TRAP => self.trap(now, message, &mad),
-                method if method.is_response() => {
-                    if let Some(job) = self.exchange.answered(now, mad.tid()) {
-                        self.complete(job, Answer::Mad(&mad));
-                    }
-                }
-                _ => self.manager_request(now, message, &mad),
+            if mad.method() == Method::TRAP {
+                self.trap(now, message, &mad);
+            } else if !is_response {
+                self.sm_info_request(now, message, &mad);
+            } else if let Some(job) = self.exchange.answered(now, mad.tid()) {
+                self.complete(job, Answer::Mad(&mad));
             }
         } else if mad.is_vendor() {
-            if mad.method().is_response() {
-                self.vendor_answer(now, &mad);
-            } else {
-                self.vendor_request(now, message, &mad);
-            }
+            self.vendor_mad(now, message, &mad);
         } else if mad.class() == MgmtClass::SUBN_ADM {
-            if mad.method().is_response() {
-                self.administration_response(&mad);
+            if is_response {
+                self.administration.response(&mad);
             } else {
                 self.administration_request(now, message, &mad);
             }
         }
     }
 
-    /// Takes in what became of a request, and queues what follows from it.
-    fn complete(&mut self, job: Job, answer: Answer<'_>) {
-        let retries = self.config.retries;
-        match (job, &mut self.activity) {
-            (Job::Discovery(ask), Activity::Discovering(discovery)) => {
-                for (ask, retries) in discovery.complete(ask, answer) {
-                    self.exchange.push(Job::Discovery(ask), retries);
-                }
-            }
-            (
-                Job::Write(write),
-                Activity::WritingSubnet(programming)
-                | Activity::WritingQos(programming)
-                | Activity::WritingMulticast(programming),
-            ) => {
-                let mut site = Site {
-                    subnet: &mut self.subnet,
-                    plan: &self.plan,
-                    mirrors: &mut self.mirrors,
-                    groups: &mut self.groups,
-                };
-                if let Some(write) = programming.complete(write, answer, &mut site) {
-                    self.exchange.push(Job::Write(write), retries);
-                }
-            }
-            (Job::LightSweep(look), Activity::LightSweep(light_sweep)) => {
-                light_sweep.complete(look, answer, &self.subnet);
-            }
-            // An answer for what was broken off in the meantime.
-            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => {}
+    fn vendor_mad(&mut self, now: Time, from: &MadMessage, mad: &Mad) {
+        let mut services = Services {
+            qos: &mut self.qos,
+            windows: &mut self.windows,
+        };
+        if mad.method().is_response() {
+            services.answered(now, mad);
+        } else if let Some(response) = services.request(now, from.lid, mad, &self.fabric) {
+            self.outbox.send(message(from.lid, Qpn::GSI, &response));
         }
     }
 
-    /// Sends what may be sent, and goes on to the next stage when nothing is under way.
+    fn administration_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        let mut context = Context {
+            sm_info: self.sm_info(),
+            fabric: &self.fabric,
+            groups: &mut self.groups,
+            outbox: &mut self.outbox,
+        };
+        self.administration
+            .request(now, from, request, &mut context);
+    }
+
+    /// Sends what may be sent, and goes on to the next stage when no SMP is under way.
     fn pump(&mut self, now: Time) {
         if !self.started {
             return;
         }
-        self.run_windows(now);
-        self.repeat_qos_notices(now);
+        self.outbox.send_all(self.windows.run(now));
+        self.outbox.send_all(self.qos.poll_notices(now));
         loop {
             self.abort_for_sweep(now);
             while let Some((transaction, job)) = self.exchange.next(now) {
-                let request = self.request(job);
+                let request = self.smp_request(job);
                 match request.and_then(|request| request.message(transaction)) {
-                    Some(message) => self.send(message),
+                    Some(message) => self.outbox.send(message),
                     None => self.exchange.withdraw(transaction),
                 }
             }
             if !self.exchange.is_idle() || !self.advance(now) {
-                return self.administer(now);
+                break;
             }
         }
-    }
-
-    fn request(&mut self, job: Job) -> Option<Request> {
-        match (job, &self.activity) {
-            (Job::Discovery(ask), Activity::Discovering(discovery)) => discovery.request(ask),
-            (
-                Job::Write(write),
-                Activity::WritingSubnet(programming)
-                | Activity::WritingQos(programming)
-                | Activity::WritingMulticast(programming),
-            ) => {
-                let mut site = Site {
-                    subnet: &mut self.subnet,
-                    plan: &self.plan,
-                    mirrors: &mut self.mirrors,
-                    groups: &mut self.groups,
-                };
-                programming.request(write, &mut site)
-            }
-            (Job::LightSweep(look), Activity::LightSweep(_)) => {
-                light_sweep::request(look, &self.subnet)
-            }
-            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => None,
-        }
+        self.outbox.send_all(self.administration.poll(now));
     }
 }

@@ -29,7 +29,7 @@ use routing::clos::{Clos, Controller, Mode, Reason};
 use routing::network::Network;
 use wire::convert::saturate;
 use wire::vendor::{WindowGrant, WindowRequest, WindowState};
-use wire::{Guid, Lid, Mad, Method, Qpn};
+use wire::{Guid, Lid, Mad, MadStatus, Method, Qpn};
 
 use mad::local::MadMessage;
 
@@ -128,6 +128,17 @@ pub(crate) enum RequestError {
     ToItself,
     /// As many pairs as there may be.
     TooMany,
+}
+
+impl RequestError {
+    /// What the requester is answered.
+    pub(crate) fn status(self) -> MadStatus {
+        match self {
+            Self::TooMany => MadStatus::BUSY,
+            Self::NoWindows => MadStatus::BAD_METHOD_ATTRIBUTE,
+            Self::NoSuchHost | Self::ToItself => MadStatus::BAD_FIELD,
+        }
+    }
 }
 
 impl Windows {

@@ -1,39 +1,41 @@
-//! Writing the plan into the devices, in stages; each begins when the one before it is answered.
+//! Programming the devices: what differs from the plan is written in stages, each of which begins
+//! when the one before it is answered.
 //!
-//! 1. Identities: LIDs, LMC, the manager's LID, P_Keys; how far each forwarding table reaches.
-//! 2. Tables: forwarding blocks, service levels to lanes, arbitration; then multicast blocks.
-//! 3. Every port with a link that is in Init: MTU and lanes, and on to Armed.
+//! 1. End ports: LIDs, LMC, the SM's LID, P_Keys; LinearFDBTop of each switch.
+//! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks.
+//! 3. Every port with a link that is in Init: MTU and VLs, and on to Armed.
 //! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3).
-//! 5. Forwarding blocks that waited for one of these ports: what a device that has returned carries
-//!    goes its old way until the port can take it.
+//! 5. LFT blocks that were deferred until one of these ports is Active: traffic over a device that
+//!    has returned keeps its old path until the port carries data.
 //!
-//! Only what differs is written. What a device holds is known from its answers: PortInfo from
-//! the discovery, tables from the [`mirror::Mirror`] of what was last read or written. A table of which
-//! nothing is known is read first, unless its switch has never been programmed
-//! (LinearFDBTop is 0): then it forwards nothing. So a manager that takes over a running subnet
-//! writes nothing that is there already, and no port ever leaves Active.
+//! What a device holds is known from its answers: PortInfo from the discovery, tables from the
+//! [`mirror::Mirror`] of what was last read or written. A table of which nothing is known is read
+//! first, unless its switch has never been programmed (LinearFDBTop is 0): then it forwards
+//! nothing. So a manager that takes over a running subnet writes nothing that is there already,
+//! and no port ever leaves Active.
 
 mod mirror;
 mod stages;
+mod tables;
 
 use std::collections::BTreeMap;
 
+use routing::qos::Admission;
 use topologies::NodeKind;
 use wire::PortNum;
 use wire::attr::{
-    LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState, SlToVlTable,
-    SwitchInfo, VlArbTable,
+    LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState, SwitchInfo,
 };
 
 use crate::control::Unreachable;
 use crate::groups::Groups;
 use crate::plan::Plan;
-use crate::port_settings::{self, ALL_INPUTS};
+use crate::port_settings::{self, Basis};
 use crate::smp::{Answer, Failure, Request};
-use crate::subnet::{Device, Index, Subnet};
+use crate::subnet::{Index, Subnet};
 pub(crate) use mirror::Mirrors;
 
-/// What programming asks of a device.
+/// A request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     /// PortInfo of the end port: LID and what goes with it.
@@ -42,25 +44,25 @@ pub(crate) enum Write {
     ReadPKeys(Index),
     /// Puts the default partition into the P_Key table of an adapter.
     PKeys(Index),
-    /// SwitchInfo: how far the forwarding table reaches.
+    /// SwitchInfo: LinearFDBTop.
     SwitchInfo(Index),
-    /// Reads a forwarding block.
+    /// Reads an LFT block.
     ReadLft(Index, u16),
-    /// Sets a forwarding block.
+    /// Sets an LFT block.
     Lft(Index, u16),
-    /// Reads a multicast block (block, position).
+    /// Reads an MFT block (block, position).
     ReadMft(Index, u16, u8),
-    /// Sets a multicast block.
+    /// Sets an MFT block.
     Mft(Index, u16, u8),
-    /// Reads a table of lanes (input, output).
+    /// Reads an SL-to-VL table (input, output).
     ReadSl2Vl(Index, PortNum, PortNum),
-    /// Sets a table of lanes.
+    /// Sets an SL-to-VL table.
     Sl2Vl(Index, PortNum, PortNum),
-    /// Reads an arbitration block of a port.
+    /// Reads a VL arbitration block of a port.
     ReadVlArb(Index, PortNum, u8),
-    /// Sets an arbitration block of a port.
+    /// Sets a VL arbitration block of a port.
     VlArb(Index, PortNum, u8),
-    /// PortInfo: MTU, lanes, and Armed if the port is in Init.
+    /// PortInfo: MTU, VLs, and Armed if the port is in Init.
     ArmPort(Index, PortNum),
     /// PortInfo: Active.
     ActivatePort(Index, PortNum),
@@ -96,59 +98,80 @@ enum Stage {
     Arm,
     Activate,
     DeferredLft,
-    /// Only where nothing else has changed.
+    /// Alone, for [`Purpose::Qos`].
     OnlyVls,
-    /// The same.
+    /// Alone, for [`Purpose::Multicast`].
     OnlyMulticast,
     Done,
 }
 
-/// How often multicast blocks are looked at in one go at most.
+/// How often multicast tables are compared at most, before a sweep is needed.
 const MFT_ROUNDS_MAX: u32 = 16;
 
 /// A plan being written.
 #[derive(Debug)]
 pub(crate) struct Programming {
+    purpose: Purpose,
     stage: Stage,
     failures: BTreeMap<Index, String>,
     blocks_written: u64,
-    /// How often multicast blocks have been looked at.
+    /// How often multicast tables have been compared.
     mft_rounds: u32,
-    /// Whether something did not come out as written, so that the subnet must be looked at again.
+    /// Whether something is not as it was written, so that another sweep is needed.
     needs_resweep: bool,
 }
 
+/// Why devices are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A heavy sweep: everything that differs from the plan.
+    Subnet,
+    /// Connections were granted or released: SL-to-VL tables and VL arbitration.
+    Qos,
+    /// Ports have joined or left multicast groups: multicast forwarding tables.
+    Multicast,
+}
+
+impl Purpose {
+    fn first_stage(self) -> Stage {
+        match self {
+            Self::Subnet => Stage::EndPorts,
+            Self::Qos => Stage::OnlyVls,
+            Self::Multicast => Stage::OnlyMulticast,
+        }
+    }
+}
+
 /// What programming works on.
-pub(crate) struct Site<'a> {
+pub(crate) struct Target<'a> {
     /// The devices; their PortInfo follows what they answer.
     pub(crate) subnet: &'a mut Subnet,
-    /// What is to be written.
+    /// LIDs and forwarding tables to write.
     pub(crate) plan: &'a Plan,
+    /// Promised bandwidth, for SL-to-VL tables and VL arbitration.
+    pub(crate) admission: Option<&'a Admission>,
     /// What the devices hold.
     pub(crate) mirrors: &'a mut Mirrors,
     /// Multicast groups.
     pub(crate) groups: &'a mut Groups,
 }
 
+impl Target<'_> {
+    fn basis(&self) -> Basis<'_> {
+        Basis {
+            subnet: self.subnet,
+            plan: self.plan,
+            admission: self.admission,
+        }
+    }
+}
+
 impl Programming {
     /// Nothing written yet.
-    pub(crate) fn start() -> Self {
-        Self::from(Stage::EndPorts)
-    }
-
-    /// Nothing written yet, and nothing but lanes and arbitration to be written.
-    pub(crate) fn of_lanes() -> Self {
-        Self::from(Stage::OnlyVls)
-    }
-
-    /// Nothing written yet, and nothing but multicast blocks to be written.
-    pub(crate) fn of_groups() -> Self {
-        Self::from(Stage::OnlyMulticast)
-    }
-
-    fn from(stage: Stage) -> Self {
+    pub(crate) fn start(purpose: Purpose) -> Self {
         Self {
-            stage,
+            purpose,
+            stage: purpose.first_stage(),
             failures: BTreeMap::new(),
             blocks_written: 0,
             mft_rounds: 0,
@@ -156,18 +179,23 @@ impl Programming {
         }
     }
 
+    /// Why devices are written.
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
     /// The requests of the next stage that has any; none when all is done.
-    pub(crate) fn next_stage(&mut self, site: &mut Site<'_>) -> Vec<Write> {
+    pub(crate) fn next_stage(&mut self, target: &mut Target<'_>) -> Vec<Write> {
         while self.stage != Stage::Done {
             let (writes, next) = match self.stage {
-                Stage::EndPorts => (stages::end_ports(site), Stage::Tables),
-                Stage::Tables => (stages::tables(site), Stage::Multicast),
-                Stage::Multicast => self.groups(site, Stage::Arm),
-                Stage::OnlyMulticast => self.groups(site, Stage::Done),
-                Stage::Arm => (stages::arm(site), Stage::Activate),
-                Stage::Activate => (stages::activate(site), Stage::DeferredLft),
-                Stage::DeferredLft => (stages::deferred_lft(site), Stage::Done),
-                Stage::OnlyVls => (stages::vl_tables(site), Stage::Done),
+                Stage::EndPorts => (stages::end_ports(target), Stage::Tables),
+                Stage::Tables => (stages::tables(target), Stage::Multicast),
+                Stage::Multicast => self.multicast(target, Stage::Arm),
+                Stage::OnlyMulticast => self.multicast(target, Stage::Done),
+                Stage::Arm => (stages::arm(target), Stage::Activate),
+                Stage::Activate => (stages::activate(target), Stage::DeferredLft),
+                Stage::DeferredLft => (stages::deferred_lft(target), Stage::Done),
+                Stage::OnlyVls => (stages::vl_tables(target), Stage::Done),
                 Stage::Done => (Vec::new(), Stage::Done),
             };
             self.stage = next;
@@ -178,10 +206,10 @@ impl Programming {
         Vec::new()
     }
 
-    /// What differs in multicast tables. What is read may show that there is more to read, so the
-    /// stage is repeated until nothing differs.
-    fn groups(&mut self, site: &mut Site<'_>, next: Stage) -> (Vec<Write>, Stage) {
-        let mut writes = stages::multicast(site);
+    /// What differs in multicast tables. A block that is read may show that there are more to read,
+    /// so the stage is repeated until nothing differs.
+    fn multicast(&mut self, target: &mut Target<'_>, next: Stage) -> (Vec<Write>, Stage) {
+        let mut writes = stages::multicast(target);
         writes.retain(|write| !self.failures.contains_key(&write.device()));
         if writes.is_empty() {
             return (writes, next);
@@ -195,20 +223,20 @@ impl Programming {
     }
 
     /// The SMP of a request; `None` if it is no longer needed.
-    pub(crate) fn request(&self, write: Write, site: &mut Site<'_>) -> Option<Request> {
+    pub(crate) fn request(&self, write: Write, target: &mut Target<'_>) -> Option<Request> {
         let index = write.device();
         if self.failures.contains_key(&index) {
             return None;
         }
-        let device = site.subnet.devices.get(index)?;
+        let device = target.subnet.devices.get(index)?;
         let route = device.route.clone();
         let end_port = u32::from(device.end_port().get());
         Some(match write {
             Write::EndPort(_) => {
-                let mut wanted = port_settings::end_port(site.subnet, site.plan, index)?;
+                let mut wanted = port_settings::end_port(target.subnet, target.plan, index)?;
                 let host = device.kind == NodeKind::Host;
                 wanted.client_reregister =
-                    host && site.groups.must_reregister(device.end_port_guid());
+                    host && target.groups.must_reregister(device.end_port_guid());
                 Request::set(route, end_port, &wanted)
             }
             Write::ReadPKeys(_) => Request::get::<PKeyTable>(route, 0),
@@ -218,9 +246,9 @@ impl Programming {
                 Request::set(route, 0, &keys)
             }
             Write::SwitchInfo(_) => {
-                let switch = switch_info(device.switch?, site.plan);
+                let switch = tables::switch_info(device.switch?, target.plan);
                 let guid = device.guid();
-                site.mirrors.entry(guid).or_default().top = switch.linear_fdb_top;
+                target.mirrors.entry(guid).or_default().top = switch.linear_fdb_top;
                 Request::set(route, 0, &switch)
             }
             Write::ReadLft(_, block) => {
@@ -228,37 +256,37 @@ impl Programming {
             }
             Write::Lft(_, block) => {
                 let guid = device.guid();
-                // Until the answer comes it is unknown which content holds.
-                let mirror = site.mirrors.entry(guid).or_default();
+                // Until the answer comes the device may hold the old or the new block.
+                let mirror = target.mirrors.entry(guid).or_default();
                 mirror.lft.insert(block, None);
-                Request::set(route, u32::from(block), &site.plan.block(index, block)?)
+                Request::set(route, u32::from(block), &target.plan.block(index, block)?)
             }
             Write::ReadMft(..)
             | Write::Mft(..)
             | Write::ReadSl2Vl(..)
             | Write::Sl2Vl(..)
             | Write::ReadVlArb(..)
-            | Write::VlArb(..) => return table_request(write, route, site),
+            | Write::VlArb(..) => return tables::request(write, route, target),
             Write::ArmPort(_, port) => {
-                let wanted = port_settings::link_port(site.subnet, site.plan, (index, port))?;
+                let wanted = port_settings::link_port(&target.basis(), (index, port))?;
                 Request::set(route, u32::from(port.get()), &wanted)
             }
             Write::ActivatePort(_, port) => {
-                let mut wanted = port_settings::link_port(site.subnet, site.plan, (index, port))?;
+                let mut wanted = port_settings::link_port(&target.basis(), (index, port))?;
                 wanted.port_state = PortState::Active;
                 Request::set(route, u32::from(port.get()), &wanted)
             }
         })
     }
 
-    /// Takes in what became of a request, and says what to ask next.
+    /// Takes in the outcome of a request. Returns the request that follows from it, if any.
     pub(crate) fn complete(
         &mut self,
         write: Write,
         answer: Answer<'_>,
-        site: &mut Site<'_>,
+        target: &mut Target<'_>,
     ) -> Option<Write> {
-        self.apply(write, answer, site).unwrap_or_else(|failure| {
+        self.apply(write, answer, target).unwrap_or_else(|failure| {
             self.needs_resweep = true;
             self.failures.insert(write.device(), failure.to_string());
             None
@@ -269,18 +297,18 @@ impl Programming {
         &mut self,
         write: Write,
         answer: Answer<'_>,
-        site: &mut Site<'_>,
+        target: &mut Target<'_>,
     ) -> Result<Option<Write>, Failure> {
         let index = write.device();
-        let guid = site.subnet.devices[index].guid();
-        let mirror = site.mirrors.entry(guid).or_default();
+        let guid = target.subnet.devices[index].guid();
+        let mirror = target.mirrors.entry(guid).or_default();
         match write {
             Write::EndPort(_) => {
                 let info = answer.attribute()?;
-                let port = site.subnet.devices[index].end_port();
-                let guid = site.subnet.devices[index].end_port_guid();
-                site.groups.reregistered(guid);
-                site.subnet.devices[index].ports[port.index()].info = Some(info);
+                let port = target.subnet.devices[index].end_port();
+                let guid = target.subnet.devices[index].end_port_guid();
+                target.groups.reregistered(guid);
+                target.subnet.devices[index].ports[port.index()].info = Some(info);
             }
             Write::ReadPKeys(_) => {
                 let keys: PKeyTable = answer.attribute()?;
@@ -293,12 +321,12 @@ impl Programming {
             Write::SwitchInfo(_) => {
                 let switch: SwitchInfo = answer.attribute()?;
                 mirror.top = switch.linear_fdb_top;
-                site.subnet.devices[index].switch = Some(switch);
+                target.subnet.devices[index].switch = Some(switch);
             }
             Write::ReadLft(_, block) => {
                 let table: LinearForwardingTable = answer.attribute()?;
                 mirror.lft.insert(block, Some(Box::new(table)));
-                let differs = site.plan.block(index, block) != Some(table);
+                let differs = target.plan.block(index, block) != Some(table);
                 return Ok(differs.then_some(Write::Lft(index, block)));
             }
             Write::Lft(_, block) => {
@@ -312,10 +340,10 @@ impl Programming {
                 self.blocks_written += u64::from(matches!(write, Write::Mft(..)));
             }
             Write::ReadSl2Vl(..) | Write::Sl2Vl(..) | Write::ReadVlArb(..) | Write::VlArb(..) => {
-                return vl_table_answered(write, answer, site);
+                return tables::answered(write, answer, target);
             }
             Write::ArmPort(_, port) | Write::ActivatePort(_, port) => {
-                self.port_answered(site.subnet, (index, port), answer);
+                self.port_answered(target.subnet, (index, port), answer);
             }
         }
         Ok(None)
@@ -342,7 +370,7 @@ impl Programming {
         self.blocks_written
     }
 
-    /// Whether the subnet must be looked at again.
+    /// Whether another sweep is needed.
     pub(crate) fn needs_resweep(&self) -> bool {
         self.needs_resweep
     }
@@ -357,106 +385,5 @@ impl Programming {
                 reason: reason.clone(),
             })
             .collect()
-    }
-}
-
-/// The SMP that reads or sets a table of groups, lanes or weights.
-fn table_request(write: Write, route: Vec<PortNum>, site: &mut Site<'_>) -> Option<Request> {
-    let index = write.device();
-    let device = site.subnet.devices.get(index)?;
-    let mirror = site.mirrors.entry(device.guid()).or_default();
-    Some(match write {
-        Write::ReadMft(_, block, position) => {
-            let modifier = MulticastForwardingTable::modifier(position, block);
-            Request::get::<MulticastForwardingTable>(route, modifier)
-        }
-        Write::Mft(_, block, position) => {
-            let wanted = site.groups.block(index, block, position)?;
-            mirror.mft.insert((block, position), None);
-            let modifier = MulticastForwardingTable::modifier(position, block);
-            Request::set(route, modifier, &wanted)
-        }
-        Write::ReadSl2Vl(_, input, output) => {
-            Request::get::<SlToVlTable>(route, sl2vl_modifier(device, input, output, false))
-        }
-        Write::Sl2Vl(_, input, output) => {
-            let wanted = port_settings::sl2vl(site.subnet, site.plan, input, (index, output))?;
-            let modifier = sl2vl_modifier(device, input, output, true);
-            mirror.forget_sl2vl(input, output);
-            Request::set(route, modifier, &wanted)
-        }
-        Write::ReadVlArb(_, port, block) => {
-            Request::get::<VlArbTable>(route, VlArbTable::modifier(block, port))
-        }
-        Write::VlArb(_, port, block) => {
-            let wanted =
-                port_settings::vl_arbitration(site.subnet, site.plan, (index, port), block)?;
-            mirror.arbitration.remove(&(port, block));
-            Request::set(route, VlArbTable::modifier(block, port), &wanted)
-        }
-        _ => return None,
-    })
-}
-
-/// What follows from the answer about a table of lanes or weights.
-fn vl_table_answered(
-    write: Write,
-    answer: Answer<'_>,
-    site: &mut Site<'_>,
-) -> Result<Option<Write>, Failure> {
-    let index = write.device();
-    let guid = site.subnet.devices[index].guid();
-    let mirror = site.mirrors.entry(guid).or_default();
-    match write {
-        Write::ReadSl2Vl(_, input, output) => {
-            let table: SlToVlTable = answer.attribute()?;
-            mirror.sl2vl.insert((input, output), table);
-            let wanted = port_settings::sl2vl(site.subnet, site.plan, input, (index, output));
-            let differs = wanted.is_some_and(|wanted| wanted != table);
-            return Ok(differs.then_some(Write::Sl2Vl(index, input, output)));
-        }
-        Write::Sl2Vl(_, input, output) => {
-            mirror.sl2vl.insert((input, output), answer.attribute()?);
-        }
-        Write::ReadVlArb(_, port, block) => {
-            let table: VlArbTable = answer.attribute()?;
-            mirror.arbitration.insert((port, block), table);
-            let wanted =
-                port_settings::vl_arbitration(site.subnet, site.plan, (index, port), block);
-            let differs = wanted.is_some_and(|wanted| wanted != table);
-            return Ok(differs.then_some(Write::VlArb(index, port, block)));
-        }
-        Write::VlArb(_, port, block) => {
-            mirror
-                .arbitration
-                .insert((port, block), answer.attribute()?);
-        }
-        _ => {}
-    }
-    Ok(None)
-}
-
-/// SwitchInfo that makes the forwarding table reach as far as the plan does.
-fn switch_info(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
-    SwitchInfo {
-        linear_fdb_top: plan.top,
-        life_time_value: port_settings::LIFE_TIME,
-        // Written as one it would clear a change that nobody has looked at.
-        port_state_change: false,
-        ..switch
-    }
-}
-
-/// SLtoVLMappingTable's modifier for all inputs, in a Set (SwitchInfo:
-/// OptimizedSLtoVLMappingProgramming).
-const ALL_INPUTS_BIT: u32 = 1 << 17;
-
-fn sl2vl_modifier(device: &Device, input: PortNum, output: PortNum, set: bool) -> u32 {
-    match (device.kind, input) {
-        (NodeKind::Host, _) => 0,
-        (NodeKind::Switch, ALL_INPUTS) if set => ALL_INPUTS_BIT | u32::from(output.get()),
-        // Whoever wrote all inputs at once wrote the switch's own packets' row too.
-        (NodeKind::Switch, ALL_INPUTS) => SlToVlTable::switch_modifier(PortNum::MANAGEMENT, output),
-        (NodeKind::Switch, input) => SlToVlTable::switch_modifier(input, output),
     }
 }

@@ -1,4 +1,5 @@
-//! The admission of all links: how a connection is entered, and why it cannot be.
+//! Admission of connections: bandwidth is reserved on every link of a path, or the request is
+//! refused with a cause.
 
 use routing::qos::{
     Admission, Band, Cause, Class, ConnectionId, Layout, Options, QosError, Request, ServiceLevels,
@@ -11,21 +12,21 @@ use wire::{Guid, Lid, LinkRate, PortNum};
 use crate::plan::Plan;
 use crate::subnet::{Index, Subnet};
 
-/// The mean rate of answers, bits a second: as little as there is, one slot.
+/// The mean rate of replies, bits a second: the least that there is, one slot.
 const REPLIES_BPS: u64 = 1;
 /// Entries that a port must have in each of its arbitration tables.
 const ENTRIES: u8 = 64;
 
-/// What the admission hold for a connection.
+/// What is reserved for a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservation {
     forward: ConnectionId,
-    /// For answers.
+    /// For replies.
     reverse: ConnectionId,
 }
 
 impl Reservation {
-    /// Gives everything reverse. It is in the admission, so nothing is refused.
+    /// Releases both directions. Both are reserved, so neither is refused.
     pub(super) fn release(self, admission: &mut Admission) {
         for one in [self.forward, self.reverse] {
             let _ = admission.release(one);
@@ -33,16 +34,16 @@ impl Reservation {
     }
 }
 
-/// Books without connections for all links of a plan.
+/// Admission without connections on all links of a plan.
 pub(super) fn new_admission(subnet: &Subnet, plan: &Plan) -> Result<Admission, String> {
-    if plan.vls().is_some_and(|lanes| lanes.data_vls > 1) {
-        return Err("the routing engine needs service levels and lanes for itself".into());
+    if plan.vls().is_some_and(|vls| vls.data_vls > 1) {
+        return Err("the routing engine needs service levels and VLs for itself".into());
     }
-    let mut lanes = 15;
+    let mut data_vls = 15;
     for (index, device) in subnet.devices.iter().enumerate() {
         for (port, _) in device.cables() {
             let shared = crate::port_settings::shared_vls(subnet, (index, port));
-            lanes = lanes.min(shared.unwrap_or(1));
+            data_vls = data_vls.min(shared.unwrap_or(1));
             let room = device.port_info(port).is_some_and(|info| {
                 info.vl_arbitration_low_cap >= ENTRIES && info.vl_arbitration_high_cap >= ENTRIES
             });
@@ -54,13 +55,13 @@ pub(super) fn new_admission(subnet: &Subnet, plan: &Plan) -> Result<Admission, S
             }
         }
     }
-    if lanes < 2 {
-        return Err("every link needs two data lanes or more".into());
+    if data_vls < 2 {
+        return Err("every link needs two data VLs or more".into());
     }
     let options = Options {
         layout: Layout::Interleaved,
         service_levels: ServiceLevels::BestEffortFirst,
-        data_vls: lanes,
+        data_vls,
         ..Options::default()
     };
     let rate = |end: Endpoint| link_rate(subnet, end).unwrap_or(0);
@@ -77,7 +78,7 @@ fn link_rate(subnet: &Subnet, end: Endpoint) -> Option<u64> {
     Some(rate.data_rate_bits_per_s())
 }
 
-/// Where a connection's packets go.
+/// The links that a connection's packets and their replies take.
 struct Routes {
     dlid: Lid,
     /// Output ports from its source to its destination.
@@ -126,10 +127,11 @@ fn outputs(subnet: &Subnet, plan: &Plan, from: Index, dlid: Lid) -> Option<Vec<E
     (path.arrives && !ports.is_empty()).then_some(ports)
 }
 
-/// Enters a connection into the admission of a plan, on every link or on none.
+/// Reserves a connection's bandwidth on every link of its path, or on none.
 pub(super) fn admit(
     subnet: &Subnet,
-    plan: &mut Plan,
+    plan: &Plan,
+    admission: &mut Admission,
     asked: &QosConnection,
 ) -> (QosConnection, Option<Reservation>) {
     let mut answer = QosConnection {
@@ -146,10 +148,6 @@ pub(super) fn admit(
             answer.cause = cause;
             return (answer, None);
         }
-    };
-    let Some(admission) = &mut plan.admission else {
-        answer.cause = QosCause::Off;
-        return (answer, None);
     };
     let band = Band::of(asked.rate_bps);
     let class = match asked.time_sensitive {
@@ -203,7 +201,7 @@ fn reserve(
     }
 }
 
-/// The first port where the lane's turns are further apart than they may be, and how far.
+/// The first port where two entries of the VL are further apart than `distance_max`, and how far.
 fn excess_distance(
     admission: &Admission,
     class: Class,
@@ -277,26 +275,24 @@ pub(super) fn path(subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> Vec<(
     routes.forward.iter().filter_map(name).collect()
 }
 
-/// Whether a plan leads a connection over the links that it holds.
+/// Whether a plan leads a connection over the links that are reserved for it.
 pub(super) fn follows_plan(
     subnet: &Subnet,
     plan: &Plan,
+    admission: &Admission,
     asked: &QosConnection,
     reservation: Reservation,
 ) -> bool {
-    let Some(admission) = &plan.admission else {
-        return false;
-    };
-    let over = |id: ConnectionId, ports: &[Endpoint]| {
-        let standing = admission.connection(id);
-        standing.is_some_and(|standing| {
-            let links = standing.links.iter().map(|(port, _)| port);
+    let reserved = |id: ConnectionId, ports: &[Endpoint]| {
+        let connection = admission.connection(id);
+        connection.is_some_and(|connection| {
+            let links = connection.links.iter().map(|(port, _)| port);
             links.eq(ports)
         })
     };
     routes(subnet, plan, asked).is_ok_and(|routes| {
         routes.dlid == asked.dlid
-            && over(reservation.forward, &routes.forward)
-            && over(reservation.reverse, &routes.reverse)
+            && reserved(reservation.forward, &routes.forward)
+            && reserved(reservation.reverse, &routes.reverse)
     })
 }

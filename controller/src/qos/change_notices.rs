@@ -1,12 +1,12 @@
-//! What has become of connections that stood, for those who send on them: told until it is
+//! Notices to the senders of connections that were dropped or moved: each is sent until it is
 //! answered, or given up.
 //!
 //! ```text
-//!  add --> waiting --tables written--> due --room--> under way --answer, or no attempt left--> gone
+//!  add --> waiting --tables written--> ready --room--> in flight --answer, or no attempt left--> done
 //! ```
 //!
-//! Of each connection only the latest change is notice: an older one that is still under way is given
-//! up for it, or its repetition might be the last that the sender hears.
+//! Of each connection only the latest change is sent: an older one in flight is given up for it,
+//! or its repetition might be the last that the sender receives.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ use wire::{Lid, Mad, Method, Qpn};
 use super::CONNECTIONS_MAX;
 use crate::smp::message;
 
-/// ChangeNotices that wait for their answer at most; further ones wait for their turn.
-const UNDER_WAY_MAX: usize = 4096;
-/// How long an answer may take, and how often a change is notice.
+/// Notices in flight at most; further ones wait for their turn.
+const IN_FLIGHT_MAX: usize = 4096;
+/// How long an answer may take, and how often a notice is sent.
 const TIMING: Timing = Timing {
     timeout_ns: 500_000_000,
     attempts: 10,
@@ -30,17 +30,17 @@ const TIMING: Timing = Timing {
 /// Upper half of their transaction ids.
 const NOTICE_TIDS: u64 = 0x5143_0000_0000_0000;
 
-/// ChangeNotices by connection, at most [`CONNECTIONS_MAX`], with the LID of the host that is to hear.
+/// Changes by connection, at most [`CONNECTIONS_MAX`], with the LID of the sender's host.
 type ByConnection = BTreeMap<u32, (Lid, QosConnection)>;
 
-/// A change under way.
+/// A notice in flight.
 #[derive(Debug)]
 struct InFlight {
     connection: u32,
     datagram: MadMessage,
 }
 
-/// The notices that wait, and those under way.
+/// The notices that wait, and those in flight.
 #[derive(Debug)]
 pub(super) struct ChangeNotices {
     /// Until the tables are as the notices say.
@@ -48,7 +48,7 @@ pub(super) struct ChangeNotices {
     /// Now that they are, until there is room.
     ready: ByConnection,
     in_flight: Transactions<InFlight>,
-    /// By connection: the transaction under way.
+    /// By connection: the transaction in flight.
     tids: BTreeMap<u32, u64>,
     last_tid: u64,
 }
@@ -58,7 +58,7 @@ impl Default for ChangeNotices {
         Self {
             waiting: BTreeMap::new(),
             ready: BTreeMap::new(),
-            in_flight: Transactions::new(UNDER_WAY_MAX),
+            in_flight: Transactions::new(IN_FLIGHT_MAX),
             tids: BTreeMap::new(),
             last_tid: NOTICE_TIDS,
         }
@@ -66,8 +66,8 @@ impl Default for ChangeNotices {
 }
 
 impl ChangeNotices {
-    /// Keeps a change for the host at that LID until [`Self::tell`]; what was to be told of the same
-    /// connection before is not any more.
+    /// Keeps a change for the host at that LID until [`Self::release`]. It replaces an earlier change
+    /// of the same connection.
     pub(super) fn add(&mut self, to: Lid, change: QosConnection) {
         self.forget(change.id);
         if self.waiting.len() + self.ready.len() < CONNECTIONS_MAX {
@@ -80,7 +80,7 @@ impl ChangeNotices {
         }
     }
 
-    /// Nothing is to be told of a connection any more.
+    /// Drops the notices of a connection.
     pub(super) fn forget(&mut self, connection: u32) {
         self.waiting.remove(&connection);
         self.ready.remove(&connection);
@@ -89,13 +89,13 @@ impl ChangeNotices {
         }
     }
 
-    /// The tables are as the notices say: what is to be sent now.
+    /// The tables are written as the notices say: the messages to send now.
     pub(super) fn release(&mut self, now: Time) -> Vec<MadMessage> {
         self.ready.append(&mut self.waiting);
         self.start(now)
     }
 
-    /// Tells as many as there is room for.
+    /// Starts as many as there is room for.
     fn start(&mut self, now: Time) -> Vec<MadMessage> {
         let mut out = Vec::new();
         while self.in_flight.room() > 0
@@ -137,7 +137,7 @@ impl ChangeNotices {
                     self.tids.remove(&request.connection);
                     warn!(
                         id = request.connection,
-                        "the sender of a connection does not answer what it is told of it"
+                        "the sender of a connection does not answer the notice of its change"
                     );
                 }
             }
@@ -217,12 +217,12 @@ mod tests {
     #[test]
     fn changes_without_room_are_told_as_others_are_answered_or_given_up() {
         let mut notices = ChangeNotices::default();
-        let count = u32::try_from(UNDER_WAY_MAX).unwrap() + 2;
+        let count = u32::try_from(IN_FLIGHT_MAX).unwrap() + 2;
         for id in 1..=count {
             notices.add(lid(), change(id, 0));
         }
         let (told, tids) = read(&notices.release(Time(0)));
-        assert_eq!(told.len(), UNDER_WAY_MAX);
+        assert_eq!(told.len(), IN_FLIGHT_MAX);
         assert!(notices.poll(Time(1)).is_empty());
         notices.answered(tids[0]);
         assert_eq!(read(&notices.poll(Time(2))).0, [(count - 1, 0)]);

@@ -1,26 +1,27 @@
-//! What the books of a link are in its port's tables.
+//! Promised bandwidth as the tables of a link's output port hold it.
 
-use routing::qos::{Entry, LinkState};
+use routing::qos::{Admission, Entry, LinkState};
 use topologies::{Endpoint, NodeId};
 use wire::PortNum;
 use wire::attr::{SlToVlTable, VlArbEntry, VlArbTable};
 
-use crate::plan::Plan;
-
-/// Service levels to lanes on the way out of a port whose link promises bandwidth.
-pub(crate) fn sl2vl(plan: &Plan, output: (usize, PortNum)) -> Option<SlToVlTable> {
-    link(plan, output)?;
-    let options = plan.admission.as_ref()?.options();
+/// SL-to-VL table of an output port whose link promises bandwidth.
+pub(crate) fn sl2vl(
+    admission: Option<&Admission>,
+    output: (usize, PortNum),
+) -> Option<SlToVlTable> {
+    link(admission, output)?;
+    let options = admission?.options();
     Some(SlToVlTable(options.service_levels.sl2vl(options.data_vls)))
 }
 
 /// A block of the arbitration of such a port.
 pub(crate) fn vl_arbitration(
-    plan: &Plan,
+    admission: Option<&Admission>,
     output: (usize, PortNum),
     block: u8,
 ) -> Option<VlArbTable> {
-    let link = link(plan, output)?;
+    let link = link(admission, output)?;
     let (table, first) = match block {
         VlArbTable::LOW_FIRST => (link.low(), 0),
         VlArbTable::LOW_SECOND => (link.low(), 32),
@@ -37,11 +38,11 @@ pub(crate) fn vl_arbitration(
 }
 
 /// LimitOfHighPriority of such a port.
-pub(crate) fn high_limit(plan: &Plan, output: (usize, PortNum)) -> Option<u8> {
-    Some(link(plan, output)?.high_limit())
+pub(crate) fn high_limit(admission: Option<&Admission>, output: (usize, PortNum)) -> Option<u8> {
+    Some(link(admission, output)?.high_limit())
 }
 
-fn link(plan: &Plan, (index, port): (usize, PortNum)) -> Option<&LinkState> {
+fn link(admission: Option<&Admission>, (index, port): (usize, PortNum)) -> Option<&LinkState> {
     let node = NodeId::from_index(index);
-    plan.admission.as_ref()?.link(Endpoint { node, port })
+    admission?.link(Endpoint { node, port })
 }

@@ -13,10 +13,11 @@ use wire::{Gid, Guid, Mad, MadStatus, Method};
 
 use routing::multicast::MulticastError;
 
+use super::View;
 use super::path::{gid, mtu_within};
-use crate::groups::Group;
+use crate::fabric::Fabric;
+use crate::groups::{Group, Groups};
 use crate::port_settings::LIFE_TIME;
-use crate::sm::Sm;
 use crate::subnet::Device;
 
 /// What every join and leave must state.
@@ -40,13 +41,17 @@ pub(super) struct Changed {
     pub(super) ended: Option<Gid>,
 }
 
-impl Sm {
+/// A request to join or leave, with what it works on.
+pub(super) struct MemberRequest<'a> {
+    /// The devices and their LIDs.
+    pub(super) fabric: &'a Fabric,
+    /// The groups.
+    pub(super) groups: &'a mut Groups,
+}
+
+impl MemberRequest<'_> {
     /// A port joins (Set) or leaves (Delete) a group.
-    pub(super) fn change_membership(
-        &mut self,
-        from: &MadMessage,
-        request: &Mad,
-    ) -> Result<Changed, MadStatus> {
+    pub(super) fn apply(&mut self, from: &MadMessage, request: &Mad) -> Result<Changed, MadStatus> {
         let header = request
             .sa_header()
             .map_err(|_| MadStatus::SA_REQUEST_INVALID)?;
@@ -62,15 +67,15 @@ impl Sm {
             return Err(MadStatus::SA_REQUEST_INVALID);
         }
         let port = asked.port_gid.guid();
-        let index = self
-            .subnet
+        let subnet = &self.fabric.subnet;
+        let index = subnet
             .find_end_port(port)
             .ok_or(MadStatus::SA_INVALID_GID)?;
-        let device = &self.subnet.devices[index];
+        let device = &subnet.devices[index];
         if gid(device) != asked.port_gid {
             return Err(MadStatus::SA_INVALID_GID);
         }
-        if self.owner(from.lid) != Some(index) {
+        if self.fabric.owner(from.lid) != Some(index) {
             return Err(MadStatus::SA_DENIED);
         }
         if !self.groups.in_force() {
@@ -95,7 +100,7 @@ impl Sm {
             }
         };
         let mgid = record.mgid;
-        let before = self.join_state(mgid, port);
+        let before = self.groups.join_state(mgid, port);
         let state = before | state;
         if let Err(error) = self.groups.set_member(mgid, port, state) {
             if created.is_some() {
@@ -104,7 +109,7 @@ impl Sm {
             return Err(status(&error));
         }
         Ok(Changed {
-            record: self.membership(&record, port, state),
+            record: self.groups.member_record(&record, port, state),
             created,
             ended: None,
         })
@@ -116,12 +121,12 @@ impl Sm {
         port: Guid,
         state: u8,
     ) -> Result<Changed, MadStatus> {
-        let before = self.join_state(asked.mgid, port);
+        let before = self.groups.join_state(asked.mgid, port);
         let record = match self.groups.get(asked.mgid) {
             Some(group) if before & state != 0 => group.record,
             _ => return Err(MadStatus::SA_REQUEST_INVALID),
         };
-        let left = self.membership(&record, port, before & state);
+        let left = self.groups.member_record(&record, port, before & state);
         let ended = self
             .groups
             .set_member(asked.mgid, port, before & !state)
@@ -132,27 +137,9 @@ impl Sm {
             ended: ended.then_some(asked.mgid),
         })
     }
+}
 
-    fn join_state(&self, mgid: Gid, port: Guid) -> u8 {
-        let group = self.groups.get(mgid);
-        group
-            .and_then(|group| group.members.get(&port))
-            .copied()
-            .unwrap_or(0)
-    }
-
-    fn membership(&self, record: &McMemberRecord, port: Guid, join_state: u8) -> McMemberRecord {
-        McMemberRecord {
-            port_gid: Gid::new(Gid::DEFAULT_PREFIX, port),
-            mlid: self
-                .groups
-                .mlid(record.mgid, Some(port))
-                .unwrap_or_default(),
-            join_state,
-            ..*record
-        }
-    }
-
+impl View<'_> {
     /// The groups or memberships that match.
     pub(super) fn memberships(
         &self,
@@ -164,15 +151,18 @@ impl Sm {
         let asked: McMemberRecord = request.sa_record().map_err(|_| invalid)?;
         let asks = |bit: u64| header.component_mask & bit != 0;
         let asker = self
+            .fabric
             .owner(from.lid)
-            .and_then(|index| self.subnet.devices.get(index));
+            .and_then(|index| self.fabric.subnet.devices.get(index));
         let asker = asker.map(Device::end_port_guid);
         let mut records = Vec::new();
         for (mgid, group) in self.groups.iter() {
             if header.sm_key != 0 && !group.members.is_empty() {
                 let members = group.members.iter();
                 records.extend(
-                    members.map(|(&port, &state)| self.membership(&group.record, port, state)),
+                    members.map(|(&port, &state)| {
+                        self.groups.member_record(&group.record, port, state)
+                    }),
                 );
             } else {
                 records.push(McMemberRecord {

@@ -9,8 +9,8 @@ use topologies::{Endpoint, NodeId, NodeKind};
 use wire::sa::{PathRecord, Selector, path_component as component};
 use wire::{Gid, Lid, LinkRate, MadStatus, Mtu, PortNum};
 
+use super::View;
 use crate::port_settings::LIFE_TIME;
-use crate::sm::Sm;
 use crate::subnet::{Device, Index};
 
 /// Membership aside, the default partition.
@@ -18,7 +18,7 @@ const DEFAULT_PARTITION: u16 = 0x7fff;
 /// Paths of one table at most.
 const PATHS_MAX: usize = 1 << 17;
 
-impl Sm {
+impl View<'_> {
     /// The paths that match. With `open` either end may be left out.
     pub(super) fn paths(
         &self,
@@ -27,10 +27,10 @@ impl Sm {
         open: bool,
     ) -> Result<Vec<PathRecord>, MadStatus> {
         let asks = |bit: u64| mask & bit == bit;
-        let all = || (0..self.subnet.devices.len()).collect::<Vec<Index>>();
+        let all = || (0..self.fabric.subnet.devices.len()).collect::<Vec<Index>>();
         let ends = |gid_bit, gid: Gid, lid_bit, lid: Lid| {
-            let by_gid = asks(gid_bit).then(|| self.subnet.find_end_port(gid.guid()));
-            let by_lid = asks(lid_bit).then(|| self.owner(lid));
+            let by_gid = asks(gid_bit).then(|| self.fabric.subnet.find_end_port(gid.guid()));
+            let by_lid = asks(lid_bit).then(|| self.fabric.owner(lid));
             match (by_gid, by_lid) {
                 (None, None) if open => Ok(all()),
                 (None, None) => Err(MadStatus::SA_INSUFFICIENT_COMPONENTS),
@@ -50,7 +50,7 @@ impl Sm {
             return Err(MadStatus::SA_NO_RESOURCES);
         }
         let asked_dlid = asks(component::DLID).then_some(query.dlid);
-        let fixed_sl = self.plan.vls().is_some_and(|lanes| lanes.data_vls > 1);
+        let fixed_sl = self.fabric.plan.vls().is_some_and(|vls| vls.data_vls > 1);
         let mut paths = Vec::new();
         for &source in &sources {
             for &destination in &destinations {
@@ -61,22 +61,15 @@ impl Sm {
         Ok(paths)
     }
 
-    /// The device one of whose planned LIDs this is.
-    pub(super) fn owner(&self, lid: Lid) -> Option<Index> {
-        let tables = self.plan.tables.as_ref()?;
-        let end = tables.lids.owner(lid)?.end?;
-        Some(end.node.index())
-    }
-
     /// How a port sends to a group.
     fn group_path(&self, source: Index, mgid: Gid) -> Option<PathRecord> {
-        let from = self.subnet.devices.get(source)?;
+        let from = self.fabric.subnet.devices.get(source)?;
         let group = &self.groups.get(mgid)?.record;
         Some(PathRecord {
             dgid: mgid,
             sgid: gid(from),
             dlid: self.groups.mlid(mgid, Some(from.end_port_guid()))?,
-            slid: self.plan.lid(source)?.0,
+            slid: self.fabric.plan.lid(source)?.0,
             hop_limit: group.hop_limit,
             numb_path: 1,
             pkey: group.pkey,
@@ -97,19 +90,19 @@ impl Sm {
         destination: Index,
         asked_dlid: Option<Lid>,
     ) -> Option<PathRecord> {
-        let tables = self.plan.tables.as_ref()?;
+        let tables = self.fabric.plan.tables.as_ref()?;
         let (from, to) = (
-            self.subnet.devices.get(source)?,
-            self.subnet.devices.get(destination)?,
+            self.fabric.subnet.devices.get(source)?,
+            self.fabric.subnet.devices.get(destination)?,
         );
-        let (slid, _) = self.plan.lid(source)?;
+        let (slid, _) = self.fabric.plan.lid(source)?;
         let dlid =
             asked_dlid.or_else(|| tables.dlid_for(from.end_port_guid(), to.end_port_guid()))?;
         let start = Endpoint {
             node: NodeId::from_index(source),
             port: from.end_port(),
         };
-        let path = tables.path(&self.plan.graph, start, dlid);
+        let path = tables.path(&self.fabric.plan.graph, start, dlid);
         if !path.arrives {
             return None;
         }
@@ -119,7 +112,7 @@ impl Sm {
             if hop.exit == PortNum::MANAGEMENT {
                 continue;
             }
-            let device = self.subnet.devices.get(hop.node.index())?;
+            let device = self.fabric.subnet.devices.get(hop.node.index())?;
             let info = device.port_info(hop.exit)?;
             mtu = mtu.min(info.neighbor_mtu?);
             let here = LinkRate {
@@ -141,9 +134,10 @@ impl Sm {
             numb_path: 1,
             pkey: 0xffff,
             sl: self
+                .fabric
                 .plan
                 .vls()
-                .map(|lanes| lanes.level_from(&self.plan.graph, start, dlid))
+                .map(|vls| vls.level_from(&self.fabric.plan.graph, start, dlid))
                 .unwrap_or_default(),
             mtu_selector: Selector::Exactly,
             mtu: mtu.code(),

@@ -8,8 +8,7 @@ use wire::sa::{
 };
 use wire::{Guid, Lid, MadStatus, PortNum};
 
-use super::Query;
-use crate::sm::Sm;
+use super::{Query, View};
 use crate::subnet::{Device, Index};
 
 /// Bits of a NodeRecord query's ComponentMask.
@@ -56,16 +55,16 @@ impl Query<'_> {
     }
 }
 
-impl Sm {
+impl View<'_> {
     /// The devices with their LIDs, in order of GUID.
     fn addressed(&self) -> impl Iterator<Item = (Index, &Device, Lid)> + '_ {
-        let devices = self.subnet.devices.iter().enumerate();
-        devices.filter_map(|(index, device)| Some((index, device, self.plan.lid(index)?.0)))
+        let devices = self.fabric.subnet.devices.iter().enumerate();
+        devices.filter_map(|(index, device)| Some((index, device, self.fabric.plan.lid(index)?.0)))
     }
 
     /// Those whose LID a query's first component names, or all.
     fn by_lid(&self, query: &Query<'_>) -> impl Iterator<Item = (Index, &Device, Lid)> + '_ {
-        let wanted = query.asks(LID).then(|| self.owner(query.lid_at(0)));
+        let wanted = query.asks(LID).then(|| self.fabric.owner(query.lid_at(0)));
         self.addressed()
             .filter(move |(index, ..)| wanted.is_none_or(|owner| owner == Some(*index)))
     }
@@ -134,12 +133,12 @@ impl Sm {
         let mut records = Vec::new();
         for (_, device, from_lid) in self.by_lid(query) {
             for (from_port, (peer, to_port)) in device.cables() {
-                let Some((to_lid, _)) = self.plan.lid(peer) else {
+                let Some((to_lid, _)) = self.fabric.plan.lid(peer) else {
                     continue;
                 };
                 let matches = (!query.asks(1 << 1) || from_port == query.port_at(2))
                     && (!query.asks(1 << 2) || to_port == query.port_at(3))
-                    && (!query.asks(1 << 3) || self.owner(query.lid_at(4)) == Some(peer));
+                    && (!query.asks(1 << 3) || self.fabric.owner(query.lid_at(4)) == Some(peer));
                 if matches {
                     records.push(LinkRecord {
                         from_lid,
@@ -166,9 +165,9 @@ impl Sm {
         query.refuse_beyond(LID)?;
         let own = self
             .by_lid(query)
-            .find(|(index, ..)| *index == self.subnet.own);
+            .find(|(index, ..)| *index == self.fabric.subnet.own);
         let record = own.and_then(|(_, _, lid)| {
-            let sm_info = self.own_info()?;
+            let sm_info = self.sm_info?;
             Some(SmInfoRecord { lid, sm_info })
         });
         Ok(record.into_iter().collect())
@@ -181,8 +180,8 @@ impl Sm {
             if device.kind != NodeKind::Switch {
                 continue;
             }
-            for block in 0..=self.plan.top / 64 {
-                let table = self.plan.block(index, block);
+            for block in 0..=self.fabric.plan.top / 64 {
+                let table = self.fabric.plan.block(index, block);
                 if let Some(table) = table
                     && (!query.asks(1 << 1) || block == query.u16_at(2))
                 {

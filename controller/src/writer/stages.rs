@@ -1,27 +1,27 @@
-//! What each stage has to write.
+//! What each stage has to write: what differs between the plan and the mirrors.
 
 use topologies::NodeKind;
 use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
 
 use super::mirror::Mirror;
-use super::{Site, Write};
+use super::{Target, Write};
 use crate::port_settings::{self, ALL_INPUTS};
 use crate::subnet::{Device, Index};
 
-pub(super) fn end_ports(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn end_ports(target: &mut Target<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
-    for (index, device) in site.subnet.devices.iter().enumerate() {
+    for (index, device) in target.subnet.devices.iter().enumerate() {
         let Some(info) = device.end_port_info() else {
             continue;
         };
-        let mirror = site.mirrors.get(&device.guid());
+        let mirror = target.mirrors.get(&device.guid());
         if let Some(switch) = &device.switch {
             // A switch that was restarted has forgotten its tables.
             if mirror.is_none_or(|mirror| mirror.top != switch.linear_fdb_top) {
-                site.mirrors.insert(device.guid(), Mirror::of(switch));
+                target.mirrors.insert(device.guid(), Mirror::of(switch));
             }
-            if switch.linear_fdb_top != site.plan.top
+            if switch.linear_fdb_top != target.plan.top
                 || switch.life_time_value != port_settings::LIFE_TIME
             {
                 writes.push(Write::SwitchInfo(index));
@@ -31,12 +31,12 @@ pub(super) fn end_ports(site: &mut Site<'_>) -> Vec<Write> {
                 unprogrammed: info.lid == Lid::ZERO,
                 ..Mirror::default()
             };
-            site.mirrors.insert(device.guid(), mirror);
+            target.mirrors.insert(device.guid(), mirror);
             writes.push(Write::ReadPKeys(index));
         }
-        let wanted = port_settings::end_port(site.subnet, site.plan, index);
+        let wanted = port_settings::end_port(target.subnet, target.plan, index);
         let reregister = info.capability_mask & capability::IS_CLIENT_REREGISTRATION != 0
-            && site.groups.must_reregister(device.end_port_guid());
+            && target.groups.must_reregister(device.end_port_guid());
         if wanted.is_some_and(|wanted| reregister || port_settings::differs(info, &wanted)) {
             writes.push(Write::EndPort(index));
         }
@@ -44,31 +44,31 @@ pub(super) fn end_ports(site: &mut Site<'_>) -> Vec<Write> {
     writes
 }
 
-/// Forwarding blocks, but those that can wait for a port, and lanes.
-pub(super) fn tables(site: &mut Site<'_>) -> Vec<Write> {
-    let mut writes = lft_blocks(site, is_deferrable);
-    writes.extend(vl_tables(site));
+/// LFT blocks but for those that can be deferred, SL-to-VL tables and VL arbitration.
+pub(super) fn tables(target: &mut Target<'_>) -> Vec<Write> {
+    let mut writes = lft_blocks(target, is_deferrable);
+    writes.extend(vl_tables(target));
     writes
 }
 
-/// The blocks that waited for a port to become Active.
-pub(super) fn deferred_lft(site: &Site<'_>) -> Vec<Write> {
-    lft_blocks(site, |_, _, _| false)
+/// The LFT blocks that were deferred until ports are Active.
+pub(super) fn deferred_lft(target: &Target<'_>) -> Vec<Write> {
+    lft_blocks(target, |_, _, _| false)
 }
 
-/// Forwarding blocks that differ, but those that `left_out` names. They come block by block, not
+/// LFT blocks that differ, but for those that `left_out` names. They come block by block, not
 /// switch by switch, so that what is in flight is spread over the fabric.
 fn lft_blocks(
-    site: &Site<'_>,
+    target: &Target<'_>,
     left_out: impl Fn(&Device, &LinearForwardingTable, &LinearForwardingTable) -> bool,
 ) -> Vec<Write> {
     let mut writes = Vec::new();
-    for block in 0..=site.plan.top / 64 {
-        for (index, device) in site.subnet.devices.iter().enumerate() {
-            let Some(wanted) = site.plan.block(index, block) else {
+    for block in 0..=target.plan.top / 64 {
+        for (index, device) in target.subnet.devices.iter().enumerate() {
+            let Some(wanted) = target.plan.block(index, block) else {
                 continue;
             };
-            match site
+            match target
                 .mirrors
                 .get(&device.guid())
                 .and_then(|mirror| mirror.lft_block(block))
@@ -82,7 +82,7 @@ fn lft_blocks(
     writes
 }
 
-/// Whether a block can wait until ports are Active: all that it changes leads somewhere as it is, or
+/// Whether a block can be deferred until ports are Active: all that it changes leads somewhere as it is, or
 /// nowhere yet, and some of it would lead out of a port that carries no data yet. Blocks without any
 /// route do not wait: nothing crosses a switch that holds only these.
 fn is_deferrable(
@@ -105,17 +105,18 @@ fn is_deferrable(
         && changed().any(|(_, &wanted)| wanted != PortNum::NONE && !carries(wanted))
 }
 
-/// Service levels to lanes, and arbitration.
-pub(super) fn vl_tables(site: &Site<'_>) -> Vec<Write> {
-    let devices = site.subnet.devices.iter().enumerate();
+/// SL-to-VL tables and VL arbitration.
+pub(super) fn vl_tables(target: &Target<'_>) -> Vec<Write> {
+    let devices = target.subnet.devices.iter().enumerate();
     devices
-        .flat_map(|(index, device)| port_vl_tables(site, index, device))
+        .flat_map(|(index, device)| port_vl_tables(target, index, device))
         .collect()
 }
 
-fn port_vl_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> {
+fn port_vl_tables(target: &Target<'_>, index: Index, device: &Device) -> Vec<Write> {
+    let basis = target.basis();
     let mut writes = Vec::new();
-    let Some(mirror) = site.mirrors.get(&device.guid()) else {
+    let Some(mirror) = target.mirrors.get(&device.guid()) else {
         return writes;
     };
     let outputs: Vec<PortNum> = device.cables().map(|(port, _)| port).collect();
@@ -126,19 +127,19 @@ fn port_vl_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> 
     let each: Vec<PortNum> = own.iter().chain(&outputs).copied().collect();
     for &output in &outputs {
         let end = (index, output);
-        let alike = || !port_settings::sl2vl_by_input(site.subnet, site.plan, end);
+        let alike = || !port_settings::sl2vl_by_input(&basis, end);
         let inputs: &[PortNum] = match device.kind {
             NodeKind::Switch if at_once && alike() => &[ALL_INPUTS],
             NodeKind::Switch => &each,
             NodeKind::Host => &own,
         };
-        // All inputs at once are not read where single ones were written: one read tells of one.
+        // Where single inputs were written, all inputs at once are not read: one read tells of one.
         let reads = |input| {
             let several = input == ALL_INPUTS && mirror.knows_single_sl2vl(output);
             !(mirror.unprogrammed || several)
         };
         for &input in inputs {
-            let Some(wanted) = port_settings::sl2vl(site.subnet, site.plan, input, end) else {
+            let Some(wanted) = port_settings::sl2vl(&basis, input, end) else {
                 break;
             };
             match mirror.sl2vl.get(&(input, output)) {
@@ -150,7 +151,7 @@ fn port_vl_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> 
             }
         }
         for block in VlArbTable::LOW_FIRST..=VlArbTable::HIGH_SECOND {
-            let wanted = port_settings::vl_arbitration(site.subnet, site.plan, end, block);
+            let wanted = port_settings::vl_arbitration(&basis, end, block);
             let Some(wanted) = wanted else {
                 continue;
             };
@@ -167,10 +168,10 @@ fn port_vl_tables(site: &Site<'_>, index: Index, device: &Device) -> Vec<Write> 
 /// Multicast blocks that differ from what is known of a switch. Of one that was managed before by
 /// somebody else, blocks are read from the first on, twice as many each time, until one holds
 /// nothing.
-pub(super) fn multicast(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn multicast(target: &mut Target<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
-    for (index, device) in site.subnet.devices.iter().enumerate() {
-        let (Some(switch), Some(mirror)) = (&device.switch, site.mirrors.get(&device.guid()))
+    for (index, device) in target.subnet.devices.iter().enumerate() {
+        let (Some(switch), Some(mirror)) = (&device.switch, target.mirrors.get(&device.guid()))
         else {
             continue;
         };
@@ -179,14 +180,14 @@ pub(super) fn multicast(site: &mut Site<'_>) -> Vec<Write> {
             Some(last) => Some(last.saturating_mul(2) + 1),
             None => (!mirror.unprogrammed).then_some(0),
         };
-        let Some(last) = site.groups.last_block(index).max(known) else {
+        let Some(last) = target.groups.last_block(index).max(known) else {
             continue;
         };
         let last = last.min((switch.multicast_fdb_cap / 32).saturating_sub(1));
         let positions = 0..=device.info.num_ports / 16;
         for block in 0..=last {
             for position in positions.clone() {
-                let Some(wanted) = site.groups.block(index, block, position) else {
+                let Some(wanted) = target.groups.block(index, block, position) else {
                     continue;
                 };
                 match mirror.mft_block((block, position)) {
@@ -200,11 +201,11 @@ pub(super) fn multicast(site: &mut Site<'_>) -> Vec<Write> {
     writes
 }
 
-pub(super) fn arm(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn arm(target: &mut Target<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
-    for (index, device) in site.subnet.devices.iter().enumerate() {
+    for (index, device) in target.subnet.devices.iter().enumerate() {
         for (port, _) in device.cables() {
-            let wanted = port_settings::link_port(site.subnet, site.plan, (index, port));
+            let wanted = port_settings::link_port(&target.basis(), (index, port));
             let (Some(info), Some(wanted)) = (device.port_info(port), wanted) else {
                 continue;
             };
@@ -216,14 +217,14 @@ pub(super) fn arm(site: &mut Site<'_>) -> Vec<Write> {
     writes
 }
 
-pub(super) fn activate(site: &mut Site<'_>) -> Vec<Write> {
+pub(super) fn activate(target: &mut Target<'_>) -> Vec<Write> {
     let ready = |end: (Index, PortNum)| {
-        site.subnet.devices[end.0]
+        target.subnet.devices[end.0]
             .port_info(end.1)
             .is_some_and(|info| info.port_state >= PortState::Armed)
     };
     let mut writes = Vec::new();
-    for (index, device) in site.subnet.devices.iter().enumerate() {
+    for (index, device) in target.subnet.devices.iter().enumerate() {
         for (port, peer) in device.cables() {
             let armed = device
                 .port_info(port)

@@ -365,7 +365,7 @@ fn a_connection_that_the_manager_finds_no_room_for_after_its_restart_is_dropped_
 fn one_lane_promises_nothing_and_says_so() {
     let (mut bed, manager) = up("star-4", 1);
     let warnings = bed.status(manager).warnings;
-    assert!(warnings.iter().any(|text| text.contains("two data lanes")));
+    assert!(warnings.iter().any(|text| text.contains("two data VLs")));
     let asked = wanted(&bed, "h1", "h3", 64_000);
     assert_eq!(connect(&mut bed, manager, 1, &asked).cause, QosCause::Off);
 }

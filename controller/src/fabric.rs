@@ -1,0 +1,41 @@
+//! The managed fabric: what the latest sweep found, and the plan for it. The parts of the manager
+//! read it; only the sweep replaces it, and only the writer updates the PortInfo in it.
+
+use wire::{Guid, Lid};
+
+use crate::plan::Plan;
+use crate::subnet::{Device, Index, Subnet};
+
+/// Devices with their plan.
+#[derive(Debug, Default)]
+pub(crate) struct Fabric {
+    /// The subnet as last discovered; its PortInfo follows what has been written.
+    pub(crate) subnet: Subnet,
+    /// What was last planned for it.
+    pub(crate) plan: Plan,
+}
+
+impl Fabric {
+    /// The device that has one of its planned LIDs there.
+    pub(crate) fn owner(&self, lid: Lid) -> Option<Index> {
+        let tables = self.plan.tables.as_ref()?;
+        let end = tables.lids.owner(lid)?.end?;
+        Some(end.node.index())
+    }
+
+    /// GUID of the end port that has that planned LID.
+    pub(crate) fn port_guid(&self, lid: Lid) -> Option<Guid> {
+        let device = self.subnet.devices.get(self.owner(lid)?)?;
+        Some(device.end_port_guid())
+    }
+
+    /// This manager's own host, once it has been discovered.
+    pub(crate) fn own(&self) -> Option<&Device> {
+        self.subnet.devices.get(self.subnet.own)
+    }
+
+    /// The planned LID of this manager's port.
+    pub(crate) fn sm_lid(&self) -> Lid {
+        self.plan.sm_lid(&self.subnet)
+    }
+}

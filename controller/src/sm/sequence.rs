@@ -1,0 +1,504 @@
+//! The sequence of sweeps: what the manager does, and what follows.
+//!
+//! ```text
+//!          ┌──────────── heavy sweep due (start, trap, request, change seen) ───────────────┐
+//!          v                                                                                │
+//!   Discovering ──> a better manager? ── yes ──> Standby: light sweeps of the master        │
+//!          │                                     (gone or lower: heavy sweep) ──────────────┤
+//!          v no                                                                             │
+//!   [before the first plan: light sweep, has anything changed? ── yes ──────────────────────┤
+//!          │ no                                                                             │
+//!          v                                                                                │
+//!   planned? ── no ──> Failed: frequent light sweeps ───────────────────────────────────────┤
+//!          │ yes                                                                            │
+//!          v                                                                                │
+//!   Writing (Purpose::Subnet) ──> Up ──> light sweep every interval: changed? ── yes ───────┘
+//!                                  │
+//!                                  └──> Writing (Purpose::Multicast, Purpose::Qos) when
+//!                                       groups or connections have changed
+//! ```
+//!
+//! A heavy sweep that falls due while another activity is under way aborts it
+//! ([`crate::schedule`]): what has been written stays known, so nothing is lost, and a device that
+//! has died meanwhile does not hold up the rerouting by its timeouts.
+
+use link::Time;
+use mad::local::MadMessage;
+use wire::attr::{Notice, PortInfo, SmInfo};
+use wire::{Lid, Mad};
+
+use super::{Job, Sm};
+use crate::control::Phase;
+use crate::discovery::{Discovered, Discovery};
+use crate::election::{self, defers_to};
+use crate::light_sweep::{self, LightSweep};
+use crate::plan::Plan;
+use crate::report::unreachable_warnings;
+use crate::schedule::Due;
+use crate::smp::{Answer, Request};
+use crate::subnet::Index;
+use crate::traps::{self, Cause};
+use crate::writer::{Programming, Purpose, Target, Write};
+
+/// How often a later discovery repeats a request through a link to a device that it has not met
+/// yet: a neighbour that has just died must not hold up the rerouting, and one that was only slow
+/// is found by the sweep that follows.
+const PROBE_RETRIES: u8 = 2;
+
+/// What the manager is doing.
+#[derive(Debug, Default)]
+pub(super) enum Activity {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// The first half of a heavy sweep.
+    Discovering(Box<Discovery>),
+    /// Tables are being written: the second half of a heavy sweep, or after a change of groups or
+    /// connections.
+    Writing(Box<Programming>),
+    /// A light sweep; of the first sweep what was discovered, until this has confirmed it.
+    LightSweep(LightSweep, Option<Box<Discovered>>),
+}
+
+impl Sm {
+    /// When the next sweep that may start is due.
+    pub(super) fn sweep_deadline(&self) -> Option<Time> {
+        let is_idle = matches!(self.activity, Activity::Idle);
+        self.schedule.deadline(is_idle)
+    }
+
+    fn target(&mut self) -> Target<'_> {
+        Target {
+            subnet: &mut self.fabric.subnet,
+            plan: &self.fabric.plan,
+            admission: self.qos.admission(),
+            mirrors: &mut self.mirrors,
+            groups: &mut self.groups,
+        }
+    }
+
+    /// The SMP of a request; `None` if it is no longer needed.
+    pub(super) fn smp_request(&mut self, job: Job) -> Option<Request> {
+        let activity = core::mem::take(&mut self.activity);
+        let request = match (job, &activity) {
+            (Job::Discovery(query), Activity::Discovering(discovery)) => discovery.request(query),
+            (Job::Write(write), Activity::Writing(programming)) => {
+                programming.request(write, &mut self.target())
+            }
+            (Job::LightSweep(query), Activity::LightSweep(..)) => {
+                light_sweep::request(query, &self.fabric.subnet)
+            }
+            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => None,
+        };
+        self.activity = activity;
+        request
+    }
+
+    /// Takes in the outcome of a request, and queues the requests that follow from it.
+    pub(super) fn complete(&mut self, job: Job, answer: Answer<'_>) {
+        let mut activity = core::mem::take(&mut self.activity);
+        match (job, &mut activity) {
+            (Job::Discovery(query), Activity::Discovering(discovery)) => {
+                for (query, retries) in discovery.complete(query, answer) {
+                    self.exchange.push(Job::Discovery(query), retries);
+                }
+            }
+            (Job::Write(write), Activity::Writing(programming)) => {
+                let next = programming.complete(write, answer, &mut self.target());
+                self.push_writes(next);
+            }
+            (Job::LightSweep(query), Activity::LightSweep(light_sweep, _)) => {
+                light_sweep.complete(query, answer, &self.fabric.subnet);
+            }
+            // An answer to a request of an activity that was aborted in the meantime.
+            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => {}
+        }
+        self.activity = activity;
+    }
+
+    fn push_writes(&mut self, writes: impl IntoIterator<Item = Write>) {
+        for write in writes {
+            self.exchange.push(Job::Write(write), self.config.retries);
+        }
+    }
+
+    fn push_light_sweep(&mut self, queries: impl IntoIterator<Item = light_sweep::Query>) {
+        for query in queries {
+            self.exchange
+                .push(Job::LightSweep(query), self.config.retries);
+        }
+    }
+
+    /// Aborts what is under way if a heavy sweep is due.
+    pub(super) fn abort_for_sweep(&mut self, now: Time) {
+        if matches!(self.activity, Activity::Idle) || !self.schedule.aborts_others(now) {
+            return;
+        }
+        match core::mem::take(&mut self.activity) {
+            Activity::Idle | Activity::LightSweep(..) => {}
+            Activity::Discovering(_) => self.schedule.count_abort(),
+            Activity::Writing(programming) => {
+                self.schedule.count_abort();
+                if programming.purpose() == Purpose::Multicast {
+                    self.groups.writing_aborted();
+                }
+            }
+        }
+        self.exchange.clear();
+    }
+
+    /// Goes on when no request is under way. `false` if there is nothing to do at `now`.
+    pub(super) fn advance(&mut self, now: Time) -> bool {
+        match core::mem::take(&mut self.activity) {
+            Activity::Idle => return self.start_what_is_due(now),
+            Activity::Discovering(discovery) => self.discovery_done(now, *discovery),
+            Activity::LightSweep(light_sweep, discovered) => {
+                self.light_sweep_done(now, &light_sweep, discovered);
+            }
+            Activity::Writing(mut programming) => {
+                let writes = programming.next_stage(&mut self.target());
+                if writes.is_empty() {
+                    self.written(now, &programming);
+                } else {
+                    self.push_writes(writes);
+                    self.activity = Activity::Writing(programming);
+                }
+            }
+        }
+        true
+    }
+
+    fn start_what_is_due(&mut self, now: Time) -> bool {
+        match self.schedule.take_due(now) {
+            Some(Due::HeavySweep) => self.start_discovery(now),
+            Some(Due::LightSweep) => self.start_light_sweep(),
+            None => return self.serve_groups() || self.serve_qos(now),
+        }
+        true
+    }
+
+    fn start_writing(&mut self, purpose: Purpose) {
+        self.activity = Activity::Writing(Box::new(Programming::start(purpose)));
+    }
+
+    /// Starts to write multicast tables that have changed. `false` if there are none.
+    fn serve_groups(&mut self) -> bool {
+        if !self.report.is_up() || !self.groups.is_dirty() {
+            return false;
+        }
+        self.groups.start_writing();
+        self.start_writing(Purpose::Multicast);
+        true
+    }
+
+    /// Serves the requests for connections that wait, or sends the responses for which tables have
+    /// been written. `false` if there was nothing to do.
+    fn serve_qos(&mut self, now: Time) -> bool {
+        if self.qos.serve(&self.fabric, self.report.is_up()) {
+            self.start_writing(Purpose::Qos);
+            return true;
+        }
+        let responses = self.qos.take_responses(now);
+        let any = !responses.is_empty();
+        self.outbox.send_all(responses);
+        any
+    }
+
+    fn start_discovery(&mut self, now: Time) {
+        self.election.sweep_started();
+        self.report.sweep_started(now);
+        let retries = self.config.retries;
+        let probe_retries = match self.report.has_been_up() {
+            false => retries,
+            true => retries.min(PROBE_RETRIES),
+        };
+        let (discovery, queries) = Discovery::start(
+            self.inventory.names().clone(),
+            self.inventory.unresponsive_ports().clone(),
+            retries,
+            probe_retries,
+        );
+        for (query, retries) in queries {
+            self.exchange.push(Job::Discovery(query), retries);
+        }
+        self.activity = Activity::Discovering(Box::new(discovery));
+    }
+
+    fn start_light_sweep(&mut self) {
+        let queries = match *self.report.phase() {
+            Phase::Standby { master } => {
+                let master = self.fabric.subnet.find_end_port(master);
+                let query = master.map(light_sweep::Query::Master);
+                query.into_iter().collect()
+            }
+            _ => light_sweep::queries(&self.fabric.subnet),
+        };
+        self.push_light_sweep(queries);
+        self.activity = Activity::LightSweep(LightSweep::default(), None);
+    }
+
+    fn discovery_done(&mut self, now: Time, discovery: Discovery) {
+        let (subnet, mut discovered) = discovery.finish();
+        self.report.discovery_done(now);
+        let ports = core::mem::take(&mut discovered.unresponsive_ports);
+        self.inventory.set_unresponsive_ports(ports);
+        let known = self.report.unreachable();
+        let names = |device: &crate::control::Unreachable| device.name.clone();
+        if !known
+            .iter()
+            .map(names)
+            .eq(discovered.unreachable.iter().map(names))
+        {
+            self.schedule.unreachable_changed();
+        }
+        self.fabric.subnet = subnet;
+        if !self.report.has_been_up() && self.schedule.confirm_discovery() {
+            self.push_light_sweep(light_sweep::queries(&self.fabric.subnet));
+            let discovered = Some(Box::new(discovered));
+            self.activity = Activity::LightSweep(LightSweep::default(), discovered);
+        } else {
+            self.subnet_discovered(now, discovered);
+        }
+    }
+
+    fn light_sweep_done(
+        &mut self,
+        now: Time,
+        light_sweep: &LightSweep,
+        discovered: Option<Box<Discovered>>,
+    ) {
+        if let Phase::Standby { .. } = self.report.phase()
+            && discovered.is_none()
+        {
+            return match light_sweep.master {
+                Some(master) if self.defers_to(&master) => self.schedule_light_sweep(now),
+                _ => self.schedule.request_sweep(now),
+            };
+        }
+        if light_sweep.changed {
+            self.schedule.request_sweep(now);
+        } else if let Some(discovered) = discovered {
+            self.subnet_discovered(now, *discovered);
+        } else if self.report.unreachable().is_empty() {
+            let has_links = self.fabric.subnet.cables() > 0;
+            if self.schedule.warns_of_no_link(has_links) {
+                let text = "the port of this host has no link: is its cable plugged?";
+                self.report.warn(text.into());
+            }
+            self.schedule_light_sweep(now);
+        } else {
+            // Unreachable devices are looked for again, though no port has changed its state.
+            self.schedule.request_sweep(now);
+        }
+    }
+
+    /// The subnet is known: who is its master, and what is to be written.
+    fn subnet_discovered(&mut self, now: Time, discovered: Discovered) {
+        self.groups.suspend();
+        if let Some((index, master)) = self.better_manager(&discovered.managers) {
+            return self.stand_by(now, index, &master);
+        }
+        let mut warnings = discovered.warnings;
+        warnings.extend(unreachable_warnings(&discovered.unreachable));
+        self.report.set_unreachable(discovered.unreachable);
+        if self.fabric.subnet.cables() == 0 {
+            self.withdraw_plan();
+            self.update_report();
+            self.report.enter(Phase::Discovering);
+            self.schedule_light_sweep(now);
+            return;
+        }
+        match self.plan() {
+            Ok(plan) => {
+                self.fabric.plan = plan;
+                let (subnet, plan) = (&self.fabric.subnet, &self.fabric.plan);
+                let qos_warnings = self.qos.replan(subnet, plan);
+                self.windows.follow(now, subnet, plan);
+                warnings.append(&mut self.fabric.plan.warnings);
+                self.report.replace_sweep_warnings(warnings);
+                for warning in qos_warnings {
+                    self.report.warn(warning);
+                }
+                self.report.programming_started(now);
+                self.start_writing(Purpose::Subnet);
+            }
+            Err(reason) => {
+                self.withdraw_plan();
+                self.report.replace_sweep_warnings(warnings);
+                self.update_report();
+                self.report.enter(Phase::Failed { reason });
+                self.schedule_light_sweep(now);
+            }
+        }
+    }
+
+    fn plan(&mut self) -> Result<Plan, String> {
+        let plan = self.planner.plan(&self.fabric.subnet, &self.fabric.plan)?;
+        self.groups.replan(&self.fabric.subnet, &plan)?;
+        Ok(plan)
+    }
+
+    fn withdraw_plan(&mut self) {
+        self.fabric.plan = Plan::default();
+        self.qos.withdraw();
+    }
+
+    fn stand_by(&mut self, now: Time, index: Index, master: &SmInfo) {
+        let name = self.fabric.subnet.devices[index].label();
+        self.report.warn(format!(
+            "the subnet manager on {name} has priority {}: standing by",
+            master.priority
+        ));
+        self.withdraw_plan();
+        self.report.enter(Phase::Standby {
+            master: master.guid,
+        });
+        self.schedule_light_sweep(now);
+    }
+
+    fn schedule_light_sweep(&mut self, now: Time) {
+        let is_up = self.report.is_up();
+        self.schedule.schedule_light_sweep(now, is_up);
+    }
+
+    fn update_report(&mut self) {
+        let missing = self.planner.missing(&self.fabric.subnet);
+        self.report.update(&self.fabric, missing);
+    }
+
+    /// Everything is written, or as far as devices answer.
+    fn written(&mut self, now: Time, programming: &Programming) {
+        match programming.purpose() {
+            Purpose::Subnet => self.subnet_written(now, programming),
+            Purpose::Qos | Purpose::Multicast if programming.needs_resweep() => {
+                self.schedule.request_sweep(now);
+            }
+            Purpose::Qos | Purpose::Multicast => {}
+        }
+        match programming.purpose() {
+            Purpose::Subnet | Purpose::Qos => self.persist(),
+            Purpose::Multicast => self.outbox.send_all(self.groups.written()),
+        }
+    }
+
+    fn subnet_written(&mut self, now: Time, programming: &Programming) {
+        let failed = programming.unreachable(&self.fabric.subnet);
+        for warning in unreachable_warnings(&failed) {
+            self.report.warn(warning);
+        }
+        let mut unreachable = self.report.unreachable().to_vec();
+        unreachable.retain(|device| !failed.iter().any(|other| other.guid == device.guid));
+        unreachable.extend(failed);
+        let is_incomplete = programming.needs_resweep() || !unreachable.is_empty();
+        self.report.set_unreachable(unreachable);
+        self.update_report();
+        self.report.subnet_up(now, programming.blocks_written());
+        let planner = &self.planner;
+        let devices = &self.fabric.subnet.devices;
+        let events = self.inventory.update(devices, |guid| planner.expects(guid));
+        self.report.push_all(events);
+        self.outbox.send_all(self.qos.release_notices(now));
+        self.schedule.sweep_done(now, is_incomplete);
+        self.schedule_light_sweep(now);
+    }
+
+    /// Gives the shell what later managers need to know, as far as it has changed.
+    fn persist(&mut self) {
+        let guid2lid = self.planner.memory().write();
+        let connections = self.qos.connections_text();
+        let events = self.persistence.changed(guid2lid, connections);
+        self.report.push_all(events);
+    }
+
+    /// What this manager says of itself; `None` before it has met its own host.
+    pub(super) fn sm_info(&self) -> Option<SmInfo> {
+        let guid = match (self.fabric.own(), &self.activity) {
+            (Some(own), _) => own.end_port_guid(),
+            (None, Activity::Discovering(discovery)) => discovery.own_port_guid()?,
+            (None, _) => return None,
+        };
+        let (phase, has_been_up) = (self.report.phase(), self.report.has_been_up());
+        Some(self.election.sm_info(guid, phase, has_been_up))
+    }
+
+    fn defers_to(&self, other: &SmInfo) -> bool {
+        self.sm_info().is_some_and(|own| defers_to(&own, other))
+    }
+
+    /// The best of the other managers, if it is better than this one.
+    fn better_manager(&self, managers: &[(Index, SmInfo)]) -> Option<(Index, SmInfo)> {
+        let own = self.sm_info()?;
+        let best = managers
+            .iter()
+            .filter(|(_, manager)| defers_to(&own, manager))
+            .max_by_key(|(_, manager)| election::rank(manager));
+        best.copied()
+    }
+
+    /// Another manager, or a program, asks for SMInfo or sets it.
+    pub(super) fn sm_info_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        let Some(own) = self.sm_info() else {
+            return;
+        };
+        if let Some(reply) = election::reply(&own, from, request) {
+            if reply.is_handover {
+                self.schedule.request_sweep(now);
+            }
+            self.outbox.send(reply.message);
+        }
+    }
+
+    /// A device reports a trap.
+    pub(super) fn trap(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        let Ok(notice) = request.smp_attribute::<Notice>() else {
+            return;
+        };
+        self.outbox.send(traps::repress(from, request));
+        self.administration.report(now, &notice);
+        let subnet = &self.fabric.subnet;
+        let issuer = subnet.find_lid(notice.issuer_lid);
+        let issuer = issuer.and_then(|index| subnet.devices.get(index));
+        match Cause::of(&notice) {
+            Cause::NotGeneric => return,
+            Cause::LinkState => {
+                // A discovery that has yet to read that switch's ports will see the change.
+                if let Activity::Discovering(discovery) = &self.activity
+                    && issuer.is_some_and(|switch| !discovery.has_read_switch(switch.guid()))
+                {
+                    return;
+                }
+            }
+            Cause::NodeDescription => {
+                if let Some(device) = issuer {
+                    self.inventory.forget_name(device.guid());
+                }
+            }
+            Cause::Capability => {
+                // The own host reports that a manager is there: this one.
+                if self.is_own_lid(notice.issuer_lid) {
+                    return;
+                }
+            }
+            Cause::Other(number) => {
+                let name = match issuer {
+                    Some(device) => device.label(),
+                    None => format!("LID {}", notice.issuer_lid),
+                };
+                self.report.warn(format!("{name} reports trap {number}"));
+                return;
+            }
+        }
+        self.schedule.request_sweep(now + self.config.trap_delay_ns);
+    }
+
+    fn is_own_lid(&self, lid: Lid) -> bool {
+        let discovered: Option<&PortInfo> = match &self.activity {
+            Activity::Discovering(discovery) => discovery.own_port_info(),
+            _ => None,
+        };
+        let known = || self.fabric.own().and_then(|own| own.end_port_info());
+        discovered
+            .or_else(known)
+            .is_some_and(|info| lid.belongs_to(info.lid, info.lmc))
+    }
+}
