@@ -14,7 +14,7 @@ use link::Time;
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use netio::clock;
 use netio::datagram::AbstractSocket;
-use netio::process::Pidfd;
+use netio::process::{Pidfd, Signal};
 use netio::seqpacket::BlockingConnection;
 use recording::{End, Ending, Entry, Kind, Reader};
 use tempfile::TempDir;
@@ -194,7 +194,7 @@ fn a_mad_crosses_the_cable_and_its_answer_comes_back_to_its_sender() {
 fn a_daemon_that_is_terminated_tells_its_peer() {
     let (one, mut other) = pair();
     let process = Pidfd::open(other.child.id()).unwrap();
-    process.signal(15).unwrap();
+    process.signal(Signal::TERM).unwrap();
     assert!(other.ended().success());
     // Far sooner than silence would tell: that takes ten minutes here.
     one.wait_for_state(DOWN);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use netio::process::Pidfd;
+use netio::process::{Pidfd, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::dir::FabricDir;
@@ -203,7 +203,7 @@ fn own_and_ancestors() -> Vec<u32> {
 /// If one may not be killed, or has not gone after `limit`.
 pub fn kill_all(processes: &[ProcessId], limit: Duration) -> Result<()> {
     let held = hold_all(processes);
-    signal_all(&held, libc::SIGKILL)?;
+    signal_all(&held, Signal::KILL)?;
     match still_there(&held, limit)? {
         None => Ok(()),
         Some(pid) => bail!("process {pid} does not end (it was sent SIGKILL)"),
@@ -216,7 +216,7 @@ pub fn kill_all(processes: &[ProcessId], limit: Duration) -> Result<()> {
 /// If one may not be ended, or has not gone after `limit`.
 pub fn end_all(processes: &[ProcessId], grace: Duration, limit: Duration) -> Result<()> {
     let held = hold_all(processes);
-    signal_all(&held, libc::SIGTERM)?;
+    signal_all(&held, Signal::TERM)?;
     match still_there(&held, grace)? {
         None => Ok(()),
         Some(_) => kill_all(processes, limit),
@@ -227,7 +227,7 @@ fn hold_all(processes: &[ProcessId]) -> Vec<Pidfd> {
     processes.iter().filter_map(|id| id.hold()).collect()
 }
 
-fn signal_all(held: &[Pidfd], signal: i32) -> Result<()> {
+fn signal_all(held: &[Pidfd], signal: Signal) -> Result<()> {
     for pidfd in held {
         match pidfd.signal(signal) {
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {

@@ -65,8 +65,3 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 pub(crate) fn check_len(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
-
-/// Whether an operation on a nonblocking descriptor has nothing to do right now.
-pub(crate) fn is_would_block(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::WouldBlock
-}

@@ -6,14 +6,21 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
+    mount_change, unmount,
+};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
 use crate::NetError;
-use crate::error::check;
 
 /// Where named namespaces are mounted.
 pub const DIRECTORY: &str = "/run/netns";
@@ -22,7 +29,8 @@ pub const DIRECTORY: &str = "/run/netns";
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
-    file: File,
+    /// Shared with the commands that are to start inside.
+    fd: Arc<OwnedFd>,
 }
 
 impl Namespace {
@@ -33,10 +41,14 @@ impl Namespace {
     pub fn open(name: &str) -> Result<Self, NetError> {
         let file = File::open(path(name)?)
             .map_err(|source| NetError::new(format!("open network namespace {name}"), source))?;
-        Ok(Self {
+        Ok(Self::of(name, file))
+    }
+
+    fn of(name: &str, file: File) -> Self {
+        Self {
             name: name.to_owned(),
-            file,
-        })
+            fd: Arc::new(file.into()),
+        }
     }
 
     /// Creates the namespace `name` and opens it. The loopback interface is left down.
@@ -59,19 +71,13 @@ impl Namespace {
             })?;
         let target = path.clone();
         on_own_thread(move || {
-            // SAFETY: unshare takes one integer; it changes this short-lived thread only.
-            check(unsafe { libc::unshare(libc::CLONE_NEWNET) })?;
-            mount(
-                Path::new("/proc/thread-self/ns/net"),
-                &target,
-                libc::MS_BIND,
-            )
+            // SAFETY: the table of descriptors stays shared; what is unshared changes this
+            // short-lived thread only.
+            unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+            Ok(mount_bind("/proc/thread-self/ns/net", &target)?)
         })
         .and_then(|()| File::open(&path))
-        .map(|file| Self {
-            name: name.to_owned(),
-            file,
-        })
+        .map(|file| Self::of(name, file))
         .map_err(|source| {
             // What was made halfway goes; the first error is the one worth telling.
             let _ = remove_mount(&path);
@@ -121,7 +127,7 @@ impl Namespace {
     /// # Errors
     /// Without the right to (`CAP_SYS_ADMIN`).
     pub fn enter(&self) -> Result<(), NetError> {
-        set_namespace(self.file.as_raw_fd()).map_err(|source| {
+        set_namespace(self.fd.as_fd()).map_err(|source| {
             NetError::new(format!("enter network namespace {}", self.name), source)
         })
     }
@@ -147,23 +153,23 @@ impl Namespace {
         })
     }
 
-    /// Has `command` start inside the namespace. The namespace must stay open until then.
+    /// Has `command` start inside the namespace, which stays open as long as the command is there.
     pub fn join_command(&self, command: &mut Command) {
-        let fd = self.file.as_raw_fd();
+        let fd = Arc::clone(&self.fd);
         // SAFETY: between fork and exec only setns(2) is called, which is async-signal-safe and
-        // allocates nothing; the descriptor is open in the child as it is in the parent.
-        unsafe { command.pre_exec(move || set_namespace(fd)) };
+        // allocates nothing.
+        unsafe { command.pre_exec(move || set_namespace(fd.as_fd())) };
     }
 
-    /// Has `command` start inside the namespace with a `/sys` that shows it, as `ip netns exec`
-    /// does: for programs that look at `/sys/class/net`. The namespace must stay open until then.
+    /// [`Self::join_command`] with a `/sys` that shows the namespace, as `ip netns exec` does: for
+    /// programs that look at `/sys/class/net`.
     pub fn join_command_with_sysfs(&self, command: &mut Command) {
-        let fd = self.file.as_raw_fd();
-        // SAFETY: between fork and exec only system calls on constants and on a descriptor that is
-        // open in the child as in the parent are made; nothing allocates.
+        let fd = Arc::clone(&self.fd);
+        // SAFETY: between fork and exec only system calls on constants and on an open descriptor
+        // are made; nothing allocates.
         unsafe {
             command.pre_exec(move || {
-                set_namespace(fd)?;
+                set_namespace(fd.as_fd())?;
                 show_own_sysfs()
             });
         }
@@ -172,7 +178,7 @@ impl Namespace {
 
 impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.fd.as_fd()
     }
 }
 
@@ -187,85 +193,56 @@ fn path(name: &str) -> Result<PathBuf, NetError> {
     Ok(Path::new(DIRECTORY).join(name))
 }
 
-fn set_namespace(fd: RawFd) -> io::Result<()> {
-    // SAFETY: setns takes two integers; a descriptor that is no network namespace is refused.
-    check(unsafe { libc::setns(fd, libc::CLONE_NEWNET) })?;
-    Ok(())
+fn set_namespace(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // A descriptor that is no network namespace is refused.
+    Ok(move_into_link_name_space(
+        fd,
+        Some(LinkNameSpaceType::Network),
+    )?)
 }
 
 /// Replaces `/sys` by one of the thread's network namespace, in a mount namespace of its own.
 fn show_own_sysfs() -> io::Result<()> {
-    // SAFETY: all strings are constants that end in NUL; no pointer outlives its call.
-    unsafe {
-        check(libc::unshare(libc::CLONE_NEWNS))?;
-        check(libc::mount(
-            c"".as_ptr(),
-            c"/".as_ptr(),
-            c"none".as_ptr(),
-            libc::MS_SLAVE | libc::MS_REC,
-            std::ptr::null(),
-        ))?;
-        // /sys may hold other mounts; a lazy unmount takes them along.
-        libc::umount2(c"/sys".as_ptr(), libc::MNT_DETACH);
-        check(libc::mount(
-            c"sysfs".as_ptr(),
-            c"/sys".as_ptr(),
-            c"sysfs".as_ptr(),
-            0,
-            std::ptr::null(),
-        ))?;
-    }
-    Ok(())
+    // SAFETY: the table of descriptors stays shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+    let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    mount_change(c"/", downstream)?;
+    // /sys may hold other mounts; a lazy unmount takes them along. One that is not there is as good.
+    let _ = unmount(c"/sys", UnmountFlags::DETACH);
+    Ok(mount(
+        c"sysfs",
+        c"/sys",
+        c"sysfs",
+        MountFlags::empty(),
+        None,
+    )?)
 }
 
 /// Makes the directory, shared, so that a namespace deleted in one mount namespace is deleted in
 /// all (the property that `ip netns add` sets up as well).
 fn make_directory() -> Result<(), NetError> {
     let directory = Path::new(DIRECTORY);
-    let failed = |source| NetError::new(format!("set up {DIRECTORY}"), source);
+    let failed = |cause| NetError::new(format!("set up {DIRECTORY}"), cause);
     fs::create_dir_all(directory).map_err(failed)?;
-    let share = libc::MS_SHARED | libc::MS_REC;
-    if mount(Path::new(""), directory, share).is_err() {
-        mount(directory, directory, libc::MS_BIND | libc::MS_REC).map_err(failed)?;
-        mount(Path::new(""), directory, share).map_err(failed)?;
+    let share = MountPropagationFlags::SHARED | MountPropagationFlags::REC;
+    if mount_change(directory, share).is_err() {
+        mount_bind_recursive(directory, directory)
+            .and_then(|()| mount_change(directory, share))
+            .map_err(|errno| failed(errno.into()))?;
     }
     Ok(())
 }
 
-fn mount(source: &Path, target: &Path, flags: libc::c_ulong) -> io::Result<()> {
-    let source = c_path(source)?;
-    let target = c_path(target)?;
-    // SAFETY: both paths end in NUL and live through the call; type and data are constants.
-    check(unsafe {
-        libc::mount(
-            source.as_ptr(),
-            target.as_ptr(),
-            c"none".as_ptr(),
-            flags,
-            std::ptr::null(),
-        )
-    })?;
-    Ok(())
-}
-
 fn remove_mount(path: &Path) -> io::Result<()> {
-    let target = c_path(path)?;
-    // SAFETY: the path ends in NUL and lives through the call.
-    if let Err(error) = check(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) }) {
-        // EINVAL: not a mount point, a leftover of half a creation.
-        if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOENT)) {
-            return Err(error);
-        }
+    match unmount(path, UnmountFlags::DETACH) {
+        // INVAL: not a mount point, a leftover of half a creation.
+        Ok(()) | Err(Errno::INVAL | Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
     }
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-fn c_path(path: &Path) -> io::Result<std::ffi::CString> {
-    use std::os::unix::ffi::OsStrExt;
-    std::ffi::CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)
 }
 
 /// Runs `work` on a thread that ends with it: for system calls that change the calling thread.

@@ -1,17 +1,22 @@
 //! Processes by descriptor (never by a number that may have been given to another), and limits.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, geteuid, getrlimit, pidfd_open, pidfd_send_signal,
+    setrlimit, setsid,
+};
 use tokio::io::Interest;
 
-use wire::convert::saturate;
-
 use crate::NetError;
-use crate::error::check;
 use crate::poll::register;
+
+pub use rustix::process::Signal;
 
 /// A process held by its descriptor: signals reach this process or none.
 #[derive(Debug)]
@@ -26,14 +31,12 @@ impl Pidfd {
     /// # Errors
     /// If there is no such process (`ESRCH`), or the kernel is older than 5.3.
     pub fn open(pid: u32) -> Result<Self, NetError> {
-        // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
-        let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-        let fd = libc::c_int::try_from(result)
-            .map_err(io::Error::other)
-            .and_then(check)
-            .map_err(|source| NetError::new(format!("take hold of process {pid}"), source))?;
-        // SAFETY: the descriptor was returned by the call just made; nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or(Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
+            .map_err(|cause| NetError::new(format!("take hold of process {pid}"), cause.into()))?;
         Ok(Self { pid, fd })
     }
 
@@ -43,26 +46,12 @@ impl Pidfd {
         self.pid
     }
 
-    /// Sends `signal` (`libc::SIGTERM`, ...) to the process.
+    /// Sends `signal` to the process.
     ///
     /// # Errors
     /// `ESRCH` if it has ended and was reaped, `EPERM` if it is another user's.
-    pub fn signal(&self, signal: i32) -> io::Result<()> {
-        let info: *const libc::siginfo_t = std::ptr::null();
-        // SAFETY: the descriptor is a pidfd; a null siginfo asks for the one kill(2) would send.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                self.fd.as_raw_fd(),
-                signal,
-                info,
-                0,
-            )
-        };
-        if result < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        Ok(pidfd_send_signal(&self.fd, signal)?)
     }
 
     /// Whether the process has ended (it may still wait to be reaped by its parent).
@@ -78,17 +67,12 @@ impl Pidfd {
     /// # Errors
     /// If the descriptor cannot be polled.
     pub fn wait(&self, timeout: Duration) -> io::Result<bool> {
-        let mut poll = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let timeout_ms = saturate::<i32>(timeout.as_millis());
-        // SAFETY: `poll` is one valid pollfd.
-        match check(unsafe { libc::poll(&raw mut poll, 1, timeout_ms) }) {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&timeout)) {
             Ok(ready) => Ok(ready > 0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            Err(error) => Err(error),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -118,35 +102,35 @@ impl AsFd for Pidfd {
 /// returns the limit that now holds.
 ///
 /// # Errors
-/// If the limit can be neither read nor set.
+/// If the limit cannot be set.
 pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is a valid rlimit to write to.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
-    if limit.rlim_cur >= wanted {
-        return Ok(limit.rlim_cur);
+    // `None` is no limit.
+    let at_most = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    let limit = getrlimit(Resource::Nofile);
+    if at_most(limit.current) >= wanted {
+        return Ok(at_most(limit.current));
     }
-    let more = libc::rlimit {
-        rlim_cur: wanted,
-        rlim_max: limit.rlim_max.max(wanted),
+    let more = Rlimit {
+        current: Some(wanted),
+        maximum: limit.maximum.map(|maximum| maximum.max(wanted)),
     };
-    // SAFETY: `more` is a valid rlimit to read.
-    if check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const more) }).is_ok() {
-        return Ok(more.rlim_cur);
+    if setrlimit(Resource::Nofile, more).is_ok() {
+        return Ok(wanted);
     }
-    limit.rlim_cur = limit.rlim_max.min(wanted);
-    // SAFETY: `limit` is a valid rlimit to read.
-    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
-    Ok(limit.rlim_cur)
+    let current = at_most(limit.maximum).min(wanted);
+    let less = Rlimit {
+        current: Some(current),
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, less)?;
+    Ok(current)
 }
 
 /// Puts the calling thread under `SCHED_BATCH`: a woken thread then no longer pre-empts the one
 /// that woke it, so a sender fills its frame before the receiver runs. Failure is harmless.
 pub fn schedule_as_batch() {
     let parameters = libc::sched_param { sched_priority: 0 };
+    // rustix does not have this call.
     // SAFETY: `parameters` is a valid sched_param; 0 names the calling thread.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) } < 0 {
         tracing::debug!("SCHED_BATCH refused: {}", io::Error::last_os_error());
@@ -156,15 +140,14 @@ pub fn schedule_as_batch() {
 /// Makes the calling process the leader of a session without terminal: the signals of the terminal
 /// it was started from no longer reach it. A leader of a process group stays where it is.
 pub fn new_session() {
-    // SAFETY: setsid takes nothing; it fails (and changes nothing) for leaders of a group.
-    unsafe { libc::setsid() };
+    // It fails, and changes nothing, for leaders of a group.
+    let _ = setsid();
 }
 
 /// The calling process's effective user id.
 #[must_use]
 pub fn effective_uid() -> u32 {
-    // SAFETY: geteuid takes nothing and always succeeds.
-    unsafe { libc::geteuid() }
+    geteuid().as_raw()
 }
 
 /// Where the running program is: other binaries of the project stand beside it.
@@ -195,11 +178,11 @@ mod tests {
         let mut child = sleeper();
         let pidfd = Pidfd::open(child.id()).unwrap();
         assert!(!pidfd.has_ended().unwrap());
-        pidfd.signal(libc::SIGTERM).unwrap();
+        pidfd.signal(Signal::TERM).unwrap();
         assert!(pidfd.wait(Duration::from_secs(10)).unwrap());
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
         assert_eq!(
-            pidfd.signal(libc::SIGTERM).unwrap_err().raw_os_error(),
+            pidfd.signal(Signal::TERM).unwrap_err().raw_os_error(),
             Some(libc::ESRCH),
             "the number may be another's by now, the descriptor never is"
         );
@@ -209,7 +192,7 @@ mod tests {
     async fn the_end_of_a_process_can_be_awaited() {
         let mut child = sleeper();
         let pidfd = Pidfd::open(child.id()).unwrap();
-        pidfd.signal(libc::SIGKILL).unwrap();
+        pidfd.signal(Signal::KILL).unwrap();
         tokio::time::timeout(Duration::from_secs(10), pidfd.ended())
             .await
             .unwrap()

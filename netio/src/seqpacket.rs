@@ -10,12 +10,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, recv};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::NetError;
-use crate::error::{check, check_len};
+use crate::error::check;
 use crate::poll::register;
 use crate::process::effective_uid;
 
@@ -263,6 +265,8 @@ fn remove_stale(path: &Path, address: &SockAddr) -> io::Result<()> {
 
 /// Whether the peer runs as this process's user, or as root.
 fn check_peer(socket: &Socket) -> io::Result<()> {
+    // By hand: rustix's type for this has no value for process 0, which is what the kernel tells of a
+    // peer in another pid namespace.
     let mut credentials = libc::ucred {
         pid: 0,
         uid: u32::MAX,
@@ -329,17 +333,8 @@ fn receive(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
             format!("a message of {length} bytes, above the limit of {MESSAGE_BYTES_MAX}"),
         ));
     }
-    let mut message = vec![0; length];
-    // SAFETY: `message` is writable for its length.
-    let received = check_len(unsafe {
-        libc::recv(
-            socket.as_raw_fd(),
-            message.as_mut_ptr().cast(),
-            message.len(),
-            0,
-        )
-    })?;
-    message.truncate(received);
+    let mut message = Vec::with_capacity(length);
+    recv(socket, spare_capacity(&mut message), RecvFlags::empty())?;
     Ok(Some(message))
 }
 

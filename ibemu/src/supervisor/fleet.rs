@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use netio::process::Pidfd;
+use netio::process::{Pidfd, Signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -308,13 +308,13 @@ impl Fleet {
             });
         if let Some(pidfd) = pidfd {
             let name = || format!("cannot stop {}", self.name(target));
-            ignore_absent(pidfd.signal(libc::SIGTERM)).with_context(name)?;
+            ignore_absent(pidfd.signal(Signal::TERM)).with_context(name)?;
             if tokio::time::timeout(LEAVE_LIMIT, pidfd.ended())
                 .await
                 .is_err()
             {
                 tracing::warn!("{} does not leave: it is killed", self.name(target));
-                ignore_absent(pidfd.signal(libc::SIGKILL)).with_context(name)?;
+                ignore_absent(pidfd.signal(Signal::KILL)).with_context(name)?;
             }
         }
         loop {

@@ -1,7 +1,6 @@
 //! One port of a running device: its link, its carrier, and frames that wait for room.
 
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 
 use link::Time;
 
@@ -73,7 +72,7 @@ impl Port {
             return Ok(());
         };
         epoll
-            .add(fd.as_raw_fd(), self.token)
+            .add(fd, self.token)
             .map_err(|source| NetError::new(format!("watch port {}", self.link.port()), source))
     }
 
@@ -174,7 +173,7 @@ impl Port {
         }
         self.asked_for_room = writable;
         if let Some(fd) = self.link.fd()
-            && let Err(error) = epoll.modify(fd.as_raw_fd(), self.token, writable)
+            && let Err(error) = epoll.modify(fd, self.token, writable)
         {
             tracing::error!("cannot watch port {}: {error}", self.link.port());
         }

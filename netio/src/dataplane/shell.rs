@@ -1,6 +1,5 @@
 //! The loop itself.
 
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
@@ -90,13 +89,11 @@ impl<C, E> Prepared<C, E> {
         let failed = |source| NetError::new("set up the dataplane thread", source);
         let epoll = Epoll::new().map_err(failed)?;
         epoll
-            .add(mailboxes.order_wake.as_raw_fd(), TOKEN_ORDERS)
+            .add(&*mailboxes.order_wake, TOKEN_ORDERS)
             .map_err(failed)?;
         let carriers = if links.iter().any(Link::has_interface) {
             let carriers = Carriers::open()?;
-            epoll
-                .add(carriers.fd().as_raw_fd(), TOKEN_CARRIERS)
-                .map_err(failed)?;
+            epoll.add(carriers.fd(), TOKEN_CARRIERS).map_err(failed)?;
             Some(carriers)
         } else {
             None

@@ -3,6 +3,9 @@
 //!
 //! The memory is asked for zeroed and so costs nothing until it is touched: an idle daemon holds the
 //! pages of one or two short frames.
+//!
+//! Both calls are made by hand: rustix has no `recvmmsg`, and its `sendmmsg` builds headers for every
+//! call that here are prepared once.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

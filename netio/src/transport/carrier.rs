@@ -1,16 +1,26 @@
 //! Which interfaces of the namespace come, go, and have a peer that is up: one rtnetlink socket a
 //! daemon.
 //!
-//! The messages are few and of one kind, so the two fields that matter (`ifinfomsg` and the name,
-//! rtnetlink(7)) are read here; requests of every kind are the business of the `ibemu` command.
+//! Messages are taken apart by netlink-packet-core and netlink-packet-route, but only as far as the
+//! header (`ifinfomsg`) and the name, rtnetlink(7): an attribute that the library reads otherwise
+//! than a younger kernel writes it must not hide that a link came up.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NlasIterator,
+};
+use netlink_packet_route::link::{LinkFlags, LinkHeader, LinkMessage};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
 
 use wire::convert::usize_of;
 
 use crate::NetError;
-use crate::error::{check, check_len};
 
 /// Room for received messages: what the kernel fills at most in one go.
 const BUFFER_BYTES: usize = 32 * 1024;
@@ -20,6 +30,12 @@ const MESSAGE_HEADER: usize = 16;
 
 /// Bytes of `ifinfomsg`.
 const INTERFACE_HEADER: usize = 16;
+
+/// Its number is 0, which is no protocol in the eyes of rustix.
+const NETLINK_ROUTE: Option<Protocol> = None;
+
+/// The group of those that hear of changed links (`RTMGRP_LINK`).
+const LINK_GROUP: u32 = libc::RTMGRP_LINK.cast_unsigned();
 
 /// What rtnetlink says about one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +60,15 @@ pub(crate) struct Carriers {
 impl Carriers {
     /// Subscribes, and asks for all interfaces as they are now.
     pub(crate) fn open() -> Result<Self, NetError> {
-        let failed = |source| NetError::new("watch the network interfaces", source);
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: socket takes three integers and returns a new descriptor or -1.
-        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })
-            .map_err(failed)?;
-        // SAFETY: the descriptor was returned by the call just made; nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: all fields of the structure are integers, for which zero is a valid value.
-        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-        address.nl_family = u16::try_from(libc::AF_NETLINK).unwrap_or(0);
-        address.nl_groups = u32::try_from(libc::RTMGRP_LINK).unwrap_or(0);
-        let length = libc::socklen_t::try_from(size_of::<libc::sockaddr_nl>()).unwrap_or(0);
-        // SAFETY: `address` is readable for `length` bytes.
-        check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) })
-            .map_err(failed)?;
+        let failed = |errno: Errno| NetError::new("watch the network interfaces", errno.into());
+        let fd = socket_with(
+            rustix::net::AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+            NETLINK_ROUTE,
+        )
+        .map_err(failed)?;
+        bind(&fd, &SocketAddrNetlink::new(0, LINK_GROUP)).map_err(failed)?;
         let carriers = Self {
             fd,
             buffer: vec![0; BUFFER_BYTES],
@@ -74,57 +84,43 @@ impl Carriers {
     /// Hands every message that waits to `each`.
     pub(crate) fn receive(&mut self, mut each: impl FnMut(&InterfaceChange<'_>)) {
         loop {
-            // SAFETY: `buffer` is writable for its length.
-            let received = check_len(unsafe {
-                libc::recv(
-                    self.fd.as_raw_fd(),
-                    self.buffer.as_mut_ptr().cast(),
-                    self.buffer.len(),
-                    0,
-                )
-            });
-            match received {
-                Ok(length) => parse(&self.buffer[..length], &mut each),
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EINTR) => {}
-                    Some(libc::ENOBUFS) => {
-                        // Some were lost; the answer to this tells how things stand now.
-                        if let Err(error) = self.ask_for_all() {
-                            tracing::error!("cannot ask for the network interfaces: {error}");
-                            return;
-                        }
-                    }
-                    Some(libc::EAGAIN) => return,
-                    _ => {
-                        tracing::error!("cannot watch the network interfaces: {error}");
+            match recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
+                Ok((length, _)) => parse(&self.buffer[..length], &mut each),
+                Err(Errno::INTR) => {}
+                // Some were lost; the answer to this tells how things stand now.
+                Err(Errno::NOBUFS) => {
+                    if let Err(error) = self.ask_for_all() {
+                        tracing::error!("cannot ask for the network interfaces: {error}");
                         return;
                     }
-                },
+                }
+                Err(Errno::AGAIN) => return,
+                Err(error) => {
+                    tracing::error!("cannot watch the network interfaces: {error}");
+                    return;
+                }
             }
         }
     }
 
-    fn ask_for_all(&self) -> io::Result<()> {
-        const LENGTH: usize = MESSAGE_HEADER + INTERFACE_HEADER;
-        let mut request = [0u8; LENGTH];
-        let flags = u16::try_from(libc::NLM_F_REQUEST | libc::NLM_F_DUMP).unwrap_or(0);
-        request[0..4].copy_from_slice(&u32::try_from(LENGTH).unwrap_or(0).to_ne_bytes());
-        request[4..6].copy_from_slice(&libc::RTM_GETLINK.to_ne_bytes());
-        request[6..8].copy_from_slice(&flags.to_ne_bytes());
-        // SAFETY: `request` is readable for its length.
-        check_len(unsafe { libc::send(self.fd.as_raw_fd(), request.as_ptr().cast(), LENGTH, 0) })?;
+    fn ask_for_all(&self) -> Result<(), Errno> {
+        let mut header = NetlinkHeader::default();
+        header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+        let message = RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let mut request = NetlinkMessage::new(header, message.into());
+        request.finalize();
+        let mut bytes = vec![0; request.buffer_len()];
+        request.serialize(&mut bytes);
+        send(&self.fd, &bytes, SendFlags::empty())?;
         Ok(())
     }
 }
 
 /// The interfaces in one datagram of messages. What is malformed or of another kind is skipped.
 fn parse(mut bytes: &[u8], each: &mut impl FnMut(&InterfaceChange<'_>)) {
-    while bytes.len() >= MESSAGE_HEADER {
-        let length = usize_of(u32_at(bytes, 0));
-        if length < MESSAGE_HEADER || length > bytes.len() {
-            return;
-        }
-        let kind = u16_at(bytes, 4);
+    while let Ok(message) = NetlinkBuffer::new_checked(bytes) {
+        let length = usize_of(message.length());
+        let kind = message.message_type();
         if kind == libc::RTM_NEWLINK || kind == libc::RTM_DELLINK {
             let deleted = kind == libc::RTM_DELLINK;
             if let Some(change) = interface(&bytes[MESSAGE_HEADER..length], deleted) {
@@ -137,39 +133,24 @@ fn parse(mut bytes: &[u8], each: &mut impl FnMut(&InterfaceChange<'_>)) {
 
 /// One `ifinfomsg` with its attributes.
 fn interface(body: &[u8], deleted: bool) -> Option<InterfaceChange<'_>> {
+    let header = LinkHeader::parse(body).ok()?;
     // Other families tell of an interface as the member of a bridge and the like.
-    if body.len() < INTERFACE_HEADER || i32::from(body[0]) != libc::AF_UNSPEC {
+    if header.interface_family != AddressFamily::Unspec {
         return None;
     }
-    let index = i32::from_ne_bytes(body[4..8].try_into().ok()?);
-    let flags = u32_at(body, 8);
-    let wanted = (libc::IFF_UP | libc::IFF_LOWER_UP).cast_unsigned();
-    let mut attributes = &body[INTERFACE_HEADER..];
-    while attributes.len() >= 4 {
-        let length = usize::from(u16_at(attributes, 0));
-        if length < 4 || length > attributes.len() {
-            return None;
-        }
-        if u16_at(attributes, 2) == libc::IFLA_IFNAME {
-            let name = std::ffi::CStr::from_bytes_until_nul(&attributes[4..length]).ok()?;
-            return Some(InterfaceChange {
-                index,
-                name: name.to_str().ok()?,
-                carrier: !deleted && flags & wanted == wanted,
-                deleted,
-            });
-        }
-        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
-    }
-    None
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_ne_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    let name = NlasIterator::new(body.get(INTERFACE_HEADER..)?)
+        .map_while(Result::ok)
+        .find(|attribute| attribute.kind() == libc::IFLA_IFNAME)?
+        .into_inner();
+    // The attribute's own header, then the name and its NUL.
+    let name = std::ffi::CStr::from_bytes_until_nul(name.get(4..)?).ok()?;
+    let up = LinkFlags::Up | LinkFlags::LowerUp;
+    Some(InterfaceChange {
+        index: i32::try_from(header.index).ok()?,
+        name: name.to_str().ok()?,
+        carrier: !deleted && header.flags.contains(up),
+        deleted,
+    })
 }
 
 #[cfg(test)]

@@ -26,10 +26,9 @@ use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use socket2::SockRef;
+use rustix::net::sockopt;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::PortNum;
-use wire::convert::saturate;
 
 pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
 pub(crate) use carrier::{Carriers, InterfaceChange};
@@ -191,7 +190,7 @@ impl Link {
     /// while there is no socket.
     #[must_use]
     pub fn receive_buffer_bytes(&self) -> Option<usize> {
-        SockRef::from(&self.fd()?).recv_buffer_size().ok()
+        sockopt::socket_recv_buffer_size(self.fd()?).ok()
     }
 
     /// What has happened to frames below the records.
@@ -359,30 +358,12 @@ pub(crate) struct Attached {
 
 /// Makes room for received frames: forced past the system's limit where that is allowed.
 pub(crate) fn size_buffers(fd: BorrowedFd<'_>) {
-    use crate::error::check;
-    use std::os::fd::AsRawFd;
-
-    let wanted = saturate::<libc::c_int>(RECEIVE_BUFFER_BYTES);
-    let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
-    let set = |option| {
-        // SAFETY: `wanted` is readable for its length.
-        check(unsafe {
-            libc::setsockopt(
-                fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                option,
-                (&raw const wanted).cast(),
-                length,
-            )
-        })
-        .is_ok()
-    };
-    if !set(libc::SO_RCVBUFFORCE) {
-        // Cut to the system's limit without an error.
-        set(libc::SO_RCVBUF);
+    // What is asked for without privileges is cut to the system's limit without an error.
+    if sockopt::set_socket_recv_buffer_size_force(fd, RECEIVE_BUFFER_BYTES).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(fd, RECEIVE_BUFFER_BYTES);
     }
-    if !set(libc::SO_SNDBUFFORCE) {
-        set(libc::SO_SNDBUF);
+    if sockopt::set_socket_send_buffer_size_force(fd, RECEIVE_BUFFER_BYTES).is_err() {
+        let _ = sockopt::set_socket_send_buffer_size(fd, RECEIVE_BUFFER_BYTES);
     }
 }
 

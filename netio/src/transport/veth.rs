@@ -3,10 +3,12 @@
 //! The socket is bound to the interface's index. When the interface is deleted the socket is of no
 //! more use; when one of the same name comes up again, a new socket is bound to it.
 
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use rustix::io::Errno;
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wire::Format;
 use wire::ether::LinkEthernet;
 
@@ -41,7 +43,7 @@ struct Socket {
 impl VethLink {
     /// Binds to the interface `name`. One that is not there is waited for.
     pub(super) fn open(name: &str) -> Result<Self, NetError> {
-        let attached = match interface_index(name) {
+        let attached = match interface_index(name)? {
             Some(index) => Some(Socket::open(name, index)?),
             None => {
                 tracing::warn!("there is no interface {name} yet; its link stays down");
@@ -108,17 +110,20 @@ pub(super) fn records(frame: &[u8]) -> Result<&[u8], LinkCounter> {
 
 impl Socket {
     fn open(name: &str, index: libc::c_int) -> Result<Self, NetError> {
-        let failed = |source| NetError::new(format!("open a packet socket on {name}"), source);
-        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        // SAFETY: socket takes three integers and returns a new descriptor or -1. Protocol 0
-        // receives nothing until the bind below.
-        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(failed)?;
-        // SAFETY: the descriptor was returned by the call just made; nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let failed = |cause| NetError::new(format!("open a packet socket on {name}"), cause);
+        // Without a protocol it receives nothing until the bind below.
+        let fd = socket_with(
+            AddressFamily::PACKET,
+            SocketType::RAW,
+            SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(|errno| failed(errno.into()))?;
         // Past the queueing discipline: there is nothing to queue for on a cable.
         set_packet_option(&fd, libc::PACKET_QDISC_BYPASS).map_err(failed)?;
         set_packet_option(&fd, libc::PACKET_IGNORE_OUTGOING).map_err(failed)?;
         size_buffers(fd.as_fd());
+        // rustix has neither addresses nor options of packet sockets.
         // SAFETY: all fields of the structure are integers, for which zero is a valid value.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         address.sll_family = u16::try_from(libc::AF_PACKET).unwrap_or(0);
@@ -148,11 +153,24 @@ fn set_packet_option(fd: &OwnedFd, option: libc::c_int) -> io::Result<()> {
     Ok(())
 }
 
-fn interface_index(name: &str) -> Option<libc::c_int> {
-    let name = CString::new(name).ok()?;
-    // SAFETY: the name ends in NUL and lives through the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    libc::c_int::try_from(index).ok().filter(|&index| index > 0)
+/// The index of an interface; `None` if there is none of that name.
+fn interface_index(name: &str) -> Result<Option<libc::c_int>, NetError> {
+    // Any socket of the namespace does to ask with.
+    let index = socket_with(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .and_then(|socket| name_to_index(socket, name));
+    match index {
+        Ok(index) => Ok(i32::try_from(index).ok().filter(|&index| index > 0)),
+        Err(Errno::NODEV) => Ok(None),
+        Err(errno) => Err(NetError::new(
+            format!("find interface {name}"),
+            errno.into(),
+        )),
+    }
 }
 
 #[cfg(test)]
