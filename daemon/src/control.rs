@@ -184,12 +184,11 @@ impl<Rep> From<Rep> for Answer<Rep> {
     }
 }
 
-/// Serves the clients of `listener` until the system can accept no more of them. `handler` makes
-/// the reply of each request. To be run inside a [`tokio::task::LocalSet`]; dropping the future
+/// Serves the clients of `listener`. `handler` makes the reply of each request. To be run inside a [`tokio::task::LocalSet`]; dropping the future
 /// ends all connections.
 ///
 /// # Errors
-/// When accepting fails (descriptors, memory).
+/// When accepting fails.
 pub async fn serve<Req, Rep, H, F>(listener: &Listener, handler: H) -> io::Result<()>
 where
     Req: Decode<()> + 'static,

@@ -8,16 +8,19 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use rustix::net::sockopt::set_socket_passcred;
 use socket2::{Domain, SockAddr, SockAddrStorage, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::NetError;
-use crate::error::{check, check_len};
+use crate::error::check_len;
 use crate::poll::register;
 
-/// Room for one `ucred` in a control message, and the message's own header.
-const CONTROL_BYTES: usize = 64;
+/// Room for exactly one control message with a `ucred`. Credentials come first, so no room is left for
+/// descriptors that a sender adds: the kernel closes what does not fit.
+const CONTROL_BYTES: usize = (size_of::<libc::cmsghdr>() + size_of::<libc::ucred>())
+    .next_multiple_of(align_of::<libc::cmsghdr>());
 
 /// The address of a socket.
 pub type Address = SockAddr;
@@ -45,6 +48,8 @@ pub struct Credentials {
 pub struct AbstractSocket {
     fd: AsyncFd<Socket>,
     name: String,
+    /// The kernel tells the sender's credentials with every datagram.
+    with_credentials: bool,
 }
 
 impl AbstractSocket {
@@ -63,6 +68,7 @@ impl AbstractSocket {
         Ok(Self {
             fd: register(socket, Interest::READABLE | Interest::WRITABLE).map_err(failed)?,
             name: name.to_owned(),
+            with_credentials: false,
         })
     }
 
@@ -80,21 +86,11 @@ impl AbstractSocket {
     ///
     /// # Errors
     /// If it will not.
-    pub fn ask_for_credentials(&self) -> Result<(), NetError> {
-        let on: libc::c_int = 1;
-        let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).unwrap_or(0);
-        // SAFETY: `on` is readable for its length.
-        check(unsafe {
-            libc::setsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PASSCRED,
-                (&raw const on).cast(),
-                length,
-            )
-        })
-        .map(drop)
-        .map_err(|source| NetError::new("ask for the credentials of senders", source))
+    pub fn ask_for_credentials(&mut self) -> Result<(), NetError> {
+        set_socket_passcred(self.fd.get_ref(), true)
+            .map_err(|errno| NetError::new("ask for the credentials of senders", errno.into()))?;
+        self.with_credentials = true;
+        Ok(())
     }
 
     /// The next datagram, cut to the buffer: its length and its sender. Nothing is lost if the
@@ -104,7 +100,9 @@ impl AbstractSocket {
     /// `ConnectionRefused` or `ConnectionReset` if the connected peer is gone.
     pub async fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, Sender)> {
         self.fd
-            .async_io(Interest::READABLE, |socket| receive(socket, buffer))
+            .async_io(Interest::READABLE, |socket| {
+                receive(socket, buffer, self.with_credentials)
+            })
             .await
     }
 
@@ -140,7 +138,13 @@ fn address(name: &str) -> io::Result<SockAddr> {
     SockAddr::unix(Path::new(&format!("\0{name}\0")))
 }
 
-fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, Sender)> {
+/// Receives one datagram. By hand, because rustix's credentials have no value for process 0, which
+/// is what the kernel tells of a sender in another pid namespace.
+fn receive(
+    socket: &Socket,
+    buffer: &mut [u8],
+    with_credentials: bool,
+) -> io::Result<(usize, Sender)> {
     let mut control = Control([0; CONTROL_BYTES]);
     let mut vector = libc::iovec {
         iov_base: buffer.as_mut_ptr().cast(),
@@ -150,8 +154,10 @@ fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, Sender)> {
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut vector;
     header.msg_iovlen = 1;
-    header.msg_control = control.0.as_mut_ptr().cast();
-    header.msg_controllen = CONTROL_BYTES;
+    if with_credentials {
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = CONTROL_BYTES;
+    }
     let receive = |storage: *mut SockAddrStorage, length: *mut libc::socklen_t| {
         header.msg_name = storage.cast();
         // SAFETY: both pointers lead to the address under construction; the header's others to
@@ -207,6 +213,12 @@ fn credentials(control: &Control, length: usize) -> Option<Credentials> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::mem::MaybeUninit;
+    use std::os::fd::AsFd as _;
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
     use super::*;
 
     fn name(of: &str) -> String {
@@ -215,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_datagram_comes_with_its_sender_and_can_be_answered() {
-        let server = AbstractSocket::bind(&name("server")).unwrap();
+        let mut server = AbstractSocket::bind(&name("server")).unwrap();
         server.ask_for_credentials().unwrap();
         let client = AbstractSocket::bind(&name("client")).unwrap();
         client.connect(&name("server")).unwrap();
@@ -251,6 +263,45 @@ mod tests {
         drop(reader);
         let gone = sender.try_send(&[3; 288]).unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    /// Sends a datagram with a descriptor: the writing end of a pipe, whose reading end is returned.
+    fn send_descriptor(sender: &AbstractSocket) -> std::io::PipeReader {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let descriptors = [writer.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        let bytes = [std::io::IoSlice::new(b"descriptor")];
+        sendmsg(
+            sender.fd.get_ref(),
+            &bytes,
+            &mut control,
+            SendFlags::empty(),
+        )
+        .unwrap();
+        reader
+    }
+
+    #[tokio::test]
+    async fn a_descriptor_that_somebody_sends_is_not_kept() {
+        for with_credentials in [false, true] {
+            let part = format!("keeper{with_credentials}");
+            let mut server = AbstractSocket::bind(&name(&part)).unwrap();
+            if with_credentials {
+                server.ask_for_credentials().unwrap();
+            }
+            let client = AbstractSocket::bind(&name(&format!("giver{with_credentials}"))).unwrap();
+            client.connect(&name(&part)).unwrap();
+            let mut reader = send_descriptor(&client);
+            let mut buffer = [0; 16];
+            let (length, sender) = server.receive(&mut buffer).await.unwrap();
+            assert_eq!(&buffer[..length], b"descriptor");
+            assert_eq!(sender.credentials.is_some(), with_credentials);
+            rustix::io::ioctl_fionbio(&reader, true).unwrap();
+            // The end of the pipe: nobody holds its writing end. Else reading would block.
+            assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0, "{with_credentials}");
+        }
     }
 
     #[tokio::test]

@@ -30,6 +30,9 @@ const BACKLOG: i32 = 128;
 /// The longest path that fits into a socket address (`sun_path` less its NUL).
 const PATH_BYTES_MAX: usize = 107;
 
+/// Time between two attempts to accept a connection while the system lacks descriptors or memory.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
 /// How long a connection may wait for room in the listener's backlog.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -65,11 +68,14 @@ impl Listener {
         })
     }
 
-    /// The next connection. Those of other users are closed and logged.
+    /// The next connection. Those of other users are closed and logged. While the system has no
+    /// descriptor or memory for one, connections wait. To be called inside a tokio runtime with
+    /// time.
     ///
     /// # Errors
-    /// If the system can accept no more (descriptors, memory).
+    /// If the socket fails.
     pub async fn accept(&self) -> io::Result<Connection> {
+        let mut short = false;
         loop {
             let accepted = self
                 .fd
@@ -78,6 +84,14 @@ impl Listener {
             let socket = match accepted {
                 Ok((socket, _)) => socket,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) if is_shortage(&error) => {
+                    if !short {
+                        tracing::warn!("{}: connections wait: {error}", self.path.display());
+                    }
+                    short = true;
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
+                }
                 Err(error) => return Err(error),
             };
             if let Err(error) = check_peer(&socket) {
@@ -87,6 +101,14 @@ impl Listener {
             return Connection::new(socket);
         }
     }
+}
+
+/// Whether the system lacks what a connection takes; others may give it back.
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
 }
 
 impl Drop for Listener {

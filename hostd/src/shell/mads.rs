@@ -90,7 +90,7 @@ impl MadServer {
         }
     }
 
-    /// Serves clients until no more can be accepted.
+    /// Serves clients until accepting fails.
     pub(super) async fn serve(self: &Rc<Self>, listener: &Listener) -> io::Result<()> {
         let mut tasks = JoinSet::new();
         loop {

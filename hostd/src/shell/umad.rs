@@ -72,7 +72,7 @@ impl Drop for Program {
 impl Umad {
     /// Binds `<base>:ctl`.
     pub(super) fn open(base: &str, device: &DeviceArgs, handle: Handle<Command>) -> Result<Self> {
-        let control = AbstractSocket::bind(&format!("{base}:ctl"))?;
+        let mut control = AbstractSocket::bind(&format!("{base}:ctl"))?;
         control.ask_for_credentials()?;
         let server = Server::new(ServerConfig {
             name: device.name.clone(),
