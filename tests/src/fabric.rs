@@ -1,13 +1,12 @@
 //! One fabric of real processes.
 
-use std::env;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-use crate::Traces;
+use crate::{Traces, ibemu_command};
 
 /// How cables are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,37 +105,6 @@ impl std::fmt::Display for Outcome {
             self.command, self.code, self.stdout, self.stderr
         )
     }
-}
-
-/// The `ibemu` binary: `$IBEMU`, else the release build beside this test's own target directory.
-///
-/// # Panics
-/// If it was not built.
-#[must_use]
-pub fn ibemu() -> PathBuf {
-    if let Some(path) = env::var_os("IBEMU") {
-        return path.into();
-    }
-    let exe = env::current_exe().expect("this test's own path");
-    let target = exe
-        .ancestors()
-        .nth(3)
-        .expect("target/<profile>/deps/<test>");
-    let path = target.join("release/ibemu");
-    assert!(
-        path.exists(),
-        "{} is missing: run `cargo build --release --workspace --bins`, or set IBEMU",
-        path.display()
-    );
-    path
-}
-
-/// A call of `ibemu`.
-#[must_use]
-pub fn ibemu_command<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Command {
-    let mut command = Command::new(ibemu());
-    command.args(arguments);
-    command
 }
 
 /// A fabric that stands, and is taken down when dropped.

@@ -4,12 +4,14 @@
 //! Every fabric gets a name of its own, so tests and a user's fabrics never meet. Dropping a
 //! [`Fabric`] takes it down; [`Fabric::down`] also asserts that nothing is left behind.
 
+mod binary;
 mod fabric;
 mod live;
 mod stock;
 mod traces;
 
-pub use fabric::{Fabric, Outcome, Transport, ibemu, ibemu_command};
+pub use binary::{ibemu, ibemu_command};
+pub use fabric::{Fabric, Outcome, Transport};
 pub use live::{Smps, named};
 pub use stock::{OpenSm, diags, ibnetdiscover, umad2sim};
 pub use traces::Traces;
