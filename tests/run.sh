@@ -12,7 +12,7 @@ if ((EUID != 0)); then
         exit 1
     fi
     # Keep the caller's toolchain: sudo resets PATH and HOME.
-    exec sudo --preserve-env=CARGO_HOME,RUSTUP_HOME,CI env "PATH=$PATH" "HOME=$HOME" "$PWD/tests/run.sh" "$@"
+    exec sudo --preserve-env=CARGO_HOME,RUSTUP_HOME,CI,IBEMU env "PATH=$PATH" "HOME=$HOME" "$PWD/tests/run.sh" "$@"
 fi
 
 # command -> Debian package
@@ -35,7 +35,8 @@ if ! cargo nextest --version >/dev/null 2>&1; then
     cargo install cargo-nextest --locked --quiet
 fi
 
-# The end-to-end tests run the daemons and the command as users have them.
-cargo build --release --locked --workspace --bins
+# One profile for all: the end-to-end tests run the daemons and the command that stand beside them.
+# Those of another profile: IBEMU=target/release/ibemu.
+cargo build --locked --workspace --bins
 cargo test --workspace --doc --locked --quiet
 exec cargo nextest run --workspace --locked --no-fail-fast "$@"

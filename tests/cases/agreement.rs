@@ -48,7 +48,7 @@ fn port_config() -> PortConfig {
 /// Multicast packets that each host sends.
 const COPIES: u32 = 25;
 const RUN: u32 = 7;
-const PATIENCE: Duration = Duration::from_secs(60);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 const PATIENCE_NS: u64 = 60_000_000_000;
 
 fn group() -> Gid {
@@ -68,8 +68,8 @@ trait Bed {
     fn linear(&mut self, switch: &str, block: u16) -> [PortNum; 64];
     /// A switch's masks for multicast LIDs `0xc000 + 32 * block ..`, ports 0 to 15.
     fn multicast(&mut self, switch: &str, block: u16) -> [u16; 32];
-    /// A switch's lanes by service level.
-    fn lanes(&mut self, switch: &str, ports: (PortNum, PortNum)) -> Vec<u8>;
+    /// A switch's VLs by service level.
+    fn vls(&mut self, switch: &str, ports: (PortNum, PortNum)) -> Vec<u8>;
     /// Counters of every connected port.
     fn counters(&mut self) -> BTreeMap<(String, PortNum), Counters>;
     /// Lets something happen until `holds`.
@@ -125,7 +125,7 @@ impl Bed for Live<'_> {
         table.0
     }
 
-    fn lanes(&mut self, switch: &str, (input, output): (PortNum, PortNum)) -> Vec<u8> {
+    fn vls(&mut self, switch: &str, (input, output): (PortNum, PortNum)) -> Vec<u8> {
         let modifier = SlToVlTable::switch_modifier(input, output);
         let table: SlToVlTable = self.smps.get(self.lids[switch], modifier);
         table.0.map(|vl| vl.get()).to_vec()
@@ -148,7 +148,7 @@ impl Bed for Live<'_> {
     }
 
     fn until(&mut self, what: &str, holds: &mut dyn FnMut(&mut Self) -> bool) {
-        within(PATIENCE, what, || match holds(self) {
+        within(CHANGE_TIMEOUT, what, || match holds(self) {
             true => Ok(()),
             false => Err("not yet".to_owned()),
         });
@@ -178,7 +178,7 @@ impl Bed for Twin {
         switch.multicast_block(block, 0)
     }
 
-    fn lanes(&mut self, switch: &str, (input, output): (PortNum, PortNum)) -> Vec<u8> {
+    fn vls(&mut self, switch: &str, (input, output): (PortNum, PortNum)) -> Vec<u8> {
         let switch = self.switch(switch).expect("a switch");
         switch.sl_to_vl(input, output).map(|vl| vl.get()).to_vec()
     }
@@ -212,8 +212,8 @@ struct Seen {
     lids: BTreeMap<String, (u16, u8)>,
     /// By switch, the port of every LID that has one.
     linear: BTreeMap<String, BTreeMap<usize, u8>>,
-    /// By switch, input and output, the lane of every service level.
-    lanes: BTreeMap<(String, u8, u8), Vec<u8>>,
+    /// By switch, input and output, the VL of every service level.
+    vls: BTreeMap<(String, u8, u8), Vec<u8>>,
     /// The group's multicast LID at each host.
     mlids: BTreeMap<String, u16>,
     /// By switch, the ports of every multicast LID that has some.
@@ -222,7 +222,7 @@ struct Seen {
     echoes: BTreeMap<(String, u16, u16), (u32, u32, String)>,
     /// By receiving host and source: which of the source's numbered packets have come, how often.
     copies: BTreeMap<(String, u64), (u32, u32, u64, u64)>,
-    /// By port, what its data lanes have counted meanwhile.
+    /// By port, what its data VLs have counted meanwhile.
     counts: BTreeMap<(String, PortNum), Counters>,
     /// Drops of all ports meanwhile, by reason.
     drops: Counters,
@@ -271,7 +271,7 @@ impl Seen {
             for &input in &ports {
                 for &output in &ports {
                     let key = (name.clone(), input.get(), output.get());
-                    self.lanes.insert(key, bed.lanes(name, (input, output)));
+                    self.vls.insert(key, bed.vls(name, (input, output)));
                 }
             }
         }
@@ -383,7 +383,7 @@ fn with(hosts: &[String], request: impl Fn(&String) -> Request) -> Vec<(String, 
         .collect()
 }
 
-/// What data lanes have counted between two looks, and what was dropped, by reason.
+/// What data VLs have counted between two looks, and what was dropped, by reason.
 fn difference(before: &Counters, after: &Counters) -> (Counters, Counters) {
     let since = |name: &str| {
         let at = |counters: &Counters| counters.get(name).copied().unwrap_or(0);
@@ -437,7 +437,7 @@ fn agree(transport: Transport, topology: &str, routing: &str) {
     // In pieces, so that what differs can be read.
     assert_eq!(live.lids, twin.lids);
     assert_eq!(live.linear, twin.linear);
-    assert_eq!(live.lanes, twin.lanes);
+    assert_eq!(live.vls, twin.vls);
     assert_eq!(live.mlids, twin.mlids);
     assert_eq!(live.multicast, twin.multicast);
     assert_eq!(live.echoes, twin.echoes);

@@ -30,14 +30,14 @@ fn nothing_wrong(fabric: &Fabric, host: &str, nodes: usize, ports: usize) {
         &["--details", "-r"],
         &["--data", "-c"],
     ] {
-        let told = errors(fabric, host, &[&UNCONCERNED, options].concat()).success();
+        let printed = errors(fabric, host, &[&UNCONCERNED, options].concat()).success();
         let summary = format!("Summary: {nodes} nodes checked, 0 bad nodes found");
-        assert!(told.stdout.contains(&summary), "{told}");
+        assert!(printed.stdout.contains(&summary), "{printed}");
         assert!(
-            told.stdout.contains(&format!("{ports} ports checked")),
-            "{told}"
+            printed.stdout.contains(&format!("{ports} ports checked")),
+            "{printed}"
         );
-        assert!(!told.stderr.contains("failed"), "{told}");
+        assert!(!printed.stderr.contains("failed"), "{printed}");
     }
 }
 
@@ -64,8 +64,11 @@ fn error_counters_of_all_nodes_are_read_from_any_host_and_by_guid() {
                 // A host's port GUID follows its node GUID.
                 let digits = guid.trim_start_matches("0x");
                 let port = u64::from_str_radix(digits, 16).expect("hexadecimal") + 1;
-                let told = errors(&fabric, host, &["-G", &format!("{port:#018x}")]).success();
-                assert!(told.stdout.contains("Summary: 1 nodes checked"), "{told}");
+                let printed = errors(&fabric, host, &["-G", &format!("{port:#018x}")]).success();
+                assert!(
+                    printed.stdout.contains("Summary: 1 nodes checked"),
+                    "{printed}"
+                );
             }
         }
         fabric.assert_no_errors_logged();
@@ -90,12 +93,12 @@ fn packets_that_a_switch_cannot_forward_are_counted_named_and_cleared() {
     let asked = diags(&fabric, "h1", &["perfquery", &gone, "1"]);
     assert_ne!(asked.code, 0, "{asked}");
 
-    let told = errors(&fabric, "h1", &["--details"]);
-    assert_eq!(told.code, 1, "{told}");
-    assert!(!told.stderr.contains("query failed"), "{told}");
+    let printed = errors(&fabric, "h1", &["--details"]);
+    assert_eq!(printed.code, 1, "{printed}");
+    assert!(!printed.stderr.contains("query failed"), "{printed}");
     assert!(
-        told.stdout.contains("[PortRcvSwitchRelayErrors == "),
-        "{told}"
+        printed.stdout.contains("[PortRcvSwitchRelayErrors == "),
+        "{printed}"
     );
     let basic = diags(&fabric, "h1", &["perfquery", &switch, "1"])
         .success()
@@ -110,8 +113,8 @@ fn packets_that_a_switch_cannot_forward_are_counted_named_and_cleared() {
     assert_eq!(value(&sent.stdout, "PortInactiveDiscards"), 0);
 
     let _ = errors(&fabric, "h1", &["-k", "-K"]);
-    let told = errors(&fabric, "h1", &UNCONCERNED).success();
-    assert!(told.stdout.contains("0 bad nodes found"), "{told}");
+    let printed = errors(&fabric, "h1", &UNCONCERNED).success();
+    assert!(printed.stdout.contains("0 bad nodes found"), "{printed}");
     fabric.down();
 }
 

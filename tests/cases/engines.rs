@@ -51,13 +51,13 @@ fn status_with(fabric: &Fabric, what: &str, wanted: impl Fn(&Value) -> bool) -> 
     })
 }
 
-/// Asserts that stock `smpquery` reads the lanes of `route --json` from every pair of connected
+/// Asserts that stock `smpquery` reads the VLs of `route --json` from every pair of connected
 /// ports of every switch.
-fn assert_lanes(fabric: &Fabric, host: &str, topology: &str, sl2vl: &Value) {
+fn assert_vls(fabric: &Fabric, host: &str, topology: &str, sl2vl: &Value) {
     let graph = graph(topology);
     let row = |value: &Value| -> Vec<u64> {
-        let lanes = value.as_array().expect("lanes by level");
-        lanes.iter().filter_map(Value::as_u64).collect()
+        let vls = value.as_array().expect("VLs by level");
+        vls.iter().filter_map(Value::as_u64).collect()
     };
     let listed = |node: &str, input: u64, output: u64| {
         let ports = sl2vl["ports"].as_array().expect("pairs of ports");
@@ -72,15 +72,12 @@ fn assert_lanes(fabric: &Fabric, host: &str, topology: &str, sl2vl: &Value) {
         for (output, _) in graph.cables(switch) {
             let output = u64::from(output.get());
             let query = ["smpquery", "sl2vl", &lid, &output.to_string()];
-            let told = diags(fabric, host, &query).success().stdout;
-            let rows = told.lines().filter_map(|line| {
-                let (ports, lanes) = line.strip_prefix("ports: in ")?.split_once(": |")?;
+            let printed = diags(fabric, host, &query).success().stdout;
+            let rows = printed.lines().filter_map(|line| {
+                let (ports, vls) = line.strip_prefix("ports: in ")?.split_once(": |")?;
                 let (input, _) = ports.split_once(',')?;
-                let lanes = lanes.split('|').filter_map(|lane| lane.trim().parse().ok());
-                Some((
-                    input.trim().parse::<u64>().ok()?,
-                    lanes.collect::<Vec<u64>>(),
-                ))
+                let vls = vls.split('|').filter_map(|vl| vl.trim().parse().ok());
+                Some((input.trim().parse::<u64>().ok()?, vls.collect::<Vec<u64>>()))
             });
             let connected: Vec<u64> = graph
                 .cables(switch)
@@ -88,15 +85,15 @@ fn assert_lanes(fabric: &Fabric, host: &str, topology: &str, sl2vl: &Value) {
                 .chain([0])
                 .collect();
             let mut seen = 0;
-            for (input, lanes) in rows.filter(|(input, _)| connected.contains(input)) {
+            for (input, vls) in rows.filter(|(input, _)| connected.contains(input)) {
                 assert_eq!(
-                    lanes,
+                    vls,
                     listed(name, input, output),
                     "{name} {input} to {output}"
                 );
                 seen += 1;
             }
-            assert_eq!(seen, connected.len(), "{told}");
+            assert_eq!(seen, connected.len(), "{printed}");
         }
     }
 }
@@ -126,11 +123,11 @@ fn assert_levels(fabric: &Fabric, topology: &str, routing: &str) -> Vec<u64> {
 }
 
 #[test]
-fn dfsssp_carries_traffic_both_ways_round_a_ring_on_levels_and_lanes_of_its_own() {
+fn dfsssp_carries_traffic_both_ways_round_a_ring_on_levels_and_vls_of_its_own() {
     let topology = "ring-6-1";
     let fabric = Fabric::up(Transport::Veth, topology, &["--routing", "dfsssp"]);
     let report = offline(topology, "dfsssp", &["--json"]).json();
-    assert_lanes(&fabric, "h1", topology, &report["sl2vl"]);
+    assert_vls(&fabric, "h1", topology, &report["sl2vl"]);
     let levels = assert_levels(&fabric, topology, "dfsssp");
     assert!(levels.contains(&0) && levels.contains(&1), "{levels:?}");
     assert_eq!(
@@ -148,7 +145,7 @@ fn dfsssp_carries_traffic_both_ways_round_a_ring_on_levels_and_lanes_of_its_own(
 }
 
 #[test]
-fn dimension_order_has_a_lane_for_each_side_of_the_dateline_of_each_dimension() {
+fn dimension_order_has_a_vl_for_each_side_of_the_dateline_of_each_dimension() {
     let topology = "torus-5x5-1";
     let fabric = Fabric::up(
         Transport::Udp,
@@ -156,7 +153,7 @@ fn dimension_order_has_a_lane_for_each_side_of_the_dateline_of_each_dimension() 
         &["--routing", "dor", "--vls", "2", "--verify", "sample"],
     );
     let report = offline(topology, "dor", &["--json"]).json();
-    assert_lanes(&fabric, "h7", topology, &report["sl2vl"]);
+    assert_vls(&fabric, "h7", topology, &report["sl2vl"]);
     assert_eq!(
         read_back(&fabric, "h0"),
         tables(&offline(topology, "dor", &["--dump", "lft"]).stdout)
@@ -181,10 +178,10 @@ fn dimension_order_on_a_hypercube_outlives_a_cable_by_tables_that_are_mended() {
     );
     assert_eq!(status["degraded"], true);
     fabric.all_pairs().expect("round the cable");
-    let mended = read_back(&fabric, "h2");
+    let repaired = read_back(&fabric, "h2");
     let count = |tables: &Tables| tables.values().flatten().count();
     let moved = whole.iter().map(|(guid, old)| {
-        let new = &mended[guid];
+        let new = &repaired[guid];
         old.iter()
             .filter(|(lid, port)| new.get(lid) != Some(port))
             .count()
@@ -201,7 +198,7 @@ fn dimension_order_on_a_hypercube_outlives_a_cable_by_tables_that_are_mended() {
     // A manager that starts on the damaged fabric comes to the same.
     let _ = fabric.call(&["restart", "controller"]).success();
     status_with(&fabric, "the damage is told again", told);
-    assert_eq!(read_back(&fabric, "h2"), mended);
+    assert_eq!(read_back(&fabric, "h2"), repaired);
 
     let _ = fabric.call(&["link", "up", "s0:4"]).success();
     status_with(&fabric, "the cube is whole", |status| {
@@ -346,7 +343,7 @@ fn tables_that_do_not_serve_the_fabric_are_refused_with_their_line_and_nothing_i
 }
 
 #[test]
-fn an_engine_that_needs_more_lanes_than_links_have_says_so() {
+fn an_engine_that_needs_more_vls_than_links_have_says_so() {
     let fabric = Fabric::planned(Transport::Udp);
     let refused = fabric.try_up("ring-6-1", &["--routing", "dfsssp", "--vls", "1"]);
     refused.fails_with(1, "needs 2 data VLs");

@@ -90,7 +90,7 @@ fn assert_within_5_percent(what: &str, have: f64, want: f64) {
 #[test]
 fn backlogged_connections_and_best_effort_get_their_slots() {
     let fabric = bottleneck();
-    // 523 and 3264 slots of a frame at 2 Gbit/s, in lanes of their own.
+    // 523 and 3264 slots of a frame at 2 Gbit/s, in virtual lanes of their own.
     let slow = connect(&fabric, &["h0", "h3", "--rate", "64M"]);
     let fast = connect(&fabric, &["h1", "h4", "--rate", "400M"]);
     let slots = [523.0, 3264.0, BEST_EFFORT];

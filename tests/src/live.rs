@@ -15,12 +15,13 @@ use wire::{Lid, Mad, Method, Qpn, Sl};
 use crate::Fabric;
 
 /// How long a device may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Fabric {
     fn control(&self, device: &str) -> ControlClient {
         let path = self.dir().join(format!("{device}.ctl"));
-        ControlClient::connect(&path, PATIENCE).unwrap_or_else(|error| panic!("{device}: {error}"))
+        ControlClient::connect(&path, ANSWER_TIMEOUT)
+            .unwrap_or_else(|error| panic!("{device}: {error}"))
     }
 
     /// What a host answers on its control socket.
@@ -69,7 +70,7 @@ impl Fabric {
     #[must_use]
     pub fn smps(&self, host: &str) -> Smps {
         let path = self.dir().join(format!("{host}.mad"));
-        let connection = BlockingConnection::connect(&path, PATIENCE);
+        let connection = BlockingConnection::connect(&path, ANSWER_TIMEOUT);
         Smps {
             connection: connection.unwrap_or_else(|error| panic!("{host}: {error}")),
             tid: 0,

@@ -1,0 +1,120 @@
+//! What the documents list is what the code has.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use e2e::{Outcome, ibemu};
+use link::DropReason;
+use netio::transport::FRAME_BYTES_MAX;
+use wire::choice::Choice;
+use wire::vendor::{PAIRS_MAX, QosConnection, WindowGrant, WindowRequest, WindowState};
+use wire::{LinkSpeed, LinkWidth, Mtu};
+
+fn document(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The part of a document from one line to another, without either.
+fn section<'a>(document: &'a str, from: &str, to: &str) -> &'a str {
+    let (_, behind) = document
+        .split_once(from)
+        .unwrap_or_else(|| panic!("no {from:?}"));
+    behind.split_once(to).map_or(behind, |(part, _)| part)
+}
+
+#[track_caller]
+fn says(document: &str, what: &str) {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words(document).contains(&words(what)),
+        "it says no {what:?}"
+    );
+}
+
+/// Everything in `text` that is written as an option.
+fn options(text: &str) -> BTreeSet<&str> {
+    text.split(|c: char| !c.is_ascii_lowercase() && c != '-')
+        .filter(|word| word.starts_with("--") && word.len() > 2)
+        .collect()
+}
+
+fn alternatives<T: Choice>() -> String {
+    T::names().collect::<Vec<_>>().join("|")
+}
+
+#[test]
+fn widths_speeds_and_mtus_of_links_are_those_of_the_architecture() {
+    let text = document("ARCHITECTURE.md");
+    says(&text, &format!("`--width {}`", alternatives::<LinkWidth>()));
+    says(&text, &format!("`--speed {}`", alternatives::<LinkSpeed>()));
+    says(&text, &format!("`--mtu {}`", alternatives::<Mtu>()));
+}
+
+#[test]
+fn options_of_the_daemons_are_those_of_the_architecture() {
+    let text = document("ARCHITECTURE.md");
+    let stated = section(&text, "### Arguments of the daemons", "\n## ");
+    let helps = ["switchd", "hostd", "controller"].map(|name| {
+        let mut command = Command::new(ibemu().with_file_name(name));
+        Outcome::of(command.arg("--help")).success().stdout
+    });
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
+    for line in helps.iter().flat_map(|help| help.lines()) {
+        if line.trim_start().starts_with('-') {
+            taken.extend(options(line));
+        }
+    }
+    for general in ["--help", "--version"] {
+        taken.remove(general);
+    }
+    assert_eq!(options(stated), taken);
+}
+
+#[test]
+fn forms_of_topologies_are_those_of_the_readme() {
+    let text = document("README.md");
+    for form in topologies::forms() {
+        says(&text, &format!("`{form}`"));
+    }
+}
+
+#[test]
+fn reasons_of_drops_are_those_of_the_formats() {
+    let text = document("docs/formats.md");
+    let table = section(&text, "| reason of a drop |", "\n\n");
+    let stated: Vec<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(name, _)| name)
+        .collect();
+    let known: Vec<&str> = DropReason::ALL
+        .iter()
+        .map(|reason| reason.name().trim_start_matches("drop."))
+        .collect();
+    assert_eq!(stated, known);
+}
+
+#[test]
+fn sizes_are_those_of_the_formats() {
+    let text = document("docs/formats.md");
+    let thousands = |n: usize| format!("{},{:03}", n / 1000, n % 1000);
+    says(
+        &text,
+        &format!("up to {} bytes", thousands(FRAME_BYTES_MAX)),
+    );
+    let ether_type = wire::ether::LinkEthernet::ETHER_TYPE;
+    says(&text, &format!("EtherType 0x{ether_type:04X}"));
+    let message = wire::control::MESSAGE_LEN_MAX / 1024;
+    says(&text, &format!("at most {message} KiB"));
+    for (name, bytes) in [
+        ("**Connection and change** (VLARB01)", QosConnection::LEN),
+        ("**Windows wanted** (CLOS04)", WindowRequest::LEN),
+        ("**State of windows**", WindowState::LEN),
+        ("**Grant of a window**", WindowGrant::LEN),
+    ] {
+        says(&text, &format!("{name}, {bytes} bytes"));
+    }
+    says(&text, &format!("{PAIRS_MAX} times source's LID"));
+}
