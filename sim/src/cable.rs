@@ -27,7 +27,7 @@ struct End {
     up: bool,
     /// How often the cable has been pulled or put in.
     plug_epoch: u32,
-    /// Blocks on their way, by VL.
+    /// Blocks in flight, by VL.
     in_flight: [u16; VLS],
     /// How many packets have come to the other end, and VL and blocks of the last one.
     received: u32,
@@ -87,13 +87,13 @@ impl Cables {
         self.end(node, port).peer
     }
 
-    /// Which time this is that the cable is in.
+    /// How often the cable has been pulled or put in.
     #[inline]
     pub(crate) fn plug_epoch(&self, node: usize, port: PortNum) -> u32 {
         self.end(node, port).plug_epoch
     }
 
-    /// Whether what was put on the cable then arrives.
+    /// Whether the cable has been in since that epoch, so that what was put on it arrives.
     #[inline]
     pub(crate) fn is_unbroken(&self, node: usize, port: PortNum, plug_epoch: u32) -> bool {
         let end = self.end(node, port);
@@ -107,7 +107,7 @@ impl Cables {
         end.plug_epoch += 1;
     }
 
-    /// A packet takes off; `record` begins with its delimiter.
+    /// A packet has been put on the cable; `record` begins with its delimiter.
     #[inline]
     pub(crate) fn packet_sent(&mut self, node: usize, port: PortNum, record: &[u8]) {
         let (vl, blocks) = weight(record);
@@ -135,7 +135,7 @@ impl Cables {
 
     /// Flow control that overtook packets comes to the port, where a packet may have come in since
     /// it was sent, when `received` had: in the same moment, so it is one at most. Without this it
-    /// would take back the count of that packet, and with it credits that nobody would give again.
+    /// would take back the count of that packet, and with it credits that would not be given again.
     #[inline]
     pub(crate) fn add_received(
         &self,
@@ -202,7 +202,7 @@ impl Cables {
             return Impairment::Lost;
         }
         if self.random.random_range(0..MILLION) < corruption_ppm {
-            // Behind LRH and BTH, so that the receiver still knows whose packet it drops.
+            // Behind LRH and BTH, so that the receiver still finds the source of what it drops.
             let at = self
                 .random
                 .random_range(24.min(record.len() - 1)..record.len());
@@ -231,7 +231,7 @@ fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
     }
 }
 
-/// Lane and blocks of a data record.
+/// VL and blocks of a data record.
 #[inline]
 fn weight(record: &[u8]) -> (usize, u16) {
     let vl = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);

@@ -9,6 +9,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use link::Time;
+use wire::convert::{u64_of, usize_of};
+
+use crate::numbers::index;
 
 /// Slots of the wheel, a nanosecond each.
 const SLOTS: usize = 4096;
@@ -31,7 +34,7 @@ pub(crate) struct EventQueue<E> {
 
 /// The slot of a moment.
 fn slot(at: u64) -> usize {
-    usize::try_from(at % SLOTS_NS).unwrap_or_default()
+    usize_of(at % SLOTS_NS)
 }
 
 impl<E: Copy + Ord> EventQueue<E> {
@@ -97,9 +100,9 @@ impl<E: Copy + Ord> EventQueue<E> {
             };
             let bits = self.occupied[word] & mask;
             if bits != 0 {
-                let found = word * 64 + usize::try_from(bits.trailing_zeros()).unwrap_or(0);
+                let found = word * 64 + index(bits.trailing_zeros());
                 let ahead = (found + SLOTS - here) % SLOTS;
-                return Some(self.base + u64::try_from(ahead).unwrap_or(0));
+                return Some(self.base + u64_of(ahead));
             }
         }
         self.far.peek().map(|Reverse((at, _, _))| *at)

@@ -26,11 +26,11 @@ pub(crate) struct ExtraTables {
     pub(crate) sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), [wire::Vl; 16]>,
 }
 
-/// The multicast trees that an offer uses: by group and tree, who sends.
+/// The multicast trees that a workload uses: by group and tree, who sends.
 type Senders = BTreeMap<(u32, usize), BTreeSet<u32>>;
 
 impl ExtraTables {
-    /// The tables that an offer asks for.
+    /// The tables that a workload asks for.
     pub(crate) fn new(
         graph: &Graph,
         tables: &Tables,

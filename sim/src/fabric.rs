@@ -3,7 +3,7 @@
 //! ```text
 //!          +-- wake-ups ---------------------------+
 //!          v                                       |
-//!  queue of events --> handle --> ready? transmit --> frames fly --> queue of events
+//!  queue of events --> handle --> ready? transmit --> frames in flight --> queue of events
 //!                      a device   as long as any      (flight time, byte time)
 //! ```
 //!
@@ -75,7 +75,7 @@ enum FrameContents {
         /// How many packets from the same port had come to the other end when it was sent.
         received: u32,
     },
-    /// A packet, and which, if the tracker knows it.
+    /// A packet, and its identity if it is tracked.
     Packet(Option<PacketId>),
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Fabric {
     pub(crate) flow_counters: Option<Box<FlowCounters>>,
     /// Tables beside those of unicast forwarding.
     pub(crate) extra_tables: Arc<ExtraTables>,
-    /// By node: which station it is.
+    /// By node: which host it is.
     pub(crate) host_numbers: Vec<Option<u32>>,
     /// The subnet manager, where one runs.
     pub(crate) management: Management,

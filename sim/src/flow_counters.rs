@@ -15,7 +15,7 @@ const VLS: usize = 16;
 /// What came of a flow. Times are nanoseconds; those of moments count from the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
-    /// Packets born, refused ones among them.
+    /// Packets generated, refused ones among them.
     pub offered: u64,
     /// Packets that found no place at their source.
     pub refused: u64,
@@ -25,15 +25,15 @@ pub struct FlowRecord {
     pub delivered: u64,
     /// Bytes delivered, LRH to ICRC.
     pub bytes: u64,
-    /// Sum of the times from birth to last byte.
+    /// Sum of the times from generation to last byte.
     pub delay_sum_ns: u64,
     /// Sum of the times from the first byte sent to the last byte received.
     pub network_sum_ns: u64,
-    /// The shortest time from birth to last byte; [`u64::MAX`] without deliveries.
+    /// The shortest time from generation to last byte; [`u64::MAX`] without deliveries.
     pub delay_min_ns: u64,
     /// The longest.
     pub delay_max_ns: u64,
-    /// When the first packet was born; [`u64::MAX`] if none was.
+    /// When the first packet was generated; [`u64::MAX`] if none was.
     pub first_generated_ns: u64,
     /// When the last byte of the last delivery was there; 0 without deliveries.
     pub completed_ns: u64,
@@ -67,13 +67,14 @@ impl FlowRecord {
         }
     }
 
-    /// From the birth of the first packet to the last byte of the last delivery; 0 without one.
+    /// From the generation of the first packet to the last byte of the last delivery; 0 without
+    /// one.
     #[must_use]
     pub fn completion_ns(&self) -> u64 {
         self.completed_ns.saturating_sub(self.first_generated_ns)
     }
 
-    /// Mean time from birth to last byte; 0 without deliveries.
+    /// Mean time from generation to last byte; 0 without deliveries.
     #[must_use]
     pub fn delay_mean_ns(&self) -> f64 {
         match self.delivered {
@@ -123,7 +124,7 @@ pub(crate) struct FlowCounters {
     /// What comes later is not counted.
     count_until: Time,
     plans: Vec<FlowPlan>,
-    /// By flow: whether nobody waits for its end.
+    /// By flow: whether it never ends.
     is_endless: Vec<bool>,
     /// Deliveries of the other flows that are still to come.
     expected: u64,
@@ -262,7 +263,7 @@ impl FlowCounters {
         .collect()
     }
 
-    /// Whether all packets that were born of flows that end have come to all receivers.
+    /// Whether all packets that were generated for flows that end have come to all receivers.
     pub(crate) fn is_delivered(&self) -> bool {
         self.expected == 0
     }

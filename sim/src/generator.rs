@@ -1,18 +1,18 @@
-//! When something is born at a host: its programmes, merged in the order of time.
+//! Generation of packets and messages at a host: its traffic sources, merged in the order of time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use link::Time;
-use wire::{Lid, Sl};
+use wire::{Lid, Sl, convert};
 
 use crate::model::{Model, PACKET_BYTES_MIN};
 use crate::numbers::index;
 use crate::pattern::Draw;
 use crate::workload::{AddressVector, Constant, Destination, SendRequest, TrafficSource};
 
-/// The flow of packets that nobody counts by flows.
+/// The flow number of packets that are not counted by flow.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
 
 /// Packets that have one place in a queue: one, a message's, or all of a backlogged flow.
@@ -61,7 +61,7 @@ impl QueuedSend {
         let rest = request.bytes.saturating_sub((packets - 1) * payload);
         let rest = rest.min(payload).next_multiple_of(4).min(payload);
         Self {
-            last_bytes: PACKET_BYTES_MIN + u16::try_from(rest).unwrap_or(0),
+            last_bytes: PACKET_BYTES_MIN + convert::saturate::<_, u16>(rest),
             packets,
             left: packets,
             ..Self::single(generated, &request.address, packet_bytes)
@@ -79,7 +79,7 @@ impl QueuedSend {
     }
 }
 
-/// One programme under way.
+/// One traffic source and its progress.
 #[derive(Debug)]
 enum Stream {
     Packets(Arc<[SendRequest]>, usize),
@@ -95,7 +95,7 @@ pub(crate) struct Paced {
     draw: Draw,
     interval_ps: u64,
     next_ps: u128,
-    /// No packet is born from then on.
+    /// No packet is generated from then on.
     ends: Time,
     bytes: u16,
     flow: u32,
@@ -146,7 +146,7 @@ impl Paced {
 /// All that a host will ever send.
 #[derive(Debug)]
 pub(crate) enum Generator {
-    /// One drawn programme.
+    /// One traffic source with a pattern.
     Paced(Box<Paced>),
     /// Any number of them.
     Merged(Merged),
@@ -171,7 +171,7 @@ impl Generator {
         }
     }
 
-    /// Whether something that ends is still to be born.
+    /// Whether something that ends is still to be generated.
     pub(crate) fn has_finite(&self) -> bool {
         match self {
             Self::Paced(paced) => paced.next_at() < Time::NEVER,
@@ -180,13 +180,13 @@ impl Generator {
     }
 }
 
-/// Programmes in the order of time; of births of one moment, in the order of programmes.
+/// Traffic sources in the order of time; of requests of one moment, in the order of the sources.
 #[derive(Debug)]
 pub(crate) struct Merged {
     start: Time,
     packet_bytes: u16,
     streams: Vec<Stream>,
-    /// When each stream that goes on has its next birth, picoseconds from the start.
+    /// When each stream that goes on has its next request, picoseconds from the start.
     due: BinaryHeap<Reverse<(u64, u32)>>,
     next_at: Time,
     /// Streams that go on and end some time.
@@ -194,7 +194,7 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// The programmes of a host; `paced` makes what is drawn, by its place among them.
+    /// The traffic sources of a host; `paced` makes those with a pattern, by their place.
     pub(crate) fn new(
         start: Time,
         model: &Model,
@@ -255,7 +255,7 @@ impl Merged {
 }
 
 impl Stream {
-    /// When its next birth is due, picoseconds from the start; `None` if there is none.
+    /// When its next request is due, picoseconds from the start; `None` if there is none.
     fn due(&self, start: Time) -> Option<u64> {
         match self {
             Self::Packets(requests, at) | Self::Messages(requests, at) => {
@@ -308,7 +308,7 @@ impl Stream {
                 ))
             }
             Self::Backlogged(address, bytes, first_ps) => {
-                // Its one train never ends.
+                // Its one send never ends.
                 *first_ps = u64::MAX;
                 Some(QueuedSend {
                     endless: true,

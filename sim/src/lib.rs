@@ -4,13 +4,13 @@
 //! | | devices | tables | for |
 //! |---|---|---|---|
 //! | [`RoutedFabric`] | switches, and hosts that are a port with a source and a sink | written by management packets when the fabric comes up | loads: how much arrives, how long it takes |
-//! | [`Workload`] | as [`RoutedFabric`], by [`RoutedFabric::run_workload`] | the same, and multicast, VLs and arbitration | programmes of each host, counted flow by flow and link by link |
+//! | [`Workload`] | as [`RoutedFabric`], by [`RoutedFabric::run_workload`] | the same, and multicast, VLs and arbitration | traffic sources of each host, counted flow by flow and link by link |
 //! | [`Twin`] | switches and hosts as the daemons run them | made by the subnet manager, over the fabric | what a live fabric would do |
 //!
 //! The crate `experiments` runs the papers' figures on it, from plans.
 //!
 //! What a simulation adds to the devices is the order in which things happen, the time that a cable
-//! takes, and checkers that always run: packets balance (in and copies = out, queued, under way,
+//! takes, and checkers that always run: packets balance (in and copies = out, queued, in flight,
 //! dropped by reason and lost), credits are never above buffers, packets of a (SLID, DLID, SL) stay
 //! in order and come once (a multicast packet once to every member and never back), no packet stays
 //! longer in a switch than its lifetime, and packets that wait for each other in a cycle are found

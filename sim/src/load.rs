@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::DropReason;
 use routing::{Options, Tables};
 use topologies::{Graph, NodeKind};
-use wire::Lid;
+use wire::{Lid, convert};
 
 use crate::balance::Balance;
 use crate::deadlock::Deadlock;
@@ -15,7 +15,7 @@ use crate::faults::FaultPlan;
 use crate::generator::{Generator, NO_FLOW, Paced};
 use crate::model::Model;
 use crate::node::Node;
-use crate::numbers::real;
+use crate::numbers::{number, real};
 use crate::packet_tracker::Violation;
 use crate::pattern::{Draw, Pattern, SlChoice, check_rate, permutation};
 use crate::setup::{SetupError, build};
@@ -72,15 +72,16 @@ pub struct LoadResult {
     /// Mean nanoseconds from a packet's first byte on its first link to its last byte at its host;
     /// 0 without packets.
     pub latency_ns: f64,
-    /// Mean nanoseconds from a packet's birth: the same, and the wait at its source.
+    /// Mean nanoseconds from a packet's generation: the same, and the wait at its source.
     pub total_latency_ns: f64,
     /// Half of the packets took at most so long in the network (two significant digits).
     pub latency_p50_ns: u64,
     /// 99 % of the packets took at most so long in the network (two significant digits).
     pub latency_p99_ns: u64,
-    /// Packets born over the whole run, and those of them that found their source's queue full.
+    /// Packets generated over the whole run, and those of them that found their source's queue
+    /// full.
     pub generated: u64,
-    /// See [`LoadResult::born`].
+    /// See [`LoadResult::generated`].
     pub refused: u64,
     /// Packets that have left a switch, over the whole run.
     pub traversals: u64,
@@ -190,7 +191,7 @@ impl RoutedFabric {
         fabric.measure.from = start + load.warmup_ns;
         fabric.measure.until = start + load.warmup_ns + load.measure_ns;
         let interval_ps = interval_ps(model, load.bytes_per_ns);
-        let partners = permutation(u32::try_from(hosts).unwrap_or(u32::MAX), load.seed);
+        let partners = permutation(number(hosts), load.seed);
         for ((own, id), dlids) in (0u32..).zip(self.graph.hosts()).zip(&self.dlids) {
             let dlids = Arc::clone(dlids);
             let draw = Draw::new(
@@ -225,16 +226,15 @@ impl RoutedFabric {
 #[must_use]
 pub fn interval_ps(model: &Model, bytes_per_ns: f64) -> u64 {
     let ps = f64::from(model.packet_bytes) * 1000.0 / bytes_per_ns;
-    // The formatter rounds; a number of this range always has an integer form.
-    format!("{ps:.0}").parse().unwrap_or(u64::MAX)
+    convert::nearest(ps)
 }
 
 /// How long nothing must have moved for a fabric to count as quiet, nanoseconds.
 const QUIET_NS: u64 = 50_000;
 /// A fabric that has not run empty in so many such times is given up.
 const QUIETS_MAX: u32 = 2_000;
-/// Within this time lost credits are told again: longer than a keep-alive, nanoseconds.
-const CREDITS_TOLD_NS: u64 = 300_000_000;
+/// Within this time lost credit updates are repeated: longer than a keep-alive, nanoseconds.
+const CREDIT_REFRESH_NS: u64 = 300_000_000;
 
 /// Lets the fabric run empty, or until nothing will ever move any more.
 fn drain(fabric: &mut Fabric) {
@@ -248,9 +248,9 @@ fn drain(fabric: &mut Fabric) {
             return;
         }
         if !advances(fabric, QUIET_NS) {
-            // For so long, nobody looks at anything.
+            // Audits pause for so long a wait.
             fabric.audits = false;
-            let advances = advances(fabric, CREDITS_TOLD_NS);
+            let advances = advances(fabric, CREDIT_REFRESH_NS);
             if !advances {
                 return;
             }
@@ -282,7 +282,7 @@ fn outcome(fabric: &Fabric, load: &Load) -> LoadResult {
         (generated + source.offered, refused + source.refused)
     });
     let bytes = real(measure.packets) * f64::from(fabric.model.packet_bytes);
-    let span = real(load.measure_ns) * real(u64::try_from(hosts).unwrap_or(0));
+    let span = real(load.measure_ns) * real(convert::u64_of(hosts));
     let mean = |sum: u64| match measure.packets {
         0 => 0.0,
         packets => real(sum) / real(packets),

@@ -5,7 +5,7 @@ use core::num::NonZeroU16;
 use link::{Pacing, PortConfig};
 use switchd::Timing;
 use thiserror::Error;
-use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
+use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu, convert};
 
 /// Bytes of the headers and the ICRC of a datagram: LRH, BTH, DETH, ICRC.
 pub const PACKET_BYTES_MIN: u16 = 32;
@@ -13,8 +13,8 @@ pub const PACKET_BYTES_MIN: u16 = 32;
 pub const PACKET_BYTES_MAX: u16 = 4096 + 32;
 /// VCRC.
 const VCRC_BYTES: u16 = 2;
-/// HOQLife and LifeTimeValue that mean "for ever" (IBA 14.2.5.4, 14.2.5.6).
-const FOR_EVER: u8 = 20;
+/// HOQLife and LifeTimeValue that mean "no limit" (IBA 14.2.5.4, 14.2.5.6).
+const NO_LIFETIME_LIMIT: u8 = 20;
 
 /// How the credits of a freed buffer get back to the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,14 +22,14 @@ pub enum CreditReturn {
     /// In the very moment in which the buffer is freed.
     #[default]
     Ideal,
-    /// As flow-control packets that fly as long as any packet. They take no byte time.
+    /// As flow-control packets with the propagation delay of any packet. They take no byte time.
     Packets,
 }
 
 /// What links and devices are like. Sizes of packets count from LRH to ICRC, as in the papers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
-    /// How long a bit flies from one end of a cable to the other, nanoseconds.
+    /// Propagation delay of a cable ("fly time" in the papers), nanoseconds.
     pub flight_ns: u64,
     /// From a packet's first byte at a switch until it may enter the crossbar, nanoseconds.
     pub routing_ns: u64,
@@ -52,7 +52,7 @@ pub struct Model {
     /// Whether the VCRC takes time on a link.
     pub vcrc_takes_time: bool,
     /// HOQLife and LifeTimeValue of all switches: 4.096 us times two to this power, 0 to 19;
-    /// `None`: packets wait for ever.
+    /// `None`: no limit.
     pub lifetime: Option<u8>,
 }
 
@@ -74,7 +74,7 @@ pub enum ModelError {
 }
 
 impl Model {
-    /// The network of MLID04 section 5 with so many data VLs: 20 ns of flight, 100 ns of
+    /// The network of MLID04 section 5 with so many data VLs: 20 ns of propagation delay, 100 ns of
     /// routing, 1x links (4 ns a byte), packets of 32 bytes, one packet in each buffer of a VL.
     #[must_use]
     pub fn mlid04(vls: u8) -> Self {
@@ -108,7 +108,7 @@ impl Model {
         if ![1, 2, 4, 8, 15].contains(&self.vls) {
             return Err(ModelError::Vls(self.vls));
         }
-        if let Some(code) = self.lifetime.filter(|&code| code >= FOR_EVER) {
+        if let Some(code) = self.lifetime.filter(|&code| code >= NO_LIFETIME_LIMIT) {
             return Err(ModelError::Lifetime(code));
         }
         let blocks = u32::from(link::blocks(self.wire_bytes()));
@@ -140,13 +140,13 @@ impl Model {
         } else {
             usize::from(self.packet_bytes)
         };
-        self.rate.transmit_ps(u64::try_from(bytes).unwrap_or(0)) / 1000
+        self.rate.transmit_ps(convert::u64_of(bytes)) / 1000
     }
 
     /// HOQLife and LifeTimeValue as management writes them.
     #[must_use]
     pub fn lifetime_code(&self) -> u8 {
-        self.lifetime.unwrap_or(FOR_EVER)
+        self.lifetime.unwrap_or(NO_LIFETIME_LIMIT)
     }
 
     /// How long a packet may be in one switch, nanoseconds.

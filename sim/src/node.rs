@@ -3,7 +3,7 @@
 use hostd::Host;
 use link::{Device, FrameBuf, Input, Port, PortConfig, PortSet, Time};
 use switchd::{Switch, SwitchConfig, SwitchError, Timing};
-use wire::PortNum;
+use wire::{PortNum, convert};
 
 use crate::traffic_host::TrafficHost;
 
@@ -139,13 +139,13 @@ impl Node {
         }
     }
 
-    /// Packets in the device's memory; of a host, whose packets nobody follows, none.
+    /// Packets in the device's memory; of a full host, whose packets are not tracked, none.
     pub(crate) fn packets_inside(&self) -> u64 {
         let packets = match self {
             Self::Switch(switch) => switch.packets_inside(),
             Self::TrafficHost(host) => host.packets_inside(),
             Self::Host(_) => 0,
         };
-        u64::try_from(packets).unwrap_or(u64::MAX)
+        convert::u64_of(packets)
     }
 }

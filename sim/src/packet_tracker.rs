@@ -1,17 +1,17 @@
-//! What is known about every packet under way, and what may not be: duplicates, disorder, packets
+//! What is known about every packet in flight, and what may not be: duplicates, disorder, packets
 //! at the wrong host, packets older than their lifetime.
 //!
 //! A packet carries its source's LID and a number of 24 bits; everything else about it stands
-//! here: when it was born, when it was sent, since when it has been in its present switch (of a
-//! multicast packet, since the last of its copies has come to one). Each
-//! source has a ring of as many packets as it has under way.
+//! here: when it was generated, when it was sent, since when it has been in its present switch (of
+//! a multicast packet, since the last of its copies has come to one). Each source has a ring of as
+//! many packets as it has in flight.
 
 use core::fmt;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use link::Time;
-use wire::{Lid, Sl};
+use wire::{Lid, Sl, convert};
 
 use crate::generator::NO_FLOW;
 use crate::numbers::index;
@@ -20,13 +20,13 @@ use crate::traffic_host::Received;
 
 /// Violations whose text is kept; beyond, they are only counted.
 const VIOLATIONS_KEPT: usize = 32;
-/// The shortest ring of packets under way.
+/// The shortest ring of packets in flight.
 const RING_MIN: usize = 16;
-/// The ring where packets may be missing, and so nobody knows which are still under way.
+/// The ring where packets may be missing, and so it is not known which are still in flight.
 const RING_LOSSY: usize = 1024;
 /// The longest: a quarter of what 24 bits tell apart.
 const RING_MAX: usize = 1 << 22;
-/// No station has that LID.
+/// No host has that LID.
 const NO_HOST: u32 = u32::MAX;
 /// The part of a packet's number that it carries.
 const PSN_MASK: u64 = 0x00ff_ffff;
@@ -53,7 +53,7 @@ pub(crate) struct PacketId {
     psn: u32,
 }
 
-/// One packet under way.
+/// One packet in flight.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     sequence: u64,
@@ -64,7 +64,7 @@ struct Slot {
     to: Target,
     dlid: Lid,
     sl: Sl,
-    /// Hosts that have not got it yet; 0: it is not under way.
+    /// Hosts that have not got it yet; 0: it is not in flight.
     remaining: u32,
     bytes: u16,
     has_explicit_dlid: bool,
@@ -99,10 +99,10 @@ pub(crate) struct Delivery {
     pub(crate) is_multicast: bool,
 }
 
-/// All packets under way and the rules that they obey.
+/// All packets in flight and the rules that they obey.
 #[derive(Debug)]
 pub(crate) struct PacketTracker {
-    /// By LID: which station it is.
+    /// By LID: which host it is.
     owners: Vec<u32>,
     rings: Vec<Vec<Slot>>,
     /// By source, destination and service level: the number after the last one delivered.
@@ -112,7 +112,7 @@ pub(crate) struct PacketTracker {
     /// receiver, DLID and service level.
     explicit: BTreeMap<(u32, u32, Lid, Sl), u64>,
     groups: Arc<Groups>,
-    /// How long a packet may be in a switch; [`u64::MAX`]: for ever.
+    /// How long a packet may be in a switch; [`u64::MAX`]: no limit.
     lifetime_ns: u64,
     /// Whether packets may be missing: then rings do not grow for those that never come.
     lossy: bool,
@@ -125,7 +125,7 @@ pub(crate) struct PacketTracker {
 }
 
 impl PacketTracker {
-    /// For host_numbers with these LIDs each, and so many service levels. `lossy`: packets may be
+    /// For hosts with these LIDs each, and so many service levels. `lossy`: packets may be
     /// missing.
     pub(crate) fn new(
         lids: &[Vec<Lid>],
@@ -159,7 +159,7 @@ impl PacketTracker {
         }
     }
 
-    /// Tells who is in which group.
+    /// Sets the members of groups.
     pub(crate) fn set_groups(&mut self, groups: Arc<Groups>) {
         self.groups = groups;
     }
@@ -173,7 +173,7 @@ impl PacketTracker {
         }
     }
 
-    /// The packet with that SLID and number, if a station sent it.
+    /// The packet with that SLID and number, if a host sent it.
     #[inline]
     fn id(&self, slid: Lid, psn: u32) -> Option<PacketId> {
         let source = *self.owners.get(slid.index())?;
@@ -200,7 +200,7 @@ impl PacketTracker {
     pub(crate) fn inject(&mut self, now: Time, source: u32, packet: &Injected) {
         self.injected += 1;
         let ring = &mut self.rings[index(source)];
-        let place = |len: usize| usize::try_from(packet.sequence).unwrap_or(0) & (len - 1);
+        let place = |len: usize| convert::usize_of(packet.sequence) & (len - 1);
         if !self.lossy {
             while ring[place(ring.len())].remaining > 0 && ring.len() < RING_MAX {
                 grow(ring);
@@ -236,9 +236,7 @@ impl PacketTracker {
     pub(crate) fn enter_switch(&mut self, now: Time, id: PacketId) {
         match self.slot(id) {
             Some(slot) => slot.inside_since = now,
-            None => {
-                self.report_violation(now, format!("{id:?} is at a switch and not under address"))
-            }
+            None => self.report_violation(now, format!("{id:?} is at a switch and not in flight")),
         }
     }
 
@@ -248,28 +246,23 @@ impl PacketTracker {
         self.traversals += 1;
         let limit = self.lifetime_ns;
         let Some(slot) = self.slot(id) else {
-            return self.report_violation(
-                now,
-                format!("{id:?} remaining a switch and is not under address"),
-            );
+            return self
+                .report_violation(now, format!("{id:?} left a switch and is not in flight"));
         };
         let age = now.since_ns(slot.inside_since);
         if age > limit {
             self.report_violation(
                 now,
-                format!("{id:?} remaining a switch after {age} ns: limit {limit} ns"),
+                format!("{id:?} left a switch after {age} ns: limit {limit} ns"),
             );
         }
     }
 
-    /// A packet has come to station `at`.
+    /// A packet has come to host `at`.
     pub(crate) fn deliver(&mut self, now: Time, at: u32, packet: &Received) -> Option<Delivery> {
         let id = self.id(packet.slid, packet.psn.get())?;
         let Some(slot) = self.slot(id) else {
-            self.report_violation(
-                now,
-                format!("{id:?} was delivered and is not under address"),
-            );
+            self.report_violation(now, format!("{id:?} was delivered and is not in flight"));
             return None;
         };
         slot.remaining -= 1;
@@ -312,7 +305,7 @@ impl PacketTracker {
         })
     }
 
-    /// Whether station `at` is to have a packet of `source`.
+    /// Whether host `at` is to have a packet of `source`.
     #[inline]
     fn is_for(&self, slot: &Slot, source: u32, at: u32) -> bool {
         match slot.to {
@@ -324,7 +317,7 @@ impl PacketTracker {
         }
     }
 
-    /// Notes packets that have not come to all that they are for: when nothing is under way any
+    /// Notes packets that have not come to all that they are for: when nothing is in flight any
     /// more and nothing was dropped or lost.
     pub(crate) fn check_none_missing(&mut self, now: Time) {
         let rings = (0u32..).zip(&self.rings);
@@ -347,7 +340,7 @@ impl PacketTracker {
 fn grow(ring: &mut Vec<Slot>) {
     let mut wider = vec![EMPTY; ring.len() * 2];
     for slot in ring.drain(..).filter(|slot| slot.remaining > 0) {
-        let at = usize::try_from(slot.sequence).unwrap_or(0) & (wider.len() - 1);
+        let at = convert::usize_of(slot.sequence) & (wider.len() - 1);
         wider[at] = slot;
     }
     *ring = wider;

@@ -4,6 +4,9 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
+use wire::convert;
+
+use crate::numbers::{index, number};
 
 /// A load above this makes no sense on any link, bytes/ns.
 const LOAD_MAX: f64 = 1000.0;
@@ -50,7 +53,7 @@ pub enum SlChoice {
 /// A workload that makes no sense on a fabric.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum PatternError {
-    /// Nobody to send to.
+    /// No other host to send to.
     #[error("{0} hosts: traffic needs at least 2")]
     TooFewHosts(usize),
     /// No such host.
@@ -89,7 +92,7 @@ impl Pattern {
         if hosts < 2 {
             return Err(PatternError::TooFewHosts(hosts));
         }
-        let is_host = |number: u32| usize::try_from(number).is_ok_and(|number| number < hosts);
+        let is_host = |number: u32| index(number) < hosts;
         match *self {
             Self::Centric { percent, .. } if percent > 100 => Err(PatternError::Percent(percent)),
             Self::Centric { target, .. } if !is_host(target) => Err(PatternError::Target {
@@ -133,10 +136,10 @@ pub fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..hosts).collect();
     order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed ^ 0x7065_726d));
     let mut partners = vec![0; order.len()];
-    // One cycle through all hosts in random order: nobody meets himself.
+    // One cycle through all hosts in random order: no host is its own partner.
     for (at, &host) in order.iter().enumerate() {
         let next = order[(at + 1) % order.len()];
-        if let Some(partner) = usize::try_from(host).ok().and_then(|i| partners.get_mut(i)) {
+        if let Some(partner) = partners.get_mut(index(host)) {
             *partner = next;
         }
     }
@@ -161,8 +164,8 @@ impl Draw {
         partners: &[u32],
         seed: u64,
     ) -> Self {
-        let hosts = u32::try_from(partners.len()).unwrap_or(u32::MAX);
-        let partner = usize::try_from(own).ok().and_then(|own| partners.get(own));
+        let hosts = number(partners.len());
+        let partner = partners.get(index(own));
         Self {
             pattern,
             sl_choice,
@@ -216,7 +219,7 @@ impl Draw {
             SlChoice::Connection => {
                 let pair = u64::from(self.own) << 32 | u64::from(to);
                 let sl = mix(self.seed, pair) % u64::from(self.vls);
-                u8::try_from(sl).unwrap_or(0)
+                convert::saturate(sl)
             }
         };
         (to, sl)

@@ -15,8 +15,8 @@ use link::{Device, FrameBuf, Input, Time};
 use recording::{Ending, Entry, Header, Kind, ReadError, Reader};
 use switchd::{Switch, SwitchConfig};
 use thiserror::Error;
-use wire::PortNum;
 use wire::control::ControlError;
+use wire::{PortNum, convert};
 
 /// The largest room of a frame that is believed, bytes: sixteen times that of a veth.
 const ROOM_BYTES_MAX: u64 = 1 << 20;
@@ -332,10 +332,10 @@ where
         if self.memory.len() < len {
             self.memory.resize(len, 0);
         }
-        let records_max = usize::try_from(records_max).unwrap_or(usize::MAX);
+        let records_max = convert::usize_of(records_max);
         let mut frame = FrameBuf::new(&mut self.memory[..len], records_max);
         let got = self.device.transmit(self.now, port, &mut frame);
-        let got_records = u64::try_from(got).unwrap_or(u64::MAX);
+        let got_records = convert::u64_of(got);
         if got_records == records && frame.as_bytes() == expected {
             return Ok(None);
         }

@@ -29,7 +29,7 @@ pub enum SetupError {
     /// The pattern makes no sense on this fabric.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// What is offered makes no sense on this fabric.
+    /// The workload makes no sense on this fabric.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// The plan of faults names what is not there.

@@ -11,8 +11,8 @@ const FRAME_BYTES: usize = 1024;
 /// How often an answer is looked for.
 const ATTEMPTS: u32 = 8;
 
-/// Hands `mad` to a device on port `entry_port` and takes the answer that comes back there; `None` if
-/// none comes. The device's present, `now`, moves on by `step_ns` at a time. Link control that
+/// Hands `mad` to a device on port `entry_port` and takes the answer that comes back there; `None`
+/// if none comes. The device's present, `now`, moves on by `step_ns` at a time. Link control that
 /// leaves by the port meanwhile is added to `control`.
 pub(crate) fn exchange(
     node: &mut Node,

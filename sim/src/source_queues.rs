@@ -11,7 +11,7 @@ use link::{Admission, Port, Time};
 use wire::{Lid, PortNum, Sl, Vl};
 
 use crate::generator::{Generator, NO_FLOW, QueuedSend};
-use crate::numbers::index;
+use crate::numbers::{index, number};
 use crate::workload::Destination;
 
 /// Service levels.
@@ -19,14 +19,14 @@ const LEVELS: usize = 16;
 /// The VCRC, which sizes of packets leave out.
 const VCRC_BYTES: usize = 2;
 
-/// What all sources of a run know.
+/// Groups as all sources of a run use them.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     /// By group: its members.
     pub(crate) members: Vec<Vec<u32>>,
 }
 
-/// Whom a packet is for.
+/// The destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Host(u32),
@@ -49,7 +49,7 @@ pub(crate) struct Injected {
     pub(crate) has_explicit_dlid: bool,
 }
 
-/// Packets that were born, or could not be.
+/// Packets that were generated; refused if their queue was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generated {
     pub(crate) at: Time,
@@ -60,7 +60,7 @@ pub(crate) struct Generated {
     pub(crate) refused: bool,
 }
 
-/// What a station sends.
+/// What a host sends.
 #[derive(Debug)]
 pub(crate) struct SourceQueues {
     generator: Generator,
@@ -81,15 +81,15 @@ pub(crate) struct SourceQueues {
     endless: usize,
     backlog: usize,
     sequence: u64,
-    /// Packets born, and those of them that found the queue full.
+    /// Packets generated, and those of them that found the queue full.
     pub(crate) offered: u64,
     pub(crate) refused: u64,
-    /// What was born for flows that somebody counts, until it is taken.
+    /// What was generated for counted flows and has not been collected yet.
     pub(crate) generated: Vec<Generated>,
 }
 
 impl SourceQueues {
-    /// A source of host `own`, whose port is `port`; at most `backlog` births wait.
+    /// A source of host `own`, whose port is `port`; at most `backlog` requests wait.
     pub(crate) fn new(
         own: u32,
         generator: Generator,
@@ -131,18 +131,18 @@ impl SourceQueues {
         self.waiting > self.endless
     }
 
-    /// Whether everything that ends has been born and put into the port.
+    /// Whether everything that ends has been generated and put into the port.
     pub(crate) fn is_done(&self) -> bool {
         !self.is_waiting() && !self.generator.has_finite()
     }
 
-    /// When the next birth is due.
+    /// When the next request is due.
     #[inline]
     pub(crate) fn next_at(&self) -> Time {
         self.generator.next_at()
     }
 
-    /// Lets those be born that are due.
+    /// Generates what is due.
     #[inline]
     pub(crate) fn generate(&mut self, now: Time) {
         while self.generator.next_at() <= now {
@@ -155,10 +155,10 @@ impl SourceQueues {
 
     fn add(&mut self, send: QueuedSend) {
         let receivers = self.receivers_of(send.to);
-        // Backlogged flows are as many as there are programmes: each has its place.
+        // Backlogged flows are as many as there are traffic sources: each has its place.
         let refused = !send.endless && self.waiting - self.endless >= self.backlog;
         if receivers == 0 {
-            // A group of oneself alone.
+            // A group whose only member is the sender.
             return;
         }
         if !send.endless {
@@ -238,7 +238,7 @@ impl SourceQueues {
         // Those after the last one first.
         let after = waiting & (0xfffe_u32.checked_shl(last).map_or(0, low_half));
         let chosen = if after == 0 { waiting } else { after };
-        usize::try_from(chosen.trailing_zeros()).ok()
+        Some(index(chosen.trailing_zeros()))
     }
 
     /// Whether a VL has both a packet that waits and room for it.
@@ -261,7 +261,7 @@ impl SourceQueues {
     #[inline]
     pub(crate) fn take(&mut self, now: Time, port: &Port, vl: usize) -> Option<Injected> {
         let level = self.admitted(port, vl)?;
-        self.vls[vl].1 = u32::try_from(level).unwrap_or(0);
+        self.vls[vl].1 = number(level);
         let mut send = *self.queues[level].front()?;
         let bytes = send.next_bytes();
         let (to, dlid, copies) = self.destination(&send);
@@ -288,7 +288,7 @@ impl SourceQueues {
         Some(injected)
     }
 
-    /// One packet of the train at the head of a queue has gone.
+    /// One packet of the send at the head of a queue has gone.
     fn advance(&mut self, level: usize, mut send: QueuedSend) {
         send.left -= 1;
         if send.left == 0 && matches!(send.to, Destination::Each(_)) {

@@ -106,7 +106,7 @@ impl Trace {
         Ok(reader.trace)
     }
 
-    /// The offer that repeats the trace; every flow of it is counted for itself.
+    /// The workload that repeats the trace; every flow of it is counted for itself.
     #[must_use]
     pub fn workload(&self, until: Until) -> Workload {
         let mut workload = Workload::empty(self.hosts.len(), self.flows.len(), until);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_is_read_and_played() {
+    fn a_trace_is_read_and_run() {
         let graph = star();
         let text = named(
             "# a comment\n\ngroup,some,A B D\ntime_ns,source,destination,bytes,sl\n\

@@ -3,9 +3,10 @@
 //!
 //! The port, its VLs, credits, arbiter and check sums are those of every device
 //! ([`link::Port`]). What differs from `hostd`'s host is behind the port: packets carry nothing
-//! but headers, and when they were born is written beside them, in the [`PacketTracker`](crate::packet_tracker).
-//! Packets wait in one queue a VL at the source, so that a VL that stands still does not hold
-//! up the others; a packet that comes in is used up at once.
+//! but headers, and when they were generated is written beside them, in the
+//! [`PacketTracker`](crate::packet_tracker). Packets wait in one queue a service level at the
+//! source, so that a VL that is blocked does not hold up the others; a packet that comes in is
+//! consumed at once.
 
 use link::{
     Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Packet, Pool, Port, PortConfig,
@@ -128,7 +129,7 @@ impl TrafficHost {
         &mut self.port
     }
 
-    /// Gives the station something to send.
+    /// Gives the host something to send.
     pub(crate) fn start(&mut self, source: SourceQueues) {
         self.source = Some(source);
     }

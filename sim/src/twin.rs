@@ -30,7 +30,7 @@ const STEP_NS: u64 = 1_000_000;
 /// What a twin is made with.
 #[derive(Clone, Debug)]
 pub struct TwinConfig {
-    /// How long a bit flies from one end of a cable to the other, nanoseconds.
+    /// Propagation delay of a cable ("fly time" in the papers), nanoseconds.
     pub flight_ns: u64,
     /// Every port of every device, as the daemons' link options make it.
     pub port: PortConfig,
@@ -69,7 +69,7 @@ pub enum TwinError {
     /// The faults name what is not there.
     #[error(transparent)]
     Fault(#[from] FaultError),
-    /// Nobody to run the manager beside.
+    /// No host for the subnet manager.
     #[error("a fabric without hosts has no place for the subnet manager")]
     NoHost,
     /// No such host.

@@ -1,10 +1,10 @@
-//! What hosts are to send in a run that is looked at flow by flow: programmes, groups, an end.
+//! What hosts are to send in a run that is counted flow by flow: traffic sources, groups, an end.
 //!
-//! Each host has programmes. A programme yields births: a packet, or a message of several, to one
-//! host or to a group, on a service level, as part of a flow. Flows are what is counted: a
-//! connection, a message, all of a host's packets, as the numbers say that births carry. Generator
-//! wait at their source in one queue a service level; a message is one place in its queue and goes
-//! packet after packet. What finds all places taken is refused and counted.
+//! Each host has traffic sources. A traffic source yields send requests: a packet, or a message of
+//! several, to one host or to a group, on a service level, as part of a flow. Flows are what is
+//! counted: a connection, a message, all of a host's packets, by the flow number of each request.
+//! Requests wait at their source in one queue a service level; a message is one place in its queue
+//! and goes packet after packet. What finds all places taken is refused and counted.
 
 use std::sync::Arc;
 
@@ -16,16 +16,17 @@ use routing::multicast::{MulticastError, Scheme};
 use topologies::{Endpoint, NodeId};
 
 use crate::model::{Model, PACKET_BYTES_MIN};
+use crate::numbers::index;
 use crate::pattern::{Pattern, SlChoice};
 
-/// Places at a source for births that wait, if nothing else is said.
+/// Places at a source for requests that wait, if nothing else is said.
 pub const BACKLOG_DEFAULT: usize = 256;
 /// The most flows of a run.
 pub const FLOWS_MAX: u32 = 1 << 24;
 /// The longest message, bytes: as IBA's.
 pub const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
-/// To whom something goes. Hosts are numbered in the order of the topology.
+/// The destination of a packet or a message. Hosts are numbered in the order of the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// One host.
@@ -42,7 +43,8 @@ pub enum Destination {
 pub struct AddressVector {
     /// To whom.
     pub to: Destination,
-    /// The DLID, for [`Destination::Host`]; `None` for the one that the scheme chooses for these hosts.
+    /// The DLID, for [`Destination::Host`]; `None` for the one that the scheme chooses for these
+    /// hosts.
     pub dlid: Option<Lid>,
     /// The service level.
     pub sl: Sl,
@@ -63,7 +65,7 @@ impl AddressVector {
     }
 }
 
-/// Something that is born at a moment.
+/// A packet or a message that a host sends at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendRequest {
     /// When, in picoseconds from the start of the run.
@@ -121,7 +123,7 @@ pub enum TrafficSource {
         bytes_per_ns: f64,
         /// Which flow it counts for.
         flow: u32,
-        /// Nothing is born from then on, in nanoseconds from the start of the run.
+        /// Nothing is generated from then on, in nanoseconds from the start of the run.
         until_ns: u64,
     },
 }
@@ -137,10 +139,11 @@ pub struct Group {
 /// What is counted of a flow beside packets and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// Ascending delays from birth to last byte, nanoseconds: deliveries are counted by the first
-    /// one that they do not exceed.
+    /// Ascending delays from generation to last byte, nanoseconds: deliveries are counted by the
+    /// first one that they do not exceed.
     pub delays_ns: Vec<u64>,
-    /// How far apart packets are born, picoseconds: what jitter is measured against. 0: it is not.
+    /// How far apart packets are generated, picoseconds: what jitter is measured against; 0: jitter
+    /// is not measured.
     pub interval_ps: u64,
     /// Ascending deviations of the time from one delivery to the next from that interval,
     /// nanoseconds: deliveries are counted by the first one that they do not exceed.
@@ -184,7 +187,7 @@ pub struct VlTables {
 /// All that hosts send in a run.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    /// By host, in the order of the topology: its programmes.
+    /// By host, in the order of the topology: its traffic sources.
     pub hosts: Vec<Vec<TrafficSource>>,
     /// Flows, by number.
     pub flows: Vec<FlowPlan>,
@@ -194,10 +197,10 @@ pub struct Workload {
     pub scheme: Scheme,
     /// VLs and their shares.
     pub vl_tables: Arc<VlTables>,
-    /// Generator that wait at one source at most, a message being one and backlogged flows being none;
-    /// further ones are refused.
+    /// Requests that wait at one source at most, a message being one and backlogged flows being
+    /// none; further ones are refused.
     pub backlog: usize,
-    /// From when on births, deliveries and links are counted, nanoseconds from the start.
+    /// From when on requests, deliveries and links are counted, nanoseconds from the start.
     pub count_from_ns: u64,
     /// When the run is over.
     pub until: Until,
@@ -254,13 +257,13 @@ impl Workload {
     }
 }
 
-/// An offer that makes no sense on a fabric.
+/// A workload that makes no sense on a fabric.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum WorkloadError {
-    /// Programmes for other hosts than there are.
+    /// Traffic sources for other hosts than there are.
     #[error("sources for {given} hosts: the fabric has {hosts}")]
     Hosts {
-        /// Hosts with programmes.
+        /// Hosts with traffic sources.
         given: usize,
         /// Hosts of the fabric.
         hosts: usize,
@@ -268,7 +271,7 @@ pub enum WorkloadError {
     /// More flows than can be told apart.
     #[error("{0} flows: at most {FLOWS_MAX}")]
     Flows(usize),
-    /// A programme that names what is not there, or asks for what cannot be.
+    /// A traffic source that names what is not there, or asks for what cannot be.
     #[error("host {host}, traffic source {number}: {what}")]
     TrafficSource {
         /// The host's number.
@@ -316,7 +319,7 @@ pub enum WorkloadError {
 }
 
 impl Workload {
-    /// Checks that the offer makes sense among so many hosts.
+    /// Checks that the workload makes sense among so many hosts.
     ///
     /// # Errors
     /// [`WorkloadError`]: what does not fit.
@@ -350,7 +353,7 @@ impl Workload {
         let mut seen = vec![usize::MAX; hosts];
         for (group, Group { members }) in self.groups.iter().enumerate() {
             for &member in members {
-                let place = usize::try_from(member).ok().and_then(|at| seen.get_mut(at));
+                let place = seen.get_mut(index(member));
                 match place {
                     None => {
                         return Err(WorkloadError::Member {
@@ -433,7 +436,7 @@ impl Workload {
 
     fn check_flow(&self, flow: u32) -> Result<(), String> {
         let count = self.flows.len();
-        if usize::try_from(flow).is_ok_and(|flow| flow < count) {
+        if index(flow) < count {
             return Ok(());
         }
         Err(format!("flow {flow}: there are {count}"))
@@ -446,13 +449,13 @@ impl Workload {
         model: &Model,
     ) -> Result<(), String> {
         self.check_flow(address.flow)?;
-        let below = |number: u32, count: usize| usize::try_from(number).is_ok_and(|n| n < count);
+        let below = |number: u32, count: usize| index(number) < count;
         match address.to {
             Destination::Host(host) if !below(host, self.hosts.len()) => {
                 let last = self.hosts.len().saturating_sub(1);
                 return Err(format!("to host {host}: there are hosts 0 to {last}"));
             }
-            Destination::Host(host) if usize::try_from(host) == Ok(own) => {
+            Destination::Host(host) if index(host) == own => {
                 return Err(format!("to host {host}, which is the sender"));
             }
             Destination::Group(group) | Destination::Each(group)

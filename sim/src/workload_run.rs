@@ -1,4 +1,4 @@
-//! One run of an offer: what hosts are to send, until it has been delivered or time is over, and
+//! One run of a workload: what hosts are to send, until it has been delivered or time is over, and
 //! what came of every flow and link.
 
 use std::sync::Arc;
@@ -69,7 +69,8 @@ impl RoutedFabric {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use sim::{SendRequest, FaultPlan, Group, Model, Workload, RoutedFabric, TrafficSource, Destination, Until, AddressVector};
+    /// use sim::{AddressVector, Destination, FaultPlan, Group, Model, RoutedFabric, SendRequest};
+    /// use sim::{TrafficSource, Until, Workload};
     ///
     /// let fabric = topologies::parse("fat-tree-4-2")?.graph;
     /// let prepared = RoutedFabric::new(&fabric, "mlid")?;
@@ -89,7 +90,7 @@ impl RoutedFabric {
     /// ```
     ///
     /// # Errors
-    /// [`SetupError`]: the fabric cannot be built or the offer makes no sense on it.
+    /// [`SetupError`]: the fabric cannot be built or the workload makes no sense on it.
     pub fn run_workload(
         &self,
         model: &Model,
@@ -149,7 +150,7 @@ impl RoutedFabric {
     }
 }
 
-/// Service levels that packets of an offer have.
+/// Service levels that packets of a workload have.
 fn levels(workload: &Workload, model: &Model) -> u8 {
     let sources = workload.hosts.iter().flatten();
     let drawn = sources.filter(|source| matches!(source, TrafficSource::Drawn { .. }));
@@ -191,7 +192,7 @@ fn drawn(
     ))
 }
 
-/// Lets time pass until the run is over; whether nothing is under way any more.
+/// Lets time pass until the run is over; whether nothing is in flight any more.
 fn run(fabric: &mut Fabric, start: Time, until: Until) -> bool {
     let limit = match until {
         Until::At(ns) => {

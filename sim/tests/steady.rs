@@ -85,7 +85,7 @@ fn play(prepared: &RoutedFabric, run_ns: u64) -> (u64, WorkloadResult) {
 }
 
 #[test]
-fn an_offer_that_has_warmed_up_allocates_next_to_nothing() {
+fn a_workload_that_has_warmed_up_allocates_next_to_nothing() {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
     let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
     let (short, before) = play(&prepared, 100_000);

@@ -108,7 +108,8 @@ impl Fabric {
                 .nth(node)
                 .map(|id| &self.graph.node(id).name);
             let what = format!(
-                "{name:?} port {} VL {vl}: {credits} blocks of credit behind a packet, buffer {buffer}",
+                "{name:?} port {} VL {vl}: {credits} blocks of credit after a packet, buffer \
+                 {buffer}",
                 port.number()
             );
             self.tracker.report_violation(self.now, what);

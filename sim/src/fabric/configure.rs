@@ -14,7 +14,7 @@ use wire::attr::{
     self, Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, SlToVlTable,
     SwitchInfo, VlArbEntry, VlArbTable, VlCount,
 };
-use wire::{Mad, MadStatus, Method, PortNum};
+use wire::{Mad, MadStatus, Method, PortNum, convert};
 
 use super::Fabric;
 use crate::extra_tables::ExtraTables;
@@ -123,7 +123,7 @@ impl Fabric {
     }
 }
 
-/// What a subnet manager says to one switch.
+/// The requests of a subnet manager to one switch.
 struct SwitchConfigurator<'f> {
     fabric: &'f mut Fabric,
     id: NodeId,
@@ -138,7 +138,7 @@ impl<'f> SwitchConfigurator<'f> {
     fn new(fabric: &'f mut Fabric, id: NodeId, entry_port: PortNum) -> Self {
         let answer_bytes = wire::packet::MAD_PACKET_LEN;
         let byte_ps = fabric.model.rate.transmit_ps(1);
-        let answer_ns = byte_ps * u64::try_from(answer_bytes).unwrap_or(0) / 1000 + 1;
+        let answer_ns = byte_ps * convert::u64_of(answer_bytes) / 1000 + 1;
         Self {
             now: fabric.now,
             fabric,
@@ -231,8 +231,11 @@ impl<'f> SwitchConfigurator<'f> {
             if entries.iter().all(|&port| port == PortNum::NONE) {
                 continue;
             }
-            let block = u32::try_from(block).unwrap_or(u32::MAX);
-            self.ask(Method::SET, block, Some(&LinearForwardingTable(entries)))?;
+            self.ask(
+                Method::SET,
+                number(block),
+                Some(&LinearForwardingTable(entries)),
+            )?;
         }
         let mut info: SwitchInfo = self.ask(Method::GET, 0, None)?;
         info.linear_fdb_top = tables.top().get();

@@ -19,7 +19,7 @@ impl Fabric {
         Some((self.graph.find(&end.node)?.index(), end.port))
     }
 
-    /// Lets one fault happen.
+    /// Applies one fault.
     pub(crate) fn apply_fault(&mut self, what: &FaultKind) {
         let place = what.end().and_then(|end| self.locate(end));
         match (what, place) {
@@ -163,7 +163,7 @@ impl Fabric {
         };
         if let Node::TrafficHost(host) = &mut self.nodes[id.index()] {
             host.drain_slowly(self.now, ns_per_packet);
-            // What waits is taken by the next tick.
+            // The next tick takes what waits.
             self.nodes[id.index()].tick(self.now);
             self.service(number(id.index()));
         }

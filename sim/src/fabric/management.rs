@@ -16,7 +16,7 @@ use crate::numbers::index;
 /// The manager's connection to its host.
 const MANAGER: ClientId = ClientId(1);
 
-/// The subnet manager and the answers of hosts that nobody has taken yet.
+/// The subnet manager and the answers of hosts that have not been taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Management {
     /// The manager, and the node beside which it runs.
@@ -30,7 +30,7 @@ pub(crate) struct Management {
 }
 
 impl Fabric {
-    /// Takes what a host has to tell, hands the manager's messages to its host; whether the node
+    /// Takes the events of a host and hands the manager's messages to its host; whether the node
     /// was given something that may make it send.
     pub(crate) fn exchange_with_host(&mut self, id: u32) -> bool {
         let now = self.now;
@@ -47,7 +47,7 @@ impl Fabric {
                 HostEvent::Control { token, reply } => {
                     self.management.replies.insert(token, reply);
                 }
-                // States show in the ports; nobody here has opened a queue pair.
+                // States show in the ports; no queue pair is open here.
                 _ => {}
             }
         }

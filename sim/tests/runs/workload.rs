@@ -1,4 +1,4 @@
-//! Offers: every programme delivers what arithmetic says, flow by flow.
+//! Workloads: every traffic source delivers what arithmetic says, flow by flow.
 
 use std::sync::Arc;
 
@@ -94,7 +94,7 @@ fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
     assert_eq!(flow.bytes, 6400);
     assert_eq!(flow.delays, [0, 100, 0, 0]);
     assert_eq!(flow.delay_sum_ns, 100 * star_ns(64));
-    // Births are rounded up to nanoseconds: half a nanosecond early or late, turn by turn.
+    // Times of generation are rounded up to nanoseconds: half a nanosecond early or late in turn.
     assert_eq!(flow.jitter, [0, 49, 50, 0]);
     assert_eq!(flow.completed_ns, 99_050 + star_ns(64));
 }
@@ -104,7 +104,7 @@ fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
     let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
     workload.hosts[2].push(constant(AddressVector::to_host(3, 0), 256, 3_000_000, None));
     let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
-    // At 0, 3000, ... 999000 ns; the last is still under way.
+    // At 0, 3000, ... 999000 ns; the last is still in flight.
     assert_eq!(record.flows[0].offered, 1_000_000u64.div_ceil(3000));
     assert_eq!(record.flows[0].delivered, record.flows[0].offered - 1);
     assert_eq!(record.ended_ns, 1_000_000);
@@ -119,7 +119,7 @@ fn a_backlogged_flow_fills_its_link() {
         first_ps: 0,
     });
     let mut model = model(1, 256);
-    // One packet under way does not fill a link; two do.
+    // One packet in flight does not fill a link; two do.
     model.input_packets = 2.try_into().unwrap();
     model.output_packets = 2.try_into().unwrap();
     let prepared = fabric("star-4", "minhop");
@@ -337,7 +337,7 @@ fn an_explicit_dlid_takes_another_path_to_the_same_host() {
 }
 
 #[test]
-fn drawn_programmes_end_and_what_finds_no_place_is_refused_and_counted() {
+fn drawn_sources_end_and_what_finds_no_place_is_refused_and_counted() {
     let mut workload = Workload::empty(16, 1, Until::Delivered(10_000_000));
     workload.backlog = 4;
     for sources in &mut workload.hosts {
@@ -392,9 +392,9 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         error.unwrap_err().to_string()
     };
     let empty = Workload::empty(4, 1, Until::At(1));
-    let with = |programme| {
+    let with = |source| {
         let mut workload = empty.clone();
-        workload.hosts[2].push(programme);
+        workload.hosts[2].push(source);
         workload
     };
     assert!(refused(&Workload::empty(3, 1, Until::At(1))).contains("3 hosts"));
@@ -415,16 +415,16 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         members: vec![1, 1],
     });
     assert!(refused(&grouped).contains("twice"));
-    let mut off_lane = with(TrafficSource::Drawn {
+    let mut off_vl = with(TrafficSource::Drawn {
         pattern: Pattern::Uniform,
         sl_choice: SlChoice::Random,
         bytes_per_ns: 0.1,
         flow: 0,
         until_ns: 1,
     });
-    off_lane.vl_tables = Arc::new(VlTables {
+    off_vl.vl_tables = Arc::new(VlTables {
         sl2vl: Some([Vl::truncate(3); 16]),
         ..VlTables::default()
     });
-    assert!(refused(&off_lane).contains("goes to VL 3"));
+    assert!(refused(&off_vl).contains("goes to VL 3"));
 }
