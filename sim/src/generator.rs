@@ -61,7 +61,7 @@ impl QueuedSend {
         let rest = request.bytes.saturating_sub((packets - 1) * payload);
         let rest = rest.min(payload).next_multiple_of(4).min(payload);
         Self {
-            last_bytes: PACKET_BYTES_MIN + convert::saturate::<_, u16>(rest),
+            last_bytes: PACKET_BYTES_MIN + convert::saturate::<u16>(rest),
             packets,
             left: packets,
             ..Self::single(generated, &request.address, packet_bytes)
