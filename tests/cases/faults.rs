@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use e2e::{Fabric, Outcome, Transport, within};
+use hostd::control::{FlowReport, FlowState, Reply, Request};
 
 const RECOVERY: Duration = Duration::from_secs(3);
+/// How long a verb may take until its traffic runs.
+const START: Duration = Duration::from_secs(20);
 
 fn kill(pid: i32) {
     let outcome = Outcome::of(std::process::Command::new("kill").args(["-9", &pid.to_string()]));
@@ -124,6 +127,17 @@ fn all_pairs_answer_after_one_end_of_a_link_is_deleted_by_hand() {
     fabric.down();
 }
 
+/// The flow that a host sends, once something of it has arrived.
+fn running_flow(fabric: &Fabric, host: &str) -> Result<u32, String> {
+    let flows = match fabric.ask_host(host, &Request::PerfReports { from: 0 }) {
+        Reply::PerfAll(flows) => flows,
+        other => panic!("{host}: {other:?}"),
+    };
+    let runs = |flow: &&FlowReport| flow.state == FlowState::Running && flow.delivered > 0;
+    let running = flows.iter().find(runs).map(|flow| flow.flow);
+    running.ok_or_else(|| format!("{flows:?}"))
+}
+
 #[test]
 fn a_restart_of_the_controller_loses_no_packet() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
@@ -136,10 +150,13 @@ fn a_restart_of_the_controller_loses_no_packet() {
             .collect()
     };
     let before = lids(&fabric);
+    // The traffic runs from before the controller ends until after the subnet is up again: it is
+    // ended below, long before its time.
     let mut perf = fabric.command(&["perf", "h0.0.0", "h3.1.1"]);
-    perf.args(["--seconds", "4", "--rate", "20M", "--json"])
+    perf.args(["--seconds", "600", "--rate", "20M", "--json"])
         .stdout(std::process::Stdio::piped());
     let traffic = perf.spawn().expect("perf starts");
+    let flow = within(START, "traffic runs", || running_flow(&fabric, "h0.0.0"));
     kill(fabric.pid("controller"));
     let _ = fabric.call(&["restart", "controller"]).success();
     within(RECOVERY, "the controller has the subnet up again", || {
@@ -150,6 +167,9 @@ fn a_restart_of_the_controller_loses_no_packet() {
             Err(status["sm"].to_string())
         }
     });
+    assert_eq!(running_flow(&fabric, "h0.0.0"), Ok(flow));
+    let stopped = fabric.ask_host("h0.0.0", &Request::PerfStop { flow });
+    assert_eq!(stopped, Reply::Done);
     let output = traffic.wait_with_output().expect("perf ends");
     assert!(output.status.success(), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");

@@ -4,7 +4,7 @@ use controller::{Sm, SmConfig};
 use link::Time;
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use proptest::prelude::*;
-use wire::Mad;
+use wire::{Mad, Method, MgmtClass};
 
 /// How many answers of one kind a fabric knows.
 const KINDS: usize = 12;
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn what_arrives_unasked_does_no_harm(
+    fn an_unsolicited_mad_gets_at_most_one_answer_and_changes_nothing(
         datagrams in proptest::collection::vec(
             (proptest::collection::vec(any::<u8>(), 256), any::<u8>(), any::<u8>(), any::<u8>()),
             1..50,
@@ -86,22 +86,62 @@ proptest! {
     ) {
         let mut sm = Sm::new(SmConfig::default()).unwrap();
         sm.tick(Time::ZERO);
+        while sm.poll_transmit().is_some() {}
+        let before = sm.status(Time(1));
         for (bytes, class, method, attribute) in datagrams {
-            let mut mad = Mad::parse(&bytes).unwrap().0;
-            let header = mad.as_bytes_mut();
-            header[0] = 1;
-            header[1] = [1, 0x81, 3][usize::from(class % 3)];
-            header[2] = 2 - class % 2;
-            header[3] = [1, 2, 5, 0x12, 0x81, method][usize::from(method % 6)];
-            header[16] = 0;
-            header[17] = attribute % 0x40;
-            let message = MadMessage {
-                lid: wire::Lid::new(7),
+            let mad = unsolicited(&bytes, class, method, attribute);
+            sm.handle(Time(1), FromAgent::Received(MadMessage {
+                lid: REQUESTER,
                 qpn: wire::Qpn::SMI,
                 sl: wire::Sl::default(),
                 mad: Box::new(*mad.as_bytes()),
-            };
-            sm.handle(Time(1), FromAgent::Received(message));
+            }));
+            let sent: Vec<ToAgent> = std::iter::from_fn(|| sm.poll_transmit()).collect();
+            let mut answers = 0;
+            for message in sent {
+                let ToAgent::Send(message) = message else {
+                    panic!("{message:?}");
+                };
+                prop_assert_eq!(message.lid, REQUESTER);
+                let answer = Mad::from_bytes(*message.mad);
+                if answer.method() == Method::REPORT {
+                    // A subscriber is told of a trap.
+                    prop_assert_eq!(mad.method(), Method::TRAP);
+                    continue;
+                }
+                answers += 1;
+                prop_assert_eq!((answer.class(), answer.tid()), (mad.class(), mad.tid()));
+                prop_assert!(
+                    answer.method().is_response() || answer.method() == Method::TRAP_REPRESS
+                );
+            }
+            prop_assert!(answers <= 1);
+            if mad.method().is_response() {
+                prop_assert_eq!(answers, 0, "an answer that nobody waits for is dropped");
+            } else if mad.class() == MgmtClass::SUBN_ADM && !mad::rmpp::is_control(&mad) {
+                prop_assert_eq!(answers, 1, "a request to SA is answered");
+            }
         }
+        // No device, no plan, no phase follows from it; only warnings of traps.
+        let after = sm.status(Time(1));
+        prop_assert!(after.warnings.len() <= controller::control::LIST_MAX);
+        let warnings = before.warnings.clone();
+        prop_assert_eq!(controller::control::Status { warnings, ..after }, before);
     }
+}
+
+/// LID of the host that sends unsolicited MADs.
+const REQUESTER: wire::Lid = wire::Lid::new(7);
+
+/// A MAD to the manager with a plausible header and random contents.
+fn unsolicited(bytes: &[u8], class: u8, method: u8, attribute: u8) -> Mad {
+    let mut mad = Mad::parse(bytes).unwrap().0;
+    let header = mad.as_bytes_mut();
+    header[0] = 1;
+    header[1] = [1, 0x81, 3][usize::from(class % 3)];
+    header[2] = 2 - class % 2;
+    header[3] = [1, 2, 5, 0x12, 0x81, method][usize::from(method % 6)];
+    header[16] = 0;
+    header[17] = attribute % 0x40;
+    mad
 }
