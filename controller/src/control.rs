@@ -12,9 +12,9 @@ pub const LIST_MAX: usize = 32;
 /// A request to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// Who are you? Answered by [`Reply::Identity`].
+    /// Process id. Answered by [`Reply::Identity`].
     Identify,
-    /// How does the subnet stand? Answered by [`Reply::Status`].
+    /// The state of the subnet. Answered by [`Reply::Status`].
     Status,
     /// Discover the subnet anew at once. Answered by [`Reply::Done`] before the sweep ends;
     /// [`Status::generation`] tells when it has.

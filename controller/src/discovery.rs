@@ -1,4 +1,5 @@
-//! Finding the subnet: a wave of directed-route SMPs from this manager's own host.
+//! Discovery, the first half of a heavy sweep: directed-route SMPs from this manager's own host on,
+//! breadth first.
 //!
 //! ```text
 //!   NodeInfo of the own host
@@ -27,7 +28,7 @@ use crate::subnet::{Device, Index, Subnet, has_link};
 
 /// More devices than there are unicast LIDs cannot be managed.
 const DEVICES_MAX: usize = 49_151;
-/// How many oddities of one discovery are told.
+/// How many warnings of one discovery are reported.
 const WARNINGS_MAX: usize = 32;
 
 /// What a discovery queries.
@@ -67,7 +68,7 @@ pub(crate) struct Discovered {
     pub(crate) unreachable: Vec<Unreachable>,
     /// Other subnet managers.
     pub(crate) managers: Vec<(Index, SmInfo)>,
-    /// Oddities worth a warning.
+    /// Contradictions and limits that were met.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -121,7 +122,7 @@ impl Discovery {
         })
     }
 
-    /// Takes in what became of a request, and says what to ask next.
+    /// Takes in the outcome of a request. Returns the requests that follow from it.
     pub(crate) fn complete(&mut self, query: Query, answer: Answer<'_>) -> Queries {
         let result = match query {
             Query::NodeInfo(via) => {
@@ -144,7 +145,7 @@ impl Discovery {
                 .map(|_| self.all_ports(index)),
             Query::PortInfo(index, port) => match answer.attribute() {
                 Ok(info) => Ok(self.port_found(index, port, info)),
-                // One odd port of a switch does not take the switch away.
+                // A port of a switch that cannot be read does not exclude the switch.
                 Err(Failure::Timeout) => Err(Failure::Timeout),
                 Err(failure) if port != self.subnet.devices[index].end_port() => {
                     let name = self.subnet.devices[index].label();
@@ -154,7 +155,7 @@ impl Discovery {
                 Err(failure) => Err(failure),
             },
             Query::SmInfo(index) => {
-                // A manager that is gone before it could answer is no manager.
+                // A manager that does not answer takes no part in the election.
                 if let Ok(manager) = answer.attribute() {
                     self.found.managers.push((index, manager));
                 }
@@ -309,7 +310,7 @@ impl Discovery {
         slot.info = Some(info);
         let open = slot.peer.is_none();
         let linked = has_link(&info);
-        // An adapter passes nothing on; only the own one is where the wave starts.
+        // Adapters forward nothing; discovery starts at the own one.
         let goes_on = device.kind == NodeKind::Switch || index == self.subnet.own;
         let mut queries = Vec::new();
         if goes_on && port != PortNum::MANAGEMENT && open && linked {

@@ -29,7 +29,7 @@ const BROADCAST: Gid = Gid([
 ]);
 /// Its queue key.
 const BROADCAST_QKEY: u32 = 0x0b1b;
-/// Where names begin that are given to groups that come without.
+/// The MGID before the first that is allocated to groups created without one.
 const ALLOCATED_MGIDS: u128 = 0xff12_a01b_fe80_0000_0000_0000_0000_0000;
 
 /// A group's properties and members.
@@ -58,7 +58,7 @@ pub(crate) struct Groups {
     waiting: Vec<MadMessage>,
     /// The first of them, while their tables are being written.
     being_written: usize,
-    /// Hosts that need not be told to register.
+    /// Hosts that need not be told to reregister.
     registered: BTreeSet<Guid>,
     last_mgid: u128,
 }
@@ -115,7 +115,7 @@ impl Groups {
         }
     }
 
-    /// Computes the tables anew for a subnet that has changed.
+    /// Computes the tables for a subnet that has changed.
     ///
     /// # Errors
     /// Why the scheme cannot be used, and what to do. That a tree is missing is no error: then there
@@ -225,13 +225,13 @@ impl Groups {
             .or_else(|| multicast.mlids(mgid(gid)).next().map(|(_, mlid)| mlid))
     }
 
-    /// A name for a group that comes without.
+    /// An MGID for a group that is created without one.
     pub(crate) fn allocate_mgid(&mut self) -> Gid {
         self.last_mgid += 1;
         Gid(self.last_mgid.to_be_bytes())
     }
 
-    /// Makes a group without members. `false`: there are too many.
+    /// Creates a group without members. `false`: there are too many.
     pub(crate) fn create(&mut self, record: McMemberRecord) -> bool {
         if self.groups.len() >= GROUPS_MAX {
             return false;
@@ -245,7 +245,7 @@ impl Groups {
         true
     }
 
-    /// Forgets a group that was made for a member who could not join.
+    /// Removes a group that was created for a member that could not join.
     pub(crate) fn remove(&mut self, gid: Gid) {
         self.groups.remove(&gid);
     }
@@ -310,8 +310,8 @@ impl Groups {
         routing::multicast::Mft::block_of(mlid).and_then(|block| u16::try_from(block).ok())
     }
 
-    /// Keeps an answer until the tables are written. `false`: nothing is to be written, or too many
-    /// wait: it can go at once.
+    /// Defers an answer until the tables are written. `false`: nothing is to be written, or too many
+    /// wait: it can be sent at once.
     pub(crate) fn defer_answer(&mut self, answer: &MadMessage) -> bool {
         let open = self.dirty || self.being_written > 0;
         let room = self.waiting.len() < WAITING_MAX;
@@ -332,7 +332,7 @@ impl Groups {
         self.being_written = self.waiting.len();
     }
 
-    /// That was broken off.
+    /// Writing them was aborted.
     pub(crate) fn writing_aborted(&mut self) {
         self.dirty = true;
         self.being_written = 0;

@@ -9,7 +9,7 @@ use wire::attr::{PortInfo, SmInfo, SwitchInfo};
 use crate::smp::{Answer, Request};
 use crate::subnet::{Index, Subnet, has_link};
 
-/// What a light sweep asks.
+/// A request of a light sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
     /// SwitchInfo of a switch.
@@ -25,11 +25,11 @@ pub(crate) enum Query {
 pub(crate) struct LightSweep {
     /// Whether anything has changed.
     pub(crate) changed: bool,
-    /// What the master said.
+    /// The master's SMInfo.
     pub(crate) master: Option<SmInfo>,
 }
 
-/// All that a light sweep asks.
+/// All requests of a light sweep.
 pub(crate) fn queries(subnet: &Subnet) -> Vec<Query> {
     let switches = subnet
         .devices
@@ -58,7 +58,7 @@ pub(crate) fn request(query: Query, subnet: &Subnet) -> Option<Request> {
 }
 
 impl LightSweep {
-    /// Takes in what became of a request.
+    /// Takes in the outcome of a request.
     pub(crate) fn complete(&mut self, query: Query, answer: Answer<'_>, subnet: &Subnet) {
         let changed = match query {
             Query::Switch(index) => {

@@ -1,4 +1,4 @@
-//! One subnet management packet to a device: what is asked, and what came back.
+//! One subnet management packet (SMP) to a device, and its outcome.
 
 use wire::attr::Attribute;
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
@@ -68,19 +68,19 @@ pub(crate) fn message(lid: Lid, qpn: Qpn, mad: &Mad) -> MadMessage {
     }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer<'a> {
-    /// Nothing came, however often it was asked.
+    /// No answer to any of its repetitions.
     Timeout,
     /// The answer.
     Mad(&'a Mad),
 }
 
-/// Why an answer is of no use. Its text completes "the device ...".
+/// Why a request has failed. Its text completes "the device ...".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// None came.
+    /// No answer came.
     #[error("does not answer")]
     Timeout,
     /// The device refused.

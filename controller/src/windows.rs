@@ -49,7 +49,7 @@ const PAIRS_PER_HOST: usize = 16;
 const NS_PER_S: u64 = 1_000_000_000;
 /// The part of a window for which packets under way may use links that are given to others next.
 const GUARD_PART: u64 = 16;
-/// A host that has not answered is told to stop each so many windows.
+/// An unresponsive host is probed every so many windows, by a grant of nothing.
 const PROBE_WINDOWS: u32 = 60;
 
 /// The hosts of a Clos fabric by number, and the trees between them.
@@ -85,10 +85,10 @@ enum Step {
     Granting,
 }
 
-/// What a sender was last told: base LID of the destination, and the DLID.
+/// A route that a sender is granted: base LID of the destination, and the DLID.
 type Route = (Lid, Lid);
 
-/// What one sender is to be told.
+/// A grant for one sender.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GrantMessage {
     sender: Guid,
@@ -111,9 +111,9 @@ pub(crate) struct Windows {
     last_step: u32,
     exchange: Exchange<GrantMessage>,
     in_force: BTreeMap<Guid, Route>,
-    /// What the window that is being told of gives to each sender.
+    /// What the window that is being granted gives to each sender.
     decided: BTreeMap<Guid, Route>,
-    /// Hosts that have not answered, and the windows since they were told last.
+    /// Hosts that have not answered, and the windows since they were last probed.
     unresponsive: BTreeMap<Guid, u32>,
 }
 
@@ -193,7 +193,7 @@ impl Windows {
         self.next_at = self.next_at.or(Some(at));
     }
 
-    /// How the windows stand.
+    /// The state of the windows.
     pub(crate) fn state(&self) -> WindowState {
         let count = |number: usize| saturate::<u16>(number);
         let waiting = self
@@ -278,7 +278,8 @@ impl Windows {
     /// Does what is due, and returns what is to be sent.
     pub(crate) fn run(&mut self, now: Time) -> Vec<MadMessage> {
         while let Some(message) = self.exchange.expire(now) {
-            // What it was told counts as heard: nobody can say, and the others must not wait.
+            // It counts as acknowledged: whether the grant arrived is unknown, and the others must not
+            // wait.
             self.state.unanswered = self.state.unanswered.wrapping_add(1);
             self.unresponsive.insert(message.sender, 0);
             self.acknowledged(&message);
@@ -295,7 +296,7 @@ impl Windows {
         }
     }
 
-    /// Goes on when nobody is to be told anything more. `false` if nothing is due.
+    /// Goes on when no grant is in flight. `false` if nothing is due.
     fn advance(&mut self, now: Time) -> bool {
         match self.step {
             Step::Waiting => {
@@ -354,7 +355,7 @@ impl Windows {
             .iter()
             .filter_map(|ask| Some((fabric.number(ask.pair.0)?, fabric.number(ask.pair.1)?)))
             .collect();
-        // What a window refuses as a whole was refused when it was asked for.
+        // Requests that a window refuses as a whole were refused on receipt.
         let window = controller.window(&requests).ok()?;
         let count = |number: usize| saturate::<u32>(number);
         let blocked = |reason: Reason| reason == Reason::Blocked;
@@ -386,7 +387,7 @@ impl Windows {
 
     fn send_grant(&mut self, sender: Guid, (destination, dlid): Route) {
         let Some(&to) = self.addresses.get(&sender) else {
-            // Whoever is not there cannot send either.
+            // A host that is not there cannot send.
             self.in_force.remove(&sender);
             return;
         };
@@ -405,7 +406,7 @@ impl Windows {
             .push(GrantMessage { sender, to, grant }, retries);
     }
 
-    /// Hosts that have not answered for a while and are asked for again.
+    /// Unresponsive hosts that are to be probed again.
     fn due_probes(&mut self) -> Vec<Guid> {
         let asked: BTreeSet<Guid> = self.requests.iter().map(|ask| ask.pair.0).collect();
         self.unresponsive.retain(|host, _| asked.contains(host));
@@ -420,7 +421,7 @@ impl Windows {
         due
     }
 
-    /// Stops the senders whose way ends or changes; whether there are any.
+    /// Revokes the grants of senders whose route ends or changes; whether there are any.
     fn revoke(&mut self) -> bool {
         let stale = |(sender, route): &(&Guid, &Route)| self.decided.get(*sender) != Some(*route);
         let stale: Vec<Guid> = self
@@ -441,7 +442,7 @@ impl Windows {
         is_any
     }
 
-    /// Tells the senders that have a new way.
+    /// Grants the senders that have a new route.
     fn grant(&mut self) {
         let new: Vec<(Guid, Route)> = self
             .decided

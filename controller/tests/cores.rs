@@ -17,7 +17,7 @@ const FRAME_BYTES: usize = 60_000;
 /// The manager's connection to its host.
 const MANAGER: ClientId = ClientId(1);
 /// No scenario takes longer than this, in nanoseconds of virtual time.
-const PATIENCE_NS: u64 = 60_000_000_000;
+const SCENARIO_NS_MAX: u64 = 60_000_000_000;
 const HOST_PORT: PortNum = PortNum::new(1);
 
 enum Core {
@@ -262,7 +262,7 @@ impl Fabric {
     }
 
     fn run_until(&mut self, wanted: impl Fn(&Self) -> bool) {
-        let limit = self.now + PATIENCE_NS;
+        let limit = self.now + SCENARIO_NS_MAX;
         while !wanted(self) {
             assert!(self.now < limit, "not reached: {:#?}", self.status());
             self.step();

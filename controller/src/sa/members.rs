@@ -2,7 +2,7 @@
 //!
 //! A full member that joins a group which does not exist makes it, if it states what a group needs:
 //! P_Key, Q_Key, SL, FlowLabel and TClass. Only the port itself joins or leaves; proxies are denied.
-//! Whoever shows an SM_Key is told all members, others only the groups.
+//! A query with an SM_Key gets all members, others only the groups.
 //!
 //! A joiner is told the multicast LID to which it sends. With cyclic trees (MCAST07) that is one of
 //! several of the group, which IBA does not foresee.
@@ -31,7 +31,7 @@ const JOIN_STATES: u8 =
 /// Membership aside, the default partition.
 const DEFAULT_PARTITION: u16 = 0x7fff;
 
-/// What a change of a membership has brought.
+/// The result of a change of a membership.
 pub(super) struct Changed {
     /// The membership as it is now.
     pub(super) record: McMemberRecord,

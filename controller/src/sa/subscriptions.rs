@@ -63,7 +63,7 @@ impl Subscriptions {
         true
     }
 
-    /// Reports a notice to all that want it.
+    /// Reports a notice to all that have subscribed to it.
     pub(super) fn report(&mut self, now: Time, notice: &Notice) {
         let to: BTreeSet<(Lid, Qpn)> = self
             .entries

@@ -10,7 +10,7 @@ use wire::{Lid, Mad, MadStatus, Qpn};
 
 use crate::smp::message;
 
-/// Answers under way at most; who asks for more is told to try again.
+/// Transfers under way at most; further requests are answered BUSY.
 const TRANSFERS_MAX: usize = 32;
 /// How long an acknowledgement may take, and how often a segment is sent.
 const TIMING: Timing = Timing {
@@ -36,7 +36,7 @@ impl Transfers {
         records: Vec<u8>,
     ) -> Result<(), MadStatus> {
         let key = (to.0, to.1, template.tid());
-        // A question that is asked again while its answer is under way starts no second one.
+        // A request that is repeated while its answer is under way starts no second transfer.
         if self.senders.contains_key(&key) {
             return Ok(());
         }
@@ -48,7 +48,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// Takes in what an asker says about its answer.
+    /// Takes in an ACK, STOP or ABORT of a requester.
     pub(super) fn receive(&mut self, now: Time, from: &MadMessage, mad: &Mad) {
         if let Some(sender) = self.senders.get_mut(&(from.lid, from.qpn, mad.tid())) {
             sender.receive(now, mad);

@@ -22,7 +22,7 @@ pub(crate) struct Mirror {
     pub(crate) mft: BTreeMap<(u16, u8), Option<Box<MulticastForwardingTable>>>,
     /// LinearFDBTop as last set or seen.
     pub(crate) top: u16,
-    /// Rows of service levels to lanes, by input (or [`ALL_INPUTS`]) and output.
+    /// SL-to-VL tables, by input (or [`ALL_INPUTS`]) and output.
     pub(crate) sl2vl: BTreeMap<(PortNum, PortNum), SlToVlTable>,
     /// Blocks of the arbitration of a port.
     pub(crate) arbitration: BTreeMap<(PortNum, u8), VlArbTable>,
@@ -60,8 +60,8 @@ impl Mirror {
         }
     }
 
-    /// A row of lanes is about to be written: what is known of it, and of what stands for it, no
-    /// longer holds.
+    /// An SL-to-VL table is about to be written: it, and tables of all inputs that include it, are
+    /// no longer known.
     pub(crate) fn forget_sl2vl(&mut self, input: PortNum, output: PortNum) {
         self.sl2vl.retain(|&(other, towards), _| {
             let same = other == input || input == ALL_INPUTS || other == ALL_INPUTS;
@@ -69,7 +69,7 @@ impl Mirror {
         });
     }
 
-    /// Whether a row of an output is known for some input alone.
+    /// Whether the table of an output is known for a single input.
     pub(crate) fn knows_single_sl2vl(&self, output: PortNum) -> bool {
         let mut known = self.sl2vl.keys();
         known.any(|&(input, towards)| towards == output && input != ALL_INPUTS)

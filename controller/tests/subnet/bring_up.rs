@@ -158,7 +158,7 @@ fn mlid_on_a_fabric_that_is_no_fat_tree_fails_with_the_reason_and_the_remedy() {
     assert!(reason.contains("m-port n-tree"), "{reason}");
     assert!(reason.contains("--routing auto"), "{reason}");
     assert!(
-        bed.told
+        bed.events_reported
             .iter()
             .any(|(_, event)| matches!(event, SmEvent::Failed { .. }))
     );
@@ -186,7 +186,7 @@ fn links_that_come_up_during_the_first_discovery_are_waited_for() {
 
 #[test]
 fn several_lanes_share_service_levels_and_links() {
-    let mut bed = Bed::with_lanes(graph("fat-tree-4-2"), 1, 4);
+    let mut bed = Bed::with_vls(graph("fat-tree-4-2"), 1, 4);
     let host = first_host(&bed.graph);
     bed.start(host, SmConfig::default());
     bed.run_until_up(host);
@@ -203,12 +203,12 @@ fn several_lanes_share_service_levels_and_links() {
             let low = bed
                 .node(id)
                 .arbitration(output.port, mad::sma::Priority::Low);
-            let lanes: Vec<u8> = low
+            let vls: Vec<u8> = low
                 .iter()
                 .filter(|entry| entry.weight > 0)
                 .map(|entry| entry.vl.get())
                 .collect();
-            assert_eq!(lanes, [0, 1, 2, 3]);
+            assert_eq!(vls, [0, 1, 2, 3]);
         }
     }
 }

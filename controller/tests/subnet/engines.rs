@@ -1,4 +1,4 @@
-//! Every routing engine through management datagrams: LIDs, tables, lanes, and what subnet
+//! Every routing engine through management datagrams: LIDs, tables, VLs, and what subnet
 //! administration says of them.
 
 use controller::control::{Phase, Status};
@@ -13,7 +13,7 @@ use crate::administration::ask;
 use crate::bed::Bed;
 use crate::{assert_connected, assert_programmed, end, first_host, graph};
 
-const LANES: u8 = 4;
+const VLS: u8 = 4;
 
 fn config(routing: &str) -> SmConfig {
     SmConfig {
@@ -23,7 +23,7 @@ fn config(routing: &str) -> SmConfig {
 }
 
 fn up(topology: &str, config: SmConfig) -> (Bed, NodeId) {
-    let mut bed = Bed::with_lanes(graph(topology), 1, LANES);
+    let mut bed = Bed::with_vls(graph(topology), 1, VLS);
     let host = first_host(&bed.graph);
     bed.start(host, config);
     bed.run_until_up(host);
@@ -73,7 +73,7 @@ fn path(
 
 /// Every switch and host has the engine's table for every pair of connected ports.
 fn assert_lanes(bed: &Bed, tables: &Tables) {
-    let lanes = tables.lanes.as_ref().expect("the engine has lanes");
+    let lanes = tables.lanes.as_ref().expect("the engine has VLs");
     for id in bed.graph.ids() {
         let own = Endpoint {
             node: id,
@@ -207,14 +207,14 @@ fn a_manager_that_takes_over_finds_lanes_as_it_wants_them_and_writes_nothing() {
     );
     bed.run_until_up(host);
     assert_eq!(bed.changes(), []);
-    // The next one has another engine, which wants all levels spread over the lanes.
+    // The next one has another engine, which needs all levels spread over the VLs.
     bed.stop(host);
     bed.start(host, config("updn"));
     bed.run_until_up(host);
     for id in bed.graph.switches() {
         for output in bed.ends(id) {
-            let lanes = bed.node(id).sl_to_vl(PortNum::MANAGEMENT, output.port);
-            assert!((0u8..).zip(lanes).all(|(sl, vl)| vl.get() == sl % LANES));
+            let vls = bed.node(id).sl_to_vl(PortNum::MANAGEMENT, output.port);
+            assert!((0u8..).zip(vls).all(|(sl, vl)| vl.get() == sl % VLS));
         }
     }
 }
@@ -292,7 +292,7 @@ fn when_dimension_order_no_longer_applies_its_tables_stay_and_are_mended() {
 
 #[test]
 fn when_lanes_no_longer_suffice_the_tables_stay_and_are_mended() {
-    // One lane is enough for the whole cube, not for what is left of it.
+    // One VL is enough for the whole cube, not for what is left of it.
     let mut bed = Bed::new(graph("hypercube-3-1"), 1);
     let host = first_host(&bed.graph);
     bed.start(host, config("dfsssp"));

@@ -47,19 +47,19 @@ fn the_loss_of_a_root_moves_only_entries_over_it_and_its_return_brings_all_back(
         }
     }
     assert!(
-        bed.told.iter().any(|(_, event)| matches!(
+        bed.events_reported.iter().any(|(_, event)| matches!(
             event,
             SmEvent::DeviceLost { name, .. } if name == "s0.1.0"
         )),
         "{:?}",
-        bed.told
+        bed.events_reported
     );
 
     bed.revive(root);
     bed.run_until(host, |status| status.phase == Phase::Up && !status.degraded);
     assert_programmed(&bed, &tables);
     assert_connected(&bed, &hosts);
-    assert!(bed.told.iter().any(|(_, event)| matches!(
+    assert!(bed.events_reported.iter().any(|(_, event)| matches!(
         event,
         SmEvent::DeviceBack { name, .. } if name == "s0.1.0"
     )));
@@ -188,7 +188,7 @@ fn a_light_sweep_finds_what_no_trap_told() {
 }
 
 #[test]
-fn a_fabric_at_rest_is_only_looked_at() {
+fn a_fabric_at_rest_gets_light_sweeps_only() {
     let (mut bed, host) = up("fat-tree-4-3");
     let before = bed.status(host);
     bed.changes();

@@ -1,4 +1,4 @@
-//! Fabrics that answer nonsense.
+//! Malformed and unsolicited MADs.
 
 use controller::{Sm, SmConfig};
 use link::Time;
@@ -49,7 +49,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_fabric_that_answers_nonsense_does_no_harm(
+    fn malformed_answers_cause_no_panic_and_bounded_warnings(
         data in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 64), KINDS),
         ways in proptest::collection::vec(any::<u8>(), 64),
         skips in proptest::collection::vec(0usize..KINDS, 16),

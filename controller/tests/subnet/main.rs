@@ -8,7 +8,7 @@ mod faults;
 mod hostile;
 mod managers;
 mod multicast;
-mod promises;
+mod qos;
 mod restart;
 mod windows;
 

@@ -60,7 +60,7 @@ fn a_better_manager_that_comes_later_takes_the_subnet_over() {
 }
 
 #[test]
-fn who_asks_is_told_who_is_master() {
+fn an_sminfo_request_is_answered_by_lid_and_by_directed_route() {
     let (mut bed, host) = up("fat-tree-4-2");
     let asker = bed.id("h1.0");
     let (lid, _) = bed.address(host);

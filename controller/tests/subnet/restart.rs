@@ -74,7 +74,7 @@ fn lids_stay_with_their_guids_when_the_fabric_grows() {
 }
 
 #[test]
-fn what_a_manager_persists_a_manager_reads_and_damage_is_refused_by_line() {
+fn what_a_manager_persists_a_manager_reads_and_a_bad_line_is_refused_by_number() {
     let (bed, host) = up("fat-tree-4-2");
     let text = bed.persisted(host).unwrap();
     let config = |text: String| SmConfig {

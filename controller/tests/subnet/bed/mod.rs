@@ -20,12 +20,12 @@ use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Lid, Lmc, Mad, MgmtClass, PortNum, Qpn, Sl};
 
 pub use node::{BedNode, Change};
-use station::{Chance, Station};
+use station::{Random, Station};
 
 const HOP_NS_MIN: u64 = 1_000;
 const HOP_NS_SPREAD: u64 = 20_000;
 /// No scenario takes longer than this, in nanoseconds of virtual time.
-const PATIENCE_NS: u64 = 120_000_000_000;
+const SCENARIO_NS_MAX: u64 = 120_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -51,11 +51,11 @@ pub struct Bed {
     registered: BTreeSet<(NodeId, u8)>,
     events: BTreeMap<(Time, u64), Event>,
     last_event: u64,
-    chance: Chance,
+    random: Random,
     /// How many of a thousand packets are lost on each hop.
     pub loss_per_mille: u64,
-    /// What the managers told, by host.
-    pub told: Vec<(NodeId, SmEvent)>,
+    /// Events of the managers, by host.
+    pub events_reported: Vec<(NodeId, SmEvent)>,
     /// Answers of subnet administration and other datagrams to hosts without a manager.
     pub received: Vec<(NodeId, MadMessage)>,
 }
@@ -63,14 +63,14 @@ pub struct Bed {
 impl Bed {
     /// The fabric of that graph, all links in Init.
     pub fn new(graph: Graph, seed: u64) -> Self {
-        Self::with_lanes(graph, seed, 1)
+        Self::with_vls(graph, seed, 1)
     }
 
-    /// The same with that many data lanes on every port.
-    pub fn with_lanes(graph: Graph, seed: u64, lanes: u8) -> Self {
+    /// The same with that many data VLs on every port.
+    pub fn with_vls(graph: Graph, seed: u64, vls: u8) -> Self {
         let stations = graph
             .ids()
-            .map(|id| Station::new(&graph, id, lanes))
+            .map(|id| Station::new(&graph, id, vls))
             .collect();
         let mut bed = Self {
             graph,
@@ -81,9 +81,9 @@ impl Bed {
             registered: BTreeSet::new(),
             events: BTreeMap::new(),
             last_event: 0,
-            chance: Chance(seed.wrapping_mul(2).wrapping_add(1)),
+            random: Random(seed.wrapping_mul(2).wrapping_add(1)),
             loss_per_mille: 0,
-            told: Vec::new(),
+            events_reported: Vec::new(),
             received: Vec::new(),
         };
         let ends: Vec<Endpoint> = bed.graph.links().map(|(a, _)| a).collect();
@@ -103,7 +103,7 @@ impl Bed {
         &self.stations[id.index()].node
     }
 
-    /// Starts a manager beside a host; another one there is gone without a word.
+    /// Starts a manager beside a host; another one there ends without notice.
     pub fn start(&mut self, host: NodeId, config: SmConfig) {
         self.registered.retain(|&(node, _)| node != host);
         let mut sm = Sm::new(config).expect("the configuration is sound");
@@ -112,7 +112,7 @@ impl Bed {
         self.drain(host);
     }
 
-    /// The manager beside a host is gone without a word.
+    /// The manager beside a host ends without notice.
     pub fn stop(&mut self, host: NodeId) -> Sm {
         self.registered.retain(|&(node, _)| node != host);
         let station = &mut self.stations[host.index()];
@@ -159,7 +159,7 @@ impl Bed {
 
     /// The text that a manager last gave for its successor.
     pub fn persisted(&self, host: NodeId) -> Option<String> {
-        self.told
+        self.events_reported
             .iter()
             .rev()
             .find_map(|(from, event)| match event {
@@ -264,7 +264,7 @@ impl Bed {
 
     /// Runs until the manager's report is as wanted.
     pub fn run_until(&mut self, host: NodeId, wanted: impl Fn(&Status) -> bool) -> Status {
-        let limit = self.now + PATIENCE_NS;
+        let limit = self.now + SCENARIO_NS_MAX;
         loop {
             let status = self.status(host);
             if wanted(&status) {
@@ -273,7 +273,7 @@ impl Bed {
             assert!(
                 self.now < limit && self.step(),
                 "not reached: {status:#?}\n{:#?}",
-                self.told
+                self.events_reported
             );
         }
     }
@@ -367,7 +367,7 @@ impl Bed {
             }
         }
         while let Some(event) = self.manager(host).poll_event() {
-            self.told.push((host, event));
+            self.events_reported.push((host, event));
         }
     }
 
@@ -421,8 +421,8 @@ impl Bed {
     }
 
     fn leave(&mut self, end: Endpoint, packet: Packet) {
-        let lost = self.chance.below(1000) < self.loss_per_mille;
-        let delay = HOP_NS_MIN + self.chance.below(HOP_NS_SPREAD);
+        let lost = self.random.below(1000) < self.loss_per_mille;
+        let delay = HOP_NS_MIN + self.random.below(HOP_NS_SPREAD);
         if let Some(peer) = self.graph.peer(end)
             && !self.down.contains(&end)
             && !lost

@@ -29,8 +29,8 @@ pub enum Change {
     Groups(u16, u8),
     /// LinearFDBTop.
     Top(Lid),
-    /// A row of lanes.
-    Lanes(PortNum, PortNum),
+    /// An SL-to-VL table.
+    Sl2Vl(PortNum, PortNum),
     /// A table of an arbiter.
     Arbitration(PortNum, Priority),
 }
@@ -40,7 +40,7 @@ pub struct BedNode {
     identity: Identity,
     settings: BTreeMap<PortNum, PortSettings>,
     states: Vec<PortState>,
-    lanes: u8,
+    vls: u8,
     sl_to_vl: BTreeMap<(PortNum, PortNum), [Vl; 16]>,
     arbitration: BTreeMap<(PortNum, Priority), [VlArbEntry; 64]>,
     lft: Vec<PortNum>,
@@ -51,7 +51,7 @@ pub struct BedNode {
 }
 
 impl BedNode {
-    pub fn new(node: &topologies::Node, lanes: u8) -> Self {
+    pub fn new(node: &topologies::Node, vls: u8) -> Self {
         let (node_type, entries) = match node.kind {
             NodeKind::Switch => (NodeType::Switch, usize::from(LINEAR_CAPACITY)),
             NodeKind::Host => (NodeType::ChannelAdapter, 0),
@@ -69,7 +69,7 @@ impl BedNode {
             },
             settings: BTreeMap::new(),
             states: vec![PortState::Down; usize::from(node.ports) + 1],
-            lanes,
+            vls,
             sl_to_vl: BTreeMap::new(),
             arbitration: BTreeMap::new(),
             lft: vec![PortNum::NONE; entries],
@@ -129,7 +129,7 @@ impl Node for BedNode {
         PortCapabilities {
             rate: RATE,
             mtu: Mtu::Mtu2048,
-            vls: self.lanes,
+            vls: self.vls,
             arbitration_high: 64,
             arbitration_low: 64,
         }
@@ -167,9 +167,9 @@ impl Node for BedNode {
         row.copied().unwrap_or([Vl::default(); 16])
     }
 
-    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, lanes: &[Vl; 16]) {
-        self.changes.push(Change::Lanes(input, output));
-        self.sl_to_vl.insert((input, output), *lanes);
+    fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, table: &[Vl; 16]) {
+        self.changes.push(Change::Sl2Vl(input, output));
+        self.sl_to_vl.insert((input, output), *table);
     }
 
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64] {

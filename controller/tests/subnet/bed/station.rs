@@ -1,4 +1,4 @@
-//! A node with its agent, and the dice.
+//! A node with its agent, and random numbers.
 
 use mad::sma::Sma;
 use topologies::{Graph, NodeId};
@@ -7,9 +7,9 @@ use super::BedNode;
 
 /// Random numbers from a seed (xorshift).
 #[derive(Debug)]
-pub struct Chance(pub u64);
+pub struct Random(pub u64);
 
-impl Chance {
+impl Random {
     pub fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -29,8 +29,8 @@ pub struct Station {
 }
 
 impl Station {
-    pub fn new(graph: &Graph, id: NodeId, lanes: u8) -> Self {
-        let node = BedNode::new(graph.node(id), lanes);
+    pub fn new(graph: &Graph, id: NodeId, vls: u8) -> Self {
+        let node = BedNode::new(graph.node(id), vls);
         Self {
             sma: Sma::new(&node),
             node,

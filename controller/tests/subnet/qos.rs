@@ -16,8 +16,8 @@ const LINK_BPS: u64 = 32_000_000_000;
 /// Slots of a frame.
 const FRAME: u64 = 64 * 255;
 
-fn up(name: &str, lanes: u8) -> (Bed, NodeId) {
-    let mut bed = Bed::with_lanes(graph(name), 1, lanes);
+fn up(name: &str, vls: u8) -> (Bed, NodeId) {
+    let mut bed = Bed::with_vls(graph(name), 1, vls);
     let host = first_host(&bed.graph);
     let config = SmConfig {
         qos: QosChoice::Vlarb01,
@@ -71,7 +71,7 @@ fn connect(bed: &mut Bed, manager: NodeId, tid: u64, asked: &QosConnection) -> Q
     ask(bed, from, manager, &Mad::vendor(Method::SET, 0, tid, asked))
 }
 
-/// The slots of a lane at a port, in either table.
+/// The slots of a VL at a port, in either table.
 fn slots(bed: &Bed, name: &str, port: u8, priority: Priority, vl: u8) -> u64 {
     let at = end(bed, name, port);
     let table = bed.node(at.node).arbitration(at.port, priority);
@@ -85,8 +85,8 @@ fn an_idle_fabric_serves_best_effort_and_challenged_traffic() {
     let (bed, _) = up("star-4", 8);
     let at = end(&bed, "s0", 2);
     let row = bed.node(at.node).sl_to_vl(PortNum::new(1), at.port);
-    let lanes = [(0, 6), (1, 0), (5, 4), (9, 7), (15, 6)];
-    for (sl, vl) in lanes {
+    let vls = [(0, 6), (1, 0), (5, 4), (9, 7), (15, 6)];
+    for (sl, vl) in vls {
         assert_eq!(row[sl], Vl::truncate(vl), "service level {sl}");
     }
     for (name, port) in [("s0", 2), ("h3", 1)] {
@@ -292,10 +292,14 @@ fn a_connection_follows_its_path_round_a_broken_cable_or_is_dropped() {
 
 /// What the manager last wanted to be remembered of connections.
 fn remembered(bed: &Bed) -> String {
-    let texts = bed.told.iter().rev().find_map(|(_, event)| match event {
-        SmEvent::PersistConnections(text) => Some(text.clone()),
-        _ => None,
-    });
+    let texts = bed
+        .events_reported
+        .iter()
+        .rev()
+        .find_map(|(_, event)| match event {
+            SmEvent::PersistConnections(text) => Some(text.clone()),
+            _ => None,
+        });
     texts.expect("something is to be remembered")
 }
 
@@ -362,7 +366,7 @@ fn a_connection_that_the_manager_finds_no_room_for_after_its_restart_is_dropped_
 }
 
 #[test]
-fn one_lane_promises_nothing_and_says_so() {
+fn one_vl_promises_nothing_and_warns() {
     let (mut bed, manager) = up("star-4", 1);
     let warnings = bed.status(manager).warnings;
     assert!(warnings.iter().any(|text| text.contains("two data VLs")));
