@@ -85,7 +85,7 @@ const KINDS: &[(&str, Read)] = &[
     // Loads against latencies and accepted traffic (MLID04).
     ("load", |documents, _| read::<LoadPlan, _>(documents)),
     // LIDs and balance of routings on random graphs (LID07).
-    ("lids", own::<LidsPlan>),
+    ("lids", |documents, _| read::<LidsPlan, _>(documents)),
     // Connections with promised bandwidth at work (VLARB01).
     ("qos", own::<QosPlan>),
     // How many connections with promised bandwidth fit (VLARB01).

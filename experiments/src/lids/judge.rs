@@ -1,9 +1,9 @@
 //! What was measured against the bands of the plan and the statements of the paper.
 
+use crate::experiment::Verdict;
 use crate::lids::plan::{Band, Measure, Order};
 use crate::lids::reading::Reading;
 use crate::lids::summary::Summary;
-use crate::study::Verdict;
 
 /// Judges all bands and statements in the first reading.
 pub(super) fn judge(summary: &Summary<'_>) -> Vec<Verdict> {

@@ -11,19 +11,18 @@ mod reading;
 mod show;
 mod summary;
 
-use routing::lid_assignment::{Assignment, PathScheme, Scheme};
+use routing::lid_assignment::{Assignment, Scheme};
 use routing::network::Network;
 use serde::{Deserialize, Serialize};
 
 pub use plan::LidsPlan;
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
-use crate::lids::plan::Size;
 use crate::lids::reading::Reading;
 use crate::lids::summary::Summary;
-use crate::study::{Head, Refusal, Study, Verdict, rounded};
-use sim::mix;
 
 /// One routing on one graph and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,83 +61,48 @@ pub(crate) struct Point {
     pub(super) hops_mean: f64,
 }
 
-/// What a point is, before it is run.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    reading: Reading,
-    size: Size,
-    routing: PathScheme,
-    graph: u32,
-}
+/// Reading, size, routing, graph.
+type At = [usize; 4];
 
-impl LidsPlan {
-    /// The points in the order of the results.
-    fn tasks(&self) -> Vec<Task> {
-        let routings = self.routings();
-        let mut tasks = Vec::with_capacity(self.count());
-        for &reading in &self.reading {
-            for &size in &self.sizes {
-                for &routing in &routings {
-                    tasks.extend((0..self.graphs).map(|graph| Task {
-                        reading,
-                        size,
-                        routing,
-                        graph,
-                    }));
-                }
-            }
-        }
-        tasks
-    }
-}
-
-impl Study for LidsPlan {
+impl Experiment<4> for LidsPlan {
     type Point = Point;
     type Shared = ();
-
-    fn head(&self) -> Head<'_> {
-        self.head()
-    }
 
     fn check(&self) -> Result<(), Refusal> {
         self.check()
     }
 
-    fn reduced(&self) -> Self {
-        self.shrunk()
+    fn axes(&self) -> [Axis; 4] {
+        [
+            Axis::list("reading", &self.reading),
+            Axis::list("sizes", &self.sizes),
+            Axis::list("scheme", &self.routings()),
+            Axis::count("graphs", self.graphs),
+        ]
     }
 
-    fn points(&self) -> usize {
-        self.count()
-    }
-
-    fn label(&self, at: usize) -> String {
-        let Some(task) = self.tasks().get(at).copied() else {
-            return String::new();
-        };
-        format!(
-            "{} {}, graph {} ({})",
-            task.size,
-            task.routing.name(),
-            task.graph,
-            task.reading
-        )
+    fn label(&self, [reading, size, routing, graph]: At) -> String {
+        let routing = self.routings()[routing].name();
+        let (reading, size) = (self.reading[reading], self.sizes[size]);
+        format!("{size} {routing}, graph {graph} ({reading})")
     }
 
     fn share(&self, _seed: u64) -> Result<(), ExperimentError> {
         Ok(())
     }
 
-    fn run(&self, (): &(), at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let task = self.tasks()[at];
-        let Task { reading, size, .. } = task;
+    fn run(&self, (): &(), at: At, seed: u64) -> Result<Point, ExperimentError> {
+        let [reading, size, routing, number] = at;
+        let (reading, size) = (self.reading[reading], self.sizes[size]);
+        let routing = self.routings()[routing];
+        let number = sim::number(number);
         // Half the bits: the seed is part of the topology's name, and people may want to type it.
-        let graph_seed = mix(seed, u64::from(task.graph)) >> 32;
+        let graph_seed = sim::mix(seed, u64::from(number)) >> 32;
         let graph = reading.graph(size, self.degree, graph_seed)?;
         let network = Network::new(&graph);
-        let routes = reading.routes(task.routing, &network)?;
+        let routes = reading.routes(routing, &network)?;
         let lids = |scheme| Assignment::new(&network, &routes, scheme).map(|given| given.lids());
-        let exact = self.wants_exact(task.routing);
+        let exact = self.wants_exact(routing);
         let loads = routes.loads(&network);
         let hops: u64 = loads.iter().map(|&flows| u64::from(flows)).sum();
         let flows = f64::from(size.hosts) * f64::from(size.hosts - 1);
@@ -147,9 +111,9 @@ impl Study for LidsPlan {
             hosts: size.hosts,
             switches: size.switches,
             degree: self.degree,
-            graph: task.graph,
+            graph: number,
             graph_seed,
-            routing: task.routing.name().to_owned(),
+            routing: routing.name().to_owned(),
             lids_greedy: lids(Scheme::Greedy)?,
             lids_split_merge_s: lids(Scheme::SplitMergeS)?,
             lids_split_merge_l: lids(Scheme::SplitMergeL)?,
@@ -164,7 +128,7 @@ impl Study for LidsPlan {
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
         let readings: Vec<String> = self.reading.iter().map(Reading::to_string).collect();
-        let mut conditions = vec![
+        vec![
             ("Graphs of each size", self.graphs.to_string()),
             ("Neighbours of a switch", self.degree.to_string()),
             ("Readings", readings.join("; ")),
@@ -178,11 +142,7 @@ impl Study for LidsPlan {
                  other, divided by the hosts less one"
                     .to_owned(),
             ),
-        ];
-        if !self.notes.is_empty() {
-            conditions.push(("Notes", self.notes.join(" ")));
-        }
-        conditions
+        ]
     }
 
     fn judge(&self, points: &[Point]) -> Vec<Verdict> {

@@ -5,11 +5,9 @@ use core::fmt;
 use routing::lid_assignment::{PathScheme, Scheme};
 use serde::Deserialize;
 
+use crate::experiment::Refusal;
 use crate::lids::reading::Reading;
-use crate::study::{Head, Refusal, check_head, check_lists};
 
-/// The most points of one plan.
-const POINTS_MAX: usize = 20_000;
 /// The most hosts of a size: paths grow with their square.
 const HOSTS_MAX: u32 = 2048;
 /// The most graphs of a size.
@@ -21,14 +19,6 @@ const DETOUR_MAX: u32 = 2;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LidsPlan {
-    /// `lids`.
-    pub kind: String,
-    /// Name of the plan and of the files of its results.
-    pub(super) name: String,
-    /// What the report is headed.
-    pub(super) title: String,
-    /// Key of the paper whose result this is.
-    pub(super) paper: String,
     /// What is shown and judged.
     pub(super) measures: Vec<Measure>,
     /// Sizes, written as hosts/switches.
@@ -51,12 +41,6 @@ pub struct LidsPlan {
     /// Which scheme should be better than which.
     #[serde(default)]
     pub(super) order: Vec<Order>,
-    /// What the reduced plan does otherwise.
-    #[serde(default)]
-    pub(super) quick: Quick,
-    /// What there is to say about the results.
-    #[serde(default)]
-    pub(super) notes: Vec<String>,
 }
 
 fn usual() -> Vec<Reading> {
@@ -215,25 +199,7 @@ pub(crate) struct Order {
     pub(super) than: Vec<String>,
 }
 
-/// What the reduced plan does otherwise; what is not said stays.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Quick {
-    /// Instead of the plan's sizes.
-    pub(super) sizes: Option<Vec<Size>>,
-    /// Instead of the plan's graphs.
-    pub(super) graphs: Option<u32>,
-}
-
 impl LidsPlan {
-    pub(super) fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            title: &self.title,
-            paper: &self.paper,
-        }
-    }
-
     /// The paths that its schemes use, each once.
     pub(super) fn routings(&self) -> Vec<PathScheme> {
         let mut routings = Vec::new();
@@ -251,28 +217,10 @@ impl LidsPlan {
         self.scheme.iter().any(exact)
     }
 
-    /// How many points it has.
-    pub(super) fn count(&self) -> usize {
-        let graphs = usize::try_from(self.graphs).unwrap_or(usize::MAX);
-        (self.reading.len() * self.sizes.len() * self.routings().len()).saturating_mul(graphs)
-    }
-
-    /// The reduced plan.
-    pub(super) fn shrunk(&self) -> Self {
-        let mut plan = self.clone();
-        plan.sizes = self.quick.sizes.clone().unwrap_or(plan.sizes);
-        plan.graphs = self.quick.graphs.unwrap_or(plan.graphs);
-        plan
-    }
-
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        check_head(self.head())?;
-        check_lists(&[
-            ("measures", self.measures.is_empty()),
-            ("sizes", self.sizes.is_empty()),
-            ("scheme", self.scheme.is_empty()),
-            ("reading", self.reading.is_empty()),
-        ])?;
+        if self.measures.is_empty() {
+            return Err(("measures", "the list is empty: at least one".to_owned()));
+        }
         for size in &self.sizes {
             self.check_size(*size)?;
         }
@@ -282,12 +230,8 @@ impl LidsPlan {
                 format!("{}: at most {DETOUR_MAX} hops", long.detour),
             ));
         }
-        if !(1..=GRAPHS_MAX).contains(&self.graphs) || self.count() > POINTS_MAX {
-            let what = format!(
-                "{} graphs, {} points: 1 to {GRAPHS_MAX} graphs, at most {POINTS_MAX} points",
-                self.graphs,
-                self.count()
-            );
+        if self.graphs > GRAPHS_MAX {
+            let what = format!("{}: 1 to {GRAPHS_MAX} graphs", self.graphs);
             return Err(("graphs", what));
         }
         self.check_names()?;
@@ -354,7 +298,9 @@ impl LidsPlan {
         }
         for order in &self.order {
             known("least", &order.least)?;
-            check_lists(&[("than", order.than.is_empty())])?;
+            if order.than.is_empty() {
+                return Err(("than", "the list is empty: at least one".to_owned()));
+            }
             order.than.iter().try_for_each(|name| known("than", name))?;
         }
         Ok(())

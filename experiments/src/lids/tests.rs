@@ -2,12 +2,13 @@ use std::fs;
 
 use routing::network::Network;
 
-use super::plan::LidsPlan;
+use super::LidsPlan;
+use super::Point;
+use super::plan::Size;
 use super::reading::{Cables, Hosts, Reading, Root};
-use super::{Point, Size};
+use crate::experiment::Experiment;
 use crate::figure::Figure;
 use crate::plan::Plan;
-use crate::study::Study;
 use crate::{Options, run};
 
 const TEXT: &str = r#"
@@ -54,7 +55,8 @@ sizes = ["16/8"]
 "#;
 
 fn plan(text: &str) -> LidsPlan {
-    crate::study::parsed(text)
+    let [whole, _] = crate::plan::parameters(text);
+    whole
 }
 
 fn refused(from: &str, to: &str) -> String {
@@ -123,7 +125,12 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
         (
             "graphs = 2",
             "graphs = 0",
-            ["line 9: graphs: 0", "1 to 1000"],
+            ["line 9: graphs: 0 points", "1 to 20000"],
+        ),
+        (
+            "graphs = 2",
+            "graphs = 1001",
+            ["line 9: graphs: 1001", "1 to 1000"],
         ),
         (
             "\"path-selection\"",
