@@ -95,7 +95,9 @@ const KINDS: &[(&str, Read)] = &[
     // Requests for connections, few trees or many (CLOS04).
     ("requests", own::<RequestsPlan>),
     // Times of messages to groups by multicast and unicast (MCAST07).
-    ("multicast", own::<MulticastPlan>),
+    ("multicast", |documents, _| {
+        read::<MulticastPlan, _>(documents)
+    }),
     // A trace under several schemes.
     ("trace", |documents, _| read::<TracePlan, _>(documents)),
 ];

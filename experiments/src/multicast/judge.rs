@@ -1,8 +1,8 @@
 //! What was measured against what MCAST07 says and what an independent simulation found.
 
+use crate::experiment::Verdict;
 use crate::multicast::plan::{Band, Grouping, SchemeName, Share, Statement};
 use crate::multicast::summary::{Case, SMALL_BYTES_MAX, Summary};
-use crate::study::Verdict;
 
 /// Two times closer than this part of each other count as equal.
 const EQUAL: f64 = 0.01;

@@ -14,21 +14,17 @@ mod show;
 mod summary;
 
 use serde::{Deserialize, Serialize};
+use sim::{FaultPlan, PortRecord, RoutedFabric, WorkloadResult, mix, number, real};
 
 pub use plan::MulticastPlan;
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
 use crate::multicast::draw::Drawn;
 use crate::multicast::plan::{Grouping, SchemeName, Share};
 use crate::multicast::summary::Summary;
-use crate::study::{Head, Refusal, Study, Verdict, rounded};
-use sim::FaultPlan;
-use sim::PortRecord;
-use sim::WorkloadResult;
-use sim::mix;
-use sim::number;
-use sim::{RoutedFabric, real};
 
 /// One draw and what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,57 +80,53 @@ impl Task {
     }
 }
 
-/// All points of a plan in the order of the results.
-fn tasks(plan: &MulticastPlan) -> Vec<Task> {
-    let mut tasks = Vec::new();
-    for &grouping in &plan.grouping {
-        for &sources in &plan.sources {
-            for &groups in &plan.groups {
-                for &size_bytes in &plan.sizes_bytes {
-                    for &scheme in &plan.schemes {
-                        let task = |run| Task {
-                            grouping,
-                            sources,
-                            groups,
-                            size_bytes,
-                            scheme,
-                            run,
-                        };
-                        let runs = plan.runs_of(scheme);
-                        let runs = if task(0).has_one_draw() { 1 } else { runs };
-                        tasks.extend((0..runs).map(task));
-                    }
-                }
-            }
+/// Grouping, sources, groups, size, scheme, run.
+type At = [usize; 6];
+
+impl MulticastPlan {
+    /// The point with these coordinates.
+    fn task(&self, [grouping, sources, groups, size, scheme, run]: At) -> Task {
+        Task {
+            grouping: self.grouping[grouping],
+            sources: self.sources[sources],
+            groups: self.groups[groups],
+            size_bytes: self.sizes_bytes[size],
+            scheme: self.schemes[scheme],
+            run: number(run),
         }
     }
-    tasks
 }
 
-impl Study for MulticastPlan {
+impl Experiment<6> for MulticastPlan {
     type Point = Point;
     type Shared = RoutedFabric;
-
-    fn head(&self) -> Head<'_> {
-        self.head()
-    }
 
     fn check(&self) -> Result<(), Refusal> {
         self.check()
     }
 
-    fn reduced(&self) -> Self {
-        self.shrunk()
+    fn axes(&self) -> [Axis; 6] {
+        [
+            Axis::list("grouping", &self.grouping),
+            Axis::list("sources", &self.sources),
+            Axis::list("groups", &self.groups),
+            Axis::list("sizes_bytes", &self.sizes_bytes),
+            Axis::list("schemes", &self.schemes),
+            Axis::count("runs", self.runs),
+        ]
     }
 
-    fn points(&self) -> usize {
-        tasks(self).len()
-    }
-
-    fn label(&self, at: usize) -> String {
-        let Some(task) = tasks(self).get(at).copied() else {
-            return String::new();
+    fn has(&self, at: At) -> bool {
+        let task = self.task(at);
+        let runs = match task.has_one_draw() {
+            true => 1,
+            false => self.runs_of(task.scheme),
         };
+        task.run < runs
+    }
+
+    fn label(&self, at: At) -> String {
+        let task = self.task(at);
         format!(
             "{} {}-to-{} ({} groups), {} bytes, draw {}",
             task.scheme, task.sources, task.groups, task.grouping, task.size_bytes, task.run
@@ -146,8 +138,8 @@ impl Study for MulticastPlan {
         Ok(RoutedFabric::new(&topology.graph, &self.routing)?)
     }
 
-    fn run(&self, fabric: &RoutedFabric, at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let task = tasks(self)[at];
+    fn run(&self, fabric: &RoutedFabric, at: At, seed: u64) -> Result<Point, ExperimentError> {
+        let task = self.task(at);
         let hosts = number(fabric.graph().hosts().count());
         let seed = mix(seed, u64::from(task.run));
         let drawn = Drawn::new(&task, hosts, seed);

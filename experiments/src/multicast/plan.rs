@@ -3,12 +3,10 @@
 use core::fmt;
 
 use serde::Deserialize;
-
-use crate::study::{Head, Refusal, check_head, check_lists};
 use sim::{Model, PACKET_BYTES_MIN};
 
-/// The most points of one plan.
-const POINTS_MAX: usize = 20_000;
+use crate::experiment::Refusal;
+
 /// The most packets of a message.
 const PACKETS_MAX: u32 = 1024;
 
@@ -16,14 +14,6 @@ const PACKETS_MAX: u32 = 1024;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MulticastPlan {
-    /// `multicast`.
-    pub kind: String,
-    /// Name of the plan and of the files of its results.
-    pub(super) name: String,
-    /// What the report is headed.
-    pub(super) title: String,
-    /// Key of the paper whose result this is.
-    pub(super) paper: String,
     /// Name of the topology, a fat tree.
     pub(super) topology: String,
     /// The routing engine; its paths are those of unicast.
@@ -53,12 +43,6 @@ pub struct MulticastPlan {
     /// Ranges that ratios of times should be in.
     #[serde(default)]
     pub(super) band: Vec<Band>,
-    /// What the reduced plan does otherwise.
-    #[serde(default)]
-    pub(super) quick: Quick,
-    /// What a reader of the report should know, a sentence or two each.
-    #[serde(default)]
-    pub(super) notes: Vec<String>,
 }
 
 fn own() -> Vec<Grouping> {
@@ -223,41 +207,11 @@ pub(crate) struct Band {
     pub(super) max: f64,
 }
 
-/// What the reduced plan does otherwise; what is not said stays.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Quick {
-    /// Instead of the plan's topology.
-    pub(super) topology: Option<String>,
-    /// Instead of the plan's.
-    pub(super) sources: Option<Vec<Share>>,
-    /// Instead of the plan's.
-    pub(super) groups: Option<Vec<Share>>,
-    /// Instead of the plan's sizes.
-    pub(super) sizes_bytes: Option<Vec<u32>>,
-    /// Instead of one draw of each point.
-    pub(super) runs: Option<u32>,
-}
-
 impl MulticastPlan {
-    pub(super) fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            title: &self.title,
-            paper: &self.paper,
-        }
-    }
-
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        check_head(self.head())?;
-        check_lists(&[
-            ("schemes", self.schemes.is_empty()),
-            ("grouping", self.grouping.is_empty()),
-            ("sources", self.sources.is_empty()),
-            ("groups", self.groups.is_empty()),
-            ("sizes_bytes", self.sizes_bytes.is_empty()),
-            ("shows", self.shows.is_empty()),
-        ])?;
+        if self.shows.is_empty() {
+            return Err(("shows", "the list is empty: at least one".to_owned()));
+        }
         self.check_fabric()?;
         self.check_sizes()?;
         if !ascends(&self.groups) {
@@ -271,10 +225,6 @@ impl MulticastPlan {
         }
         if !ascends(&self.sources) {
             return Err(("sources", "ascending, each once".to_owned()));
-        }
-        let points = self.count_at_most();
-        if self.runs == 0 || points > POINTS_MAX {
-            return Err(("runs", format!("{points} points: 1 to {POINTS_MAX}")));
         }
         if self
             .unicast_runs
@@ -340,26 +290,6 @@ impl MulticastPlan {
             SchemeName::Unicast => self.unicast_runs.unwrap_or(self.runs),
             SchemeName::Cyclic | SchemeName::SpanningTree => self.runs,
         }
-    }
-
-    /// How many points there are if each is drawn as often as can be.
-    fn count_at_most(&self) -> usize {
-        let cases = self.grouping.len() * self.sources.len() * self.groups.len();
-        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
-        (cases * self.sizes_bytes.len() * self.schemes.len()).saturating_mul(runs)
-    }
-
-    /// The reduced plan.
-    pub(super) fn shrunk(&self) -> Self {
-        let quick = self.quick.clone();
-        let mut plan = self.clone();
-        plan.topology = quick.topology.unwrap_or(plan.topology);
-        plan.sources = quick.sources.unwrap_or(plan.sources);
-        plan.groups = quick.groups.unwrap_or(plan.groups);
-        plan.sizes_bytes = quick.sizes_bytes.unwrap_or(plan.sizes_bytes);
-        plan.runs = quick.runs.unwrap_or(1);
-        plan.unicast_runs = plan.unicast_runs.map(|runs| runs.min(plan.runs));
-        plan
     }
 
     /// The network's model for messages of a size: buffers hold one packet of it.

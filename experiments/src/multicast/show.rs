@@ -15,7 +15,7 @@ pub(super) fn conditions(plan: &MulticastPlan) -> Vec<(&'static str, String)> {
     if let Some(unicast) = plan.unicast_runs {
         runs = format!("{runs}; of unicast {unicast}");
     }
-    let mut conditions = vec![
+    vec![
         ("Fabric", plan.topology.clone()),
         ("Draws of each point", runs),
         ("Groups", groups(plan)),
@@ -65,11 +65,7 @@ pub(super) fn conditions(plan: &MulticastPlan) -> Vec<(&'static str, String)> {
             "Ratios",
             "of the sums over the draws that both schemes have".to_owned(),
         ),
-    ];
-    if !plan.notes.is_empty() {
-        conditions.push(("Notes", plan.notes.join(" ")));
-    }
-    conditions
+    ]
 }
 
 fn groups(plan: &MulticastPlan) -> String {

@@ -3,6 +3,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
+use crate::axes::Points;
 use crate::{Options, Plan, Results};
 
 const TEXT: &str = r#"
@@ -28,6 +29,8 @@ statements = [
 ]
 
 [quick]
+runs = 1
+unicast_runs = 1
 sizes_bytes = [32]
 
 [[band]]
@@ -41,7 +44,16 @@ max = 3.0
 "#;
 
 fn plan(text: &str) -> MulticastPlan {
-    crate::study::parsed(text)
+    let [whole, _] = crate::plan::parameters(text);
+    whole
+}
+
+/// All points of a plan in the order of the results.
+fn tasks(plan: &MulticastPlan) -> Vec<(At, Task)> {
+    let max = MulticastPlan::POINTS_MAX;
+    let points = Points::new(plan.axes(), max, |at| plan.has(at)).unwrap();
+    let points = (0..points.len()).map(|number| points.at(number));
+    points.map(|at| (at, plan.task(at))).collect()
 }
 
 fn refused(from: &str, to: &str) -> String {
@@ -53,10 +65,9 @@ fn refused(from: &str, to: &str) -> String {
 /// All points of a plan whose tasks are wanted.
 fn points(plan: &MulticastPlan, wanted: impl Fn(&Task) -> bool) -> Vec<Point> {
     let fabric = plan.share(1).unwrap();
-    let tasks = tasks(plan);
-    let chosen = (0..tasks.len()).filter(|&at| wanted(&tasks[at]));
+    let chosen = tasks(plan).into_iter().filter(|(_, task)| wanted(task));
     chosen
-        .map(|at| Study::run(plan, &fabric, at, 1).unwrap())
+        .map(|(at, _)| plan.run(&fabric, at, 1).unwrap())
         .collect()
 }
 
@@ -94,14 +105,13 @@ fn from_one_source_multicast_takes_what_the_longest_path_and_the_bytes_take() {
 #[test]
 fn from_one_source_unicast_sends_one_packet_after_the_other_in_the_order_drawn() {
     let plan = plan(TEXT);
-    let tasks = tasks(&plan);
     let fabric = plan.share(1).unwrap();
     let is_wanted = |task: &Task| {
         let is_unicast = task.sources == Share::One && task.scheme == SchemeName::Unicast;
         is_unicast && task.groups.is_all() && task.grouping == Grouping::Own
     };
-    for (at, task) in tasks.iter().enumerate().filter(|(_, task)| is_wanted(task)) {
-        let drawn = Drawn::new(task, 8, mix(1, task.run.into()));
+    for (at, task) in tasks(&plan).into_iter().filter(|(_, task)| is_wanted(task)) {
+        let drawn = Drawn::new(&task, 8, mix(1, task.run.into()));
         let (source, group) = drawn.sources[0];
         let packets = plan.packets(task.size_bytes);
         let bytes = u64::from(task.size_bytes / packets);
@@ -111,7 +121,7 @@ fn from_one_source_unicast_sends_one_packet_after_the_other_in_the_order_drawn()
             let switches = if member / 2 == source / 2 { 1 } else { 3 };
             (place * u64::from(packets) - 1) * cycle_ns(bytes) + path_ns(switches, bytes)
         });
-        let point = Study::run(&plan, &fabric, at, 1).unwrap();
+        let point = plan.run(&fabric, at, 1).unwrap();
         assert_eq!(Some(point.completion_ns), ends.max(), "{point:?}");
     }
 }
@@ -160,8 +170,9 @@ fn everybody_to_everybody_by_multicast_is_run_once() {
     let plan = plan(TEXT);
     let all = tasks(&plan);
     let count = |scheme| {
-        let here =
-            |task: &&Task| task.sources.is_all() && task.groups.is_all() && task.scheme == scheme;
+        let here = |(_, task): &&(At, Task)| {
+            task.sources.is_all() && task.groups.is_all() && task.scheme == scheme
+        };
         all.iter().filter(here).count()
     };
     // Two groupings, three sizes.
@@ -226,7 +237,7 @@ fn made(
 fn verdicts(rule: impl Fn(Share, Share, u32) -> [u64; 3]) -> Vec<(String, Verdict)> {
     let plan = plan(TEXT);
     let mut points = Vec::new();
-    for task in tasks(&plan) {
+    for (_, task) in tasks(&plan) {
         let times = rule(task.sources, task.groups, task.size_bytes);
         let time = match task.scheme {
             SchemeName::Cyclic => times[0],
