@@ -1,9 +1,8 @@
-//! How many LIDs a routing takes, by heuristic, and what balance LIDs buy (LID07).
+//! LIDs that a routing scheme needs, by heuristic, and the balance of load that it reaches (LID07).
 //!
 //! A point is one random graph with the paths of one routing: the LIDs of all five heuristics
 //! (each host's rounded up to a power of two, then summed) and the busiest channel. Points of the
-//! same size and number have the same graph, whatever the routing and whatever else the reading
-//! says. See [`reading`] for what the paper leaves open.
+//! same size and number have graphs of the same seed, whatever the routing and the reading. See [`reading`] for what the paper leaves open.
 
 mod judge;
 mod plan;
@@ -24,10 +23,10 @@ use crate::figure::Figure;
 use crate::lids::reading::Reading;
 use crate::lids::summary::Summary;
 
-/// One routing on one graph and what came of it.
+/// One routing on one graph, and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
-    /// How the paper is read.
+    /// The interpretation of the paper.
     pub(super) reading: String,
     /// Hosts.
     pub(super) hosts: u32,

@@ -12,7 +12,7 @@ use crate::lids::reading::Reading;
 const HOSTS_MAX: u32 = 2048;
 /// The most graphs of a size.
 const GRAPHS_MAX: u32 = 1000;
-/// The longest detour of alternatives: their number grows with the power of it.
+/// The most hops by which an alternative may be longer: alternatives grow exponentially with it.
 const DETOUR_MAX: u32 = 2;
 
 /// Random fabrics of several sizes, on which schemes are compared.
@@ -27,10 +27,11 @@ pub struct LidsPlan {
     pub(super) degree: u32,
     /// Random graphs of each size.
     pub(super) graphs: u32,
-    /// What is compared, in the order of the tables.
-    pub(super) scheme: Vec<Compared>,
-    /// What the paper's words can mean, the reading that counts first; left out: that one only.
-    #[serde(default = "usual")]
+    /// The routing schemes that are compared, in the order of the tables.
+    pub(super) scheme: Vec<RoutingScheme>,
+    /// Interpretations of what the paper leaves open. The first is judged. Left out: the default
+    /// one only.
+    #[serde(default = "default_readings")]
     pub(super) reading: Vec<Reading>,
     /// The paper's numbers.
     #[serde(default)]
@@ -38,16 +39,16 @@ pub struct LidsPlan {
     /// Ranges that results should be in.
     #[serde(default)]
     pub(super) band: Vec<Band>,
-    /// Which scheme should be better than which.
+    /// Statements of the paper: which scheme needs less than which others.
     #[serde(default)]
     pub(super) order: Vec<Order>,
 }
 
-fn usual() -> Vec<Reading> {
+fn default_readings() -> Vec<Reading> {
     vec![Reading::default()]
 }
 
-/// What is measured of a scheme on a graph.
+/// A result of a routing scheme on a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Measure {
@@ -131,10 +132,10 @@ impl TryFrom<String> for Assign {
     }
 }
 
-/// A scheme to compare: paths and the assignment of LIDs to them.
+/// A routing scheme: how paths are found, and how LIDs are assigned to them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Compared {
+pub(crate) struct RoutingScheme {
     /// Its name in tables and plots.
     pub(super) name: String,
     /// How paths are found.
@@ -143,7 +144,7 @@ pub(crate) struct Compared {
     pub(super) assign: Assign,
 }
 
-/// What the paper has measured on one size, in the order of the schemes.
+/// The paper's results on one size, in the order of the schemes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reference {
@@ -203,7 +204,7 @@ impl LidsPlan {
     /// The paths that its schemes use, each once.
     pub(super) fn routings(&self) -> Vec<PathScheme> {
         let mut routings = Vec::new();
-        for Compared { routing, .. } in &self.scheme {
+        for RoutingScheme { routing, .. } in &self.scheme {
             if !routings.contains(&routing.0) {
                 routings.push(routing.0);
             }
@@ -213,7 +214,7 @@ impl LidsPlan {
 
     /// Whether the least number of LIDs is wanted for these paths.
     pub(super) fn wants_exact(&self, routing: PathScheme) -> bool {
-        let exact = |one: &Compared| one.assign.0 == Scheme::Exact && one.routing.0 == routing;
+        let exact = |one: &RoutingScheme| one.assign.0 == Scheme::Exact && one.routing.0 == routing;
         self.scheme.iter().any(exact)
     }
 
@@ -280,7 +281,7 @@ impl LidsPlan {
         }
     }
 
-    /// Schemes are told apart by their names, and those named elsewhere are there.
+    /// Names of schemes are distinct, and bands and statements name schemes of the plan.
     fn check_names(&self) -> Result<(), Refusal> {
         let names: Vec<&str> = self.scheme.iter().map(|one| one.name.as_str()).collect();
         for (at, name) in names.iter().enumerate() {

@@ -1,15 +1,15 @@
-//! The random fabrics of LID07, in each way in which its words can be read.
+//! The random fabrics of LID07, in each interpretation (reading) of the paper's description.
 //!
 //! The paper says: random irregular topologies, so many switches and hosts, nodal degree 8, 32 of
 //! them. It leaves open whether every switch has just 8 neighbours or 8 on the average, which
 //! hosts are at which switch (the order of hosts is the order in which shortest widest paths are
-//! found), from which root up and down are counted, and how much longer than the shortest the
+//! found), which switch is the root of up*/down* routing, and how much longer than the shortest the
 //! alternatives of path selection may be.
 //!
-//! What hangs on it, 32 graphs each (paper first, then regular graphs with hosts in blocks, with
-//! hosts anywhere):
+//! What it changes, 32 graphs each (the paper, regular graphs with hosts in blocks, with hosts at
+//! random switches):
 //!
-//! | greedy, shortest widest | LID07 | in blocks | anywhere |
+//! | greedy, shortest widest | LID07 | in blocks | random |
 //! | --- | --- | --- | --- |
 //! | 128/16 | 478.7 | 477.6 | 497.1 |
 //! | 512/16 | 2218.3 | 2114.0 | 2387.8 |
@@ -43,11 +43,11 @@ use wire::PortNum;
 use crate::ExperimentError;
 use crate::lids::plan::Size;
 
-/// How many random graphs are thrown away because they are not connected. With 8 neighbours on the
+/// How many random graphs are discarded because they are not connected. With 8 neighbours on the
 /// average nearly all are connected.
 const ATTEMPTS_MAX: u32 = 10_000;
 
-/// What the paper's words mean.
+/// An interpretation of what the paper leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Reading {
@@ -55,7 +55,7 @@ pub(crate) struct Reading {
     pub(super) cables: Cables,
     /// Which hosts are at which switch.
     pub(super) hosts: Hosts,
-    /// Where up and down are counted from.
+    /// The root of up*/down* routing.
     pub(super) root: Root,
     /// Of path selection: how many hops longer than the shortest an alternative may be.
     pub(super) detour: u32,
@@ -92,11 +92,11 @@ pub(crate) enum Hosts {
     InBlocks,
     /// As many at each, in random order.
     Shuffled,
-    /// Each at a switch of its own choice.
+    /// Each at a switch drawn at random.
     Random,
 }
 
-/// Where up and down are counted from.
+/// The root of up*/down* routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Root {
@@ -146,10 +146,10 @@ impl Reading {
         let mut attempts = 0;
         loop {
             let cables = match self.cables {
-                Cables::Regular => cables_of(&Network::new(&named.graph)),
-                Cables::Random => some_pairs(switches, degree, &mut random),
+                Cables::Regular => switch_cables(&Network::new(&named.graph)),
+                Cables::Random => random_cables(switches, degree, &mut random),
             };
-            let graph = build(switches, &cables, &self.homes(size, &mut random))?;
+            let graph = build(switches, &cables, &self.host_switches(size, &mut random))?;
             if UpDown::new(&Network::new(&graph)).is_some() {
                 return Ok(graph);
             }
@@ -160,23 +160,23 @@ impl Reading {
         }
     }
 
-    /// By host: its switch.
-    fn homes(self, size: Size, random: &mut ChaCha8Rng) -> Vec<usize> {
+    /// The switch of each host.
+    fn host_switches(self, size: Size, random: &mut ChaCha8Rng) -> Vec<usize> {
         let switches = size.switches as usize;
         let each = (size.hosts / size.switches.max(1)) as usize;
-        let mut homes: Vec<usize> = (0..switches)
+        let mut switch_of: Vec<usize> = (0..switches)
             .flat_map(|switch| core::iter::repeat_n(switch, each))
             .collect();
         match self.hosts {
             Hosts::InBlocks => {}
-            Hosts::Shuffled => homes.shuffle(random),
+            Hosts::Shuffled => switch_of.shuffle(random),
             Hosts::Random => {
-                for home in &mut homes {
-                    *home = random.random_range(0..switches);
+                for switch in &mut switch_of {
+                    *switch = random.random_range(0..switches);
                 }
             }
         }
-        homes
+        switch_of
     }
 
     /// The paths of every pair of hosts.
@@ -194,7 +194,7 @@ impl Reading {
         }
     }
 
-    /// Up and down in such a graph.
+    /// The up*/down* order of such a graph.
     fn updown(self, network: &Network) -> Result<UpDown, LidError> {
         let updown = match self.root {
             Root::Centre => UpDown::new(network),
@@ -205,7 +205,7 @@ impl Reading {
 }
 
 /// The cables between switches, each once.
-fn cables_of(network: &Network) -> Vec<(usize, usize)> {
+fn switch_cables(network: &Network) -> Vec<(usize, usize)> {
     let channels = network.channels().iter();
     channels
         .filter(|channel| channel.from < channel.to)
@@ -213,8 +213,8 @@ fn cables_of(network: &Network) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Of all pairs of switches so many that each has `degree` neighbours on the average.
-fn some_pairs(switches: u32, degree: u32, random: &mut ChaCha8Rng) -> Vec<(usize, usize)> {
+/// Cables between random pairs of switches, `degree` of them at a switch on the average.
+fn random_cables(switches: u32, degree: u32, random: &mut ChaCha8Rng) -> Vec<(usize, usize)> {
     let switches = switches as usize;
     let mut pairs: Vec<(usize, usize)> = (0..switches)
         .flat_map(|from| (from + 1..switches).map(move |to| (from, to)))
@@ -229,7 +229,7 @@ fn some_pairs(switches: u32, degree: u32, random: &mut ChaCha8Rng) -> Vec<(usize
 fn build(
     switches: u32,
     cables: &[(usize, usize)],
-    homes: &[usize],
+    host_switches: &[usize],
 ) -> Result<Graph, ExperimentError> {
     let mut graph = Graph::new();
     let ports = u8::try_from(SWITCH_PORTS_MAX).unwrap_or(u8::MAX);
@@ -255,7 +255,7 @@ fn build(
         let (from, to) = (next(from), next(to));
         graph.connect(from, to)?;
     }
-    for (host, &home) in homes.iter().enumerate() {
+    for (host, &switch) in host_switches.iter().enumerate() {
         let node = graph.add(Node {
             name: format!("h{host}"),
             kind: NodeKind::Host,
@@ -263,7 +263,7 @@ fn build(
             ports: 1,
         })?;
         let port = PortNum::new(1);
-        graph.connect(Endpoint { node, port }, next(home))?;
+        graph.connect(Endpoint { node, port }, next(switch))?;
     }
     Ok(graph)
 }

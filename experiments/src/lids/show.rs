@@ -12,15 +12,15 @@ pub(super) fn figures(summary: &Summary<'_>) -> Vec<Figure> {
     for &reading in &summary.plan.reading {
         for &measure in &summary.plan.measures {
             figures.push(table(summary, reading, measure));
-            figures.push(spread(summary, reading, measure));
+            figures.push(confidence(summary, reading, measure));
         }
     }
     if summary.plan.reading.len() > 1 && !summary.plan.order.is_empty() {
         figures.push(statements(summary));
     }
-    let usual = summary.plan.reading.first();
+    let judged = summary.plan.reading.first();
     for &measure in &summary.plan.measures {
-        figures.extend(usual.into_iter().flat_map(|&r| plots(summary, r, measure)));
+        figures.extend(judged.into_iter().flat_map(|&r| plots(summary, r, measure)));
     }
     figures
 }
@@ -38,7 +38,7 @@ fn columns(plan: &LidsPlan, after: impl Fn(&str) -> Vec<String>) -> Vec<String> 
     first.into_iter().chain(schemes).collect()
 }
 
-/// Means and what the paper has.
+/// Means beside the paper's results.
 fn table(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Figure {
     let plan = summary.plan;
     let rows = plan.sizes.iter().map(|&size| {
@@ -66,8 +66,8 @@ fn table(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Figure {
     }
 }
 
-/// How sure the means are.
-fn spread(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Figure {
+/// Confidence intervals of the means.
+fn confidence(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Figure {
     let plan = summary.plan;
     let rows = plan.sizes.iter().map(|&size| {
         let cells = plan.scheme.iter().map(|scheme| {
@@ -116,7 +116,7 @@ fn statements(summary: &Summary<'_>) -> Figure {
     }
 }
 
-/// For each number of switches a plot over hosts; measured, and as the paper has it.
+/// A plot over hosts for each number of switches: measured, and the paper's.
 fn plots(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Vec<Figure> {
     let plan = summary.plan;
     let mut switches: Vec<u32> = plan.sizes.iter().map(|size| size.switches).collect();

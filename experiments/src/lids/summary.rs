@@ -1,9 +1,9 @@
-//! What the points of a plan come to: means over graphs.
+//! Means over the graphs of a size, and how far they can be trusted.
 
 use routing::lid_assignment::Scheme;
 
 use crate::lids::Point;
-use crate::lids::plan::{Compared, LidsPlan, Measure, Size};
+use crate::lids::plan::{LidsPlan, Measure, RoutingScheme, Size};
 use crate::lids::reading::Reading;
 use sim::real;
 
@@ -36,7 +36,7 @@ impl Sample {
                 let deviation = (squares.sum::<f64>() / (count - 1.0)).sqrt();
                 Some(Self {
                     mean,
-                    margin: student(count - 1.0) * deviation / count.sqrt(),
+                    margin: student_t(count - 1.0) * deviation / count.sqrt(),
                     deviation,
                 })
             }
@@ -46,7 +46,7 @@ impl Sample {
 
 /// The 97.5 % quantile of Student's t from 2 degrees of freedom on, within 3 %, from 5 on within
 /// 0.2 % (the series of Cornish and Fisher around the normal quantile).
-fn student(freedom: f64) -> f64 {
+fn student_t(freedom: f64) -> f64 {
     let z = 1.959_964_f64;
     let first = (z.powi(3) + z) / 4.0;
     let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
@@ -66,7 +66,7 @@ impl Summary<'_> {
         &self,
         reading: Reading,
         size: Size,
-        scheme: &Compared,
+        scheme: &RoutingScheme,
         measure: Measure,
     ) -> Option<Sample> {
         let reading = reading.to_string();
@@ -99,7 +99,7 @@ impl Summary<'_> {
         Some(sample.mean)
     }
 
-    /// What the paper has measured.
+    /// The paper's result.
     pub(super) fn reference(&self, size: Size, scheme: usize, measure: Measure) -> Option<f64> {
         let here = |one: &&crate::lids::plan::Reference| one.size == size;
         let reference = self.plan.reference.iter().find(here)?;
@@ -133,7 +133,7 @@ mod tests {
             (15.0, 2.131, 0.001),
             (31.0, 2.040, 0.001),
         ] {
-            let t = student(freedom);
+            let t = student_t(freedom);
             assert!((t / table - 1.0).abs() < part, "{freedom}: {t}");
         }
     }

@@ -1,4 +1,4 @@
-//! Who sends to whom: sources and groups as they are drawn, and the offer that follows.
+//! Sources and groups as they are drawn, and the workload that follows.
 //!
 //! Draws are nested: from one seed, the sources of a larger part of the hosts are those of a
 //! smaller one and some more, and so are the members of a source's group. Schemes and sizes of
@@ -19,20 +19,20 @@ use sim::mix;
 use sim::{AddressVector, Destination, Group, SendRequest, TrafficSource, Until, Workload};
 use sim::{index, number};
 
-/// What a run may take beyond one packet after the other over one cable, nanoseconds a packet.
+/// Nanoseconds a packet that a run may take beyond sending all packets in a row over one cable.
 const SLACK_NS: u64 = 10_000;
 
 /// Sources and their groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Drawn {
+pub(super) struct Draw {
     /// Hosts that send, and the group of each.
     pub(super) sources: Vec<(u32, u32)>,
     /// Members by group, in the order in which unicast serves them.
     pub(super) groups: Vec<Vec<u32>>,
 }
 
-impl Drawn {
-    /// What is drawn of so many hosts for a point.
+impl Draw {
+    /// The draw of a point from so many hosts.
     pub(super) fn new(task: &Task, hosts: u32, seed: u64) -> Self {
         let (sources, members) = (task.sources.of(hosts), task.groups.of(hosts));
         let chosen = some_of(0..hosts, sources, mix(seed, 0));
@@ -68,22 +68,22 @@ impl Drawn {
 
     /// Each source sends one message to its group, all at the same moment; the flow is the place of
     /// the source.
-    pub(super) fn offer(&self, plan: &MulticastPlan, task: &Task, hosts: u32) -> Workload {
+    pub(super) fn workload(&self, plan: &MulticastPlan, task: &Task, hosts: u32) -> Workload {
         let model = plan.model(task.size_bytes);
         let packets = plan.packets(task.size_bytes);
         let each_ns = model.byte_time_ns() + SLACK_NS;
         let limit_ns = each_ns.saturating_mul(self.receivers() + 1);
         let limit_ns = limit_ns.saturating_mul(u64::from(packets));
-        let mut offer =
+        let mut workload =
             Workload::empty(index(hosts), self.sources.len(), Until::Delivered(limit_ns));
-        offer.scheme = match task.scheme {
+        workload.scheme = match task.scheme {
             SchemeName::Cyclic => Scheme::Cyclic,
             SchemeName::SpanningTree | SchemeName::Unicast => Scheme::SpanningTree,
         };
         let group = |members: &Vec<u32>| Group {
             members: members.clone(),
         };
-        offer.groups = self.groups.iter().map(group).collect();
+        workload.groups = self.groups.iter().map(group).collect();
         for (&(source, group), flow) in self.sources.iter().zip(0..) {
             let to = match task.scheme {
                 SchemeName::Unicast => Destination::Each(group),
@@ -95,18 +95,18 @@ impl Drawn {
                 sl: Sl::truncate(0),
                 flow,
             };
-            if let Some(programmes) = offer.hosts.get_mut(index(source)) {
-                programmes.push(message(address, task.size_bytes, packets));
+            if let Some(sources) = workload.hosts.get_mut(index(source)) {
+                sources.push(message(address, task.size_bytes, packets));
             }
         }
-        offer
+        workload
     }
 }
 
 /// A message of so many bytes on the wire: one packet, or several of the model's size.
 fn message(address: AddressVector, size_bytes: u32, packets: u32) -> TrafficSource {
     let headers = packets * u32::from(PACKET_BYTES_MIN);
-    let birth = |bytes| {
+    let request = |bytes| {
         Arc::new([SendRequest {
             at_ps: 0,
             address,
@@ -114,8 +114,8 @@ fn message(address: AddressVector, size_bytes: u32, packets: u32) -> TrafficSour
         }])
     };
     match packets {
-        1 => TrafficSource::Packets(birth(size_bytes)),
-        _ => TrafficSource::Messages(birth(size_bytes - headers)),
+        1 => TrafficSource::Packets(request(size_bytes)),
+        _ => TrafficSource::Messages(request(size_bytes - headers)),
     }
 }
 

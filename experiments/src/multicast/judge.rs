@@ -1,4 +1,4 @@
-//! What was measured against what MCAST07 says and what an independent simulation found.
+//! Results compared with the statements of MCAST07 and with an independent simulation.
 
 use crate::experiment::Verdict;
 use crate::multicast::plan::{Band, Grouping, SchemeName, Share, Statement};
@@ -30,7 +30,7 @@ pub(super) fn judge(summary: &Summary<'_>) -> Vec<Verdict> {
     let deliveries: u64 = points.iter().map(|point| point.deliveries).sum();
     verdicts.push(Verdict {
         expected: "every packet comes once to each member of its group and to nobody else; no \
-                   packets wait for each other in a circle (a run that breaks this gives no results)"
+                   packets wait for each other in a cycle (a run that breaks this gives no results)"
             .to_owned(),
         measured: format!("{} runs, {deliveries} deliveries", points.len()),
         holds: Some(true),
@@ -48,7 +48,7 @@ type Ratios = Vec<(Case, f64)>;
 impl Judge<'_> {
     /// Cases of the usual grouping that are wanted.
     fn cases(&self, wanted: impl Fn(&Case) -> bool) -> Vec<Case> {
-        let cases = self.summary.cases(self.summary.usual());
+        let cases = self.summary.cases(self.summary.main_grouping());
         cases.into_iter().filter(wanted).collect()
     }
 
@@ -59,7 +59,7 @@ impl Judge<'_> {
 
     fn band(&self, band: &Band) -> Option<Verdict> {
         let case = Case {
-            grouping: self.summary.usual(),
+            grouping: self.summary.main_grouping(),
             sources: band.sources,
             groups: band.groups,
             size_bytes: band.size_bytes,
@@ -110,7 +110,7 @@ impl Judge<'_> {
                     "in {} of {}; unicast/{scheme} at least {}",
                     ratios.len() - slower,
                     ratios.len(),
-                    told(&least)
+                    described(&least)
                 ),
                 holds: Some(slower == 0),
             })
@@ -159,8 +159,8 @@ impl Judge<'_> {
                 ),
                 measured: format!(
                     "spanning-tree/cyclic from {} to {}",
-                    told(&least),
-                    told(&most)
+                    described(&least),
+                    described(&most)
                 ),
                 holds: Some(least.1 > 1.0 + EQUAL),
             })
@@ -186,8 +186,8 @@ impl Judge<'_> {
                 ),
                 measured: format!(
                     "spanning-tree/cyclic from {} to {}",
-                    told(&least),
-                    told(&most)
+                    described(&least),
+                    described(&most)
                 ),
                 holds: Some(least.1 >= 1.0 - EQUAL && most.1 <= 1.0 + LITTLE),
             })
@@ -250,7 +250,7 @@ impl Judge<'_> {
                 expected: format!(
                     "case 3: {scheme}: {most}-to-many takes longer than {fewest}-to-many"
                 ),
-                measured: format!("at least {}", told(&least)),
+                measured: format!("at least {}", described(&least)),
                 holds: Some(least.1 > 1.0),
             })
         };
@@ -324,8 +324,8 @@ impl Judge<'_> {
             measured: format!(
                 "from the least to the greatest, unicast/cyclic changes by a factor from {} to \
                  {}; the time saved grows in {saved} of {} cases",
-                told(&least),
-                told(&most),
+                described(&least),
+                described(&most),
                 ratios.len()
             ),
             holds: Some(least.1 > 1.0 - NOISE),
@@ -348,8 +348,8 @@ impl Judge<'_> {
             ),
             measured: format!(
                 "spanning-tree/cyclic from {} to {}",
-                told(&least),
-                told(&most)
+                described(&least),
+                described(&most)
             ),
             holds: Some(least.1 >= 1.0 - LITTLE && most.1 <= 1.0 + LITTLE),
         })
@@ -382,6 +382,6 @@ fn not_above_one(ratios: &Ratios) -> usize {
 }
 
 /// `1.234 (40%-to-10%, 32 bytes)`.
-fn told((case, ratio): &(Case, f64)) -> String {
+fn described((case, ratio): &(Case, f64)) -> String {
     format!("{ratio:.3} ({})", case.name())
 }

@@ -22,11 +22,11 @@ use crate::ExperimentError;
 use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
-use crate::multicast::draw::Drawn;
+use crate::multicast::draw::Draw;
 use crate::multicast::plan::{Grouping, SchemeName, Share};
 use crate::multicast::summary::Summary;
 
-/// One draw and what came of it.
+/// One draw, and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// Whose groups they are.
@@ -142,13 +142,13 @@ impl Experiment<6> for MulticastPlan {
         let task = self.task(at);
         let hosts = number(fabric.graph().hosts().count());
         let seed = mix(seed, u64::from(task.run));
-        let drawn = Drawn::new(&task, hosts, seed);
-        let offer = drawn.offer(self, &task, hosts);
+        let draw = Draw::new(&task, hosts, seed);
+        let workload = draw.workload(self, &task, hosts);
         let model = self.model(task.size_bytes);
-        let record = fabric.run_workload(&model, &offer, &FaultPlan::default())?;
+        let record = fabric.run_workload(&model, &workload, &FaultPlan::default())?;
         check(
             &record,
-            drawn.receivers() * u64::from(self.packets(task.size_bytes)),
+            draw.receivers() * u64::from(self.packets(task.size_bytes)),
         )?;
         Ok(point(self, &task, hosts, seed, &record))
     }
@@ -166,7 +166,7 @@ impl Experiment<6> for MulticastPlan {
     }
 }
 
-/// Holds a run against what must be: every packet once at each member, nothing else, no circle.
+/// Checks that every packet came once to each member and nowhere else, without a credit loop.
 fn check(record: &WorkloadResult, due: u64) -> Result<(), ExperimentError> {
     if let Some(violation) = record.violations.first() {
         return Err(ExperimentError::Violation(violation.to_string()));
@@ -175,10 +175,10 @@ fn check(record: &WorkloadResult, due: u64) -> Result<(), ExperimentError> {
     if record.is_complete && delivered == due && record.deadlock.is_none() {
         return Ok(());
     }
-    let circle = record.deadlock.as_ref();
-    let circle = circle.map_or_else(String::new, |circle| format!(", a circle: {circle}"));
+    let cycle = record.deadlock.as_ref();
+    let cycle = cycle.map_or_else(String::new, |cycle| format!(", a credit loop: {cycle}"));
     Err(ExperimentError::Violation(format!(
-        "{delivered} of {due} deliveries after {} ns{circle}",
+        "{delivered} of {due} deliveries after {} ns{cycle}",
         record.ended_ns
     )))
 }

@@ -37,7 +37,7 @@ pub struct MulticastPlan {
     pub(super) unicast_runs: Option<u32>,
     /// What the report shows beside tables.
     pub(super) shows: Vec<Show>,
-    /// What of the paper is checked.
+    /// Statements of the paper that are judged.
     #[serde(default)]
     pub(super) statements: Vec<Statement>,
     /// Ranges that ratios of times should be in.
@@ -162,7 +162,7 @@ pub(crate) enum Show {
     Gains,
 }
 
-/// Something that MCAST07 says, or that follows.
+/// A statement of MCAST07, or a consequence of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Statement {

@@ -1,4 +1,4 @@
-//! Conditions, plots as the paper has them, tables.
+//! Conditions, plots like the paper's, tables.
 
 use crate::figure::{Axis, Curve, Figure};
 use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName, Share, Show};
@@ -9,7 +9,7 @@ use sim::real;
 pub(super) fn conditions(plan: &MulticastPlan) -> Vec<(&'static str, String)> {
     let model = plan.model(u32::MAX);
     let mut runs = format!(
-        "{}, nested: more sources are the fewer and others",
+        "{}, nested: a larger number of sources contains the smaller one",
         plan.runs
     );
     if let Some(unicast) = plan.unicast_runs {
@@ -23,7 +23,7 @@ pub(super) fn conditions(plan: &MulticastPlan) -> Vec<(&'static str, String)> {
             "Network",
             format!(
                 "{} ns of flight, {} ns of routing, {} ns a packet of {} bytes (LRH to ICRC), \
-                 one lane, virtual cut-through, a packet leaves its input buffer at the link's rate",
+                 one VL, virtual cut-through, a packet leaves its input buffer at the link's rate",
                 model.flight_ns,
                 model.routing_ns,
                 model.byte_time_ns(),
@@ -51,13 +51,13 @@ pub(super) fn conditions(plan: &MulticastPlan) -> Vec<(&'static str, String)> {
             "Unicast",
             format!(
                 "by the paths of {}: all of a message to one member, then to the next, in an order \
-                 that each source has drawn",
+                 that each source draws",
                 plan.routing
             ),
         ),
         (
             "Time",
-            "from the moment in which all messages are born to the last byte at the last member \
+            "from the moment in which all messages are posted to the last byte at the last member \
              of all groups; mean over draws"
                 .to_owned(),
         ),

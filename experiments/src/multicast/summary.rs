@@ -7,7 +7,7 @@ use sim::real;
 /// The longest message that counts as small, bytes: the paper shows small and large sizes apart.
 pub(super) const SMALL_BYTES_MAX: u32 = 2048;
 
-/// What is sent to whom.
+/// The traffic of a point: sources, groups, size of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     pub(super) grouping: Grouping,
@@ -106,7 +106,7 @@ impl Summary<'_> {
     }
 
     /// The grouping that statements and bands are about.
-    pub(super) fn usual(&self) -> Grouping {
+    pub(super) fn main_grouping(&self) -> Grouping {
         let first = self.plan.grouping.first().copied();
         first.unwrap_or(Grouping::Own)
     }

@@ -111,11 +111,11 @@ fn from_one_source_unicast_sends_one_packet_after_the_other_in_the_order_drawn()
         is_unicast && task.groups.is_all() && task.grouping == Grouping::Own
     };
     for (at, task) in tasks(&plan).into_iter().filter(|(_, task)| is_wanted(task)) {
-        let drawn = Drawn::new(&task, 8, mix(1, task.run.into()));
-        let (source, group) = drawn.sources[0];
+        let draw = Draw::new(&task, 8, mix(1, task.run.into()));
+        let (source, group) = draw.sources[0];
         let packets = plan.packets(task.size_bytes);
         let bytes = u64::from(task.size_bytes / packets);
-        let members = &drawn.groups[usize::try_from(group).unwrap()];
+        let members = &draw.groups[usize::try_from(group).unwrap()];
         let ends = members.iter().zip(1..).map(|(&member, place): (_, u64)| {
             // Two hosts share a leaf switch.
             let switches = if member / 2 == source / 2 { 1 } else { 3 };
@@ -137,14 +137,14 @@ fn draws_are_nested_and_no_source_is_in_a_group_of_its_own() {
         run: 0,
     };
     let part = Share::Percent;
-    let drawn = |sources, groups| Drawn::new(&task(sources, groups, Grouping::Own), 128, 7);
-    let by_source = |drawn: &Drawn| -> BTreeMap<u32, Vec<u32>> {
-        let groups = drawn.sources.iter().zip(&drawn.groups);
+    let draw = |sources, groups| Draw::new(&task(sources, groups, Grouping::Own), 128, 7);
+    let by_source = |draw: &Draw| -> BTreeMap<u32, Vec<u32>> {
+        let groups = draw.sources.iter().zip(&draw.groups);
         groups
             .map(|(&(source, _), group)| (source, group.clone()))
             .collect()
     };
-    let (few, many) = (drawn(part(40), part(10)), drawn(part(70), part(40)));
+    let (few, many) = (draw(part(40), part(10)), draw(part(70), part(40)));
     let (few, many) = (by_source(&few), by_source(&many));
     assert_eq!((few.len(), many.len()), (51, 90));
     for (source, members) in &few {
@@ -155,8 +155,8 @@ fn draws_are_nested_and_no_source_is_in_a_group_of_its_own() {
     let distinct: BTreeSet<&Vec<u32>> = few.values().collect();
     assert_eq!(distinct.len(), few.len(), "each source has its own");
     // All others, and from everybody to everybody.
-    assert_eq!(drawn(part(100), part(100)).receivers(), 128 * 127);
-    let common = Drawn::new(&task(part(40), part(10), Grouping::Common), 128, 7);
+    assert_eq!(draw(part(100), part(100)).receivers(), 128 * 127);
+    let common = Draw::new(&task(part(40), part(10), Grouping::Common), 128, 7);
     assert_eq!(common.groups.len(), 1);
     assert!(common.sources.iter().all(|&(_, group)| group == 0));
     let members = common.sources.iter();
