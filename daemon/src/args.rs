@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
-use link::{ConfigError, Pacing, Patience, PortConfig};
+use link::{ConfigError, LinkTimeouts, Pacing, PortConfig};
 use tracing::level_filters::LevelFilter;
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 
@@ -61,7 +61,7 @@ impl DeviceArgs {
 #[command(next_help_heading = "Link options")]
 #[command(group(ArgGroup::new("pace").args(["time_scale", "unpaced"])))]
 pub struct LinkArgs {
-    /// Data lanes of each port, 1 to 15
+    /// Data VLs of each port, 1 to 15
     #[arg(long, default_value_t = PortConfig::default().vls)]
     pub vls: u8,
 
@@ -85,15 +85,15 @@ pub struct LinkArgs {
     #[arg(long)]
     pub unpaced: bool,
 
-    /// Input buffer of each data lane, bytes; what credits advertise
+    /// Input buffer of each data VL, bytes; what credits advertise
     #[arg(long, value_name = "BYTES", default_value_t = PortConfig::default().buffer_bytes)]
     pub buffer: usize,
 
-    /// A port speaks at least this often, milliseconds
+    /// Interval of keep-alives, milliseconds: a port sends at least this often
     #[arg(long, value_name = "MS", default_value_t = 250)]
     pub keepalive_ms: u32,
 
-    /// A peer that has said nothing for this long is gone, milliseconds
+    /// Time after which the link to a silent peer goes down, milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub silence_ms: u32,
 
@@ -128,7 +128,7 @@ impl LinkArgs {
             },
             pacing,
             buffer_bytes: self.buffer,
-            patience: Patience {
+            timeouts: LinkTimeouts {
                 keepalive_ns: milliseconds(self.keepalive_ms),
                 silence_ns: milliseconds(self.silence_ms),
             },
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(config.mtu, Mtu::Mtu4096);
         assert_eq!(config.pacing, Pacing::Unpaced);
         assert_eq!(config.buffer_bytes, 16384);
-        assert_eq!(config.patience.silence_ns, 900_000_000);
+        assert_eq!(config.timeouts.silence_ns, 900_000_000);
         assert_eq!(config.rate.width, LinkWidth::X12);
     }
 

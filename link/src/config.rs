@@ -13,7 +13,7 @@ pub const BLOCK_BYTES: usize = 64;
 /// The most blocks that a credit limit can be ahead of the blocks sent (IBA 7.9.4.4).
 pub const CREDIT_BLOCKS_MAX: u16 = 2048;
 
-/// How many data lanes a port can have; VL15 comes on top.
+/// How many data VLs a port can have; VL15 comes on top.
 pub const DATA_VLS_MAX: u8 = 15;
 
 /// How many blocks of 64 bytes a packet of `bytes` (LRH to VCRC) counts for.
@@ -95,14 +95,14 @@ fn milli(factor: f64) -> Result<NonZeroU64, ConfigError> {
 /// The times that bring a link up and down, in nanoseconds of the shell's clock (not scaled: they
 /// guard against silence of processes, not against slowness of links).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Patience {
+pub struct LinkTimeouts {
     /// A flow-control or training record goes out at least this often.
     pub keepalive_ns: u64,
-    /// A peer that has said nothing for this long is gone. More than twice `keepalive_ns`.
+    /// A silent peer takes the link down after this time. More than twice `keepalive_ns`.
     pub silence_ns: u64,
 }
 
-impl Default for Patience {
+impl Default for LinkTimeouts {
     /// 250 ms and 1 s.
     fn default() -> Self {
         Self {
@@ -114,14 +114,14 @@ impl Default for Patience {
 
 /// What a port is built with.
 ///
-/// `PortConfig::default()` is a 4x SDR port with 8 data lanes, unpaced, as a test wants it.
+/// `PortConfig::default()` is a 4x SDR port with 8 data VLs, unpaced, as a test wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct PortConfig {
     /// GUID of the node, told to the peer at link-up.
     pub node_guid: Guid,
     /// The largest payload that the port can carry (MTUCap).
     pub mtu: Mtu,
-    /// How many data lanes the port has, 1..=15: VL0 upwards.
+    /// How many data VLs the port has, 1..=15: VL0 upwards.
     pub vls: u8,
     /// Width and speed.
     pub rate: LinkRate,
@@ -134,16 +134,16 @@ pub struct PortConfig {
     /// A model whose buffers hold one short packet says so here, since buffers are never smaller
     /// than the longest packet.
     pub packet_bytes: Option<usize>,
-    /// Input buffer of each data lane, in bytes: what credits advertise. At least one packet of
+    /// Input buffer of each data VL, in bytes: what credits advertise. At least one packet of
     /// the MTU.
     pub buffer_bytes: usize,
-    /// Output queue of each data lane, in bytes. Never less than one packet, whatever is said.
+    /// Output queue of each data VL, in bytes. Never less than one packet, whatever is said.
     pub output_bytes: usize,
     /// Input buffer and output queue of VL15, in packets (each at most 290 bytes). No credits
     /// guard it: what does not fit is dropped.
     pub vl15_packets: usize,
     /// Keep-alive and silence.
-    pub patience: Patience,
+    pub timeouts: LinkTimeouts,
     /// Where the numbers of link-ups start. Another one at each start of a process, so that a
     /// restarted port is never taken for the one before.
     pub epoch_seed: u32,
@@ -165,7 +165,7 @@ impl Default for PortConfig {
             buffer_bytes: CREDIT_BLOCKS_MAX as usize * BLOCK_BYTES,
             output_bytes: 16 * 1024,
             vl15_packets: 256,
-            patience: Patience::default(),
+            timeouts: LinkTimeouts::default(),
             epoch_seed: 1,
         }
     }
@@ -174,8 +174,8 @@ impl Default for PortConfig {
 /// Why a port cannot be built as asked.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ConfigError {
-    /// The number of data lanes is not 1..=15.
-    #[error("{wanted} data lanes: a port has 1 to 15")]
+    /// The number of data VLs is not 1..=15.
+    #[error("{wanted} data VLs: a port has 1 to 15")]
     Vls {
         /// What was asked for.
         wanted: u8,
@@ -195,7 +195,7 @@ pub enum ConfigError {
     #[error(
         "silence limit of {silence_ns} ns: more than twice the keep-alive of {keepalive_ns} ns, which is above 0"
     )]
-    Patience {
+    Timeouts {
         /// The keep-alive asked for.
         keepalive_ns: u64,
         /// The limit asked for.
@@ -217,7 +217,7 @@ impl PortConfig {
         self.packet_bytes.map_or(longest, |most| most.min(longest))
     }
 
-    /// Blocks of one lane's input buffer.
+    /// Blocks of one VL's input buffer.
     #[must_use]
     pub fn buffer_blocks(&self) -> u32 {
         saturate::<u32>(self.buffer_bytes / BLOCK_BYTES)
@@ -241,12 +241,12 @@ impl PortConfig {
         if self.vl15_packets == 0 {
             return Err(ConfigError::NoManagementBuffer);
         }
-        let Patience {
+        let LinkTimeouts {
             keepalive_ns,
             silence_ns,
-        } = self.patience;
+        } = self.timeouts;
         if keepalive_ns == 0 || silence_ns / 2 <= keepalive_ns {
-            return Err(ConfigError::Patience {
+            return Err(ConfigError::Timeouts {
                 keepalive_ns,
                 silence_ns,
             });
@@ -301,21 +301,21 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_refused_by_name() {
         let config = PortConfig::default();
-        let no_lane = PortConfig { vls: 0, ..config };
-        assert_eq!(no_lane.check(), Err(ConfigError::Vls { wanted: 0 }));
+        let no_vl = PortConfig { vls: 0, ..config };
+        assert_eq!(no_vl.check(), Err(ConfigError::Vls { wanted: 0 }));
         let deaf = PortConfig {
             vl15_packets: 0,
             ..config
         };
         assert_eq!(deaf.check(), Err(ConfigError::NoManagementBuffer));
         let hasty = PortConfig {
-            patience: Patience {
+            timeouts: LinkTimeouts {
                 keepalive_ns: 10,
                 silence_ns: 20,
             },
             ..config
         };
-        assert!(matches!(hasty.check(), Err(ConfigError::Patience { .. })));
+        assert!(matches!(hasty.check(), Err(ConfigError::Timeouts { .. })));
         assert!(Pacing::live(f64::NAN).is_err());
         assert!(Pacing::live(0.0).is_err());
     }

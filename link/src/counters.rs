@@ -25,13 +25,13 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Words of 4 bytes sent in data packets of all lanes, LRH to ICRC.
+    /// Words of 4 bytes sent in data packets of all VLs, LRH to ICRC.
     xmit_data_words = "PortXmitData",
-    /// Words of 4 bytes received in data packets of all lanes, LRH to ICRC.
+    /// Words of 4 bytes received in data packets of all VLs, LRH to ICRC.
     rcv_data_words = "PortRcvData",
-    /// Data packets sent on all lanes.
+    /// Data packets sent on all VLs.
     xmit_pkts = "PortXmitPkts",
-    /// Data packets received on all lanes.
+    /// Data packets received on all VLs.
     rcv_pkts = "PortRcvPkts",
     /// Unicast data packets sent.
     unicast_xmit_pkts = "PortUnicastXmitPkts",
@@ -55,7 +55,7 @@ counters! {
     link_error_recoveries = "LinkErrorRecoveryCounter",
     /// How often the link has gone down.
     link_downed = "LinkDownedCounter",
-    /// Packets received with an error: CRC, version, length, lane.
+    /// Packets received with an error: CRC, version, length, VL.
     rcv_errors = "PortRcvErrors",
     /// Packets that the sender marked as bad.
     rcv_remote_physical_errors = "PortRcvRemotePhysicalErrors",
@@ -141,15 +141,15 @@ reasons! {
     BadVersion = "drop.bad-version" => RcvErrors,
     /// The packet is longer than the port's MTU allows.
     TooLong = "drop.too-long" => RcvErrors,
-    /// The lane is not one of the port's operational ones.
+    /// The VL is not one of the port's operational ones.
     BadVl = "drop.bad-vl" => RcvErrors,
-    /// DLID 0, or the permissive DLID on a data lane.
+    /// DLID 0, or the permissive DLID on a data VL.
     BadDlid = "drop.bad-dlid" => RcvErrors,
     /// A VL15 packet that is no SMP by its length, header or service level.
     BadManagement = "drop.bad-vl15" => RcvErrors,
     /// The port's state lets this packet not in.
     PortNotReady = "drop.port-not-ready" => Nothing,
-    /// More was sent than credits allowed and the lane's buffer is full.
+    /// More was sent than credits allowed and the VL's buffer is full.
     BufferOverrun = "drop.buffer-overrun" => BufferOverrun,
     /// VL15's buffer is full.
     Vl15Full = "drop.vl15-full" => Vl15Dropped,
@@ -275,10 +275,7 @@ mod tests {
         }
         assert!(counts.drops.iter().all(|(_, count)| count == 1));
         let spec = &counts.spec;
-        assert_eq!(
-            spec.rcv_errors, 8,
-            "CRCs, version, lengths, lane, DLID, VL15"
-        );
+        assert_eq!(spec.rcv_errors, 8, "CRCs, version, lengths, VL, DLID, VL15");
         assert_eq!(spec.rcv_switch_relay_errors, 2);
         assert_eq!(spec.vl15_dropped, 1);
         assert_eq!(spec.excessive_buffer_overruns, 1);

@@ -12,7 +12,7 @@ use crate::config::CREDIT_BLOCKS_MAX;
 
 const MASK: u16 = FlowControl::MODULUS - 1;
 
-/// The sender's book of one lane.
+/// The sender's book of one VL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SendCredits {
     sent: u16,
@@ -64,14 +64,14 @@ impl SendCredits {
     }
 }
 
-/// The receiver's book of one lane.
+/// The receiver's book of one VL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceiveCredits {
     /// ABR: blocks arrived since link-up, corrected by each FCTBS.
     arrived: u16,
-    /// The limit that the peer was last told.
-    told: u16,
-    /// Blocks of the lane's buffer that are taken.
+    /// FCCL of the last credit update.
+    advertised: u16,
+    /// Blocks of the VL's buffer that are taken.
     used: u32,
     capacity: u32,
     /// Blocks of the longest packet.
@@ -84,7 +84,7 @@ impl ReceiveCredits {
     pub(crate) const fn new(capacity: u32, packet: u16) -> Self {
         Self {
             arrived: 0,
-            told: 0,
+            advertised: 0,
             used: 0,
             capacity,
             packet,
@@ -94,7 +94,7 @@ impl ReceiveCredits {
     /// Starts anew at link-up. What is still in the buffer stays booked.
     pub(crate) const fn restart(&mut self) {
         self.arrived = 0;
-        self.told = 0;
+        self.advertised = 0;
     }
 
     /// Blocks of the buffer that are free.
@@ -129,7 +129,7 @@ impl ReceiveCredits {
         self.arrived = fctbs & MASK;
     }
 
-    /// FCCL as it would be told now.
+    /// FCCL of a credit update sent now.
     #[inline]
     #[must_use]
     pub(crate) const fn limit(&self) -> u16 {
@@ -146,26 +146,26 @@ impl ReceiveCredits {
         }
     }
 
-    /// The blocks that the peer may still send by what it was last told.
+    /// The blocks that the peer may still send by the last credit update.
     const fn outstanding(&self) -> u16 {
-        let ahead = self.told.wrapping_sub(self.arrived) & MASK;
+        let ahead = self.advertised.wrapping_sub(self.arrived) & MASK;
         if ahead <= CREDIT_BLOCKS_MAX { ahead } else { 0 }
     }
 
-    /// How many blocks more the peer could be told.
+    /// Blocks that a credit update sent now would add to what the peer may send.
     #[inline]
     #[must_use]
-    pub(crate) const fn news(&self) -> u16 {
+    pub(crate) const fn unadvertised(&self) -> u16 {
         self.window().saturating_sub(self.outstanding())
     }
 
-    /// Whether the peer should be told at once: the gain is a quarter of what can be told, or it
-    /// could not send the longest packet and now can. Less waits for a frame that goes anyway.
+    /// Whether a credit update is due at once: it adds a quarter of what can be advertised, or the
+    /// peer could not send the longest packet and now can. Less waits for a frame that goes anyway.
     #[inline]
     #[must_use]
-    pub(crate) const fn is_urgent(&self) -> bool {
-        let news = self.news();
-        if news == 0 {
+    pub(crate) const fn needs_update(&self) -> bool {
+        let gain = self.unadvertised();
+        if gain == 0 {
             return false;
         }
         let most = if self.capacity < CREDIT_BLOCKS_MAX as u32 {
@@ -173,32 +173,34 @@ impl ReceiveCredits {
         } else {
             CREDIT_BLOCKS_MAX as u32
         };
-        news as u32 * 4 >= most
+        gain as u32 * 4 >= most
             || (self.outstanding() < self.packet && self.window() >= self.packet)
     }
 
-    /// Whether the gain is worth ten bytes in a frame that goes anyway: an eighth of what can be
-    /// told.
+    /// Whether a credit update should ride in a frame that goes anyway: it adds an eighth of what
+    /// can be advertised, for ten bytes.
     #[inline]
     #[must_use]
-    pub(crate) const fn is_worth_a_ride(&self) -> bool {
-        self.news() as u32 * 8 >= self.capacity || self.news() * 8 >= CREDIT_BLOCKS_MAX
+    pub(crate) const fn should_piggyback(&self) -> bool {
+        self.unadvertised() as u32 * 8 >= self.capacity
+            || self.unadvertised() * 8 >= CREDIT_BLOCKS_MAX
     }
 }
 
-/// The flow-control packet that tells `receive`'s limit and `send`'s count.
-pub(crate) fn tell(
+/// The flow-control packet with `receive`'s limit and `send`'s count; books the limit as
+/// advertised.
+pub(crate) fn flow_control_packet(
     op: FlowOp,
     vl: Vl,
     send: &SendCredits,
     receive: &mut ReceiveCredits,
 ) -> FlowControl {
-    receive.told = receive.limit();
+    receive.advertised = receive.limit();
     FlowControl {
         op,
         fctbs: send.sent(),
         vl,
-        fccl: receive.told,
+        fccl: receive.advertised,
     }
 }
 
@@ -208,8 +210,8 @@ mod tests {
 
     use super::*;
 
-    fn told(send: &SendCredits, receive: &mut ReceiveCredits) -> FlowControl {
-        tell(FlowOp::Normal, Vl::truncate(0), send, receive)
+    fn update(send: &SendCredits, receive: &mut ReceiveCredits) -> FlowControl {
+        flow_control_packet(FlowOp::Normal, Vl::truncate(0), send, receive)
     }
 
     #[test]
@@ -233,7 +235,7 @@ mod tests {
         let mut send = SendCredits::default();
         let mut receive = ReceiveCredits::new(10, 5);
         for _ in 0..5000 {
-            send.set_limit(told(&SendCredits::default(), &mut receive).fccl);
+            send.set_limit(update(&SendCredits::default(), &mut receive).fccl);
             assert!(send.allows(5) && send.allows(10) && !send.allows(11));
             send.spend(5);
             assert!(receive.arrive(5));
@@ -251,22 +253,22 @@ mod tests {
     fn a_peer_that_starves_is_told_at_once_and_small_gains_wait() {
         let mut receive = ReceiveCredits::new(400, 66);
         let send = SendCredits::default();
-        told(&send, &mut receive);
+        update(&send, &mut receive);
         assert!(receive.arrive(5));
         receive.release(5);
-        assert_eq!(receive.news(), 5);
+        assert_eq!(receive.unadvertised(), 5);
         assert!(
-            !receive.is_urgent(),
+            !receive.needs_update(),
             "the peer has 395 blocks to go on with"
         );
         for _ in 0..68 {
             assert!(receive.arrive(5));
         }
-        assert!(!receive.is_urgent(), "there is no room that could be told");
+        assert!(!receive.needs_update(), "there is no room to advertise");
         for _ in 0..20 {
             receive.release(5);
         }
-        assert!(receive.is_urgent());
+        assert!(receive.needs_update());
     }
 
     /// One step of a lossy link.
@@ -298,7 +300,7 @@ mod tests {
             let mut receive = ReceiveCredits::new(capacity, 66);
             let mut buffered = std::collections::VecDeque::new();
             let nothing = SendCredits::default();
-            send.set_limit(told(&nothing, &mut receive).fccl);
+            send.set_limit(update(&nothing, &mut receive).fccl);
             for step in steps {
                 match step {
                     Step::Send { blocks, lost } => if send.allows(blocks) {
@@ -315,7 +317,7 @@ mod tests {
                         receive.resync(send.sent());
                     },
                     Step::BackwardTold { lost } => {
-                        let packet = told(&nothing, &mut receive);
+                        let packet = update(&nothing, &mut receive);
                         if !lost {
                             send.set_limit(packet.fccl);
                         }
@@ -325,7 +327,7 @@ mod tests {
             }
             buffered.drain(..).for_each(|blocks| receive.release(blocks));
             receive.resync(send.sent());
-            send.set_limit(told(&nothing, &mut receive).fccl);
+            send.set_limit(update(&nothing, &mut receive).fccl);
             prop_assert_eq!(u32::from(send.available()), capacity.min(2048), "a leak");
         }
     }

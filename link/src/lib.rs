@@ -13,7 +13,6 @@ mod counters;
 mod credits;
 mod device;
 mod frame;
-mod lane;
 mod pacing;
 mod packet;
 mod pool;
@@ -22,10 +21,11 @@ mod sl2vl;
 mod state;
 mod time;
 mod training;
+mod vl_buffer;
 mod vlarb;
 
 pub use config::{
-    BLOCK_BYTES, CREDIT_BLOCKS_MAX, ConfigError, DATA_VLS_MAX, Pacing, Patience, PortConfig,
+    BLOCK_BYTES, CREDIT_BLOCKS_MAX, ConfigError, DATA_VLS_MAX, LinkTimeouts, Pacing, PortConfig,
     blocks, life_time_ns,
 };
 pub use counters::{Counts, DropReason, Drops, PortCounters};

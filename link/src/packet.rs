@@ -80,7 +80,7 @@ impl Packet {
         blocks(self.bytes())
     }
 
-    /// Moves the packet to another lane and updates its VCRC.
+    /// Moves the packet to another VL and updates its VCRC.
     #[inline]
     pub fn set_vl(&mut self, vl: Vl) {
         if vl != self.lrh.vl {

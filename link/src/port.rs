@@ -1,16 +1,16 @@
 //! One port: what comes in on a cable, what leaves by it, and whether there is a link.
 //!
 //! ```text
-//!             receive                                     offer, enqueue
-//!  frame ---> checks ---> input lanes ---> the device ---> output lanes ---> arbiter ---> frame
-//!                ^          | freed blocks                                     | credits, pacing
-//!                |          v                                                  v
+//!             receive                                        offer, enqueue
+//!  frame ---> checks ---> VL input buffers ---> the device ---> VL output queues ---> arbiter --> frame
+//!                ^          | freed blocks                                           | credits, pacing
+//!                |          v                                                        v
 //!  frame ---> training, flow control <------------------------------------> flow control
 //! ```
 //!
 //! A device owns its ports and one [`Pool`] for their packets. It hands received frames to
-//! [`Port::receive`], takes packets from the input lanes ([`Port::arrived`], [`Port::input`],
-//! [`Port::take`], [`Port::free`]), puts packets into the output lanes ([`Port::offer`]) and lets
+//! [`Port::receive`], takes packets from the VL input buffers ([`Port::arrived`], [`Port::input`],
+//! [`Port::take`], [`Port::free`]), puts packets into the VL output queues ([`Port::offer`]) and lets
 //! the port fill frames ([`Port::transmit`]). Time passes by [`Port::tick`]; [`Port::deadline`]
 //! says when.
 
@@ -29,9 +29,9 @@ pub use supervise::SetState;
 pub use transmit::Wants;
 
 use crate::config::blocks;
-use crate::lane::{InputLane, Lane, OutputLane};
 use crate::pacing::Pacer;
 use crate::training::Training;
+use crate::vl_buffer::{VlBuffer, VlBuffers, VlQueue};
 use crate::{
     Arbiter, ConfigError, Counts, DropReason, Packet, PhysicalState, Pool, PortConfig, PortState,
     SlToVl, Time,
@@ -77,7 +77,7 @@ pub struct Peer {
 /// Why a port did not take a packet to send.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The lane's queue has no room now; here is the packet.
+    /// The VL's queue has no room now; here is the packet.
     Full(Packet),
     /// The port will not take such a packet; it has been counted and dropped.
     Dropped(DropReason),
@@ -97,19 +97,19 @@ pub enum Admission {
 /// One port of a device.
 ///
 /// The fields stand in the order of how often they are looked at, and in that order in memory: a
-/// packet that goes through a port touches its first few cache lines and its lane, and what
+/// packet that goes through a port touches its first few cache lines and its VL, and what
 /// management writes lies behind.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Port {
-    /// Lanes with something in their input buffers; bit 15 is VL15.
+    /// VLs with something in their input buffers; bit 15 is VL15.
     arrived: u16,
-    /// Data lanes with something in their output queues.
+    /// Data VLs with something in their output queues.
     waiting: u16,
     /// Those of them that have credits for it.
     sendable: u16,
-    /// Lanes whose credits the peer is to be told now.
-    tell: u16,
+    /// VLs whose credit update is due now.
+    updates_due: u16,
 
     number: PortNum,
     state: PortState,
@@ -121,20 +121,20 @@ pub struct Port {
     plugged: bool,
     /// Management has the port switched on.
     enabled: bool,
-    /// The peer is still to be told that the link is down.
-    goodbye: bool,
+    /// A link-down record is still to be sent.
+    link_down_pending: bool,
 
-    /// When all credits are told again.
-    tell_all_at: Time,
-    /// When lanes that starve tell their count again, in case packets were lost.
-    retell_at: Time,
+    /// When credit updates of all VLs are due.
+    full_update_at: Time,
+    /// When VLs without credits repeat their update, in case packets were lost.
+    starved_update_at: Time,
     training: Training,
     arbiter: Arbiter,
-    lanes: Box<[Lane]>,
+    vl_buffers: Box<[VlBuffers]>,
     head_life_ns: u64,
     device_life_ns: u64,
     pacer: Pacer,
-    /// Where time is exact: lane and blocks of the packet on its way out, and when it has left.
+    /// Where time is exact: VL and blocks of the packet on its way out, and when it has left.
     leaving: Option<(Vl, u16, Time)>,
     /// Since when data waits and no credit lets any of it go.
     stalled_since: Option<Time>,
@@ -145,7 +145,7 @@ pub struct Port {
     config: PortConfig,
     management_in: VecDeque<Packet>,
     events: VecDeque<PortEvent>,
-    /// Who spoke last at link-up.
+    /// The sender of the last training record.
     peer: Option<Peer>,
 }
 
@@ -163,17 +163,17 @@ impl Port {
         let vls = 0..config.vls;
         Ok(Self {
             number,
-            training: Training::new(config.epoch_seed, config.patience),
+            training: Training::new(config.epoch_seed, config.timeouts),
             state: PortState::Down,
             carrier: false,
             plugged: true,
             enabled: true,
-            goodbye: false,
+            link_down_pending: false,
             peer: None,
-            lanes: vls
-                .map(|_| Lane {
-                    input: InputLane::new(config.buffer_blocks(), packet),
-                    output: OutputLane::new(output_blocks),
+            vl_buffers: vls
+                .map(|_| VlBuffers {
+                    input: VlBuffer::new(config.buffer_blocks(), packet),
+                    output: VlQueue::new(output_blocks),
                 })
                 .collect(),
             management_in: VecDeque::new(),
@@ -183,9 +183,9 @@ impl Port {
             sendable: 0,
             leaving: None,
             stalled_since: None,
-            tell: 0,
-            tell_all_at: Time::NEVER,
-            retell_at: Time::ZERO,
+            updates_due: 0,
+            full_update_at: Time::NEVER,
+            starved_update_at: Time::ZERO,
             operational_vls: config.vls,
             neighbor_mtu: config.mtu,
             head_life_ns: u64::MAX,
@@ -234,7 +234,7 @@ impl Port {
     /// The port at the other end of the cable, as far as a link has come up or is coming up.
     #[must_use]
     pub fn peer(&self) -> Option<Peer> {
-        self.peer.filter(|_| self.training.hears_peer())
+        self.peer.filter(|_| self.training.has_peer())
     }
 
     /// Counters and drops.
@@ -248,13 +248,13 @@ impl Port {
         &mut self.counts
     }
 
-    /// Data lanes in use, 1..=15.
+    /// Data VLs in use, 1..=15.
     #[must_use]
     pub fn operational_vls(&self) -> u8 {
         self.operational_vls
     }
 
-    /// Sets how many data lanes are in use; the port has no more than it was built with.
+    /// Sets how many data VLs are in use; the port has no more than it was built with.
     pub fn set_operational_vls(&mut self, vls: u8) {
         self.operational_vls = vls.clamp(1, self.config.vls);
     }
@@ -334,32 +334,35 @@ impl Port {
         }
     }
 
-    // Input lanes: what the device takes.
+    // VL input buffers: what the device takes.
 
-    /// The lanes with a packet in their input buffer: bit n for lane n, bit 15 for VL15.
+    /// The VLs with a packet in their input buffer: bit n for VL n, bit 15 for VL15.
     #[inline]
     #[must_use]
     pub fn arrived(&self) -> u16 {
         self.arrived
     }
 
-    /// The packet at the head of a lane's input buffer.
+    /// The packet at the head of a VL's input buffer.
     #[inline]
     #[must_use]
     pub fn input(&self, vl: Vl) -> Option<&Packet> {
-        match self.lanes.get(vl.index()) {
-            Some(lane) => lane.input.queue.front(),
+        match self.vl_buffers.get(vl.index()) {
+            Some(buffer) => buffer.input.queue.front(),
             None if vl == Vl::MANAGEMENT => self.management_in.front(),
             None => None,
         }
     }
 
-    /// Takes the packet at the head of a lane's input buffer. Its blocks stay taken until
+    /// Takes the packet at the head of a VL's input buffer. Its blocks stay taken until
     /// [`Port::free`].
     #[inline]
     pub fn take(&mut self, vl: Vl) -> Option<Packet> {
-        let (packet, is_last) = match self.lanes.get_mut(vl.index()) {
-            Some(lane) => (lane.input.queue.pop_front(), lane.input.queue.is_empty()),
+        let (packet, is_last) = match self.vl_buffers.get_mut(vl.index()) {
+            Some(buffer) => (
+                buffer.input.queue.pop_front(),
+                buffer.input.queue.is_empty(),
+            ),
             None if vl == Vl::MANAGEMENT => (
                 self.management_in.pop_front(),
                 self.management_in.is_empty(),
@@ -372,18 +375,18 @@ impl Port {
         packet
     }
 
-    /// Frees the blocks of a packet that was taken from a lane: the peer may send as many more.
+    /// Frees the blocks of a packet that was taken from a VL: the peer may send as many more.
     #[inline]
     pub fn free(&mut self, vl: Vl, blocks: u16) {
-        if let Some(lane) = self.lanes.get_mut(vl.index()) {
-            lane.input.credits.release(blocks);
-            if lane.input.credits.is_urgent() {
-                self.tell |= 1 << vl.get();
+        if let Some(buffer) = self.vl_buffers.get_mut(vl.index()) {
+            buffer.input.credits.release(blocks);
+            if buffer.input.credits.needs_update() {
+                self.updates_due |= 1 << vl.get();
             }
         }
     }
 
-    /// Takes the packet at the head of a lane's input buffer and frees its blocks.
+    /// Takes the packet at the head of a VL's input buffer and frees its blocks.
     #[inline]
     pub fn consume(&mut self, vl: Vl) -> Option<Packet> {
         let packet = self.take(vl)?;
@@ -391,9 +394,9 @@ impl Port {
         Some(packet)
     }
 
-    // Output lanes: what the device gives.
+    // VL output queues: what the device gives.
 
-    /// Whether a packet of `bytes` (LRH to VCRC) would be taken on lane `vl`.
+    /// Whether a packet of `bytes` (LRH to VCRC) would be taken on VL `vl`.
     #[inline]
     #[must_use]
     pub fn admits(&self, vl: Vl, bytes: usize) -> Admission {
@@ -415,14 +418,14 @@ impl Port {
         if bytes > usize::from(self.neighbor_mtu.bytes()) + Mtu::OVERHEAD_MAX {
             return Admission::Drop(DropReason::NeighborMtu);
         }
-        if self.lanes[vl.index()].output.has_room(blocks(bytes)) {
+        if self.vl_buffers[vl.index()].output.has_room(blocks(bytes)) {
             Admission::Room
         } else {
             Admission::Full
         }
     }
 
-    /// Puts a packet into the output queue of lane `vl`, whose room [`Port::admits`] has shown.
+    /// Puts a packet into the output queue of VL `vl`, whose room [`Port::admits`] has shown.
     #[inline]
     pub fn enqueue(&mut self, now: Time, vl: Vl, mut packet: Packet) {
         packet.set_vl(vl);
@@ -430,12 +433,12 @@ impl Port {
             self.management_out.push_back(packet);
             return;
         }
-        self.lanes[vl.index()].output.push(now, packet);
+        self.vl_buffers[vl.index()].output.push(now, packet);
         self.refresh(vl);
         self.note_stall(now);
     }
 
-    /// Puts a packet into the output queue of lane `vl`, if it is taken.
+    /// Puts a packet into the output queue of VL `vl`, if it is taken.
     ///
     /// # Errors
     /// [`Refusal::Full`] with the packet where there is no room now, [`Refusal::Dropped`] where it
@@ -461,29 +464,29 @@ impl Port {
         }
     }
 
-    /// Whether a lane's output queue is empty.
+    /// Whether a VL's output queue is empty.
     #[must_use]
     pub fn is_idle(&self, vl: Vl) -> bool {
-        match self.lanes.get(vl.index()) {
-            Some(lane) => lane.output.is_empty(),
+        match self.vl_buffers.get(vl.index()) {
+            Some(buffer) => buffer.output.is_empty(),
             None => self.management_out.is_empty(),
         }
     }
 
-    /// The blocks that the peer's buffer still takes on a data lane.
+    /// The blocks that the peer's buffer still takes on a data VL.
     #[must_use]
     pub fn credits(&self, vl: Vl) -> u16 {
-        self.lanes
+        self.vl_buffers
             .get(vl.index())
-            .map_or(0, |lane| lane.output.credits.available())
+            .map_or(0, |buffer| buffer.output.credits.available())
     }
 
-    /// Recomputes whether a data lane waits and may send.
+    /// Recomputes whether a data VL waits and may send.
     #[inline]
     fn refresh(&mut self, vl: Vl) {
         let bit = 1 << vl.get();
-        let lane = &self.lanes[vl.index()].output;
-        self.waiting = (self.waiting & !bit) | if lane.is_empty() { 0 } else { bit };
-        self.sendable = (self.sendable & !bit) | if lane.can_send() { bit } else { 0 };
+        let buffer = &self.vl_buffers[vl.index()].output;
+        self.waiting = (self.waiting & !bit) | if buffer.is_empty() { 0 } else { bit };
+        self.sendable = (self.sendable & !bit) | if buffer.can_send() { bit } else { 0 };
     }
 }

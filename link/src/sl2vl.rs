@@ -1,8 +1,8 @@
 //! From service level to virtual lane (IBA 7.6.6, 14.2.5.8).
 //!
-//! The lane on which a packet leaves depends on its service level, on the port that it came in on
-//! and on the port that it leaves by. Management writes one row of 16 lanes for each pair of
-//! ports; until it does, lanes are the service level modulo the number of data lanes.
+//! The VL on which a packet leaves depends on its service level, on the port that it came in on
+//! and on the port that it leaves by. Management writes one row of 16 VLs for each pair of
+//! ports; until it does, VLs are the service level modulo the number of data VLs.
 
 use wire::{PortNum, Sl, Vl};
 
@@ -27,7 +27,7 @@ impl SlToVl {
         }
     }
 
-    /// The row that holds until management writes one: service level modulo data lanes.
+    /// The row that holds until management writes one: service level modulo data VLs.
     #[must_use]
     pub fn default_row(vls: u8) -> [Vl; 16] {
         let mut row = [Vl::default(); 16];
@@ -37,7 +37,7 @@ impl SlToVl {
         row
     }
 
-    /// The lane for `sl` of a packet that came in on `input`; VL15, "drop", for a port that has no
+    /// The VL for `sl` of a packet that came in on `input`; VL15, "drop", for a port that has no
     /// row.
     #[inline]
     #[must_use]
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lane_depends_on_the_service_level_and_the_port_in() {
+    fn the_vl_depends_on_the_service_level_and_the_port_in() {
         let mut table = SlToVl::new(2, 4);
         let sl = Sl::truncate(6);
         assert_eq!(table.map(PortNum::new(2), sl), Vl::truncate(2));

@@ -118,7 +118,7 @@ impl PortState {
         }
     }
 
-    /// Whether data packets (all lanes but VL15) are taken in.
+    /// Whether data packets (all VLs but VL15) are taken in.
     #[inline]
     #[must_use]
     pub const fn takes_data(self) -> bool {

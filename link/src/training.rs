@@ -26,14 +26,14 @@
 //! or with a training record (it has not heard our epoch). An answer never asks for one by itself,
 //! so that two ends cannot keep each other busy.
 
-use crate::{Patience, PhysicalState, Time};
+use crate::{LinkTimeouts, PhysicalState, Time};
 
 /// Where link-up stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// No cable, or switched off.
     Disabled,
-    /// Calling.
+    /// Sends training records; no peer is heard.
     Polling,
     /// A peer is heard; it may not have heard us.
     Training,
@@ -75,8 +75,8 @@ pub(crate) enum LinkEffect {
     CameUp,
     /// The link was up and is no more.
     WentDown,
-    /// The peer waits for flow control.
-    TellCredits,
+    /// The peer waits for credit updates.
+    UpdateCredits,
 }
 
 /// Link-up of one port.
@@ -88,21 +88,21 @@ pub(crate) struct Training {
     /// When the next training record is due; [`Time::NEVER`] where none is sent.
     next_at: Time,
     /// When the peer was last heard, or link-up began.
-    heard_at: Time,
+    last_received_at: Time,
     keepalive_ns: u64,
     silence_ns: u64,
 }
 
 impl Training {
-    pub(crate) fn new(epoch_seed: u32, patience: Patience) -> Self {
+    pub(crate) fn new(epoch_seed: u32, timeouts: LinkTimeouts) -> Self {
         Self {
             phase: Phase::Disabled,
             epoch: epoch_seed.max(1),
             peer: 0,
             next_at: Time::NEVER,
-            heard_at: Time::ZERO,
-            keepalive_ns: patience.keepalive_ns,
-            silence_ns: patience.silence_ns,
+            last_received_at: Time::ZERO,
+            keepalive_ns: timeouts.keepalive_ns,
+            silence_ns: timeouts.silence_ns,
         }
     }
 
@@ -121,8 +121,8 @@ impl Training {
         self.phase
     }
 
-    /// Whether there is a peer that speaks.
-    pub(crate) fn hears_peer(&self) -> bool {
+    /// Whether a peer is heard.
+    pub(crate) fn has_peer(&self) -> bool {
         matches!(self.phase, Phase::Training | Phase::Configured | Phase::Up)
     }
 
@@ -140,17 +140,19 @@ impl Training {
         self.epoch
     }
 
-    /// Notes that something came in.
+    /// Notes that a frame came in.
     #[inline]
-    pub(crate) fn hear(&mut self, now: Time) {
-        self.heard_at = now;
+    pub(crate) fn note_received(&mut self, now: Time) {
+        self.last_received_at = now;
     }
 
     /// When silence takes the link (or the attempt) down.
     #[inline]
-    pub(crate) fn silent_at(&self) -> Time {
+    pub(crate) fn silence_deadline(&self) -> Time {
         match self.phase {
-            Phase::Training | Phase::Configured | Phase::Up => self.heard_at + self.silence_ns,
+            Phase::Training | Phase::Configured | Phase::Up => {
+                self.last_received_at + self.silence_ns
+            }
             Phase::Disabled | Phase::Polling => Time::NEVER,
         }
     }
@@ -187,7 +189,7 @@ impl Training {
             }
             (Up, LinkInput::Heard { epoch, echo }) if epoch == self.peer => {
                 if echo == own {
-                    return LinkEffect::TellCredits;
+                    return LinkEffect::UpdateCredits;
                 }
                 self.next_at = now;
                 LinkEffect::Nothing
@@ -199,7 +201,7 @@ impl Training {
             }
             (Polling | Training | Configured, LinkInput::Heard { epoch, echo }) => {
                 let heard = if echo == own { Configured } else { Training };
-                // An answer is news to the peer if it is new to us, or the peer does not echo.
+                // The peer needs an answer if its epoch is new here, or it does not echo ours.
                 if self.phase != heard || self.peer != epoch || echo != own {
                     self.start(now, heard, epoch);
                 }
@@ -228,7 +230,7 @@ impl Training {
         self.phase = phase;
         self.peer = peer;
         self.next_at = now;
-        self.heard_at = now;
+        self.last_received_at = now;
         LinkEffect::Nothing
     }
 
@@ -255,13 +257,13 @@ mod tests {
             epoch: 10,
             peer: 20,
             next_at: Time::NEVER,
-            heard_at: NOW,
+            last_received_at: NOW,
             keepalive_ns: 80,
             silence_ns: 800,
         }
     }
 
-    use LinkEffect::{CameUp, Nothing as No, TellCredits, WentDown};
+    use LinkEffect::{CameUp, Nothing as No, UpdateCredits, WentDown};
     use Phase::{Configured, Disabled, Polling, Training as Trains, Up};
 
     /// Phase, then phase and effect after: enable, disable, training records (own epoch echoed,
@@ -290,7 +292,7 @@ mod tests {
         ]),
         (Up, [
             (Up, No), (Disabled, WentDown),
-            (Up, TellCredits), (Up, No), (Trains, WentDown), (Up, No),
+            (Up, UpdateCredits), (Up, No), (Trains, WentDown), (Up, No),
             (Up, No), (Polling, WentDown), (Polling, WentDown), (Polling, WentDown),
         ]),
     ];
@@ -336,11 +338,11 @@ mod tests {
 
     #[test]
     fn two_ends_come_up_and_fall_silent() {
-        let patience = Patience {
+        let timeouts = LinkTimeouts {
             keepalive_ns: 80,
             silence_ns: 800,
         };
-        let mut ends = [5, 9].map(|seed| Training::new(seed, patience));
+        let mut ends = [5, 9].map(|seed| Training::new(seed, timeouts));
         for end in &mut ends {
             end.handle(NOW, LinkInput::Enable);
         }

@@ -1,8 +1,8 @@
-//! Which lane sends next: two-level weighted round robin (IBA 7.6.9).
+//! Which VL sends next: two-level weighted round robin (IBA 7.6.9).
 //!
-//! A port has two tables of up to 64 entries (lane, weight in units of 64 bytes). The entry whose
+//! A port has two tables of up to 64 entries (VL, weight in units of 64 bytes). The entry whose
 //! turn it is sends while it has weight left; a packet may overdraw the weight, so that weights
-//! round up to whole packets; an entry of weight 0 is passed over. When the entry's lane has
+//! round up to whole packets; an entry of weight 0 is passed over. When the entry's VL has
 //! nothing to send, or no weight is left, the turn moves on and the next entry starts with its
 //! full weight.
 //!
@@ -27,9 +27,9 @@ const LIMIT_UNIT_BYTES: i64 = 4096;
 /// Where one table stands.
 #[derive(Clone, Debug, Default)]
 struct Wheel {
-    /// The lanes that have weight in some entry.
-    lanes: u16,
-    /// The lane, if only one entry can have a turn: then it always has it.
+    /// The VLs that have weight in some entry.
+    vls: u16,
+    /// The VL, if only one entry can have a turn: then it always has it.
     only: Option<Vl>,
     /// Weight units that the entry at `at` has left in this turn.
     left: i32,
@@ -48,7 +48,7 @@ impl Wheel {
             .filter(|entry| entry.weight > 0 && entry.vl != Vl::MANAGEMENT)
             .copied()
             .collect();
-        self.lanes = self
+        self.vls = self
             .entries
             .iter()
             .fold(0, |lanes, entry| lanes | (1 << entry.vl.get()));
@@ -63,16 +63,16 @@ impl Wheel {
             .map_or(0, |entry| i32::from(entry.weight));
     }
 
-    /// The entry's lane that sends next, of those in `sendable`; moves the turn to it.
+    /// The entry's VL that sends next, of those in `sendable`; moves the turn to it.
     fn pick(&mut self, sendable: u16) -> Option<Vl> {
-        let sendable = sendable & self.lanes;
+        let sendable = sendable & self.vls;
         if sendable == 0 {
             return None;
         }
         if self.only.is_some() {
             return self.only;
         }
-        // One round and the entry itself again, with fresh weight: some lane of `lanes` is met.
+        // One round and the entry itself again, with fresh weight: some VL of `vls` is met.
         for _ in 0..=self.entries.len() {
             let entry = self.entries[self.at];
             if self.left > 0 && sendable & (1 << entry.vl.get()) != 0 {
@@ -96,9 +96,9 @@ impl Wheel {
 /// The arbiter of one output port.
 #[derive(Clone, Debug)]
 pub struct Arbiter {
-    /// The lanes with weight in some table: asked for whenever a port is looked at, the tables
+    /// The VLs with weight in some table: asked for whenever a port is looked at, the tables
     /// only when a packet is sent.
-    lanes: u16,
+    weighted: u16,
     turns: Box<Turns>,
 }
 
@@ -115,12 +115,12 @@ struct Turns {
 }
 
 impl Arbiter {
-    /// An arbiter that shares the link equally among the first `vls` data lanes: what holds until
+    /// An arbiter that shares the link equally among the first `vls` data VLs: what holds until
     /// management writes the tables.
     #[must_use]
     pub fn new(vls: u8) -> Self {
         let mut arbiter = Self {
-            lanes: 0,
+            weighted: 0,
             turns: Box::new(Turns {
                 high: Wheel::default(),
                 low: Wheel::default(),
@@ -139,13 +139,13 @@ impl Arbiter {
     /// Writes the high-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_high(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
         self.turns.high.set(entries);
-        self.lanes = self.turns.high.lanes | self.turns.low.lanes;
+        self.weighted = self.turns.high.vls | self.turns.low.vls;
     }
 
     /// Writes the low-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_low(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
         self.turns.low.set(entries);
-        self.lanes = self.turns.high.lanes | self.turns.low.lanes;
+        self.weighted = self.turns.high.vls | self.turns.low.vls;
     }
 
     /// Writes LimitOfHighPriority, in units of 4096 bytes; 255: no limit, 0: one packet.
@@ -172,22 +172,22 @@ impl Arbiter {
         self.turns.limit
     }
 
-    /// The lanes that can ever have a turn: those with weight in some table.
+    /// The VLs that can ever have a turn: those with weight in some table.
     #[inline]
     #[must_use]
-    pub fn lanes(&self) -> u16 {
-        self.lanes
+    pub fn weighted_vls(&self) -> u16 {
+        self.weighted
     }
 
-    /// The lane that sends next among `sendable` (bit n: lane n has a packet, and credits for
+    /// The VL that sends next among `sendable` (bit n: VL n has a packet, and credits for
     /// it). The packet that is sent must be booked with [`Arbiter::spend`]; choosing again
-    /// without that gives the same lane.
+    /// without that gives the same VL.
     #[inline]
     pub fn pick(&mut self, sendable: u16) -> Option<Vl> {
         self.turns.pick(sendable)
     }
 
-    /// Books the packet of `bytes` (LRH to VCRC) that the chosen lane has sent.
+    /// Books the packet of `bytes` (LRH to VCRC) that the chosen VL has sent.
     #[inline]
     pub fn spend(&mut self, bytes: usize) {
         self.turns.spend(bytes);
@@ -197,8 +197,8 @@ impl Arbiter {
 impl Turns {
     #[inline]
     fn pick(&mut self, sendable: u16) -> Option<Vl> {
-        let high_waits = sendable & self.high.lanes != 0;
-        let low_waits = sendable & self.low.lanes != 0;
+        let high_waits = sendable & self.high.vls != 0;
+        let low_waits = sendable & self.low.vls != 0;
         if high_waits && low_waits && self.is_high_spent() {
             self.chose_high = false;
         } else {

@@ -1,4 +1,4 @@
-//! From a received frame to packets in input lanes and to link state.
+//! From a received frame to packets in VL input buffers and to link state.
 
 use wire::packet::MAD_PACKET_LEN;
 use wire::{
@@ -7,10 +7,10 @@ use wire::{
 };
 
 use crate::config::blocks;
-use crate::lane::Lane;
 use crate::port::{Peer, Port};
 use crate::state::StateInput;
 use crate::training::LinkInput;
+use crate::vl_buffer::VlBuffers;
 use crate::{Cause, DropReason, Packet, Pool, Time};
 
 /// When a frame came in.
@@ -44,7 +44,7 @@ impl Port {
             self.counts.drop_one(DropReason::PortNotReady);
             return;
         }
-        self.training.hear(arrival.now);
+        self.training.note_received(arrival.now);
         for record in Records::new(frame) {
             match record {
                 Ok(record) => self.receive_record(arrival, record, pool),
@@ -83,7 +83,7 @@ impl Port {
         }
     }
 
-    /// Takes over the peer's credits and count of a lane (IBA 7.9.4).
+    /// Takes over the peer's credits and count of a VL (IBA 7.9.4).
     fn receive_flow_control(&mut self, now: Time, packet: FlowControl, pool: &mut Pool) {
         if !self.training.is_up() {
             if !self.training.is_configured() {
@@ -92,20 +92,20 @@ impl Port {
             self.link_input(now, LinkInput::FlowControl, pool);
         }
         let vl = packet.vl;
-        let Some(Lane { input, output }) = self.lanes.get_mut(vl.index()) else {
-            // A lane that the peer has and this port has not.
+        let Some(VlBuffers { input, output }) = self.vl_buffers.get_mut(vl.index()) else {
+            // A VL that the peer has and this port has not.
             return;
         };
         output.credits.set_limit(packet.fccl);
         input.credits.resync(packet.fctbs);
-        if input.credits.is_urgent() {
-            self.tell |= 1 << vl.get();
+        if input.credits.needs_update() {
+            self.updates_due |= 1 << vl.get();
         }
         self.refresh(vl);
         self.note_stall(now);
     }
 
-    /// Checks one data packet (IBA 7.8, 7.7) and puts it into its lane's input buffer.
+    /// Checks one data packet (IBA 7.8, 7.7) and puts it into its VL's input buffer.
     #[inline]
     fn receive_packet(
         &mut self,
@@ -131,13 +131,13 @@ impl Port {
             self.counts.spec.vl15_rcv_data_words += u64::from(lrh.pkt_len_words);
         } else {
             self.check_data(arrival.now, &packet)?;
-            let lane = &mut self.lanes[lrh.vl.index()].input;
+            let buffer = &mut self.vl_buffers[lrh.vl.index()].input;
             let blocks = blocks(bytes.len());
-            if !lane.credits.arrive(blocks) {
+            if !buffer.credits.arrive(blocks) {
                 return Err(DropReason::BufferOverrun);
             }
             match Packet::from_checked(pool, arrival.head, arrival.tail, &packet) {
-                Ok(packet) => lane.queue.push_back(packet),
+                Ok(packet) => buffer.queue.push_back(packet),
                 Err(_) => {
                     self.free(lrh.vl, blocks);
                     return Err(DropReason::PoolFull);
@@ -164,7 +164,7 @@ impl Port {
         Ok(())
     }
 
-    /// What a packet on a data lane must be; the first one in Armed makes the port Active.
+    /// What a packet on a data VL must be; the first one in Armed makes the port Active.
     #[inline]
     fn check_data(&mut self, now: Time, packet: &DataPacket<'_>) -> Result<(), DropReason> {
         if !self.state.takes_data() {

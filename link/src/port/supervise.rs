@@ -14,17 +14,19 @@ impl Port {
         self.follow_plug(now, pool);
         if !carrier {
             // Nothing reaches the peer any more.
-            self.goodbye = false;
+            self.link_down_pending = false;
         }
     }
 
-    /// The local control side plugs (`true`) or pulls the cable; the peer is told.
+    /// The local control side plugs (`true`) or pulls the cable; a link-down record goes to
+    /// the peer.
     pub fn set_plugged(&mut self, now: Time, plugged: bool, pool: &mut Pool) {
         self.plugged = plugged;
         self.follow_plug(now, pool);
     }
 
-    /// Management switches the port on (Polling) or off (Disabled); the peer is told.
+    /// Management switches the port on (Polling) or off (Disabled); a link-down record
+    /// goes to the peer.
     pub fn set_enabled(&mut self, now: Time, enabled: bool, pool: &mut Pool) {
         self.enabled = enabled;
         self.follow_plug(now, pool);
@@ -43,8 +45,8 @@ impl Port {
         if self.is_plugged() {
             self.link_input(now, LinkInput::Enable, pool);
         } else {
-            if self.training.hears_peer() {
-                self.goodbye = true;
+            if self.training.has_peer() {
+                self.link_down_pending = true;
             }
             self.link_input(now, LinkInput::Disable, pool);
         }
@@ -91,37 +93,37 @@ impl Port {
     pub(super) fn link_input(&mut self, now: Time, input: LinkInput, pool: &mut Pool) {
         match self.training.handle(now, input) {
             LinkEffect::Nothing => {}
-            LinkEffect::TellCredits => self.tell_all_at = now,
+            LinkEffect::UpdateCredits => self.full_update_at = now,
             LinkEffect::CameUp => {
                 self.restart_credits();
-                self.tell = 0;
-                self.tell_all_at = now;
+                self.updates_due = 0;
+                self.full_update_at = now;
                 self.state_input(now, StateInput::LinkUp, Cause::Link);
             }
             LinkEffect::WentDown => {
                 self.counts.spec.link_downed += 1;
-                self.tell = 0;
-                self.tell_all_at = Time::NEVER;
+                self.updates_due = 0;
+                self.full_update_at = Time::NEVER;
                 self.state_input(now, StateInput::LinkDown, Cause::Link);
                 self.clear_outputs(pool);
-                // Now already: the flow control that opens the next link must not tell the counts
-                // of this one, which the peer would take for credits.
+                // Now already: the flow control that opens the next link must not carry the
+                // counts of this one, which the peer would take for credits.
                 self.restart_credits();
             }
         }
     }
 
     fn restart_credits(&mut self) {
-        for lane in &mut self.lanes {
-            lane.input.credits.restart();
-            lane.output.credits = Default::default();
+        for buffer in &mut self.vl_buffers {
+            buffer.input.credits.restart();
+            buffer.output.credits = Default::default();
         }
     }
 
     fn clear_outputs(&mut self, pool: &mut Pool) {
         let mut dropped = 0;
-        for lane in &mut self.lanes {
-            dropped += lane.output.clear(pool);
+        for buffer in &mut self.vl_buffers {
+            dropped += buffer.output.clear(pool);
         }
         for packet in self.management_out.drain(..) {
             packet.release(pool);
@@ -138,7 +140,7 @@ impl Port {
     /// [`Port::transmit`].
     pub fn tick(&mut self, now: Time, pool: &mut Pool) {
         self.settle(now);
-        if self.training.silent_at() <= now {
+        if self.training.silence_deadline() <= now {
             self.link_input(now, LinkInput::Silence, pool);
         }
         if self.waiting != 0 && self.has_lifetimes() {
@@ -148,8 +150,9 @@ impl Port {
 
     /// When the first packet at the head of an output queue is at its limit.
     pub(super) fn expires_at(&self) -> Time {
-        let limits = self.lanes.iter().map(|lane| {
-            lane.output
+        let limits = self.vl_buffers.iter().map(|buffer| {
+            buffer
+                .output
                 .expires_at(self.head_life_ns, self.device_life_ns)
         });
         limits.min().unwrap_or(Time::NEVER)
@@ -161,17 +164,17 @@ impl Port {
 
     fn drop_expired(&mut self, now: Time, pool: &mut Pool) {
         for vl in (0..self.config.vls).map(Vl::truncate) {
-            let lane = &mut self.lanes[vl.index()].output;
-            while lane.expires_at(self.head_life_ns, self.device_life_ns) <= now {
-                let reason = if lane.head_since() + self.head_life_ns <= now {
+            let buffer = &mut self.vl_buffers[vl.index()].output;
+            while buffer.expires_at(self.head_life_ns, self.device_life_ns) <= now {
+                let reason = if buffer.head_since() + self.head_life_ns <= now {
                     DropReason::HeadOfQueue
                 } else {
                     DropReason::Lifetime
                 };
-                let Some(packet) = lane.pop(now) else {
+                let Some(packet) = buffer.pop(now) else {
                     break;
                 };
-                lane.free(packet.blocks());
+                buffer.free(packet.blocks());
                 packet.release(pool);
                 self.counts.drop_one(reason);
             }
@@ -184,7 +187,7 @@ impl Port {
     #[must_use]
     pub fn deadline(&self) -> Option<Deadline> {
         let port = self.number;
-        let silence_at = self.training.silent_at();
+        let silence_at = self.training.silence_deadline();
         let mut earliest = Deadline {
             at: silence_at,
             why: Why::Silence(port),
@@ -196,9 +199,9 @@ impl Port {
         };
         consider(self.training.next_at(), Why::KeepAlive(port));
         if self.training.is_up() {
-            consider(self.tell_all_at, Why::KeepAlive(port));
-            if self.has_starving_lane() {
-                consider(self.retell_at, Why::KeepAlive(port));
+            consider(self.full_update_at, Why::KeepAlive(port));
+            if self.has_starved_vl() {
+                consider(self.starved_update_at, Why::KeepAlive(port));
             }
             if self.has_sendable() && self.pacer.is_paced() {
                 consider(self.pacer.wake_at(), Why::Pacing(port));

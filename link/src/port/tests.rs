@@ -7,7 +7,7 @@ mod sending;
 use wire::{Lid, LinkRate, LinkSpeed, LinkWidth, Mad, Mtu, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 
 use super::*;
-use crate::{Deadline, FrameBuf, Patience, SetState};
+use crate::{Deadline, FrameBuf, LinkTimeouts, SetState};
 
 /// Room of the frames in these tests.
 const FRAME_BYTES: usize = 9000;
@@ -16,7 +16,7 @@ const FRAME_BYTES: usize = 9000;
 struct End {
     port: Port,
     pool: Pool,
-    /// Lane and payload length of every data packet that was taken out of the input lanes.
+    /// VL and payload length of every data packet that was taken out of the VL input buffers.
     taken: Vec<(Vl, usize)>,
     events: Vec<PortEvent>,
 }
@@ -38,7 +38,7 @@ impl End {
             .offer(now, Vl::truncate(vl), packet, &mut self.pool)
     }
 
-    /// Takes everything out of the input lanes.
+    /// Takes everything out of the VL input buffers.
     fn drain(&mut self) {
         for vl in (0..16).map(Vl::truncate) {
             while let Some(packet) = self.port.consume(vl) {
@@ -57,7 +57,7 @@ impl End {
     }
 }
 
-/// A packet of `bytes` on lane `vl`, LRH to VCRC: an SMP on VL15.
+/// A packet of `bytes` on VL `vl`, LRH to VCRC: an SMP on VL15.
 fn packet(pool: &mut Pool, now: Time, vl: u8, bytes: usize) -> Packet {
     let raw = raw_packet(vl, bytes);
     Packet::from_bytes(pool, now, &raw).unwrap()
@@ -238,6 +238,6 @@ impl Pair {
     }
 }
 
-fn patience() -> Patience {
-    config().patience
+fn timeouts() -> LinkTimeouts {
+    config().timeouts
 }

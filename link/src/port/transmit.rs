@@ -1,14 +1,14 @@
-//! From output lanes to a frame: what goes first, under credits and pacing.
+//! From VL output queues to a frame: what goes first, under credits and pacing.
 
 use wire::{Delimiter, FlowOp, Format, RecordKind, Training, Vl};
 
-use crate::credits::tell;
-use crate::lane::Lane;
+use crate::credits::flow_control_packet;
 use crate::port::Port;
+use crate::vl_buffer::VlBuffers;
 use crate::{FrameBuf, Packet, Pool, PortState, Time};
 
-/// A starving lane tells its count this many times a keep-alive.
-const RETELL_FRACTION: u64 = 16;
+/// A VL without credits repeats its credit update this many times a keep-alive.
+const STARVED_UPDATE_FRACTION: u64 = 16;
 /// Keep-alives fall on multiples of this fraction of their interval, so that a device's ports wake
 /// it together.
 const KEEPALIVE_GRID: u64 = 4;
@@ -56,14 +56,14 @@ impl Port {
 
     #[inline]
     fn wants_up(&self) -> Wants {
-        let told_at = self.tell_all_at.min(self.training.next_at());
+        let update_at = self.full_update_at.min(self.training.next_at());
         let mut wants = Wants {
-            ready_at: told_at,
-            due_at: told_at.min(self.training.silent_at()),
+            ready_at: update_at,
+            due_at: update_at.min(self.training.silence_deadline()),
         };
-        if self.has_starving_lane() {
-            wants.ready_at = wants.ready_at.min(self.retell_at);
-            wants.due_at = wants.due_at.min(self.retell_at);
+        if self.has_starved_vl() {
+            wants.ready_at = wants.ready_at.min(self.starved_update_at);
+            wants.due_at = wants.due_at.min(self.starved_update_at);
         }
         if self.has_sendable() {
             wants.ready_at = wants.ready_at.min(self.pacer.open_at());
@@ -71,7 +71,7 @@ impl Port {
                 wants.due_at = wants.due_at.min(self.pacer.wake_at());
             }
         }
-        if self.tell != 0 {
+        if self.updates_due != 0 {
             wants.ready_at = Time::ZERO;
         }
         if let Some((_, _, gone_at)) = self.leaving {
@@ -85,15 +85,15 @@ impl Port {
 
     #[cold]
     fn wants_down(&self) -> Wants {
-        let tells = self.tell != 0 && self.training.is_configured();
+        let updates = self.updates_due != 0 && self.training.is_configured();
         let next_at = self.training.next_at();
         Wants {
-            ready_at: if self.goodbye || tells {
+            ready_at: if self.link_down_pending || updates {
                 Time::ZERO
             } else {
                 next_at
             },
-            due_at: next_at.min(self.training.silent_at()),
+            due_at: next_at.min(self.training.silence_deadline()),
         }
     }
 
@@ -107,40 +107,40 @@ impl Port {
     }
 
     /// Puts link control that is due into a frame: the first step of [`Port::transmit`], for a
-    /// device that refills the output lanes between the packets.
+    /// device that refills the VL output queues between the packets.
     pub fn begin_frame(&mut self, now: Time, frame: &mut FrameBuf<'_>) {
         self.settle(now);
-        if self.goodbye && push(frame, RecordKind::LinkDown, 0).is_some() {
-            self.goodbye = false;
+        if self.link_down_pending && push(frame, RecordKind::LinkDown, 0).is_some() {
+            self.link_down_pending = false;
         }
         if self.training.next_at() <= now {
             self.push_training(now, frame);
             if self.training.is_configured() {
                 // The peer may be where this port is: only flow control is missing.
-                self.tell = self.all_lanes();
+                self.updates_due = self.all_vls();
             }
         }
         if !self.training.is_configured() {
             return;
         }
-        let mut lanes = self.tell;
-        if self.tell_all_at <= now {
-            lanes = self.all_lanes();
-            self.tell_all_at = self.keepalive_after(now);
+        let mut vls = self.updates_due;
+        if self.full_update_at <= now {
+            vls = self.all_vls();
+            self.full_update_at = self.keepalive_after(now);
         }
-        if self.has_starving_lane() && self.retell_at <= now {
-            lanes |= self.waiting & !self.sendable;
-            self.retell_at = now + self.retell_ns();
+        if self.has_starved_vl() && self.starved_update_at <= now {
+            vls |= self.waiting & !self.sendable;
+            self.starved_update_at = now + self.starved_update_ns();
         }
         if self.has_sendable() {
-            lanes |= self.lanes_worth_a_ride();
+            vls |= self.piggyback_vls();
         }
-        if lanes != 0 {
-            self.push_credits(lanes, frame);
+        if vls != 0 {
+            self.push_credit_updates(vls, frame);
         }
     }
 
-    /// Puts the next packet into a frame and returns its lane; `None` if nothing is to be sent, no
+    /// Puts the next packet into a frame and returns its VL; `None` if nothing is to be sent, no
     /// credits or pacing let it go, or it does not fit.
     #[inline]
     pub fn send_next(
@@ -163,19 +163,19 @@ impl Port {
             return None;
         }
         let vl = self.arbiter.pick(self.sendable)?;
-        let lane = &mut self.lanes[vl.index()].output;
-        let packet = lane.head()?;
+        let buffer = &mut self.vl_buffers[vl.index()].output;
+        let packet = buffer.head()?;
         let bytes = packet.bytes();
         let out = push(frame, RecordKind::Data, bytes)?;
         packet.emit(pool, out);
         let blocks = packet.blocks();
-        lane.credits.spend(blocks);
-        let packet = lane.pop(now)?;
+        buffer.credits.spend(blocks);
+        let packet = buffer.pop(now)?;
         let gone_at = self.sent(now, packet, frame, pool);
         if gone_at > now && self.pacer.is_exact() {
             self.leaving = Some((vl, blocks, gone_at));
         } else {
-            self.lanes[vl.index()].output.free(blocks);
+            self.vl_buffers[vl.index()].output.free(blocks);
         }
         self.arbiter.spend(bytes);
         self.refresh(vl);
@@ -190,7 +190,7 @@ impl Port {
             && gone_at <= now
         {
             self.leaving = None;
-            self.lanes[vl.index()].output.free(blocks);
+            self.vl_buffers[vl.index()].output.free(blocks);
         }
     }
 
@@ -235,57 +235,57 @@ impl Port {
         .emit(out);
     }
 
-    /// Tells the credits of `lanes`; those that do not fit stay to be told.
-    fn push_credits(&mut self, lanes: u16, frame: &mut FrameBuf<'_>) {
+    /// Puts the credit updates of `vls` into the frame; those that do not fit stay due.
+    fn push_credit_updates(&mut self, vls: u16, frame: &mut FrameBuf<'_>) {
         let op = match self.state {
             PortState::Down | PortState::Init => FlowOp::Init,
             PortState::Armed | PortState::Active => FlowOp::Normal,
         };
-        self.tell |= lanes;
-        for (vl, Lane { input, output }) in (0u8..).zip(&mut self.lanes) {
+        self.updates_due |= vls;
+        for (vl, VlBuffers { input, output }) in (0u8..).zip(&mut self.vl_buffers) {
             let bit = 1 << vl;
-            if self.tell & bit == 0 {
+            if self.updates_due & bit == 0 {
                 continue;
             }
             let Some(out) = push(frame, RecordKind::FlowControl, wire::FlowControl::LEN) else {
                 return;
             };
             let vl = Vl::truncate(vl);
-            tell(op, vl, &output.credits, &mut input.credits).emit(out);
-            self.tell &= !bit;
+            flow_control_packet(op, vl, &output.credits, &mut input.credits).emit(out);
+            self.updates_due &= !bit;
         }
     }
 
     #[inline]
     pub(super) fn has_sendable(&self) -> bool {
         !self.management_out.is_empty()
-            || (self.sendable & self.arbiter.lanes() != 0 && self.state.sends_data())
+            || (self.sendable & self.arbiter.weighted_vls() != 0 && self.state.sends_data())
     }
 
     #[inline]
-    pub(super) fn has_starving_lane(&self) -> bool {
+    pub(super) fn has_starved_vl(&self) -> bool {
         self.waiting & !self.sendable != 0 && self.state.sends_data()
     }
 
-    fn retell_ns(&self) -> u64 {
-        self.config.patience.keepalive_ns / RETELL_FRACTION
+    fn starved_update_ns(&self) -> u64 {
+        self.config.timeouts.keepalive_ns / STARVED_UPDATE_FRACTION
     }
 
-    fn all_lanes(&self) -> u16 {
+    fn all_vls(&self) -> u16 {
         (1 << self.config.vls) - 1
     }
 
-    fn lanes_worth_a_ride(&self) -> u16 {
+    fn piggyback_vls(&self) -> u16 {
         (0u8..)
-            .zip(&self.lanes)
-            .filter(|(_, lane)| lane.input.credits.is_worth_a_ride())
-            .fold(0, |lanes, (vl, _)| lanes | (1 << vl))
+            .zip(&self.vl_buffers)
+            .filter(|(_, buffer)| buffer.input.credits.should_piggyback())
+            .fold(0, |vls, (vl, _)| vls | (1 << vl))
     }
 
     /// The keep-alive after one at `now`: not later than the interval, on the grid. Each node has
     /// a grid of its own, or a whole fabric would wake at once.
     fn keepalive_after(&self, now: Time) -> Time {
-        let interval = self.config.patience.keepalive_ns;
+        let interval = self.config.timeouts.keepalive_ns;
         let grid = (interval / KEEPALIVE_GRID).max(1);
         let scattered = self.config.node_guid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let offset = (scattered >> 32) % grid;

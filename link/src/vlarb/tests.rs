@@ -17,7 +17,7 @@ fn arbiter(high: &[(u8, u8)], low: &[(u8, u8)], limit: u8) -> Arbiter {
     arbiter
 }
 
-/// Sends `packets` packets of `bytes` each from lanes that always have more; bytes by lane.
+/// Sends `packets` packets of `bytes` each from VLs that always have more; bytes by VL.
 fn shares(arbiter: &mut Arbiter, sendable: u16, packets: usize, bytes: usize) -> [usize; 16] {
     let mut sent = [0; 16];
     for _ in 0..packets {
@@ -30,7 +30,7 @@ fn shares(arbiter: &mut Arbiter, sendable: u16, packets: usize, bytes: usize) ->
     sent
 }
 
-fn lanes(arbiter: &mut Arbiter, sendable: u16, packets: usize, bytes: usize) -> Vec<u8> {
+fn picks(arbiter: &mut Arbiter, sendable: u16, packets: usize, bytes: usize) -> Vec<u8> {
     (0..packets)
         .map_while(|_| {
             let vl = arbiter.pick(sendable)?;
@@ -44,16 +44,16 @@ fn lanes(arbiter: &mut Arbiter, sendable: u16, packets: usize, bytes: usize) -> 
 fn nothing_is_chosen_when_nothing_can_be_sent() {
     let mut arbiter = arbiter(&[(0, 1)], &[(1, 1)], 255);
     assert_eq!(arbiter.pick(0), None);
-    assert_eq!(arbiter.pick(0b100), None, "a lane in no table never sends");
+    assert_eq!(arbiter.pick(0b100), None, "a VL in no table never sends");
 }
 
 #[test]
 fn weights_round_up_to_whole_packets() {
     let mut arbiter = arbiter(&[], &[(0, 1), (1, 1)], 255);
-    assert_eq!(lanes(&mut arbiter, 0b11, 4, 4096), [0, 1, 0, 1]);
+    assert_eq!(picks(&mut arbiter, 0b11, 4, 4096), [0, 1, 0, 1]);
     arbiter.set_low([entry(0, 6), entry(1, 5)]);
     assert_eq!(
-        lanes(&mut arbiter, 0b11, 6, 320),
+        picks(&mut arbiter, 0b11, 6, 320),
         [0, 0, 1, 0, 0, 1],
         "six units begin a second packet of five"
     );
@@ -62,27 +62,27 @@ fn weights_round_up_to_whole_packets() {
 #[test]
 fn an_entry_of_weight_0_is_passed_over() {
     let mut arbiter = arbiter(&[], &[(0, 0), (1, 1)], 255);
-    assert_eq!(lanes(&mut arbiter, 0b11, 3, 64), [1, 1, 1]);
+    assert_eq!(picks(&mut arbiter, 0b11, 3, 64), [1, 1, 1]);
     assert_eq!(
-        lanes(&mut arbiter, 0b01, 3, 64),
+        picks(&mut arbiter, 0b01, 3, 64),
         [],
         "weight 0 is no weight"
     );
 }
 
 #[test]
-fn an_idle_lane_gives_its_turn_away_and_keeps_no_claim() {
+fn an_idle_vl_gives_its_turn_away_and_keeps_no_claim() {
     let mut arbiter = arbiter(&[], &[(0, 2), (1, 2)], 255);
-    assert_eq!(lanes(&mut arbiter, 0b10, 5, 64), [1, 1, 1, 1, 1]);
-    assert_eq!(lanes(&mut arbiter, 0b11, 5, 64), [1, 0, 0, 1, 1]);
+    assert_eq!(picks(&mut arbiter, 0b10, 5, 64), [1, 1, 1, 1, 1]);
+    assert_eq!(picks(&mut arbiter, 0b11, 5, 64), [1, 0, 0, 1, 1]);
 }
 
 #[test]
 fn an_interrupted_turn_goes_on_where_it_stopped() {
     let mut arbiter = arbiter(&[(2, 10)], &[(0, 3), (1, 3)], 255);
-    assert_eq!(lanes(&mut arbiter, 0b011, 2, 64), [0, 0]);
-    assert_eq!(lanes(&mut arbiter, 0b111, 3, 64), [2, 2, 2]);
-    assert_eq!(lanes(&mut arbiter, 0b011, 4, 64), [0, 1, 1, 1]);
+    assert_eq!(picks(&mut arbiter, 0b011, 2, 64), [0, 0]);
+    assert_eq!(picks(&mut arbiter, 0b111, 3, 64), [2, 2, 2]);
+    assert_eq!(picks(&mut arbiter, 0b011, 4, 64), [0, 1, 1, 1]);
 }
 
 #[test]
@@ -95,13 +95,13 @@ fn an_unlimited_high_table_starves_the_low_one() {
 #[test]
 fn limit_0_lets_one_low_packet_follow_each_high_one() {
     let mut arbiter = arbiter(&[(1, 255)], &[(0, 255)], 0);
-    assert_eq!(lanes(&mut arbiter, 0b11, 6, 290), [1, 0, 1, 0, 1, 0]);
+    assert_eq!(picks(&mut arbiter, 0b11, 6, 290), [1, 0, 1, 0, 1, 0]);
 }
 
 #[test]
 fn the_limit_counts_bytes_of_high_priority_between_low_packets() {
     let mut arbiter = arbiter(&[(1, 255)], &[(0, 1)], 2);
-    let first = lanes(&mut arbiter, 0b11, 10, 2048);
+    let first = picks(&mut arbiter, 0b11, 10, 2048);
     assert_eq!(
         first,
         [1, 1, 1, 1, 0, 1, 1, 1, 1, 0],
@@ -112,8 +112,8 @@ fn the_limit_counts_bytes_of_high_priority_between_low_packets() {
 #[test]
 fn the_limit_starts_anew_when_low_priority_had_nothing_to_send() {
     let mut arbiter = arbiter(&[(1, 255)], &[(0, 1)], 1);
-    assert_eq!(lanes(&mut arbiter, 0b10, 5, 2048), [1, 1, 1, 1, 1]);
-    assert_eq!(lanes(&mut arbiter, 0b11, 3, 2048), [1, 0, 1]);
+    assert_eq!(picks(&mut arbiter, 0b10, 5, 2048), [1, 1, 1, 1, 1]);
+    assert_eq!(picks(&mut arbiter, 0b11, 3, 2048), [1, 0, 1]);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn an_arbiter_that_nobody_configured_shares_equally() {
 }
 
 proptest! {
-    /// With packets of one block, a backlogged lane's share is its share of the weights.
+    /// With packets of one block, a backlogged VL's share is its share of the weights.
     #[test]
     fn shares_follow_weights(
         weights in prop::collection::vec((0u8..15, 0u8..=255), 1..=64),
@@ -149,16 +149,16 @@ proptest! {
     ) {
         let mut arbiter = arbiter(&[], &weights, 255);
         let busy = !idle & 0x7fff;
-        let weight_of = |lane: u8| -> usize {
-            weights.iter().filter(|&&(vl, _)| vl == lane).map(|&(_, w)| usize::from(w)).sum()
+        let weight_of = |number: u8| -> usize {
+            weights.iter().filter(|&&(vl, _)| vl == number).map(|&(_, w)| usize::from(w)).sum()
         };
-        let round: usize = (0..15).filter(|lane| busy & (1 << lane) != 0).map(weight_of).sum();
+        let round: usize = (0..15).filter(|number| busy & (1 << number) != 0).map(weight_of).sum();
         prop_assume!(round > 0);
         let rounds = 20;
         let sent = shares(&mut arbiter, busy, round * rounds, 64);
-        for lane in 0..15u8 {
-            let expected = if busy & (1 << lane) == 0 { 0 } else { weight_of(lane) * rounds * 64 };
-            prop_assert_eq!(sent[usize::from(lane)], expected, "lane {}", lane);
+        for number in 0..15u8 {
+            let expected = if busy & (1 << number) == 0 { 0 } else { weight_of(number) * rounds * 64 };
+            prop_assert_eq!(sent[usize::from(number)], expected, "VL {}", number);
         }
     }
 
@@ -173,12 +173,12 @@ proptest! {
         let packets_of = |weight: u8| usize::from(weight).div_ceil(blocks);
         let round: usize = weights.iter().copied().map(packets_of).sum();
         let sent = shares(&mut arbiter, 0x7fff, round * 3, blocks * 64);
-        for (lane, &weight) in weights.iter().enumerate() {
-            prop_assert_eq!(sent[lane], packets_of(weight) * 3 * blocks * 64);
+        for (number, &weight) in weights.iter().enumerate() {
+            prop_assert_eq!(sent[number], packets_of(weight) * 3 * blocks * 64);
         }
     }
 
-    /// Whatever the tables, some lane with weight and a packet is chosen.
+    /// Whatever the tables, some VL with weight and a packet is chosen.
     #[test]
     fn the_arbiter_is_work_conserving(
         high in prop::collection::vec((0u8..=15, 0u8..=3), 0..=64),

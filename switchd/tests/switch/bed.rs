@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use link::{
-    Arrival, Deadline, Device, FrameBuf, Input, Packet, Patience, Pool, Port, PortConfig,
+    Arrival, Deadline, Device, FrameBuf, Input, LinkTimeouts, Packet, Pool, Port, PortConfig,
     PortState, Time,
 };
 use switchd::control::{Reply, Request};
@@ -388,7 +388,7 @@ impl Bed {
         self.switches[at].port(port(number)).unwrap().counts().drops[reason]
     }
 
-    pub(crate) fn patience(&self) -> Patience {
-        self.plan.port.patience
+    pub(crate) fn patience(&self) -> LinkTimeouts {
+        self.plan.port.timeouts
     }
 }

@@ -26,7 +26,7 @@ fn a_sender_stops_when_the_buffer_is_full_and_goes_on_when_it_is_emptied() {
 }
 
 #[test]
-fn a_lane_without_credits_does_not_hold_up_another() {
+fn a_vl_without_credits_does_not_hold_up_another() {
     let mut pair = Pair::active(config());
     let now = pair.now;
     for vl in [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] {
@@ -109,7 +109,7 @@ fn a_starving_sender_learns_of_lost_credits_long_before_the_keep_alive() {
     }
     pair.settle_lossy(&mut || true);
     pair.ends[0].offer(now, 0, 290).unwrap();
-    pair.pass(patience().keepalive_ns / 8);
+    pair.pass(timeouts().keepalive_ns / 8);
     pair.ends[1].drain();
     assert_eq!(
         pair.ends[1].taken.len(),
@@ -154,12 +154,12 @@ proptest! {
             }
         }
         // A link that went down under the loss may need a moment.
-        pair.pass(3 * patience().silence_ns);
+        pair.pass(3 * timeouts().silence_ns);
         for _ in 0..200 {
             pair.ends.iter_mut().for_each(End::drain);
             pair.settle();
         }
-        pair.pass(patience().keepalive_ns);
+        pair.pass(timeouts().keepalive_ns);
         for end in &pair.ends {
             prop_assert_ne!(end.port.state(), PortState::Down);
             for vl in 0..2 {

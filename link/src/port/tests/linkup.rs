@@ -44,9 +44,9 @@ fn a_cable_plugged_at_one_end_later_comes_up_at_once() {
 #[test]
 fn a_link_comes_up_over_a_cable_that_loses_most_frames() {
     let patient = PortConfig {
-        patience: Patience {
+        timeouts: LinkTimeouts {
             silence_ns: 60_000_000_000,
-            ..patience()
+            ..timeouts()
         },
         ..config()
     };
@@ -75,14 +75,14 @@ fn an_idle_link_stays_up_on_a_few_keep_alives() {
 fn silence_takes_the_link_down_and_the_peer_brings_it_back() {
     let mut pair = Pair::active(config());
     pair.settle();
-    pair.pass_lossy(patience().silence_ns * 2, &mut || true);
+    pair.pass_lossy(timeouts().silence_ns * 2, &mut || true);
     assert_eq!(pair.states(), [PortState::Down; 2]);
     assert_eq!(
         changes(&pair.ends[1]),
         [(PortState::Active, PortState::Down, Cause::Link)]
     );
     assert_eq!(pair.ends[1].spec().link_downed, 1);
-    pair.pass(patience().keepalive_ns);
+    pair.pass(timeouts().keepalive_ns);
     assert_eq!(pair.states(), [PortState::Init; 2]);
 }
 

@@ -28,7 +28,7 @@ fn damaged_packets_are_dropped_for_the_right_reason() {
     type Damage = fn(&mut Vec<u8>);
     let cases: [(&str, DropReason, Damage); 7] = [
         ("a flipped bit", DropReason::BadVcrc, |p| p[100] ^= 1),
-        ("a lane that is not operational", DropReason::BadVl, |p| {
+        ("a VL that is not operational", DropReason::BadVl, |p| {
             *p = raw_packet(7, 290);
         }),
         ("a version that is not 0", DropReason::BadVersion, |p| {
@@ -39,7 +39,7 @@ fn damaged_packets_are_dropped_for_the_right_reason() {
             mend_vcrc(p);
         }),
         (
-            "the permissive DLID on a data lane",
+            "the permissive DLID on a data VL",
             DropReason::BadDlid,
             |p| {
                 p[2..4].fill(0xff);
@@ -190,7 +190,7 @@ fn a_live_port_keeps_the_rate_in_bursts() {
 }
 
 #[test]
-fn lanes_share_the_link_by_their_weights() {
+fn vls_share_the_link_by_their_weights() {
     let mut pair = Pair::active(config());
     let entry = |vl, weight| VlArbEntry {
         vl: Vl::truncate(vl),
@@ -223,15 +223,15 @@ fn lanes_share_the_link_by_their_weights() {
 }
 
 #[test]
-fn a_lane_without_weight_never_sends_and_wakes_nobody() {
+fn a_vl_without_weight_never_sends_and_wakes_nobody() {
     let mut pair = Pair::active(config());
     pair.settle();
     let now = pair.now;
-    let only_lane_1 = VlArbEntry {
+    let only_vl_1 = VlArbEntry {
         vl: Vl::truncate(1),
         weight: 1,
     };
-    pair.ends[0].port.arbiter_mut().set_low([only_lane_1]);
+    pair.ends[0].port.arbiter_mut().set_low([only_vl_1]);
     fill(&mut pair.ends[0], now, 0, 1);
     assert!(!pair.ends[0].port.is_ready(now));
     fill(&mut pair.ends[0], now, 1, 1);

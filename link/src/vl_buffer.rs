@@ -1,8 +1,8 @@
-//! The buffers of a port: what has come in on a lane, and what waits to leave by one.
+//! The buffers of a port: what has come in on a VL, and what waits to leave by one.
 
 //!
-//! Most lanes hold one packet or none most of the time. So the packet at the head lies in the lane
-//! itself, beside its credits: a lane is a few cache lines in one place.
+//! Most VLs hold one packet or none most of the time. So the packet at the head lies in the VL
+//! itself, beside its credits: a VL is a few cache lines in one place.
 
 use std::collections::VecDeque;
 
@@ -45,24 +45,24 @@ impl Fifo {
     }
 }
 
-/// The input buffer and the output queue of one lane.
+/// The input buffer and the output queue of one VL.
 ///
 /// Flow control is about both, so that they lie side by side.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Lane {
-    pub(crate) input: InputLane,
-    pub(crate) output: OutputLane,
+pub(crate) struct VlBuffers {
+    pub(crate) input: VlBuffer,
+    pub(crate) output: VlQueue,
 }
 
-/// The input buffer of one lane.
+/// The input buffer of one VL.
 #[derive(Debug)]
-pub(crate) struct InputLane {
+pub(crate) struct VlBuffer {
     pub(crate) credits: ReceiveCredits,
     pub(crate) queue: Fifo,
 }
 
-impl InputLane {
+impl VlBuffer {
     pub(crate) fn new(capacity: u32, packet: u16) -> Self {
         Self {
             credits: ReceiveCredits::new(capacity, packet),
@@ -71,9 +71,9 @@ impl InputLane {
     }
 }
 
-/// The output queue of one lane.
+/// The output queue of one VL.
 #[derive(Debug)]
-pub(crate) struct OutputLane {
+pub(crate) struct VlQueue {
     pub(crate) credits: SendCredits,
     used: u32,
     capacity: u32,
@@ -82,7 +82,7 @@ pub(crate) struct OutputLane {
     queue: Fifo,
 }
 
-impl OutputLane {
+impl VlQueue {
     pub(crate) fn new(capacity: u32) -> Self {
         Self {
             credits: SendCredits::default(),
@@ -126,7 +126,7 @@ impl OutputLane {
         self.queue.push_back(packet);
     }
 
-    /// Takes the head out of the queue; its blocks stay taken until [`OutputLane::free`].
+    /// Takes the head out of the queue; its blocks stay taken until [`VlQueue::free`].
     #[inline]
     pub(crate) fn pop(&mut self, now: Time) -> Option<Packet> {
         let packet = self.queue.pop_front()?;
