@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use netio::NetError;
 use netio::seqpacket::{BlockingConnection, Connection, Listener};
 
-/// Clients that a server speaks with at once; further ones wait.
+/// Clients that a server has at once; further ones wait.
 pub const CLIENTS_MAX: usize = 32;
 
 /// Why a request got no reply.
@@ -206,14 +206,17 @@ where
         let connection = listener.accept().await?;
         let handler = handler.clone();
         clients.spawn_local(async move {
-            if let Err(error) = converse(&connection, handler).await {
+            if let Err(error) = serve_client(&connection, handler).await {
                 tracing::debug!("a control connection ended: {error}");
             }
         });
     }
 }
 
-async fn converse<Req, Rep, H, F>(connection: &Connection, handler: H) -> Result<(), ControlError>
+async fn serve_client<Req, Rep, H, F>(
+    connection: &Connection,
+    handler: H,
+) -> Result<(), ControlError>
 where
     Req: Decode<()>,
     Rep: Encode,
@@ -222,13 +225,13 @@ where
 {
     while let Some(message) = connection.receive().await? {
         let answer = handler(wire::control::decode(&message)?).await;
-        let gone = connection
+        let sent_reply = connection
             .send(&wire::control::encode(&answer.reply)?)
             .await;
         if let Some(sent) = answer.sent {
             sent.notify_one();
         }
-        gone?;
+        sent_reply?;
     }
     Ok(())
 }

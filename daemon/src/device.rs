@@ -18,7 +18,7 @@ pub trait Protocol {
     type Request;
     /// What its socket answers.
     type Reply;
-    /// What its core is told.
+    /// Its core's command.
     type Command;
 
     /// A request that is asked of any device.
@@ -33,21 +33,21 @@ pub trait Protocol {
     /// The answer, if it is one to such a request.
     fn as_device_reply(reply: &mut Self::Reply) -> Option<&mut DeviceReply>;
 
-    /// What the core is told; its answer comes back with the token.
+    /// The command for the core; its answer comes back with the token.
     fn command(token: u64, request: Self::Request) -> Self::Command;
 }
 
 /// The control side of one device.
 #[derive(Debug)]
-pub struct ControlSide<P: Protocol> {
+pub struct DeviceControl<P: Protocol> {
     handle: Handle<P::Command>,
     cables: Cables,
     pending: Pending<P::Reply>,
-    /// The reply to a request to leave has gone.
-    leave: Rc<Notify>,
+    /// Notified when the reply to a request to shut down has been sent.
+    shutdown: Rc<Notify>,
 }
 
-impl<P: Protocol> ControlSide<P> {
+impl<P: Protocol> DeviceControl<P> {
     /// The control side of the device whose dataplane thread has this handle.
     #[must_use]
     pub fn new(handle: Handle<P::Command>, cables: Cables) -> Self {
@@ -55,7 +55,7 @@ impl<P: Protocol> ControlSide<P> {
             handle,
             cables,
             pending: Pending::default(),
-            leave: Rc::default(),
+            shutdown: Rc::default(),
         }
     }
 
@@ -81,7 +81,7 @@ impl<P: Protocol> ControlSide<P> {
             Some(DeviceRequest::Shutdown) => {
                 return Answer {
                     reply: P::reply(DeviceReply::Done),
-                    sent: Some(Rc::clone(&self.leave)),
+                    sent: Some(Rc::clone(&self.shutdown)),
                 };
             }
             _ => return self.ask(request).await.into(),
@@ -110,14 +110,14 @@ impl<P: Protocol> ControlSide<P> {
         self.pending.finish(token, reply);
     }
 
-    /// Resolves when a client has asked the device to leave, and has its reply.
-    pub async fn told_to_leave(&self) {
-        self.leave.notified().await;
+    /// Resolves when a client has asked the device to shut down, and has its reply.
+    pub async fn shutdown_requested(&self) {
+        self.shutdown.notified().await;
     }
 
-    /// Has the core tell its peers that the links go down, and the dataplane thread end when that
+    /// Has the core send link-down records to its peers, and the dataplane thread end when that
     /// is out: its events then end. Whether it took the order; if not, it has ended already.
-    pub fn leave(&self) -> bool {
+    pub fn begin_shutdown(&self) -> bool {
         let (token, _) = self.pending.begin();
         let command = P::command(token, P::from_device(DeviceRequest::Shutdown));
         self.handle.command(command).is_ok() && self.handle.stop().is_ok()

@@ -1,5 +1,5 @@
 //! The shell of a daemon: what stands between a core without IO and the operating system, and what
-//! its local clients speak with.
+//! its local clients.
 //!
 //! A daemon is two threads. The dataplane thread ([`netio::dataplane`]) owns a device core and its
 //! links. The control thread runs a tokio current-thread runtime with the local sockets. [`shell`]

@@ -112,7 +112,7 @@ impl Recording {
         let recorded = Recorded {
             device,
             buffer: Vec::with_capacity(BUFFER_BYTES),
-            tape: Some(Tape {
+            channels: Some(WriterChannels {
                 path: self.path,
                 full: self.full,
                 empty: self.empty,
@@ -161,7 +161,7 @@ impl Job {
 
 /// The device's side of a recording.
 #[derive(Debug)]
-struct Tape {
+struct WriterChannels {
     path: PathBuf,
     full: Sender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
@@ -175,47 +175,47 @@ pub struct Recorded<D> {
     /// Entries that have not been handed over.
     buffer: Vec<u8>,
     /// `None` once the recording has ended.
-    tape: Option<Tape>,
+    channels: Option<WriterChannels>,
 }
 
 impl<D> Recorded<D> {
-    fn note<C: Encode>(&mut self, entry: &Entry<'_, C>) {
-        if self.tape.is_none() {
+    fn record<C: Encode>(&mut self, entry: &Entry<'_, C>) {
+        if self.channels.is_none() {
             return;
         }
         let noted = recording::write(&mut self.buffer, entry);
         if let Err(error) = noted {
-            self.give_up(&error);
+            self.abort(&error);
         } else if self.buffer.len() >= BUFFER_BYTES {
-            self.hand_over();
+            self.flush();
         }
     }
 
     /// Hands the buffer over if the writer waits for it.
-    fn hand_over_early(&mut self) {
-        let waits = |tape: &Tape| tape.full.is_empty();
-        if !self.buffer.is_empty() && self.tape.as_ref().is_some_and(waits) {
-            self.hand_over();
+    fn flush_if_idle(&mut self) {
+        let waits = |channels: &WriterChannels| channels.full.is_empty();
+        if !self.buffer.is_empty() && self.channels.as_ref().is_some_and(waits) {
+            self.flush();
         }
     }
 
-    fn hand_over(&mut self) {
-        let Some(tape) = &self.tape else {
+    fn flush(&mut self) {
+        let Some(channels) = &self.channels else {
             return;
         };
-        let next = tape.empty.try_recv().unwrap_or_default();
-        match tape
+        let next = channels.empty.try_recv().unwrap_or_default();
+        match channels
             .full
             .try_send(std::mem::replace(&mut self.buffer, next))
         {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 tracing::error!(
-                    "the recording {} ends here: the disk takes less than happens; the device \
+                    "the recording {} ends here: the disk is too slow; the device \
                      goes on",
-                    tape.path.display()
+                    channels.path.display()
                 );
-                tape.overrun.store(true, Ordering::Release);
+                channels.overrun.store(true, Ordering::Release);
                 self.end();
             }
             // The writer has said why.
@@ -223,20 +223,20 @@ impl<D> Recorded<D> {
         }
     }
 
-    fn give_up(&mut self, error: &ControlError) {
-        if let Some(tape) = &self.tape {
+    fn abort(&mut self, error: &ControlError) {
+        if let Some(channels) = &self.channels {
             tracing::error!(
                 "the recording {} ends here: {error}; the device goes on",
-                tape.path.display()
+                channels.path.display()
             );
-            tape.overrun.store(true, Ordering::Release);
+            channels.overrun.store(true, Ordering::Release);
         }
-        self.hand_over_early();
+        self.flush_if_idle();
         self.end();
     }
 
     fn end(&mut self) {
-        self.tape = None;
+        self.channels = None;
         self.buffer = Vec::new();
     }
 }
@@ -244,13 +244,13 @@ impl<D> Recorded<D> {
 impl<D> Drop for Recorded<D> {
     /// Nothing waits for the device any more, so it may wait for the writer.
     fn drop(&mut self) {
-        let Some(tape) = self.tape.take() else {
+        let Some(channels) = self.channels.take() else {
             return;
         };
         let closed = Plain::End(End::Closed);
         // After a panic the last word is the panic's.
         if thread::panicking() || recording::write(&mut self.buffer, &closed).is_ok() {
-            let _ = tape.full.send(std::mem::take(&mut self.buffer));
+            let _ = channels.full.send(std::mem::take(&mut self.buffer));
         }
     }
 }
@@ -263,7 +263,7 @@ where
     type Event = D::Event;
 
     fn handle(&mut self, now: Time, input: Input<'_, D::Command>) {
-        self.note(&Entry::of_input(now, &input));
+        self.record(&Entry::of_input(now, &input));
         self.device.handle(now, input);
     }
 
@@ -274,7 +274,7 @@ where
     fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize {
         let (start, room) = (frame.len(), frame.room());
         let records = self.device.transmit(now, port, frame);
-        self.note(&Plain::Pull {
+        self.record(&Plain::Pull {
             now: now.0,
             port,
             room: (number(room.0), number(room.1)),
@@ -287,14 +287,14 @@ where
     /// A shell takes events until there are none, once a round: the time to hand over.
     fn poll_event(&mut self) -> Option<D::Event> {
         let Some(event) = self.device.poll_event() else {
-            self.hand_over_early();
+            self.flush_if_idle();
             return None;
         };
         match wire::control::encode(&event) {
-            Ok(bytes) => self.note(&Plain::Event {
+            Ok(bytes) => self.record(&Plain::Event {
                 bytes: bytes.into(),
             }),
-            Err(error) => self.give_up(&error),
+            Err(error) => self.abort(&error),
         }
         Some(event)
     }

@@ -2,7 +2,7 @@
 //! way out. What one kind of device has beyond that is handed in.
 //!
 //! ```text
-//!  <name>.ctl --- ControlSide --- orders --> dataplane thread (core) ---> recording, if asked for
+//!  <name>.ctl --- DeviceControl --- orders --> dataplane thread (core) ---> recording, if asked for
 //!  others of the kind's own ---+     ^              |
 //!                                    +--- events ---+
 //! ```
@@ -22,14 +22,14 @@ use tracing::level_filters::LevelFilter;
 use crate::args::{DeviceArgs, LinkArgs};
 use crate::cables::Cables;
 use crate::control::serve;
-use crate::device::{ControlSide, Protocol};
+use crate::device::{DeviceControl, Protocol};
 use crate::recorder::{Recording, Writer};
-use crate::signals::LeaveSignals;
+use crate::signals::ShutdownSignals;
 use netio::NetError;
 use netio::dataplane::{self, Events, Running, Settings};
 use netio::seqpacket::Listener;
 
-/// Why a device's process ends that was not told to.
+/// Why a daemon ends that was not asked to shut down.
 #[derive(Debug, Error)]
 pub enum DaemonError {
     /// The system refuses something at the start.
@@ -91,9 +91,9 @@ pub struct Plan<'a, C> {
 
 /// A device whose process stands.
 pub struct Daemon<P: Protocol, E> {
-    control: Rc<ControlSide<P>>,
+    control: Rc<DeviceControl<P>>,
     listener: Listener,
-    signals: LeaveSignals,
+    signals: ShutdownSignals,
     events: Events<E>,
     thread: JoinHandle<()>,
     writer: Option<Writer>,
@@ -115,7 +115,7 @@ where
         D: Device<Command = P::Command, Event = E> + Send + 'static,
         C: Encode,
     {
-        let signals = LeaveSignals::new().map_err(wait("signals"))?;
+        let signals = ShutdownSignals::new().map_err(wait("signals"))?;
         let (cables, links) = Cables::open(&plan.device.links, plan.ports)?;
         Cables::check_room(&links, plan.port);
         let settings = Settings {
@@ -136,7 +136,7 @@ where
             thread,
         } = running;
         Ok(Self {
-            control: Rc::new(ControlSide::new(handle, cables)),
+            control: Rc::new(DeviceControl::new(handle, cables)),
             listener: Listener::bind(&plan.device.socket("ctl"))?,
             signals,
             events,
@@ -147,18 +147,19 @@ where
 
     /// What the control socket is answered by.
     #[must_use]
-    pub fn control(&self) -> &Rc<ControlSide<P>> {
+    pub fn control(&self) -> &Rc<DeviceControl<P>> {
         &self.control
     }
 
-    /// Serves the device until it is told to leave, or `beside` ends, which may serve other
-    /// sockets; `hear` gets what the core tells. Then the peers are told, and all is closed.
+    /// Serves the device until it is asked to shut down, or `beside` ends, which may serve other
+    /// sockets; `on_event` gets the events of the core. Then link-down records go to the
+    /// peers, and all is closed.
     ///
     /// # Errors
     /// Of `beside`, or [`DaemonError`].
     pub async fn serve<X: From<DaemonError>>(
         mut self,
-        mut hear: impl FnMut(E),
+        mut on_event: impl FnMut(E),
         beside: impl Future<Output = Result<(), X>>,
     ) -> Result<(), X> {
         let handler = {
@@ -173,13 +174,13 @@ where
             ended = serve(&self.listener, handler) => {
                 ended.map_err(wait("clients of the control socket")).map_err(X::from)
             }
-            ended = pass(events, &mut hear) => Err(ended.err().unwrap_or(DaemonError::Ended).into()),
+            ended = forward_events(events, &mut on_event) => Err(ended.err().unwrap_or(DaemonError::Ended).into()),
             ended = beside => ended,
-            () = self.control.told_to_leave() => Ok(()),
+            () = self.control.shutdown_requested() => Ok(()),
             () = self.signals.next() => Ok(()),
         };
-        let left = if self.control.leave() {
-            pass(events, &mut hear).await
+        let left = if self.control.begin_shutdown() {
+            forward_events(events, &mut on_event).await
         } else {
             Ok(())
         };
@@ -216,12 +217,15 @@ fn recording<C: Encode>(plan: &Plan<'_, C>) -> Result<Option<Recording>, NetErro
     Recording::start(path, &header).map(Some)
 }
 
-/// Hands on what the core tells, until the dataplane thread has ended.
-async fn pass<E>(events: &mut Events<E>, hear: &mut impl FnMut(E)) -> Result<(), DaemonError> {
+/// Hands on the events of the core, until the dataplane thread has ended.
+async fn forward_events<E>(
+    events: &mut Events<E>,
+    on_event: &mut impl FnMut(E),
+) -> Result<(), DaemonError> {
     let failed = wait("events of the dataplane");
     loop {
         match events.next().await {
-            Ok(Some(event)) => hear(event),
+            Ok(Some(event)) => on_event(event),
             Ok(None) => return Ok(()),
             Err(error) => return Err(failed(error)),
         }

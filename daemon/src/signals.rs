@@ -1,4 +1,4 @@
-//! The signals that ask a daemon to leave.
+//! The signals that ask a daemon to shut down.
 
 use std::future::Future;
 use std::io;
@@ -7,12 +7,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGTERM and SIGINT of the process, from the moment that this is made.
 #[derive(Debug)]
-pub struct LeaveSignals {
+pub struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl LeaveSignals {
+impl ShutdownSignals {
     /// Starts to listen. To be called inside a tokio runtime with IO.
     ///
     /// # Errors

@@ -86,7 +86,7 @@ impl AbstractSocket {
     ///
     /// # Errors
     /// If it will not.
-    pub fn ask_for_credentials(&mut self) -> Result<(), NetError> {
+    pub fn enable_credentials(&mut self) -> Result<(), NetError> {
         set_socket_passcred(self.fd.get_ref(), true)
             .map_err(|errno| NetError::new("ask for the credentials of senders", errno.into()))?;
         self.with_credentials = true;
@@ -228,7 +228,7 @@ mod tests {
     #[tokio::test]
     async fn a_datagram_comes_with_its_sender_and_can_be_answered() {
         let mut server = AbstractSocket::bind(&name("server")).unwrap();
-        server.ask_for_credentials().unwrap();
+        server.enable_credentials().unwrap();
         let client = AbstractSocket::bind(&name("client")).unwrap();
         client.connect(&name("server")).unwrap();
         client.try_send(b"request").unwrap();
@@ -289,7 +289,7 @@ mod tests {
             let part = format!("keeper{with_credentials}");
             let mut server = AbstractSocket::bind(&name(&part)).unwrap();
             if with_credentials {
-                server.ask_for_credentials().unwrap();
+                server.enable_credentials().unwrap();
             }
             let client = AbstractSocket::bind(&name(&format!("giver{with_credentials}"))).unwrap();
             client.connect(&name(&part)).unwrap();

@@ -55,7 +55,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     daemon.serve(on_event, std::future::pending()).await
 }
 
-/// How a switch is spoken to.
+/// The control messages of a switch.
 struct SwitchProtocol;
 
 impl Protocol for SwitchProtocol {

@@ -11,7 +11,7 @@ use clap::Parser;
 use controller::{QosChoice, RoutingChoice, Sm, SmConfig};
 use daemon::choice::choice;
 use daemon::control::serve;
-use daemon::signals::LeaveSignals;
+use daemon::signals::ShutdownSignals;
 use netio::seqpacket::Listener;
 use routing::multicast::Scheme;
 use tracing::level_filters::LevelFilter;
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
-    let mut signals = LeaveSignals::new().context("cannot watch for signals")?;
+    let mut signals = ShutdownSignals::new().context("cannot watch for signals")?;
     let guid_file = arguments.dir.join("guid2lid");
     let connections_file = arguments.dir.join("connections");
     let tables = arguments.tables.as_deref().map(|path| {

@@ -10,7 +10,7 @@ use super::*;
 #[derive(Default)]
 struct Echo {
     waiting: VecDeque<Vec<u8>>,
-    told: VecDeque<u64>,
+    lengths: VecDeque<u64>,
 }
 
 impl Device for Echo {
@@ -19,7 +19,7 @@ impl Device for Echo {
 
     fn handle(&mut self, _now: Time, input: Input<'_, u8>) {
         if let Input::Frame { bytes, .. } = input {
-            self.told.push_back(number(bytes.len()));
+            self.lengths.push_back(number(bytes.len()));
             self.waiting.push_back(bytes.to_vec());
         }
     }
@@ -42,7 +42,7 @@ impl Device for Echo {
     }
 
     fn poll_event(&mut self) -> Option<u64> {
-        self.told.pop_front()
+        self.lengths.pop_front()
     }
 
     fn deadline(&self) -> Option<Deadline> {
@@ -147,7 +147,7 @@ fn a_writer_that_falls_behind_ends_the_recording_and_not_the_device() {
     let mut device = Recorded {
         device: Echo::default(),
         buffer: Vec::new(),
-        tape: Some(Tape {
+        channels: Some(WriterChannels {
             path: path.clone(),
             full,
             empty,
@@ -192,7 +192,7 @@ fn a_full_disk_ends_the_recording_and_not_the_device() {
     let mut device = Recorded {
         device: Echo::default(),
         buffer: Vec::new(),
-        tape: Some(Tape {
+        channels: Some(WriterChannels {
             path,
             full,
             empty,
@@ -207,7 +207,7 @@ fn a_full_disk_ends_the_recording_and_not_the_device() {
     device.handle(Time(2), frame(Time(2), &[7; 9]));
     assert_eq!(device.poll_event(), Some(9));
     assert_eq!(device.poll_event(), None);
-    assert!(device.tape.is_none(), "nothing more is recorded");
+    assert!(device.channels.is_none(), "nothing more is recorded");
     assert_eq!(device.buffer.capacity(), 0);
 }
 

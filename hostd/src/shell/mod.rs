@@ -2,7 +2,7 @@
 //! send management datagrams.
 //!
 //! ```text
-//!  <name>.ctl ---- ControlSide ---+
+//!  <name>.ctl ---- DeviceControl ---+
 //!  <name>.mad ---- MadServer -----+--- orders ---> dataplane thread (Host)
 //!  <base>:ctl, --- Umad ----------+                     |
 //!  <base>:out<K>                  ^                     |
@@ -17,7 +17,7 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use clap::Parser;
 use daemon::args::{DeviceArgs, LinkArgs};
-use daemon::device::{ControlSide, Protocol};
+use daemon::device::{DeviceControl, Protocol};
 use daemon::shell::{Daemon, Plan};
 use hostd::control::{Reply, Request};
 use hostd::{Command, Event, Host, HostConfig};
@@ -96,7 +96,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
 
 /// The sockets of the host's control thread.
 struct Sockets {
-    control: Rc<ControlSide<HostProtocol>>,
+    control: Rc<DeviceControl<HostProtocol>>,
     mads: Rc<MadServer>,
     umad: Option<Rc<Umad>>,
 }

@@ -73,7 +73,7 @@ impl Umad {
     /// Binds `<base>:ctl`.
     pub(super) fn open(base: &str, device: &DeviceArgs, handle: Handle<Command>) -> Result<Self> {
         let mut control = AbstractSocket::bind(&format!("{base}:ctl"))?;
-        control.ask_for_credentials()?;
+        control.enable_credentials()?;
         let server = Server::new(ServerConfig {
             name: device.name.clone(),
             guid: device.guid,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use daemon::control::Answer;
-use daemon::signals::LeaveSignals;
+use daemon::signals::ShutdownSignals;
 use futures::{StreamExt, stream};
 use netio::seqpacket::Listener;
 use tokio::sync::Mutex;
@@ -54,7 +54,7 @@ pub fn run(path: &Path) -> Result<()> {
 async fn watch_over(dir: FabricDir, state: FabricState) -> Result<()> {
     // Whoever holds the socket is the supervisor: only then is anything touched.
     let listener = Listener::bind(&dir.control("supervisor"))?;
-    let mut leave = LeaveSignals::new().context("cannot listen to signals")?;
+    let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
     let (journal, past) = Journal::open(&dir)?;
     let fleet = Rc::new(Fleet::new(dir, state, journal, &past));
     fleet.adopt().await?;

@@ -67,7 +67,8 @@ impl<C> Handle<C> {
         self.give(Order::Command(command))
     }
 
-    /// UDP: the peer of `port` receives at `peer`. The link starts anew if that is news.
+    /// UDP: the peer of `port` receives at `peer`. The link starts anew if that is another address
+    /// than before.
     ///
     /// # Errors
     /// [`Busy`]

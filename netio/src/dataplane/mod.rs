@@ -74,14 +74,14 @@ where
     let event_wake = Arc::new(EventFd::new().map_err(failed)?);
     let (order_sender, orders) = crossbeam_channel::bounded(ORDERS_MAX);
     let (event_sender, event_receiver) = crossbeam_channel::bounded(EVENTS_MAX);
-    let mailboxes = shell::Mailboxes {
+    let channels = shell::Channels {
         orders,
         order_wake: Arc::clone(&order_wake),
         events: event_sender,
         event_wake: Arc::clone(&event_wake),
     };
     let frame_packets = settings.frame_packets.max(1);
-    let prepared = shell::Prepared::new(links, mailboxes, frame_packets)?;
+    let prepared = shell::Prepared::new(links, channels, frame_packets)?;
     let events = Events::new(event_receiver, event_wake).map_err(failed)?;
     let thread = thread::Builder::new()
         .name(settings.name)

@@ -22,14 +22,14 @@ pub(super) enum Blocked {
     Until(Time),
 }
 
-/// What the core is to be told about a port's carrier.
+/// A change of a port's carrier that the core has to be handed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Telling {
-    /// Nothing new.
-    Nothing,
-    /// It has come, or gone.
+pub(super) enum CarrierChange {
+    /// None.
+    None,
+    /// It has come up, or gone down.
     Carrier(bool),
-    /// It has gone and come back.
+    /// It has gone down and come up again.
     Restart,
 }
 
@@ -40,10 +40,10 @@ pub(super) struct Port {
     /// Frames that were pulled and not taken, back to back, with their lengths.
     unsent: Vec<u8>,
     unsent_lengths: Vec<usize>,
-    /// What the core was told of the carrier.
+    /// The carrier as the core was handed it.
     up: bool,
-    /// epoll is asked to tell of room to write.
-    asked_for_room: bool,
+    /// epoll watches for room to write.
+    watches_writable: bool,
     /// epoll's name of the port.
     token: u64,
 }
@@ -56,7 +56,7 @@ impl Port {
             unsent: Vec::new(),
             unsent_lengths: Vec::new(),
             up: false,
-            asked_for_room: false,
+            watches_writable: false,
             token,
         }
     }
@@ -77,26 +77,26 @@ impl Port {
     }
 
     /// epoll has found room to write: what is kept may go at once.
-    pub(super) fn has_room(&mut self) {
+    pub(super) fn on_writable(&mut self) {
         if self.blocked == Blocked::UntilWritable {
             self.blocked = Blocked::Until(Time::ZERO);
         }
     }
 
     /// UDP: takes in where the peer is.
-    pub(super) fn connect(&mut self, peer: SocketAddr) -> Result<Telling, NetError> {
+    pub(super) fn connect(&mut self, peer: SocketAddr) -> Result<CarrierChange, NetError> {
         if !self.link.connect(peer)? {
-            return Ok(Telling::Nothing);
+            return Ok(CarrierChange::None);
         }
-        Ok(self.tell(true, true))
+        Ok(self.carrier_change(true, true))
     }
 
     /// UDP: whether the peer has started anew.
-    pub(super) fn take_restart(&mut self) -> Telling {
+    pub(super) fn take_restart(&mut self) -> CarrierChange {
         if self.link.take_restart() {
-            self.tell(true, true)
+            self.carrier_change(true, true)
         } else {
-            Telling::Nothing
+            CarrierChange::None
         }
     }
 
@@ -105,31 +105,31 @@ impl Port {
         &mut self,
         change: &InterfaceChange<'_>,
         epoll: &Epoll,
-    ) -> Telling {
+    ) -> CarrierChange {
         let Some(Attached { carrier, reopened }) = self.link.interface_changed(change) else {
-            return Telling::Nothing;
+            return CarrierChange::None;
         };
         if reopened {
             // The kernel forgets the old socket by itself when it is closed.
-            self.forget_unsent();
+            self.discard_unsent();
             self.blocked = Blocked::No;
-            self.asked_for_room = false;
+            self.watches_writable = false;
             if let Err(error) = self.watch(epoll) {
                 tracing::error!("{error}");
-                return self.tell(false, true);
+                return self.carrier_change(false, true);
             }
         }
-        self.tell(carrier, reopened)
+        self.carrier_change(carrier, reopened)
     }
 
-    /// What the core has to be told when the carrier is `up`; `anew` if a carrier that stands is
+    /// What the core has to be handed when the carrier is `up`; `anew` if a carrier that stands is
     /// another one than before.
-    fn tell(&mut self, up: bool, anew: bool) -> Telling {
+    fn carrier_change(&mut self, up: bool, anew: bool) -> CarrierChange {
         let before = std::mem::replace(&mut self.up, up);
         match (before, up) {
-            (true, true) if anew => Telling::Restart,
-            (false, false) | (true, true) => Telling::Nothing,
-            _ => Telling::Carrier(up),
+            (true, true) if anew => CarrierChange::Restart,
+            (false, false) | (true, true) => CarrierChange::None,
+            _ => CarrierChange::Carrier(up),
         }
     }
 
@@ -160,7 +160,7 @@ impl Port {
             }
             start += length;
         }
-        self.forget_unsent();
+        self.discard_unsent();
         self.block(Blocked::No, epoll);
         self.send(batch, now, epoll);
     }
@@ -168,10 +168,10 @@ impl Port {
     fn block(&mut self, blocked: Blocked, epoll: &Epoll) {
         self.blocked = blocked;
         let writable = blocked == Blocked::UntilWritable;
-        if writable == self.asked_for_room {
+        if writable == self.watches_writable {
             return;
         }
-        self.asked_for_room = writable;
+        self.watches_writable = writable;
         if let Some(fd) = self.link.fd()
             && let Err(error) = epoll.modify(fd, self.token, writable)
         {
@@ -179,7 +179,7 @@ impl Port {
         }
     }
 
-    fn forget_unsent(&mut self) {
+    fn discard_unsent(&mut self) {
         self.unsent = Vec::new();
         self.unsent_lengths = Vec::new();
     }

@@ -7,7 +7,7 @@ use link::{Device, FrameBuf, Input, Time};
 use wire::PortNum;
 
 use super::handle::Order;
-use super::port::{Blocked, Port, Telling};
+use super::port::{Blocked, CarrierChange, Port};
 use crate::NetError;
 use crate::clock;
 use crate::poll::{Epoll, EventFd};
@@ -30,7 +30,7 @@ const PASSES_MAX: usize = 8;
 /// Orders a round at most.
 const ORDERS_A_ROUND: usize = 256;
 
-/// How long a thread that was told to stop goes on sending at most, nanoseconds.
+/// How long a thread that is stopping goes on sending at most, nanoseconds.
 const FLUSH_NS: u64 = 100_000_000;
 
 /// How long an event waits for the control thread before it is offered again, nanoseconds.
@@ -41,14 +41,14 @@ const TOKEN_ORDERS: u64 = u64::MAX;
 const TOKEN_CARRIERS: u64 = u64::MAX - 1;
 
 /// Both channels to the control thread.
-pub(super) struct Mailboxes<C, E> {
+pub(super) struct Channels<C, E> {
     pub(super) orders: Receiver<Order<C>>,
     pub(super) order_wake: Arc<EventFd>,
     pub(super) events: Sender<E>,
     pub(super) event_wake: Arc<EventFd>,
 }
 
-impl<C, E> Mailboxes<C, E> {
+impl<C, E> Channels<C, E> {
     /// Wakes the control thread.
     fn wake(&self) {
         self.event_wake.signal();
@@ -68,7 +68,7 @@ impl Drop for WakeAtEnd {
 /// All that the loop needs but the core, opened where errors can still be reported.
 pub(super) struct Prepared<C, E> {
     // Fields are dropped in this order: the channel closes, then the control thread is woken.
-    mailboxes: Mailboxes<C, E>,
+    channels: Channels<C, E>,
     _end: WakeAtEnd,
     ports: Vec<Port>,
     /// The place in `ports` of each port number.
@@ -83,13 +83,13 @@ pub(super) struct Prepared<C, E> {
 impl<C, E> Prepared<C, E> {
     pub(super) fn new(
         links: Vec<Link>,
-        mailboxes: Mailboxes<C, E>,
+        channels: Channels<C, E>,
         frame_packets: usize,
     ) -> Result<Self, NetError> {
         let failed = |source| NetError::new("set up the dataplane thread", source);
         let epoll = Epoll::new().map_err(failed)?;
         epoll
-            .add(&*mailboxes.order_wake, TOKEN_ORDERS)
+            .add(&*channels.order_wake, TOKEN_ORDERS)
             .map_err(failed)?;
         let carriers = if links.iter().any(Link::has_interface) {
             let carriers = Carriers::open()?;
@@ -107,8 +107,8 @@ impl<C, E> Prepared<C, E> {
             ports.push(port);
         }
         Ok(Self {
-            _end: WakeAtEnd(Arc::clone(&mailboxes.event_wake)),
-            mailboxes,
+            _end: WakeAtEnd(Arc::clone(&channels.event_wake)),
+            channels,
             ports,
             places,
             epoll,
@@ -163,7 +163,7 @@ impl<D: Device> Shell<D> {
             }
             self.send_again(now);
             self.transmit(now);
-            self.tell_events();
+            self.deliver_events();
             if let Some(latest) = self.stopping
                 && (now >= latest || self.nothing_to_send(now))
             {
@@ -216,7 +216,7 @@ impl<D: Device> Shell<D> {
             };
             if place < self.io.ports.len() {
                 if ready.writable {
-                    self.io.ports[place].has_room();
+                    self.io.ports[place].on_writable();
                 }
                 self.receive(place);
             }
@@ -234,8 +234,8 @@ impl<D: Device> Shell<D> {
         let (ports, epoll, device) = (&mut self.io.ports, &self.io.epoll, &mut self.device);
         carriers.receive(|change| {
             for port in ports.iter_mut() {
-                let telling = port.interface_changed(change, epoll);
-                tell(device, port.link.port(), telling);
+                let change = port.interface_changed(change, epoll);
+                report_carrier(device, port.link.port(), change);
             }
         });
     }
@@ -254,9 +254,9 @@ impl<D: Device> Shell<D> {
                 let Some(bytes) = port.link.records(&self.io.receive.frame(index)) else {
                     continue;
                 };
-                let telling = port.take_restart();
+                let change = port.take_restart();
                 let number = port.link.port();
-                tell(&mut self.device, number, telling);
+                report_carrier(&mut self.device, number, change);
                 if port.is_up() {
                     let input = Input::Frame {
                         port: number,
@@ -279,19 +279,19 @@ impl<D: Device> Shell<D> {
     fn take_orders(&mut self) {
         self.idle = false;
         // Before the channel is looked at, so that no order given in between is missed.
-        if let Err(error) = self.io.mailboxes.order_wake.take() {
+        if let Err(error) = self.io.channels.order_wake.take() {
             tracing::error!("cannot take orders: {error}");
         }
         for _ in 0..ORDERS_A_ROUND {
-            match self.io.mailboxes.orders.try_recv() {
-                Ok(order) => self.obey(order),
+            match self.io.channels.orders.try_recv() {
+                Ok(order) => self.execute(order),
                 Err(_) => return,
             }
         }
-        self.io.mailboxes.order_wake.signal();
+        self.io.channels.order_wake.signal();
     }
 
-    fn obey(&mut self, order: Order<D::Command>) {
+    fn execute(&mut self, order: Order<D::Command>) {
         match order {
             Order::Command(command) => {
                 self.device.handle(clock::now(), Input::Command(command));
@@ -301,7 +301,7 @@ impl<D: Device> Shell<D> {
                     return;
                 };
                 match port.connect(peer) {
-                    Ok(telling) => tell(&mut self.device, number, telling),
+                    Ok(change) => report_carrier(&mut self.device, number, change),
                     Err(error) => tracing::error!("{error}"),
                 }
             }
@@ -356,12 +356,12 @@ impl<D: Device> Shell<D> {
                 return any;
             }
             io.send.clear();
-            let mut dry = false;
+            let mut exhausted = false;
             while let Some(room) = io.send.room(FRAME_BYTES_MAX) {
                 let (header, room) = room.split_at_mut(header_bytes);
                 let mut frame = FrameBuf::new(room, io.frame_packets);
                 if self.device.transmit(now, number, &mut frame) == 0 {
-                    dry = true;
+                    exhausted = true;
                     break;
                 }
                 let length = header_bytes + frame.len();
@@ -373,7 +373,7 @@ impl<D: Device> Shell<D> {
             }
             any = true;
             port.send(&mut io.send, now, &io.epoll);
-            if dry {
+            if exhausted {
                 return any;
             }
         }
@@ -381,10 +381,10 @@ impl<D: Device> Shell<D> {
     }
 
     /// Hands events to the control thread as long as it takes them.
-    fn tell_events(&mut self) {
+    fn deliver_events(&mut self) {
         let mut any = false;
         while let Some(event) = self.held.take().or_else(|| self.device.poll_event()) {
-            match self.io.mailboxes.events.try_send(event) {
+            match self.io.channels.events.try_send(event) {
                 Ok(()) => any = true,
                 Err(TrySendError::Full(event)) => {
                     self.held = Some(event);
@@ -395,7 +395,7 @@ impl<D: Device> Shell<D> {
             }
         }
         if any {
-            self.io.mailboxes.wake();
+            self.io.channels.wake();
         }
     }
 
@@ -411,13 +411,13 @@ impl<D: Device> Shell<D> {
     }
 }
 
-/// Tells the core about a carrier.
-fn tell<D: Device>(device: &mut D, port: PortNum, telling: Telling) {
+/// Hands the core a change of a carrier.
+fn report_carrier<D: Device>(device: &mut D, port: PortNum, change: CarrierChange) {
     let now = clock::now();
-    match telling {
-        Telling::Nothing => {}
-        Telling::Carrier(up) => device.handle(now, Input::Carrier { port, up }),
-        Telling::Restart => {
+    match change {
+        CarrierChange::None => {}
+        CarrierChange::Carrier(up) => device.handle(now, Input::Carrier { port, up }),
+        CarrierChange::Restart => {
             device.handle(now, Input::Carrier { port, up: false });
             device.handle(now, Input::Carrier { port, up: true });
         }

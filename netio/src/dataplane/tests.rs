@@ -10,7 +10,7 @@ use crate::transport::{LinkCounter, LinkSpec, Medium};
 
 /// What a toy tells.
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum Seen {
     Carrier(bool),
     /// A record, and how many were in its frame.
     Record(Vec<u8>, usize),
@@ -29,7 +29,7 @@ enum Ask {
 struct Toy {
     echoes: bool,
     waiting: VecDeque<Vec<u8>>,
-    told: VecDeque<Told>,
+    seen: VecDeque<Seen>,
     due: Option<Time>,
 }
 
@@ -40,7 +40,7 @@ impl Toy {
         Self {
             echoes,
             waiting: VecDeque::new(),
-            told: VecDeque::new(),
+            seen: VecDeque::new(),
             due: None,
         }
     }
@@ -48,7 +48,7 @@ impl Toy {
 
 impl Device for Toy {
     type Command = Ask;
-    type Event = Told;
+    type Event = Seen;
 
     fn handle(&mut self, now: Time, input: Input<'_, Ask>) {
         match input {
@@ -64,14 +64,14 @@ impl Device for Toy {
                     if self.echoes {
                         self.waiting.push_back(record);
                     } else {
-                        self.told.push_back(Told::Record(record, count));
+                        self.seen.push_back(Seen::Record(record, count));
                     }
                 }
             }
-            Input::Carrier { up, .. } => self.told.push_back(Told::Carrier(up)),
+            Input::Carrier { up, .. } => self.seen.push_back(Seen::Carrier(up)),
             Input::Tick => {
                 if self.due.take_if(|due| *due <= now).is_some() {
-                    self.told.push_back(Told::Tick);
+                    self.seen.push_back(Seen::Tick);
                 }
             }
             Input::Command(Ask::Send(record)) => self.waiting.push_back(record),
@@ -95,8 +95,8 @@ impl Device for Toy {
         frame.records()
     }
 
-    fn poll_event(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    fn poll_event(&mut self) -> Option<Seen> {
+        self.seen.pop_front()
     }
 
     fn deadline(&self) -> Option<Deadline> {
@@ -116,7 +116,7 @@ fn open() -> Link {
     .unwrap()
 }
 
-fn start(link: Link, echoes: bool, frame_packets: usize) -> Running<Ask, Told> {
+fn start(link: Link, echoes: bool, frame_packets: usize) -> Running<Ask, Seen> {
     let settings = Settings {
         name: "toy".to_owned(),
         frame_packets,
@@ -124,7 +124,7 @@ fn start(link: Link, echoes: bool, frame_packets: usize) -> Running<Ask, Told> {
     spawn(settings, vec![link], move || Toy::new(echoes)).unwrap()
 }
 
-async fn next(running: &mut Running<Ask, Told>) -> Told {
+async fn next(running: &mut Running<Ask, Seen>) -> Seen {
     tokio::time::timeout(Duration::from_secs(10), running.events.next())
         .await
         .expect("an event within ten seconds")
@@ -132,7 +132,7 @@ async fn next(running: &mut Running<Ask, Told>) -> Told {
         .expect("the thread lives")
 }
 
-async fn stop(mut running: Running<Ask, Told>) {
+async fn stop(mut running: Running<Ask, Seen>) {
     running.handle.stop().unwrap();
     while tokio::time::timeout(Duration::from_secs(10), running.events.next())
         .await
@@ -144,15 +144,15 @@ async fn stop(mut running: Running<Ask, Told>) {
 }
 
 /// A sender and an echo, each knowing the other.
-async fn pair(frame_packets: usize) -> (Running<Ask, Told>, Running<Ask, Told>) {
+async fn pair(frame_packets: usize) -> (Running<Ask, Seen>, Running<Ask, Seen>) {
     let (one, other) = (open(), open());
     let (at_one, at_other) = (one.endpoint().unwrap(), other.endpoint().unwrap());
     let mut sender = start(one, false, frame_packets);
     let mut echo = start(other, true, frame_packets);
     echo.handle.connect(PORT, at_one).unwrap();
-    assert_eq!(next(&mut echo).await, Told::Carrier(true));
+    assert_eq!(next(&mut echo).await, Seen::Carrier(true));
     sender.handle.connect(PORT, at_other).unwrap();
-    assert_eq!(next(&mut sender).await, Told::Carrier(true));
+    assert_eq!(next(&mut sender).await, Seen::Carrier(true));
     (sender, echo)
 }
 
@@ -163,7 +163,7 @@ async fn records_come_back_in_order_from_an_echo_in_another_thread() {
         sender.handle.command(Ask::Send(vec![number; 100])).unwrap();
     }
     for number in 0..200u8 {
-        let Told::Record(record, _) = next(&mut sender).await else {
+        let Seen::Record(record, _) = next(&mut sender).await else {
             panic!("something else than a record");
         };
         assert_eq!(record, vec![number; 100]);
@@ -179,7 +179,7 @@ async fn a_frame_holds_no_more_records_than_allowed() {
         sender.handle.command(Ask::Send(vec![number])).unwrap();
     }
     for number in 0..50u8 {
-        assert_eq!(next(&mut sender).await, Told::Record(vec![number], 1));
+        assert_eq!(next(&mut sender).await, Seen::Record(vec![number], 1));
     }
     stop(sender).await;
     stop(echo).await;
@@ -189,7 +189,7 @@ async fn a_frame_holds_no_more_records_than_allowed() {
 async fn a_deadline_is_kept_without_any_input() {
     let mut running = start(open(), false, 1);
     running.handle.command(Ask::TickIn(2_000_000)).unwrap();
-    assert_eq!(next(&mut running).await, Told::Tick);
+    assert_eq!(next(&mut running).await, Seen::Tick);
     stop(running).await;
 }
 
@@ -205,14 +205,14 @@ async fn datagrams_of_strangers_are_never_handed_in() {
         .handle
         .connect(PORT, peer.local_addr().unwrap())
         .unwrap();
-    assert_eq!(next(&mut running).await, Told::Carrier(true));
+    assert_eq!(next(&mut running).await, Seen::Carrier(true));
     stranger
         .send_to(&[1, 0, 0, 0, 0, 0, 0, 0, 1, 7], at)
         .unwrap();
     // The peer itself, without a link header that makes sense.
     peer.send_to(&[0xff; 20], at).unwrap();
     running.handle.command(Ask::TickIn(1)).unwrap();
-    assert_eq!(next(&mut running).await, Told::Tick, "no record before it");
+    assert_eq!(next(&mut running).await, Seen::Tick, "no record before it");
     stop(running).await;
     assert_eq!(counters.get(LinkCounter::Foreign), 1);
     assert_eq!(counters.get(LinkCounter::FramesReceived), 1);
@@ -227,11 +227,11 @@ async fn an_absent_peer_is_counted_and_not_fatal() {
     let counters = Arc::clone(link.counters());
     let mut running = start(link, false, 1);
     running.handle.connect(PORT, address).unwrap();
-    assert_eq!(next(&mut running).await, Told::Carrier(true));
+    assert_eq!(next(&mut running).await, Seen::Carrier(true));
     for _ in 0..4 {
         running.handle.command(Ask::Send(vec![1])).unwrap();
         running.handle.command(Ask::TickIn(1)).unwrap();
-        assert_eq!(next(&mut running).await, Told::Tick);
+        assert_eq!(next(&mut running).await, Seen::Tick);
     }
     stop(running).await;
     assert!(counters.get(LinkCounter::PeerAbsent) > 0);

@@ -3,7 +3,7 @@
 //! A cable neither reorders nor duplicates; UDP may. The header's sequence sorts that out: what is
 //! older than the last datagram taken is dropped. Its epoch tells one life of the peer from the
 //! next: a datagram of an earlier epoch is dropped, one of a later epoch makes the link start anew,
-//! so that nobody speaks with credits of a life before. A side starts a new epoch when it is told of
+//! so that no side sends under credits of an earlier life. A side starts a new epoch when it is told of
 //! another peer.
 //!
 //! Epochs start at the time of day and count up, so that also a restarted process on a fixed
@@ -207,7 +207,7 @@ mod tests {
         let after = datagram(&mut one);
         assert_eq!(other.records(&after), Ok((&[0xa5; 3][..], 0)));
         assert!(other.take_restart());
-        assert!(!other.take_restart(), "told once");
+        assert!(!other.take_restart(), "reported once");
         assert_eq!(other.records(&leftover), Err(LinkCounter::OldEpoch));
     }
 

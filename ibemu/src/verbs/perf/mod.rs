@@ -9,7 +9,7 @@ mod report;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use daemon::signals::LeaveSignals;
+use daemon::signals::ShutdownSignals;
 use futures::{StreamExt, TryStreamExt, stream};
 use hostd::control::{FLOWS_MAX, FlowReport, FlowState, PerfRequest, Reply, Request, SINK_QPN};
 use tokio::time::Instant;
@@ -226,7 +226,7 @@ impl Bench<'_> {
 
     /// Waits until all flows have ended; an interrupt ends them early.
     async fn finish(&self, pairs: &[Pair]) -> Result<Vec<Flow>> {
-        let mut leave = LeaveSignals::new().context("cannot listen to signals")?;
+        let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
         let mut stop_by: Option<Instant> = None;
         loop {
             let flows = self.look(pairs).await?;

@@ -7,7 +7,7 @@ mod tables;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use daemon::signals::LeaveSignals;
+use daemon::signals::ShutdownSignals;
 use netio::transport::Transport;
 use topologies::Topology;
 
@@ -32,7 +32,7 @@ use progress::Progress;
 /// If it cannot be brought up as asked; nothing but a copy of the logs is then left behind.
 pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     // From here on an interrupt cleans up.
-    let mut leave = LeaveSignals::new().context("cannot listen to signals")?;
+    let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
     let topology = usage::topology(&options.topology)?;
     let tables = tables::given(&topology, options)?;
     let dir = FabricDir::of(fabric);
