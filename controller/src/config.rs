@@ -1,24 +1,21 @@
 //! What a subnet manager is started with.
 
+use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 use wire::Lmc;
 use wire::convert::u64_of;
 
-mod routing_choice;
-
-pub use routing_choice::{RoutingChoice, UnknownRouting};
-
 /// Options of an [`crate::Sm`]. [`SmConfig::default`] suits a fabric of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmConfig {
     /// Which routing engine to use.
-    pub routing: RoutingChoice,
-    /// For [`RoutingChoice::File`]: the tables, in the text of dump_fts ([`routing::dump`]).
+    pub routing: RoutingEngine,
+    /// For [`RoutingEngine::File`]: the tables, in the text of dump_fts ([`routing::dump`]).
     pub tables: Option<String>,
     /// LID mask control of the hosts; `None`: what the engine wants (MLID: as much as the LID
-    /// space holds; others: 0). [`RoutingChoice::File`] and the engines of LID07 give each port its
+    /// space holds; others: 0). [`RoutingEngine::File`] and the engines of LID07 give each port its
     /// own and ignore this one.
     pub lmc: Option<Lmc>,
     /// How many SMPs may be unanswered at a time, 1..=4096.
@@ -51,7 +48,7 @@ pub struct SmConfig {
 impl Default for SmConfig {
     fn default() -> Self {
         Self {
-            routing: RoutingChoice::Auto,
+            routing: RoutingEngine::Auto,
             tables: None,
             lmc: None,
             smps_in_flight: 64,
@@ -96,7 +93,7 @@ pub enum ConfigError {
         /// Its greatest value.
         most: u64,
     },
-    /// [`RoutingChoice::File`] without tables.
+    /// [`RoutingEngine::File`] without tables.
     #[error("--routing file needs tables (--tables), and no other routing takes any")]
     Tables,
     /// The text of the tables cannot be read.
@@ -143,7 +140,7 @@ impl SmConfig {
                 });
             }
         }
-        if self.tables.is_some() != (self.routing == RoutingChoice::File) {
+        if self.tables.is_some() != (self.routing == RoutingEngine::File) {
             return Err(ConfigError::Tables);
         }
         Ok(())

@@ -95,6 +95,6 @@ mod vendor;
 mod windows;
 mod writer;
 
-pub use config::{ConfigError, QosChoice, RoutingChoice, SmConfig, UnknownRouting};
+pub use config::{ConfigError, QosChoice, SmConfig};
 pub use event::{SmEvent, UpSummary};
 pub use sm::Sm;

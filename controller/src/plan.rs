@@ -15,12 +15,12 @@ use wire::{Guid, Lid, Lmc};
 
 use routing::dump::{self, SwitchDump};
 use routing::fat_tree::{FatTreeLabels, recognise};
-use routing::{LabelsDoNotFit, Lanes, Tables, Warning};
+use routing::{LabelsDoNotFit, RoutingEngine, Tables, VlAssignment, Warning};
 
 use crate::control::LIST_MAX;
 use crate::guid2lid::Memory;
 use crate::subnet::{Index, Subnet};
-use crate::{ConfigError, RoutingChoice, SmConfig};
+use crate::{ConfigError, SmConfig};
 
 /// LIDs and tables of a subnet.
 #[derive(Debug, Default)]
@@ -52,8 +52,8 @@ impl Plan {
     }
 
     /// The service levels and VLs that the engine needs, if it needs particular ones.
-    pub(crate) fn vls(&self) -> Option<&Lanes> {
-        self.tables.as_ref()?.lanes.as_ref()
+    pub(crate) fn vls(&self) -> Option<&VlAssignment> {
+        self.tables.as_ref()?.vl_assignment.as_ref()
     }
 
     /// The LID of this manager's port.
@@ -70,7 +70,7 @@ impl Plan {
 /// Makes plans, and remembers what later ones must keep.
 #[derive(Debug)]
 pub(crate) struct Planner {
-    routing: RoutingChoice,
+    routing: RoutingEngine,
     /// Tables of the user's own.
     given: Option<Vec<SwitchDump>>,
     lmc: Option<Lmc>,
@@ -166,7 +166,7 @@ impl Planner {
         Ok(Plan {
             engine: match because {
                 Some(because) => format!("{} ({because})", tables.engine),
-                None => tables.engine.to_owned(),
+                None => tables.engine.to_string(),
             },
             lmc: lids
                 .iter()

@@ -25,6 +25,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use link::Time;
+use routing::RoutingEngine;
 use routing::clos::{Clos, Controller, Mode, Reason};
 use routing::network::Network;
 use wire::convert::saturate;
@@ -471,12 +472,15 @@ impl Windows {
 
 /// The Clos fabric that a plan is for, if it is for one.
 fn fabric(subnet: &Subnet, plan: &Plan) -> Option<ClosFabric> {
-    let tables = plan.tables.as_ref().filter(|one| one.engine == "clos")?;
+    let tables = plan
+        .tables
+        .as_ref()
+        .filter(|one| one.engine == RoutingEngine::Clos)?;
     let network = Network::new(&plan.graph);
     let clos = Clos::recognise(&plan.graph, &network).ok()?;
-    let hosts = network.hosts().iter().map(|&end| {
-        let device = subnet.devices.get(end.node.index())?;
-        let base = tables.lids.of(end)?.base;
+    let hosts = network.hosts().iter().map(|host| {
+        let device = subnet.devices.get(host.end.node.index())?;
+        let base = tables.lids.of(host.end)?.base;
         Some((device.end_port_guid(), base))
     });
     Some(ClosFabric {

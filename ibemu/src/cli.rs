@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use controller::{QosChoice, RoutingChoice};
+use controller::QosChoice;
 use daemon::choice::{choice, plain_choice};
 use netio::transport::Transport;
+use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
@@ -146,17 +147,15 @@ pub struct Up {
     /// The host beside which the controller runs [default: the first host]
     #[arg(long, value_name = "NODE", help_heading = "Subnet manager")]
     pub sm_node: Option<String>,
-    /// Routing engine, as for `ibemu route`: auto (mlid on a fat tree, else updn), mlid, slid, updn,
-    /// minhop, dfsssp (several --vls on most fabrics), dor (grids; two --vls for rings of five or
-    /// more), clos, path-selection, shortest-widest, renaming, fully-explicit, file
+    /// Routing engine
     #[arg(
         long,
-        default_value = "auto",
+        value_parser = choice::<RoutingEngine>(),
+        default_value_t = RoutingEngine::Auto,
         value_name = "ENGINE",
         help_heading = "Subnet manager"
     )]
-    #[serde(with = "routing_name")]
-    pub routing: RoutingChoice,
+    pub routing: RoutingEngine,
     /// For --routing file: LIDs and forwarding tables in the text of dump_fts, as `ibemu route
     /// --dump lft` writes it and `opensm -R file -U` takes it. Refused unless all hosts reach each
     /// other and nothing loops [default: none]
@@ -198,8 +197,6 @@ pub struct Up {
     /// What every link is.
     pub links: LinkOptions,
 }
-
-mod routing_name;
 
 /// What every link is.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]

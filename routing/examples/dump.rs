@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use routing::{Options, dump, engine};
+use routing::{Options, RoutingEngine, dump};
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -23,7 +23,9 @@ fn main() -> ExitCode {
 
 fn print(topology: &str, name: &str) -> Result<(), Box<dyn std::error::Error>> {
     let graph = topologies::parse(topology)?.graph;
-    let tables = engine(name)?.route(&graph, &Options::default())?;
+    let tables = name
+        .parse::<RoutingEngine>()?
+        .route(&graph, &Options::default())?;
     print!("{}", dump::write(&graph, &tables));
     Ok(())
 }

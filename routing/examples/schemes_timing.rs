@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use routing::lid_assignment::{Assignment, PathScheme, Scheme};
 use routing::network::{Network, UpDown};
-use routing::{Options, engine};
+use routing::{Options, RoutingEngine};
 use topologies::{Graph, parse};
 
 fn best<T>(mut run: impl FnMut() -> T) -> Duration {
@@ -25,7 +25,7 @@ fn best<T>(mut run: impl FnMut() -> T) -> Duration {
 }
 
 fn engine_time(graph: &Graph, name: &str) -> Option<Duration> {
-    let engine = engine(name).unwrap();
+    let engine = name.parse::<RoutingEngine>().unwrap();
     let options = Options {
         data_vls: Some(15),
         ..Options::default()

@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use routing::{Options, engine, verify};
+use routing::{Options, RoutingEngine, verify};
 
 const CASES: [&str; 17] = [
     "fat-tree-8-3:mlid",
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 fn time(case: &str) -> Result<(), Box<dyn std::error::Error>> {
     let (topology, name) = case.split_once(':').ok_or("TOPOLOGY:ENGINE is wanted")?;
     let graph = topologies::parse(topology)?.graph;
-    let engine = engine(name)?;
+    let engine = name.parse::<RoutingEngine>()?;
     let mut best = f64::INFINITY;
     for _ in 0..RUNS {
         let start = Instant::now();

@@ -79,7 +79,7 @@ pub enum DumpProblem {
     #[error("{0:?} is not a multicast LID, 0xc000 to 0xfffe")]
     BadMlid(String),
     /// Something in a row that is no cross under a port.
-    #[error("{0:?} where an x under a port, or a blank, is wanted")]
+    #[error("{0:?} where an x under a port, or a blank, is expected")]
     BadCross(char),
     /// A dump of multicast tables.
     #[error("this is a dump of multicast tables")]

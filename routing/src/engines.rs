@@ -1,123 +1,70 @@
-//! Engines by name.
+//! What computes the tables of each routing engine: the only place that knows all engines.
 
 use topologies::Graph;
-use wire::Lmc;
 
 use crate::clos::ClosEngine;
 use crate::dfsssp::Dfsssp;
 use crate::dor::Dor;
-use crate::dump::SwitchDump;
+use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::fat_tree::{self, FatTreeLabels, Mlid, Slid};
+use crate::fat_tree::{FatTreeLabels, recognise};
 use crate::file::File;
 use crate::lid_assignment::Separate;
-use crate::lids::{KnownLids, LidBase};
 use crate::minhop::Minhop;
+use crate::mlid::{Mlid, Slid};
+use crate::network::Network;
+use crate::routing_engine::RoutingEngine;
 use crate::tables::Tables;
 use crate::updn::Updn;
 
-/// What a user may ask for. The default is what a live fabric wants.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// LMC of host ports; `None` leaves it to the engine: as many LIDs as there are paths and room
-    /// for (`mlid`), or one (all others).
-    pub lmc: Option<Lmc>,
-    /// Where host LIDs begin.
-    pub lid_base: LidBase,
-    /// LIDs that ports had before. Engines whose LIDs follow from labels (`mlid`, `slid`) ignore
-    /// it.
-    pub known: KnownLids,
-    /// Labels of the fat tree that this fabric was when it was whole; engines for fat trees then
-    /// look for these and do not recognise the fabric anew.
-    pub labels: Option<FatTreeLabels>,
-    /// Data lanes that every port has, for engines that need more than one; `None` for 8.
-    pub data_vls: Option<u8>,
-    /// Tables for the engine `file` to take, as [`crate::dump::read`] gives them.
-    pub given: Option<Vec<SwitchDump>>,
-}
-
-impl Options {
-    /// Data lanes that every port has.
-    #[must_use]
-    pub fn data_vls(&self) -> u8 {
-        self.data_vls.unwrap_or(8)
+impl RoutingEngine {
+    fn engine(self) -> &'static dyn Engine {
+        match self {
+            Self::Auto => &Auto,
+            Self::Mlid => &Mlid,
+            Self::Slid => &Slid,
+            Self::Updn => &Updn,
+            Self::Minhop => &Minhop,
+            Self::Dfsssp => &Dfsssp,
+            Self::Dor => &Dor,
+            Self::Clos => &ClosEngine,
+            Self::PathSelection => &Separate::PATH_SELECTION,
+            Self::ShortestWidest => &Separate::SHORTEST_WIDEST,
+            Self::Renaming => &Separate::RENAMING,
+            Self::FullyExplicit => &Separate::FULLY_EXPLICIT,
+            Self::File => &File,
+        }
     }
-}
 
-/// A way to compute tables. A pure function: the same fabric and options give the same tables,
-/// whatever the order of the graph's nodes.
-pub trait Engine {
-    /// The name by which it is chosen.
-    fn name(&self) -> &'static str;
-
-    /// What it does, in one line, for help texts.
-    fn summary(&self) -> &'static str;
-
-    /// LIDs and tables for that fabric.
+    /// LIDs and tables for a fabric.
     ///
     /// # Errors
     /// [`RoutingError`] if the engine cannot apply, or LIDs do not suffice.
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError>;
-}
-
-/// All engines.
-#[must_use]
-pub fn engines() -> Vec<Box<dyn Engine>> {
-    vec![
-        Box::new(Auto),
-        Box::new(Mlid),
-        Box::new(Slid),
-        Box::new(Updn),
-        Box::new(Minhop),
-        Box::new(Dfsssp),
-        Box::new(Dor),
-        Box::new(ClosEngine),
-        Box::new(Separate::PATH_SELECTION),
-        Box::new(Separate::SHORTEST_WIDEST),
-        Box::new(Separate::RENAMING),
-        Box::new(Separate::FULLY_EXPLICIT),
-        Box::new(File),
-    ]
-}
-
-/// The engine of that name.
-///
-/// # Errors
-/// [`RoutingError::UnknownEngine`], which lists the names.
-pub fn engine(name: &str) -> Result<Box<dyn Engine>, RoutingError> {
-    let names: Vec<_> = engines().iter().map(|engine| engine.name()).collect();
-    engines()
-        .into_iter()
-        .find(|engine| engine.name() == name)
-        .ok_or_else(|| RoutingError::UnknownEngine {
-            name: name.to_owned(),
-            known: names.join(", "),
-        })
+    pub fn route(self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+        self.engine().route(graph, &Network::new(graph), options)
+    }
 }
 
 /// `mlid` (or `slid` where the number of paths is no power of two) on a fat tree, else `updn`.
 struct Auto;
 
 impl Engine for Auto {
-    fn name(&self) -> &'static str {
-        "auto"
-    }
-
-    fn summary(&self) -> &'static str {
-        "mlid on a fat tree, updn elsewhere"
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        let kept = options
+    fn route(
+        &self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
+        let known: Option<&FatTreeLabels> = options
             .labels
             .as_ref()
             .filter(|labels| labels.fit(graph).is_ok());
-        let labels = match kept {
+        let labels = match known {
             Some(labels) => labels.clone(),
-            None => match fat_tree::recognise(graph) {
+            None => match recognise(graph) {
                 Ok(labels) => labels,
                 Err(reason) => {
-                    let mut tables = Updn.route(graph, options)?;
+                    let mut tables = Updn.route(graph, network, options)?;
                     tables.because = Some(format!("not a fat tree: {reason}"));
                     return Ok(tables);
                 }
@@ -130,9 +77,9 @@ impl Engine for Auto {
             ..options.clone()
         };
         let mut tables = if paths.is_power_of_two() {
-            Mlid.route(graph, &options)?
+            Mlid.route(graph, network, &options)?
         } else {
-            let mut tables = Slid.route(graph, &options)?;
+            let mut tables = Slid.route(graph, network, &options)?;
             tables.warnings.push(Warning::SlidInstead { paths });
             tables
         };

@@ -1,32 +1,22 @@
 //! Why there are no tables, and what is worth knowing about the tables that there are.
 
+use core::error::Error;
 use core::fmt;
+use std::sync::Arc;
 
-use thiserror::Error;
-use wire::{Guid, Lid, Lmc};
+use wire::{Lid, Lmc};
 
-use crate::clos::{NotClos, TREES_MAX};
-use crate::dor::NotGrid;
-use crate::fat_tree::NotFatTree;
-use crate::file::FileError;
-use crate::lid_assignment::LidError;
+use crate::fat_tree::{LabelsDoNotFit, NotFatTree};
+use crate::routing_engine::RoutingEngine;
 
 /// Why an engine gives no tables.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoutingError {
-    /// No engine of that name.
-    #[error("no routing engine is called {name:?}; there are {known}")]
-    UnknownEngine {
-        /// What was asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
     /// The engine is for fat trees only, and this is none.
     #[error("{engine} needs an m-port n-tree, and this fabric is none: {reason}")]
     NotFatTree {
         /// The engine.
-        engine: &'static str,
+        engine: RoutingEngine,
         /// What is different.
         reason: NotFatTree,
     },
@@ -47,15 +37,15 @@ pub enum RoutingError {
     #[error("{engine} has no use for LMC {lmc} here: allowed is 0 to {max}")]
     LmcTooLarge {
         /// The engine.
-        engine: &'static str,
+        engine: RoutingEngine,
         /// What was asked for.
         lmc: Lmc,
         /// The largest that it can use on this fabric.
         max: u8,
     },
-    /// More LIDs wanted than there are.
+    /// More LIDs needed than there are.
     #[error(
-        "{hosts} host ports with LMC {lmc} and {switches} switches need LIDs up to {wanted}, the \
+        "{hosts} host ports with LMC {lmc} and {switches} switches need LIDs up to {last}, the \
          last unicast LID is {}",
         Lid::UNICAST_LAST
     )]
@@ -67,16 +57,15 @@ pub enum RoutingError {
         /// Switches, one LID each.
         switches: u64,
         /// The last LID that they would take.
-        wanted: u64,
+        last: u64,
     },
-    /// The engine is for Clos fabrics only, and this is none.
-    #[error("clos needs two stages, every leaf with the same cables to every spine: {0}")]
-    NotClos(#[from] NotClos),
     /// More routing trees than a port can have LIDs.
-    #[error("{trees} routing trees (spines times cables): a port has LIDs for {TREES_MAX} at most")]
+    #[error("{trees} routing trees (spines times cables): a port has LIDs for {trees_max} at most")]
     TooManyTrees {
         /// How many there are.
         trees: usize,
+        /// How many there may be.
+        trees_max: usize,
     },
     /// An LMC that does not give a LID for each routing tree.
     #[error("{trees} routing trees need as many LIDs; LMC {lmc} gives {}", lmc.lids())]
@@ -86,50 +75,76 @@ pub enum RoutingError {
         /// How many trees there are.
         trees: usize,
     },
-    /// The engine is for grids only, and this is none that it can use.
-    #[error("dor needs a mesh, torus, ring or hypercube: {0}")]
-    NotGrid(#[from] NotGrid),
-    /// More data lanes needed than there are.
+    /// More data VLs needed than there are.
     #[error(
-        "{engine} needs {wanted} data VLs to be free of deadlock on this fabric, ports have {have}"
+        "{engine} needs {needed} data VLs to be free of deadlock on this fabric, ports have {have}"
     )]
     VlsExhausted {
         /// The engine.
-        engine: &'static str,
+        engine: RoutingEngine,
         /// How many would do.
-        wanted: usize,
+        needed: usize,
         /// How many there are.
         have: u8,
     },
-    /// Tables that were given do not fit.
+    /// The engine is for another kind of fabric.
+    #[error("{needs}: {reason}")]
+    NotApplicable {
+        /// What the engine needs.
+        needs: &'static str,
+        /// What is different.
+        reason: EngineError,
+    },
+    /// What only this engine can run into.
     #[error(transparent)]
-    File(#[from] FileError),
-    /// Paths, or their assignment to LIDs, fail (LID07).
-    #[error(transparent)]
-    LidAssignment(#[from] LidError),
+    Engine(EngineError),
     /// The labels that the fabric had do not describe what it is now.
     #[error("the fabric is no longer the recognised fat tree: {0}")]
     LabelsDoNotFit(LabelsDoNotFit),
 }
 
-/// In what way a fabric is more than, or other than, the tree that it was.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum LabelsDoNotFit {
-    /// A node that has come since.
-    #[error("{name:?} ({guid}) has no label")]
-    NewNode {
-        /// Its name.
-        name: String,
-        /// Its GUID.
-        guid: Guid,
-    },
-    /// A cable that the tree does not have.
-    #[error("a cable joins port {} of {:?} and port {} of {:?}", ends[0].1, ends[0].0, ends[1].1, ends[1].0)]
-    NewCable {
-        /// Names and ports.
-        ends: Box<[(String, wire::PortNum); 2]>,
-    },
+impl RoutingError {
+    /// The engine's own reason, if it is of that type.
+    #[must_use]
+    pub fn reason<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            Self::NotApplicable { reason, .. } | Self::Engine(reason) => reason.0.downcast_ref(),
+            _ => None,
+        }
+    }
 }
+
+/// An error type of one engine, so that those who handle errors need not know all engines.
+#[derive(Clone, Debug)]
+pub struct EngineError(Arc<dyn Error + Send + Sync>);
+
+impl EngineError {
+    /// Wraps an engine's own error.
+    pub(crate) fn new(error: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(error))
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for EngineError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Errors are equal if they say the same.
+impl PartialEq for EngineError {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for EngineError {}
 
 /// Something about tables that a user should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +152,7 @@ pub enum Warning {
     /// MLID04's LMC is larger than allowed or than LIDs are left for.
     LmcCapped {
         /// What the scheme asks for: log2 of the number of paths.
-        wanted: u8,
+        full: u8,
         /// What was taken.
         taken: Lmc,
     },
@@ -198,9 +213,9 @@ pub enum Warning {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LmcCapped { wanted, taken } => write!(
+            Self::LmcCapped { full, taken } => write!(
                 f,
-                "LMC {taken} instead of {wanted}: no more LIDs fit; several paths share a LID"
+                "LMC {taken} instead of {full}: no more LIDs fit; several paths share a LID"
             ),
             Self::SlidInstead { paths } => write!(
                 f,

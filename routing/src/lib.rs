@@ -6,45 +6,49 @@
 //! computes, [`verify()`] checks against the graph without knowing how it was computed.
 //!
 //! ```
-//! use routing::{Options, engine, verify};
+//! use routing::{Options, RoutingEngine, verify};
 //!
 //! let fabric = topologies::parse("fat-tree-4-3")?.graph;
-//! let tables = engine("auto")?.route(&fabric, &Options::default())?;
-//! assert_eq!(tables.engine, "mlid");
+//! let tables = RoutingEngine::Auto.route(&fabric, &Options::default())?;
+//! assert_eq!(tables.engine, RoutingEngine::Mlid);
 //! assert!(verify(&fabric, &tables, tables.promises).is_ok());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod balance;
-mod channels;
 pub mod clos;
-mod detour;
+mod dependencies;
 mod dfsssp;
 pub mod dor;
 pub mod dump;
+mod engine;
 mod engines;
 mod error;
 pub mod fat_tree;
 pub mod file;
-mod keep;
-mod lanes;
 pub mod lid_assignment;
 mod lids;
 mod minhop;
+mod mlid;
 pub mod multicast;
-mod net;
 pub mod network;
 pub mod qos;
 pub mod quality;
+mod repair;
+mod routing_engine;
 mod tables;
 mod updn;
 mod verify;
+mod vl_assignment;
 
-pub use engines::{Engine, Options, engine, engines};
-pub use error::{LabelsDoNotFit, RoutingError, Warning};
-pub use fat_tree::{FatTreeLabels, NotFatTree, recognise, route_degraded};
-pub use keep::{Kept, keep};
-pub use lanes::{Lanes, SlToVl};
-pub use lids::{KnownLids, LidBase, LidRange, Lids, port_guid};
+pub use engine::Options;
+pub use error::{EngineError, RoutingError, Warning};
+pub use fat_tree::{FatTreeLabels, LabelsDoNotFit, NotFatTree, recognise};
+pub use lids::{KnownLids, LidBase, LidRange, Lids};
+pub use mlid::route_degraded;
+pub use network::port_guid;
+pub use repair::{Repair, repair};
+pub use routing_engine::{RoutingEngine, engine};
 pub use tables::{BLOCK, Hop, Lft, Path, Promises, Tables};
-pub use verify::{Channel, PROBLEMS_SHOWN, Problem, Report, Trouble, verify};
+pub use verify::{Channel, DeliveryFailure, PROBLEMS_SHOWN, Problem, Report, verify};
+pub use vl_assignment::{SlToVl, VlAssignment};

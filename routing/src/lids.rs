@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
-use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use topologies::{Endpoint, NodeId};
 use wire::{Guid, Lid, Lmc, PortNum};
 
 use crate::error::RoutingError;
-use crate::net::Net;
+use crate::network::Network;
 
 /// Where the LIDs of hosts begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
@@ -147,23 +147,13 @@ impl Lids {
             .map(|(_, &index)| &self.ranges[index])
     }
 
-    /// As input for the next computation, so that everybody keeps what he has.
+    /// As input for the next computation, so that every port keeps its LIDs.
     #[must_use]
     pub fn known(&self) -> KnownLids {
         self.ranges
             .iter()
             .map(|range| (range.guid, (range.base, range.lmc)))
             .collect()
-    }
-}
-
-/// The GUID of a port: a switch's own, a host's plus the port's number.
-#[must_use]
-pub fn port_guid(graph: &Graph, end: Endpoint) -> Guid {
-    let node = graph.node(end.node);
-    match node.kind {
-        NodeKind::Switch => node.guid,
-        NodeKind::Host => Guid(node.guid.0.wrapping_add(u64::from(end.port.get()))),
     }
 }
 
@@ -175,39 +165,43 @@ pub fn port_guid(graph: &Graph, end: Endpoint) -> Guid {
 /// free range; new switches take the first free LIDs behind all hosts. Returns also how many ports
 /// that are here could not keep what they had.
 pub(crate) fn assign(
-    net: &Net<'_>,
+    network: &Network,
     lmc: Lmc,
     base: LidBase,
     known: &KnownLids,
 ) -> Result<(Lids, usize), RoutingError> {
-    settle(net, &ports(net, |_| lmc), lmc, base, known)
+    settle(network, &ports(network, |_| lmc), lmc, base, known)
 }
 
 /// The same where every port that is known keeps the number of LIDs that it has; others get one.
-pub(crate) fn keep(net: &Net<'_>, known: &KnownLids) -> Result<(Lids, usize), RoutingError> {
+pub(crate) fn assign_known(
+    network: &Network,
+    known: &KnownLids,
+) -> Result<(Lids, usize), RoutingError> {
     let size = |guid| known.get(&guid).map(|&(_, lmc)| lmc).unwrap_or_default();
-    let here = ports(net, size);
-    settle(net, &here, Lmc::default(), LidBase::Aligned, known)
+    let here = ports(network, size);
+    settle(network, &here, Lmc::default(), LidBase::Aligned, known)
 }
 
 /// The ports that are here and get LIDs, with the LMC of each host port.
-fn ports(net: &Net<'_>, lmc: impl Fn(Guid) -> Lmc) -> BTreeMap<Guid, (Endpoint, Lmc)> {
+fn ports(network: &Network, lmc: impl Fn(Guid) -> Lmc) -> BTreeMap<Guid, (Endpoint, Lmc)> {
     let mut here: BTreeMap<Guid, (Endpoint, Lmc)> = BTreeMap::new();
-    for host in &net.ends {
-        here.insert(host.guid, (host.end, lmc(host.guid)));
+    let to_switches = network.hosts().iter().map(|host| (host.guid, host.end));
+    for (guid, end) in to_switches.chain(network.back_to_back().iter().copied()) {
+        here.insert(guid, (end, lmc(guid)));
     }
-    for &node in &net.switches {
+    for (&node, &guid) in network.switches().iter().zip(network.switch_guids()) {
         let end = Endpoint {
             node,
             port: PortNum::MANAGEMENT,
         };
-        here.insert(net.graph.node(node).guid, (end, Lmc::default()));
+        here.insert(guid, (end, Lmc::default()));
     }
     here
 }
 
 fn settle(
-    net: &Net<'_>,
+    network: &Network,
     here: &BTreeMap<Guid, (Endpoint, Lmc)>,
     lmc: Lmc,
     base: LidBase,
@@ -228,13 +222,14 @@ fn settle(
             with_reserved.take(lid, lmc, guid, None);
         }
     }
-    let (hosts, switches) = (net.ends.len() as u64, net.switches.len() as u64);
+    let hosts = (network.hosts().len() + network.back_to_back().len()) as u64;
+    let switches = network.switches().len() as u64;
     let ranges = with_reserved.fill(here).or_else(|| plan.fill(here)).ok_or(
         RoutingError::LidSpaceExhausted {
             hosts,
             lmc,
             switches,
-            wanted: base.host(hosts, lmc) - 1 + switches,
+            last: base.host(hosts, lmc) - 1 + switches,
         },
     )?;
     Ok((Lids::new(ranges), changed))

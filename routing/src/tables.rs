@@ -1,14 +1,18 @@
 //! What an engine computes.
 
-use std::collections::BTreeMap;
+use core::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use topologies::{Endpoint, FatTree, Graph, NodeId, NodeKind};
+use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Guid, Lid, PortNum};
 
 use crate::error::Warning;
 use crate::fat_tree::FatTreeLabels;
-use crate::lanes::Lanes;
-use crate::lids::{Lids, port_guid};
+use crate::lids::{LidRange, Lids};
+use crate::network::Network;
+use crate::routing_engine::RoutingEngine;
+use crate::vl_assignment::VlAssignment;
 
 /// How many entries a LinearForwardingTable attribute carries (IBA 14.2.5.8).
 pub const BLOCK: usize = 64;
@@ -73,7 +77,7 @@ pub struct Promises {
     pub up_down: bool,
     /// No path from a host is longer than the shortest in the graph.
     pub minimal: bool,
-    /// Channels do not wait for each other in a circle.
+    /// There is no credit loop.
     pub deadlock_free: bool,
     /// Switches without hosts reach base LIDs only; every other switch reaches every LID.
     pub from_hosts_only: bool,
@@ -83,7 +87,7 @@ pub struct Promises {
 #[derive(Clone, Debug)]
 pub struct Tables {
     /// The engine that computed them; never `auto`.
-    pub engine: &'static str,
+    pub engine: RoutingEngine,
     /// Why `auto` took that engine and no other.
     pub because: Option<String>,
     /// Who has which LIDs.
@@ -95,28 +99,41 @@ pub struct Tables {
     pub labels: Option<FatTreeLabels>,
     /// What a user should know.
     pub warnings: Vec<Warning>,
-    /// Service levels and lanes, if the engine needs more than level 0 on lane 0.
-    pub lanes: Option<Lanes>,
+    /// Service levels and SL-to-VL tables, if the engine needs more than SL 0 on VL 0.
+    pub vl_assignment: Option<VlAssignment>,
     pub(crate) lfts: Vec<Lft>,
     pub(crate) order: Option<Vec<u32>>,
-    pub(crate) selection: Selection,
+    pub(crate) selection: Arc<dyn PathSelection>,
 }
 
 /// How a source picks one of a destination's LIDs.
-#[derive(Clone, Debug)]
-pub(crate) enum Selection {
-    /// MLID04 section 4.2: by rank; PIDs by port GUID.
-    FatTree {
-        tree: FatTree,
-        pids: BTreeMap<Guid, u32>,
-    },
-    /// The number of the source among all host ports, modulo the number of LIDs.
-    Spread { sources: BTreeMap<Guid, u32> },
-    /// Listed: `offsets[destination][source]`, with the numbers of both by port GUID.
-    Pairs {
-        hosts: BTreeMap<Guid, usize>,
-        offsets: Vec<Vec<u8>>,
-    },
+pub(crate) trait PathSelection: fmt::Debug + Send + Sync {
+    /// The offset from the destination's base LID, to be taken modulo its number of LIDs. Both
+    /// ports are given by GUID.
+    fn offset(&self, source: Guid, destination: Guid) -> u32;
+}
+
+/// The number of the source among all host ports.
+#[derive(Debug)]
+struct BySource(BTreeMap<Guid, u32>);
+
+impl BySource {
+    fn new(lids: &Lids) -> Self {
+        let is_host =
+            |range: &&LidRange| range.end.is_some_and(|end| end.port != PortNum::MANAGEMENT);
+        let guids: BTreeSet<Guid> = lids
+            .iter()
+            .filter(is_host)
+            .map(|range| range.guid)
+            .collect();
+        Self(guids.into_iter().zip(0..).collect())
+    }
+}
+
+impl PathSelection for BySource {
+    fn offset(&self, source: Guid, _: Guid) -> u32 {
+        self.0.get(&source).copied().unwrap_or(0)
+    }
 }
 
 impl Tables {
@@ -156,7 +173,7 @@ impl Tables {
     #[must_use]
     pub fn dlid_for(&self, source: Guid, destination: Guid) -> Option<Lid> {
         let range = self.lids.of_guid(destination)?;
-        Some(range.at_offset(self.offset(source, destination)))
+        Some(range.at_offset(self.selection.offset(source, destination)))
     }
 
     /// [`Self::dlid_for`] between two nodes, by their first ports that have LIDs.
@@ -164,24 +181,6 @@ impl Tables {
     pub fn dlid_between(&self, source: NodeId, destination: NodeId) -> Option<Lid> {
         let from = self.lids.of_node(source)?;
         self.dlid_for(from.guid, self.lids.of_node(destination)?.guid)
-    }
-
-    fn offset(&self, source: Guid, destination: Guid) -> u32 {
-        match &self.selection {
-            Selection::FatTree { tree, pids } => {
-                match (pids.get(&source), pids.get(&destination)) {
-                    (Some(&from), Some(&to)) => crate::fat_tree::path_rank(tree, from, to),
-                    _ => 0,
-                }
-            }
-            Selection::Spread { sources } => sources.get(&source).copied().unwrap_or(0),
-            Selection::Pairs { hosts, offsets } => {
-                match (hosts.get(&source), hosts.get(&destination)) {
-                    (Some(&from), Some(&to)) => u32::from(offsets[to][from]),
-                    _ => 0,
-                }
-            }
-        }
     }
 
     /// The way of a packet from a port with a destination LID, hop by hop, as the tables say.
@@ -229,16 +228,29 @@ impl Tables {
         }
     }
 
-    pub(crate) fn spread_selection(lids: &Lids, graph: &Graph) -> Selection {
-        let mut guids: Vec<Guid> = lids
-            .iter()
-            .filter_map(|range| range.end)
-            .filter(|end| graph.node(end.node).kind == NodeKind::Host)
-            .map(|end| port_guid(graph, end))
-            .collect();
-        guids.sort_unstable();
-        Selection::Spread {
-            sources: guids.into_iter().zip(0..).collect(),
+    /// Tables of an engine for any fabric, from rows by switch.
+    pub(crate) fn generic(
+        engine: RoutingEngine,
+        network: &Network,
+        lids: Lids,
+        rows: Vec<Lft>,
+        promises: Promises,
+    ) -> Self {
+        let mut lfts = vec![Lft::default(); network.nodes()];
+        for (node, row) in network.switches().iter().zip(rows) {
+            lfts[node.index()] = row;
+        }
+        Self {
+            engine,
+            because: None,
+            selection: Arc::new(BySource::new(&lids)),
+            lids,
+            promises,
+            labels: None,
+            vl_assignment: None,
+            warnings: Vec::new(),
+            lfts,
+            order: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use routing::{Options, dump, engine};
+use routing::{Options, RoutingEngine, dump};
 use topologies::{parse, write_net};
 use wire::{Guid, PortNum};
 
@@ -86,7 +86,10 @@ fn by_owner(text: &str) -> BTreeMap<(Guid, Guid), PortNum> {
 
 fn opensm_takes(topology: &str, name: &str) {
     let graph = parse(topology).unwrap().graph;
-    let tables = engine(name).unwrap().route(&graph, &Options::default());
+    let tables = name
+        .parse::<RoutingEngine>()
+        .unwrap()
+        .route(&graph, &Options::default());
     let ours = dump::write(&graph, &tables.unwrap());
     let directory = tempfile::tempdir().unwrap();
     let path = |file: &str| directory.path().join(file);

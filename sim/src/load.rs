@@ -112,7 +112,7 @@ impl RoutedFabric {
     /// Computes the tables of a fabric by one of the engines of [`routing`].
     ///
     /// # Errors
-    /// [`SetupError::Routing`]: no such engine, or it cannot apply.
+    /// [`SetupError::Engine`]: no such engine; [`SetupError::Routing`]: it cannot apply.
     pub fn new(graph: &Graph, engine: &str) -> Result<Self, SetupError> {
         let tables = routing::engine(engine)?.route(graph, &Options::default())?;
         Ok(Self::with_tables(graph, tables))

@@ -8,6 +8,7 @@ use switchd::SwitchError;
 use thiserror::Error;
 use topologies::{Graph, NodeKind};
 use wire::Lid;
+use wire::choice::UnknownName;
 
 use crate::extra_tables::ExtraTables;
 use crate::fabric::{Fabric, ManagementError};
@@ -38,6 +39,9 @@ pub enum SetupError {
     /// No tables.
     #[error(transparent)]
     Routing(#[from] RoutingError),
+    /// There is no such engine.
+    #[error(transparent)]
+    Engine(#[from] UnknownName),
     /// A switch cannot be built.
     #[error(transparent)]
     Switch(#[from] SwitchError),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the first tables of a fabric | nothing is installed |
 //! | `clos` while a cable is missing | `updn`, to the LIDs that ports have |
-//! | another engine, later | the tables that stand are kept; LIDs that they no longer reach are rerouted ([`routing::keep()`]) |
+//! | another engine, later | the tables that stand are kept; LIDs that they no longer reach are rerouted ([`routing::repair()`]) |
 //! | `file` while something is missing | the user's tables stay as they are; what they no longer reach is told |
 
 use topologies::{Graph, NodeKind};
@@ -13,10 +13,9 @@ use wire::Guid;
 use routing::clos::{Clos, NotClos};
 use routing::fat_tree::FatTreeLabels;
 use routing::network::Network;
-use routing::{Kept, Options, RoutingError, Tables, engine, file, keep};
+use routing::{Options, Repair, RoutingEngine, RoutingError, Tables, file, repair};
 
 use super::{Plan, Planner, is_part};
-use crate::RoutingChoice;
 use crate::port_settings;
 use crate::subnet::Subnet;
 
@@ -32,20 +31,20 @@ impl Planner {
         let options = self.options(subnet, graph, labels);
         let tables = match self.compute(graph, &options) {
             Ok(tables) => tables,
-            Err(RoutingError::NotClos(damage)) if self.was_clos() => {
-                self.around_damage(graph, options, &damage)?
-            }
-            Err(error) => {
-                let kept = self.kept(graph, &options, old);
-                let kept = kept.ok_or_else(|| self.explain(&error))?;
-                let mut kept = kept.map_err(|error| self.explain(&error))?;
-                let what = self.stays(&kept);
-                warnings.push(format!("{}; {what}", self.explain(&error)));
-                kept.tables.because = Some(what);
-                kept.tables
-            }
+            Err(error) => match error.reason::<NotClos>() {
+                Some(damage) if self.was_clos() => self.around_damage(graph, options, damage)?,
+                _ => {
+                    let repaired = self.repaired(graph, &options, old);
+                    let repaired = repaired.ok_or_else(|| self.explain(&error))?;
+                    let mut repaired = repaired.map_err(|error| self.explain(&error))?;
+                    let what = self.stays(&repaired);
+                    warnings.push(format!("{}; {what}", self.explain(&error)));
+                    repaired.tables.because = Some(what);
+                    repaired.tables
+                }
+            },
         };
-        if self.routing == RoutingChoice::File {
+        if self.routing == RoutingEngine::File {
             self.judge(graph, &tables, warnings)?;
         }
         Ok(tables)
@@ -85,7 +84,7 @@ impl Planner {
     }
 
     fn compute(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        engine(&self.routing.to_string())?.route(graph, options)
+        self.routing.route(graph, options)
     }
 
     /// Whether the whole fabric is a Clos fabric.
@@ -107,44 +106,44 @@ impl Planner {
             lmc: options.lmc.or_else(|| lmcs.max()),
             ..options
         };
-        let mut tables = engine("updn")
-            .and_then(|engine| engine.route(graph, &options))
+        let mut tables = RoutingEngine::Updn
+            .route(graph, &options)
             .map_err(|error| self.explain(&error))?;
         let reason = format!("routing trees are not whole: {damage}");
         tables.because = Some(reason);
         Ok(tables)
     }
 
-    /// The tables of the whole fabric, else those of the plan before, kept for what is there; `None`
-    /// if there have never been any.
-    fn kept(
+    /// The tables of the whole fabric, else those of the plan before, repaired for what is there;
+    /// `None` if there have never been any.
+    fn repaired(
         &self,
         graph: &Graph,
         options: &Options,
         old: &Plan,
-    ) -> Option<Result<Kept, RoutingError>> {
+    ) -> Option<Result<Repair, RoutingError>> {
         let whole = &self.memory.fabric;
         // Tables of the whole fabric do not depend on the order in which things have failed.
         if whole.hosts().next().is_some()
             && is_part(graph, whole)
             && let Ok(tables) = self.compute(whole, options)
         {
-            return Some(keep(graph, whole, &tables));
+            return Some(repair(graph, whole, &tables));
         }
         let tables = old.tables.as_ref()?;
-        Some(keep(graph, &old.graph, tables))
+        Some(repair(graph, &old.graph, tables))
     }
 
-    /// What stays of kept tables, in words.
-    fn stays(&self, kept: &Kept) -> String {
-        let Kept {
+    /// What stays of repaired tables, in words.
+    fn stays(&self, repaired: &Repair) -> String {
+        let Repair {
             tables,
             rerouted,
             lids,
-        } = kept;
+        } = repaired;
         if *rerouted == 0 {
             "the tables from before stay in force".to_owned()
-        } else if tables.engine == self.routing.to_string() {
+        } else if tables.engine == self.routing {
             format!(
                 "the tables from before stay in force, but {rerouted} of {lids} LIDs are rerouted \
                  round what has changed"

@@ -137,7 +137,7 @@ impl View<'_> {
                 .fabric
                 .plan
                 .vls()
-                .map(|vls| vls.level_from(&self.fabric.plan.graph, start, dlid))
+                .map(|vls| vls.sl_from(&self.fabric.plan.graph, start, dlid))
                 .unwrap_or_default(),
             mtu_selector: Selector::Exactly,
             mtu: mtu.code(),

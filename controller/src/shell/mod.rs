@@ -8,11 +8,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller::{QosChoice, RoutingChoice, Sm, SmConfig};
+use controller::{QosChoice, Sm, SmConfig};
 use daemon::choice::choice;
 use daemon::control::serve;
 use daemon::signals::ShutdownSignals;
 use netio::seqpacket::Listener;
+use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use tracing::level_filters::LevelFilter;
 use wire::Lmc;
@@ -32,10 +33,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FABRIC_DIR")]
     dir: PathBuf,
 
-    /// How to route: auto, mlid, slid, updn, minhop, dfsssp, dor, clos, path-selection,
-    /// shortest-widest, renaming, fully-explicit or file
-    #[arg(long, default_value = "auto")]
-    routing: RoutingChoice,
+    /// Routing engine
+    #[arg(long, value_parser = choice::<RoutingEngine>(), default_value_t = RoutingEngine::Auto,
+          value_name = "ENGINE")]
+    routing: RoutingEngine,
 
     /// For --routing file: LIDs and forwarding tables, in the text of dump_fts
     #[arg(long, value_name = "PATH", required_if_eq("routing", "file"))]

@@ -1,7 +1,8 @@
 use controller::control::Phase;
-use controller::{RoutingChoice, SmConfig, SmEvent};
+use controller::{SmConfig, SmEvent};
 use link::PortState;
 use mad::sma::Node as _;
+use routing::RoutingEngine;
 use wire::{Lmc, Vl};
 
 use crate::bed::Bed;
@@ -147,7 +148,7 @@ fn mlid_on_a_fabric_that_is_no_fat_tree_fails_with_the_reason_and_the_remedy() {
     let mut bed = Bed::new(graph("ring-5-2"), 1);
     let host = first_host(&bed.graph);
     let config = SmConfig {
-        routing: RoutingChoice::Mlid,
+        routing: RoutingEngine::Mlid,
         ..SmConfig::default()
     };
     bed.start(host, config);

@@ -2,9 +2,9 @@
 //! administration says of them.
 
 use controller::control::{Phase, Status};
-use controller::{ConfigError, RoutingChoice, Sm, SmConfig};
+use controller::{ConfigError, Sm, SmConfig};
 use mad::sma::Node as _;
-use routing::{Options, Tables, dump, engine, verify};
+use routing::{Options, RoutingEngine, Tables, dump, verify};
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::sa::{PathRecord, SaHeader, path_component};
 use wire::{AttributeId, Gid, Mad, MadStatus, Method, PortNum, Sl};
@@ -31,7 +31,8 @@ fn up(topology: &str, config: SmConfig) -> (Bed, NodeId) {
 }
 
 fn offline(graph: &Graph, routing: &str) -> Tables {
-    let tables = engine(routing).and_then(|engine| engine.route(graph, &Options::default()));
+    let engine: RoutingEngine = routing.parse().expect("an engine");
+    let tables = engine.route(graph, &Options::default());
     tables.expect("there are tables")
 }
 
@@ -73,7 +74,7 @@ fn path(
 
 /// Every switch and host has the engine's table for every pair of connected ports.
 fn assert_lanes(bed: &Bed, tables: &Tables) {
-    let lanes = tables.lanes.as_ref().expect("the engine has VLs");
+    let lanes = tables.vl_assignment.as_ref().expect("the engine has VLs");
     for id in bed.graph.ids() {
         let own = Endpoint {
             node: id,
@@ -106,9 +107,12 @@ fn assert_paths(bed: &mut Bed, manager: NodeId, tables: &Tables) -> Vec<Sl> {
             let record = path(bed, manager, [from, to], None).expect("a path");
             let dlid = tables.dlid_between(from, to).expect("a LID");
             assert_eq!(record.dlid, dlid);
-            let level = tables.lanes.as_ref().map_or(Sl::default(), |lanes| {
-                lanes.level_from(&bed.graph, end_port(bed, from), dlid)
-            });
+            let level = tables
+                .vl_assignment
+                .as_ref()
+                .map_or(Sl::default(), |lanes| {
+                    lanes.sl_from(&bed.graph, end_port(bed, from), dlid)
+                });
             assert_eq!(record.sl, level);
             levels.push(level);
         }
@@ -189,7 +193,7 @@ fn a_path_on_another_level_than_the_engines_is_none() {
         path(&mut bed, host, ends, Some(other)),
         Err(MadStatus::SA_NO_RECORDS)
     );
-    assert!(tables.lanes.is_some());
+    assert!(tables.vl_assignment.is_some());
 }
 
 #[test]
@@ -358,7 +362,7 @@ fn text_that_is_no_table_is_a_matter_of_the_configuration() {
     let without = Sm::new(config("file")).expect_err("no tables at all");
     assert_eq!(without, ConfigError::Tables);
     let unwanted = SmConfig {
-        routing: RoutingChoice::UpDown,
+        routing: RoutingEngine::Updn,
         ..with_file("")
     };
     assert_eq!(

@@ -14,7 +14,7 @@ mod windows;
 
 use bed::Bed;
 use controller::SmConfig;
-use routing::{Options, Tables, engine};
+use routing::{Options, RoutingEngine, Tables};
 use topologies::{Endpoint, Graph, NodeId};
 use wire::{Lid, PortNum};
 
@@ -45,8 +45,8 @@ fn end(bed: &Bed, name: &str, port: u8) -> Endpoint {
 
 /// What the engines compute offline for a whole fabric.
 fn offline(graph: &Graph) -> Tables {
-    engine("auto")
-        .and_then(|engine| engine.route(graph, &Options::default()))
+    RoutingEngine::Auto
+        .route(graph, &Options::default())
         .expect("there are tables")
 }
 

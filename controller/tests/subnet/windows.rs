@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controller::{RoutingChoice, SmConfig};
+use controller::SmConfig;
 use mad::local::MadMessage;
+use routing::RoutingEngine;
 use topologies::{Endpoint, NodeId};
 use wire::vendor::{WindowGrant, WindowRequest, WindowState};
 use wire::{Lid, Mad, MadStatus, Method, PortNum, Qpn, Sl};
@@ -38,7 +39,7 @@ impl Hall {
         let mut bed = Bed::new(graph(name), 3);
         let manager = bed.graph.hosts().last().expect("there is a host");
         let config = SmConfig {
-            routing: RoutingChoice::Clos,
+            routing: RoutingEngine::Clos,
             ..SmConfig::default()
         };
         bed.start(manager, config);

@@ -4,9 +4,9 @@ use core::fmt;
 
 use rand::RngExt;
 use routing::clos::{Clos, Controller, Mode};
-use routing::network::Network;
+use routing::network::{HostPort, Network};
 use serde::Deserialize;
-use topologies::{Endpoint, Graph, NodeId};
+use topologies::{Graph, NodeId};
 use wire::Lid;
 
 use crate::ExperimentError;
@@ -107,7 +107,7 @@ impl<'a> Paths<'a> {
                 let leaves = clos.leaf_of().to_vec();
                 let controller = Controller::new(leaves, clos.trees(), Mode::Rearrange);
                 let controller = controller.map_err(broken)?;
-                let place = |end: &Endpoint| hosts.iter().position(|&host| host == end.node);
+                let place = |port: &HostPort| hosts.iter().position(|&host| host == port.end.node);
                 let places: Vec<usize> = network.hosts().iter().filter_map(place).collect();
                 let mut numbers = vec![0; places.len()];
                 for (number, &place) in places.iter().enumerate() {

@@ -20,11 +20,9 @@ fn json_has_sum_lids_by_destination_and_load() {
         "shortest-widest",
         "--assign",
         "color-l,fully-explicit",
-        "--seed",
-        "3",
         "--json",
     ]);
-    assert_eq!((&report["hosts"], &report["seed"]), (&16.into(), &3.into()));
+    assert_eq!(report["hosts"], 16);
     for scheme in report["schemes"].as_array().unwrap() {
         let destinations = scheme["destinations"].as_object().unwrap();
         let counts = destinations.values().map(|count| count.as_u64().unwrap());

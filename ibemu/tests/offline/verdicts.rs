@@ -29,7 +29,7 @@ fn all_to_all_and_all_to_one_on_an_8_port_3_tree_are_as_calculated() {
 }
 
 #[test]
-fn a_circle_is_printed_with_switch_port_and_lane() {
+fn a_credit_loop_is_printed_with_switch_port_and_vl() {
     let ring = ["verify", "ring-5-1", "--routing", "minhop", "--no-quality"];
     let output = ibemu(&ring);
     assert_eq!(output.status.code(), Some(1));

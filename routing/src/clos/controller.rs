@@ -108,7 +108,7 @@ impl Controller {
             return Err(ControlError::TooFewTrees {
                 trees,
                 hosts,
-                wanted: 2 * hosts - 1,
+                needed: 2 * hosts - 1,
             });
         }
         let leaves = leaf_of.iter().max().map_or(0, |&last| last + 1);

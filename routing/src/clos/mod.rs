@@ -54,7 +54,7 @@ pub use tables::{SpineEntries, TREES_MAX, tables};
 pub enum ControlError {
     /// Strictly non-blocking operation without the trees for it.
     #[error(
-        "{hosts} hosts at a leaf need {wanted} trees to work without rearrangement, not {trees}"
+        "{hosts} hosts at a leaf need {needed} trees to work without rearrangement, not {trees}"
     )]
     TooFewTrees {
         /// Trees that there are.
@@ -62,7 +62,7 @@ pub enum ControlError {
         /// The most hosts at a leaf, n.
         hosts: usize,
         /// 2n - 1.
-        wanted: usize,
+        needed: usize,
     },
     /// A fabric without trees.
     #[error("there is no routing tree")]

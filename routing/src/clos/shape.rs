@@ -83,10 +83,9 @@ impl Clos {
     /// # Errors
     /// [`NotClos`] with what is different.
     pub fn recognise(graph: &Graph, network: &Network) -> Result<Self, NotClos> {
-        let hosts_at = network.hosts_at();
         let (leaves, spines): (Vec<usize>, Vec<usize>) =
-            (0..hosts_at.len()).partition(|&switch| !hosts_at[switch].is_empty());
-        let is_leaf = |switch: usize| !hosts_at[switch].is_empty();
+            (0..network.switches().len()).partition(|&switch| network.has_hosts(switch));
+        let is_leaf = |switch: usize| network.has_hosts(switch);
         let name = |switch: usize| graph.node(network.switches()[switch]).name.clone();
         let &first_leaf = leaves.first().ok_or(NotClos::NoLeaf)?;
         let &first_spine = spines.first().ok_or(NotClos::NoSpine)?;
@@ -128,9 +127,9 @@ impl Clos {
             up.push(trees);
         }
         let leaf_of = network
-            .homes()
+            .hosts()
             .iter()
-            .filter_map(|home| leaves.binary_search(&home.switch).ok())
+            .filter_map(|host| leaves.binary_search(&host.switch).ok())
             .collect();
         Ok(Self {
             leaves,

@@ -4,12 +4,12 @@ use topologies::{Endpoint, Graph};
 use wire::convert::saturate;
 use wire::{Lid, Lmc, PortNum};
 
-use super::shape::Clos;
-use crate::engines::{Engine, Options};
-use crate::error::{RoutingError, Warning};
+use super::shape::{Clos, NotClos};
+use crate::engine::{Engine, Options};
+use crate::error::{EngineError, RoutingError, Warning};
 use crate::lids::{Lids, assign};
-use crate::net::Net;
 use crate::network::Network;
+use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
 
 /// The most trees that a destination can have LIDs for.
@@ -24,22 +24,27 @@ pub enum SpineEntries {
     AndBaseLids,
 }
 
+impl From<NotClos> for RoutingError {
+    fn from(reason: NotClos) -> Self {
+        Self::NotApplicable {
+            needs: "clos needs two stages, every leaf with the same cables to every spine",
+            reason: EngineError::new(reason),
+        }
+    }
+}
+
 /// CLOS04's tables as an engine.
 pub(crate) struct ClosEngine;
 
 impl Engine for ClosEngine {
-    fn name(&self) -> &'static str {
-        "clos"
-    }
-
-    fn summary(&self) -> &'static str {
-        "leaf and spine fabrics: a LID for each spine and parallel cable (CLOS04)"
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        let network = Network::new(graph);
-        let clos = Clos::recognise(graph, &network)?;
-        tables(graph, &network, &clos, options, SpineEntries::AndBaseLids)
+    fn route(
+        &self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
+        let clos = Clos::recognise(graph, network)?;
+        tables(network, &clos, options, SpineEntries::AndBaseLids)
     }
 }
 
@@ -49,7 +54,6 @@ impl Engine for ClosEngine {
 /// [`RoutingError::TooManyTrees`], [`RoutingError::LmcTooSmall`] if [`Options::lmc`] is given and
 /// does not hold the trees, [`RoutingError::LidSpaceExhausted`].
 pub fn tables(
-    graph: &Graph,
     network: &Network,
     clos: &Clos,
     options: &Options,
@@ -57,15 +61,17 @@ pub fn tables(
 ) -> Result<Tables, RoutingError> {
     let trees = clos.trees();
     if trees > TREES_MAX {
-        return Err(RoutingError::TooManyTrees { trees });
+        return Err(RoutingError::TooManyTrees {
+            trees,
+            trees_max: TREES_MAX,
+        });
     }
     let least = saturate::<u8>(trees.next_power_of_two().trailing_zeros());
     let lmc = options.lmc.unwrap_or(Lmc::truncate(least));
     if lmc.get() < least {
         return Err(RoutingError::LmcTooSmall { lmc, trees });
     }
-    let net = Net::new(graph);
-    let (lids, changed) = assign(&net, lmc, options.lid_base, &options.known)?;
+    let (lids, changed) = assign(network, lmc, options.lid_base, &options.known)?;
     let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
     let mut builder = Builder {
         network,
@@ -80,8 +86,8 @@ pub fn tables(
         deadlock_free: true,
         from_hosts_only: true,
     };
-    let mut tables = Tables::generic("clos", &net, lids, rows, promises);
-    let mut order = vec![u32::MAX; graph.len()];
+    let mut tables = Tables::generic(RoutingEngine::Clos, network, lids, rows, promises);
+    let mut order = vec![u32::MAX; network.nodes()];
     for (place, &switch) in (0..).zip(clos.spines().iter().chain(clos.leaves())) {
         order[network.switches()[switch].index()] = place;
     }
@@ -110,23 +116,25 @@ impl Builder<'_> {
     }
 
     fn hosts(&mut self, lids: &Lids, spines: SpineEntries) {
-        for (host, &end) in self.network.hosts().iter().enumerate() {
-            let Some(range) = lids.of(end) else { continue };
-            let home = self.clos.leaf_of()[host];
+        for (number, host) in self.network.hosts().iter().enumerate() {
+            let Some(range) = lids.of(host.end) else {
+                continue;
+            };
+            let leaf = self.clos.leaf_of()[number];
             for (offset, lid) in range.lids().enumerate() {
                 let tree = offset % self.clos.trees();
-                self.lead_to_leaf(lid, home, tree, self.network.homes()[host].port);
+                self.lead_to_leaf(lid, leaf, tree, host.port);
                 if offset == 0 && spines == SpineEntries::AndBaseLids {
-                    self.lead_down_everywhere(lid, home);
+                    self.lead_down_everywhere(lid, leaf);
                 }
             }
         }
     }
 
     /// Entries of one tree towards a leaf, and of the leaf itself.
-    fn lead_to_leaf(&mut self, lid: Lid, home: usize, tree: usize, last: PortNum) {
+    fn lead_to_leaf(&mut self, lid: Lid, destination: usize, tree: usize, last: PortNum) {
         for (leaf, &switch) in self.clos.leaves().iter().enumerate() {
-            let port = if leaf == home {
+            let port = if leaf == destination {
                 last
             } else {
                 self.port(self.clos.up(leaf, tree))
@@ -134,21 +142,21 @@ impl Builder<'_> {
             self.rows[switch].set(lid, port);
         }
         let spine = self.clos.spines()[self.clos.spine_of(tree)];
-        let port = self.down(home, tree);
+        let port = self.down(destination, tree);
         self.rows[spine].set(lid, port);
     }
 
     /// A way down from every spine, by its first cable.
-    fn lead_down_everywhere(&mut self, lid: Lid, home: usize) {
+    fn lead_down_everywhere(&mut self, lid: Lid, destination: usize) {
         for (spine, &switch) in self.clos.spines().iter().enumerate() {
-            let port = self.down(home, spine * self.clos.links());
+            let port = self.down(destination, spine * self.clos.links());
             self.rows[switch].set(lid, port);
         }
     }
 
     /// LIDs of switches: to leaves through one tree or another; to a spine from all leaves by its
     /// first cable, and from other spines by way of the first leaf, below which alone packets turn
-    /// upwards, so that none wait in a circle.
+    /// upwards, so that there is no credit loop.
     fn switches(&mut self, lids: &Lids) {
         let own = PortNum::MANAGEMENT;
         let nodes = self.network.switches();

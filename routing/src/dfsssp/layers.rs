@@ -1,4 +1,4 @@
-//! Dividing paths into layers whose channel dependency graphs have no circle.
+//! Dividing paths into layers whose channel dependency graphs have no cycle.
 
 use wire::convert::saturate;
 
@@ -27,7 +27,7 @@ pub(super) fn layers(
         moved: Vec::new(),
     };
     let mut layer = Dependencies::new(network);
-    if !layer.any_circle(network, targets, trees) {
+    if !layer.has_cycle(network, targets, trees) {
         return result;
     }
     let paths = Paths::new(network, targets, trees);
@@ -124,8 +124,8 @@ impl Dependencies {
         self.first[held] + next - self.onward[held]
     }
 
-    /// Whether the paths of all hosts together have a circle: without listing them, from the trees.
-    fn any_circle(&mut self, network: &Network, targets: &[Target], trees: &[Tree]) -> bool {
+    /// Whether the paths of all hosts together have a cycle: without listing them, from the trees.
+    fn has_cycle(&mut self, network: &Network, targets: &[Target], trees: &[Tree]) -> bool {
         let hosts_at = network.hosts_at();
         let mut crossed = vec![usize::MAX; network.switches().len()];
         for (number, (target, tree)) in targets.iter().zip(trees).enumerate() {
@@ -145,10 +145,10 @@ impl Dependencies {
                 }
             }
         }
-        Search::new(self.onward.len()).circle(self).is_some()
+        Search::new(self.onward.len()).cycle(self).is_some()
     }
 
-    /// Breaks all circles among these paths; returns those that must go, in order.
+    /// Breaks all cycles among these paths; returns those that must go, in order.
     fn separate(&mut self, paths: &Paths<'_>, members: &[u32]) -> Vec<u32> {
         self.counts.fill(0);
         let mut makers: Vec<Vec<u32>> = vec![Vec::new(); self.counts.len()];
@@ -160,8 +160,8 @@ impl Dependencies {
         }
         let mut gone = vec![false; paths.list.len()];
         let mut search = Search::new(self.onward.len());
-        while let Some(circle) = search.circle(self) {
-            let Some(&weakest) = circle
+        while let Some(cycle) = search.cycle(self) {
+            let Some(&weakest) = cycle
                 .iter()
                 .min_by_key(|&&number| (self.counts[number], number))
             else {
@@ -194,7 +194,7 @@ impl Dependencies {
     }
 }
 
-/// A depth-first search that can be asked for one circle after another. Dependencies may go
+/// A depth-first search that can be asked for one cycle after another. Dependencies may go
 /// meanwhile but none may come, so what was found to lead nowhere stays so.
 struct Search {
     done: Vec<bool>,
@@ -211,8 +211,8 @@ impl Search {
         }
     }
 
-    /// The dependencies of a circle, by number.
-    fn circle(&mut self, graph: &Dependencies) -> Option<Vec<usize>> {
+    /// The dependencies of a cycle, by number.
+    fn cycle(&mut self, graph: &Dependencies) -> Option<Vec<usize>> {
         while self.start < self.done.len() {
             if self.done[self.start] {
                 self.start += 1;
@@ -241,12 +241,12 @@ impl Search {
                         self.open[channel] = false;
                     }
                     let begin = path.iter().position(|&(_, channel)| channel == next)?;
-                    let mut circle: Vec<usize> = path[begin + 1..]
+                    let mut cycle: Vec<usize> = path[begin + 1..]
                         .iter()
                         .map(|&(number, _)| number)
                         .collect();
-                    circle.push(dependency);
-                    return Some(circle);
+                    cycle.push(dependency);
+                    return Some(cycle);
                 }
                 self.open[next] = true;
                 path.push((dependency, next));

@@ -6,16 +6,16 @@
 //! number of hosts whose path to the LID crosses it ([`trees`]).
 //!
 //! **Layers.** All paths begin in layer 0. While the channel dependency graph of a layer has a
-//! circle, the dependency on it that the fewest paths make is broken: those paths move to the next
+//! cycle, the dependency on it that the fewest paths make is broken: those paths move to the next
 //! layer ([`layers`]). A path's layer is its SL, and SL `i` is VL `i` at every port. If there are
-//! more layers than data lanes, the tables could deadlock, and there are none.
+//! more layers than data VLs, the tables could deadlock, and there are none.
 //!
 //! Shapes: a path from each switch with hosts to each host LID; a layer for each. Cost: for `S`
 //! switches, `C` channels and `L` LIDs, `L C` for the trees and `S L hops` for the layers, plus
-//! `C` for each circle broken.
+//! `C` for each cycle broken.
 //!
 //! Differences from the paper: paths are of the fewest hops by comparison, not by large first
-//! weights, which comes to the same; unused lanes are left unused rather than filled for balance;
+//! weights, which comes to the same; unused VLs are left unused rather than filled for balance;
 //! packets of switches' own ports (answers to queries) are not layered and use SL 0.
 
 mod layers;
@@ -25,60 +25,55 @@ use topologies::{Graph, NodeId};
 use wire::convert::saturate;
 use wire::{Lid, PortNum, Sl};
 
-use crate::engines::{Engine, Options};
+use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::lanes::Lanes;
 use crate::lids::{Lids, assign};
-use crate::net::Net;
 use crate::network::Network;
+use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
+use crate::vl_assignment::VlAssignment;
 use layers::{Layers, layers};
 use trees::{Tree, trees};
 
-/// Layers are counted up to here to tell how many data lanes would do; a fabric has 15 at most.
+/// Layers are counted up to here to tell how many data VLs would do; a fabric has 15 at most.
 const LAYERS_MAX: usize = 64;
 
 /// The engine.
 pub(crate) struct Dfsssp;
 
 impl Engine for Dfsssp {
-    fn name(&self) -> &'static str {
-        "dfsssp"
-    }
-
-    fn summary(&self) -> &'static str {
-        "any fabric: balanced shortest paths, deadlock kept off by virtual lanes (Domke et al. 2011)"
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        let network = Network::new(graph);
-        let net = Net::new(graph);
+    fn route(
+        &self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
         let (lids, changed) = assign(
-            &net,
+            network,
             options.lmc.unwrap_or_default(),
             options.lid_base,
             &options.known,
         )?;
-        let targets = targets(&network, &lids);
-        let trees = trees(&network, &targets);
-        let layers = layers(&network, &targets, &trees, LAYERS_MAX);
+        let targets = targets(network, &lids);
+        let trees = trees(network, &targets);
+        let layers = layers(network, &targets, &trees, LAYERS_MAX);
         let have = options.data_vls();
         if layers.count > usize::from(have) {
             return Err(RoutingError::VlsExhausted {
-                engine: self.name(),
-                wanted: layers.count,
+                engine: RoutingEngine::Dfsssp,
+                needed: layers.count,
                 have,
             });
         }
-        let rows = rows(&network, &lids, &targets, &trees);
+        let rows = rows(network, &lids, &targets, &trees);
         let promises = Promises {
             up_down: false,
             minimal: true,
             deadlock_free: true,
             from_hosts_only: false,
         };
-        let mut tables = Tables::generic(self.name(), &net, lids, rows, promises);
-        tables.lanes = Some(lanes(graph, &network, &targets, &layers));
+        let mut tables = Tables::generic(RoutingEngine::Dfsssp, network, lids, rows, promises);
+        tables.vl_assignment = Some(vl_assignment(graph, network, &targets, &layers));
         tables
             .warnings
             .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
@@ -101,12 +96,12 @@ struct Target {
 /// The LIDs of hosts in order, then those of switches.
 fn targets(network: &Network, lids: &Lids) -> Vec<Target> {
     let mut targets = Vec::new();
-    for (host, (&end, home)) in network.hosts().iter().zip(network.homes()).enumerate() {
-        for lid in lids.of(end).into_iter().flat_map(|range| range.lids()) {
+    for (host, port) in network.hosts().iter().enumerate() {
+        for lid in lids.of(port.end).into_iter().flat_map(|range| range.lids()) {
             targets.push(Target {
                 lid,
-                switch: home.switch,
-                port: home.port,
+                switch: port.switch,
+                port: port.port,
                 host: Some(host),
             });
         }
@@ -138,12 +133,17 @@ fn rows(network: &Network, lids: &Lids, targets: &[Target], trees: &[Tree]) -> V
     rows
 }
 
-fn lanes(graph: &Graph, network: &Network, targets: &[Target], layers: &Layers) -> Lanes {
+fn vl_assignment(
+    graph: &Graph,
+    network: &Network,
+    targets: &[Target],
+    layers: &Layers,
+) -> VlAssignment {
     let count = saturate::<u8>(layers.count);
-    let mut lanes = Lanes::identity(graph, count);
+    let mut assignment = VlAssignment::identity(graph, count);
     for &(switch, target, layer) in &layers.moved {
         let node = network.switches()[switch];
-        lanes.set_level(node, targets[target].lid, Sl::truncate(layer));
+        assignment.set_sl(node, targets[target].lid, Sl::truncate(layer));
     }
-    lanes
+    assignment
 }

@@ -22,10 +22,8 @@ impl Tree {
 
 /// A tree for each target in turn.
 pub(super) fn trees(network: &Network, targets: &[Target]) -> Vec<Tree> {
-    let mut hosts = vec![0u64; network.switches().len()];
-    for home in network.homes() {
-        hosts[home.switch] += 1;
-    }
+    let hosts = network.hosts_at().iter().map(|hosts| hosts.len() as u64);
+    let hosts: Vec<u64> = hosts.collect();
     let mut weights = vec![0u64; network.channels().len()];
     // Distances depend on the switch only, and targets at one switch come together or nearly so.
     let mut search = Search::new(network);

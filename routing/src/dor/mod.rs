@@ -6,14 +6,14 @@
 //!
 //! **Paths** settle one dimension after another: along a row straight on, round a ring the shorter
 //! way; half way round, switches at even positions go on and those at odd positions go back.
-//! Parallel cables are taken in turn by LID. Rows cannot make channels wait in a circle.
+//! Parallel cables are taken in turn by LID. Rows cannot form a credit loop.
 //!
 //! **Rings** of five or more can. Each such ring has a *dateline*, the cable between its last and
-//! its first position. A packet whose path crosses it travels the whole ring on lane 1, others on
-//! lane 0. Paths on lane 0 never cross the dateline; those on lane 1 go at most half way round and
-//! cross it, so none reaches the far side of the ring from before and after. So each lane of a ring
+//! its first position. A packet whose path crosses it travels the whole ring on VL 1, others on
+//! VL 0. Paths on VL 0 never cross the dateline; those on VL 1 go at most half way round and
+//! cross it, so none reaches the far side of the ring from before and after. So each VL of a ring
 //! has a place that its paths do not cross. The SL of a packet has a bit for each ring; the output
-//! port's SL-to-VL table picks the bit of its own dimension. Hence two data lanes and at most four
+//! port's SL-to-VL table picks the bit of its own dimension. Hence two data VLs and at most four
 //! rings of that size (16 levels).
 //!
 //! Cost: switches times neighbours squared for the coordinates; switches times LIDs for the tables.
@@ -23,36 +23,41 @@ mod coordinates;
 use topologies::Graph;
 use wire::{Lid, PortNum, Sl, Vl};
 
-use crate::engines::{Engine, Options};
-use crate::error::{RoutingError, Warning};
-use crate::lanes::{Lanes, SlToVl};
+use crate::engine::{Engine, Options};
+use crate::error::{EngineError, RoutingError, Warning};
 use crate::lids::assign;
-use crate::net::Net;
 use crate::network::Network;
+use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
+use crate::vl_assignment::{SlToVl, VlAssignment};
 
 pub use coordinates::{Dimension, Grid, NotGrid};
 
-/// The least ring in which channels can wait for each other in a circle.
+/// The least ring that can form a credit loop.
 const RING_MIN: usize = 5;
 /// How many such rings service levels can tell apart.
 const RINGS_MAX: usize = 4;
+
+impl From<NotGrid> for RoutingError {
+    fn from(reason: NotGrid) -> Self {
+        Self::NotApplicable {
+            needs: "dor needs a mesh, torus, ring or hypercube",
+            reason: EngineError::new(reason),
+        }
+    }
+}
 
 /// The engine.
 pub(crate) struct Dor;
 
 impl Engine for Dor {
-    fn name(&self) -> &'static str {
-        "dor"
-    }
-
-    fn summary(&self) -> &'static str {
-        "meshes, tori, rings, hypercubes: one dimension after another; two VLs for large rings"
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        let network = Network::new(graph);
-        let grid = Grid::recognise(&network)?;
+    fn route(
+        &self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
+        let grid = Grid::recognise(network)?;
         let rings = rings(&grid);
         if rings.len() > RINGS_MAX {
             return Err(NotGrid::TooManyRings {
@@ -61,39 +66,39 @@ impl Engine for Dor {
             }
             .into());
         }
-        let wanted = 1 + usize::from(!rings.is_empty());
-        if usize::from(options.data_vls()) < wanted {
+        let needed = 1 + usize::from(!rings.is_empty());
+        if usize::from(options.data_vls()) < needed {
             return Err(RoutingError::VlsExhausted {
-                engine: self.name(),
-                wanted,
+                engine: RoutingEngine::Dor,
+                needed,
                 have: options.data_vls(),
             });
         }
-        let net = Net::new(graph);
         let (lids, changed) = assign(
-            &net,
+            network,
             options.lmc.unwrap_or_default(),
             options.lid_base,
             &options.known,
         )?;
         let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
         let mut targets = Vec::new();
-        for (&end, home) in network.hosts().iter().zip(network.homes()) {
-            let own = lids.of(end).into_iter().flat_map(|range| range.lids());
-            targets.extend(own.map(|lid| (lid, home.switch, home.port)));
+        for host in network.hosts() {
+            let own = lids.of(host.end).into_iter();
+            let own = own.flat_map(|range| range.lids());
+            targets.extend(own.map(|lid| (lid, host.switch, host.port)));
         }
         let hosts = targets.len();
         for (switch, &node) in network.switches().iter().enumerate() {
             let own = lids.of_node(node).into_iter();
             targets.extend(own.map(|range| (range.base, switch, PortNum::MANAGEMENT)));
         }
-        let ways = Ways {
-            network: &network,
+        let paths = Paths {
+            network,
             grid: &grid,
         };
         for &(lid, target, last) in &targets {
             for (switch, row) in rows.iter_mut().enumerate() {
-                let port = ways
+                let port = paths
                     .next(switch, target, lid)
                     .map_or(last, |channel| network.channels()[channel].port);
                 row.set(lid, port);
@@ -105,9 +110,9 @@ impl Engine for Dor {
             deadlock_free: true,
             from_hosts_only: false,
         };
-        let mut tables = Tables::generic(self.name(), &net, lids, rows, promises);
+        let mut tables = Tables::generic(RoutingEngine::Dor, network, lids, rows, promises);
         if !rings.is_empty() {
-            tables.lanes = Some(ways.lanes(graph, &rings, &targets[..hosts]));
+            tables.vl_assignment = Some(paths.vl_assignment(graph, &rings, &targets[..hosts]));
         }
         tables
             .warnings
@@ -126,12 +131,12 @@ fn rings(grid: &Grid) -> Vec<usize> {
         .collect()
 }
 
-struct Ways<'a> {
+struct Paths<'a> {
     network: &'a Network,
     grid: &'a Grid,
 }
 
-impl Ways<'_> {
+impl Paths<'_> {
     /// The dimension that a packet travels next, and the position that it goes to.
     fn step(&self, switch: usize, target: usize) -> Option<(usize, usize)> {
         let (here, there) = (self.grid.place(switch), self.grid.place(target));
@@ -168,46 +173,51 @@ impl Ways<'_> {
         cables.get(lid.index() % cables.len().max(1)).copied()
     }
 
-    /// Levels of all paths between hosts, and SL-to-VL tables.
-    fn lanes(&self, graph: &Graph, rings: &[usize], hosts: &[(Lid, usize, PortNum)]) -> Lanes {
-        let mut lanes = Lanes::identity(graph, 2);
+    /// Service levels of all paths between hosts, and SL-to-VL tables.
+    fn vl_assignment(
+        &self,
+        graph: &Graph,
+        rings: &[usize],
+        hosts: &[(Lid, usize, PortNum)],
+    ) -> VlAssignment {
+        let mut assignment = VlAssignment::identity(graph, 2);
         let hosts_at = self.network.hosts_at();
         for (source, own) in hosts_at.iter().enumerate() {
             if own.is_empty() {
                 continue;
             }
             for &(lid, target, _) in hosts {
-                let level = self.level(source, target, rings);
-                if level != Sl::default() {
-                    lanes.set_level(self.network.switches()[source], lid, level);
+                let sl = self.sl(source, target, rings);
+                if sl != Sl::default() {
+                    assignment.set_sl(self.network.switches()[source], lid, sl);
                 }
             }
         }
-        // With one such ring the level is the lane everywhere.
+        // With one such ring the SL is the VL everywhere.
         if rings.len() > 1 {
-            self.sl2vl(graph, rings, &mut lanes);
+            self.sl2vl(graph, rings, &mut assignment);
         }
-        lanes
+        assignment
     }
 
     /// A bit for each ring whose dateline the path crosses.
-    fn level(&self, source: usize, target: usize, rings: &[usize]) -> Sl {
-        let mut level = 0u8;
+    fn sl(&self, source: usize, target: usize, rings: &[usize]) -> Sl {
+        let mut sl = 0u8;
         let mut at = source;
         while let Some((dimension, position)) = self.step(at, target) {
             let crosses = self.grid.place(at)[dimension].abs_diff(position) > 1;
             if let (true, Some(bit)) = (crosses, rings.iter().position(|&ring| ring == dimension)) {
-                level |= 1 << bit;
+                sl |= 1 << bit;
             }
             let Some(next) = self.grid.neighbour(at, dimension, position) else {
                 break;
             };
             at = next;
         }
-        Sl::truncate(level)
+        Sl::truncate(sl)
     }
 
-    fn sl2vl(&self, graph: &Graph, rings: &[usize], lanes: &mut Lanes) {
+    fn sl2vl(&self, graph: &Graph, rings: &[usize], assignment: &mut VlAssignment) {
         for channel in self.network.channels() {
             let dimension = self.grid.dimension_of(channel.from, channel.to);
             let bit = dimension.and_then(|own| rings.iter().position(|&ring| ring == own));
@@ -219,7 +229,9 @@ impl Ways<'_> {
             }
             let node = self.network.switches()[channel.from];
             for entry in (0..=graph.node(node).ports).map(PortNum::new) {
-                lanes.by_ports.insert((node, entry, channel.port), table);
+                assignment
+                    .by_ports
+                    .insert((node, entry, channel.port), table);
             }
         }
     }

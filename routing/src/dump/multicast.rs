@@ -149,13 +149,12 @@ fn read_row(mft: &mut Mft, line: &str) -> Result<Lid, DumpProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lids::port_guid;
     use crate::multicast::{Mgid, Multicast, Options, Role};
+    use crate::{RoutingEngine, port_guid};
 
     fn routed(name: &str) -> (Graph, Tables) {
         let graph = topologies::parse(name).unwrap().graph;
-        let tables = crate::engine("minhop")
-            .unwrap()
+        let tables = RoutingEngine::Minhop
             .route(&graph, &crate::Options::default())
             .unwrap();
         (graph, tables)

@@ -2,11 +2,30 @@
 
 use std::collections::BTreeMap;
 
+use thiserror::Error;
 use topologies::{Below, Endpoint, FatTree, Graph, NodeId, NodeKind, SwitchLabel};
 use wire::{Guid, PortNum};
 
 use super::recognise::NotFatTree;
-use crate::error::LabelsDoNotFit;
+
+/// In what way a fabric is more than, or other than, the tree that it was.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LabelsDoNotFit {
+    /// A node that has come since.
+    #[error("{name:?} ({guid}) has no label")]
+    NewNode {
+        /// Its name.
+        name: String,
+        /// Its GUID.
+        guid: Guid,
+    },
+    /// A cable that the tree does not have.
+    #[error("a cable joins port {} of {:?} and port {} of {:?}", ends[0].1, ends[0].0, ends[1].1, ends[1].0)]
+    NewCable {
+        /// Names and ports.
+        ends: Box<[(String, PortNum); 2]>,
+    },
+}
 
 /// Who is where in an m-port n-tree, and in which ports its cables are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,23 +41,23 @@ pub struct FatTreeLabels {
 
 /// A host: its node GUID and the port that has the cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HostPlace {
-    pub(super) guid: Guid,
-    pub(super) port: PortNum,
+pub(crate) struct HostPlace {
+    pub(crate) guid: Guid,
+    pub(crate) port: PortNum,
 }
 
 /// A switch: its GUID and, for each port `k` of the paper, the port that it really is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SwitchPlace {
-    pub(super) guid: Guid,
-    pub(super) ports: Vec<PortNum>,
+pub(crate) struct SwitchPlace {
+    pub(crate) guid: Guid,
+    pub(crate) ports: Vec<PortNum>,
 }
 
 /// What a cable of the tree leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Far {
-    pub(super) guid: Guid,
-    pub(super) port: PortNum,
+pub(crate) struct Far {
+    pub(crate) guid: Guid,
+    pub(crate) port: PortNum,
 }
 
 /// A candidate: a label for every node, which may or may not agree with the cables.
@@ -134,16 +153,16 @@ impl FatTreeLabels {
         })
     }
 
-    pub(super) fn hosts(&self) -> &[HostPlace] {
+    pub(crate) fn hosts(&self) -> &[HostPlace] {
         &self.hosts
     }
 
-    pub(super) fn switches(&self) -> &[SwitchPlace] {
+    pub(crate) fn switches(&self) -> &[SwitchPlace] {
         &self.switches
     }
 
     /// What port `k` of the paper leads to, from a switch in the tree.
-    pub(super) fn far(&self, label: SwitchLabel, k: u32) -> Far {
+    pub(crate) fn far(&self, label: SwitchLabel, k: u32) -> Far {
         let switch_end = |label, k: u32| {
             let switch = &self.switches[self.tree.ordinal(label)];
             Far {

@@ -131,11 +131,11 @@ impl Assignment {
     /// # Errors
     /// [`LidError::TooManyConfigurations`] above 128, the most that LMC 7 gives.
     pub fn lmc(&self, destination: usize) -> Result<Lmc, LidError> {
-        let wanted = self.counts[destination];
-        u8::try_from(wanted.next_power_of_two().trailing_zeros())
+        let needed = self.counts[destination];
+        u8::try_from(needed.next_power_of_two().trailing_zeros())
             .ok()
             .and_then(|lmc| Lmc::new(lmc).ok())
-            .ok_or(LidError::TooManyConfigurations { wanted })
+            .ok_or(LidError::TooManyConfigurations { needed })
     }
 
     /// LID07's measure of cost: the LIDs of all destinations, each rounded up to a power of two.

@@ -9,10 +9,17 @@ use super::routes::Routes;
 use super::shortest_widest::shortest_widest;
 use super::tables::tables;
 use super::{LidError, PATHS_MAX};
-use crate::engines::{Engine, Options};
-use crate::error::RoutingError;
+use crate::engine::{Engine, Options};
+use crate::error::{EngineError, RoutingError};
 use crate::network::{Network, UpDown};
+use crate::routing_engine::RoutingEngine;
 use crate::tables::Tables;
+
+impl From<LidError> for RoutingError {
+    fn from(error: LidError) -> Self {
+        Self::Engine(EngineError::new(error))
+    }
+}
 
 /// How paths are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +71,7 @@ impl PathScheme {
 
 /// A path computation with an assignment of LIDs.
 pub(crate) struct Separate {
-    name: &'static str,
-    summary: &'static str,
+    engine: RoutingEngine,
     paths: PathScheme,
     assignment: Scheme,
 }
@@ -73,52 +79,43 @@ pub(crate) struct Separate {
 impl Separate {
     /// The paper's best: path selection, then colouring.
     pub(crate) const PATH_SELECTION: Self = Self {
-        name: "path-selection",
-        summary: "any fabric: balanced up*/down* paths for each pair, as few LIDs as that takes (LID07)",
+        engine: RoutingEngine::PathSelection,
         paths: PathScheme::PathSelection,
         assignment: Scheme::ColorL,
     };
     /// Shortest widest paths, then colouring.
     pub(crate) const SHORTEST_WIDEST: Self = Self {
-        name: "shortest-widest",
-        summary: "any fabric: least loaded shortest up*/down* path for each pair (LID07)",
+        engine: RoutingEngine::ShortestWidest,
         paths: PathScheme::ShortestWidest,
         assignment: Scheme::ColorL,
     };
     /// Destination renaming: shortest widest paths, a new LID at each conflict.
     pub(crate) const RENAMING: Self = Self {
-        name: "renaming",
-        summary: "as shortest-widest, with a new LID whenever a path conflicts (LID07, to compare)",
+        engine: RoutingEngine::Renaming,
         paths: PathScheme::ShortestWidest,
         assignment: Scheme::Greedy,
     };
     /// One LID a host.
     pub(crate) const FULLY_EXPLICIT: Self = Self {
-        name: "fully-explicit",
-        summary: "any fabric: one up*/down* tree for each host, one LID (LID07, to compare)",
+        engine: RoutingEngine::FullyExplicit,
         paths: PathScheme::FullyExplicit,
         assignment: Scheme::Greedy,
     };
 }
 
 impl Engine for Separate {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        let network = Network::new(graph);
-        let updown = UpDown::new(&network).ok_or(LidError::NotConnected)?;
-        let routes = self.paths.routes(&network, &updown)?;
-        let assignment = Assignment::new(&network, &routes, self.assignment)?;
+    fn route(
+        &self,
+        _graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
+        let updown = UpDown::new(network).ok_or(LidError::NotConnected)?;
+        let routes = self.paths.routes(network, &updown)?;
+        let assignment = Assignment::new(network, &routes, self.assignment)?;
         tables(
-            self.name,
-            graph,
-            (&network, &updown),
+            self.engine,
+            (network, &updown),
             (&routes, &assignment),
             options,
         )

@@ -18,7 +18,7 @@ pub fn fully_explicit(network: &Network, updown: &UpDown) -> Result<Routes, LidE
     let hosts_at = network.hosts_at();
     let mut routes = RoutesBuilder::new(network.hosts().len());
     let mut loads = vec![0u32; network.channels().len()];
-    for (destination, home) in network.homes().iter().enumerate() {
+    for (destination, home) in network.hosts().iter().enumerate() {
         let mut tree = Tree::new(network, updown, home.switch);
         tree.grow(&loads);
         for (switch, sources) in hosts_at.iter().enumerate() {

@@ -83,10 +83,10 @@ pub enum LidError {
         steps_max: u64,
     },
     /// More configurations than a port can have LIDs.
-    #[error("a destination needs {wanted} LIDs; a port has at most 128 (LMC 7)")]
+    #[error("a destination needs {needed} LIDs; a port has at most 128 (LMC 7)")]
     TooManyConfigurations {
         /// Its configurations.
-        wanted: u32,
+        needed: u32,
     },
 }
 

@@ -81,7 +81,7 @@ pub fn path_selection_among(
     for class in &selection.classes {
         let alternatives = &selection.alternatives[class.group];
         for &(source, destination) in &class.pairs {
-            let switch = network.homes()[source].switch;
+            let switch = network.hosts()[source].switch;
             routes.set(switch, source, destination, &alternatives[class.left[0]]);
         }
     }

@@ -1,11 +1,11 @@
 //! LIDs for ports that want different numbers of them.
 
-use topologies::{Endpoint, Graph};
+use topologies::Endpoint;
 use wire::{Guid, Lid, Lmc, PortNum};
 
-use crate::engines::Options;
+use crate::engine::Options;
 use crate::error::RoutingError;
-use crate::lids::{LidBase, LidRange, Lids, port_guid};
+use crate::lids::{LidBase, LidRange, Lids};
 use crate::network::Network;
 
 /// Ranges for all host ports, then a LID for each switch; also how many ports could not keep what
@@ -15,7 +15,6 @@ use crate::network::Network;
 /// claimed by two. The others take the next free range of their own size behind the last that was
 /// taken, hosts in order of GUID before switches.
 pub(super) fn allocate(
-    graph: &Graph,
     network: &Network,
     lmcs: &[Lmc],
     options: &Options,
@@ -27,44 +26,45 @@ pub(super) fn allocate(
         ranges: Vec::new(),
     };
     let hosts = network.hosts().iter().zip(lmcs);
-    let wishes: Vec<Wish> = hosts
-        .map(|(&end, &lmc)| (port_guid(graph, end), end, lmc))
-        .chain(network.switches().iter().map(|&node| {
+    let switches = network.switches().iter().zip(network.switch_guids());
+    let demands: Vec<Demand> = hosts
+        .map(|(host, &lmc)| (host.guid, host.end, lmc))
+        .chain(switches.map(|(&node, &guid)| {
             let port = PortNum::MANAGEMENT;
             let end = Endpoint { node, port };
-            (graph.node(node).guid, end, Lmc::default())
+            (guid, end, Lmc::default())
         }))
         .collect();
     let mut changed = 0;
-    let mut homeless = Vec::new();
-    for wish in wishes {
-        let (guid, end, lmc) = wish;
+    let mut without = Vec::new();
+    for demand in demands {
+        let (guid, end, lmc) = demand;
         let known = options.known.get(&guid);
         let kept = known
             .is_some_and(|&(base, had)| had >= lmc && space.take(base.index(), (guid, end, had)));
         changed += usize::from(known.is_some() && !kept);
         if !kept {
-            homeless.push(wish);
+            without.push(demand);
         }
     }
-    for wish in homeless {
-        if !space.find(wish) {
+    for demand in without {
+        if !space.find(demand) {
             return Err(RoutingError::LidSpaceExhausted {
                 hosts: network.hosts().len() as u64,
                 lmc: lmcs.iter().copied().max().unwrap_or_default(),
                 switches: network.switches().len() as u64,
-                wanted: wanted(lmcs, network.switches().len()),
+                last: last_lid(lmcs, network.switches().len()),
             });
         }
     }
     Ok((Lids::new(space.ranges), changed))
 }
 
-/// Who wants how many LIDs.
-type Wish = (Guid, Endpoint, Lmc);
+/// A port that needs LIDs, and their LMC.
+type Demand = (Guid, Endpoint, Lmc);
 
 /// The last LID if nobody kept anything.
-fn wanted(lmcs: &[Lmc], switches: usize) -> u64 {
+fn last_lid(lmcs: &[Lmc], switches: usize) -> u64 {
     let last = lmcs.iter().fold(0u64, |last, lmc| {
         let size = u64::from(lmc.lids());
         (last + 1).next_multiple_of(size) + size - 1
@@ -81,7 +81,7 @@ struct Space {
 
 impl Space {
     /// Takes a range if it is a valid one and free.
-    fn take(&mut self, first: usize, (guid, end, lmc): Wish) -> bool {
+    fn take(&mut self, first: usize, (guid, end, lmc): Demand) -> bool {
         let size = usize::from(lmc.lids());
         let aligned = first.is_multiple_of(size) || self.base == LidBase::Paper;
         let (true, true, Some(lids), Ok(base)) = (
@@ -105,9 +105,9 @@ impl Space {
         true
     }
 
-    /// Takes the next free range of the size wanted, or else the first.
-    fn find(&mut self, wish: Wish) -> bool {
-        let size = usize::from(wish.2.lids());
+    /// Takes the next free range of the size needed, or else the first.
+    fn find(&mut self, demand: Demand) -> bool {
+        let size = usize::from(demand.2.lids());
         let step = match self.base {
             LidBase::Aligned => size,
             LidBase::Paper => 1,
@@ -115,7 +115,7 @@ impl Space {
         for start in [self.next, 1] {
             let mut first = start.next_multiple_of(step);
             while first < self.used.len() {
-                if self.take(first, wish) {
+                if self.take(first, demand) {
                     self.next = first + size;
                     return true;
                 }

@@ -28,11 +28,11 @@ pub fn shortest_widest(
     let listed = (0..network.switches().len())
         .map(|target| LegalPaths::to(network, updown, target, limit))
         .collect::<Result<Vec<_>, _>>()?;
-    let hosts = network.homes().len();
+    let hosts = network.hosts().len();
     let mut routes = RoutesBuilder::new(hosts);
     let mut loads = vec![0u32; network.channels().len()];
-    for (source, from) in network.homes().iter().enumerate() {
-        for (destination, to) in network.homes().iter().enumerate() {
+    for (source, from) in network.hosts().iter().enumerate() {
+        for (destination, to) in network.hosts().iter().enumerate() {
             if source == destination {
                 continue;
             }

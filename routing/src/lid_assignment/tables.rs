@@ -5,17 +5,20 @@
 //! it: a packet that does not follow the path selection still arrives. Such an entry never turns a
 //! packet upwards after it went down, if any entry can avoid it.
 
-use topologies::{Endpoint, Graph};
-use wire::{Lid, Lmc, PortNum};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use topologies::Endpoint;
+use wire::{Guid, Lid, Lmc, PortNum};
 
 use super::assignment::Assignment;
 use super::ranges::allocate;
 use super::routes::Routes;
-use crate::engines::Options;
+use crate::engine::Options;
 use crate::error::{RoutingError, Warning};
-use crate::lids::port_guid;
 use crate::network::{Network, UpDown};
-use crate::tables::{Lft, Promises, Selection, Tables};
+use crate::routing_engine::RoutingEngine;
+use crate::tables::{Lft, PathSelection, Promises, Tables};
 
 /// LIDs, tables and the LID for each pair.
 ///
@@ -27,8 +30,7 @@ use crate::tables::{Lft, Promises, Selection, Tables};
 /// # Errors
 /// [`RoutingError::LidSpaceExhausted`], [`super::LidError::TooManyConfigurations`].
 pub fn tables(
-    engine: &'static str,
-    graph: &Graph,
+    engine: RoutingEngine,
     (network, updown): (&Network, &UpDown),
     (routes, assignment): (&Routes, &Assignment),
     options: &Options,
@@ -36,22 +38,23 @@ pub fn tables(
     let lmcs = (0..routes.hosts())
         .map(|host| assignment.lmc(host))
         .collect::<Result<Vec<Lmc>, _>>()?;
-    let (lids, changed) = allocate(graph, network, &lmcs, options)?;
+    let (lids, changed) = allocate(network, &lmcs, options)?;
     let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
     let mut turns = 0;
-    for (host, &end) in network.hosts().iter().enumerate() {
-        let home = network.homes()[host];
-        let Some(range) = lids.of(end) else { continue };
+    for (host, port) in network.hosts().iter().enumerate() {
+        let Some(range) = lids.of(port.end) else {
+            continue;
+        };
         for (number, lid) in (0u32..).zip(range.lids()) {
             let number = number % assignment.count(host);
-            let mut way = Way::to(network, updown, home.switch);
+            let mut way = Way::to(network, updown, port.switch);
             for source in (0..routes.hosts()).filter(|&source| source != host) {
                 if assignment.number(source, host) == number {
                     way.take(routes.path(source, host));
                 }
             }
             turns += way.fill();
-            way.write(&mut rows, lid, home.port);
+            way.write(&mut rows, lid, port.port);
         }
     }
     for (switch, &node) in network.switches().iter().enumerate() {
@@ -62,8 +65,8 @@ pub fn tables(
             way.write(&mut rows, range.base, port);
         }
     }
-    let mut lfts = vec![Lft::default(); graph.len()];
-    let mut order = vec![u32::MAX; graph.len()];
+    let mut lfts = vec![Lft::default(); network.nodes()];
+    let mut order = vec![u32::MAX; network.nodes()];
     for (node, row) in network.switches().iter().zip(rows) {
         lfts[node.index()] = row;
     }
@@ -73,7 +76,7 @@ pub fn tables(
     Ok(Tables {
         engine,
         because: None,
-        selection: pairs(graph, network, assignment),
+        selection: Arc::new(ByPair::new(network, assignment)),
         lids,
         promises: Promises {
             up_down: turns == 0,
@@ -82,7 +85,7 @@ pub fn tables(
             from_hosts_only: false,
         },
         labels: None,
-        lanes: None,
+        vl_assignment: None,
         warnings: [
             (turns > 0).then_some(Warning::Turns { entries: turns }),
             (changed > 0).then_some(Warning::LidsChanged { ports: changed }),
@@ -95,19 +98,35 @@ pub fn tables(
     })
 }
 
-fn pairs(graph: &Graph, network: &Network, assignment: &Assignment) -> Selection {
-    let hosts = network
-        .hosts()
-        .iter()
-        .map(|&end| port_guid(graph, end))
-        .zip(0..)
-        .collect();
-    let count = network.hosts().len();
-    let offset = |source, host| u8::try_from(assignment.number(source, host)).unwrap_or_default();
-    let offsets = (0..count)
-        .map(|host| (0..count).map(|source| offset(source, host)).collect())
-        .collect();
-    Selection::Pairs { hosts, offsets }
+/// By pair: `offsets[destination][source]`, with the numbers of both by port GUID.
+#[derive(Debug)]
+struct ByPair {
+    hosts: BTreeMap<Guid, usize>,
+    offsets: Vec<Vec<u8>>,
+}
+
+impl ByPair {
+    fn new(network: &Network, assignment: &Assignment) -> Self {
+        let hosts = network.hosts().iter().map(|host| host.guid);
+        let count = network.hosts().len();
+        let offset =
+            |source, host| u8::try_from(assignment.number(source, host)).unwrap_or_default();
+        Self {
+            hosts: hosts.zip(0..).collect(),
+            offsets: (0..count)
+                .map(|host| (0..count).map(|source| offset(source, host)).collect())
+                .collect(),
+        }
+    }
+}
+
+impl PathSelection for ByPair {
+    fn offset(&self, source: Guid, destination: Guid) -> u32 {
+        match (self.hosts.get(&source), self.hosts.get(&destination)) {
+            (Some(&from), Some(&to)) => u32::from(self.offsets[to][from]),
+            _ => 0,
+        }
+    }
 }
 
 /// The entries of one LID.

@@ -99,8 +99,8 @@ fn routings(network: &Network) -> [Routes; 3] {
 /// Every path leads from switch to switch to its destination and is legal; returns its length over
 /// that of the shortest.
 fn walk(network: &Network, updown: &UpDown, routes: &Routes, source: usize, to: usize) -> u32 {
-    let target = network.homes()[to].switch;
-    let first = network.homes()[source].switch;
+    let target = network.hosts()[to].switch;
+    let first = network.hosts()[source].switch;
     let (mut at, mut descending) = (first, false);
     let path = routes.path(source, to);
     for &channel in path {

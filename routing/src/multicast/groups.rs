@@ -10,7 +10,6 @@ use super::MulticastError;
 use super::mft::{Mft, PORTS_A_POSITION, PortSet};
 use super::trees::Tree;
 use crate::fat_tree::{FatTreeLabels, recognise};
-use crate::lids::port_guid;
 use crate::network::Network;
 
 /// A multicast group's GID.
@@ -122,7 +121,7 @@ impl Multicast {
         let hosts = network
             .hosts()
             .iter()
-            .map(|&end| port_guid(graph, end))
+            .map(|host| host.guid)
             .zip(0..)
             .collect();
         Ok(Self {
@@ -413,8 +412,8 @@ fn cyclic(
     let tree_of = network
         .hosts()
         .iter()
-        .map(|end| {
-            let pid = labels.pid(graph.node(end.node).guid).unwrap_or(0);
+        .map(|host| {
+            let pid = labels.pid(graph.node(host.end.node).guid).unwrap_or(0);
             pid as usize % trees.len().max(1)
         })
         .collect();

@@ -43,7 +43,7 @@ impl Tree {
 
     /// Whether every switch with hosts is on the tree.
     pub(super) fn spans_hosts(&self, network: &Network) -> bool {
-        network.homes().iter().all(|home| self.on[home.switch])
+        network.hosts().iter().all(|host| self.on[host.switch])
     }
 
     /// The breadth-first tree from the switch nearest to all hosts (then the first); parents by
@@ -53,9 +53,9 @@ impl Tree {
             let hops = network.hops_to(*switch);
             let far = saturate::<u32>(network.switches().len());
             network
-                .homes()
+                .hosts()
                 .iter()
-                .map(|home| u64::from(hops[home.switch].unwrap_or(far)))
+                .map(|host| u64::from(hops[host.switch].unwrap_or(far)))
                 .sum::<u64>()
         };
         let root = (0..network.switches().len()).min_by_key(distance)?;
@@ -136,7 +136,7 @@ impl Tree {
         let count = |hosts: &[usize]| {
             let mut below = vec![0usize; self.parent.len()];
             for &host in hosts {
-                below[network.homes()[host].switch] += 1;
+                below[network.hosts()[host].switch] += 1;
             }
             for &switch in &self.order {
                 if let Some(channel) = self.parent[switch] {
@@ -148,9 +148,9 @@ impl Tree {
         let (receiving, joined) = (count(receivers), count(members));
         let mut ports: Vec<PortSet> = vec![PortSet::default(); self.parent.len()];
         for &host in receivers {
-            let home = network.homes()[host];
-            if self.on[home.switch] {
-                ports[home.switch].insert(home.port);
+            let host = network.hosts()[host];
+            if self.on[host.switch] {
+                ports[host.switch].insert(host.port);
             }
         }
         for &switch in &self.order {

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{Network, UpDown};
 
-/// Which legal paths are wanted.
+/// Which legal paths to list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathLimit {
     /// How many hops longer than the shortest legal path they may be.

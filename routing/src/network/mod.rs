@@ -1,16 +1,18 @@
-//! The switches of a fabric and the directed channels between them, densely numbered.
+//! A fabric as routing sees it: switches, host ports and the directed channels between switches,
+//! densely numbered.
 //!
-//! Every scheme that reasons about channels (loads, dependencies, up and down) works on this form
-//! of a [`Graph`]. Switches and hosts are numbered by GUID, channels by their switch and port, so
-//! that a result does not depend on the order in which the graph was built or discovered.
+//! Everything here works on this form of a [`Graph`]; it is built once for a computation and
+//! borrowed from there on. Switches and host ports are numbered by GUID, channels by their switch
+//! and port, so that a result does not depend on the order in which the graph was built or
+//! discovered.
 
 mod legal;
 mod updown;
 
-use topologies::{Endpoint, Graph, NodeId};
-use wire::PortNum;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::lids::port_guid;
+use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use wire::{Guid, PortNum};
 
 pub use legal::{LegalPaths, PathLimit, PathsTooMany};
 pub use updown::{LegalHops, UpDown};
@@ -24,30 +26,58 @@ pub struct Channel {
     pub port: PortNum,
     /// The switch that receives.
     pub to: usize,
+    /// Its input port.
+    pub to_port: PortNum,
     /// The channel of the other direction.
     pub reverse: usize,
 }
 
-/// Where a host's port is attached.
+/// A host's port that is cabled to a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Home {
-    /// The switch.
+pub struct HostPort {
+    /// The port's GUID.
+    pub guid: Guid,
+    /// The port.
+    pub end: Endpoint,
+    /// The switch at the other end of its cable.
     pub switch: usize,
     /// The switch's port that leads to the host.
     pub port: PortNum,
 }
 
-/// A fabric as numbered switches, hosts and channels.
+/// A fabric as numbered switches, host ports and channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     switches: Vec<NodeId>,
-    hosts: Vec<Endpoint>,
-    homes: Vec<Home>,
+    /// By switch.
+    guids: Vec<Guid>,
     /// By node of the graph: the number of a switch.
     index: Vec<Option<usize>>,
+    hosts: Vec<HostPort>,
+    host_at: BTreeMap<Endpoint, usize>,
+    /// By switch: the numbers of its hosts.
+    hosts_at: Vec<Vec<usize>>,
+    /// GUIDs and ports of hosts that are cabled to another host.
+    back_to_back: Vec<(Guid, Endpoint)>,
     channels: Vec<Channel>,
     /// Channels of switch `s` are `first[s]..first[s + 1]`.
     first: Vec<usize>,
+    /// The channels of each switch, at the same places, in order of neighbour, then of port.
+    by_neighbour: Vec<usize>,
+    /// By switch and port.
+    by_port: Vec<Vec<Option<usize>>>,
+    /// By switch: the first switch of its connected component.
+    component: Vec<usize>,
+}
+
+/// The GUID of a port: a switch's own, a host's plus the port's number.
+#[must_use]
+pub fn port_guid(graph: &Graph, end: Endpoint) -> Guid {
+    let node = graph.node(end.node);
+    match node.kind {
+        NodeKind::Switch => node.guid,
+        NodeKind::Host => Guid(node.guid.0.wrapping_add(u64::from(end.port.get()))),
+    }
 }
 
 impl Network {
@@ -61,53 +91,105 @@ impl Network {
         for (number, &node) in switches.iter().enumerate() {
             index[node.index()] = Some(number);
         }
-        let mut hosts: Vec<(Endpoint, Home)> = graph
-            .hosts()
-            .flat_map(|node| {
-                graph
-                    .cables(node)
-                    .map(move |(port, peer)| (Endpoint { node, port }, peer))
-            })
-            .filter_map(|(end, peer)| {
-                let switch = index[peer.node.index()]?;
-                let port = peer.port;
-                Some((end, Home { switch, port }))
-            })
-            .collect();
-        hosts.sort_by_key(|&(end, _)| (port_guid(graph, end), end));
-        let (hosts, homes) = hosts.into_iter().unzip();
+        let count = switches.len();
         let mut network = Self {
+            guids: switches.iter().map(|&id| graph.node(id).guid).collect(),
             switches,
-            hosts,
-            homes,
             index,
+            hosts: Vec::new(),
+            host_at: BTreeMap::new(),
+            hosts_at: vec![Vec::new(); count],
+            back_to_back: Vec::new(),
             channels: Vec::new(),
             first: vec![0],
+            by_neighbour: Vec::new(),
+            by_port: Vec::with_capacity(count),
+            component: Vec::new(),
         };
+        network.number_hosts(graph);
         network.number_channels(graph);
+        network.find_components();
         network
+    }
+
+    fn number_hosts(&mut self, graph: &Graph) {
+        for node in graph.hosts() {
+            for (port, peer) in graph.cables(node) {
+                let end = Endpoint { node, port };
+                let guid = port_guid(graph, end);
+                match self.index[peer.node.index()] {
+                    Some(switch) => self.hosts.push(HostPort {
+                        guid,
+                        end,
+                        switch,
+                        port: peer.port,
+                    }),
+                    None => self.back_to_back.push((guid, end)),
+                }
+            }
+        }
+        self.hosts.sort_by_key(|host| (host.guid, host.end));
+        for (number, host) in self.hosts.iter().enumerate() {
+            self.host_at.insert(host.end, number);
+            self.hosts_at[host.switch].push(number);
+        }
     }
 
     fn number_channels(&mut self, graph: &Graph) {
         for (from, &node) in self.switches.iter().enumerate() {
+            let mut by_port = Vec::new();
+            let first = self.channels.len();
             for (port, peer) in graph.cables(node) {
-                if let Some(to) = self.index[peer.node.index()].filter(|&to| to != from) {
+                let to = self.index[peer.node.index()].filter(|&to| to != from);
+                if let Some(to) = to {
+                    by_port.resize(port.index() + 1, None);
+                    by_port[port.index()] = Some(self.channels.len());
                     self.channels.push(Channel {
                         from,
                         port,
                         to,
+                        to_port: peer.port,
                         reverse: 0,
                     });
                 }
             }
-            self.first.push(self.channels.len());
+            let end = self.channels.len();
+            self.first.push(end);
+            self.by_port.push(by_port);
+            self.by_neighbour.extend(first..end);
+            self.by_neighbour[first..].sort_by_key(|&channel| (self.channels[channel].to, channel));
         }
         for channel in 0..self.channels.len() {
-            let reverse = graph
-                .peer(self.endpoint(channel))
-                .and_then(|peer| self.channel_at(peer));
-            self.channels[channel].reverse = reverse.unwrap_or(channel);
+            let Channel { to, to_port, .. } = self.channels[channel];
+            self.channels[channel].reverse = self.channel_by_port(to, to_port).unwrap_or(channel);
         }
+    }
+
+    fn find_components(&mut self) {
+        const NONE: usize = usize::MAX;
+        self.component = vec![NONE; self.switches.len()];
+        for first in 0..self.switches.len() {
+            if self.component[first] != NONE {
+                continue;
+            }
+            self.component[first] = first;
+            let mut open = vec![first];
+            while let Some(switch) = open.pop() {
+                for channel in self.leaving(switch) {
+                    let next = self.channels[channel].to;
+                    if self.component[next] == NONE {
+                        self.component[next] = first;
+                        open.push(next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many nodes the graph has: one more than the largest index of a [`NodeId`].
+    #[must_use]
+    pub fn nodes(&self) -> usize {
+        self.index.len()
     }
 
     /// The switches in order of GUID.
@@ -116,22 +198,40 @@ impl Network {
         &self.switches
     }
 
-    /// The hosts' ports in order of port GUID.
+    /// The GUIDs of the switches.
     #[must_use]
-    pub fn hosts(&self) -> &[Endpoint] {
-        &self.hosts
-    }
-
-    /// Where each host's port is attached.
-    #[must_use]
-    pub fn homes(&self) -> &[Home] {
-        &self.homes
+    pub fn switch_guids(&self) -> &[Guid] {
+        &self.guids
     }
 
     /// The number of a switch; `None` for a host.
     #[must_use]
     pub fn switch(&self, node: NodeId) -> Option<usize> {
         self.index.get(node.index()).copied().flatten()
+    }
+
+    /// The host ports that are cabled to switches, in order of port GUID.
+    #[must_use]
+    pub fn hosts(&self) -> &[HostPort] {
+        &self.hosts
+    }
+
+    /// GUIDs and ports of hosts that are cabled to another host instead of a switch.
+    #[must_use]
+    pub fn back_to_back(&self) -> &[(Guid, Endpoint)] {
+        &self.back_to_back
+    }
+
+    /// By switch: the numbers of its hosts, in order.
+    #[must_use]
+    pub fn hosts_at(&self) -> &[Vec<usize>] {
+        &self.hosts_at
+    }
+
+    /// Whether a switch has hosts.
+    #[must_use]
+    pub fn has_hosts(&self, switch: usize) -> bool {
+        !self.hosts_at[switch].is_empty()
     }
 
     /// All channels, by switch and port.
@@ -146,15 +246,28 @@ impl Network {
         self.first[switch]..self.first[switch + 1]
     }
 
+    /// The numbers of the channels that leave a switch, by neighbour, then by port.
+    #[must_use]
+    pub fn leaving_by_neighbour(&self, switch: usize) -> &[usize] {
+        &self.by_neighbour[self.leaving(switch)]
+    }
+
+    /// The numbers of all channels by switch, then by neighbour, then by port.
+    #[must_use]
+    pub fn channels_by_neighbour(&self) -> &[usize] {
+        &self.by_neighbour
+    }
+
     /// The channel that leaves by a switch's port.
     #[must_use]
     pub fn channel_at(&self, end: Endpoint) -> Option<usize> {
-        let switch = self.switch(end.node)?;
-        let range = self.leaving(switch);
-        let place = self.channels[range.clone()]
-            .binary_search_by_key(&end.port, |channel| channel.port)
-            .ok()?;
-        Some(range.start + place)
+        self.channel_by_port(self.switch(end.node)?, end.port)
+    }
+
+    /// The channel that leaves a switch, by number, by a port.
+    #[must_use]
+    pub fn channel_by_port(&self, switch: usize, port: PortNum) -> Option<usize> {
+        self.by_port[switch].get(port.index()).copied().flatten()
     }
 
     /// The output port of a channel.
@@ -170,29 +283,46 @@ impl Network {
     /// The port of its switch that leads to a host.
     #[must_use]
     pub fn last_endpoint(&self, host: usize) -> Endpoint {
-        let Home { switch, port } = self.homes[host];
+        let HostPort { switch, port, .. } = self.hosts[host];
         Endpoint {
             node: self.switches[switch],
             port,
         }
     }
 
-    /// The numbers of the hosts at each switch, in order.
+    /// The last switch on the way to a port that has LIDs, and the port by which that switch
+    /// delivers: port 0 for its own. `None` for a host's port that is not cabled to a switch.
     #[must_use]
-    pub fn hosts_at(&self) -> Vec<Vec<usize>> {
-        let mut at = vec![Vec::new(); self.switches.len()];
-        for (host, home) in self.homes.iter().enumerate() {
-            at[home.switch].push(host);
+    pub fn last_hop(&self, end: Endpoint) -> Option<(usize, PortNum)> {
+        match self.switch(end.node) {
+            Some(switch) => Some((switch, PortNum::MANAGEMENT)),
+            None => {
+                let host = self.hosts[*self.host_at.get(&end)?];
+                Some((host.switch, host.port))
+            }
         }
-        at
+    }
+
+    /// The first switch of the connected component that a switch is in.
+    #[must_use]
+    pub fn component(&self, switch: usize) -> usize {
+        self.component[switch]
     }
 
     /// Hops from every switch to `target`; `None` where there is no way.
     #[must_use]
     pub fn hops_to(&self, target: usize) -> Vec<Option<u32>> {
+        self.hops_from_any(&[target])
+    }
+
+    /// By switch, hops from the nearest of `sources`; `None` where there is no way.
+    #[must_use]
+    pub fn hops_from_any(&self, sources: &[usize]) -> Vec<Option<u32>> {
         let mut hops = vec![None; self.switches.len()];
-        hops[target] = Some(0);
-        let mut queue = std::collections::VecDeque::from([(target, 0)]);
+        for &source in sources {
+            hops[source] = Some(0);
+        }
+        let mut queue: VecDeque<(usize, u32)> = sources.iter().map(|&s| (s, 0)).collect();
         while let Some((switch, away)) = queue.pop_front() {
             for channel in self.leaving(switch) {
                 let next = self.channels[channel].to;

@@ -86,11 +86,11 @@ pub fn audit<'a>(
         let high = matches!(connection.class, Class::TimeSensitive(_));
         let vl = options.vl(connection.class);
         for &(at, _) in &connection.links {
-            let wanted = rates
+            let needed = rates
                 .get(&at)
                 .and_then(|&link_bps| slots(connection.rate_bps, link_bps).ok());
-            match wanted {
-                Some(wanted) => *owned.entry((at, high, vl)).or_default() += wanted,
+            match needed {
+                Some(needed) => *owned.entry((at, high, vl)).or_default() += needed,
                 None => faults.push(Fault::NoTables { at }),
             }
         }

@@ -82,8 +82,8 @@ pub fn slots(rate_bps: u64, link_bps: u64) -> Result<u32, QosError> {
     if rate_bps > link_bps {
         return Err(QosError::RateAboveLink { rate_bps, link_bps });
     }
-    let wanted = (u128::from(rate_bps) * u128::from(FRAME_SLOTS)).div_ceil(u128::from(link_bps));
-    u32::try_from(wanted).map_err(|_| QosError::RateAboveLink { rate_bps, link_bps })
+    let slots = (u128::from(rate_bps) * u128::from(FRAME_SLOTS)).div_ceil(u128::from(link_bps));
+    u32::try_from(slots).map_err(|_| QosError::RateAboveLink { rate_bps, link_bps })
 }
 
 #[cfg(test)]

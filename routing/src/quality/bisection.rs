@@ -48,7 +48,7 @@ pub fn effective_bisection_bandwidth(
         let mut paths: Vec<Option<Vec<usize>>> = Vec::new();
         for (source, destination) in (Pattern::Bisection { seed }).pairs(walker.hosts()) {
             let mut path = Vec::new();
-            let from = walker.network.homes()[source].switch;
+            let from = walker.network.hosts()[source].switch;
             let arrives = walker.dlid(source, destination).is_some_and(|lid| {
                 walker.walk(from, destination, lid, |channel| path.push(channel))
             });

@@ -29,13 +29,12 @@ pub fn path_diversity(graph: &Graph, tables: &Tables) -> Diversity {
     let hosts_at = walker.network.hosts_at();
     let (mut sum, mut result) = (0u64, Diversity::default());
     result.min = u32::MAX;
-    for (host, &end) in walker.network.hosts().iter().enumerate() {
-        let Some(range) = tables.lids.of(end) else {
+    for (host, port) in walker.network.hosts().iter().enumerate() {
+        let Some(range) = tables.lids.of(port.end) else {
             continue;
         };
-        let home = walker.network.homes()[host].switch;
         for (from, hosts) in hosts_at.iter().enumerate() {
-            if hosts.is_empty() || from == home {
+            if hosts.is_empty() || from == port.switch {
                 continue;
             }
             let mut paths: BTreeSet<Vec<usize>> = BTreeSet::new();

@@ -44,7 +44,7 @@ pub fn link_loads(graph: &Graph, tables: &Tables, pattern: Pattern) -> LinkLoads
         result.flows += 1;
         match walker.dlid(source, destination) {
             Some(lid) => {
-                let switch = walker.network.homes()[source].switch;
+                let switch = walker.network.hosts()[source].switch;
                 *bundles.entry((destination, lid, switch)).or_default() += 1;
             }
             None => result.undelivered += 1,

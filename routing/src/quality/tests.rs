@@ -3,14 +3,14 @@ use std::collections::BTreeSet;
 use topologies::{Graph, parse};
 
 use super::*;
-use crate::{Options, Tables, engine};
+use crate::{Options, RoutingEngine, Tables};
 
 fn fabric(name: &str) -> Graph {
     parse(name).unwrap().graph
 }
 
 fn route(graph: &Graph, name: &str) -> Tables {
-    engine(name)
+    name.parse::<RoutingEngine>()
         .unwrap()
         .route(graph, &Options::default())
         .unwrap()
@@ -102,8 +102,8 @@ fn bisection_bandwidth_is_whole_on_one_switch_and_that_of_the_bottleneck_elsewhe
             .map(|&count| if count > 0 { 1.0 } else { 0.0 })
             .sum();
         let inside = pairs.len() - across(true) - across(false);
-        let wanted = (shares + f64::from(u32::try_from(inside).unwrap())) / 4.0;
-        assert!((result.mean - wanted).abs() < 1e-9);
+        let expected = (shares + f64::from(u32::try_from(inside).unwrap())) / 4.0;
+        assert!((result.mean - expected).abs() < 1e-9);
     }
 }
 

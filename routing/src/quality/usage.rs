@@ -19,7 +19,7 @@ pub struct Usage {
     pub entries: u64,
     /// The most of one switch.
     pub entries_max: u32,
-    /// Data lanes in use.
+    /// Data VLs in use.
     pub data_vls: u8,
 }
 
@@ -28,7 +28,7 @@ pub struct Usage {
 pub fn usage(graph: &Graph, tables: &Tables) -> Usage {
     let mut usage = Usage {
         top: tables.top(),
-        data_vls: tables.lanes.as_ref().map_or(1, |lanes| lanes.data_vls),
+        data_vls: tables.vl_assignment.as_ref().map_or(1, |one| one.data_vls),
         ..Usage::default()
     };
     for range in tables.lids.iter() {

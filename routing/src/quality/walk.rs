@@ -1,42 +1,34 @@
 //! Following LIDs through tables, channel by channel.
 
 use topologies::{Endpoint, Graph};
-use wire::{Guid, Lid};
+use wire::Lid;
 
-use crate::lids::port_guid;
 use crate::network::Network;
 use crate::tables::Tables;
 
 /// Tables with the network that they are for.
 pub(super) struct Walker<'a> {
     pub(super) network: Network,
-    pub(super) guids: Vec<Guid>,
     pub(super) tables: &'a Tables,
 }
 
 impl<'a> Walker<'a> {
     pub(super) fn new(graph: &Graph, tables: &'a Tables) -> Self {
-        let network = Network::new(graph);
-        let guids = network
-            .hosts()
-            .iter()
-            .map(|&end| port_guid(graph, end))
-            .collect();
         Self {
-            network,
-            guids,
+            network: Network::new(graph),
             tables,
         }
     }
 
     pub(super) fn hosts(&self) -> usize {
-        self.guids.len()
+        self.network.hosts().len()
     }
 
     /// The LID that a host picks for another.
     pub(super) fn dlid(&self, source: usize, destination: usize) -> Option<Lid> {
+        let hosts = self.network.hosts();
         self.tables
-            .dlid_for(self.guids[source], self.guids[destination])
+            .dlid_for(hosts[source].guid, hosts[destination].guid)
     }
 
     /// Calls `visit` for each channel from a switch to a host; false if the LID does not lead there.

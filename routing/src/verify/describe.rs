@@ -5,7 +5,7 @@ use core::fmt;
 use topologies::{Graph, NodeId};
 use wire::PortNum;
 
-use super::{Channel, Problem, Report, Trouble};
+use super::{Channel, DeliveryFailure, Problem, Report};
 
 pub(super) struct Described<'a> {
     pub(super) report: &'a Report,
@@ -27,14 +27,14 @@ impl Described<'_> {
 
     pub(super) fn problem(&self, problem: &Problem) -> String {
         match problem {
-            Problem::Unreachable { from, lid, trouble } => {
-                let what = match trouble {
-                    Trouble::NoEntry(at) => format!("{} has no entry", self.name(*at)),
-                    Trouble::DeadPort(at, port) => {
+            Problem::Unreachable { from, lid, failure } => {
+                let what = match failure {
+                    DeliveryFailure::NoEntry(at) => format!("{} has no entry", self.name(*at)),
+                    DeliveryFailure::DeadPort(at, port) => {
                         format!("port {port} of {} has no cable", self.name(*at))
                     }
-                    Trouble::WrongPlace(at) => format!("{} gives them away", self.name(*at)),
-                    Trouble::Loop(nodes) => {
+                    DeliveryFailure::NotOwner(at) => format!("{} does not own it", self.name(*at)),
+                    DeliveryFailure::Loop(nodes) => {
                         let names: Vec<_> = nodes.iter().map(|&id| self.name(id)).collect();
                         format!("they go round {}", names.join(", "))
                     }
@@ -63,7 +63,7 @@ impl Described<'_> {
                 }
             }
             Problem::Deadlock(cycle) => {
-                format!("channels wait in a circle: {}", self.channels(cycle))
+                format!("credit loop: {}", self.channels(cycle))
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use routing::clos::{Clos, Controller, Mode, NonBlocking, NotClos, SpineEntries, tables};
 use routing::network::Network;
-use routing::{Options, RoutingError, Tables, engine, verify};
+use routing::{Options, RoutingEngine, RoutingError, Tables, verify};
 use topologies::{Endpoint, Graph};
 use wire::{Lmc, PortNum};
 
@@ -14,7 +14,7 @@ use crate::support::{fabric, golden, is_switch, shuffled, text};
 const FABRICS: [&str; 4] = ["clos-4-4-4", "clos-4-4-2-2", "clos-3-2-3", "fat-tree-4-2"];
 
 fn route(graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-    engine("clos").unwrap().route(graph, options)
+    RoutingEngine::Clos.route(graph, options)
 }
 
 /// Both forms of the tables.
@@ -22,7 +22,7 @@ fn both(graph: &Graph) -> (Network, Clos, [Tables; 2]) {
     let network = Network::new(graph);
     let clos = Clos::recognise(graph, &network).unwrap();
     let [own, all] = [SpineEntries::OwnTrees, SpineEntries::AndBaseLids]
-        .map(|spines| tables(graph, &network, &clos, &Options::default(), spines).unwrap());
+        .map(|spines| tables(&network, &clos, &Options::default(), spines).unwrap());
     (network, clos, [own, all])
 }
 
@@ -31,13 +31,13 @@ fn every_lid_of_a_host_leads_through_its_own_tree_and_no_other_spine_knows_it() 
     for name in FABRICS {
         let graph = fabric(name);
         let (network, clos, [own, _]) = both(&graph);
-        for (host, &end) in network.hosts().iter().enumerate() {
-            let range = own.lids.of(end).unwrap();
+        for (host, port) in network.hosts().iter().enumerate() {
+            let range = own.lids.of(port.end).unwrap();
             for (offset, lid) in range.lids().enumerate() {
                 let tree = offset % clos.trees();
-                for (source, &from) in network.hosts().iter().enumerate() {
+                for (source, from) in network.hosts().iter().enumerate() {
                     let (a, b) = (clos.leaf_of()[source], clos.leaf_of()[host]);
-                    let path = own.path(&graph, from, lid);
+                    let path = own.path(&graph, from.end, lid);
                     assert!(path.arrives);
                     let between: Vec<Endpoint> = path.hops[1..path.hops.len() - 1]
                         .iter()
@@ -112,17 +112,17 @@ fn what_is_no_clos_fabric_or_has_too_many_trees_is_refused_by_its_reason() {
         };
         route(&fabric(name), &options).unwrap_err()
     };
-    assert_eq!(
-        refused("ring-4-1", None),
-        RoutingError::NotClos(NotClos::NoSpine)
-    );
+    assert_eq!(refused("ring-4-1", None).reason(), Some(&NotClos::NoSpine));
     assert!(matches!(
-        refused("fat-tree-4-3", None),
-        RoutingError::NotClos(NotClos::WithinStage { .. })
+        refused("fat-tree-4-3", None).reason(),
+        Some(NotClos::WithinStage { .. })
     ));
     assert_eq!(
         refused("clos-2-2-43-3", None),
-        RoutingError::TooManyTrees { trees: 129 }
+        RoutingError::TooManyTrees {
+            trees: 129,
+            trees_max: 128
+        }
     );
     assert_eq!(
         refused("clos-2-2-3", Some(1)),
@@ -137,10 +137,8 @@ fn what_is_no_clos_fabric_or_has_too_many_trees_is_refused_by_its_reason() {
         .find(|(a, b)| is_switch(&graph, a.node) && is_switch(&graph, b.node))
         .unwrap();
     graph.disconnect(cut.0);
-    assert!(matches!(
-        route(&graph, &Options::default()),
-        Err(RoutingError::NotClos(NotClos::Uneven { .. }))
-    ));
+    let error = route(&graph, &Options::default()).unwrap_err();
+    assert!(matches!(error.reason(), Some(NotClos::Uneven { .. })));
 }
 
 #[test]
@@ -178,9 +176,9 @@ proptest! {
             prop_assert!(window.deferred.is_empty());
             let mut used = BTreeSet::new();
             for pair in window.admitted {
-                let range = own.lids.of(network.hosts()[pair.destination]).unwrap();
+                let range = own.lids.of(network.hosts()[pair.destination].end).unwrap();
                 let dlid = range.at_offset(u32::try_from(pair.tree).unwrap());
-                let path = own.path(&graph, network.hosts()[pair.source], dlid);
+                let path = own.path(&graph, network.hosts()[pair.source].end, dlid);
                 prop_assert!(path.arrives);
                 for hop in &path.hops[..path.hops.len() - 1] {
                     prop_assert!(used.insert((hop.node, hop.exit)), "{:?}", hop);

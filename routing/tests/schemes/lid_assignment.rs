@@ -2,7 +2,7 @@
 
 use routing::lid_assignment::{Assignment, PathScheme, Scheme, tables};
 use routing::network::{Network, UpDown};
-use routing::{Options, Tables, engine, verify};
+use routing::{Options, RoutingEngine, Tables, verify};
 use topologies::{Endpoint, Graph};
 use wire::{Lid, PortNum};
 
@@ -49,15 +49,14 @@ fn tables_realise_exactly_the_paths_given() {
             for scheme in Scheme::ALL {
                 let assignment = Assignment::new(&network, &routes, scheme).unwrap();
                 let tables = tables(
-                    "path-selection",
-                    &graph,
+                    RoutingEngine::PathSelection,
                     (&network, &updown),
                     (&routes, &assignment),
                     &Options::default(),
                 )
                 .unwrap();
-                for (source, &from) in network.hosts().iter().enumerate() {
-                    for (destination, &to) in network.hosts().iter().enumerate() {
+                for (source, from) in network.hosts().iter().enumerate() {
+                    for (destination, to) in network.hosts().iter().enumerate() {
                         if source == destination {
                             continue;
                         }
@@ -66,7 +65,7 @@ fn tables_realise_exactly_the_paths_given() {
                             .iter()
                             .map(|&channel| network.endpoint(channel as usize))
                             .collect();
-                        assert_eq!(walked(&graph, &tables, from, to), wanted);
+                        assert_eq!(walked(&graph, &tables, from.end, to.end), wanted);
                     }
                 }
             }
@@ -79,7 +78,8 @@ fn every_lid_arrives_from_everywhere_and_selected_paths_never_turn_upwards() {
     for name in FABRICS {
         let graph = fabric(name);
         for engine_name in ENGINES {
-            let tables = engine(engine_name)
+            let tables = engine_name
+                .parse::<RoutingEngine>()
                 .unwrap()
                 .route(&graph, &Options::default())
                 .unwrap();
@@ -96,8 +96,7 @@ fn every_lid_arrives_from_everywhere_and_selected_paths_never_turn_upwards() {
 #[test]
 fn base_lids_are_aligned_to_their_own_size_and_switches_stand_behind() {
     let graph = fabric("irregular-8-4-4-2");
-    let tables = engine("path-selection")
-        .unwrap()
+    let tables = RoutingEngine::PathSelection
         .route(&graph, &Options::default())
         .unwrap();
     let mut last = Lid::ZERO;
@@ -115,12 +114,11 @@ fn base_lids_are_aligned_to_their_own_size_and_switches_stand_behind() {
 #[test]
 fn a_single_changed_entry_on_a_selected_path_is_noticed() {
     let graph = fabric("irregular-8-2-4-1");
-    let tables = engine("path-selection")
-        .unwrap()
+    let tables = RoutingEngine::PathSelection
         .route(&graph, &Options::default())
         .unwrap();
     let network = Network::new(&graph);
-    let (from, to) = (network.hosts()[0], network.hosts()[15]);
+    let (from, to) = (network.hosts()[0].end, network.hosts()[15].end);
     let dlid = tables.dlid_between(from.node, to.node).unwrap();
     for hop in walked(&graph, &tables, from, to) {
         for port in [PortNum::NONE, PortNum::MANAGEMENT, from.port] {
@@ -136,7 +134,7 @@ fn tables_are_golden_and_the_same_whatever_the_order_of_the_graph() {
     for name in ["irregular-8-2-4-1", "torus-3x4-2", "fat-tree-4-2"] {
         let graph = fabric(name);
         for engine_name in ENGINES {
-            let engine = engine(engine_name).unwrap();
+            let engine = engine_name.parse::<RoutingEngine>().unwrap();
             let tables = engine.route(&graph, &Options::default()).unwrap();
             let words = text(&graph, &tables);
             golden(&format!("{engine_name}/{name}.txt"), &words);
@@ -150,7 +148,7 @@ fn tables_are_golden_and_the_same_whatever_the_order_of_the_graph() {
 #[test]
 fn ports_keep_the_lids_that_they_are_known_by_when_a_cable_fails() {
     let mut graph = fabric("irregular-8-2-4-1");
-    let engine = engine("path-selection").unwrap();
+    let engine = RoutingEngine::PathSelection;
     let before = engine.route(&graph, &Options::default()).unwrap();
     let cut = graph
         .links()
@@ -184,7 +182,8 @@ fn large_random_fabrics_need_no_entry_that_turns_packets_upwards() {
     for seed in 1..=6 {
         let graph = fabric(&format!("irregular-32-1-4-{seed}"));
         for engine_name in ENGINES {
-            let tables = engine(engine_name)
+            let tables = engine_name
+                .parse::<RoutingEngine>()
                 .unwrap()
                 .route(&graph, &Options::default())
                 .unwrap();

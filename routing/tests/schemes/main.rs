@@ -2,10 +2,10 @@
 //! tables.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod circle;
 mod clos;
-mod lanes;
+mod credit_loops;
 mod lid_assignment;
 mod multicast;
 mod qos;
 mod support;
+mod vls;

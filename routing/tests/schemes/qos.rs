@@ -6,14 +6,13 @@ use routing::qos::{
     Admission, Band, Class, FillOptions, FillReport, Layout, Options, PortTables, Request, Table,
     audit, fill, link_rate, path,
 };
-use routing::{Tables, engine};
+use routing::{RoutingEngine, Tables};
 use topologies::{Endpoint, Graph, NodeId};
 
 use crate::support::{fabric, golden, shuffled};
 
 fn tables(graph: &Graph) -> Tables {
-    engine("updn")
-        .unwrap()
+    RoutingEngine::Updn
         .route(graph, &routing::Options::default())
         .unwrap()
 }

@@ -50,7 +50,8 @@ impl Case {
             let allowed = matches!(
                 problem,
                 routing::Problem::Unreachable {
-                    trouble: routing::Trouble::NoEntry(_) | routing::Trouble::DeadPort(..),
+                    failure: routing::DeliveryFailure::NoEntry(_)
+                        | routing::DeliveryFailure::DeadPort(..),
                     ..
                 }
             );
@@ -305,10 +306,19 @@ fn auto_keeps_the_labels_of_a_damaged_tree_and_forgets_them_when_it_is_another_f
     };
     let root = case.whole.find("s0.0.0").unwrap();
     let now = without(&case.whole, &[root], &[]);
-    assert_eq!(checked(&now, "auto", &options).engine, "mlid");
-    assert_eq!(checked(&now, "auto", &Options::default()).engine, "updn");
+    assert_eq!(
+        checked(&now, "auto", &options).engine,
+        routing::RoutingEngine::Mlid
+    );
+    assert_eq!(
+        checked(&now, "auto", &Options::default()).engine,
+        routing::RoutingEngine::Updn
+    );
     let other = parse("ring-5-2").unwrap().graph;
-    assert_eq!(checked(&other, "auto", &options).engine, "updn");
+    assert_eq!(
+        checked(&other, "auto", &options).engine,
+        routing::RoutingEngine::Updn
+    );
     assert!(matches!(
         route_degraded(&case.labels, &other, &Options::default()),
         Err(routing::RoutingError::LabelsDoNotFit(_))

@@ -1,10 +1,11 @@
-//! Tables of somebody else's making.
+//! Tables that were computed elsewhere.
 
 use proptest::prelude::*;
 use routing::dump::{self, SwitchDump};
 use routing::file::FileError;
 use routing::{
-    LidBase, Options, Problem, Promises, RoutingError, Tables, Trouble, Warning, engine, verify,
+    DeliveryFailure, LidBase, Options, Problem, Promises, RoutingEngine, RoutingError, Tables,
+    Warning, verify,
 };
 use topologies::Graph;
 use wire::{Guid, Lid, PortNum};
@@ -16,14 +17,13 @@ fn given(graph: &Graph, text: &str) -> Result<Tables, RoutingError> {
         given: Some(dump::read(text).unwrap()),
         ..Options::default()
     };
-    engine("file").unwrap().route(graph, &options)
+    RoutingEngine::File.route(graph, &options)
 }
 
 fn refused(graph: &Graph, text: &str) -> FileError {
-    match given(graph, text).unwrap_err() {
-        RoutingError::File(error) => error,
-        other => panic!("{other}"),
-    }
+    let error = given(graph, text).unwrap_err();
+    let reason = error.reason::<FileError>();
+    reason.unwrap_or_else(|| panic!("{error}")).clone()
 }
 
 /// `0x0001 003 : (Channel Adapter ..)` without what is in brackets.
@@ -47,7 +47,10 @@ fn tables_come_back_from_their_dump_as_they_were() {
         let text = dump::write(&graph, &tables);
         let back = given(&graph, &text).unwrap();
         assert_eq!(bytes(&graph, &back), bytes(&graph, &tables), "{name}");
-        assert_eq!((back.engine, &back.warnings[..]), ("file", &[][..]));
+        assert_eq!(
+            (back.engine, &back.warnings[..]),
+            (RoutingEngine::File, &[][..])
+        );
         assert_eq!(dump::write(&graph, &back), text);
     }
 }
@@ -74,7 +77,7 @@ fn the_order_of_nodes_and_tables_makes_no_difference() {
     };
     for seed in 0..3 {
         let other = shuffled(&graph, seed);
-        let back = engine("file").unwrap().route(&other, &options).unwrap();
+        let back = RoutingEngine::File.route(&other, &options).unwrap();
         assert_eq!(bytes(&other, &back), bytes(&graph, &tables));
     }
 }
@@ -101,7 +104,7 @@ fn nothing_is_promised_of_them_and_what_they_do_is_found() {
     let report = verify(&graph, &looping, looping.promises);
     assert!(report.problems.iter().any(|problem| matches!(
         problem,
-        Problem::Unreachable { lid, trouble: Trouble::Loop(_), .. } if lid.get() == 1
+        Problem::Unreachable { lid, failure: DeliveryFailure::Loop(_), .. } if lid.get() == 1
     )));
 }
 
@@ -143,10 +146,8 @@ fn what_does_not_fit_the_fabric_is_named_with_its_line() {
         refused(&graph, &scattered),
         FileError::Scattered { count: 3, .. }
     ));
-    assert!(matches!(
-        engine("file").unwrap().route(&graph, &Options::default()),
-        Err(RoutingError::File(FileError::NotGiven))
-    ));
+    let missing = RoutingEngine::File.route(&graph, &Options::default());
+    assert_eq!(missing.unwrap_err().reason(), Some(&FileError::NotGiven));
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn missing_switches_ports_without_lids_and_unaligned_lids_are_noticed() {
         given: Some(dumps),
         ..Options::default()
     };
-    let back = engine("file").unwrap().route(&graph, &options).unwrap();
+    let back = RoutingEngine::File.route(&graph, &options).unwrap();
     assert_eq!(
         back.warnings,
         [
@@ -204,7 +205,7 @@ proptest! {
         }
         if let Ok(dumps) = dump::read(&text) {
             let options = Options { given: Some(dumps), ..Options::default() };
-            if let Ok(tables) = engine("file").unwrap().route(&graph, &options) {
+            if let Ok(tables) = RoutingEngine::File.route(&graph, &options) {
                 let demanded = Promises { up_down: true, minimal: true, deadlock_free: true, from_hosts_only: false };
                 let report = verify(&graph, &tables, demanded);
                 prop_assert!(report.problem_count >= report.problems.len() as u64);

@@ -1,7 +1,7 @@
 //! Who gets which LIDs, and who keeps them.
 
 use proptest::prelude::*;
-use routing::{KnownLids, LidBase, Options, RoutingError, Warning, engine};
+use routing::{KnownLids, LidBase, Options, RoutingEngine, RoutingError, Warning};
 use topologies::{Graph, host_guid, parse, switch_guid};
 use wire::{Guid, Lid, Lmc};
 
@@ -115,7 +115,7 @@ fn known_lids_that_cannot_be_kept_are_given_anew_with_a_warning() {
 }
 
 #[test]
-fn everybody_keeps_his_lids_when_the_fabric_changes_and_returns() {
+fn ports_keep_their_lids_when_the_fabric_changes_and_returns() {
     let graph = fabric("irregular-8-2-3-1");
     let first = checked(&graph, "updn", &Options::default());
     let lost: Vec<_> = ["h3", "s5"].map(|name| graph.find(name).unwrap()).to_vec();
@@ -141,13 +141,10 @@ fn everybody_keeps_his_lids_when_the_fabric_changes_and_returns() {
 #[test]
 fn lids_that_do_not_fit_are_refused_with_what_would_be_needed() {
     let graph = fabric("star-254");
-    let wanted = routing::engine("updn")
-        .unwrap()
-        .route(&graph, &options(7, &[]));
+    let wanted = RoutingEngine::Updn.route(&graph, &options(7, &[]));
     assert!(wanted.is_ok());
     let graph = fabric("clos-4-96-2");
-    let refused = engine("updn")
-        .unwrap()
+    let refused = RoutingEngine::Updn
         .route(&graph, &options(7, &[]))
         .unwrap_err();
     assert_eq!(
@@ -156,7 +153,7 @@ fn lids_that_do_not_fit_are_refused_with_what_would_be_needed() {
             hosts: 384,
             lmc: Lmc::truncate(7),
             switches: 6,
-            wanted: 128 * 385 - 1 + 6,
+            last: 128 * 385 - 1 + 6,
         }
     );
     assert!(

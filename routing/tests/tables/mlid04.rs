@@ -224,7 +224,7 @@ fn too_many_lids_cap_the_lmc_with_a_warning_or_are_refused() {
     let graph = fabric("fat-tree-16-3");
     let tables = checked(&graph, "mlid", &Options::default());
     let taken = Lmc::truncate(5);
-    assert_eq!(tables.warnings, [Warning::LmcCapped { wanted: 6, taken }]);
+    assert_eq!(tables.warnings, [Warning::LmcCapped { full: 6, taken }]);
     assert_eq!(tables.lids.iter().next().unwrap().lmc, taken);
 
     let refused = |engine: &str, topology: &str, lmc: Option<u8>| {
@@ -232,7 +232,8 @@ fn too_many_lids_cap_the_lmc_with_a_warning_or_are_refused() {
             lmc: lmc.map(Lmc::truncate),
             ..Options::default()
         };
-        routing::engine(engine)
+        engine
+            .parse::<routing::RoutingEngine>()
             .unwrap()
             .route(&fabric(topology), &options)
             .unwrap_err()
@@ -243,13 +244,13 @@ fn too_many_lids_cap_the_lmc_with_a_warning_or_are_refused() {
             hosts: 1024,
             lmc: Lmc::truncate(6),
             switches: 320,
-            wanted: 64 * 1025 + 319,
+            last: 64 * 1025 + 319,
         }
     );
     assert_eq!(
         refused("mlid", "fat-tree-4-3", Some(3)),
         RoutingError::LmcTooLarge {
-            engine: "mlid",
+            engine: routing::RoutingEngine::Mlid,
             lmc: Lmc::truncate(3),
             max: 2
         }
@@ -268,12 +269,18 @@ fn too_many_lids_cap_the_lmc_with_a_warning_or_are_refused() {
     );
     assert!(matches!(
         refused("mlid", "ring-5-1", None),
-        RoutingError::NotFatTree { engine: "mlid", .. }
+        RoutingError::NotFatTree {
+            engine: routing::RoutingEngine::Mlid,
+            ..
+        }
     ));
     let auto = route(&fabric("fat-tree-6-3"), "auto", &Options::default());
     assert_eq!(
         (auto.engine, &auto.warnings[..]),
-        ("slid", &[Warning::SlidInstead { paths: 9 }][..])
+        (
+            routing::RoutingEngine::Slid,
+            &[Warning::SlidInstead { paths: 9 }][..]
+        )
     );
 }
 

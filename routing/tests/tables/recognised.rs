@@ -62,7 +62,7 @@ fn a_live_fabric_gets_the_tables_computed_offline() {
         let wanted = bytes(&offline, &checked(&offline, "auto", &Options::default()));
         let live = shuffled(&offline, 11);
         let tables = checked(&live, "auto", &Options::default());
-        assert_eq!(tables.engine, "mlid");
+        assert_eq!(tables.engine, routing::RoutingEngine::Mlid);
         assert_eq!(bytes(&live, &tables), wanted);
     }
 }
@@ -161,7 +161,7 @@ fn what_is_no_fat_tree_is_refused_with_the_difference() {
     crossed.connect(b, far_a).unwrap();
     assert!(recognise(&crossed).is_err());
     let tables = checked(&crossed, "auto", &Options::default());
-    assert_eq!(tables.engine, "updn");
+    assert_eq!(tables.engine, routing::RoutingEngine::Updn);
     assert!(tables.because.unwrap().starts_with("not a fat tree: "));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use routing::{Options, Report, Tables, engine, verify};
+use routing::{Options, Report, RoutingEngine, Tables, verify};
 use topologies::{Endpoint, Graph, Node, NodeId, NodeKind, parse};
 use wire::PortNum;
 
@@ -14,7 +14,10 @@ pub(crate) fn fabric(name: &str) -> Graph {
 }
 
 pub(crate) fn route(graph: &Graph, name: &str, options: &Options) -> Tables {
-    engine(name).unwrap().route(graph, options).unwrap()
+    name.parse::<RoutingEngine>()
+        .unwrap()
+        .route(graph, options)
+        .unwrap()
 }
 
 /// Tables of that engine, after the verifier found nothing wrong with them.

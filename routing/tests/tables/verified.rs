@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use routing::{Options, Problem, Promises, Tables, Trouble, verify};
+use routing::{DeliveryFailure, Options, Problem, Promises, Tables, verify};
 use topologies::{Endpoint, Graph, NodeId};
 use wire::{Lid, PortNum};
 
@@ -74,13 +74,13 @@ fn any_single_wrong_entry_for_a_host_is_caught_or_is_another_legal_path() {
 fn a_missing_entry_a_dead_port_and_a_wrong_host_are_told_apart() {
     let (graph, tables) = tree();
     let lid = base(&graph, &tables, "h0.0.0");
-    for (port, trouble) in [
-        (255, Trouble::NoEntry(graph.find("s2.0.0").unwrap())),
-        (2, Trouble::WrongPlace(graph.find("s2.0.0").unwrap())),
-        (0, Trouble::WrongPlace(graph.find("s2.0.0").unwrap())),
+    for (port, failure) in [
+        (255, DeliveryFailure::NoEntry(graph.find("s2.0.0").unwrap())),
+        (2, DeliveryFailure::NotOwner(graph.find("s2.0.0").unwrap())),
+        (0, DeliveryFailure::NotOwner(graph.find("s2.0.0").unwrap())),
         (
             77,
-            Trouble::DeadPort(graph.find("s2.0.0").unwrap(), PortNum::new(77)),
+            DeliveryFailure::DeadPort(graph.find("s2.0.0").unwrap(), PortNum::new(77)),
         ),
     ] {
         let mut wrong = tables.clone();
@@ -94,7 +94,7 @@ fn a_missing_entry_a_dead_port_and_a_wrong_host_are_told_apart() {
         );
         assert!(report.problems.iter().all(|problem| matches!(
             problem,
-            Problem::Unreachable { trouble: found, .. } if *found == trouble
+            Problem::Unreachable { failure: found, .. } if *found == failure
         )));
     }
 }
@@ -108,7 +108,7 @@ fn a_loop_is_shown_with_the_switches_it_goes_round() {
     let below = graph.find("s1.0.0").unwrap();
     let looped = |problem: &Problem| match problem {
         Problem::Unreachable {
-            trouble: Trouble::Loop(nodes),
+            failure: DeliveryFailure::Loop(nodes),
             ..
         } => nodes.contains(&root) && nodes.contains(&below) && nodes.len() == 2,
         _ => false,
@@ -144,7 +144,7 @@ fn a_detour_breaks_the_promises_of_shortest_paths_and_of_no_turn_upwards() {
 }
 
 #[test]
-fn minhop_on_a_ring_of_five_can_deadlock_and_the_circle_is_printed() {
+fn minhop_on_a_ring_of_five_can_deadlock_and_the_credit_loop_is_printed() {
     for switches in [5, 6, 9] {
         let graph = fabric(&format!("ring-{switches}-1"));
         let tables = route(&graph, "minhop", &Options::default());

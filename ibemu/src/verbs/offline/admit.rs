@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use routing::LidBase;
 use routing::qos::{
     Admission, Band, Cause, Class, FillOptions, FillReport, Layout, LinkRate, Options, QosError,
     fill,
 };
+use routing::{LidBase, RoutingEngine};
 use serde::Serialize;
 use topologies::Graph;
 
@@ -41,7 +41,7 @@ struct Load {
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     topology: &'a str,
-    routing: &'static str,
+    routing: RoutingEngine,
     rate: LinkRate,
     layout: Layout,
     seed: u64,
@@ -67,7 +67,7 @@ pub fn run(options: &Admit) -> Result<()> {
         vls: None,
         seed: options.seed,
     };
-    let routed = Routed::new(&options.topology, &options.routing, None, &scheme)?;
+    let routed = Routed::new(&options.topology, options.routing, None, &scheme)?;
     let (graph, tables) = (routed.graph(), &routed.tables);
     let qos = Options {
         layout: options.layout,

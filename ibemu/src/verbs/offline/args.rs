@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use daemon::choice::choice;
+use daemon::choice::{choice, plain_choice};
 use routing::qos::{Layout, LinkRate};
-use routing::{LidBase, multicast};
+use routing::{LidBase, RoutingEngine, multicast};
 
 /// Which tables.
 #[derive(Clone, Debug, Args)]
@@ -18,7 +18,7 @@ pub struct Scheme {
     /// wants]
     #[arg(long, value_name = "LMC", value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: Option<u8>,
-    /// Data lanes that every port has, 1 to 15, for engines that need several [default: 8]
+    /// Data VLs that every port has, 1 to 15, for engines that need several [default: 8]
     #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub vls: Option<u8>,
     /// Seed of everything left to chance: random traffic. The engines leave nothing to chance
@@ -72,10 +72,10 @@ Exit code: 0; 1 if the packet of --path does not arrive; 2 if there can be no su
 pub struct Route {
     /// A generated topology or a file, as for `up`
     pub topology: String,
-    /// Routing engine: auto (mlid on a fat tree, else updn), mlid, slid, updn, minhop, dor, dfsssp,
-    /// clos, path-selection, shortest-widest, renaming, fully-explicit, file
-    #[arg(long, default_value = "auto", value_name = "ENGINE")]
-    pub routing: String,
+    /// Routing engine
+    #[arg(long, value_parser = choice::<RoutingEngine>(), default_value_t = RoutingEngine::Auto,
+          value_name = "ENGINE")]
+    pub routing: RoutingEngine,
     /// For --routing file: tables in the text of dump_fts
     #[arg(long, value_name = "PATH", required_if_eq("routing", "file"))]
     pub tables: Option<PathBuf>,
@@ -109,7 +109,7 @@ pub struct Route {
 Every LID is followed from every switch. Reported are: LIDs that do not reach their owner,
 with what stops them (no entry, a port without cable, a wrong node, a loop with its switches);
 paths that are longer, or turn upwards after going down, where the engine promises otherwise;
-lanes that wait for each other in a circle, as SWITCH port PORT VL LANE -> ..; copies of
+credit loops, as SWITCH port PORT VL NUMBER -> ..; copies of
 multicast packets (--group; --mft, whose members are the hosts that its tables send to) that
 are missing, double, stray, or come back; arbitration tables (--connection) that promise more
 slots than a frame has, or other than the connections add up to.
@@ -121,7 +121,7 @@ Figures:
                shortest, whether any host selects that LID or not
   LIDS         LIDs in use, those of switches among them
   ENTRIES      forwarding table entries that lead somewhere, over all switches
-  VLS          data lanes that the tables use
+  VLS          data VLs that the tables use
 and those of quality, as `ibemu compare --help` explains them. Then a line for each traffic
 pattern:
   FLOWS        pairs that send
@@ -133,8 +133,8 @@ pub struct Verify {
     /// A generated topology or a file, as for `up`
     pub topology: String,
     /// Routing engine, as for `route`
-    #[arg(long, value_name = "ENGINE")]
-    pub routing: Option<String>,
+    #[arg(long, value_parser = plain_choice::<RoutingEngine>(), value_name = "ENGINE")]
+    pub routing: Option<RoutingEngine>,
     /// Tables in the text of dump_fts
     #[arg(long, value_name = "PATH")]
     pub tables: Option<PathBuf>,
@@ -170,9 +170,9 @@ Columns, a line for each engine:
   HOPS         cables between switches on the longest path
   NOT MINIMAL  pairs of a switch with hosts and a host LID whose path is longer than the
                shortest, whether any host selects that LID or not
-  VLS          data lanes that the tables use
-  DEADLOCK     whether lanes can wait for each other in a circle
-  PROBLEMS     what `ibemu verify` finds wrong, circles apart
+  VLS          data VLs that the tables use
+  DEADLOCK     whether there is a credit loop
+  PROBLEMS     what `ibemu verify` finds wrong, credit loops apart
 Quality, counted on the cables between switches when every source sends to the LID that the
 scheme selects:
   ALL-TO-ALL   flows on the busiest cable when every host sends to every other
@@ -194,11 +194,12 @@ pub struct Compare {
     /// Routing engines, as for `route` (but file), separated by commas
     #[arg(
         long,
+        value_parser = plain_choice::<RoutingEngine>(),
         value_name = "ENGINE,ENGINE..",
         value_delimiter = ',',
         required = true
     )]
-    pub routing: Vec<String>,
+    pub routing: Vec<RoutingEngine>,
     #[command(flatten)]
     /// Which tables.
     pub scheme: Scheme,
@@ -237,9 +238,6 @@ pub struct Lids {
         value_delimiter = ','
     )]
     pub assign: Vec<String>,
-    /// Seed of what is left to chance: nothing at present. It is printed again
-    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
-    pub seed: u64,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -275,8 +273,9 @@ pub struct Admit {
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
     /// Routing engine that gives the paths, as for `route` (but file)
-    #[arg(long, default_value = "auto", value_name = "ENGINE")]
-    pub routing: String,
+    #[arg(long, value_parser = plain_choice::<RoutingEngine>(),
+          default_value_t = RoutingEngine::Auto, value_name = "ENGINE")]
+    pub routing: RoutingEngine,
     /// Where a lane's next entry in an arbitration table goes
     #[arg(long, value_parser = choice::<Layout>(), default_value_t = Layout::Contiguous)]
     pub layout: Layout,

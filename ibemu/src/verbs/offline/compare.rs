@@ -1,7 +1,7 @@
 //! `ibemu compare`: several engines on one topology, in one table.
 
 use anyhow::Result;
-use routing::{RoutingError, engine};
+use routing::{RoutingEngine, RoutingError};
 use serde::Serialize;
 
 use super::args::Compare;
@@ -13,9 +13,9 @@ use crate::usage::{self, UsageError};
 
 #[derive(Debug, Serialize)]
 struct EngineJson {
-    routing: String,
+    routing: RoutingEngine,
     /// What computed the tables: for `auto` the engine that it took.
-    engine: &'static str,
+    engine: RoutingEngine,
     lmc: u8,
     usage: UsageJson,
     hops_max: u32,
@@ -28,7 +28,7 @@ struct EngineJson {
 
 #[derive(Debug, Serialize)]
 struct CannotJson {
-    routing: String,
+    routing: RoutingEngine,
     error: String,
 }
 
@@ -45,12 +45,9 @@ struct Report {
 /// # Errors
 /// If there is no such topology, or an engine's name is unknown.
 pub fn run(options: &Compare) -> Result<()> {
-    for name in &options.routing {
-        engine(name).map_err(|error| UsageError(error.to_string()))?;
-        if name == "file" {
-            let text = "file needs tables; `ibemu verify --tables` says what they are worth";
-            return Err(UsageError(text.to_owned()).into());
-        }
+    if options.routing.contains(&RoutingEngine::File) {
+        let text = "file needs tables; `ibemu verify --tables` says what they are worth";
+        return Err(UsageError(text.to_owned()).into());
     }
     let topology = usage::topology(&options.topology)?;
     let how = tables::options(&options.scheme)?;
@@ -60,8 +57,8 @@ pub fn run(options: &Compare) -> Result<()> {
         engines: Vec::new(),
         cannot: Vec::new(),
     };
-    for name in &options.routing {
-        match tables::compute(&topology.graph, name, &how) {
+    for &engine in &options.routing {
+        match engine.route(&topology.graph, &how) {
             Ok(computed) => {
                 let routed = Routed {
                     topology: topology.clone(),
@@ -69,9 +66,9 @@ pub fn run(options: &Compare) -> Result<()> {
                 };
                 report
                     .engines
-                    .push(measured(name, &routed, options.scheme.seed));
+                    .push(measured(engine, &routed, options.scheme.seed));
             }
-            Err(error) => report.cannot.push(cannot(name, &error)),
+            Err(error) => report.cannot.push(cannot(engine, &error)),
         }
     }
     if options.json {
@@ -81,19 +78,19 @@ pub fn run(options: &Compare) -> Result<()> {
     }
 }
 
-fn cannot(name: &str, error: &RoutingError) -> CannotJson {
+fn cannot(routing: RoutingEngine, error: &RoutingError) -> CannotJson {
     CannotJson {
-        routing: name.to_owned(),
+        routing,
         error: error.to_string(),
     }
 }
 
-fn measured(name: &str, routed: &Routed, seed: u64) -> EngineJson {
+fn measured(routing: RoutingEngine, routed: &Routed, seed: u64) -> EngineJson {
     let (graph, tables) = (routed.graph(), &routed.tables);
     let found = judged(routed);
     let deadlock = found.cycle.is_some();
     EngineJson {
-        routing: name.to_owned(),
+        routing,
         engine: tables.engine,
         lmc: tables::lmc(tables),
         usage: UsageJson::of(graph, tables),
@@ -136,7 +133,7 @@ fn print(report: &Report) -> Result<()> {
 
 fn cells(engine: &EngineJson) -> Vec<(&'static str, String)> {
     let name = match engine.routing == engine.engine {
-        true => engine.routing.clone(),
+        true => engine.routing.to_string(),
         false => format!("{} ({})", engine.routing, engine.engine),
     };
     let deadlock = if engine.deadlock { "yes" } else { "no" };

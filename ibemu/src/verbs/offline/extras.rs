@@ -7,7 +7,7 @@ use routing::multicast::{self, Mft, Mgid, Multicast, Role};
 use routing::qos::{
     self, Admission, Band, Class, FRAME_SLOTS, Fault, LinkState, PortTables, Request, ServiceLevels,
 };
-use routing::{Lanes, Tables};
+use routing::{Tables, VlAssignment};
 use serde::Serialize;
 use topologies::{Endpoint, Graph, NodeId};
 use wire::{Guid, Vl};
@@ -18,21 +18,21 @@ use super::tables::{self, Routed};
 use crate::quantity::Rate;
 use crate::usage::UsageError;
 
-/// Data lanes of the connections' tables: VLARB01's ten classes apart.
+/// Data VLs of the connections' tables: VLARB01's ten classes apart.
 const DATA_VLS: u8 = 15;
 
 /// SL-to-VL mapping tables.
 #[derive(Debug, Serialize)]
-pub(super) struct LanesJson<'a> {
-    /// By service level the lane, for every pair of ports that is not listed.
+pub(super) struct VlsJson<'a> {
+    /// By service level the VL, for every pair of ports that is not listed.
     all: Vec<u8>,
-    ports: Vec<PortsLanesJson<'a>>,
+    ports: Vec<PortsVlsJson<'a>>,
     /// By switch and LID: the service level from its hosts, where it is not 0.
     sl: BTreeMap<&'a str, BTreeMap<u16, u8>>,
 }
 
 #[derive(Debug, Serialize)]
-struct PortsLanesJson<'a> {
+struct PortsVlsJson<'a> {
     node: &'a str,
     r#in: u8,
     out: u8,
@@ -78,23 +78,23 @@ impl Extra {
     }
 
     /// SL-to-VL tables, of the engine or of the connections.
-    pub(super) fn lanes<'a>(&self, graph: &'a Graph, tables: &Tables) -> Option<LanesJson<'a>> {
-        let plain = |lanes: &[Vl]| lanes.iter().map(|vl| vl.get()).collect();
+    pub(super) fn sl_to_vl<'a>(&self, graph: &'a Graph, tables: &Tables) -> Option<VlsJson<'a>> {
+        let plain = |vls: &[Vl]| vls.iter().map(|vl| vl.get()).collect();
         if self.admission.is_some() {
-            return Some(LanesJson {
+            return Some(VlsJson {
                 all: plain(&ServiceLevels::Paper.sl2vl(DATA_VLS)),
                 ports: Vec::new(),
                 sl: BTreeMap::new(),
             });
         }
-        let lanes = tables.lanes.as_ref()?;
+        let assignment = tables.vl_assignment.as_ref()?;
         let name = |node| graph.node(node).name.as_str();
-        Some(LanesJson {
-            all: plain(&lanes.sl2vl),
-            ports: lanes
+        Some(VlsJson {
+            all: plain(&assignment.sl2vl),
+            ports: assignment
                 .by_ports
                 .iter()
-                .map(|(&(node, entry, exit), table)| PortsLanesJson {
+                .map(|(&(node, entry, exit), table)| PortsVlsJson {
                     node: name(node),
                     r#in: entry.get(),
                     out: exit.get(),
@@ -103,8 +103,8 @@ impl Extra {
                 .collect(),
             sl: graph
                 .switches()
-                .map(|switch| (name(switch), levels(tables, lanes, switch)))
-                .filter(|(_, levels)| !levels.is_empty())
+                .map(|switch| (name(switch), service_levels(tables, assignment, switch)))
+                .filter(|(_, sls)| !sls.is_empty())
                 .collect(),
         })
     }
@@ -140,10 +140,10 @@ impl Extra {
     }
 }
 
-fn levels(tables: &Tables, lanes: &Lanes, switch: NodeId) -> BTreeMap<u16, u8> {
+fn service_levels(tables: &Tables, assignment: &VlAssignment, switch: NodeId) -> BTreeMap<u16, u8> {
     let lids = tables.lids.iter().flat_map(|range| range.lids());
-    lids.map(|lid| (lid.get(), lanes.level(switch, lid).get()))
-        .filter(|&(_, level)| level != 0)
+    lids.map(|lid| (lid.get(), assignment.sl(switch, lid).get()))
+        .filter(|&(_, sl)| sl != 0)
         .collect()
 }
 
@@ -197,13 +197,13 @@ fn groups(routed: &Routed, options: &Extras) -> Result<Option<Multicast>> {
         return Ok(None);
     }
     let (graph, tables) = (routed.graph(), &routed.tables);
-    let wanted = multicast::Options {
+    let group_options = multicast::Options {
         scheme: options.multicast,
         labels: tables.labels.clone(),
         ..multicast::Options::default()
     };
     let usage = |error: multicast::MulticastError| UsageError(format!("--group: {error}"));
-    let mut multicast = Multicast::new(graph, &wanted).map_err(usage)?;
+    let mut multicast = Multicast::new(graph, &group_options).map_err(usage)?;
     for (number, members) in (1..).zip(&options.groups) {
         let members: Vec<NodeId> = match members.as_str() {
             "all" => tables::hosts(graph),
@@ -237,9 +237,9 @@ fn connections(routed: &Routed, options: &Extras) -> Result<Option<Admission>> {
         return Ok(None);
     }
     let (graph, tables) = (routed.graph(), &routed.tables);
-    if tables.lanes.is_some() {
+    if tables.vl_assignment.is_some() {
         return Err(UsageError(format!(
-            "--connection: {} needs the lanes for itself; choose an engine that does not",
+            "--connection: {} needs the VLs for itself; choose an engine that does not",
             tables.engine
         ))
         .into());
@@ -272,7 +272,7 @@ fn connection(text: &str) -> Result<(&str, &str, u64, Class), String> {
         [from, to, rate] => (from, to, rate, false),
         [from, to, rate, "dbts"] => (from, to, rate, true),
         _ => {
-            return Err("wanted is SOURCE,DESTINATION,RATE or SOURCE,DESTINATION,RATE,dbts".into());
+            return Err("give SOURCE,DESTINATION,RATE or SOURCE,DESTINATION,RATE,dbts".into());
         }
     };
     let Rate(bps) = rate
@@ -293,7 +293,7 @@ pub(super) fn refusal(graph: &Graph, error: &qos::QosError) -> String {
             let name = &graph.node(at.node).name;
             format!("at port {} of {name}: {cause}", at.port)
         }
-        qos::QosError::EmptyPath => "the tables have no way between the two".to_owned(),
+        qos::QosError::EmptyPath => "the tables have no path between the two".to_owned(),
         other => other.to_string(),
     }
 }

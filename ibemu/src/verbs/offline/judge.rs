@@ -1,7 +1,9 @@
 //! `ibemu verify`: a verdict on tables, whoever made them.
 
 use anyhow::{Result, bail};
-use routing::{Channel, PROBLEMS_SHOWN, Problem, Promises, Report, Trouble, verify};
+use routing::{
+    Channel, DeliveryFailure, PROBLEMS_SHOWN, Problem, Promises, Report, RoutingEngine, verify,
+};
 use serde::Serialize;
 use topologies::Graph;
 
@@ -34,7 +36,7 @@ struct PromisesJson {
 #[derive(Debug, Serialize)]
 struct ReportJson<'a> {
     topology: &'a str,
-    routing: &'static str,
+    routing: RoutingEngine,
     ok: bool,
     paths: u64,
     hops_max: u32,
@@ -49,7 +51,7 @@ struct ReportJson<'a> {
 }
 
 /// Holds tables against everything that tables should do: what the engine promises, that every
-/// LID arrives, and that nothing can wait in a circle, promised or not.
+/// LID arrives, and that there is no credit loop, promised or not.
 pub(super) fn judged(routed: &Routed) -> Report {
     let promises = Promises {
         deadlock_free: true,
@@ -63,13 +65,9 @@ pub(super) fn judged(routed: &Routed) -> Report {
 /// # Errors
 /// If there can be no such tables, or something is wrong with them.
 pub fn run(options: &Verify) -> Result<()> {
-    let engine = match (&options.routing, &options.tables) {
-        (Some(engine), _) => engine,
-        (None, _) => "file",
-    };
     let routed = Routed::new(
         &options.topology,
-        engine,
+        options.routing.unwrap_or(RoutingEngine::File),
         options.tables.as_deref(),
         &options.scheme,
     )?;
@@ -128,7 +126,7 @@ pub fn run(options: &Verify) -> Result<()> {
 fn kind(problem: &Problem) -> &'static str {
     match problem {
         Problem::Unreachable {
-            trouble: Trouble::Loop(_),
+            failure: DeliveryFailure::Loop(_),
             ..
         } => "loop",
         Problem::Unreachable { .. } => "unreachable",

@@ -39,7 +39,6 @@ struct FailedJson<'a> {
 struct Report<'a> {
     topology: &'a str,
     paths: &'a str,
-    seed: u64,
     hosts: usize,
     schemes: Vec<SchemeJson<'a>>,
     failed: Vec<FailedJson<'a>>,
@@ -82,7 +81,6 @@ pub fn run(options: &Lids) -> Result<()> {
     let mut report = Report {
         topology: &topology.name,
         paths: &options.paths,
-        seed: options.seed,
         hosts: network.hosts().len(),
         schemes: Vec::new(),
         failed: Vec::new(),
@@ -131,7 +129,7 @@ fn figures(
         .map(|host| assignment.count(host))
         .collect();
     let name = |host: usize| {
-        let end = network.hosts()[host];
+        let end = network.hosts()[host].end;
         let node = graph.node(end.node);
         match node.ports {
             1 => node.name.clone(),

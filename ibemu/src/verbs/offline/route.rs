@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
 use routing::quality::usage;
-use routing::{Tables, dump};
+use routing::{RoutingEngine, Tables, dump};
 use serde::Serialize;
 use topologies::{Graph, NodeKind};
 use wire::{Lid, PortNum};
 
 use super::args::{Dump, Route};
-use super::extras::{ArbitrationJson, Extra, LanesJson};
+use super::extras::{ArbitrationJson, Extra, VlsJson};
 use super::tables::{self, Routed};
 use crate::output::{self, Align, Table};
 use crate::usage::UsageError;
@@ -30,12 +30,12 @@ struct NodeJson<'a> {
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     topology: &'a str,
-    routing: &'static str,
+    routing: RoutingEngine,
     lmc: u8,
     nodes: Vec<NodeJson<'a>>,
     lft: BTreeMap<&'a str, PortsByLid>,
     mft: BTreeMap<&'a str, BTreeMap<u16, Vec<u8>>>,
-    sl2vl: Option<LanesJson<'a>>,
+    sl2vl: Option<VlsJson<'a>>,
     vlarb: BTreeMap<&'a str, BTreeMap<u8, ArbitrationJson>>,
     warnings: Vec<String>,
 }
@@ -47,7 +47,7 @@ struct Report<'a> {
 pub fn run(options: &Route) -> Result<()> {
     let routed = Routed::new(
         &options.topology,
-        &options.routing,
+        options.routing,
         options.tables.as_deref(),
         &options.scheme,
     )?;
@@ -93,7 +93,7 @@ fn report<'a>(routed: &'a Routed, extra: &Extra) -> Report<'a> {
         } else {
             BTreeMap::new()
         },
-        sl2vl: extra.lanes(graph, tables),
+        sl2vl: extra.sl_to_vl(graph, tables),
         vlarb: extra.arbitration(graph),
         warnings: tables.warnings.iter().map(ToString::to_string).collect(),
     }
@@ -202,8 +202,8 @@ fn path(routed: &Routed, ends: &str, json: bool) -> Result<()> {
             ),
         })
         .collect();
-    let sl = tables.lanes.as_ref();
-    let sl = sl.map(|lanes| lanes.level_from(graph, start, dlid).get());
+    let sl = tables.vl_assignment.as_ref();
+    let sl = sl.map(|assignment| assignment.sl_from(graph, start, dlid).get());
     if json {
         output::json(&PathJson {
             dlid: dlid.get(),

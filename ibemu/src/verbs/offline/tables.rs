@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
-use routing::{Options, RoutingError, Tables, dump, engine};
+use routing::file::FileError;
+use routing::{Options, RoutingEngine, RoutingError, Tables, dump};
 use topologies::{Endpoint, Graph, NodeId, NodeKind, Topology};
 use wire::{Lmc, PortNum};
 
@@ -23,14 +24,14 @@ impl Routed {
     /// [`UsageError`] if there can be no such tables.
     pub(super) fn new(
         topology: &str,
-        routing: &str,
+        routing: RoutingEngine,
         file: Option<&Path>,
         scheme: &Scheme,
     ) -> Result<Self> {
         let topology = usage::topology(topology)?;
         let mut options = options(scheme)?;
         if let Some(path) = file {
-            if routing != "file" {
+            if routing != RoutingEngine::File {
                 return Err(UsageError(format!(
                     "--tables is for --routing file; {routing} computes tables of its own"
                 ))
@@ -38,8 +39,9 @@ impl Routed {
             }
             options.given = Some(read(path)?);
         }
-        let tables =
-            compute(&topology.graph, routing, &options).map_err(|error| in_file(&error, file))?;
+        let tables = routing
+            .route(&topology.graph, &options)
+            .map_err(|error| in_file(&error, file))?;
         Ok(Self { topology, tables })
     }
 
@@ -50,10 +52,8 @@ impl Routed {
 
 /// An error of tables from a file begins with the file's name.
 fn in_file(error: &RoutingError, file: Option<&Path>) -> UsageError {
-    match (error, file) {
-        (RoutingError::File(error), Some(path)) => {
-            UsageError(format!("{}, {error}", path.display()))
-        }
+    match (error.reason::<FileError>(), file) {
+        (Some(error), Some(path)) => UsageError(format!("{}, {error}", path.display())),
         _ => UsageError(error.to_string()),
     }
 }
@@ -77,18 +77,6 @@ pub(super) fn options(scheme: &Scheme) -> Result<Options> {
         data_vls: scheme.vls,
         ..Options::default()
     })
-}
-
-/// Tables of that engine.
-///
-/// # Errors
-/// [`RoutingError`].
-pub(super) fn compute(
-    graph: &Graph,
-    routing: &str,
-    options: &Options,
-) -> Result<Tables, RoutingError> {
-    engine(routing)?.route(graph, options)
 }
 
 /// The node of that name.

@@ -7,8 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use controller::RoutingChoice;
-use routing::{Options, dump, engine, file};
+use routing::{Options, RoutingEngine, dump, file};
 use topologies::Topology;
 
 use crate::cli::Up;
@@ -24,7 +23,7 @@ pub(super) fn given(topology: &Topology, options: &Up) -> Result<Option<String>>
     let Some(path) = &options.tables else {
         return Ok(None);
     };
-    if options.routing != RoutingChoice::File {
+    if options.routing != RoutingEngine::File {
         return Err(UsageError(format!(
             "--tables is for --routing file; {} computes tables of its own",
             options.routing
@@ -44,8 +43,8 @@ fn check(topology: &Topology, text: &str) -> Result<(), String> {
         given: Some(dump::read(text).map_err(|error| error.to_string())?),
         ..Options::default()
     };
-    let tables = engine("file")
-        .and_then(|engine| engine.route(&topology.graph, &options))
+    let tables = RoutingEngine::File
+        .route(&topology.graph, &options)
         .map_err(|error| error.to_string())?;
     file::check(&topology.graph, &tables)
         .map(|_| ())

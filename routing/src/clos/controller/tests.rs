@@ -85,7 +85,7 @@ fn strict_operation_needs_two_n_less_one_trees() {
         ControlError::TooFewTrees {
             trees: 4,
             hosts: 3,
-            wanted: 5
+            needed: 5
         }
     );
     assert!(Controller::new(leaf_of.clone(), 5, Mode::Strict).is_ok());
@@ -202,7 +202,7 @@ proptest! {
             .map(|(a, b)| (a % count, b % count))
             .filter(|(a, b)| a != b)
             .collect();
-        let wanted: BTreeSet<(usize, usize)> = requests.iter().copied().collect();
+        let requested: BTreeSet<(usize, usize)> = requests.iter().copied().collect();
         let mut served = BTreeSet::new();
         let mut window = controller.window(&requests).unwrap();
         for _ in 0..=requests.len() {
@@ -213,6 +213,6 @@ proptest! {
             }
             window = controller.window(&[]).unwrap();
         }
-        prop_assert_eq!(served, wanted);
+        prop_assert_eq!(served, requested);
     }
 }

@@ -3,9 +3,10 @@ use topologies::{Endpoint, parse};
 
 use super::super::{DeliveryProblem, check, deliver};
 use super::*;
-use crate::engines::engine;
 use crate::multicast::PortSet;
+use crate::network::port_guid;
 use crate::network::tests::shuffled;
+use crate::routing_engine::RoutingEngine;
 
 const GROUP: Mgid = Mgid(0xff12_401b_ffff_0000_0000_0000_ffff_ffff);
 
@@ -124,8 +125,7 @@ fn figure_7_group_2_heard_from_000() {
 /// Section 3.3.2 as it is written: in every switch the union of the unicast ports, by the LIDs that
 /// the source would choose.
 fn literal_union(graph: &Graph, source: &str, group: &[&str]) -> BTreeMap<NodeId, Mft> {
-    let tables = engine("mlid")
-        .unwrap()
+    let tables = RoutingEngine::Mlid
         .route(graph, &Default::default())
         .unwrap();
     let (_, from) = port(graph, source);

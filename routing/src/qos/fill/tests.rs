@@ -10,9 +10,9 @@ fn paths(network: &Network) -> impl Fn(usize, usize) -> Vec<Endpoint> + '_ {
         .map(|target| updown.hops_to(network, target))
         .collect();
     move |source, destination| {
-        let target = network.homes()[destination].switch;
-        let mut ports = vec![network.hosts()[source]];
-        let (mut at, mut descending) = (network.homes()[source].switch, false);
+        let target = network.hosts()[destination].switch;
+        let mut ports = vec![network.hosts()[source].end];
+        let (mut at, mut descending) = (network.hosts()[source].switch, false);
         while at != target {
             let left = hops[target].left(at, descending).unwrap();
             let choices: Vec<usize> = network

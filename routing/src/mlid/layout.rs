@@ -3,10 +3,11 @@
 use topologies::{Endpoint, FatTree, Graph};
 use wire::{Guid, Lid, Lmc, PortNum};
 
-use super::labels::FatTreeLabels;
-use crate::engines::Options;
+use crate::engine::Options;
 use crate::error::{RoutingError, Warning};
+use crate::fat_tree::FatTreeLabels;
 use crate::lids::{LidBase, LidRange, Lids};
+use crate::routing_engine::RoutingEngine;
 
 /// How many LIDs a host gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +19,10 @@ pub(super) enum Scheme {
 }
 
 impl Scheme {
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn engine(self) -> RoutingEngine {
         match self {
-            Self::Mlid => "mlid",
-            Self::Slid => "slid",
+            Self::Mlid => RoutingEngine::Mlid,
+            Self::Slid => RoutingEngine::Slid,
         }
     }
 }
@@ -41,9 +42,9 @@ impl Layout {
         scheme: Scheme,
         options: &Options,
     ) -> Result<(Self, Option<Warning>), RoutingError> {
-        let engine = scheme.name();
+        let engine = scheme.engine();
         let paths = tree.power(tree.levels() - 1);
-        let wanted = match scheme {
+        let full = match scheme {
             Scheme::Slid => 0,
             Scheme::Mlid if paths.is_power_of_two() => u8::try_from(paths.ilog2()).unwrap_or(0),
             Scheme::Mlid => {
@@ -54,7 +55,7 @@ impl Layout {
                 });
             }
         };
-        let max = wanted.min(Lmc::MAX.get());
+        let max = full.min(Lmc::MAX.get());
         if let Some(lmc) = options.lmc {
             if lmc.get() > max {
                 return Err(RoutingError::LmcTooLarge { engine, lmc, max });
@@ -69,16 +70,16 @@ impl Layout {
                 Err(_) => lmc = Lmc::truncate(lmc.get() - 1),
             }
         };
-        let warning = (lmc.get() < wanted).then_some(Warning::LmcCapped { wanted, taken: lmc });
+        let warning = (lmc.get() < full).then_some(Warning::LmcCapped { full, taken: lmc });
         Ok((layout, warning))
     }
 
     fn fit(tree: &FatTree, lmc: Lmc, base: LidBase) -> Result<Self, RoutingError> {
         let (hosts, switches) = (u64::from(tree.hosts()), u64::from(tree.switches()));
         let first_switch = base.host(hosts, lmc);
-        let wanted = first_switch + switches - 1;
+        let last = first_switch + switches - 1;
         match u16::try_from(first_switch) {
-            Ok(first_switch) if wanted <= u64::from(Lid::UNICAST_LAST.get()) => Ok(Self {
+            Ok(first_switch) if last <= u64::from(Lid::UNICAST_LAST.get()) => Ok(Self {
                 lmc,
                 base,
                 first_switch,
@@ -87,7 +88,7 @@ impl Layout {
                 hosts,
                 lmc,
                 switches,
-                wanted,
+                last,
             }),
         }
     }
@@ -115,7 +116,7 @@ impl Layout {
         (pid % (paths >> self.lmc.get())) << self.lmc.get()
     }
 
-    /// Everybody's LIDs; those of who is missing wait for his return.
+    /// All LIDs; those of ports that are missing are reserved for their return.
     pub(super) fn lids(&self, graph: &Graph, labels: &FatTreeLabels) -> Lids {
         let find = |guid, port| graph.find_guid(guid).map(|node| Endpoint { node, port });
         let hosts = (0..).zip(labels.hosts()).map(|(pid, place)| LidRange {

@@ -1,8 +1,8 @@
-//! Tables of somebody else's making, from the text of dump_fts ([`crate::dump`]).
+//! Tables computed elsewhere, from the text of dump_fts ([`crate::dump`]).
 //!
 //! Who owns a LID is what the text says (`portguid`, and the LID on a switch's line). Where it says
 //! nothing, the tables do: a switch that keeps a LID for itself (port 0) owns it, else the one host
-//! to whose port a switch sends it. LIDs that nobody owns stay in the tables and are not verified.
+//! to whose port a switch sends it. LIDs without an owner stay in the tables and are not verified.
 //!
 //! Nothing is promised of such tables; [`crate::verify()`] finds out what they do.
 
@@ -13,13 +13,14 @@ use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Guid, Lid, Lmc, PortNum};
 
 use crate::dump::{MftDump, SwitchDump};
-use crate::engines::{Engine, Options};
-use crate::error::{RoutingError, Warning};
-use crate::lids::{LidRange, Lids, port_guid};
+use crate::engine::{Engine, Options};
+use crate::error::{EngineError, RoutingError, Warning};
+use crate::lids::{LidRange, Lids};
 use crate::multicast::Mft;
-use crate::net::Net;
+use crate::network::{Network, port_guid};
+use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
-use crate::verify::{Problem, Trouble, verify};
+use crate::verify::{DeliveryFailure, Problem, verify};
 
 /// Why tables that were given do not fit the fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -63,7 +64,7 @@ pub enum FileError {
     },
     /// LIDs of a port that no base LID and LMC describe.
     #[error(
-        "the port {guid} has {count} LIDs from {first} to {last}: wanted is a row of 1, 2, 4 .. 128"
+        "the port {guid} has {count} LIDs from {first} to {last}; it must have 1, 2, 4 .. 128 consecutive ones"
     )]
     Scattered {
         /// The port.
@@ -99,9 +100,9 @@ pub enum Unfit {
     },
 }
 
-/// Checks that a fabric can run on tables that nobody has vouched for: every port has a LID, packets
+/// Checks that a fabric can run on tables of unknown origin: every port has a LID, packets
 /// between hosts arrive, none goes round in a loop. Returns what is worth a warning: packets of or
-/// to switches that do not arrive, lanes that wait for each other in a circle.
+/// to switches that do not arrive, credit loops.
 ///
 /// # Errors
 /// [`Unfit`].
@@ -117,17 +118,17 @@ pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, Unfit> {
     let in_words = |problem: &Problem| report.describe_problem(graph, problem);
     let is_bad = |problem: &&Problem| match problem {
         Problem::NoLid(_) => true,
-        Problem::Unreachable { trouble, from, lid } => {
+        Problem::Unreachable { failure, from, lid } => {
             let owner = tables.lids.owner(*lid).and_then(|range| range.end);
             let to_host = owner.is_some_and(|end| graph.node(end.node).kind == NodeKind::Host);
             let mut behind = graph.cables(*from).map(|(_, peer)| peer.node);
             let from_host = behind.any(|node| graph.node(node).kind == NodeKind::Host);
-            matches!(trouble, Trouble::Loop(_)) || to_host && from_host
+            matches!(failure, DeliveryFailure::Loop(_)) || to_host && from_host
         }
         _ => false,
     };
-    let nameless = report.problem_count - report.hosts_unreachable - report.switches_unreachable;
-    let pairs = nameless + report.hosts_unreachable.max(report.loops);
+    let without_lid = report.problem_count - report.hosts_unreachable - report.switches_unreachable;
+    let pairs = without_lid + report.hosts_unreachable.max(report.loops);
     let first = report.problems.iter().find(is_bad);
     if pairs > 0 {
         let first = first.or(report.problems.first()).map(in_words);
@@ -150,21 +151,24 @@ pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, Unfit> {
     Ok(worth)
 }
 
+impl From<FileError> for RoutingError {
+    fn from(error: FileError) -> Self {
+        Self::Engine(EngineError::new(error))
+    }
+}
+
 /// The engine.
 pub(crate) struct File;
 
 impl Engine for File {
-    fn name(&self) -> &'static str {
-        "file"
-    }
-
-    fn summary(&self) -> &'static str {
-        "any fabric: tables of your own, in the text of dump_fts"
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
+    fn route(
+        &self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
         let dumps = options.given.as_deref().ok_or(FileError::NotGiven)?;
-        Ok(tables(graph, dumps)?)
+        Ok(tables(graph, network, dumps)?)
     }
 }
 
@@ -172,7 +176,7 @@ impl Engine for File {
 ///
 /// # Errors
 /// [`FileError`]; not for tables that lead nowhere, which [`crate::verify()`] is for.
-pub fn tables(graph: &Graph, dumps: &[SwitchDump]) -> Result<Tables, FileError> {
+pub fn tables(graph: &Graph, network: &Network, dumps: &[SwitchDump]) -> Result<Tables, FileError> {
     let mut lfts = vec![Lft::default(); graph.len()];
     let mut owners = Owners::default();
     for dump in dumps {
@@ -183,14 +187,19 @@ pub fn tables(graph: &Graph, dumps: &[SwitchDump]) -> Result<Tables, FileError> 
     }
     owners.guess(graph, &lfts);
     let lids = owners.into_lids(graph)?;
-    let net = Net::new(graph);
-    let rows = net
-        .switches
+    let rows = network
+        .switches()
         .iter()
         .map(|node| core::mem::take(&mut lfts[node.index()]))
         .collect();
-    let mut tables = Tables::generic("file", &net, lids, rows, Promises::default());
-    tables.warnings = warnings(&net, &tables, dumps);
+    let mut tables = Tables::generic(
+        RoutingEngine::File,
+        network,
+        lids,
+        rows,
+        Promises::default(),
+    );
+    tables.warnings = warnings(network, &tables, dumps);
     Ok(tables)
 }
 
@@ -248,13 +257,10 @@ fn check_ports(graph: &Graph, node: NodeId, dump: &SwitchDump) -> Result<(), Fil
     Ok(())
 }
 
-fn warnings(net: &Net<'_>, tables: &Tables, dumps: &[SwitchDump]) -> Vec<Warning> {
+fn warnings(network: &Network, tables: &Tables, dumps: &[SwitchDump]) -> Vec<Warning> {
     let given: BTreeSet<Guid> = dumps.iter().map(|dump| dump.guid).collect();
-    let switches = net
-        .switches
-        .iter()
-        .filter(|&&node| !given.contains(&net.graph.node(node).guid))
-        .count();
+    let switches = network.switch_guids().iter();
+    let switches = switches.filter(|guid| !given.contains(guid)).count();
     let lids: BTreeSet<Lid> = dumps.iter().flat_map(|d| d.lines.keys().copied()).collect();
     let lids = lids
         .into_iter()

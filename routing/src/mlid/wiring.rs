@@ -4,7 +4,7 @@ use topologies::{Endpoint, Graph, NodeId, SwitchLabel};
 use wire::PortNum;
 use wire::convert::saturate;
 
-use super::labels::FatTreeLabels;
+use crate::fat_tree::FatTreeLabels;
 
 /// How a switch reaches a destination switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,16 @@
-//! `dfsssp` and `dor`: shortest paths, kept from deadlock by lanes.
+//! `dfsssp` and `dor`: shortest paths, free of deadlock by virtual lanes.
 
 use proptest::prelude::*;
 use routing::dor::NotGrid;
-use routing::{Options, RoutingError, Tables, engine, verify};
+use routing::{Options, RoutingEngine, RoutingError, Tables, verify};
 use topologies::Graph;
 use wire::{Lmc, Sl};
 
-use crate::circle::{has_circle, waits};
+use crate::credit_loops::{dependencies, has_cycle};
 use crate::support::{fabric, golden, shuffled, text};
 
 fn route(name: &str, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-    engine(name).unwrap().route(graph, options)
+    name.parse::<RoutingEngine>().unwrap().route(graph, options)
 }
 
 /// Tables that the verifier and the second opinion have nothing against.
@@ -18,25 +18,25 @@ fn checked(name: &str, graph: &Graph, options: &Options) -> Tables {
     let tables = route(name, graph, options).unwrap();
     let report = verify(graph, &tables, tables.promises);
     assert!(report.is_ok(), "{name}: {}", report.describe(graph));
-    assert!(!has_circle(waits(graph, &tables)), "{name}");
+    assert!(!has_cycle(dependencies(graph, &tables)), "{name}");
     tables
 }
 
-fn lanes_of(tables: &Tables) -> u8 {
-    tables.lanes.as_ref().map_or(1, |lanes| lanes.data_vls)
+fn vls_of(tables: &Tables) -> u8 {
+    tables.vl_assignment.as_ref().map_or(1, |one| one.data_vls)
 }
 
-/// The tables as text, with the levels.
-fn text_with_levels(graph: &Graph, tables: &Tables) -> String {
+/// The tables as text, with the SLs.
+fn text_with_sls(graph: &Graph, tables: &Tables) -> String {
     let mut words = text(graph, tables);
     let mut switches: Vec<_> = graph.switches().collect();
     switches.sort_by_key(|&id| graph.node(id).guid);
     for id in switches {
         let level = |lid| {
             tables
-                .lanes
+                .vl_assignment
                 .as_ref()
-                .map_or(0, |lanes| lanes.level(id, lid).get())
+                .map_or(0, |one| one.sl(id, lid).get())
         };
         let levels: Vec<String> = (1..=tables.top().get())
             .map(|lid| level(wire::Lid::new(lid)).to_string())
@@ -55,7 +55,7 @@ fn dfsssp_is_shortest_and_free_of_deadlock_where_shortest_paths_alone_are_not() 
     for name in ["fat-tree-4-3", "clos-4-4-4", "mesh-1x5-2"] {
         let graph = fabric(name);
         let tables = checked("dfsssp", &graph, &Options::default());
-        assert_eq!(lanes_of(&tables), 1, "{name}");
+        assert_eq!(vls_of(&tables), 1, "{name}");
     }
     for name in [
         "ring-6-2",
@@ -66,16 +66,16 @@ fn dfsssp_is_shortest_and_free_of_deadlock_where_shortest_paths_alone_are_not() 
     ] {
         let graph = fabric(name);
         let tables = checked("dfsssp", &graph, &Options::default());
-        assert!((2..=5).contains(&lanes_of(&tables)), "{name}");
+        assert!((2..=5).contains(&vls_of(&tables)), "{name}");
         let mut single = tables.clone();
-        single.lanes = None;
-        assert!(has_circle(waits(&graph, &single)), "{name}");
+        single.vl_assignment = None;
+        assert!(has_cycle(dependencies(&graph, &single)), "{name}");
         assert!(verify(&graph, &single, single.promises).cycle.is_some());
     }
 }
 
 #[test]
-fn every_lid_of_a_host_gets_a_tree_and_a_level() {
+fn every_lid_of_a_host_gets_a_tree_and_an_sl() {
     let graph = fabric("irregular-8-2-3-2");
     let options = Options {
         lmc: Some(Lmc::truncate(2)),
@@ -93,7 +93,7 @@ fn every_lid_of_a_host_gets_a_tree_and_a_level() {
 }
 
 #[test]
-fn too_few_lanes_are_an_error_that_tells_how_many_would_do() {
+fn too_few_vls_are_an_error_that_tells_how_many_would_do() {
     let with = |engine, name, lanes| {
         let options = Options {
             data_vls: Some(lanes),
@@ -105,8 +105,8 @@ fn too_few_lanes_are_an_error_that_tells_how_many_would_do() {
         assert_eq!(
             with(engine, "ring-6-2", 1).unwrap_err(),
             RoutingError::VlsExhausted {
-                engine: if engine == "dor" { "dor" } else { "dfsssp" },
-                wanted: 2,
+                engine: engine.parse().unwrap(),
+                needed: 2,
                 have: 1
             }
         );
@@ -116,17 +116,17 @@ fn too_few_lanes_are_an_error_that_tells_how_many_would_do() {
 }
 
 #[test]
-fn a_level_that_is_changed_brings_the_circle_back_and_the_verifier_sees_it() {
+fn an_sl_that_is_changed_brings_the_credit_loop_back_and_the_verifier_sees_it() {
     let graph = fabric("ring-6-1");
     for name in ["dfsssp", "dor"] {
         let mut tables = checked(name, &graph, &Options::default());
-        let lanes = tables.lanes.as_mut().unwrap();
+        let assignment = tables.vl_assignment.as_mut().unwrap();
         for switch in graph.switches() {
             for lid in 1..=6 {
-                lanes.set_level(switch, wire::Lid::new(lid), Sl::default());
+                assignment.set_sl(switch, wire::Lid::new(lid), Sl::default());
             }
         }
-        assert!(has_circle(waits(&graph, &tables)));
+        assert!(has_cycle(dependencies(&graph, &tables)));
         let report = verify(&graph, &tables, tables.promises);
         assert!(!report.is_ok(), "{name}");
         assert!(report.cycle.unwrap().len() >= 3);
@@ -134,7 +134,7 @@ fn a_level_that_is_changed_brings_the_circle_back_and_the_verifier_sees_it() {
 }
 
 #[test]
-fn dor_serves_grids_with_the_lanes_that_their_rings_need() {
+fn dor_serves_grids_with_the_vls_that_their_rings_need() {
     for (name, lanes) in [
         ("mesh-4x4-2", 1),
         ("mesh-3x4x2-1", 1),
@@ -150,7 +150,7 @@ fn dor_serves_grids_with_the_lanes_that_their_rings_need() {
     ] {
         let graph = fabric(name);
         let tables = checked("dor", &graph, &Options::default());
-        assert_eq!(lanes_of(&tables), lanes, "{name}");
+        assert_eq!(vls_of(&tables), lanes, "{name}");
     }
 }
 
@@ -182,13 +182,12 @@ fn dor_settles_one_dimension_before_the_next() {
 
 #[test]
 fn dor_refuses_what_is_no_grid() {
-    assert!(matches!(
-        route("dor", &fabric("fat-tree-4-3"), &Options::default()),
-        Err(RoutingError::NotGrid(NotGrid::NoLine { .. }))
-    ));
+    let error = route("dor", &fabric("fat-tree-4-3"), &Options::default()).unwrap_err();
+    assert!(matches!(error.reason(), Some(NotGrid::NoLine { .. })));
+    let error = route("dor", &fabric("torus-5x5x5x5x5-1"), &Options::default()).unwrap_err();
     assert_eq!(
-        route("dor", &fabric("torus-5x5x5x5x5-1"), &Options::default()).unwrap_err(),
-        RoutingError::NotGrid(NotGrid::TooManyRings {
+        error.reason(),
+        Some(&NotGrid::TooManyRings {
             rings: 5,
             rings_max: 4
         })
@@ -207,11 +206,11 @@ fn tables_are_golden_and_the_same_whatever_the_order_of_the_graph() {
         for name in names {
             let graph = fabric(name);
             let tables = checked(engine, &graph, &Options::default());
-            let words = text_with_levels(&graph, &tables);
+            let words = text_with_sls(&graph, &tables);
             golden(&format!("{engine}/{name}.txt"), &words);
             let other = shuffled(&graph, 8);
             let tables = route(engine, &other, &Options::default()).unwrap();
-            assert_eq!(words, text_with_levels(&other, &tables), "{engine} {name}");
+            assert_eq!(words, text_with_sls(&other, &tables), "{engine} {name}");
         }
     }
 }

@@ -1,8 +1,9 @@
-//! Tables kept for a fabric that their engine cannot route any more.
+//! Tables repaired for a fabric that their engine cannot route any more.
 
+use routing::dor::NotGrid;
 use routing::dump;
 use routing::file::{Unfit, check};
-use routing::{Kept, Options, RoutingError, Tables, engine, keep, verify};
+use routing::{Options, Repair, RoutingEngine, Tables, repair, verify};
 use topologies::{Endpoint, Graph, Node, NodeId, NodeKind};
 use wire::{Lid, Lmc, PortNum};
 
@@ -23,9 +24,9 @@ fn without(graph: &Graph, end: Endpoint) -> Graph {
     damaged
 }
 
-/// Every LID reaches its owner, nothing waits in a circle.
-fn sound(graph: &Graph, kept: &Kept) {
-    let report = verify(graph, &kept.tables, kept.tables.promises);
+/// Every LID reaches its owner, and there is no credit loop.
+fn sound(graph: &Graph, repaired: &Repair) {
+    let report = verify(graph, &repaired.tables, repaired.tables.promises);
     assert!(report.is_ok(), "{}", report.describe(graph));
 }
 
@@ -39,57 +40,64 @@ fn rows(graph: &Graph, tables: &Tables) -> Vec<(NodeId, Lid, PortNum)> {
 fn nothing_moves_while_all_lids_arrive() {
     let graph = fabric("mesh-3x3-1");
     let tables = checked(&graph, "dor", &Options::default());
-    let kept = keep(&graph, &graph, &tables).unwrap();
-    assert_eq!((kept.rerouted, kept.lids), (0, 18));
-    assert_eq!(rows(&graph, &kept.tables), rows(&graph, &tables));
-    assert_eq!(kept.tables.lids, tables.lids);
+    let repaired = repair(&graph, &graph, &tables).unwrap();
+    assert_eq!((repaired.rerouted, repaired.lids), (0, 18));
+    assert_eq!(rows(&graph, &repaired.tables), rows(&graph, &tables));
+    assert_eq!(repaired.tables.lids, tables.lids);
 }
 
 #[test]
-fn a_mesh_that_has_lost_a_cable_keeps_all_lids_and_most_ways() {
+fn a_mesh_that_has_lost_a_cable_keeps_all_lids_and_most_entries() {
     let graph = fabric("mesh-4x4-1");
     let options = Options {
         lmc: Some(Lmc::new(1).unwrap()),
         ..Options::default()
     };
     let tables = checked(&graph, "dor", &options);
-    let mut mended = 0;
+    let mut dimension_ordered = 0;
     for number in 0..24 {
         let damaged = without(&graph, cable(&graph, number));
-        let refused = engine("dor").unwrap().route(&damaged, &options);
-        assert!(matches!(refused, Err(RoutingError::NotGrid(_))));
-        let kept = keep(&damaged, &graph, &tables).unwrap();
-        sound(&damaged, &kept);
-        assert_eq!(kept.tables.lids, tables.lids);
-        assert!(kept.rerouted > 0 && kept.lids == 48);
+        let refused = RoutingEngine::Dor.route(&damaged, &options);
+        assert!(refused.unwrap_err().reason::<NotGrid>().is_some());
+        let repaired = repair(&damaged, &graph, &tables).unwrap();
+        sound(&damaged, &repaired);
+        assert_eq!(repaired.tables.lids, tables.lids);
+        assert!(repaired.rerouted > 0 && repaired.lids == 48);
         let pairs = rows(&graph, &tables)
             .into_iter()
-            .zip(rows(&damaged, &kept.tables));
+            .zip(rows(&damaged, &repaired.tables));
         let moved = pairs.filter(|(old, new)| old != new).count();
         let all = 16 * tables.lids.iter().flat_map(|range| range.lids()).count();
-        match kept.tables.engine {
-            "dor" => assert!(moved < all / 2, "cable {number}: {moved} of {all}"),
-            engine => assert_eq!((engine, kept.rerouted), ("updn", kept.lids)),
+        match repaired.tables.engine {
+            RoutingEngine::Dor => assert!(moved < all / 2, "cable {number}: {moved} of {all}"),
+            engine => assert_eq!(
+                (engine, repaired.rerouted),
+                (RoutingEngine::Updn, repaired.lids)
+            ),
         }
-        mended += usize::from(kept.tables.engine == "dor");
+        dimension_ordered += usize::from(repaired.tables.engine == RoutingEngine::Dor);
     }
     assert!(
-        mended > 0,
-        "no way round goes together with dimension order"
+        dimension_ordered > 0,
+        "no repaired table keeps dimension order"
     );
 }
 
 #[test]
-fn levels_stay_with_the_ways_that_stay() {
+fn service_levels_stay_with_the_paths_that_stay() {
     let graph = fabric("torus-5x5-1");
     let tables = checked(&graph, "dor", &Options::default());
     for number in 0..10 {
         let damaged = without(&graph, cable(&graph, number * 5));
-        let kept = keep(&damaged, &graph, &tables).unwrap();
-        sound(&damaged, &kept);
-        let all = kept.tables.lanes.is_none();
-        assert_eq!(all, kept.tables.engine == "updn", "cable {number}");
-        assert!(all || kept.tables.lanes == tables.lanes);
+        let repaired = repair(&damaged, &graph, &tables).unwrap();
+        sound(&damaged, &repaired);
+        let all = repaired.tables.vl_assignment.is_none();
+        assert_eq!(
+            all,
+            repaired.tables.engine == RoutingEngine::Updn,
+            "cable {number}"
+        );
+        assert!(all || repaired.tables.vl_assignment == tables.vl_assignment);
     }
 }
 
@@ -98,19 +106,19 @@ fn ports_keep_lids_of_their_own_number_and_the_order_of_nodes_makes_no_differenc
     let graph = fabric("irregular-8-2-3-1");
     let tables = checked(&graph, "path-selection", &Options::default());
     let damaged = without(&graph, cable(&graph, 3));
-    let kept = keep(&damaged, &graph, &tables).unwrap();
-    assert_eq!(kept.tables.lids, tables.lids);
-    sound(&damaged, &kept);
+    let repaired = repair(&damaged, &graph, &tables).unwrap();
+    assert_eq!(repaired.tables.lids, tables.lids);
+    sound(&damaged, &repaired);
     for seed in 0..3 {
         let other = shuffled(&damaged, seed);
-        let again = keep(&other, &graph, &tables).unwrap();
+        let again = repair(&other, &graph, &tables).unwrap();
         assert_eq!(
             dump::write(&other, &again.tables).len(),
-            dump::write(&damaged, &kept.tables).len()
+            dump::write(&damaged, &repaired.tables).len()
         );
         for switch in damaged.switches() {
             let there = other.find_guid(damaged.node(switch).guid).unwrap();
-            assert_eq!(again.tables.lft(there), kept.tables.lft(switch));
+            assert_eq!(again.tables.lft(there), repaired.tables.lft(switch));
         }
     }
 }
@@ -124,11 +132,19 @@ fn what_has_gone_keeps_its_lids_for_its_return_and_what_is_new_gets_some() {
     let of_smaller = route(&smaller, "dor", &Options::default());
     let tables = checked(&graph, "dor", &Options::default());
 
-    let kept = keep(&smaller, &graph, &tables).unwrap();
+    let repaired = repair(&smaller, &graph, &tables).unwrap();
     let range = tables.lids.of_node(gone).unwrap();
-    assert!(kept.tables.lids.owner(range.base).unwrap().end.is_none());
+    assert!(
+        repaired
+            .tables
+            .lids
+            .owner(range.base)
+            .unwrap()
+            .end
+            .is_none()
+    );
 
-    let grown = keep(&graph, &smaller, &of_smaller).unwrap();
+    let grown = repair(&graph, &smaller, &of_smaller).unwrap();
     sound(&graph, &grown);
     assert_eq!(grown.rerouted, 1);
     let new = grown.tables.lids.of_node(gone).unwrap();
@@ -136,7 +152,7 @@ fn what_has_gone_keeps_its_lids_for_its_return_and_what_is_new_gets_some() {
 }
 
 #[test]
-fn tables_of_ones_own_are_refused_if_hosts_do_not_hear_each_other_or_packets_go_round() {
+fn given_tables_are_refused_if_hosts_do_not_reach_each_other_or_packets_loop() {
     let graph = fabric("ring-5-1");
     let good = route(&graph, "updn", &Options::default());
     assert_eq!(check(&graph, &good), Ok(Vec::new()));
@@ -151,7 +167,7 @@ fn tables_of_ones_own_are_refused_if_hosts_do_not_hear_each_other_or_packets_go_
     };
     assert!(pairs > 0 && first.contains("has no entry"), "{first}");
 
-    // To a switch's own LID: nobody but management misses the packets, but they never end.
+    // To a switch's own LID: only management misses the packets, but they never end.
     let (a, b) = graph
         .links()
         .find(|(a, b)| {
@@ -180,12 +196,12 @@ fn tables_of_ones_own_are_refused_if_hosts_do_not_hear_each_other_or_packets_go_
 }
 
 #[test]
-fn tables_of_ones_own_that_could_deadlock_are_taken_with_a_warning() {
+fn given_tables_that_could_deadlock_are_taken_with_a_warning() {
     let graph = fabric("ring-6-1");
     let tables = route(&graph, "minhop", &Options::default());
     let worth = check(&graph, &tables).unwrap();
     assert!(
-        worth.iter().any(|text| text.contains("wait in a circle")),
+        worth.iter().any(|text| text.contains("credit loop: ")),
         "{worth:?}"
     );
 }

@@ -2,23 +2,22 @@
 //! computed.
 //!
 //! For each LID the entries of all switches make a function from switch to next switch. It is
-//! walked once: every switch ends at the owner, or at a dropped packet, a dead port, a wrong
-//! place, or in a loop. The same walk gives hops, turns, and what waits for what.
+//! walked once: every switch ends at the owner, or at a dropped packet, a dead port, a port that
+//! does not own the LID, or in a loop. The same walk gives hops, turns, and channel dependencies.
 //!
 //! Cost: switches x LIDs, and one search of the graph for each switch with hosts.
 
 use core::fmt;
 
 mod describe;
-mod lanes;
+mod vls;
 
-use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use topologies::{Endpoint, Graph, NodeId};
 use wire::{Lid, PortNum, Vl};
 
-use crate::channels::Channels;
+use crate::dependencies::Dependencies;
 use crate::lids::LidRange;
-use crate::minhop::distances;
-use crate::net::{NOWHERE, Net};
+use crate::network::Network;
 use crate::tables::{Promises, Tables};
 
 /// How many problems a report describes; all are counted.
@@ -31,7 +30,7 @@ pub struct Channel {
     pub switch: NodeId,
     /// Its port.
     pub port: PortNum,
-    /// The virtual lane. Tables without [`Tables::lanes`] use lane 0 only.
+    /// The virtual lane. Tables without [`Tables::vl_assignment`] use VL 0 only.
     pub vl: Vl,
 }
 
@@ -45,7 +44,7 @@ pub enum Problem {
         /// The LID.
         lid: Lid,
         /// What becomes of them.
-        trouble: Trouble,
+        failure: DeliveryFailure,
     },
     /// A path between hosts that is longer than promised.
     NotMinimal {
@@ -67,19 +66,19 @@ pub enum Problem {
     },
     /// A connected port without a LID, or a switch.
     NoLid(Endpoint),
-    /// Channels that wait for each other in a circle.
+    /// A credit loop: channels that depend on each other in a cycle.
     Deadlock(Vec<Channel>),
 }
 
 /// Why a packet does not arrive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DeliveryFailure {
     /// A switch has no port for the LID.
     NoEntry(NodeId),
     /// The port for the LID has no cable.
     DeadPort(NodeId, PortNum),
     /// It comes to a host or management port that does not own the LID.
-    WrongPlace(NodeId),
+    NotOwner(NodeId),
     /// It goes round these switches.
     Loop(Vec<NodeId>),
 }
@@ -99,7 +98,7 @@ pub struct Report {
     pub hops_max: u32,
     /// (switch with hosts, host LID) pairs whose path is longer than the shortest, promised or not.
     pub not_minimal: u64,
-    /// Channels that wait for each other in a circle, if any do, promised or not.
+    /// A credit loop, if there is one, promised or not.
     pub cycle: Option<Vec<Channel>>,
     /// Broken promises and unreachable LIDs in all.
     pub problem_count: u64,
@@ -147,52 +146,52 @@ impl Report {
 ///
 /// Minimality and up*/down* are about packets between hosts. The latter needs
 /// [`Tables::order`]; tables that promise it without having an order break it everywhere. Where
-/// tables have lanes, only packets between hosts count for circles, each with its service level.
+/// tables assign VLs, only packets between hosts count for credit loops, each with its service level.
 #[must_use]
 pub fn verify(graph: &Graph, tables: &Tables, promises: Promises) -> Report {
-    let net = Net::new(graph);
-    let mut checker = Checker::new(&net, tables, promises);
-    checker.nameless();
+    let network = Network::new(graph);
+    let mut checker = Checker::new(graph, &network, tables, promises);
+    checker.ports_without_lid();
     for range in tables.lids.iter() {
         checker.port(range);
     }
-    checker.deadlock();
+    checker.credit_loops();
     checker.report
 }
 
 /// What a switch does with a packet.
 #[derive(Clone, Copy, PartialEq)]
 enum Step {
-    To(u32),
+    To(usize),
     Arrived,
     NoEntry,
     DeadPort,
-    WrongPlace,
+    NotOwner,
 }
 
 /// What is behind a port.
 #[derive(Clone, Copy)]
 enum Behind {
     Nothing,
-    Switch(u32),
+    Switch(usize),
     Host(Endpoint),
 }
 
-struct Checker<'a, 'g> {
-    net: &'a Net<'g>,
+struct Checker<'a> {
+    network: &'a Network,
     tables: &'a Tables,
     promises: Promises,
-    /// By switch and port.
+    /// By switch and port: what its cable leads to.
     behind: Vec<Vec<Behind>>,
     /// By switch; 0 everywhere if the tables have no order.
     order: Vec<u32>,
-    channels: Channels,
+    dependencies: Dependencies<'a>,
     report: Report,
     /// By switch, for the LID at hand.
     steps: Vec<Step>,
     walked: Vec<Walked>,
     /// Shortest distances to the switch named first.
-    shortest: (u32, Vec<u32>),
+    shortest: Option<(usize, Vec<Option<u32>>)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -203,51 +202,50 @@ enum Walked {
     Fails,
 }
 
-impl<'a, 'g> Checker<'a, 'g> {
-    fn new(net: &'a Net<'g>, tables: &'a Tables, promises: Promises) -> Self {
-        let graph = net.graph;
-        let behind = net
-            .switches
+impl<'a> Checker<'a> {
+    fn new(graph: &Graph, network: &'a Network, tables: &'a Tables, promises: Promises) -> Self {
+        let behind = network
+            .switches()
             .iter()
             .map(|&node| {
                 let mut ports = vec![Behind::Nothing; usize::from(graph.node(node).ports) + 1];
                 for (port, peer) in graph.cables(node) {
-                    ports[port.index()] = match graph.node(peer.node).kind {
-                        NodeKind::Switch => Behind::Switch(net.place(peer.node)),
-                        NodeKind::Host => Behind::Host(peer),
+                    ports[port.index()] = match network.switch(peer.node) {
+                        Some(switch) => Behind::Switch(switch),
+                        None => Behind::Host(peer),
                     };
                 }
                 ports
             })
             .collect();
-        let order = net
-            .switches
+        let order = network
+            .switches()
             .iter()
             .map(|&node| tables.order(node).unwrap_or(0))
             .collect();
         Self {
-            net,
+            network,
             tables,
             promises,
             behind,
             order,
-            channels: Channels::new(net),
+            dependencies: Dependencies::new(network),
             report: Report::default(),
-            steps: vec![Step::NoEntry; net.switches.len()],
-            walked: vec![Walked::No; net.switches.len()],
-            shortest: (NOWHERE, Vec::new()),
+            steps: vec![Step::NoEntry; network.switches().len()],
+            walked: vec![Walked::No; network.switches().len()],
+            shortest: None,
         }
     }
 
     /// Switches and hosts' connected ports that have no LID at all.
-    fn nameless(&mut self) {
+    fn ports_without_lid(&mut self) {
         let management = PortNum::MANAGEMENT;
-        let switches = self.net.switches.iter().map(|&node| Endpoint {
+        let switches = self.network.switches().iter().map(|&node| Endpoint {
             node,
             port: management,
         });
-        let hosts = self.net.ends.iter().filter(|host| host.switch != NOWHERE);
-        for end in switches.chain(hosts.map(|host| host.end)) {
+        let hosts = self.network.hosts().iter().map(|host| host.end);
+        for end in switches.chain(hosts) {
             if self.tables.lids.of(end).is_none() {
                 self.report.add(|| Problem::NoLid(end));
             }
@@ -256,26 +254,18 @@ impl<'a, 'g> Checker<'a, 'g> {
 
     fn port(&mut self, range: &LidRange) {
         let Some(owner) = range.end else { return };
-        let own = self.net.place(owner.node);
-        let is_host = own == NOWHERE;
-        let switch = if is_host {
-            self.net
-                .graph
-                .peer(owner)
-                .map_or(NOWHERE, |peer| self.net.place(peer.node))
-        } else {
-            own
-        };
-        if switch == NOWHERE {
+        let Some((switch, _)) = self.network.last_hop(owner) else {
             return;
-        }
-        if is_host && self.shortest.0 != switch {
-            self.shortest = (switch, distances(self.net, switch));
+        };
+        let is_host = self.network.switch(owner.node).is_none();
+        let known = self.shortest.as_ref().map(|&(target, _)| target);
+        if is_host && known != Some(switch) {
+            self.shortest = Some((switch, self.network.hops_to(switch)));
         }
         for lid in range.lids() {
             self.steps(lid, owner);
             self.walk(lid, switch, is_host, range.base);
-            self.waits(lid);
+            self.dependencies(lid);
             if is_host && self.promises.up_down {
                 self.turns(lid);
             }
@@ -283,7 +273,7 @@ impl<'a, 'g> Checker<'a, 'g> {
     }
 
     fn steps(&mut self, lid: Lid, owner: Endpoint) {
-        for (switch, &node) in self.net.switches.iter().enumerate() {
+        for (switch, &node) in self.network.switches().iter().enumerate() {
             let port = self.tables.lft(node).get(lid);
             self.steps[switch] = if port == PortNum::NONE {
                 Step::NoEntry
@@ -291,26 +281,26 @@ impl<'a, 'g> Checker<'a, 'g> {
                 if owner.node == node {
                     Step::Arrived
                 } else {
-                    Step::WrongPlace
+                    Step::NotOwner
                 }
             } else {
                 match self.behind[switch].get(port.index()) {
                     None | Some(Behind::Nothing) => Step::DeadPort,
                     Some(Behind::Switch(next)) => Step::To(*next),
                     Some(Behind::Host(end)) if *end == owner => Step::Arrived,
-                    Some(Behind::Host(_)) => Step::WrongPlace,
+                    Some(Behind::Host(_)) => Step::NotOwner,
                 }
             };
         }
     }
 
     /// Finds out for every switch whether packets arrive, and over how many hops.
-    fn walk(&mut self, lid: Lid, destination: u32, is_host: bool, base: Lid) {
+    fn walk(&mut self, lid: Lid, destination: usize, is_host: bool, base: Lid) {
         self.walked.fill(Walked::No);
-        let part = self.net.part[destination as usize];
-        let mut path: Vec<u32> = Vec::new();
-        for from in 0..self.net.len() {
-            if self.net.part[from as usize] != part {
+        let component = self.network.component(destination);
+        let mut path: Vec<usize> = Vec::new();
+        for from in 0..self.steps.len() {
+            if self.network.component(from) != component {
                 continue;
             }
             let mut end = self.follow(from, &mut path);
@@ -318,62 +308,62 @@ impl<'a, 'g> Checker<'a, 'g> {
                 if let Walked::Arrives(hops) = &mut end {
                     *hops += 1;
                 }
-                self.walked[switch as usize] = end;
+                self.walked[switch] = end;
             }
             path.clear();
             let may_fail =
-                self.promises.from_hosts_only && lid != base && self.net.hosts[from as usize] == 0;
+                self.promises.from_hosts_only && lid != base && !self.network.has_hosts(from);
             if !may_fail {
-                self.judge(from, lid, is_host);
+                self.count(from, lid, is_host);
             }
         }
     }
 
     /// Walks on until it is known what becomes of the packet; `path` is what was walked. Hops are
     /// those from the last switch of the path, plus one.
-    fn follow(&mut self, from: u32, path: &mut Vec<u32>) -> Walked {
+    fn follow(&mut self, from: usize, path: &mut Vec<usize>) -> Walked {
         let mut at = from;
         loop {
-            match self.walked[at as usize] {
+            match self.walked[at] {
                 Walked::No => {}
                 Walked::OnPath => return Walked::Fails,
                 known => return known,
             }
-            self.walked[at as usize] = Walked::OnPath;
+            self.walked[at] = Walked::OnPath;
             path.push(at);
-            match self.steps[at as usize] {
+            match self.steps[at] {
                 Step::To(next) => at = next,
                 Step::Arrived => {
                     path.pop();
-                    self.walked[at as usize] = Walked::Arrives(0);
+                    self.walked[at] = Walked::Arrives(0);
                     return Walked::Arrives(0);
                 }
-                Step::NoEntry | Step::DeadPort | Step::WrongPlace => return Walked::Fails,
+                Step::NoEntry | Step::DeadPort | Step::NotOwner => return Walked::Fails,
             }
         }
     }
 
-    fn judge(&mut self, from: u32, lid: Lid, is_host: bool) {
+    fn count(&mut self, from: usize, lid: Lid, is_host: bool) {
         self.report.pairs += 1;
-        let between_hosts = is_host && self.net.hosts[from as usize] > 0;
-        let node = self.net.switches[from as usize];
-        let Walked::Arrives(hops) = self.walked[from as usize] else {
+        let between_hosts = is_host && self.network.has_hosts(from);
+        let node = self.network.switches()[from];
+        let Walked::Arrives(hops) = self.walked[from] else {
             if between_hosts {
                 self.report.hosts_unreachable += 1;
             } else {
                 self.report.switches_unreachable += 1;
             }
-            let trouble = self.trouble(from, lid);
-            self.report.loops += u64::from(matches!(trouble, Trouble::Loop(_)));
+            let failure = self.failure(from, lid);
+            self.report.loops += u64::from(matches!(failure, DeliveryFailure::Loop(_)));
             self.report.add(|| Problem::Unreachable {
                 from: node,
                 lid,
-                trouble,
+                failure,
             });
             return;
         };
         self.report.hops_max = self.report.hops_max.max(hops);
-        let shortest = self.shortest.1.get(from as usize).copied();
+        let shortest = self.shortest.as_ref().and_then(|(_, hops)| hops[from]);
         if let Some(shortest) = shortest.filter(|&shortest| between_hosts && hops != shortest) {
             self.report.not_minimal += 1;
             if self.promises.minimal {
@@ -388,45 +378,46 @@ impl<'a, 'g> Checker<'a, 'g> {
     }
 
     /// Follows a packet that does not arrive.
-    fn trouble(&self, from: u32, lid: Lid) -> Trouble {
-        let node = |switch: u32| self.net.switches[switch as usize];
+    fn failure(&self, from: usize, lid: Lid) -> DeliveryFailure {
+        let node = |switch: usize| self.network.switches()[switch];
         let mut path = vec![from];
         let mut at = from;
         loop {
-            match self.steps[at as usize] {
+            match self.steps[at] {
                 Step::To(next) => {
                     if let Some(first) = path.iter().position(|&switch| switch == next) {
-                        return Trouble::Loop(path[first..].iter().map(|&s| node(s)).collect());
+                        let nodes = path[first..].iter().map(|&switch| node(switch));
+                        return DeliveryFailure::Loop(nodes.collect());
                     }
                     path.push(next);
                     at = next;
                 }
-                Step::NoEntry => return Trouble::NoEntry(node(at)),
+                Step::NoEntry => return DeliveryFailure::NoEntry(node(at)),
                 Step::DeadPort => {
                     let port = self.tables.lft(node(at)).get(lid);
-                    return Trouble::DeadPort(node(at), port);
+                    return DeliveryFailure::DeadPort(node(at), port);
                 }
-                Step::Arrived | Step::WrongPlace => return Trouble::WrongPlace(node(at)),
+                Step::Arrived | Step::NotOwner => return DeliveryFailure::NotOwner(node(at)),
             }
         }
     }
 
     /// Turns upwards after going down, on paths from hosts.
     fn turns(&mut self, lid: Lid) {
-        let mut seen = vec![false; self.net.switches.len()];
-        for from in 0..self.net.len() {
-            if self.net.hosts[from as usize] == 0 {
+        let mut seen = vec![false; self.steps.len()];
+        for from in 0..self.steps.len() {
+            if !self.network.has_hosts(from) {
                 continue;
             }
             let mut at = from;
-            while !core::mem::replace(&mut seen[at as usize], true) {
-                let Step::To(next) = self.steps[at as usize] else {
+            while !core::mem::replace(&mut seen[at], true) {
+                let Step::To(next) = self.steps[at] else {
                     break;
                 };
-                if let Step::To(after) = self.steps[next as usize] {
-                    let order = |switch: u32| self.order[switch as usize];
+                if let Step::To(after) = self.steps[next] {
+                    let order = |switch: usize| self.order[switch];
                     if order(at) <= order(next) && order(next) >= order(after) {
-                        let at = self.net.switches[next as usize];
+                        let at = self.network.switches()[next];
                         self.report.add(|| Problem::UpAfterDown { at, lid });
                     }
                 }
@@ -435,26 +426,28 @@ impl<'a, 'g> Checker<'a, 'g> {
         }
     }
 
-    fn waits(&mut self, lid: Lid) {
-        for (switch, &node) in (0..).zip(&self.net.switches) {
-            let Step::To(next) = self.steps[switch as usize] else {
+    fn dependencies(&mut self, lid: Lid) {
+        let channel = |switch: usize| {
+            let node = self.network.switches()[switch];
+            self.network
+                .channel_by_port(switch, self.tables.lft(node).get(lid))
+        };
+        for switch in 0..self.steps.len() {
+            let Step::To(next) = self.steps[switch] else {
                 continue;
             };
-            if !matches!(self.steps[next as usize], Step::To(_)) {
+            if !matches!(self.steps[next], Step::To(_)) {
                 continue;
             }
-            let here = self.channels.at(switch, self.tables.lft(node).get(lid));
-            let next_node = self.net.switches[next as usize];
-            let onward = self.channels.at(next, self.tables.lft(next_node).get(lid));
-            if let (Some(here), Some(onward)) = (here, onward) {
-                self.channels.wait(here, onward);
+            if let (Some(held), Some(onward)) = (channel(switch), channel(next)) {
+                self.dependencies.add(held, onward);
             }
         }
     }
 
-    fn deadlock(&mut self) {
-        let found = match &self.tables.lanes {
-            Some(lanes) => lanes::cycle(self.net, self.tables, lanes),
+    fn credit_loops(&mut self) {
+        let found = match &self.tables.vl_assignment {
+            Some(assignment) => vls::cycle(self.network, self.tables, assignment),
             None => self.cycle(),
         };
         let Some(cycle) = found else { return };
@@ -464,14 +457,14 @@ impl<'a, 'g> Checker<'a, 'g> {
         self.report.cycle = Some(cycle);
     }
 
-    /// A circle where every packet is on lane 0.
+    /// A cycle where every packet is on VL 0.
     fn cycle(&self) -> Option<Vec<Channel>> {
-        let channels = self.channels.cycle()?.into_iter();
+        let channels = self.dependencies.cycle()?.into_iter();
         let named = channels.map(|channel| {
-            let ends = self.channels.ends(channel);
+            let Endpoint { node, port } = self.network.endpoint(channel);
             Channel {
-                switch: self.net.switches[ends.from as usize],
-                port: ends.port,
+                switch: node,
+                port,
                 vl: Vl::default(),
             }
         });

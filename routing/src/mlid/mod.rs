@@ -1,23 +1,17 @@
-//! Fat trees: recognising them, and the MLID and SLID schemes of MLID04.
-//!
-//! A fabric is first given the labels of an m-port n-tree ([`recognise`]); tables follow from
-//! labels alone, with the ports that the cables are really in. Labels outlive the loss of devices:
-//! [`route_degraded`] moves only what must move.
+//! The MLID and SLID schemes of MLID04: tables of a fat tree from its labels alone, with the ports
+//! that the cables are really in. On a degraded tree only those entries move that must
+//! ([`route_degraded`]).
 
-mod labels;
 mod layout;
-mod recognise;
-mod structure;
 mod tables;
 mod wiring;
 
-use topologies::{FatTree, Graph};
+use topologies::Graph;
 
-pub use labels::FatTreeLabels;
-pub use recognise::{NotFatTree, recognise};
-
-use crate::engines::{Engine, Options};
+use crate::engine::{Engine, Options};
 use crate::error::RoutingError;
+use crate::fat_tree::{FatTreeLabels, recognise};
+use crate::network::Network;
 use crate::tables::Tables;
 use layout::Scheme;
 
@@ -28,7 +22,7 @@ use layout::Scheme;
 /// * Path selection: [`Tables::dlid_for`], section 4.2.
 /// * Where the scheme's LMC does not fit (it is above 7, or hosts and switches need more than
 ///   0xbfff LIDs), the largest LMC `c` that fits is taken: offset `o` of a host stands for
-///   `o + 2^c (PID mod 2^(L-c))` in equation (2), L being the LMC wanted. `c = L` is the paper's
+///   `o + 2^c (PID mod 2^(L-c))` in equation (2), L being the scheme's LMC. `c = L` is the paper's
 ///   scheme, `c = 0` is [`Slid`].
 /// * LIDs of switches, of which the paper does not speak, stand behind those of all hosts. They are
 ///   reached upwards through the ancestors that lead there; switches that no path up and then down
@@ -40,34 +34,28 @@ pub(crate) struct Mlid;
 pub(crate) struct Slid;
 
 impl Engine for Mlid {
-    fn name(&self) -> &'static str {
-        "mlid"
-    }
-
-    fn summary(&self) -> &'static str {
-        "fat trees: a LID for each path between two hosts (MLID04)"
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        route(graph, options, Scheme::Mlid)
+    fn route(
+        &self,
+        graph: &Graph,
+        _network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
+        build(graph, options, Scheme::Mlid)
     }
 }
 
 impl Engine for Slid {
-    fn name(&self) -> &'static str {
-        "slid"
-    }
-
-    fn summary(&self) -> &'static str {
-        "fat trees: one LID a host, destinations spread over the paths (MLID04)"
-    }
-
-    fn route(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        route(graph, options, Scheme::Slid)
+    fn route(
+        &self,
+        graph: &Graph,
+        _network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
+        build(graph, options, Scheme::Slid)
     }
 }
 
-fn route(graph: &Graph, options: &Options, scheme: Scheme) -> Result<Tables, RoutingError> {
+fn build(graph: &Graph, options: &Options, scheme: Scheme) -> Result<Tables, RoutingError> {
     match &options.labels {
         Some(labels) => {
             labels.fit(graph).map_err(RoutingError::LabelsDoNotFit)?;
@@ -75,7 +63,7 @@ fn route(graph: &Graph, options: &Options, scheme: Scheme) -> Result<Tables, Rou
         }
         None => {
             let labels = recognise(graph).map_err(|reason| RoutingError::NotFatTree {
-                engine: scheme.name(),
+                engine: scheme.engine(),
                 reason,
             })?;
             tables::build(graph, &labels, options, scheme)
@@ -110,15 +98,5 @@ pub fn route_degraded(
         labels: Some(labels.clone()),
         ..options.clone()
     };
-    route(graph, &options, scheme)
-}
-
-/// The rank by which a source picks a LID of a destination (MLID04 section 4.2): with `alpha` the
-/// length of their common prefix, the rank of the source in the group of hosts that have its first
-/// `alpha + 1` digits. 0 for two hosts of one leaf switch, and for a host and itself.
-#[must_use]
-pub fn path_rank(tree: &FatTree, source: u32, destination: u32) -> u32 {
-    (0..tree.levels())
-        .find(|&digit| tree.host_digit(source, digit) != tree.host_digit(destination, digit))
-        .map_or(0, |alpha| source % tree.power(tree.levels() - 1 - alpha))
+    build(graph, &options, scheme)
 }

@@ -1,16 +1,19 @@
 //! Forwarding tables from labels: equations (1) and (2) of MLID04 where the tree is whole, and the
 //! nearest thing to them where it is not.
 
-use topologies::{FatTree, Graph, SwitchLabel};
-use wire::PortNum;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::labels::FatTreeLabels;
+use topologies::{FatTree, Graph, SwitchLabel};
+use wire::{Guid, PortNum};
+
 use super::layout::{Layout, Scheme};
 use super::wiring::{Reach, Wiring};
-use crate::engines::Options;
+use crate::engine::Options;
 use crate::error::{RoutingError, Warning};
+use crate::fat_tree::{FatTreeLabels, path_rank};
 use crate::lids::Lids;
-use crate::tables::{Lft, Promises, Selection, Tables};
+use crate::tables::{Lft, PathSelection, Promises, Tables};
 
 /// Tables of a fabric that has nothing that the labels do not have.
 pub(super) fn build(
@@ -44,11 +47,11 @@ pub(super) fn build(
         .zip(labels.hosts())
         .map(|(pid, host)| {
             let guid = host.guid.0.wrapping_add(u64::from(host.port.get()));
-            (wire::Guid(guid), pid)
+            (Guid(guid), pid)
         })
         .collect();
     Ok(Tables {
-        engine: scheme.name(),
+        engine: scheme.engine(),
         because: None,
         lids,
         promises: Promises {
@@ -58,15 +61,31 @@ pub(super) fn build(
             from_hosts_only: false,
         },
         labels: Some(labels.clone()),
-        lanes: None,
+        vl_assignment: None,
         warnings,
         lfts,
         order: Some(order),
-        selection: Selection::FatTree {
+        selection: Arc::new(ByRank {
             tree: tree.clone(),
             pids,
-        },
+        }),
     })
+}
+
+/// MLID04 section 4.2: by rank; PIDs by port GUID.
+#[derive(Debug)]
+struct ByRank {
+    tree: FatTree,
+    pids: BTreeMap<Guid, u32>,
+}
+
+impl PathSelection for ByRank {
+    fn offset(&self, source: Guid, destination: Guid) -> u32 {
+        match (self.pids.get(&source), self.pids.get(&destination)) {
+            (Some(&from), Some(&to)) => path_rank(&self.tree, from, to),
+            _ => 0,
+        }
+    }
 }
 
 /// What is missing, if anything is.

@@ -1,37 +1,37 @@
-//! Tables that were computed for a fabric, kept for what the fabric has become, where their engine
-//! no longer applies: a mesh with a cable missing, more layers wanted than there are lanes.
+//! Repairing tables: what becomes of tables that were computed for a fabric when the fabric changes
+//! and their engine no longer applies: a mesh with a cable missing, more layers needed than there
+//! are VLs.
 //!
 //! **LIDs** stay as they were, each port with its own LMC; ports that are new get one LID.
 //!
-//! **Entries** stay as they were wherever packets still arrive. The rest is mended, as little as
-//! will do; two engines' ways together can make channels wait in a circle though neither's do, so
-//! that, where the tables were free of that before, each attempt is verified and the next one made:
+//! **Entries** stay as they were wherever packets still arrive. The rest is rerouted, as little as
+//! will do. Old and new paths together can form a credit loop though neither do alone, so that,
+//! where the tables were free of deadlock before, each attempt is verified and the next one made:
 //!
 //! 1. Switches from which packets for a LID do not arrive send them to a neighbour from which they
 //!    do, or that is nearer to one, LID by LID in turn among several.
 //! 2. LIDs that do not arrive from everywhere get the entries in all switches that `updn` has for
 //!    the port.
-//! 3. All LIDs do, on one lane.
+//! 3. All LIDs do, on one VL.
 //!
 //! Cost: switches times LIDs and `updn` once, as for up to three verifications.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use topologies::{Graph, NodeId};
 use wire::{Lid, Lmc, PortNum};
 
-use crate::engines::{Engine as _, Options};
+use crate::engine::{Engine as _, Options};
 use crate::error::{RoutingError, Warning};
-use crate::lids::{Lids, keep as keep_lids};
-use crate::net::Net;
+use crate::lids::{Lids, assign_known};
 use crate::network::Network;
 use crate::tables::{Lft, Promises, Tables};
 use crate::updn::Updn;
 use crate::verify::verify;
 
-/// What became of tables that were to be kept.
+/// Repaired tables.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct Repair {
     /// The tables. [`Tables::engine`] is `updn` if all LIDs are routed by that.
     pub tables: Tables,
     /// How many LIDs of ports that are here have other entries than before.
@@ -40,50 +40,49 @@ pub struct Kept {
     pub lids: usize,
 }
 
-/// Keeps tables for a fabric that has changed since they were computed for `before`.
+/// Repairs tables for a fabric that has changed since they were computed for `before`.
 ///
 /// # Errors
 /// [`RoutingError::LidSpaceExhausted`] if there are no LIDs left for new ports.
-pub fn keep(graph: &Graph, before: &Graph, old: &Tables) -> Result<Kept, RoutingError> {
-    let net = Net::new(graph);
-    let (lids, changed) = keep_lids(&net, &old.lids.known())?;
+pub fn repair(graph: &Graph, before: &Graph, old: &Tables) -> Result<Repair, RoutingError> {
+    let network = Network::new(graph);
+    let (lids, changed) = assign_known(&network, &old.lids.known())?;
     let mut tables = moved(graph, before, old, lids);
     tables
         .warnings
         .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
-    let network = Network::new(graph);
-    let broken = broken(graph, &network, &tables, old.promises.from_hosts_only);
+    let broken = broken(&network, &tables, old.promises.from_hosts_only);
     let here = tables.lids.iter().filter(|range| range.end.is_some());
     let lids = here.map(|range| range.lids().len()).sum();
-    let mut kept = Kept {
+    let mut repair = Repair {
         tables,
         rerouted: broken.len(),
         lids,
     };
     if broken.is_empty() {
-        return Ok(kept);
+        return Ok(repair);
     }
-    let promises = kept.tables.promises;
-    let waits =
+    let promises = repair.tables.promises;
+    let can_deadlock =
         |tables: &Tables| promises.deadlock_free && verify(graph, tables, promises).cycle.is_some();
-    let untouched = kept.tables.lfts.clone();
+    let untouched = repair.tables.lfts.clone();
     for (&lid, one) in &broken {
-        mend(&network, &mut kept.tables, lid, one);
+        reroute(&network, &mut repair.tables, lid, one);
     }
-    if waits(&kept.tables) {
-        let detour = around(graph, &kept.tables.lids)?;
-        kept.tables.lfts = untouched;
-        replace(graph, &mut kept.tables, &detour, |lid| {
+    if can_deadlock(&repair.tables) {
+        let detour = updn_tables(graph, &network, &repair.tables.lids)?;
+        repair.tables.lfts = untouched;
+        replace(&network, &mut repair.tables, &detour, |lid| {
             broken.contains_key(&lid)
         });
-        if waits(&kept.tables) {
-            replace(graph, &mut kept.tables, &detour, |_| true);
-            kept.tables.lanes = None;
-            kept.tables.engine = detour.engine;
-            kept.rerouted = kept.lids;
+        if can_deadlock(&repair.tables) {
+            replace(&network, &mut repair.tables, &detour, |_| true);
+            repair.tables.vl_assignment = None;
+            repair.tables.engine = detour.engine;
+            repair.rerouted = repair.lids;
         }
     }
-    Ok(kept)
+    Ok(repair)
 }
 
 /// The old tables with the nodes of the new graph.
@@ -108,7 +107,10 @@ fn moved(graph: &Graph, before: &Graph, old: &Tables, lids: Lids) -> Tables {
         because: None,
         labels: None,
         warnings: Vec::new(),
-        lanes: old.lanes.as_ref().map(|lanes| lanes.moved(graph, now)),
+        vl_assignment: old
+            .vl_assignment
+            .as_ref()
+            .map(|assignment| assignment.moved(graph, now)),
         lfts,
         order: None,
         ..old.clone()
@@ -118,40 +120,35 @@ fn moved(graph: &Graph, before: &Graph, old: &Tables, lids: Lids) -> Tables {
 /// A LID whose packets do not arrive from everywhere.
 struct Broken {
     /// The switch that has the port, or to which its cable leads.
-    home: usize,
-    /// What that switch is to do with them.
-    last: PortNum,
+    last_switch: usize,
+    /// The port by which that switch delivers.
+    last_port: PortNum,
     /// By switch whether they arrive; `None` where they need not.
     arrives: Vec<Option<bool>>,
 }
 
 /// The LIDs that do not reach their owner from everywhere that cables join to it. With `bases_only`
 /// switches without hosts need not reach any but base LIDs.
-fn broken(
-    graph: &Graph,
-    network: &Network,
-    tables: &Tables,
-    bases_only: bool,
-) -> BTreeMap<Lid, Broken> {
-    let hosts_at = network.hosts_at();
+fn broken(network: &Network, tables: &Tables, bases_only: bool) -> BTreeMap<Lid, Broken> {
     let mut broken = BTreeMap::new();
     for range in tables.lids.iter() {
-        let Some((home, last)) = range.end.and_then(|end| home(graph, network, end)) else {
+        let last_hop = range.end.and_then(|end| network.last_hop(end));
+        let Some((last_switch, last_port)) = last_hop else {
             continue;
         };
-        let hops = network.hops_to(home);
+        let component = network.component(last_switch);
         for lid in range.lids() {
             let mut walk = Walk {
                 network,
                 tables,
                 lid,
-                known: vec![None; hops.len()],
+                known: vec![None; network.switches().len()],
             };
-            walk.known[home] = Some(walk.exit(home) == last);
+            walk.known[last_switch] = Some(walk.exit(last_switch) == last_port);
             let may_fail =
-                |switch: usize| bases_only && lid != range.base && hosts_at[switch].is_empty();
-            let joined =
-                (0..hops.len()).filter(|&switch| hops[switch].is_some() && !may_fail(switch));
+                |switch: usize| bases_only && lid != range.base && !network.has_hosts(switch);
+            let joined = (0..network.switches().len())
+                .filter(|&switch| network.component(switch) == component && !may_fail(switch));
             let mut all = true;
             for switch in joined {
                 all &= walk.arrives(switch);
@@ -161,8 +158,8 @@ fn broken(
                 broken.insert(
                     lid,
                     Broken {
-                        home,
-                        last,
+                        last_switch,
+                        last_port,
                         arrives,
                     },
                 );
@@ -170,18 +167,6 @@ fn broken(
         }
     }
     broken
-}
-
-/// The switch that has a port, or to which its cable leads, and what that switch does with packets
-/// for it.
-fn home(graph: &Graph, network: &Network, end: Endpoint) -> Option<(usize, PortNum)> {
-    match graph.node(end.node).kind {
-        NodeKind::Switch => Some((network.switch(end.node)?, PortNum::MANAGEMENT)),
-        NodeKind::Host => {
-            let peer = graph.peer(end)?;
-            Some((network.switch(peer.node)?, peer.port))
-        }
-    }
 }
 
 /// From which switches packets for one LID arrive.
@@ -206,12 +191,10 @@ impl Walk<'_> {
             if let Some(known) = self.known[at] {
                 break known;
             }
-            // Whoever comes here again has gone round.
+            // A packet that comes here again is in a loop.
             self.known[at] = Some(false);
             trail.push(at);
-            let node = self.network.switches()[at];
-            let port = self.exit(at);
-            match self.network.channel_at(Endpoint { node, port }) {
+            match self.network.channel_by_port(at, self.exit(at)) {
                 Some(channel) => at = self.network.channels()[channel].to,
                 None => break false,
             }
@@ -224,61 +207,53 @@ impl Walk<'_> {
 }
 
 /// Leads packets for a LID to where they arrive, by as few hops as it takes.
-fn mend(network: &Network, tables: &mut Tables, lid: Lid, broken: &Broken) {
+fn reroute(network: &Network, tables: &mut Tables, lid: Lid, broken: &Broken) {
     let count = broken.arrives.len();
-    let arrives = |switch: &usize| *switch == broken.home || broken.arrives[*switch] == Some(true);
-    let mut open: VecDeque<usize> = (0..count).filter(arrives).collect();
-    let mut hops: Vec<Option<u32>> = (0..count).map(|s| arrives(&s).then_some(0)).collect();
-    while let Some(at) = open.pop_front() {
-        for channel in network.leaving(at) {
-            let next = network.channels()[channel].to;
-            if hops[next].is_none() {
-                hops[next] = hops[at].map(|hops| hops + 1);
-                open.push_back(next);
-            }
-        }
-    }
+    let arrives =
+        |switch: &usize| *switch == broken.last_switch || broken.arrives[*switch] == Some(true);
+    let arriving: Vec<usize> = (0..count).filter(arrives).collect();
+    let hops = network.hops_from_any(&arriving);
     let mut set = |switch: usize, port| {
         let node = network.switches()[switch];
         tables.lfts[node.index()].set(lid, port);
     };
-    set(broken.home, broken.last);
-    for switch in 0..count {
-        let Some(nearer) = hops[switch].and_then(|hops| hops.checked_sub(1)) else {
+    set(broken.last_switch, broken.last_port);
+    for (switch, hops_here) in hops.iter().enumerate() {
+        let Some(nearer) = hops_here.and_then(|hops| hops.checked_sub(1)) else {
             continue;
         };
-        let channels = network.leaving(switch);
-        let ways: Vec<usize> = channels
+        let channels: Vec<usize> = network
+            .leaving(switch)
             .filter(|&channel| hops[network.channels()[channel].to] == Some(nearer))
             .collect();
-        if let Some(&channel) = ways.get(lid.index() % ways.len().max(1)) {
+        if let Some(&channel) = channels.get(lid.index() % channels.len().max(1)) {
             set(switch, network.channels()[channel].port);
         }
     }
 }
 
 /// Tables of `updn`, with as many LIDs a port as any port has, if there are that many.
-fn around(graph: &Graph, lids: &Lids) -> Result<Tables, RoutingError> {
+fn updn_tables(graph: &Graph, network: &Network, lids: &Lids) -> Result<Tables, RoutingError> {
     let lmc = lids.iter().map(|range| range.lmc).max();
     let with = |lmc: Option<Lmc>| {
         let options = Options {
             lmc,
             ..Options::default()
         };
-        Updn.route(graph, &options)
+        Updn.route(graph, network, &options)
     };
     with(lmc).or_else(|_| with(None))
 }
 
 /// Gives LIDs the entries that `detour` has for the same ports.
-fn replace(graph: &Graph, tables: &mut Tables, detour: &Tables, which: impl Fn(Lid) -> bool) {
+fn replace(network: &Network, tables: &mut Tables, detour: &Tables, which: impl Fn(Lid) -> bool) {
     for range in tables.lids.iter() {
         let Some(other) = range.end.and_then(|end| detour.lids.of(end)) else {
             continue;
         };
         for (offset, lid) in (0..).zip(range.lids()).filter(|&(_, lid)| which(lid)) {
             let stand_in = other.at_offset(offset);
-            for switch in graph.switches() {
+            for &switch in network.switches() {
                 let port = detour.lft(switch).get(stand_in);
                 tables.lfts[switch.index()].set(lid, port);
             }

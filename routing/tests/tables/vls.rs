@@ -1,6 +1,6 @@
-//! Circles of lanes: what one lane closes, several break.
+//! Credit loops: what is one on a single VL is none on several.
 
-use routing::{Lanes, Options, Problem, Promises, Tables, verify};
+use routing::{Options, Problem, Promises, Tables, VlAssignment, verify};
 use topologies::{Graph, NodeId};
 use wire::{PortNum, Sl, Vl};
 
@@ -19,8 +19,8 @@ fn clockwise(graph: &Graph) -> Tables {
             .unwrap();
         for range in &ranges {
             let end = range.end.unwrap();
-            let at_home = end.node == switch || graph.peer(end).is_some_and(|p| p.node == switch);
-            if !at_home {
+            let is_last = end.node == switch || graph.peer(end).is_some_and(|p| p.node == switch);
+            if !is_last {
                 let lft = tables.lft_mut(switch).unwrap();
                 lft.set(range.base, port);
             }
@@ -37,7 +37,7 @@ const DEMANDED: Promises = Promises {
 };
 
 #[test]
-fn a_ring_on_one_lane_is_a_circle_of_that_lane() {
+fn a_ring_on_one_vl_is_a_credit_loop_of_that_vl() {
     let graph = fabric("ring-5-1");
     let mut tables = clockwise(&graph);
     let report = verify(&graph, &tables, DEMANDED);
@@ -46,19 +46,19 @@ fn a_ring_on_one_lane_is_a_circle_of_that_lane() {
     assert!(matches!(&report.problems[..], [Problem::Deadlock(_)]));
     assert!(report.not_minimal > 0);
 
-    tables.lanes = Some(Lanes::single(&graph));
-    let laned = verify(&graph, &tables, DEMANDED);
-    assert_eq!(laned.cycle.unwrap().len(), 5);
+    tables.vl_assignment = Some(VlAssignment::single(&graph));
+    let with_vls = verify(&graph, &tables, DEMANDED);
+    assert_eq!(with_vls.cycle.unwrap().len(), 5);
 }
 
 #[test]
-fn levels_on_lanes_of_their_own_break_the_circle() {
+fn service_levels_on_vls_of_their_own_break_the_credit_loop() {
     let graph = fabric("ring-5-1");
     let mut tables = clockwise(&graph);
-    let mut lanes = Lanes::identity(&graph, 4);
-    // On each level some channel of the ring is not used, or not waited for.
-    let level = |from: usize, home: usize| match (from, home) {
-        _ if from < home => 0,
+    let mut assignment = VlAssignment::identity(&graph, 4);
+    // On each SL some channel of the ring is not used, or not waited for.
+    let sl = |from: usize, last: usize| match (from, last) {
+        _ if from < last => 0,
         (3.., ..=2) => 1,
         (..=2, _) => 2,
         _ => 3,
@@ -67,19 +67,19 @@ fn levels_on_lanes_of_their_own_break_the_circle() {
     let place = |node: NodeId| switches.iter().position(|&switch| switch == node);
     for range in tables.lids.iter() {
         let end = range.end.unwrap();
-        let Some(home) = graph.peer(end).and_then(|peer| place(peer.node)) else {
+        let Some(last) = graph.peer(end).and_then(|peer| place(peer.node)) else {
             continue;
         };
         for (from, &switch) in switches.iter().enumerate() {
-            lanes.set_level(switch, range.base, Sl::truncate(level(from, home)));
+            assignment.set_sl(switch, range.base, Sl::truncate(sl(from, last)));
         }
     }
-    tables.lanes = Some(lanes.clone());
+    tables.vl_assignment = Some(assignment.clone());
     assert!(verify(&graph, &tables, DEMANDED).is_ok());
 
-    // All levels on one lane: the circle is back, on that lane.
-    lanes.sl2vl = [Vl::truncate(1); 16];
-    tables.lanes = Some(lanes);
+    // All SLs on one VL: the credit loop is back, on that VL.
+    assignment.sl2vl = [Vl::truncate(1); 16];
+    tables.vl_assignment = Some(assignment);
     let report = verify(&graph, &tables, DEMANDED);
     let cycle = report.cycle.clone().unwrap();
     assert!(cycle.iter().all(|channel| channel.vl == Vl::truncate(1)));
@@ -91,11 +91,11 @@ fn levels_on_lanes_of_their_own_break_the_circle() {
 }
 
 #[test]
-fn a_table_of_two_ports_may_move_packets_to_another_lane() {
+fn a_table_of_two_ports_may_move_packets_to_another_vl() {
     let graph = fabric("ring-5-1");
     let mut tables = clockwise(&graph);
-    let mut lanes = Lanes::identity(&graph, 2);
-    // At the first switch, what comes from the last one goes on on lane 1, and stays there by the
+    let mut assignment = VlAssignment::identity(&graph, 2);
+    // At the first switch, what comes from the last one goes on on VL 1, and stays there by the
     // next switches' tables.
     let switches: Vec<NodeId> = graph.switches().collect();
     let to = |from: NodeId, to: NodeId| -> PortNum {
@@ -103,13 +103,13 @@ fn a_table_of_two_ports_may_move_packets_to_another_lane() {
         found.unwrap().0
     };
     let (first, second, last) = (switches[0], switches[1], switches[4]);
-    lanes.by_ports.insert(
+    assignment.by_ports.insert(
         (first, to(first, last), to(first, second)),
         [Vl::truncate(1); 16],
     );
-    tables.lanes = Some(lanes);
-    // The circle is a spiral now: lane 0 up to the last switch, then lane 1 for one hop, then
-    // lane 0 again, which closes it still.
+    tables.vl_assignment = Some(assignment);
+    // The cycle is a spiral now: VL 0 up to the last switch, then VL 1 for one hop, then
+    // VL 0 again, which closes it still.
     let report = verify(&graph, &tables, DEMANDED);
     let cycle = report.cycle.unwrap();
     assert!(cycle.iter().any(|channel| channel.vl == Vl::truncate(1)));

@@ -1,90 +1,90 @@
-//! Service levels and virtual lanes: which level a packet takes, and which lane a port maps it to.
+//! Service levels and virtual lanes: which SL a packet takes, and which VL a port maps it to.
 //!
 //! A packet keeps its service level from source to destination (IBA 7.6.5). Each switch maps it to
-//! the lane of the next link by the port that the packet comes in by and the one that it leaves by
-//! (IBA 7.6.6). Engines that avoid deadlock by layers give each (source switch, LID) a level.
+//! the VL of the next link by the port that the packet comes in by and the one that it leaves by
+//! (IBA 7.6.6). Engines that avoid deadlock by layers give each (source switch, LID) an SL.
 
 use std::collections::BTreeMap;
 
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Lid, PortNum, Sl, Vl};
 
-/// By service level the lane.
+/// By service level the VL.
 pub type SlToVl = [Vl; 16];
 
-/// The levels and lanes of a fabric.
+/// The service sls and SL-to-VL tables of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lanes {
-    /// How many data lanes, from 0 on, the tables name: 1 to 15.
+pub struct VlAssignment {
+    /// How many data VLs, from 0 on, the tables name: 1 to 15.
     pub data_vls: u8,
     /// The table of every pair of ports that has none of its own.
     pub sl2vl: SlToVl,
     /// Tables of pairs of ports: switch, port in, port out. Port 0 is the switch itself.
     pub by_ports: BTreeMap<(NodeId, PortNum, PortNum), SlToVl>,
-    /// By node of the graph (empty for hosts) and LID: the level that packets take from hosts at
-    /// that switch.
-    levels: Vec<Vec<Sl>>,
+    /// By node of the graph (empty for hosts) and LID: the SL that packets take from hosts at that
+    /// switch.
+    sls: Vec<Vec<Sl>>,
 }
 
-impl Lanes {
-    /// Every packet on level 0, every level on lane 0.
+impl VlAssignment {
+    /// Every packet on SL 0, every SL on VL 0.
     #[must_use]
     pub fn single(graph: &Graph) -> Self {
         Self::identity(graph, 1)
     }
 
-    /// Every packet on level 0; levels below `data_vls` on the lanes of the same number, the others
-    /// on lane 0.
+    /// Every packet on SL 0; SLs below `data_vls` on the VLs of the same number, the others on VL
+    /// 0.
     #[must_use]
     pub fn identity(graph: &Graph, data_vls: u8) -> Self {
         let mut sl2vl = SlToVl::default();
-        for (lane, vl) in (0..data_vls).zip(&mut sl2vl) {
-            *vl = Vl::truncate(lane);
+        for (number, vl) in (0..data_vls).zip(&mut sl2vl) {
+            *vl = Vl::truncate(number);
         }
         Self {
             data_vls,
             sl2vl,
             by_ports: BTreeMap::new(),
-            levels: vec![Vec::new(); graph.len()],
+            sls: vec![Vec::new(); graph.len()],
         }
     }
 
-    /// The level of packets to a LID from hosts at that switch, and from the switch itself.
+    /// The SL of packets to a LID from hosts at that switch, and from the switch itself.
     #[must_use]
-    pub fn level(&self, switch: NodeId, dlid: Lid) -> Sl {
-        self.levels
+    pub fn sl(&self, switch: NodeId, dlid: Lid) -> Sl {
+        self.sls
             .get(switch.index())
-            .and_then(|levels| levels.get(dlid.index()))
+            .and_then(|sls| sls.get(dlid.index()))
             .copied()
             .unwrap_or_default()
     }
 
-    /// Sets that level.
-    pub fn set_level(&mut self, switch: NodeId, dlid: Lid, level: Sl) {
-        if let Some(levels) = self.levels.get_mut(switch.index()) {
-            if levels.len() <= dlid.index() {
-                levels.resize(dlid.index() + 1, Sl::default());
+    /// Sets that SL.
+    pub fn set_sl(&mut self, switch: NodeId, dlid: Lid, sl: Sl) {
+        if let Some(sls) = self.sls.get_mut(switch.index()) {
+            if sls.len() <= dlid.index() {
+                sls.resize(dlid.index() + 1, Sl::default());
             }
-            levels[dlid.index()] = level;
+            sls[dlid.index()] = sl;
         }
     }
 
-    /// The level of packets from a port to a LID: that of the switch that it is, or is cabled to.
+    /// The SL of packets from a port to a LID: that of the switch that it is, or is cabled to.
     #[must_use]
-    pub fn level_from(&self, graph: &Graph, source: Endpoint, dlid: Lid) -> Sl {
+    pub fn sl_from(&self, graph: &Graph, source: Endpoint, dlid: Lid) -> Sl {
         let switch = match graph.node(source.node).kind {
             NodeKind::Switch => Some(source.node),
             NodeKind::Host => graph.peer(source).map(|peer| peer.node),
         };
-        switch.map_or_else(Sl::default, |switch| self.level(switch, dlid))
+        switch.map_or_else(Sl::default, |switch| self.sl(switch, dlid))
     }
 
     /// The same for the fabric that another graph is now; `now` says where a node is in it.
     pub(crate) fn moved(&self, graph: &Graph, now: impl Fn(NodeId) -> Option<NodeId>) -> Self {
-        let mut levels = vec![Vec::new(); graph.len()];
-        for (index, of_switch) in self.levels.iter().enumerate() {
+        let mut sls = vec![Vec::new(); graph.len()];
+        for (index, of_switch) in self.sls.iter().enumerate() {
             if let Some(node) = now(NodeId::from_index(index)) {
-                levels[node.index()].clone_from(of_switch);
+                sls[node.index()].clone_from(of_switch);
             }
         }
         let by_ports = self.by_ports.iter();
@@ -94,15 +94,15 @@ impl Lanes {
                     Some(((now(node)?, entry, exit), *table))
                 })
                 .collect(),
-            levels,
+            sls,
             ..*self
         }
     }
 
-    /// The lane on which a switch sends on what came in by one port and leaves by another.
+    /// The VL on which a switch sends on what came in by one port and leaves by another.
     #[must_use]
-    pub fn vl(&self, switch: NodeId, entry: PortNum, exit: PortNum, level: Sl) -> Vl {
-        self.table(switch, entry, exit)[level.index()]
+    pub fn vl(&self, switch: NodeId, entry: PortNum, exit: PortNum, sl: Sl) -> Vl {
+        self.table(switch, entry, exit)[sl.index()]
     }
 
     /// The table of a pair of ports.
@@ -129,9 +129,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_the_source_switchs_and_lanes_those_of_the_ports() {
+    fn sls_are_those_of_the_source_switch_and_vls_those_of_the_ports() {
         let graph = topologies::parse("ring-4-1").unwrap().graph;
-        let mut lanes = Lanes::identity(&graph, 2);
+        let mut assignment = VlAssignment::identity(&graph, 2);
         let switch = graph.switches().next().unwrap();
         let (host, _) = graph
             .links()
@@ -139,18 +139,27 @@ mod tests {
             .find(|(host, end)| end.node == switch && graph.node(host.node).kind == NodeKind::Host)
             .unwrap();
         let (lid, one) = (Lid::new(7), Sl::truncate(1));
-        lanes.set_level(switch, lid, one);
-        assert_eq!(lanes.level_from(&graph, host, lid), one);
-        assert_eq!(lanes.level(switch, Lid::new(6)), Sl::default());
+        assignment.set_sl(switch, lid, one);
+        assert_eq!(assignment.sl_from(&graph, host, lid), one);
+        assert_eq!(assignment.sl(switch, Lid::new(6)), Sl::default());
         let ports = [1, 2].map(PortNum::new);
-        assert_eq!(lanes.vl(switch, ports[0], ports[1], one), Vl::truncate(1));
-        lanes
+        assert_eq!(
+            assignment.vl(switch, ports[0], ports[1], one),
+            Vl::truncate(1)
+        );
+        assignment
             .by_ports
             .insert((switch, ports[0], ports[1]), SlToVl::default());
-        assert_eq!(lanes.vl(switch, ports[0], ports[1], one), Vl::default());
-        assert_eq!(lanes.vl(switch, ports[1], ports[0], one), Vl::truncate(1));
         assert_eq!(
-            lanes.vl(switch, ports[1], ports[0], Sl::truncate(2)),
+            assignment.vl(switch, ports[0], ports[1], one),
+            Vl::default()
+        );
+        assert_eq!(
+            assignment.vl(switch, ports[1], ports[0], one),
+            Vl::truncate(1)
+        );
+        assert_eq!(
+            assignment.vl(switch, ports[1], ports[0], Sl::truncate(2)),
             Vl::default()
         );
     }

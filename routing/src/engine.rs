@@ -1,0 +1,54 @@
+//! What a routing engine is, and what a user may ask of it.
+
+use topologies::Graph;
+use wire::Lmc;
+
+use crate::dump::SwitchDump;
+use crate::error::RoutingError;
+use crate::fat_tree::FatTreeLabels;
+use crate::lids::{KnownLids, LidBase};
+use crate::network::Network;
+use crate::tables::Tables;
+
+/// What a user may ask for. The default is what a live fabric wants.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// LMC of host ports; `None` leaves it to the engine: as many LIDs as there are paths and room
+    /// for (`mlid`), or one (all others).
+    pub lmc: Option<Lmc>,
+    /// Where host LIDs begin.
+    pub lid_base: LidBase,
+    /// LIDs that ports had before. Engines whose LIDs follow from labels (`mlid`, `slid`) ignore
+    /// it.
+    pub known: KnownLids,
+    /// Labels of the fat tree that this fabric was when it was whole; engines for fat trees then
+    /// look for these and do not recognise the fabric anew.
+    pub labels: Option<FatTreeLabels>,
+    /// Data VLs that every port has, for engines that need more than one; `None` for 8.
+    pub data_vls: Option<u8>,
+    /// Tables for the engine `file` to take, as [`crate::dump::read`] gives them.
+    pub given: Option<Vec<SwitchDump>>,
+}
+
+impl Options {
+    /// Data VLs that every port has.
+    #[must_use]
+    pub fn data_vls(&self) -> u8 {
+        self.data_vls.unwrap_or(8)
+    }
+}
+
+/// A way to compute tables. A pure function: the same fabric and options give the same tables,
+/// whatever the order of the graph's nodes.
+pub(crate) trait Engine: Sync {
+    /// LIDs and tables for that fabric. `network` is the graph as [`Network::new`] numbers it.
+    ///
+    /// # Errors
+    /// [`RoutingError`] if the engine cannot apply, or LIDs do not suffice.
+    fn route(
+        &self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError>;
+}
