@@ -125,8 +125,10 @@ fn options_in(help: &str) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
     let mut current = String::new();
     for line in help.lines() {
-        // `-s, --size <BYTES>` or `--size <BYTES>`, and no line of a text that names an option.
-        if line.trim_start().starts_with('-')
+        // `  -s, --size <BYTES>` or `      --size <BYTES>`; what is said of it stands further in.
+        let behind = line.trim_start();
+        if behind.starts_with('-')
+            && line.len() - behind.len() <= 6
             && let Some(option) = line.split_whitespace().find(|word| word.starts_with("--"))
         {
             current = option.to_owned();
