@@ -9,9 +9,9 @@ use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 use crate::dir::FabricDir;
 use crate::state::{Kind, NodeState};
 
-/// How long a device may take to answer what it answers at once: on a loaded machine with a
-/// thousand processes a turn may be seconds away.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Timeout of a request that a device answers at once: on a loaded machine with a thousand
+/// processes it may not be scheduled for seconds.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection to the control socket of a switch or host.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl DeviceClient {
         })
     }
 
-    /// Asks what may be asked of any device.
+    /// Sends a request that any device serves.
     ///
     /// # Errors
     /// If the device does not answer or refuses.
@@ -81,7 +81,7 @@ impl DeviceClient {
         }
     }
 
-    /// Asks what only a host can be asked.
+    /// Sends a request that only a host serves.
     ///
     /// # Errors
     /// If the host does not answer or refuses.
@@ -125,7 +125,7 @@ pub async fn subnet(dir: &FabricDir, timeout: Duration) -> Result<controller::co
     }
 }
 
-/// Has the controller discover the subnet anew.
+/// Makes the controller sweep the subnet.
 ///
 /// # Errors
 /// If the controller does not run or does not answer.
@@ -151,7 +151,7 @@ pub async fn identify_controller(dir: &FabricDir, timeout: Duration) -> Result<(
     }
 }
 
-/// A reply that does not fit its request: the peer is of another version.
+/// A reply that does not fit its request: the peer has another version.
 pub fn unexpected<R: std::fmt::Debug>(reply: &R) -> anyhow::Error {
     anyhow!("an unexpected reply (are the binaries of one version?): {reply:?}")
 }

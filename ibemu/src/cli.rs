@@ -21,7 +21,7 @@ use crate::verbs::offline::args as offline;
 #[derive(Debug, Parser)]
 #[command(name = "ibemu", version, max_term_width = 100)]
 pub struct Cli {
-    /// Name of the fabric: 1 to 32 of a-z, 0-9 and '-'. Several stand side by side
+    /// Name of the fabric: 1 to 32 of a-z, 0-9 and '-'. Several may be up side by side
     #[arg(long, global = true, default_value = "ib", value_name = "NAME")]
     pub fabric: FabricName,
     /// What to do.
@@ -42,7 +42,7 @@ pub enum Verb {
     Status(Status),
     /// Send echo packets between hosts and time them
     Ping(Ping),
-    /// Show the way of a packet hop by hop, asked from the live switches' tables
+    /// Show the path of a packet hop by hop, read from the live switches' tables
     Path(PathTo),
     /// Send traffic between hosts: offered, delivered, dropped, latency
     Perf(Perf),
@@ -77,7 +77,7 @@ pub enum Verb {
     /// Run the papers' experiments in virtual time
     #[command(subcommand)]
     Sim(crate::verbs::Sim),
-    /// The process that watches over one fabric
+    /// The supervisor process of one fabric
     #[command(hide = true)]
     Supervisor(Supervisor),
 }
@@ -88,7 +88,7 @@ pub enum Verb {
 pub enum Sm {
     /// ibemu's own controller
     Ibemu,
-    /// Nobody: links stay in Init until you start one
+    /// None: links stay in Init until you start one
     None,
 }
 wire::choice!(Sm, "subnet manager");
@@ -194,23 +194,23 @@ pub struct Up {
     pub multicast: Scheme,
 
     #[command(flatten)]
-    /// What every link is.
+    /// Link options.
     pub links: LinkOptions,
 }
 
-/// What every link is.
+/// Link options.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Links")]
 pub struct LinkOptions {
-    /// Data lanes that every port supports, 1 to 15
-    #[arg(long, default_value_t = 4, value_name = "LANES",
+    /// Data VLs that every port supports, 1 to 15
+    #[arg(long, default_value_t = 4, value_name = "VLS",
           value_parser = clap::value_parser!(u8).range(1..=15))]
     pub vls: u8,
     /// Largest payload of a packet, bytes
     #[arg(long, default_value_t = Mtu::Mtu2048, value_name = "BYTES",
           value_parser = plain_choice::<Mtu>())]
     pub mtu: Mtu,
-    /// Lanes of the cable
+    /// Link width: physical lanes of the cable
     #[arg(long, default_value_t = LinkWidth::X4, value_name = "WIDTH",
           value_parser = plain_choice::<LinkWidth>())]
     pub width: LinkWidth,
@@ -218,15 +218,15 @@ pub struct LinkOptions {
     #[arg(long, default_value_t = LinkSpeed::Qdr, value_name = "SPEED",
           value_parser = choice::<LinkSpeed>())]
     pub speed: LinkSpeed,
-    /// Links run this many times slower than real ones, so that lanes and congestion mean
-    /// something on few cores; above 0
+    /// Links run this many times slower than real ones, so that virtual lanes and congestion matter
+    /// on few cores; above 0
     #[arg(long, default_value_t = 100.0, value_name = "FACTOR",
           value_parser = quantity::positive)]
     pub time_scale: f64,
     /// Do not pace links: show what the machine can do [default: paced]
     #[arg(long, conflicts_with = "time_scale")]
     pub unpaced: bool,
-    /// Input buffer of each data lane of a port, bytes (k and M are understood): at least one
+    /// Input buffer of each data VL of a port, bytes (k and M are understood): at least one
     /// packet of the MTU, at most 131072
     #[arg(long, default_value = "65536", value_name = "BYTES", value_parser = quantity::buffer_bytes)]
     pub buffer: u32,
@@ -235,15 +235,15 @@ pub struct LinkOptions {
     #[arg(long, value_name = "PACKETS",
           value_parser = clap::value_parser!(u32).range(1..=65_535))]
     pub frame_packets: Option<u32>,
-    /// A port that has nothing to say says so this often, milliseconds, 1 to 600000 [default: 250,
+    /// Keep-alive interval of an idle port, milliseconds, 1 to 600000 [default: 250,
     /// more from 256 cables up]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=600_000))]
     pub keepalive_ms: Option<u32>,
-    /// A port that hears nothing this long goes down, milliseconds, 1 to 3600000 [default: four
-    /// times --keepalive-ms]
+    /// A port that receives nothing for this long goes down, milliseconds, 1 to 3600000 [default:
+    /// four times --keepalive-ms]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     pub silence_ms: Option<u32>,
-    /// What devices write to their logs
+    /// Log level of the devices
     #[arg(long, default_value = "info", value_name = "LEVEL", help_heading = "Fabric",
           value_parser = ["error", "warn", "info", "debug", "trace"])]
     pub log_level: String,
@@ -282,7 +282,7 @@ pub struct Status {
 /// `ibemu ping`.
 #[derive(Debug, Args)]
 pub struct Ping {
-    /// The host that asks
+    /// The host that sends the requests
     #[arg(required_unless_present = "all")]
     pub source: Option<String>,
     /// The host that answers
@@ -361,7 +361,7 @@ pub struct Perf {
     /// How long to send, seconds, above 0 [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = quantity::positive)]
     pub seconds: Option<f64>,
-    /// Packets of a flow that may be under way, 0 to 1048576; 0 for no limit, which needs --rate
+    /// Packets of a flow that may be in flight, 0 to 1048576; 0 for no limit, which needs --rate
     /// [default: 256, with --all 256 shared by the flows of a host]
     #[arg(short, long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
     pub window: Option<u32>,

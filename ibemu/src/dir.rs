@@ -1,4 +1,4 @@
-//! Where a fabric keeps its files.
+//! The fabric's directory and the paths of its files.
 //!
 //! `<runtime>/<fabric>`, mode 0700, where the runtime directory is `$IBEMU_RUNTIME_DIR`, else
 //! `/run/ibemu` for root, else `$XDG_RUNTIME_DIR/ibemu`, else `/tmp/ibemu-<uid>`.
@@ -81,7 +81,7 @@ impl FabricDir {
         &self.path
     }
 
-    /// What was asked for and created.
+    /// The state file: what was requested and created.
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.path.join("fabric.json")
@@ -108,7 +108,7 @@ impl FabricDir {
         self.path.join(format!("{handle}.mad"))
     }
 
-    /// The forwarding tables that the user brought, if he did.
+    /// The user's forwarding tables, with `--routing file`.
     #[must_use]
     pub fn tables(&self) -> PathBuf {
         self.path.join("tables.lfts")
@@ -191,7 +191,7 @@ impl FabricDir {
         if let Some(parent) = self.path.parent()
             && std::env::var_os("IBEMU_RUNTIME_DIR").is_none()
         {
-            // Refused while other fabrics stand, which is meant.
+            // Fails while other fabrics exist, as intended.
             let _ = fs::remove_dir(parent);
         }
         Ok(())

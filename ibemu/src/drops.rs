@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use wire::control::PortStatus;
 
-use crate::ask::{DeviceClient, PATIENCE};
+use crate::ask::{DeviceClient, REQUEST_TIMEOUT};
 use crate::dir::FabricDir;
 use crate::state::FabricState;
 
-/// How many devices are asked at a time.
+/// How many devices are queried at a time.
 const AT_ONCE: usize = 16;
 /// What the names of drop counters begin with.
 const PREFIX: &str = "drop.";
@@ -39,7 +39,7 @@ pub fn of_ports(ports: &[PortStatus]) -> Drops {
 pub async fn of_fabric(dir: &FabricDir, state: &FabricState) -> Result<Drops> {
     stream::iter(&state.nodes)
         .map(|node| async move {
-            let mut client = DeviceClient::connect(dir, node, PATIENCE)?;
+            let mut client = DeviceClient::connect(dir, node, REQUEST_TIMEOUT)?;
             Ok(of_ports(&client.ports().await?))
         })
         .buffer_unordered(AT_ONCE)

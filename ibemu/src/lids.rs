@@ -1,15 +1,15 @@
 //! Which LIDs the hosts of a live fabric have.
 
 use anyhow::{Result, bail};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use hostd::control::HostIdentity;
 use wire::Lid;
 
-use crate::ask::{DeviceClient, PATIENCE};
+use crate::ask::{DeviceClient, REQUEST_TIMEOUT};
 use crate::dir::FabricDir;
 use crate::state::FabricState;
 
-/// How many hosts are asked at a time.
+/// How many hosts are queried at a time.
 const AT_ONCE: usize = 16;
 /// The state of a port that packets may cross (IBA 14.2.5.6).
 const ACTIVE: u8 = 4;
@@ -47,7 +47,7 @@ impl HostLids {
 /// # Errors
 /// If it does not run, or has none yet.
 pub async fn of_host(dir: &FabricDir, state: &FabricState, node: usize) -> Result<HostLids> {
-    let mut client = DeviceClient::connect(dir, &state.nodes[node], PATIENCE)?;
+    let mut client = DeviceClient::connect(dir, &state.nodes[node], REQUEST_TIMEOUT)?;
     let identity = client.identity().await?;
     if identity.lid == Lid::ZERO {
         bail!(

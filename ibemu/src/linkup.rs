@@ -9,9 +9,9 @@ use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
 use crate::state::{End, FabricState};
 
-/// The logical state from which on a link stands (IBA 14.2.5.6: 2 is Init).
+/// The logical state from which on a link is up (IBA 14.2.5.6: 2 is Init).
 pub const INIT: u8 = 2;
-/// The pause between two questions: first, longest.
+/// The interval at which a device is polled: first, longest.
 pub const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
 
 /// Those of a device's `ends` that are not in Init yet.
@@ -24,7 +24,7 @@ pub async fn still_down(
     node: usize,
     mut ends: Vec<End>,
 ) -> Result<Vec<End>> {
-    let mut client = DeviceClient::connect(dir, &state.nodes[node], ask::PATIENCE)?;
+    let mut client = DeviceClient::connect(dir, &state.nodes[node], ask::REQUEST_TIMEOUT)?;
     let ports = client.ports().await?;
     ends.retain(|end| {
         let port = ports.iter().find(|port| port.port.get() == end.port);

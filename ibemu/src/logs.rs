@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::dir::FabricDir;
 
-/// How much of a log's end is looked at.
+/// How much of a log's end is read.
 const TAIL_BYTES: u64 = 8 * 1024;
 /// The longest line that is quoted, characters.
 const QUOTED_MAX: usize = 400;

@@ -1,5 +1,5 @@
-//! Management datagrams through a host of the fabric: asked of live devices and of the subnet
-//! administrator, with timeouts and repetitions.
+//! Management datagrams through a host of the fabric: requests to live devices and to the subnet
+//! administrator, with timeouts and retries.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
 use crate::dir::FabricDir;
 use crate::state::NodeState;
 
-/// How long one datagram may stay unanswered before it is sent again.
+/// Timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// How often it is sent.
+/// Attempts of a request.
 const ATTEMPTS: u32 = 4;
 
-/// What stock subnet managers take for the key of a trusted client.
+/// The SM_Key that stock subnet managers accept as that of a trusted client.
 const SM_KEY: u64 = 1;
 
 /// A MAD with its addressing, on service level 0.

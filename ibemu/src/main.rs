@@ -9,9 +9,9 @@ use ibemu::cli::{Cli, Verb};
 use ibemu::usage::UsageError;
 use ibemu::{supervisor, verbs};
 
-/// What was asked for cannot be.
+/// Exit code of a usage error.
 const USAGE: u8 = 2;
-/// The thing asked about is false, or has failed.
+/// Exit code of a negative answer or a failure.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // A message that nobody reads is no reason to panic.
+            // A closed standard error is no reason to panic.
             let _ = writeln!(std::io::stderr(), "ibemu: {error:#}");
             let usage = error.downcast_ref::<UsageError>().is_some();
             ExitCode::from(if usage { USAGE } else { FAILED })
@@ -54,7 +54,7 @@ fn run(cli: &Cli) -> Result<()> {
     }
 }
 
-/// Runs a verb that speaks with many processes at once.
+/// Runs a verb that connects to many processes at once.
 fn wait(verb: impl Future<Output = Result<()>>) -> Result<()> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()

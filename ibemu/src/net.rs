@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use anyhow::{Context, Result, anyhow, bail};
-use futures::StreamExt;
+use futures_util::StreamExt;
 use netio::namespace::Namespace;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth, LinkAttribute, LinkMessage};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth};
@@ -169,7 +169,7 @@ fn netlink_error(error: rtnetlink::Error) -> anyhow::Error {
     LinkError::from(error).into()
 }
 
-/// One end of a cable to be.
+/// One end of a cable to create.
 #[derive(Clone, Copy, Debug)]
 pub struct CableEnd<'a> {
     /// Its namespace.
@@ -244,7 +244,7 @@ pub async fn set_cable_end(end: CableEnd<'_>, up: bool) -> Result<bool> {
 /// Keeps IPv6 from sending on the interfaces that will be added to the calling thread's namespace.
 fn disable_ipv6() -> io::Result<()> {
     match fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1") {
-        // A kernel without IPv6 is as good.
+        // A kernel without IPv6 needs no setting.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }

@@ -1,4 +1,4 @@
-//! What goes to standard output: text, tables, JSON. A reader that has left is no error.
+//! Standard output: text, tables, JSON. A closed pipe is no error.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// Writes one line.
 ///
 /// # Errors
-/// If standard output fails for another reason than a reader that has left.
+/// If standard output fails for another reason than a closed pipe.
 pub fn line(text: impl Display) -> Result<()> {
     finish(writeln!(io::stdout().lock(), "{text}"))
 }

@@ -1,4 +1,4 @@
-//! What the subnet administrator names for packets between two hosts: DLID and service level.
+//! Path records: DLID and service level of packets between two hosts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::lids::HostLids;
 use crate::mads::MadClient;
 use crate::state::FabricState;
 
-/// How packets from one host to another are addressed.
+/// Addressing of packets from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// One of the destination's LIDs: the routing's choice for this source.
@@ -19,7 +19,7 @@ pub struct Path {
     pub sl: Sl,
 }
 
-/// From so many destinations on, all paths of a source are asked for at once.
+/// From this many destinations on, all paths of a source are requested at once.
 const TABLE_FROM: usize = 8;
 
 /// The paths from `from` to each of `destinations`, by PathRecord; the base LID and SL 0 where the

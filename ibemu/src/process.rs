@@ -1,4 +1,5 @@
-//! The processes of a fabric: found by what they are, held by descriptor, never by number alone.
+//! The processes of a fabric: found by their command lines, held by pidfd, never by process id
+//! alone.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dir::FabricDir;
 
-/// A process for as long as it lives: numbers are given again, but not with the same start time.
+/// A process for as long as it lives: process ids are reused, but not with the same start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Process id.
@@ -46,7 +47,7 @@ impl ProcessId {
     #[must_use]
     pub fn hold(self) -> Option<Pidfd> {
         let pidfd = Pidfd::open(self.pid).ok()?;
-        // The number may have been given again before the descriptor was opened, not after.
+        // The process id may have been reused before the descriptor was opened, not after.
         self.is_alive().then_some(pidfd)
     }
 }
@@ -62,7 +63,7 @@ fn start_and_state(stat: &str) -> Option<(u64, char)> {
     Some((start, state))
 }
 
-/// What a process of a fabric does there.
+/// The role of a process in a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// A device, by its handle.
@@ -76,7 +77,7 @@ pub enum Role {
 /// A running process of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    /// What it does.
+    /// Its role.
     pub role: Role,
     /// Which it is.
     pub id: ProcessId,
@@ -141,7 +142,10 @@ fn role_of(line: &[u8], dir: &Path) -> Option<Role> {
 ///
 /// # Errors
 /// If `/proc` cannot be read.
-pub fn find_guests(dir: &FabricDir, namespaces: &[String]) -> Result<Vec<(ProcessId, String)>> {
+pub fn find_exec_programs(
+    dir: &FabricDir,
+    namespaces: &[String],
+) -> Result<Vec<(ProcessId, String)>> {
     use std::os::unix::fs::MetadataExt;
     let inodes: std::collections::BTreeSet<(u64, u64)> = namespaces
         .iter()
@@ -204,7 +208,7 @@ fn own_and_ancestors() -> Vec<u32> {
 pub fn kill_all(processes: &[ProcessId], limit: Duration) -> Result<()> {
     let held = hold_all(processes);
     signal_all(&held, Signal::KILL)?;
-    match still_there(&held, limit)? {
+    match wait_for_end(&held, limit)? {
         None => Ok(()),
         Some(pid) => bail!("process {pid} does not end (it was sent SIGKILL)"),
     }
@@ -217,7 +221,7 @@ pub fn kill_all(processes: &[ProcessId], limit: Duration) -> Result<()> {
 pub fn end_all(processes: &[ProcessId], grace: Duration, limit: Duration) -> Result<()> {
     let held = hold_all(processes);
     signal_all(&held, Signal::TERM)?;
-    match still_there(&held, grace)? {
+    match wait_for_end(&held, grace)? {
         None => Ok(()),
         Some(_) => kill_all(processes, limit),
     }
@@ -240,7 +244,7 @@ fn signal_all(held: &[Pidfd], signal: Signal) -> Result<()> {
 }
 
 /// Waits until all are gone, `limit` at most; one that is not.
-fn still_there(held: &[Pidfd], limit: Duration) -> Result<Option<u32>> {
+fn wait_for_end(held: &[Pidfd], limit: Duration) -> Result<Option<u32>> {
     let deadline = Instant::now() + limit;
     for pidfd in held {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -121,7 +121,7 @@ pub fn milliseconds_as_us(text: &str) -> Result<u32, BadQuantity> {
     Ok(us)
 }
 
-/// Nanoseconds for people: three digits and a unit.
+/// Nanoseconds as text: three digits and a unit.
 #[must_use]
 pub fn duration(ns: u64) -> String {
     with_unit(
@@ -135,7 +135,7 @@ pub fn duration(ns: u64) -> String {
     )
 }
 
-/// Bits a second for people.
+/// Bits a second as text.
 #[must_use]
 pub fn bit_rate(bits: u64) -> String {
     with_unit(

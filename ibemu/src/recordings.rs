@@ -1,4 +1,4 @@
-//! Where the recordings of a fabric's devices go.
+//! Folders and files of recordings.
 
 use std::fs;
 use std::path::{Path, PathBuf};

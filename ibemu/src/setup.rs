@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use netio::namespace::Namespace;
 use socket2::{Domain, Socket, Type};
 
 use crate::net::{self, CableEnd, Net};
 use crate::state::FabricState;
 
-/// How many cables are under way at a time: enough that the kernel never waits for this process.
+/// How many cables are created at a time: enough that the kernel never waits for this process.
 const CABLES_AT_ONCE: usize = 32;
-/// How many namespaces are made before other work of this process gets a turn.
+/// How many namespaces are created before other tasks of this process run.
 const NAMESPACES_A_TURN: usize = 8;
 
 /// Checks that this process and this kernel can do what a veth fabric needs.
@@ -45,7 +45,7 @@ pub fn check_prerequisites() -> Result<()> {
     }
 }
 
-/// Checks that no namespace has a name that the fabric wants.
+/// Checks that no namespace has a name that the fabric needs.
 ///
 /// # Errors
 /// If one has.
@@ -60,7 +60,7 @@ pub fn check_names(state: &FabricState) -> Result<()> {
     Ok(())
 }
 
-/// Creates all namespaces and cables; `progress` hears how many of each stand.
+/// Creates all namespaces and cables; `progress` is called with the numbers created.
 ///
 /// # Errors
 /// What the kernel has refused. What was created until then stays.

@@ -1,5 +1,5 @@
-//! What a fabric is: asked for, planned, and written to `fabric.json` before anything of it is
-//! created, so that `down` knows what to remove whatever happens to `up`.
+//! The plan of a fabric, written to `fabric.json` before anything of it is created, so that `down`
+//! knows what to remove whatever happens to `up`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,17 +20,17 @@ use crate::process::ProcessId;
 /// The version of the file's layout.
 const VERSION: u32 = 1;
 
-/// How far `up` has come.
+/// The stage of `up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Being created.
     Creating,
-    /// It stands.
+    /// The fabric is up.
     Up,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -63,9 +63,9 @@ impl Kind {
 /// A switch or host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeState {
-    /// As the topology calls it: the node description.
+    /// Its name in the topology: the node description.
     pub name: String,
-    /// As files, namespaces and arguments call it.
+    /// Its name in files, namespaces and arguments.
     pub handle: String,
     /// What it is.
     pub kind: Kind,
@@ -98,7 +98,7 @@ pub struct FabricState {
     version: u32,
     /// Its name.
     pub fabric: FabricName,
-    /// How far `up` has come.
+    /// The stage of `up`.
     pub stage: Stage,
     /// The process that runs `up`.
     pub up: ProcessId,
@@ -112,7 +112,8 @@ pub struct FabricState {
     pub links: Vec<[End; 2]>,
     /// The host beside which the controller runs; `None` without one.
     pub sm_node: Option<usize>,
-    /// Which namespaces exist because of this fabric: names, in the order of `nodes`; none over UDP.
+    /// Which namespaces exist because of this fabric: names, in the order of `nodes`; none over
+    /// UDP.
     pub namespaces: Vec<String>,
 }
 
@@ -258,7 +259,7 @@ impl FabricState {
     /// The position of the node that is called `name`, or whose handle that is.
     ///
     /// # Errors
-    /// If there is none; names near it are told.
+    /// If there is none; the error lists some names.
     pub fn find(&self, name: &str) -> Result<usize> {
         let by_name = self.nodes.iter().position(|node| node.name == name);
         let found = by_name.or_else(|| self.nodes.iter().position(|node| node.handle == name));
@@ -336,8 +337,8 @@ impl FabricState {
         format!("{}:{}", self.nodes[end.node].name, end.port)
     }
 
-    /// Keep-alive and silence limit, milliseconds: as asked for, else growing with the fabric, so
-    /// that an idle one costs the machine the same whatever its size.
+    /// Keep-alive and silence limit, milliseconds: as requested, else growing with the fabric, so
+    /// that the idle load of the machine does not depend on its size.
     #[must_use]
     pub fn keepalive_and_silence_ms(&self) -> (u32, u32) {
         let cables = saturate::<u32>(self.links.len());

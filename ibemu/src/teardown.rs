@@ -1,4 +1,4 @@
-//! Removes what `up` has created, and only that, from whatever is left of it.
+//! Removes what `up` has created, and only that, even if part of it is gone already.
 //!
 //! In order: the supervisor (so that it restarts nothing), devices and controller, programs that
 //! `exec` has started, namespaces (their veth pairs go with them), the fabric's directory. Every
@@ -16,10 +16,10 @@ use crate::state::{FabricState, Stage};
 use crate::supervisor;
 
 /// How long killed processes may take to end: 1,344 of them give back their memory.
-const KILL_LIMIT: Duration = Duration::from_secs(30);
-/// How long programs that `exec` has started may take to leave in order.
-const GUEST_GRACE: Duration = Duration::from_secs(1);
-/// How long devices that are recorded may take to leave in order, with their recordings whole.
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long programs that `exec` has started may take to terminate.
+const EXEC_GRACE: Duration = Duration::from_secs(1);
+/// How long devices that are recorded may take to terminate, so that their recordings are complete.
 const RECORDED_GRACE: Duration = Duration::from_secs(10);
 /// How often the processes are looked for again, in case one was started meanwhile.
 const ROUNDS_MAX: usize = 5;
@@ -40,10 +40,10 @@ pub struct Removed {
 /// # Errors
 /// If something cannot be removed; what could be, is.
 pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
-    // A damaged state must not keep anything standing: what can be found without it is removed.
+    // A damaged state must not prevent removal: what can be found without it is removed.
     let state = FabricState::load(dir).ok().flatten();
     let namespaces = match &state {
-        Some(state) => standing(&state.namespaces)?,
+        Some(state) => existing(&state.namespaces)?,
         None => labelled(dir).await?,
     };
     if state.is_none() && !dir.exists() && namespaces.is_empty() && process::find(dir)?.is_empty() {
@@ -53,7 +53,7 @@ pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
         processes: kill_processes(dir, state.as_ref())?,
         ..Removed::default()
     };
-    removed.guests = kill_guests(dir, &namespaces)?;
+    removed.guests = kill_exec_programs(dir, &namespaces)?;
     for name in &namespaces {
         Namespace::delete(name)?;
         removed.namespaces += 1;
@@ -69,7 +69,7 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
         && state.up != own
     {
         // An `up` that is still at work would go on creating.
-        process::kill_all(&[state.up], KILL_LIMIT)?;
+        process::kill_all(&[state.up], KILL_TIMEOUT)?;
     }
     let grace = state.and_then(|state| state.options.record.as_ref().map(|_| RECORDED_GRACE));
     let mut killed = 0;
@@ -77,13 +77,13 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
     for _ in 0..ROUNDS_MAX {
         let found = process::find(dir)?;
         if found.is_empty() {
-            // What was written down at its start and is not known by its arguments any more.
+            // Processes of the journal that are no longer recognised by their arguments.
             let alive: Vec<ProcessId> = recorded
                 .iter()
                 .copied()
                 .filter(|id| id.is_alive())
                 .collect();
-            process::kill_all(&alive, KILL_LIMIT)?;
+            process::kill_all(&alive, KILL_TIMEOUT)?;
             return Ok(killed + alive.len());
         }
         let (supervisors, others): (Vec<Found>, Vec<Found>) = found
@@ -92,8 +92,8 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
         for (group, grace) in [(supervisors, None), (others, grace)] {
             let ids: Vec<ProcessId> = group.iter().map(|found| found.id).collect();
             match grace {
-                Some(grace) => process::end_all(&ids, grace, KILL_LIMIT)?,
-                None => process::kill_all(&ids, KILL_LIMIT)?,
+                Some(grace) => process::end_all(&ids, grace, KILL_TIMEOUT)?,
+                None => process::kill_all(&ids, KILL_TIMEOUT)?,
             }
             killed += ids.len();
         }
@@ -104,15 +104,15 @@ fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize>
     )
 }
 
-fn kill_guests(dir: &FabricDir, namespaces: &[String]) -> Result<usize> {
-    let guests = process::find_guests(dir, namespaces)?;
+fn kill_exec_programs(dir: &FabricDir, namespaces: &[String]) -> Result<usize> {
+    let guests = process::find_exec_programs(dir, namespaces)?;
     let ids: Vec<ProcessId> = guests.iter().map(|(id, _)| *id).collect();
-    process::end_all(&ids, GUEST_GRACE, KILL_LIMIT)?;
+    process::end_all(&ids, EXEC_GRACE, KILL_TIMEOUT)?;
     Ok(ids.len())
 }
 
 /// Those of `planned` that exist.
-fn standing(planned: &[String]) -> Result<Vec<String>> {
+fn existing(planned: &[String]) -> Result<Vec<String>> {
     if planned.is_empty() {
         return Ok(Vec::new());
     }
@@ -136,7 +136,7 @@ async fn labelled(dir: &FabricDir) -> Result<Vec<String>> {
         if !name.starts_with(&prefix) {
             continue;
         }
-        // One that cannot be entered is a mount point left over, or a stranger's.
+        // One that cannot be entered is a stale mount point, or belongs to another user.
         let Ok(net) = Net::open(&name) else { continue };
         let found = net
             .label()

@@ -1,11 +1,11 @@
-//! Errors of usage: what was asked for cannot be, whatever the machine. The command exits with 2
+//! Usage errors: requests that are invalid on any machine. The command exits with 2
 //! for these and with 1 for the rest.
 
 use anyhow::Result;
 use thiserror::Error;
 use topologies::{Topology, TopologyError};
 
-/// Something that was asked for and cannot be.
+/// An invalid request.
 #[derive(Debug, Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

@@ -1,10 +1,10 @@
-//! Packets between pairs of hosts: which answer, and how fast.
+//! Verification by echo packets between pairs of hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use hostd::control::{PING_TARGETS_MAX, PingRequest, PingResult, Reply, Request};
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
@@ -17,12 +17,12 @@ use crate::lids::HostLids;
 use crate::paths::{self, Path};
 use crate::state::FabricState;
 
-/// How many hosts ask at a time.
+/// How many hosts send at a time.
 const SOURCES_AT_ONCE: usize = 8;
-/// How many hosts each host asks in a sample, besides the next one.
+/// How many hosts each host pings in a sample, besides the next one.
 const SAMPLED_PEERS: usize = 3;
 
-/// What every echo request of a sweep is like.
+/// The parameters of all echo requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo {
     /// Requests a pair.
@@ -51,8 +51,8 @@ pub fn all_pairs(hosts: usize) -> Vec<Pair> {
         .collect()
 }
 
-/// Some pairs of `hosts` hosts, the same for the same seed: every host asks the next one (so all
-/// ask and all are asked) and a few others.
+/// Some pairs of `hosts` hosts, the same for the same seed: every host pings the next one (so that
+/// all send and all answer) and a few others.
 #[must_use]
 pub fn sampled_pairs(hosts: usize, seed: u64) -> Vec<Pair> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -67,22 +67,22 @@ pub fn sampled_pairs(hosts: usize, seed: u64) -> Vec<Pair> {
     pairs.into_iter().collect()
 }
 
-/// What became of one pair.
+/// The result of one pair.
 #[derive(Clone, Debug)]
 pub struct PairResult {
     /// The pair.
     pub pair: Pair,
-    /// What the source says.
+    /// The source's result.
     pub ping: PingResult,
-    /// What is wrong; `None` if all requests were answered by the right host.
-    pub wrong: Option<String>,
+    /// The fault; `None` if all requests were answered by the right host.
+    pub fault: Option<String>,
 }
 
-/// Sends echo requests between `pairs` of `hosts`; `progress` hears how many are done.
+/// Sends echo requests between `pairs` of `hosts`; `progress` is called with the number done.
 ///
 /// # Errors
 /// If a host cannot be asked to send. Pairs that do not answer are results, not errors.
-pub async fn sweep(
+pub async fn ping_pairs(
     dir: &FabricDir,
     state: &FabricState,
     hosts: &[HostLids],
@@ -140,7 +140,7 @@ async fn ask_one(
             sl,
             timeout_ms: echo.timeout_ms,
         };
-        let mut client = DeviceClient::connect(dir, node, patience(&request))?;
+        let mut client = DeviceClient::connect(dir, node, reply_timeout(&request))?;
         match client.host(&Request::Ping(request)).await? {
             Reply::Ping(some) if some.len() == targets.len() => {
                 for (&(place, _), result) in targets.iter().zip(some) {
@@ -156,7 +156,7 @@ async fn ask_one(
         .zip(results)
         .map(|(&pair, ping)| PairResult {
             pair,
-            wrong: wrong(&ping, &hosts[pair.1]),
+            fault: fault(&ping, &hosts[pair.1]),
             ping,
         })
         .collect())
@@ -191,14 +191,14 @@ async fn addresses(
 
 /// How long the answer to `request` may take.
 #[must_use]
-pub fn patience(request: &PingRequest) -> Duration {
+pub fn reply_timeout(request: &PingRequest) -> Duration {
     let sending = Duration::from_micros(u64::from(request.interval_us)) * request.count;
     let last = Duration::from_millis(u64::from(request.timeout_ms));
-    sending + last + ask::PATIENCE
+    sending + last + ask::REQUEST_TIMEOUT
 }
 
-/// What is wrong with a result: nothing, if the host that was meant has answered every request.
-fn wrong(ping: &PingResult, destination: &HostLids) -> Option<String> {
+/// The fault of a result: `None` if the right host has answered every request.
+fn fault(ping: &PingResult, destination: &HostLids) -> Option<String> {
     if ping.received == 0 {
         return Some("no answer".to_owned());
     }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_lets_every_host_ask_and_be_asked_and_depends_on_the_seed_only() {
+    fn in_a_sample_every_host_sends_and_answers_and_the_seed_decides() {
         for hosts in [2, 3, 65, 200] {
             let pairs = sampled_pairs(hosts, 7);
             assert_eq!(pairs, sampled_pairs(hosts, 7));

@@ -281,27 +281,11 @@ fn close_to(given: &str) -> Vec<&'static str> {
     FORMS
         .iter()
         .filter(|(name, _)| {
-            edits(&word, name) <= TYPING_ERRORS_MAX
+            strsim::levenshtein(&word, name) <= TYPING_ERRORS_MAX
                 || (word.len() > 2 && (name.contains(&word) || word.contains(name)))
         })
         .map(|&(_, form)| form)
         .collect()
-}
-
-/// The Levenshtein distance of two words.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Tells devices about their cables: where the other end is (UDP), and whether it is plugged.
+//! Sends devices the state of their cables: the address of the other end (UDP), and whether it is
+//! plugged.
 //!
 //! A cable counts as plugged at one end if nobody has pulled it and the device at its other end
 //! runs.
@@ -8,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use netio::transport::Transport;
 use wire::PortNum;
 use wire::control::{DeviceReply, DeviceRequest};
@@ -19,11 +20,11 @@ use crate::ask::{self, DeviceClient};
 use crate::linkup;
 use crate::state::End;
 
-/// How long the neighbour of a dead device may take to hear of it before others are told.
-const NEIGHBOUR_PATIENCE: Duration = Duration::from_secs(5);
-/// How long links may take to come up before others are served.
-const LINK_UP_LIMIT: Duration = Duration::from_secs(1);
-/// How many devices are spoken with at a time.
+/// Timeout of the notification of a neighbour of a dead device.
+const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long links may take to come up before other requests are served.
+const LINK_UP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How many devices are requested at a time.
 const AT_ONCE: usize = 16;
 
 impl Fleet {
@@ -31,11 +32,11 @@ impl Fleet {
         u32::try_from(node).map_or(Target::Controller, Target::Device)
     }
 
-    fn client(&self, node: usize, patience: Duration) -> Result<DeviceClient> {
-        DeviceClient::connect(&self.dir, &self.state.nodes[node], patience)
+    fn client(&self, node: usize, timeout: Duration) -> Result<DeviceClient> {
+        DeviceClient::connect(&self.dir, &self.state.nodes[node], timeout)
     }
 
-    /// Tells the neighbours of a device that has ended that their cables to it are pulled.
+    /// Notifies the neighbours of a device that has ended that their cables to it are pulled.
     pub(super) async fn unplug_peers(&self, node: usize) {
         let peers: Vec<End> = self
             .ends(node)
@@ -44,25 +45,25 @@ impl Fleet {
             .filter(|peer| peer.node != node)
             .collect();
         stream::iter(peers)
-            .for_each_concurrent(AT_ONCE, |peer| self.tell_plugged(peer, false))
+            .for_each_concurrent(AT_ONCE, |peer| self.send_plugged(peer, false))
             .await;
     }
 
-    /// Tells one end whether its cable is plugged, if its device runs.
-    async fn tell_plugged(&self, end: End, plugged: bool) {
+    /// Notifies one end whether its cable is plugged, if its device runs.
+    async fn send_plugged(&self, end: End, plugged: bool) {
         if !self.is_running(Self::target(end.node)) {
             return;
         }
         if let Err(error) = self.set_plugged(end, plugged).await {
             tracing::warn!(
-                "{} was not told of its cable: {error:#}",
+                "{} was not notified of its cable: {error:#}",
                 self.state.end_name(end)
             );
         }
     }
 
     async fn set_plugged(&self, end: End, plugged: bool) -> Result<()> {
-        let mut client = self.client(end.node, NEIGHBOUR_PATIENCE)?;
+        let mut client = self.client(end.node, NEIGHBOUR_TIMEOUT)?;
         let port = PortNum::new(end.port);
         client.ask(&DeviceRequest::Cable { port, plugged }).await?;
         Ok(())
@@ -73,7 +74,7 @@ impl Fleet {
         self.pulled.borrow().contains(&self.canonical(end))
     }
 
-    /// The end under which the cable at `end` is written down.
+    /// The end under which the cable at `end` is recorded.
     fn canonical(&self, end: End) -> End {
         self.peers.get(&end).map_or(end, |&peer| end.min(peer))
     }
@@ -84,7 +85,7 @@ impl Fleet {
             .peers
             .get(&end)
             .with_context(|| format!("port {} has no cable", self.state.end_name(end)))?;
-        self.note_cable(end.min(peer), plugged);
+        self.record_cable(end.min(peer), plugged);
         for (here, there) in [(end, peer), (peer, end)] {
             if !self.is_running(Self::target(here.node)) {
                 continue;
@@ -101,16 +102,16 @@ impl Fleet {
         Ok(())
     }
 
-    /// Waits for links that are about to come up. One that does not, for whatever reason, holds
-    /// nobody up for long.
+    /// Waits for links that are about to come up. One that does not delays the caller by the
+    /// timeout only.
     async fn await_links(&self, node: usize, ends: Vec<End>) -> Result<()> {
-        if !linkup::wait(&self.dir, &self.state, node, ends, LINK_UP_LIMIT).await? {
+        if !linkup::wait(&self.dir, &self.state, node, ends, LINK_UP_TIMEOUT).await? {
             tracing::warn!("a link of {} has not come up", self.state.nodes[node].name);
         }
         Ok(())
     }
 
-    /// Tells all devices over UDP where the other ends of their cables are.
+    /// Sends all devices the UDP addresses of the other ends of their cables.
     pub(super) async fn connect_all(&self) -> Result<()> {
         if self.state.options.transport != Transport::Udp {
             return Ok(());
@@ -131,7 +132,7 @@ impl Fleet {
 
     /// Where a device receives.
     async fn endpoints(&self, node: usize) -> Result<BTreeMap<End, SocketAddr>> {
-        let mut client = self.client(node, ask::PATIENCE)?;
+        let mut client = self.client(node, ask::REQUEST_TIMEOUT)?;
         match client.ask(&DeviceRequest::Endpoints).await? {
             DeviceReply::Endpoints(endpoints) => Ok(endpoints
                 .into_iter()
@@ -144,9 +145,10 @@ impl Fleet {
         }
     }
 
-    /// Tells a device where the other ends of its cables are, as far as `endpoints` knows.
+    /// Sends a device the addresses of the other ends of its cables, as far as `endpoints` has
+    /// them.
     async fn connect(&self, node: usize, endpoints: &BTreeMap<End, SocketAddr>) -> Result<()> {
-        let mut client = self.client(node, ask::PATIENCE)?;
+        let mut client = self.client(node, ask::REQUEST_TIMEOUT)?;
         for end in self.ends(node) {
             let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) else {
                 continue;
@@ -157,8 +159,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Makes a device that was started again part of the fabric: addresses, and cables at both
-    /// ends.
+    /// Reconnects a device that was started again: addresses, and cables at both ends.
     pub(super) async fn rejoin(&self, node: usize) -> Result<()> {
         let ends = self.ends(node);
         if self.state.options.transport == Transport::Udp {
@@ -173,7 +174,7 @@ impl Fleet {
             if self.is_pulled(end) || !peer_runs {
                 self.set_plugged(end, false).await?;
             } else {
-                self.tell_plugged(peer, true).await;
+                self.send_plugged(peer, true).await;
                 plugged.push(end);
             }
         }
@@ -194,7 +195,7 @@ impl Fleet {
         self.connect(node, &endpoints).await?;
         for &neighbour in &neighbours {
             // Only the ports that lead to the restarted device: the others are as they were.
-            let mut client = self.client(neighbour, ask::PATIENCE)?;
+            let mut client = self.client(neighbour, ask::REQUEST_TIMEOUT)?;
             for end in ends {
                 let Some(&peer) = self.peers.get(end) else {
                     continue;

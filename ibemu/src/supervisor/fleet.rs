@@ -1,12 +1,12 @@
-//! The processes of one fabric as their supervisor holds them.
+//! The supervisor's table of the processes of one fabric.
 //!
 //! ```text
-//!            spawn              its descriptor says so        its peers know
+//!            spawn              its pidfd is readable         its peers are notified
 //!   absent ---------> running ------------------------> ended ---------------> absent
 //! ```
 //!
-//! One task a process waits for its end. A process that ends takes its cables with it: the devices
-//! at their other ends are told at once, so that nobody waits for silence.
+//! One task a process waits for its end. When a process ends, the devices at the other ends of its
+//! cables are notified at once, so that none waits for its silence limit.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,11 +30,12 @@ use crate::process::{self, ProcessId, Role};
 use crate::state::{End, FabricState};
 
 /// How long a started process may take until it answers.
-const READY_LIMIT: Duration = Duration::from_secs(120);
-/// How long a process may take to leave in order before it is killed.
-const LEAVE_LIMIT: Duration = Duration::from_secs(2);
-/// The pause between two looks at a process that does not answer yet: first, longest.
-const READY_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(64));
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a process may take to terminate before it is killed.
+const TERMINATE_TIMEOUT: Duration = Duration::from_secs(2);
+/// The interval at which a starting process is polled: first, longest.
+const READY_POLL_INTERVAL: (Duration, Duration) =
+    (Duration::from_millis(2), Duration::from_millis(64));
 
 /// All processes of a fabric but the supervisor itself.
 pub(super) struct Fleet {
@@ -47,16 +48,16 @@ pub(super) struct Fleet {
     pub(super) progress: watch::Sender<Progress>,
     members: RefCell<BTreeMap<Target, Member>>,
     journal: RefCell<Journal>,
-    /// Rung whenever a process has ended and its peers know.
+    /// Notified whenever a process has ended and its peers are notified.
     settled: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Member {
     running: Option<Running>,
-    /// Whether its end is still being told to its peers.
+    /// Whether its peers are still being notified of its end.
     settling: bool,
-    /// Whether its end was asked for.
+    /// Whether its end was requested.
     stopping: bool,
     restarts: u32,
     ever_started: bool,
@@ -97,7 +98,8 @@ impl Fleet {
         }
     }
 
-    /// Takes over what a predecessor has started; what has ended unseen is dealt with.
+    /// Takes over the processes that a predecessor has started, and records those that have ended
+    /// meanwhile.
     pub(super) async fn adopt(self: &Rc<Self>) -> Result<()> {
         let by_handle: BTreeMap<&str, u32> = self
             .state
@@ -128,13 +130,13 @@ impl Fleet {
             .map(|(target, _)| *target)
             .collect();
         for target in unseen {
-            self.has_ended(target, "ended while no supervisor watched".to_owned())
+            self.record_end(target, "ended while no supervisor was running".to_owned())
                 .await;
         }
         Ok(())
     }
 
-    /// The handle of a process: how its log is called.
+    /// The handle of a process, which names its log.
     pub(super) fn handle(&self, target: Target) -> &str {
         self.node(target)
             .map_or("controller", |node| self.state.nodes[node].handle.as_str())
@@ -175,7 +177,7 @@ impl Fleet {
             .is_some_and(|member| member.running.is_some())
     }
 
-    /// What became of every process, in order.
+    /// The state of every process, in order.
     pub(super) fn processes(&self) -> Vec<Process> {
         self.members
             .borrow()
@@ -245,11 +247,11 @@ impl Fleet {
                 return;
             }
             let how = fleet.reap(target);
-            fleet.has_ended(target, how).await;
+            fleet.record_end(target, how).await;
         });
     }
 
-    /// Takes the ended process out and tells how it ended.
+    /// Removes the ended process and returns how it ended.
     fn reap(&self, target: Target) -> String {
         let mut members = self.members.borrow_mut();
         let Some(member) = members.get_mut(&target) else {
@@ -261,15 +263,15 @@ impl Fleet {
         let how = match running.and_then(|running| running.child) {
             Some(mut child) => match child.wait() {
                 Ok(status) => describe(status),
-                Err(error) => format!("ended, how is unknown: {error}"),
+                Err(error) => format!("ended, exit status unknown: {error}"),
             },
-            None => "ended, how is unknown (an earlier supervisor had started it)".to_owned(),
+            None => "ended, exit status unknown (an earlier supervisor had started it)".to_owned(),
         };
         format!("{how}{stopped}")
     }
 
-    /// Writes the end down and tells the peers.
-    async fn has_ended(&self, target: Target, how: String) {
+    /// Records the end and notifies the peers.
+    async fn record_end(&self, target: Target, how: String) {
         let expected = {
             let mut members = self.members.borrow_mut();
             let member = members.entry(target).or_default();
@@ -294,8 +296,8 @@ impl Fleet {
         self.settled.notify_waiters();
     }
 
-    /// Asks the process of `target` to leave, and makes it if it does not; returns when its peers
-    /// know.
+    /// Terminates the process of `target`, and kills it if it does not end in time; returns when
+    /// its peers are notified.
     pub(super) async fn stop(&self, target: Target) -> Result<()> {
         let pidfd = self
             .members
@@ -309,11 +311,11 @@ impl Fleet {
         if let Some(pidfd) = pidfd {
             let name = || format!("cannot stop {}", self.name(target));
             ignore_absent(pidfd.signal(Signal::TERM)).with_context(name)?;
-            if tokio::time::timeout(LEAVE_LIMIT, pidfd.ended())
+            if tokio::time::timeout(TERMINATE_TIMEOUT, pidfd.ended())
                 .await
                 .is_err()
             {
-                tracing::warn!("{} does not leave: it is killed", self.name(target));
+                tracing::warn!("{} does not terminate: it is killed", self.name(target));
                 ignore_absent(pidfd.signal(Signal::KILL)).with_context(name)?;
             }
         }
@@ -334,45 +336,45 @@ impl Fleet {
 
     /// Waits until the process of `target` answers on its control socket.
     pub(super) async fn ready(&self, target: Target) -> Result<()> {
-        let deadline = Instant::now() + READY_LIMIT;
-        let mut pause = READY_PAUSE.0;
+        let deadline = Instant::now() + READY_TIMEOUT;
+        let mut pause = READY_POLL_INTERVAL.0;
         loop {
             let answered = self.identify(target).await;
             let Err(error) = answered else { return Ok(()) };
             if !self.is_running(target) {
-                bail!("{}", self.last_words(target));
+                bail!("{}", self.exit_with_last_log_line(target));
             }
             if Instant::now() > deadline {
-                return Err(error).context(format!("no answer within {READY_LIMIT:?}"));
+                return Err(error).context(format!("no answer within {READY_TIMEOUT:?}"));
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(READY_PAUSE.1);
+            pause = (pause * 2).min(READY_POLL_INTERVAL.1);
         }
     }
 
     async fn identify(&self, target: Target) -> Result<()> {
         let Some(node) = self.node(target) else {
-            return ask::identify_controller(&self.dir, ask::PATIENCE).await;
+            return ask::identify_controller(&self.dir, ask::REQUEST_TIMEOUT).await;
         };
         let node = &self.state.nodes[node];
-        let mut client = DeviceClient::connect(&self.dir, node, ask::PATIENCE)?;
+        let mut client = DeviceClient::connect(&self.dir, node, ask::REQUEST_TIMEOUT)?;
         client.ask(&wire::control::DeviceRequest::Identify).await?;
         Ok(())
     }
 
     /// How the process of `target` ended, with the last line of its log.
-    pub(super) fn last_words(&self, target: Target) -> String {
+    pub(super) fn exit_with_last_log_line(&self, target: Target) -> String {
         let members = self.members.borrow();
         let exit = members.get(&target).and_then(|member| member.exit.clone());
         let how = exit.unwrap_or_else(|| "does not run".to_owned());
         match logs::last_line(&self.dir.log(self.handle(target))) {
-            Some(line) => format!("{how}; its last words: {line}"),
+            Some(line) => format!("{how}; last line of its log: {line}"),
             None => how,
         }
     }
 
-    /// Writes a pulled or plugged cable down.
-    pub(super) fn note_cable(&self, end: End, plugged: bool) {
+    /// Records a pulled or plugged cable.
+    pub(super) fn record_cable(&self, end: End, plugged: bool) {
         let mut pulled = self.pulled.borrow_mut();
         if plugged {
             pulled.remove(&end);
@@ -407,7 +409,7 @@ fn ignore_absent(result: std::io::Result<()>) -> std::io::Result<()> {
     }
 }
 
-/// How a process has ended, for people.
+/// How a process has ended, as text.
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(0), _) => "exited".to_owned(),

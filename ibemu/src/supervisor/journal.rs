@@ -1,5 +1,5 @@
-//! What has happened to processes and cables, one JSON line each, so that a supervisor knows what
-//! its predecessor knew.
+//! The journal of processes and cables, one JSON line an event, from which a new supervisor
+//! restores the state of its predecessor.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -42,7 +42,7 @@ pub(super) enum Entry {
     },
 }
 
-/// What the lines so far amount to.
+/// The state that the lines so far add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     /// Per process that was ever started: restarts, the last process, how it ended.
@@ -60,7 +60,7 @@ pub(super) struct PastProcess {
     pub restarts: u32,
     /// How a process ended last.
     pub exit: Option<String>,
-    /// Whether the last word of it was its start.
+    /// Whether its last entry was its start.
     pub running: bool,
 }
 
@@ -103,7 +103,7 @@ impl Journal {
             .map_err(io::Error::other)
             .and_then(|line| self.file.write_all(format!("{line}\n").as_bytes()));
         if let Err(error) = written {
-            // The fabric goes on; only a successor would miss the line.
+            // The fabric is not affected; only a new supervisor would miss the line.
             tracing::warn!("the journal cannot be written: {error}");
         }
     }
@@ -118,7 +118,7 @@ pub(crate) fn recorded(dir: &FabricDir) -> Vec<ProcessId> {
 }
 
 impl Past {
-    /// Takes in every line that is one.
+    /// Applies every valid line.
     fn read(&mut self, text: &str) {
         for entry in text
             .lines()

@@ -1,8 +1,8 @@
-//! The process that watches over one fabric: starts devices, holds their descriptors, tells
-//! neighbours of the dead at once, and starts what is to be started again.
+//! The supervisor of one fabric: starts devices, holds their pidfds, notifies neighbours of a
+//! device that has ended, and restarts processes on request.
 //!
-//! It is not needed for traffic: when it is killed, the devices go on, and the next one adopts
-//! them by `fabric.json`, the journal and `/proc`.
+//! It is not needed for traffic: when it is killed, the devices keep running, and the next one
+//! adopts them by `fabric.json`, the journal and `/proc`.
 
 mod cables;
 mod fleet;

@@ -1,4 +1,4 @@
-//! What may be asked of the supervisor over `supervisor.sock`.
+//! Requests to the supervisor over `supervisor.sock`.
 //!
 //! Messages are encoded by `wire::control`, one message a packet, one reply a request, in order.
 
@@ -10,25 +10,25 @@ pub const PROCESSES_MAX: usize = 512;
 /// A request to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// Who are you? Answered by [`Reply::Hello`].
+    /// Identifies the supervisor. Answered by [`Reply::Hello`].
     Hello,
     /// Starts every device that does not run. Answered by [`Reply::Done`] at once.
     Start,
-    /// How far the start is. Answered by [`Reply::Progress`] when it is further than `seen`, or
-    /// after a moment.
+    /// The progress of the start. Answered by [`Reply::Progress`] when it differs from `seen`, or
+    /// after a timeout.
     Progress {
-        /// What the caller knows.
+        /// The progress that the caller has seen.
         seen: Progress,
     },
     /// Starts the controller; answered when it answers.
     StartController,
-    /// What became of every process, in the order of the fabric's nodes, then the controller.
+    /// The state of every process, in the order of the fabric's nodes, then the controller.
     /// Answered by [`Reply::Processes`], at most [`PROCESSES_MAX`] from the `skip`-th.
     Processes {
         /// How many to leave out.
         skip: u32,
     },
-    /// Pulls or plugs the cable at a port; answered when both its devices know.
+    /// Pulls or plugs the cable at a port; answered when both its devices are notified.
     Cable {
         /// The node's position.
         node: u32,
@@ -53,7 +53,7 @@ pub enum Target {
     Controller,
 }
 
-/// What the supervisor answers.
+/// A reply of the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
     /// The supervisor itself.
@@ -61,9 +61,9 @@ pub enum Reply {
         /// Its process id.
         pid: u32,
     },
-    /// How far the start is.
+    /// The progress of the start.
     Progress(Progress),
-    /// What became of processes.
+    /// The state of processes.
     Processes(Vec<Process>),
     /// Done.
     Done,
@@ -71,14 +71,14 @@ pub enum Reply {
     Refused(String),
 }
 
-/// How far the start of the devices is.
+/// The progress of the start of the devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Progress {
     /// Processes started.
     pub started: u32,
     /// Devices that answer.
     pub ready: u32,
-    /// Whether all stand, and over UDP know each other's addresses.
+    /// Whether all answer, and over UDP have each other's addresses.
     pub done: bool,
     /// What went wrong, if anything did.
     pub failed: Option<Failure>,
@@ -93,7 +93,7 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// What became of a process.
+/// The state of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub struct Process {
     /// Its process id; `None` if it does not run.

@@ -1,4 +1,4 @@
-//! The supervisor's main loop and its answers.
+//! The supervisor's main loop and its control requests.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use daemon::control::Answer;
 use daemon::signals::ShutdownSignals;
-use futures::{StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use netio::seqpacket::Listener;
 use tokio::sync::Mutex;
 use tokio::task::LocalSet;
@@ -21,19 +21,19 @@ use crate::ask;
 use crate::dir::FabricDir;
 use crate::state::{End, FabricState};
 
-/// How long a question about progress waits for some.
-const PROGRESS_PAUSE: Duration = Duration::from_millis(250);
-/// Devices that are started before requests get a turn.
+/// How long a progress request waits for progress.
+const PROGRESS_TIMEOUT: Duration = Duration::from_millis(250);
+/// Devices that are started before requests are served again.
 const STARTS_A_TURN: usize = 8;
 /// Devices whose first answer is awaited at a time: they become ready about in the order in which
 /// they were started.
 const AWAITED_AT_ONCE: usize = 16;
-/// How long the controller may take to hear that something has changed.
-const LOOK_ROUND_PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of a request to the controller to sweep.
+const RESWEEP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Descriptors a process needs besides: one a device, and connections to a few of them.
 const FILES_BESIDES: u64 = 512;
 
-/// Runs the supervisor of the fabric in `path` until it is told to leave.
+/// Runs the supervisor of the fabric in `path` until it is told to terminate.
 ///
 /// # Errors
 /// If there is no such fabric, or it has a supervisor already.
@@ -48,17 +48,17 @@ pub fn run(path: &Path) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    LocalSet::new().block_on(&runtime, watch_over(dir, state))
+    LocalSet::new().block_on(&runtime, serve_fabric(dir, state))
 }
 
-async fn watch_over(dir: FabricDir, state: FabricState) -> Result<()> {
-    // Whoever holds the socket is the supervisor: only then is anything touched.
+async fn serve_fabric(dir: FabricDir, state: FabricState) -> Result<()> {
+    // The process that has bound the socket is the supervisor; nothing is changed before that.
     let listener = Listener::bind(&dir.control("supervisor"))?;
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
     let (journal, past) = Journal::open(&dir)?;
     let fleet = Rc::new(Fleet::new(dir, state, journal, &past));
     fleet.adopt().await?;
-    tracing::info!("watching over fabric {}", fleet.state.fabric);
+    tracing::info!("supervising fabric {}", fleet.state.fabric);
     let server = Server {
         fleet,
         changes: Rc::new(Mutex::new(())),
@@ -70,7 +70,7 @@ async fn watch_over(dir: FabricDir, state: FabricState) -> Result<()> {
     tokio::select! {
         ended = served => ended.context("the control socket failed"),
         () = leave.next() => {
-            tracing::info!("told to leave; the devices run on");
+            tracing::info!("terminating on request; the devices keep running");
             Ok(())
         }
     }
@@ -79,7 +79,7 @@ async fn watch_over(dir: FabricDir, state: FabricState) -> Result<()> {
 #[derive(Clone)]
 struct Server {
     fleet: Rc<Fleet>,
-    /// Held by whoever starts, stops or plugs.
+    /// Held while a process is started or stopped, or a cable is plugged.
     changes: Rc<Mutex<()>>,
 }
 
@@ -155,8 +155,9 @@ impl Server {
     async fn progress(&self, seen: &Progress) -> Reply {
         let mut watched = self.fleet.progress.subscribe();
         let further = watched.wait_for(|progress| progress != seen);
-        // After the pause the caller hears that nothing has changed, and can look round itself.
-        let _ = tokio::time::timeout(PROGRESS_PAUSE, further).await;
+        // After the timeout the caller learns that nothing has changed, and can check the fabric
+        // itself.
+        let _ = tokio::time::timeout(PROGRESS_TIMEOUT, further).await;
         Reply::Progress(self.fleet.progress.borrow().clone())
     }
 
@@ -181,18 +182,18 @@ impl Server {
         self.fleet.check(Target::Device(node))?;
         let node = usize::try_from(node)?;
         self.fleet.pull_or_plug(End { node, port }, plugged).await?;
-        self.look_round().await;
+        self.resweep().await;
         Ok(())
     }
 
-    /// Has the controller look at the subnet now. Switches send traps when a cable changes; between
-    /// the controller's own host and its first switch there is nobody who could.
-    async fn look_round(&self) {
+    /// Makes the controller sweep the subnet now. Switches send traps when a cable changes, but
+    /// none can report the cable between the controller's own host and its first switch.
+    async fn resweep(&self) {
         if !self.fleet.is_running(Target::Controller) {
             return;
         }
-        if let Err(error) = ask::resweep(&self.fleet.dir, LOOK_ROUND_PATIENCE).await {
-            tracing::warn!("the controller was not told of a change: {error:#}");
+        if let Err(error) = ask::resweep(&self.fleet.dir, RESWEEP_TIMEOUT).await {
+            tracing::warn!("the controller was not notified of a change: {error:#}");
         }
     }
 
@@ -209,7 +210,7 @@ impl Server {
             Some(node) => fleet.rejoin(node).await?,
             None => return Ok(()),
         }
-        self.look_round().await;
+        self.resweep().await;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! How other verbs reach the supervisor, and start it when there is none.
+//! Connections of other verbs to the supervisor, which is started if there is none.
 
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
@@ -13,12 +13,12 @@ use crate::ask::unexpected;
 use crate::dir::FabricDir;
 use crate::logs;
 
-/// How long the supervisor may take to answer: a restart of a device waits for the device.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// How long a started supervisor may take until it answers.
-const START_LIMIT: Duration = Duration::from_secs(20);
-/// The pause between two looks at a supervisor that does not answer yet.
-const START_PAUSE: Duration = Duration::from_millis(2);
+/// Timeout of a request to the supervisor: a restart of a device waits for the device.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(180);
+/// Timeout of the first answer of a started supervisor.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+/// The interval at which a starting supervisor is polled.
+const START_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A connection to the supervisor.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Client {
 
 impl Client {
     fn connect(dir: &FabricDir) -> Result<Self> {
-        let client = AsyncControlClient::connect(&dir.control("supervisor"), PATIENCE)?;
+        let client = AsyncControlClient::connect(&dir.control("supervisor"), REQUEST_TIMEOUT)?;
         Ok(Self { client })
     }
 
@@ -107,7 +107,7 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
         command.env_remove(variable);
     }
     let mut child = command.spawn().context("cannot start the supervisor")?;
-    let deadline = Instant::now() + START_LIMIT;
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         if let Ok(mut client) = Client::connect(dir)
             && client.pid().await.is_ok()
@@ -127,6 +127,6 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
                 path.display()
             );
         }
-        tokio::time::sleep(START_PAUSE).await;
+        tokio::time::sleep(START_POLL_INTERVAL).await;
     }
 }

@@ -1,7 +1,7 @@
 //! `ibemu link`: pulls and plugs cables.
 //!
-//! Over veth the interface is set down or up, so that everybody sees what the kernel sees; a pair
-//! that somebody has deleted is made anew. Over UDP both devices are told.
+//! Over veth the interface is set down or up, so that every program sees the change; a veth pair
+//! that was deleted is created again. Over UDP both devices are notified.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::supervisor::{self, protocol::Request};
 use netio::transport::Transport;
 
 /// How long the link of a plugged cable may take to come up before the command returns.
-const LINK_UP_LIMIT: Duration = Duration::from_secs(1);
+const LINK_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Pulls or plugs the cable that is named.
 ///
@@ -37,7 +37,7 @@ pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
         Transport::Veth => {
             set_veth(&state, end, peer, plugged).await?;
             if plugged {
-                look_round(&dir, &state, end).await;
+                resweep(&dir, &state, end).await;
             }
         }
         Transport::Udp => {
@@ -60,14 +60,14 @@ pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
     ))
 }
 
-/// Has the controller look at the subnet when the link is up. Switches send traps; between the
-/// controller's own host and its first switch there is nobody who could.
-async fn look_round(dir: &FabricDir, state: &FabricState, end: End) {
+/// Makes the controller sweep the subnet when the link is up. Switches send traps, but none can
+/// report the cable between the controller's own host and its first switch.
+async fn resweep(dir: &FabricDir, state: &FabricState, end: End) {
     // Without controller, or with a dead device at one end, there is nothing to wait for.
     if state.options.sm == Sm::Ibemu
-        && let Ok(true) = linkup::wait(dir, state, end.node, vec![end], LINK_UP_LIMIT).await
+        && let Ok(true) = linkup::wait(dir, state, end.node, vec![end], LINK_UP_TIMEOUT).await
     {
-        let _ = ask::resweep(dir, LINK_UP_LIMIT).await;
+        let _ = ask::resweep(dir, LINK_UP_TIMEOUT).await;
     }
 }
 
@@ -105,14 +105,14 @@ async fn set_veth(state: &FabricState, end: End, peer: End, up: bool) -> Result<
         }
         return Ok(());
     }
-    // Whoever plugs a cable means both ends, whichever was set down.
+    // Plugging a cable means both ends, whichever was set down.
     let here = net::set_cable_end(ends[0], true).await?;
     let there = net::set_cable_end(ends[1], true).await?;
     match (here, there) {
         (true, true) => Ok(()),
         (false, false) => net::create_cable(ends[0], ends[1], &state.fabric.label()).await,
         _ => bail!(
-            "only one end of the cable {} - {} is there: somebody has moved the other",
+            "only one end of the cable {} - {} is there: the other was moved",
             state.end_name(end),
             state.end_name(peer)
         ),

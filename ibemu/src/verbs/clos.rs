@@ -25,9 +25,9 @@ use round::{Round, Rounds};
 /// `ibemu clos`.
 #[derive(Debug, Subcommand)]
 pub enum Clos {
-    /// Send permutations, each pair on a way of its own; exit code 1 if a link was shared
+    /// Send permutations, each pair on a path of its own; exit code 1 if a link was shared
     Run(Run),
-    /// Show how the windows stand
+    /// Show the state of the windows
     State(State),
 }
 
@@ -116,27 +116,27 @@ struct Report {
     state: StateReport,
 }
 
-/// Does what was asked for.
+/// Runs the verb.
 ///
 /// # Errors
 /// If the fabric has no windows, traffic was lost or a link was shared.
 pub async fn run(fabric: &FabricName, options: &Clos) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
-    let mut desk = Desk::open(&dir, &state).await?;
+    let mut controller = ControllerClient::open(&dir, &state).await?;
     match options {
-        Clos::State(options) => show(&desk.state().await?.into(), options.json),
-        Clos::Run(options) => permutations(&dir, &state, &mut desk, options).await,
+        Clos::State(options) => show(&controller.state().await?.into(), options.json),
+        Clos::Run(options) => permutations(&dir, &state, &mut controller, options).await,
     }
 }
 
-/// A way to the controller.
-struct Desk {
+/// A connection to the controller.
+struct ControllerClient {
     client: MadClient,
     sm: Lid,
 }
 
-impl Desk {
+impl ControllerClient {
     async fn open(dir: &FabricDir, state: &FabricState) -> Result<Self> {
         let Some(host) = state.sm_node.or_else(|| state.hosts().next()) else {
             bail!("the fabric has no host");
@@ -153,7 +153,7 @@ impl Desk {
         let answer = answer.await?;
         if answer.status() != MadStatus::OK {
             bail!(
-                "whoever manages the subnet has no windows (status {})",
+                "the subnet manager does not support windows (status {})",
                 answer.status()
             );
         }
@@ -164,10 +164,10 @@ impl Desk {
 async fn permutations(
     dir: &FabricDir,
     state: &FabricState,
-    desk: &mut Desk,
+    controller: &mut ControllerClient,
     options: &Run,
 ) -> Result<()> {
-    if desk.state().await?.trees == 0 {
+    if controller.state().await?.trees == 0 {
         bail!("the fabric has no routing trees: bring a clos topology up with --routing clos");
     }
     let hosts = lids::of_all(dir, state).await?;
@@ -178,16 +178,16 @@ async fn permutations(
         options,
         limit: Duration::from_secs_f64(options.timeout),
     };
-    rounds.settle(desk).await?;
+    rounds.settle(controller).await?;
     let mut done = Vec::new();
     for number in 0..options.count {
-        done.push(rounds.run(desk, number).await?);
+        done.push(rounds.run(controller, number).await?);
     }
     let report = Report {
         links_shared: done.iter().map(|round| round.shared().count()).sum(),
         lost: done.iter().map(|round| round.lost).sum(),
         rounds: done,
-        state: desk.state().await?.into(),
+        state: controller.state().await?.into(),
     };
     if options.json {
         output::json(&report)?;

@@ -18,7 +18,7 @@ pub async fn run(fabric: &FabricName, options: &Down) -> Result<()> {
     }
     let fabrics = dir::fabrics()?;
     if fabrics.is_empty() {
-        return output::line(format!("no fabric stands in {}", dir::runtime().display()));
+        return output::line(format!("no fabric in {}", dir::runtime().display()));
     }
     let mut failed = Vec::new();
     for fabric in &fabrics {

@@ -20,7 +20,7 @@ use crate::process::ENVIRONMENT_LABEL;
 use crate::state::{FabricState, Kind};
 use netio::transport::Transport;
 
-/// What somebody is told whose program will not find the fabric.
+/// The warning for a program that will not find the fabric.
 const LIBRARY_MISSING: &str = "ibemu: libumad2sim.so is not installed, so this program will not \
     find the fabric: install ibsim's client library (Debian: apt-get install ibsim-utils), or say \
     where it is with IBEMU_UMAD2SIM";
@@ -49,7 +49,7 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
                 command.env("LD_PRELOAD", preload(&library));
             }
             None if uses_libibumad(program) => {
-                // A message that nobody reads is no reason not to run the command.
+                // A closed standard error does not prevent the command from running.
                 let _ = writeln!(std::io::stderr(), "{LIBRARY_MISSING}");
             }
             None => {}

@@ -21,8 +21,8 @@ use crate::names::FabricName;
 use crate::output::{self, Align, Table};
 use crate::state::FabricState;
 
-/// How long a host may take to join or leave, and to send.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of a host's join, leave or send.
+const GROUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// The group unless told otherwise: of the fabric's own scope, in a range of our own.
 const DEFAULT_GROUP: &str = "ff12:1bed::1";
 
@@ -143,7 +143,7 @@ pub struct Test {
     #[command(flatten)]
     /// How much.
     pub load: Load,
-    /// How long to wait while nothing more comes, seconds, 1 to 3600
+    /// How long to wait while no further packet arrives, seconds, 1 to 3600
     #[arg(long, default_value_t = 5, value_name = "SECONDS",
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub timeout: u32,
@@ -155,7 +155,7 @@ pub struct Test {
     pub json: bool,
 }
 
-/// Does what `ibemu mcast` is told.
+/// Runs `ibemu mcast`.
 ///
 /// # Errors
 /// If a host cannot do it, or a test fails.
@@ -184,7 +184,7 @@ pub async fn run(fabric: &FabricName, verb: &Mcast) -> Result<()> {
         }
         Mcast::Send(options) => {
             let host = state.find_host(&options.host)?;
-            let mut client = DeviceClient::connect(&dir, &state.nodes[host], PATIENCE)?;
+            let mut client = DeviceClient::connect(&dir, &state.nodes[host], GROUP_TIMEOUT)?;
             let run = options.load.run();
             let request = options.load.request(options.group.gid(), run);
             match client.host(&request).await? {
@@ -214,13 +214,13 @@ async fn change(
     request: &Request,
 ) -> Result<Vec<(usize, GroupMembership)>> {
     let each = hosts.iter().map(|&host| async move {
-        let mut client = DeviceClient::connect(dir, &state.nodes[host], PATIENCE)?;
+        let mut client = DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT)?;
         match client.host(request).await? {
             Reply::Membership(membership) => Ok((host, membership)),
             other => Err(ask::unexpected(&other)),
         }
     });
-    futures::future::try_join_all(each).await
+    futures_util::future::try_join_all(each).await
 }
 
 #[derive(Debug, Serialize)]
@@ -232,7 +232,7 @@ struct Member {
 }
 
 #[derive(Debug, Serialize)]
-struct Shown {
+struct GroupListing {
     mgid: String,
     qkey: u32,
     mtu: u8,
@@ -250,11 +250,11 @@ async fn memberships(dir: &FabricDir, state: &FabricState) -> Result<Vec<McMembe
 }
 
 async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Result<()> {
-    let mut shown: Vec<Shown> = Vec::new();
+    let mut listing: Vec<GroupListing> = Vec::new();
     for record in memberships(dir, state).await? {
         let mgid = record.mgid.to_string();
-        if shown.last().is_none_or(|group| group.mgid != mgid) {
-            shown.push(Shown {
+        if listing.last().is_none_or(|group| group.mgid != mgid) {
+            listing.push(GroupListing {
                 mgid,
                 qkey: record.qkey,
                 mtu: record.mtu,
@@ -262,7 +262,7 @@ async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Resul
             });
         }
         if record.port_gid != Gid::default()
-            && let Some(group) = shown.last_mut()
+            && let Some(group) = listing.last_mut()
         {
             group.members.push(Member {
                 name: owner(state, record.port_gid.guid()),
@@ -273,7 +273,7 @@ async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Resul
         }
     }
     if options.json {
-        return output::json(&shown);
+        return output::json(&listing);
     }
     let mut table = Table::new(&[
         ("GROUP", Align::Left),
@@ -281,7 +281,7 @@ async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Resul
         ("MLID", Align::Right),
         ("SENDS ONLY", Align::Left),
     ]);
-    for group in &shown {
+    for group in &listing {
         if group.members.is_empty() {
             let nobody = ["-", "-", "-"].map(str::to_owned);
             table.row([group.mgid.clone()].into_iter().chain(nobody));

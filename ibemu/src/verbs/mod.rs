@@ -1,4 +1,4 @@
-//! What each verb does.
+//! The verbs of the command.
 
 mod cable;
 mod clos;

@@ -1,8 +1,8 @@
-//! `ibemu path`: the ports that a packet takes, asked hop by hop from the live switches.
+//! `ibemu path`: the ports that a packet takes, queried hop by hop from the live switches.
 //!
 //! Directed-route datagrams leave through the source host and follow the forwarding tables they
-//! read: at each switch the entry of the DLID says where to ask next. Whoever manages the subnet,
-//! the answer is what the switches will do.
+//! read: at each switch the entry of the DLID says where to go next. The result does not depend on
+//! which subnet manager runs: it is what the switches will do.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::state::FabricState;
 /// Entries of one forwarding-table block.
 const BLOCK_LIDS: u16 = 64;
 
-/// One device on the way.
+/// One device on the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Hop {
     /// Its name.
@@ -45,7 +45,7 @@ struct Report<'a> {
     hops: &'a [Hop],
 }
 
-/// Prints the way between two hosts.
+/// Prints the path between two hosts.
 ///
 /// # Errors
 /// If the packet would not arrive: where it ends, and why.
@@ -83,7 +83,7 @@ pub async fn run(fabric: &FabricName, options: &PathTo) -> Result<()> {
     Ok(())
 }
 
-/// The way from the host at position `source` to `dlid`.
+/// The path from the host at position `source` to `dlid`.
 ///
 /// # Errors
 /// If the packet would not arrive.
@@ -250,7 +250,7 @@ impl<'a> Walk<'a> {
         Ok(info.node_guid)
     }
 
-    /// The name under which the topology knows the device, else what it says of itself.
+    /// The device's name in the topology, else its node description.
     async fn name(&mut self, info: &NodeInfo, route: &[PortNum]) -> Result<String> {
         let known = self
             .state
@@ -277,7 +277,7 @@ impl<'a> Walk<'a> {
                 out: Some(port),
                 ..
             }) => {
-                format!("nobody answers behind port {port} of {node}")
+                format!("no device answers behind port {port} of {node}")
             }
             _ => "the source host does not answer".to_owned(),
         }
@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_in_one_line_names_the_ports_around_each_cable() {
+    fn a_path_in_one_line_names_the_ports_around_each_cable() {
         let hop = |node: &str, r#in, out| Hop {
             node: node.into(),
             guid: String::new(),

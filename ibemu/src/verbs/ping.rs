@@ -26,7 +26,7 @@ const LISTED_MAX: usize = 20;
 /// Pings one host from another, or all from all.
 ///
 /// # Errors
-/// Unless every request is answered by the host that was meant.
+/// Unless every request is answered by the host that it was meant for.
 pub async fn run(fabric: &FabricName, options: &Ping) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
@@ -92,7 +92,7 @@ async fn one(
         timeout_ms: options.timeout,
     };
     let node = &state.nodes[from.node];
-    let mut client = DeviceClient::connect(dir, node, verify::patience(&request))?;
+    let mut client = DeviceClient::connect(dir, node, verify::reply_timeout(&request))?;
     let result = match client.host(&Request::Ping(request)).await? {
         Reply::Ping(results) => results.into_iter().next(),
         other => return Err(ask::unexpected(&other)),
@@ -170,10 +170,10 @@ async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()>
         timeout_ms: options.timeout,
         dlid_offset: options.dlid_offset,
     };
-    let results = verify::sweep(dir, state, &hosts, &pairs, echo, |_| {}).await?;
+    let results = verify::ping_pairs(dir, state, &hosts, &pairs, echo, |_| {}).await?;
     let failed: Vec<&PairResult> = results
         .iter()
-        .filter(|result| result.wrong.is_some())
+        .filter(|result| result.fault.is_some())
         .collect();
     let mut rtts: Vec<u64> = results
         .iter()
@@ -188,7 +188,7 @@ async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()>
             .map(|result| {
                 json!({
                     "source": name(result.pair.0), "destination": name(result.pair.1),
-                    "dlid": result.ping.dlid.get(), "wrong": result.wrong,
+                    "dlid": result.ping.dlid.get(), "wrong": result.fault,
                 })
             })
             .collect();
@@ -203,7 +203,7 @@ async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()>
                 name(result.pair.0),
                 name(result.pair.1),
                 result.ping.dlid,
-                result.wrong.as_deref().unwrap_or("")
+                result.fault.as_deref().unwrap_or("")
             ))?;
         }
         if failed.len() > LISTED_MAX {

@@ -23,7 +23,7 @@ pub enum Qos {
     Connect(Connect),
     /// Give a connection's bandwidth back
     Release(Release),
-    /// Show the connections that stand
+    /// Show the established connections
     List(List),
 }
 
@@ -41,8 +41,8 @@ pub struct Connect {
     /// What is promised
     #[arg(long, value_enum, default_value = "db")]
     pub class: Class,
-    /// How many entries of an arbitration table the turns of the connection's lane may be apart, 1
-    /// to 64 [default: any]
+    /// How many entries of an arbitration table the turns of the connection's VL may be apart, 1 to
+    /// 64 [default: any]
     #[arg(long, value_name = "ENTRIES", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub distance: Option<u8>,
     /// Print JSON
@@ -87,7 +87,7 @@ struct Connection {
     dlid: u16,
 }
 
-/// Does what was asked for.
+/// Runs the verb.
 ///
 /// # Errors
 /// If the controller does not answer, or refuses.
@@ -101,14 +101,14 @@ pub async fn run(fabric: &FabricName, options: &Qos) -> Result<()> {
     }
 }
 
-/// A way to the controller: a host's QP1, and the LID where the controller is.
-struct Desk {
+/// A connection to the controller: a host's QP1, and the controller's LID.
+struct ControllerClient {
     client: MadClient,
     sm: Lid,
     host: HostIdentity,
 }
 
-impl Desk {
+impl ControllerClient {
     async fn at(dir: &FabricDir, state: &FabricState, node: usize) -> Result<Self> {
         let host = lids::of_host(dir, state, node).await?.identity;
         Ok(Self {
@@ -141,24 +141,24 @@ async fn connect(dir: &FabricDir, state: &FabricState, options: &Connect) -> Res
         return Err(crate::usage::UsageError("a connection needs two hosts".to_owned()).into());
     }
     let destination = lids::of_host(dir, state, destination).await?;
-    let mut desk = Desk::at(dir, state, source).await?;
+    let mut controller = ControllerClient::at(dir, state, source).await?;
     let asked = QosConnection {
-        source: desk.host.port_guid,
+        source: controller.host.port_guid,
         destination: destination.identity.port_guid,
         time_sensitive: options.class == Class::Dbts,
         rate_bps: options.rate.0,
         distance: options.distance.unwrap_or(0),
         ..QosConnection::default()
     };
-    let told = desk.ask(Method::SET, &asked).await?;
-    if told.cause != QosCause::Granted {
-        bail!("the connection is refused: {}", why(state, &told));
+    let answer = controller.ask(Method::SET, &asked).await?;
+    if answer.cause != QosCause::Granted {
+        bail!("the connection is refused: {}", why(state, &answer));
     }
-    let made = connection(state, &told);
+    let made = connection(state, &answer);
     if options.json {
         return output::json(&made);
     }
-    let offset = told.dlid.get() - destination.identity.lid.get();
+    let offset = answer.dlid.get() - destination.identity.lid.get();
     output::line(format!(
         "connection {}: {} from {} to {}, service level {}, DLID {} (ibemu perf {} {} --sl {} \
          --dlid-offset {offset})",
@@ -175,27 +175,27 @@ async fn connect(dir: &FabricDir, state: &FabricState, options: &Connect) -> Res
 }
 
 async fn release(dir: &FabricDir, state: &FabricState, options: &Release) -> Result<()> {
-    let mut desk = Desk::anywhere(dir, state).await?;
+    let mut controller = ControllerClient::anywhere(dir, state).await?;
     let asked = QosConnection {
         id: options.id,
         ..QosConnection::default()
     };
-    let told = desk.ask(Method::DELETE, &asked).await?;
-    if told.cause != QosCause::Granted {
-        bail!("{}", why(state, &told));
+    let answer = controller.ask(Method::DELETE, &asked).await?;
+    if answer.cause != QosCause::Granted {
+        bail!("{}", why(state, &answer));
     }
-    output::line(format!("connection {} is released", told.id))
+    output::line(format!("connection {} is released", answer.id))
 }
 
 async fn list(dir: &FabricDir, state: &FabricState, options: &List) -> Result<()> {
-    let mut desk = Desk::anywhere(dir, state).await?;
+    let mut controller = ControllerClient::anywhere(dir, state).await?;
     let mut all: Vec<Connection> = Vec::new();
     loop {
         let next = all.last().map_or(0, |last| last.id.saturating_add(1));
         let nothing = QosConnection::default();
-        let answer = desk
+        let answer = controller
             .client
-            .vendor(desk.sm, Method::GET, next, &nothing)
+            .vendor(controller.sm, Method::GET, next, &nothing)
             .await?;
         if answer.status() != MadStatus::OK {
             break;
@@ -228,16 +228,16 @@ async fn list(dir: &FabricDir, state: &FabricState, options: &List) -> Result<()
     output::line(table)
 }
 
-fn connection(state: &FabricState, told: &QosConnection) -> Connection {
+fn connection(state: &FabricState, answer: &QosConnection) -> Connection {
     Connection {
-        id: told.id,
-        source: host_name(state, told.source),
-        destination: host_name(state, told.destination),
-        class: if told.time_sensitive { "dbts" } else { "db" },
-        rate_bps: told.rate_bps,
-        distance: told.distance,
-        sl: told.sl.get(),
-        dlid: told.dlid.get(),
+        id: answer.id,
+        source: host_name(state, answer.source),
+        destination: host_name(state, answer.destination),
+        class: if answer.time_sensitive { "dbts" } else { "db" },
+        rate_bps: answer.rate_bps,
+        distance: answer.distance,
+        sl: answer.sl.get(),
+        dlid: answer.dlid.get(),
     }
 }
 
@@ -252,15 +252,15 @@ fn node_name(state: &FabricState, guid: Guid) -> Option<String> {
     Some(node.name.clone())
 }
 
-/// The cause of a refusal, for people.
-fn why(state: &FabricState, told: &QosConnection) -> String {
-    let node = node_name(state, told.node).unwrap_or_else(|| told.node.to_string());
+/// The cause of a refusal, as text.
+fn why(state: &FabricState, answer: &QosConnection) -> String {
+    let node = node_name(state, answer.node).unwrap_or_else(|| answer.node.to_string());
     let (at, wanted, left) = (
-        format!("port {} of {node}", told.port),
-        told.wanted,
-        told.left,
+        format!("port {} of {node}", answer.port),
+        answer.wanted,
+        answer.left,
     );
-    match told.cause {
+    match answer.cause {
         QosCause::Granted => "no reason".to_owned(),
         QosCause::Off => {
             "the fabric promises no bandwidth: bring it up with --qos vlarb01 and two or more --vls"
@@ -269,7 +269,7 @@ fn why(state: &FabricState, told: &QosConnection) -> String {
         QosCause::NotUp => "the subnet is not up (ibemu status)".to_owned(),
         QosCause::NoSuchPort => "the subnet manager does not know both hosts".to_owned(),
         QosCause::NoPath => "no path joins the two hosts".to_owned(),
-        QosCause::Rate => format!("{} is more than a link carries", bit_rate(told.rate_bps)),
+        QosCause::Rate => format!("{} is more than a link carries", bit_rate(answer.rate_bps)),
         QosCause::Bandwidth => {
             format!("{at} has {left} slots of 64 bytes a frame left, {wanted} are wanted")
         }
@@ -280,7 +280,7 @@ fn why(state: &FabricState, told: &QosConnection) -> String {
             "at {at} turns would be {left} entries apart, {wanted} are allowed; a higher rate has \
              more entries"
         ),
-        QosCause::NoSuchConnection => format!("there is no connection {}", told.id),
+        QosCause::NoSuchConnection => format!("there is no connection {}", answer.id),
         QosCause::TooMany => "the controller holds as many connections as it can".to_owned(),
     }
 }

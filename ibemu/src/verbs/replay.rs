@@ -1,4 +1,4 @@
-//! `ibemu sim replay`: recorded devices live through the same again.
+//! `ibemu sim replay`: replays recordings of devices.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -66,7 +66,7 @@ fn summary(replayed: &Replayed) -> String {
     )
 }
 
-/// What is worth knowing of a recording's end.
+/// A note about the end of a recording.
 fn note(ending: Ending) -> Option<&'static str> {
     match ending {
         Ending::Said(End::Closed) => None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use controller::control::{Phase, Status as Subnet};
-use futures::{StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use netio::transport::Transport;
 use serde::Serialize;
 use wire::control::PortStatus;
@@ -18,9 +18,9 @@ use crate::output::{self, Align, Table};
 use crate::state::{FabricState, Stage};
 use crate::supervisor::{self, protocol::Process};
 
-/// How long a device may take to say how it is before it counts as hung.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How many devices are asked at a time.
+/// Timeout of a device's status; one that exceeds it counts as hung.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+/// How many devices are queried at a time.
 const AT_ONCE: usize = 16;
 /// Logical port states (IBA 14.2.5.6).
 const INIT: u8 = 2;
@@ -86,7 +86,7 @@ struct Device {
     drops_by_reason: Drops,
 }
 
-/// Shows how the fabric stands.
+/// Shows the status of the fabric.
 ///
 /// # Errors
 /// If there is no such fabric, or its supervisor cannot be reached or started.
@@ -98,7 +98,7 @@ pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
     let supervisor_pid = supervisor.pid().await?;
     let ports: Vec<Option<Vec<PortStatus>>> = stream::iter(&state.nodes)
         .map(|node| async {
-            let mut client = DeviceClient::connect(&dir, node, PATIENCE).ok()?;
+            let mut client = DeviceClient::connect(&dir, node, STATUS_TIMEOUT).ok()?;
             client.ports().await.ok()
         })
         .buffered(AT_ONCE)
@@ -221,7 +221,7 @@ fn links(state: &FabricState, ports: &[Option<Vec<PortStatus>>]) -> Links {
 async fn sm(dir: &FabricDir, state: &FabricState) -> SmReport {
     let report = SmReport {
         kind: "none",
-        lid: told_sm_lid(dir, state).await,
+        lid: sm_lid_of_hosts(dir, state).await,
         ..SmReport::default()
     };
     let (Sm::Ibemu, Some(node)) = (state.options.sm, state.sm_node) else {
@@ -232,7 +232,7 @@ async fn sm(dir: &FabricDir, state: &FabricState) -> SmReport {
         node: Some(state.nodes[node].name.clone()),
         ..report
     };
-    match ask::subnet(dir, PATIENCE).await {
+    match ask::subnet(dir, STATUS_TIMEOUT).await {
         Ok(subnet) => with_subnet(report, subnet),
         Err(error) => SmReport {
             phase: Some("unreachable"),
@@ -273,10 +273,10 @@ fn with_subnet(report: SmReport, subnet: Subnet) -> SmReport {
     }
 }
 
-/// The LID of the subnet manager as the first host has heard it.
-async fn told_sm_lid(dir: &FabricDir, state: &FabricState) -> Option<u16> {
+/// The LID of the subnet manager in the first host's PortInfo.
+async fn sm_lid_of_hosts(dir: &FabricDir, state: &FabricState) -> Option<u16> {
     let host = state.hosts().next()?;
-    let mut client = DeviceClient::connect(dir, &state.nodes[host], PATIENCE).ok()?;
+    let mut client = DeviceClient::connect(dir, &state.nodes[host], STATUS_TIMEOUT).ok()?;
     let lid = client.identity().await.ok()?.sm_lid.get();
     (lid != 0).then_some(lid)
 }
@@ -315,8 +315,8 @@ fn print(report: &Report) -> Result<()> {
 fn sm_line(sm: &SmReport) -> String {
     if sm.kind == "none" {
         return match sm.lid {
-            Some(lid) => format!("not ours; hosts were told LID {lid}"),
-            None => "none has shown up (--sm none)".to_owned(),
+            Some(lid) => format!("not ibemu's; MasterSMLID of the hosts is {lid}"),
+            None => "none found (--sm none)".to_owned(),
         };
     }
     let node = sm.node.as_deref().unwrap_or("");

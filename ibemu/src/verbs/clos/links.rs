@@ -1,21 +1,21 @@
-//! What the cables between switches have carried, from the port counters at their ends.
+//! The traffic of the cables between switches, from the port counters at their ends.
 
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 
-use crate::ask::{DeviceClient, PATIENCE};
+use crate::ask::{DeviceClient, REQUEST_TIMEOUT};
 use crate::dir::FabricDir;
 use crate::state::{End, FabricState, Kind};
 
-/// How many switches are asked at a time.
+/// How many switches are queried at a time.
 const AT_ONCE: usize = 16;
 /// PortXmitData counts words of four bytes.
 const WORD_BYTES: u64 = 4;
-/// A link that has carried more than this many flows was shared: what is not data (questions and
-/// answers of the flows, management) is far below.
+/// A link that has carried more than this many flows was shared: the rest (queries and replies of
+/// the flows, management) is far less.
 const SHARED_ABOVE: f64 = 1.5;
 /// A link that has carried less than this part of a flow has carried none.
 const USED_ABOVE: f64 = 0.5;
@@ -23,7 +23,7 @@ const USED_ABOVE: f64 = 0.5;
 /// Bytes sent by each port that a cable joins to another switch.
 pub(super) type Sent = BTreeMap<End, u64>;
 
-/// What one direction of a cable has carried.
+/// The traffic of one direction of a cable.
 #[derive(Debug, Serialize)]
 pub(super) struct Load {
     /// The switch that sends.
@@ -46,7 +46,7 @@ impl Load {
     }
 }
 
-/// What all ports between switches have sent until now.
+/// Bytes that all ports between switches have sent until now.
 pub(super) async fn sent(dir: &FabricDir, state: &FabricState) -> Result<Sent> {
     let peers = state.peers();
     let between = |end: End| {
@@ -55,7 +55,7 @@ pub(super) async fn sent(dir: &FabricDir, state: &FabricState) -> Result<Sent> {
     };
     let switches: Vec<Vec<(End, u64)>> = stream::iter(state.switches())
         .map(|node| async move {
-            let mut client = DeviceClient::connect(dir, &state.nodes[node], PATIENCE)?;
+            let mut client = DeviceClient::connect(dir, &state.nodes[node], REQUEST_TIMEOUT)?;
             let ports = client.ports().await?;
             let words = |counters: &[(String, u64)]| {
                 let found = counters.iter().find(|(name, _)| name == "PortXmitData");
@@ -75,7 +75,7 @@ pub(super) async fn sent(dir: &FabricDir, state: &FabricState) -> Result<Sent> {
     Ok(all.filter(|&(end, _)| between(end)).collect())
 }
 
-/// What was sent between two looks; a flow is so many bytes.
+/// Bytes sent between two readings; `flow` is the number of bytes of a flow.
 #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
 pub(super) fn loads(
     state: &FabricState,

@@ -1,4 +1,4 @@
-//! One permutation: asked for, granted, sent, counted and ended.
+//! One permutation: requested, granted, sent, counted and ended.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use tokio::time::Instant;
 use wire::vendor::{PAIRS_MAX, WindowRequest};
 use wire::{Lid, MadStatus, Method, Sl};
 
-use super::{Desk, Load, Permutation, Run, links};
-use crate::ask::{DeviceClient, PATIENCE, unexpected};
+use super::{ControllerClient, Load, Permutation, Run, links};
+use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
 use crate::dir::FabricDir;
 use crate::lids::HostLids;
 use crate::state::FabricState;
 
-/// The pause between two looks at the flows.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval at which flows are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// LRH to ICRC is this much shorter than LRH to VCRC.
 const VCRC_BYTES: u16 = 2;
 
 /// A pair of hosts, by position.
 type Pair = (usize, usize);
 
-/// A pair and what became of its packets.
+/// A pair and its packet counts.
 #[derive(Debug, Serialize)]
 pub(super) struct Sent {
     source: String,
@@ -37,7 +37,7 @@ pub(super) struct Sent {
     lost: u64,
 }
 
-/// What one permutation came to.
+/// The result of one permutation.
 #[derive(Debug, Serialize)]
 pub(super) struct Round {
     pub(super) pairs: Vec<Sent>,
@@ -62,7 +62,7 @@ pub(super) struct Rounds<'a> {
     pub(super) limit: Duration,
 }
 
-/// Who sends to whom in a round; nobody to itself.
+/// Who sends to whom in a round; no host sends to itself.
 fn permutation(options: &Run, hosts: usize, number: u32) -> Vec<Pair> {
     let mut to: Vec<usize> = (0..hosts).collect();
     match options.permutation {
@@ -80,7 +80,11 @@ fn permutation(options: &Run, hosts: usize, number: u32) -> Vec<Pair> {
 }
 
 impl Rounds<'_> {
-    pub(super) async fn run(&self, desk: &mut Desk, number: u32) -> Result<Round> {
+    pub(super) async fn run(
+        &self,
+        controller: &mut ControllerClient,
+        number: u32,
+    ) -> Result<Round> {
         let pairs = permutation(self.options, self.hosts.len(), number);
         for &(source, _) in &pairs {
             self.order(source, Request::PerfClear).await?;
@@ -90,11 +94,12 @@ impl Rounds<'_> {
             let request = Request::PerfStartGranted(self.request(pair)?);
             self.order(pair.0, request).await?;
         }
-        self.ask(desk, &pairs, WindowRequest::UNTIL_ENDED).await?;
+        self.ask(controller, &pairs, WindowRequest::UNTIL_ENDED)
+            .await?;
         let flows = self.finish(&pairs).await;
-        self.ask(desk, &pairs, 0).await?;
+        self.ask(controller, &pairs, 0).await?;
         let flows = flows?;
-        self.settle(desk).await?;
+        self.settle(controller).await?;
         let after = links::sent(self.dir, self.state).await?;
         let size = flows.first().map_or(0, |flow| flow.size - VCRC_BYTES);
         let flow_bytes = u64::from(self.options.packets) * u64::from(size);
@@ -102,12 +107,12 @@ impl Rounds<'_> {
             delivered: flows.iter().map(|flow| flow.delivered).sum(),
             lost: flows.iter().map(|flow| flow.lost).sum(),
             links: links::loads(self.state, &before, &after, flow_bytes),
-            pairs: self.told(&pairs, &flows),
+            pairs: self.sent(&pairs, &flows),
         })
     }
 
-    fn told(&self, pairs: &[Pair], flows: &[FlowReport]) -> Vec<Sent> {
-        let told = pairs
+    fn sent(&self, pairs: &[Pair], flows: &[FlowReport]) -> Vec<Sent> {
+        let sent = pairs
             .iter()
             .zip(flows)
             .map(|(&(source, destination), flow)| {
@@ -121,7 +126,7 @@ impl Rounds<'_> {
                     lost: flow.lost,
                 }
             });
-        told.collect()
+        sent.collect()
     }
 
     fn request(&self, (source, destination): Pair) -> Result<PerfRequest> {
@@ -142,7 +147,7 @@ impl Rounds<'_> {
 
     fn client(&self, host: usize) -> Result<DeviceClient> {
         let node = &self.state.nodes[self.hosts[host].node];
-        DeviceClient::connect(self.dir, node, PATIENCE)
+        DeviceClient::connect(self.dir, node, REQUEST_TIMEOUT)
     }
 
     async fn order(&self, host: usize, request: Request) -> Result<()> {
@@ -153,12 +158,19 @@ impl Rounds<'_> {
     }
 
     /// Asks for connections between pairs, or ends them.
-    async fn ask(&self, desk: &mut Desk, pairs: &[Pair], windows: u16) -> Result<()> {
+    async fn ask(
+        &self,
+        controller: &mut ControllerClient,
+        pairs: &[Pair],
+        windows: u16,
+    ) -> Result<()> {
         let lid = |host: usize| self.hosts[host].identity.lid;
         let lids: Vec<(Lid, Lid)> = pairs.iter().map(|&(a, b)| (lid(a), lid(b))).collect();
         for some in lids.chunks(PAIRS_MAX) {
             let request = WindowRequest::of(windows, some);
-            let answer = desk.client.vendor(desk.sm, Method::SET, 0, &request);
+            let answer = controller
+                .client
+                .vendor(controller.sm, Method::SET, 0, &request);
             match answer.await?.status() {
                 MadStatus::OK => {}
                 MadStatus::BUSY => bail!("the controller has too many requests for windows"),
@@ -169,17 +181,17 @@ impl Rounds<'_> {
     }
 
     /// Waits until no host may send any more: what the next round sends then counts as its own.
-    pub(super) async fn settle(&self, desk: &mut Desk) -> Result<()> {
+    pub(super) async fn settle(&self, controller: &mut ControllerClient) -> Result<()> {
         let end = Instant::now() + self.limit;
         loop {
-            let state = desk.state().await?;
+            let state = controller.state().await?;
             if state.standing == 0 && state.waiting == 0 {
                 return Ok(());
             }
             if Instant::now() > end {
-                bail!("connections of somebody else stand (ibemu clos state)");
+                bail!("the controller holds other clients' connections (ibemu clos state)");
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -207,7 +219,7 @@ impl Rounds<'_> {
                         self.options.packets
                     );
                 }
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         }
         Ok(flows)

@@ -27,7 +27,7 @@ pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) 
     if options.json {
         return output::json(&tables);
     }
-    let mut shown = Table::new(&[
+    let mut listing = Table::new(&[
         ("SWITCH", Align::Left),
         ("MLID", Align::Right),
         ("PORTS", Align::Left),
@@ -35,10 +35,10 @@ pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) 
     for (switch, rows) in &tables {
         for (mlid, ports) in rows {
             let ports: Vec<String> = ports.iter().map(u8::to_string).collect();
-            shown.row([switch.clone(), mlid.clone(), ports.join(" ")]);
+            listing.row([switch.clone(), mlid.clone(), ports.join(" ")]);
         }
     }
-    output::line(shown)
+    output::line(listing)
 }
 
 /// Reads each switch's blocks from the first on until one holds nothing.
@@ -72,7 +72,7 @@ async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
     Ok(tables)
 }
 
-/// Adds what a block holds; whether that is anything.
+/// Adds the entries of a block. Returns whether it has any.
 fn note(
     rows: &mut BTreeMap<String, Vec<u8>>,
     block: u16,

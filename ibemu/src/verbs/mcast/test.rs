@@ -1,4 +1,4 @@
-//! Every member sends, every member counts.
+//! `ibemu mcast test`: every member sends and counts.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use serde::Serialize;
 use wire::convert::u64_of;
 use wire::{Gid, Guid};
 
-use super::{PATIENCE, Test, change, named, owner};
+use super::{GROUP_TIMEOUT, Test, change, named, owner};
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
 use crate::output;
 use crate::state::FabricState;
 
-/// Time between two looks.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval at which counts are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Wrong counts that are listed; the rest is counted.
 const LISTED_MAX: usize = 20;
 
-/// What has come to a member from another.
+/// Packets that a member has received from another.
 #[derive(Debug, Serialize)]
 struct Wrong {
     source: String,
@@ -42,7 +42,7 @@ struct Report {
     wrong: Vec<Wrong>,
 }
 
-/// By receiver and source: what has come.
+/// By receiver and source: packets received.
 type Counts = BTreeMap<(usize, Guid), MulticastSource>;
 
 pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Test) -> Result<()> {
@@ -90,19 +90,19 @@ async fn send_and_count(
     let request = options.load.request(options.mgid.gid(), run);
     let request = &request;
     let each = hosts.iter().map(|&host| async move {
-        let mut client = DeviceClient::connect(dir, &state.nodes[host], PATIENCE)?;
+        let mut client = DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT)?;
         match client.host(request).await? {
             Reply::Done => Ok(()),
             other => Err(ask::unexpected(&other)),
         }
     });
-    futures::future::try_join_all(each).await?;
+    futures_util::future::try_join_all(each).await?;
     let mut clients: Vec<(usize, DeviceClient)> = hosts
         .iter()
         .map(|&host| {
             Ok((
                 host,
-                DeviceClient::connect(dir, &state.nodes[host], PATIENCE)?,
+                DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT)?,
             ))
         })
         .collect::<Result<_>>()?;
@@ -110,26 +110,26 @@ async fn send_and_count(
     let copies = |counts: &Counts| -> u64 { of_run(counts, run).map(|it| it.received).sum() };
     let sources = u64::try_from(hosts.len())?;
     let expected = sources * sources * u64::from(options.load.count);
-    let mut counts = look(&mut clients, options.mgid.gid()).await?;
+    let mut counts = poll(&mut clients, options.mgid.gid()).await?;
     let mut news = Instant::now();
     while copies(&counts) < expected && news.elapsed() < limit {
-        tokio::time::sleep(LOOK).await;
-        let now = look(&mut clients, options.mgid.gid()).await?;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let now = poll(&mut clients, options.mgid.gid()).await?;
         if copies(&now) != copies(&counts) {
             news = Instant::now();
         }
         counts = now;
     }
-    // What comes twice may come behind the last that was awaited.
-    tokio::time::sleep(LOOK).await;
-    look(&mut clients, options.mgid.gid()).await
+    // A duplicate may arrive after the last packet that was awaited.
+    tokio::time::sleep(POLL_INTERVAL).await;
+    poll(&mut clients, options.mgid.gid()).await
 }
 
 fn of_run(counts: &Counts, run: u32) -> impl Iterator<Item = &MulticastSource> {
     counts.values().filter(move |source| source.run == run)
 }
 
-async fn look(clients: &mut [(usize, DeviceClient)], mgid: Gid) -> Result<Counts> {
+async fn poll(clients: &mut [(usize, DeviceClient)], mgid: Gid) -> Result<Counts> {
     let mut counts = Counts::new();
     for (host, client) in clients {
         let mut skip = 0;

@@ -1,8 +1,8 @@
 //! `ibemu perf`: traffic between hosts.
 //!
 //! Every flow is one source sending to one destination's counting queue pair, which acknowledges;
-//! the source keeps both ledgers. What was dropped on the way is the difference of all devices'
-//! drop counters.
+//! the source keeps the counts of both ends. What was dropped on the way is the difference of all
+//! devices' drop counters.
 
 mod report;
 
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use daemon::signals::ShutdownSignals;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use hostd::control::{FLOWS_MAX, FlowReport, FlowState, PerfRequest, Reply, Request, SINK_QPN};
 use tokio::time::Instant;
 use wire::Sl;
 
-use crate::ask::{DeviceClient, PATIENCE, unexpected};
+use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
 use crate::cli::Perf;
 use crate::dir::FabricDir;
 use crate::drops;
@@ -29,12 +29,12 @@ use crate::verify::{self, Pair};
 const DURATION_MS: u32 = 5_000;
 /// The window of a host's flows together, unless told otherwise.
 const WINDOW: u32 = 256;
-/// How many hosts are spoken with at a time.
+/// How many hosts are requested at a time.
 const AT_ONCE: usize = 16;
-/// The pause between two looks at running flows.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long flows that were stopped may take to finish.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+/// The interval at which running flows are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Timeout of the drain of stopped flows.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends traffic and reports on it.
 ///
@@ -68,7 +68,7 @@ pub async fn run(fabric: &FabricName, options: &Perf) -> Result<()> {
         .count();
     if abandoned > 0 {
         bail!(
-            "{abandoned} of {} flows were given up: nothing came back",
+            "{abandoned} of {} flows were abandoned: their sinks did not reply",
             flows.len()
         );
     }
@@ -88,7 +88,7 @@ async fn involved(
     }
     let hosts = lids::of_all(dir, state).await?;
     if hosts.len() < 2 {
-        bail!("there is one host only: nobody to send to");
+        bail!("the fabric has one host only: there is no destination");
     }
     if hosts.len() > FLOWS_MAX {
         bail!(
@@ -113,7 +113,7 @@ type Flow = (Pair, FlowReport);
 impl Bench<'_> {
     fn client(&self, host: usize) -> Result<DeviceClient> {
         let node = &self.state.nodes[self.hosts[host].node];
-        DeviceClient::connect(self.dir, node, PATIENCE)
+        DeviceClient::connect(self.dir, node, REQUEST_TIMEOUT)
     }
 
     async fn order(client: &mut DeviceClient, request: &Request) -> Result<()> {
@@ -236,10 +236,10 @@ impl Bench<'_> {
                 return Ok(flows);
             }
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = leave.next() => {
                     self.stop(pairs).await?;
-                    stop_by = Some(Instant::now() + DRAIN_LIMIT);
+                    stop_by = Some(Instant::now() + DRAIN_TIMEOUT);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What `ibemu perf` prints.
+//! The report of `ibemu perf`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::lids::HostLids;
 use crate::output::{self, Align, Table};
 use crate::quantity::{bit_rate, duration, per_second};
 
-/// Flows that are listed; with more, the totals speak.
+/// Flows that are listed; with more, only the totals are printed.
 const LISTED_MAX: usize = 32;
 
 #[derive(Debug, Serialize)]

@@ -23,7 +23,7 @@ use crate::state::{FabricState, Stage};
 use crate::supervisor;
 use crate::teardown;
 use crate::usage::{self, UsageError};
-use phases::{Failed, Standing};
+use phases::{Failed, Summary};
 use progress::Progress;
 
 /// Brings the fabric up.
@@ -64,7 +64,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     }
 }
 
-/// Names everything; what cannot be is a usage error.
+/// Plans the fabric; an impossible plan is a usage error.
 fn plan(dir: &FabricDir, topology: Topology, options: &Up) -> Result<FabricState> {
     let own = ProcessId::own()?;
     let planned = FabricState::plan(dir.fabric(), &topology.graph, topology.name, options, own);
@@ -81,7 +81,7 @@ async fn bring_up(
     state: &mut FabricState,
     progress: &mut Progress,
     limit: Duration,
-) -> Result<Standing, Failed> {
+) -> Result<Summary, Failed> {
     // Written before anything else is created: `down` removes what it names.
     state.save(dir)?;
     let deadline = tokio::time::Instant::now() + limit;
@@ -91,7 +91,7 @@ async fn bring_up(
     Ok(standing)
 }
 
-/// Removes what stands and says what was wrong.
+/// Removes what was created and reports the error.
 async fn clean_up(dir: &FabricDir, failed: Failed) -> anyhow::Error {
     let kept = if failed.interrupted {
         Ok(None)
@@ -137,8 +137,8 @@ fn contents(state: &FabricState) -> String {
     )
 }
 
-/// Prints what stands and how to use it.
-fn announce(state: &FabricState, standing: &Standing, progress: &Progress) -> Result<()> {
+/// Prints a summary of the fabric and how to use it.
+fn announce(state: &FabricState, standing: &Summary, progress: &Progress) -> Result<()> {
     output::line(format!(
         "fabric {} is up: {}, {}",
         state.fabric,

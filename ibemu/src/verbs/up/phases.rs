@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use controller::control::{Phase, Status as Subnet};
-use futures::{StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use netio::transport::Transport;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -24,7 +24,7 @@ use crate::verify::{self, Echo, PairResult};
 
 /// Up to this many hosts every pair is verified unless told otherwise.
 const VERIFY_ALL_HOSTS_MAX: usize = 64;
-/// How many devices are asked about their ports at a time.
+/// How many devices are queried about their ports at a time.
 const ASKED_AT_ONCE: usize = 16;
 /// What is listed of many.
 const LISTED_MAX: usize = 5;
@@ -38,7 +38,7 @@ pub(super) struct Failed {
     pub(super) error: anyhow::Error,
     /// The handle of the device, or of controller or supervisor.
     pub(super) handle: Option<String>,
-    /// Whether the user has had enough: then no log matters.
+    /// Whether the user has interrupted: then no log is quoted.
     pub(super) interrupted: bool,
 }
 
@@ -70,9 +70,9 @@ impl From<anyhow::Error> for Failed {
     }
 }
 
-/// What stands in the end.
+/// Summary of the fabric that is up.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct Summary {
     /// The controller's report; `None` without one.
     pub(super) subnet: Option<Subnet>,
     /// Which pairs were verified.
@@ -85,18 +85,18 @@ pub(super) async fn all(
     state: &FabricState,
     progress: &mut Progress,
     deadline: Instant,
-) -> Result<Standing, Failed> {
+) -> Result<Summary, Failed> {
     if state.options.transport == Transport::Veth {
         namespaces(state, progress).await?;
     }
     let mut supervisor = processes(dir, state, progress, deadline).await?;
     links(dir, state, &mut supervisor, progress, deadline).await?;
     if state.options.sm == Sm::None {
-        return Ok(Standing::default());
+        return Ok(Summary::default());
     }
     let subnet = subnet(dir, state, &mut supervisor, progress, deadline).await?;
     let verified = pairs(dir, state, progress, deadline).await?;
-    Ok(Standing {
+    Ok(Summary {
         subnet: Some(subnet),
         verified,
     })
@@ -235,7 +235,7 @@ fn by_node(state: &FabricState) -> Vec<(usize, Vec<End>)> {
     by_node
 }
 
-/// Why a device could not be asked: how it ended, if it has.
+/// Why a device does not answer: how it ended, if it has.
 async fn explain(
     dir: &FabricDir,
     state: &FabricState,
@@ -253,7 +253,9 @@ async fn explain(
         Some(process) if process.pid.is_none() => {
             let how = process.exit.unwrap_or_else(|| "has ended".to_owned());
             let words = logs::last_line(&dir.log(&device.handle));
-            let words = words.map_or_else(String::new, |line| format!("; its last words: {line}"));
+            let words = words.map_or_else(String::new, |line| {
+                format!("; last line of its log: {line}")
+            });
             anyhow!("{} {how}{words}", device.name)
         }
         _ => error,
@@ -277,7 +279,9 @@ async fn subnet(
         .map_err(failed)?;
     let mut pause = PAUSE.0;
     loop {
-        let subnet = ask::subnet(dir, ask::PATIENCE).await.map_err(failed)?;
+        let subnet = ask::subnet(dir, ask::REQUEST_TIMEOUT)
+            .await
+            .map_err(failed)?;
         match &subnet.phase {
             Phase::Up if is_complete(state, &subnet) => {
                 progress.done(&format!("subnet up, {}", subnet.engine));
@@ -359,7 +363,7 @@ async fn pairs(
         timeout_ms: ECHO_TIMEOUT_MS,
         dlid_offset: None,
     };
-    let sweep = verify::sweep(dir, state, &hosts, &pairs, echo, |done| {
+    let sweep = verify::ping_pairs(dir, state, &hosts, &pairs, echo, |done| {
         progress.show(&format!("{done} of {} pairs of hosts", pairs.len()));
     });
     let results = match timeout_at(deadline, sweep).await {
@@ -368,7 +372,7 @@ async fn pairs(
     };
     let wrong: Vec<&PairResult> = results
         .iter()
-        .filter(|result| result.wrong.is_some())
+        .filter(|result| result.fault.is_some())
         .collect();
     if !wrong.is_empty() {
         let listed: Vec<String> = wrong
@@ -380,7 +384,7 @@ async fn pairs(
                     "{} to {} ({})",
                     name(result.pair.0),
                     name(result.pair.1),
-                    result.wrong.as_deref().unwrap_or("")
+                    result.fault.as_deref().unwrap_or("")
                 )
             })
             .collect();

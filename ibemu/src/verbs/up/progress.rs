@@ -1,12 +1,12 @@
-//! What `ibemu up` shows while it works: one line a phase on standard error; on a terminal also a
-//! line that moves.
+//! The progress display of `ibemu up`: one line a phase on standard error; on a terminal also a
+//! progress line.
 
 use std::io::{self, IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often the moving line is drawn anew, a second.
+/// How often the progress line is redrawn, a second.
 const DRAWN_A_SECOND: u8 = 10;
 
 /// The phases so far.
@@ -36,7 +36,7 @@ impl Progress {
         }
     }
 
-    /// Says something that stays.
+    /// Prints a permanent line.
     pub(super) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| write_line(text)),
@@ -44,14 +44,14 @@ impl Progress {
         }
     }
 
-    /// Begins a phase; what was under way has ended.
+    /// Begins a phase, which ends the one before.
     pub(super) fn begin(&mut self, phase: &'static str) {
         self.end();
         self.phase = Some((phase, Instant::now()));
         self.show(phase);
     }
 
-    /// Shows how far the phase is.
+    /// Updates the progress line of the phase.
     pub(super) fn show(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(text.to_owned());
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// Ends the phase with a line that says what it has brought.
+    /// Ends the phase with a line about its result.
     pub(super) fn done(&mut self, what: &str) {
         let taken = self.end();
         self.say(&format!("{:8.3} s  {what}", taken.as_secs_f64()));
@@ -74,7 +74,7 @@ impl Progress {
         taken
     }
 
-    /// Takes the moving line away.
+    /// Clears the progress line.
     pub(super) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -97,6 +97,6 @@ impl Progress {
 }
 
 fn write_line(text: &str) {
-    // Nobody reads the progress: the fabric comes up all the same.
+    // An unreadable progress display does not stop the fabric from coming up.
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,7 +1,6 @@
-//! Forwarding tables that the user brings (`--routing file`).
-//!
-//! They are held against the topology before anything of the fabric is created, and copied into the
-//! fabric's directory, so that a controller that is restarted finds them as they were.
+//! Forwarding tables that the user brings (`--routing file`). They are checked against the topology
+//! before anything of the fabric is created, and copied into the fabric's directory, so that a
+//! controller that is restarted finds them as they were.
 
 use std::fs;
 use std::path::Path;
@@ -17,8 +16,8 @@ use crate::usage::UsageError;
 /// The text of the tables, if the user brings any.
 ///
 /// # Errors
-/// [`UsageError`] with file and line if they cannot be read, do not fit the topology, or do not serve
-/// its hosts; or if another engine was chosen.
+/// [`UsageError`] with file and line if they cannot be read, do not fit the topology, or do not
+/// serve its hosts; or if another engine was chosen.
 pub(super) fn given(topology: &Topology, options: &Up) -> Result<Option<String>> {
     let Some(path) = &options.tables else {
         return Ok(None);
