@@ -93,7 +93,9 @@ const KINDS: &[(&str, Read)] = &[
     // Packets in windows of a connection controller (CLOS04).
     ("windows", own::<WindowsPlan>),
     // Requests for connections, few trees or many (CLOS04).
-    ("requests", own::<RequestsPlan>),
+    ("requests", |documents, _| {
+        read::<RequestsPlan, _>(documents)
+    }),
     // Times of messages to groups by multicast and unicast (MCAST07).
     ("multicast", |documents, _| {
         read::<MulticastPlan, _>(documents)

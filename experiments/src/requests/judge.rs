@@ -1,8 +1,8 @@
 //! What was measured against what the paper says.
 
+use crate::experiment::Verdict;
 use crate::requests::Point;
 use crate::requests::plan::{Policy, RequestsPlan, Sequence, Size};
-use crate::study::Verdict;
 
 /// Sums over runs and occupancies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

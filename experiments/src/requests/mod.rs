@@ -10,15 +10,16 @@ mod sequence;
 mod show;
 
 use serde::{Deserialize, Serialize};
+use sim::{mix, number};
 
 pub use plan::RequestsPlan;
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict};
 use crate::figure::Figure;
 use crate::requests::plan::{Policy, Sequence, Size};
 use crate::requests::sequence::{random, windows, worst};
-use crate::study::{Head, Refusal, Study, Verdict};
-use sim::mix;
 
 /// One sequence and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,62 +71,62 @@ struct Task {
     run: u32,
 }
 
+/// Fabric, sequence, policy, occupancy, trees, run.
+type At = [usize; 6];
+
 impl RequestsPlan {
-    /// The points in the order of the results.
-    fn tasks(&self) -> Vec<Task> {
-        let mut tasks = Vec::with_capacity(self.count());
-        for &size in &self.fabric {
-            for &sequence in &self.sequences {
-                for &policy in &self.policies {
-                    for &occupancy_percent in &self.occupancy_percent {
-                        for trees in self.trees(size) {
-                            tasks.extend((0..self.runs).map(|run| Task {
-                                size,
-                                trees,
-                                sequence,
-                                policy,
-                                occupancy_percent,
-                                run,
-                            }));
-                        }
-                    }
-                }
-            }
+    /// The point with these coordinates.
+    fn task(&self, [fabric, sequence, policy, occupancy, trees, run]: At) -> Task {
+        let size = self.fabric[fabric];
+        let least = *self.trees(size).start();
+        Task {
+            size,
+            trees: least.saturating_add(number(trees)),
+            sequence: self.sequences[sequence],
+            policy: self.policies[policy],
+            occupancy_percent: self.occupancy_percent[occupancy],
+            run: number(run),
         }
-        // The worst sequence knows neither chance nor occupancy.
-        let first = self.occupancy_percent.first().copied();
-        tasks.retain(|task| {
-            let is_first = task.run == 0 && Some(task.occupancy_percent) == first;
-            task.sequence != Sequence::Worst || is_first
-        });
-        tasks
     }
 }
 
-impl Study for RequestsPlan {
+impl Experiment<6> for RequestsPlan {
+    const POINTS_MAX: usize = 50_000;
+
     type Point = Point;
     type Shared = ();
-
-    fn head(&self) -> Head<'_> {
-        self.head()
-    }
 
     fn check(&self) -> Result<(), Refusal> {
         self.check()
     }
 
-    fn reduced(&self) -> Self {
-        self.shrunk()
+    fn axes(&self) -> [Axis; 6] {
+        let trees = self.fabric.iter().map(|&size| {
+            let trees = self.trees(size);
+            (trees.end() - trees.start()).saturating_add(1)
+        });
+        [
+            Axis::list("fabric", &self.fabric),
+            Axis::list("sequences", &self.sequences),
+            Axis::list("policies", &self.policies),
+            Axis::list("occupancy_percent", &self.occupancy_percent),
+            Axis::count("trees_above", trees.max().unwrap_or(0)),
+            Axis::count("runs", self.runs),
+        ]
     }
 
-    fn points(&self) -> usize {
-        self.tasks().len()
+    /// Fabrics differ in their numbers of trees. The worst sequence depends neither on chance nor
+    /// on the occupancy: it is run once.
+    fn has(&self, at: At) -> bool {
+        let task = self.task(at);
+        let [.., occupancy, _, run] = at;
+        let is_first = run == 0 && occupancy == 0;
+        self.trees(task.size).contains(&task.trees)
+            && (task.sequence != Sequence::Worst || is_first)
     }
 
-    fn label(&self, at: usize) -> String {
-        let Some(task) = self.tasks().get(at).copied() else {
-            return String::new();
-        };
+    fn label(&self, at: At) -> String {
+        let task = self.task(at);
         let Task { size, trees, .. } = task;
         format!(
             "{size}, {trees} trees, {} {} at {} %, run {}",
@@ -137,8 +138,8 @@ impl Study for RequestsPlan {
         Ok(())
     }
 
-    fn run(&self, (): &(), at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let task = self.tasks()[at];
+    fn run(&self, (): &(), at: At, seed: u64) -> Result<Point, ExperimentError> {
+        let task = self.task(at);
         let Task {
             size,
             trees,

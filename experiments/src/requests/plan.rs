@@ -2,10 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::study::{Head, Refusal, check_head, check_lists};
+use crate::experiment::Refusal;
 
-/// The most points of one plan.
-const POINTS_MAX: usize = 50_000;
 /// The most requests of a run.
 const REQUESTS_MAX: u32 = 10_000_000;
 /// The most leaves, hosts of a leaf, and trees.
@@ -15,14 +13,6 @@ const SIDE_MAX: u32 = 128;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RequestsPlan {
-    /// `requests`.
-    pub kind: String,
-    /// Name of the plan and of the files of its results.
-    pub(super) name: String,
-    /// What the report is headed.
-    pub(super) title: String,
-    /// Key of the paper whose result this is.
-    pub(super) paper: String,
     /// Fabrics: leaves, and hosts of each.
     pub(super) fabric: Vec<Size>,
     /// Numbers of trees, from n (hosts of a leaf) less this many.
@@ -39,12 +29,6 @@ pub struct RequestsPlan {
     pub(super) requests: u32,
     /// Runs of each point, with seeds of their own.
     pub(super) runs: u32,
-    /// What the reduced plan does otherwise.
-    #[serde(default)]
-    pub(super) quick: Quick,
-    /// What there is to say about the results.
-    #[serde(default)]
-    pub(super) notes: Vec<String>,
 }
 
 /// Leaves, and hosts of each.
@@ -108,59 +92,15 @@ impl core::fmt::Display for Policy {
     }
 }
 
-/// What the reduced plan does otherwise; what is not said stays.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Quick {
-    /// Instead of the plan's requests.
-    pub(super) requests: Option<u32>,
-    /// Instead of the plan's runs.
-    pub(super) runs: Option<u32>,
-}
-
 impl RequestsPlan {
-    pub(super) fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            title: &self.title,
-            paper: &self.paper,
-        }
-    }
-
     /// Numbers of trees for a fabric.
     pub(super) fn trees(&self, size: Size) -> core::ops::RangeInclusive<u32> {
         let least = size.hosts.saturating_sub(self.trees_below).max(1);
-        least..=(2 * size.hosts).saturating_sub(1) + self.trees_above
-    }
-
-    /// How many points it has.
-    pub(super) fn count(&self) -> usize {
-        let trees = self
-            .fabric
-            .iter()
-            .map(|&size| self.trees(size).count())
-            .sum::<usize>();
-        let series = self.sequences.len() * self.policies.len() * self.occupancy_percent.len();
-        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
-        (trees * series).saturating_mul(runs)
-    }
-
-    /// The reduced plan.
-    pub(super) fn shrunk(&self) -> Self {
-        let mut plan = self.clone();
-        plan.requests = self.quick.requests.unwrap_or(plan.requests);
-        plan.runs = self.quick.runs.unwrap_or(1);
-        plan
+        let most = size.hosts.saturating_mul(2).saturating_sub(1).max(1);
+        least..=most.saturating_add(self.trees_above)
     }
 
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        check_head(self.head())?;
-        check_lists(&[
-            ("fabric", self.fabric.is_empty()),
-            ("sequences", self.sequences.is_empty()),
-            ("policies", self.policies.is_empty()),
-            ("occupancy_percent", self.occupancy_percent.is_empty()),
-        ])?;
         for &size in &self.fabric {
             self.check_size(size)?;
         }
@@ -171,10 +111,6 @@ impl RequestsPlan {
         if !(1..=REQUESTS_MAX).contains(&self.requests) {
             let what = format!("{}: 1 to {REQUESTS_MAX}", self.requests);
             return Err(("requests", what));
-        }
-        if self.runs == 0 || self.count() > POINTS_MAX {
-            let what = format!("{} points: 1 to {POINTS_MAX}", self.count());
-            return Err(("runs", what));
         }
         let windows = self.sequences.contains(&Sequence::Windows);
         if windows && self.policies != [Policy::Rearrange] {

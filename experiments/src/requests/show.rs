@@ -42,9 +42,6 @@ pub(super) fn conditions(plan: &RequestsPlan) -> Vec<(&'static str, String)> {
             ),
         });
     }
-    if !plan.notes.is_empty() {
-        conditions.push(("Notes", plan.notes.join(" ")));
-    }
     conditions
 }
 

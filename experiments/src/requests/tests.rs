@@ -3,8 +3,9 @@ use std::fs;
 use super::plan::{Policy, RequestsPlan, Size};
 use super::sequence::{random, windows, worst};
 use super::{Point, judge};
+use crate::axes::Points;
+use crate::experiment::Experiment;
 use crate::plan::Plan;
-use crate::study::Study;
 use crate::{Options, run};
 
 const TEXT: &str = r#"
@@ -26,7 +27,8 @@ hosts = 3
 "#;
 
 fn plan(text: &str) -> RequestsPlan {
-    crate::study::parsed(text)
+    let [whole, _] = crate::plan::parameters(text);
+    whole
 }
 
 fn refused(from: &str, to: &str) -> String {
@@ -36,7 +38,9 @@ fn refused(from: &str, to: &str) -> String {
 }
 
 fn points(plan: &RequestsPlan) -> Vec<Point> {
-    let points = (0..plan.points()).map(|at| plan.run(&(), at, 1));
+    let max = RequestsPlan::POINTS_MAX;
+    let all = Points::new(plan.axes(), max, |at| plan.has(at)).unwrap();
+    let points = (0..all.len()).map(|number| plan.run(&(), all.at(number), 1));
     points.collect::<Result<_, _>>().unwrap()
 }
 
