@@ -4,6 +4,8 @@
 //! A module `x` and the modules of its folder `x/` count as one. What only tests import does not
 //! count.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
