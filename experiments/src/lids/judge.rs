@@ -2,24 +2,19 @@
 
 use crate::experiment::Verdict;
 use crate::lids::plan::{Band, Measure, Order};
-use crate::lids::reading::Reading;
 use crate::lids::summary::Summary;
 
-/// Judges all bands and statements in the first reading.
+/// Judges all bands and statements.
 pub(super) fn judge(summary: &Summary<'_>) -> Vec<Verdict> {
-    let plan = summary.plan;
-    let Some(&reading) = plan.reading.first() else {
-        return Vec::new();
-    };
-    let bands = plan.band.iter();
-    let bands = bands.filter_map(|band| judge_band(summary, reading, band));
-    let orders = plan.order.iter();
-    let orders = orders.filter_map(|order| judge_order(summary, reading, order));
+    let bands = summary.plan.band.iter();
+    let bands = bands.filter_map(|band| judge_band(summary, band));
+    let orders = summary.plan.order.iter();
+    let orders = orders.filter_map(|order| judge_order(summary, order));
     bands.chain(orders).collect()
 }
 
-fn judge_band(summary: &Summary<'_>, reading: Reading, band: &Band) -> Option<Verdict> {
-    let of = |name: &str| summary.mean(reading, band.size, name, band.measure);
+fn judge_band(summary: &Summary<'_>, band: &Band) -> Option<Verdict> {
+    let of = |name: &str| summary.mean(band.size, name, band.measure);
     let mean = of(&band.of)?;
     let Band { size, measure, .. } = band;
     let (what, value) = match &band.over {
@@ -37,15 +32,11 @@ fn judge_band(summary: &Summary<'_>, reading: Reading, band: &Band) -> Option<Ve
 }
 
 /// One verdict over all sizes, with what was measured on each.
-pub(super) fn judge_order(
-    summary: &Summary<'_>,
-    reading: Reading,
-    order: &Order,
-) -> Option<Verdict> {
+pub(super) fn judge_order(summary: &Summary<'_>, order: &Order) -> Option<Verdict> {
     let mut holds = true;
     let mut measured = Vec::new();
     for &size in &summary.plan.sizes {
-        let of = |name: &String| summary.mean(reading, size, name, order.measure);
+        let of = |name: &String| summary.mean(size, name, order.measure);
         let least = of(&order.least)?;
         let others: Option<Vec<f64>> = order.than.iter().map(of).collect();
         let others = others?;

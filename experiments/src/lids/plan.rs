@@ -3,7 +3,8 @@
 use core::fmt;
 
 use routing::lid_assignment::{PathScheme, Scheme};
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 use crate::experiment::Refusal;
 use crate::lids::reading::Reading;
@@ -98,40 +99,6 @@ impl TryFrom<String> for Size {
     }
 }
 
-/// How paths are found, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Paths(pub(super) PathScheme);
-
-impl TryFrom<String> for Paths {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let known = || PathScheme::ALL.map(PathScheme::name).join(", ");
-        let scheme = PathScheme::by_name(&name);
-        Ok(Self(scheme.ok_or_else(|| {
-            format!("no paths are called {name:?}: {}", known())
-        })?))
-    }
-}
-
-/// How LIDs are assigned, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Assign(pub(super) Scheme);
-
-impl TryFrom<String> for Assign {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let known = || Scheme::ALL.map(Scheme::name).join(", ");
-        let scheme = Scheme::by_name(&name);
-        Ok(Self(scheme.ok_or_else(|| {
-            format!("no assignment is called {name:?}: {}", known())
-        })?))
-    }
-}
-
 /// A routing scheme: how paths are found, and how LIDs are assigned to them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -139,9 +106,33 @@ pub(crate) struct RoutingScheme {
     /// Its name in tables and plots.
     pub(super) name: String,
     /// How paths are found.
-    pub(super) routing: Paths,
+    #[serde(deserialize_with = "path_scheme")]
+    pub(super) routing: PathScheme,
     /// How LIDs are assigned.
-    pub(super) assign: Assign,
+    #[serde(deserialize_with = "assignment")]
+    pub(super) assign: Scheme,
+}
+
+fn path_scheme<'de, D: Deserializer<'de>>(text: D) -> Result<PathScheme, D::Error> {
+    named(text, &PathScheme::ALL, PathScheme::name)
+}
+
+fn assignment<'de, D: Deserializer<'de>>(text: D) -> Result<Scheme, D::Error> {
+    named(text, &Scheme::ALL, Scheme::name)
+}
+
+/// The value of that name.
+fn named<'de, D: Deserializer<'de>, T: Copy>(
+    text: D,
+    values: &[T],
+    name: fn(T) -> &'static str,
+) -> Result<T, D::Error> {
+    let given = String::deserialize(text)?;
+    let found = values.iter().find(|&&value| name(value) == given);
+    found.copied().ok_or_else(|| {
+        let known: Vec<&str> = values.iter().map(|&value| name(value)).collect();
+        D::Error::custom(format!("{given:?}: {}", known.join(", ")))
+    })
 }
 
 /// The paper's results on one size, in the order of the schemes.
@@ -204,9 +195,9 @@ impl LidsPlan {
     /// The paths that its schemes use, each once.
     pub(super) fn routings(&self) -> Vec<PathScheme> {
         let mut routings = Vec::new();
-        for RoutingScheme { routing, .. } in &self.scheme {
-            if !routings.contains(&routing.0) {
-                routings.push(routing.0);
+        for scheme in &self.scheme {
+            if !routings.contains(&scheme.routing) {
+                routings.push(scheme.routing);
             }
         }
         routings
@@ -214,8 +205,8 @@ impl LidsPlan {
 
     /// Whether the least number of LIDs is wanted for these paths.
     pub(super) fn wants_exact(&self, routing: PathScheme) -> bool {
-        let exact = |one: &RoutingScheme| one.assign.0 == Scheme::Exact && one.routing.0 == routing;
-        self.scheme.iter().any(exact)
+        let mut schemes = self.scheme.iter();
+        schemes.any(|scheme| scheme.assign == Scheme::Exact && scheme.routing == routing)
     }
 
     pub(super) fn check(&self) -> Result<(), Refusal> {

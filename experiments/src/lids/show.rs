@@ -1,123 +1,113 @@
 //! Tables as the paper has them, beside the paper's numbers, and plots.
 
+use core::iter::once;
+
 use crate::figure::{Axis, Curve, Figure};
 use crate::lids::judge::{judge_order, number};
-use crate::lids::plan::{LidsPlan, Measure};
-use crate::lids::reading::Reading;
+use crate::lids::plan::{LidsPlan, Measure, RoutingScheme, Size};
 use crate::lids::summary::Summary;
 
-/// A table and plots for each reading and measure.
-pub(super) fn figures(summary: &Summary<'_>) -> Vec<Figure> {
+/// Tables of each reading and measure, and plots of the first reading.
+pub(super) fn figures(plan: &LidsPlan, readings: &[Summary<'_>]) -> Vec<Figure> {
     let mut figures = Vec::new();
-    for &reading in &summary.plan.reading {
-        for &measure in &summary.plan.measures {
-            figures.push(table(summary, reading, measure));
-            figures.push(confidence(summary, reading, measure));
+    for summary in readings {
+        for &measure in &plan.measures {
+            figures.push(means(summary, measure));
+            figures.push(confidence(summary, measure));
         }
     }
-    if summary.plan.reading.len() > 1 && !summary.plan.order.is_empty() {
-        figures.push(statements(summary));
+    if readings.len() > 1 && !plan.order.is_empty() {
+        figures.push(statements(plan, readings));
     }
-    let judged = summary.plan.reading.first();
-    for &measure in &summary.plan.measures {
-        figures.extend(judged.into_iter().flat_map(|&r| plots(summary, r, measure)));
+    for &measure in &plan.measures {
+        let first = readings.iter().take(1);
+        figures.extend(first.flat_map(|summary| plots(summary, measure)));
     }
     figures
 }
 
-fn heading(plan: &LidsPlan, reading: Reading, what: &str) -> String {
-    match plan.reading.len() {
-        1 => what.to_owned(),
-        _ => format!("{what}: {reading}"),
+/// A table with a row for each size and `cells` for each scheme, given its place.
+fn table(
+    summary: &Summary<'_>,
+    what: String,
+    columns: &[&str],
+    cells: impl Fn(Size, usize, &RoutingScheme) -> Vec<String>,
+) -> Figure {
+    let plan = summary.plan;
+    let names = plan.scheme.iter().flat_map(|scheme| {
+        let others = columns.iter().copied();
+        once(scheme.name.as_str()).chain(others).map(str::to_owned)
+    });
+    let row = |&size: &Size| {
+        let mut row = vec![size.to_string()];
+        for (place, scheme) in plan.scheme.iter().enumerate() {
+            row.extend(cells(size, place, scheme));
+        }
+        row
+    };
+    Figure::Table {
+        heading: match plan.reading.len() {
+            1 => what,
+            _ => format!("{what}: {}", summary.reading),
+        },
+        columns: once("hosts/switches".to_owned()).chain(names).collect(),
+        rows: plan.sizes.iter().map(row).collect(),
     }
-}
-
-fn columns(plan: &LidsPlan, after: impl Fn(&str) -> Vec<String>) -> Vec<String> {
-    let first = ["hosts/switches".to_owned()];
-    let schemes = plan.scheme.iter().flat_map(|scheme| after(&scheme.name));
-    first.into_iter().chain(schemes).collect()
 }
 
 /// Means beside the paper's results.
-fn table(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Figure {
-    let plan = summary.plan;
-    let rows = plan.sizes.iter().map(|&size| {
-        let mut row = vec![size.to_string()];
-        for (place, scheme) in plan.scheme.iter().enumerate() {
-            let mean = summary.sample(reading, size, scheme, measure);
-            let mean = mean.map(|sample| sample.mean);
-            row.push(mean.map_or_else(String::new, |mean| number(mean, measure)));
-            row.push(match (mean, summary.reference(size, place, measure)) {
-                (Some(mean), Some(paper)) => {
-                    let off = 100.0 * (mean / paper - 1.0);
-                    format!("{paper} ({off:+.1} %)")
-                }
-                _ => String::new(),
-            });
-        }
-        row
-    });
-    let rows = rows.collect();
+fn means(summary: &Summary<'_>, measure: Measure) -> Figure {
     let what = format!("{measure}, mean over graphs, beside the paper's (how far off)");
-    Figure::Table {
-        heading: heading(plan, reading, &what),
-        columns: columns(plan, |name| vec![name.to_owned(), "paper".to_owned()]),
-        rows,
-    }
+    table(summary, what, &["paper"], |size, place, scheme| {
+        let sample = summary.sample(size, scheme, measure);
+        let mean = sample.map(|sample| sample.mean);
+        let paper = summary.reference(size, place, measure);
+        let compared = mean.zip(paper).map(|(mean, paper)| {
+            let off = 100.0 * (mean / paper - 1.0);
+            format!("{paper} ({off:+.1} %)")
+        });
+        let mean = mean.map(|mean| number(mean, measure));
+        vec![mean.unwrap_or_default(), compared.unwrap_or_default()]
+    })
 }
 
 /// Confidence intervals of the means.
-fn confidence(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Figure {
-    let plan = summary.plan;
-    let rows = plan.sizes.iter().map(|&size| {
-        let cells = plan.scheme.iter().map(|scheme| {
-            let sample = summary.sample(reading, size, scheme, measure);
-            sample.map_or_else(String::new, |sample| {
-                let (margin, deviation) = (sample.margin, sample.deviation);
-                format!("± {margin:.2}, {deviation:.2}")
-            })
-        });
-        core::iter::once(size.to_string()).chain(cells).collect()
-    });
-    let rows = rows.collect();
+fn confidence(summary: &Summary<'_>, measure: Measure) -> Figure {
     let what = format!("{measure}: 95 % interval of the mean, standard deviation of a graph");
-    Figure::Table {
-        heading: heading(plan, reading, &what),
-        columns: columns(plan, |name| vec![name.to_owned()]),
-        rows,
-    }
+    table(summary, what, &[], |size, _, scheme| {
+        let sample = summary.sample(size, scheme, measure);
+        let cell = sample.map(|sample| format!("± {:.2}, {:.2}", sample.margin, sample.deviation));
+        vec![cell.unwrap_or_default()]
+    })
 }
 
 /// Which of the paper's statements hold in which reading.
-fn statements(summary: &Summary<'_>) -> Figure {
-    let orders = &summary.plan.order;
-    let rows = summary.plan.reading.iter().map(|&reading| {
+fn statements(plan: &LidsPlan, readings: &[Summary<'_>]) -> Figure {
+    let orders = &plan.order;
+    let rows = readings.iter().map(|summary| {
         let cells = orders.iter().map(|order| {
-            let holds = judge_order(summary, reading, order).and_then(|verdict| verdict.holds);
+            let holds = judge_order(summary, order).and_then(|verdict| verdict.holds);
             match holds {
                 Some(true) => "holds".to_owned(),
                 Some(false) => "does not".to_owned(),
                 None => String::new(),
             }
         });
-        core::iter::once(reading.to_string()).chain(cells).collect()
+        once(summary.reading.to_string()).chain(cells).collect()
     });
-    let rows = rows.collect();
     let names = orders.iter().map(|order| {
         let (least, measure) = (&order.least, order.measure);
         format!("{measure}: {least} at most {}", order.than.join(", "))
     });
     Figure::Table {
         heading: "Statements by reading; only the first is judged".to_owned(),
-        columns: core::iter::once("reading".to_owned())
-            .chain(names)
-            .collect(),
-        rows,
+        columns: once("reading".to_owned()).chain(names).collect(),
+        rows: rows.collect(),
     }
 }
 
 /// A plot over hosts for each number of switches: measured, and the paper's.
-fn plots(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Vec<Figure> {
+fn plots(summary: &Summary<'_>, measure: Measure) -> Vec<Figure> {
     let plan = summary.plan;
     let mut switches: Vec<u32> = plan.sizes.iter().map(|size| size.switches).collect();
     switches.sort_unstable();
@@ -139,7 +129,7 @@ fn plots(summary: &Summary<'_>, reading: Reading, measure: Measure) -> Vec<Figur
         };
         let measured = plan.scheme.iter().map(|scheme| {
             curve(scheme.name.clone(), &|at| {
-                let sample = summary.sample(reading, sizes[at], scheme, measure)?;
+                let sample = summary.sample(sizes[at], scheme, measure)?;
                 Some(sample.mean)
             })
         });

@@ -54,55 +54,58 @@ fn student_t(freedom: f64) -> f64 {
     z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
 }
 
-/// The points of a plan.
+/// The points of a plan in one reading.
 pub(super) struct Summary<'a> {
     pub(super) plan: &'a LidsPlan,
-    pub(super) points: &'a [Point],
+    pub(super) reading: Reading,
+    points: Vec<&'a Point>,
 }
 
-impl Summary<'_> {
+impl<'a> Summary<'a> {
+    /// One of each reading of a plan.
+    pub(super) fn all(plan: &'a LidsPlan, points: &'a [Point]) -> Vec<Self> {
+        let summary = |&reading: &Reading| {
+            let name = reading.to_string();
+            let here = points.iter().filter(|point| point.reading == name);
+            Self {
+                plan,
+                reading,
+                points: here.collect(),
+            }
+        };
+        plan.reading.iter().map(summary).collect()
+    }
+
     /// A scheme's mean and spread on a size; `None` without points.
     pub(super) fn sample(
         &self,
-        reading: Reading,
         size: Size,
         scheme: &RoutingScheme,
         measure: Measure,
     ) -> Option<Sample> {
-        let reading = reading.to_string();
-        let values: Option<Vec<f64>> = self
-            .points
-            .iter()
-            .filter(|point| {
-                (point.hosts, point.switches) == (size.hosts, size.switches)
-                    && point.routing == scheme.routing.0.name()
-                    && point.reading == reading
-            })
+        let here = self.points.iter().filter(|point| {
+            (point.hosts, point.switches) == (size.hosts, size.switches)
+                && point.routing == scheme.routing.name()
+        });
+        let values: Option<Vec<f64>> = here
             .map(|point| match measure {
                 Measure::Load => Some(point.load_max),
-                Measure::Lids => point.lids(scheme.assign.0).map(f64::from),
+                Measure::Lids => point.lids(scheme.assign).map(f64::from),
             })
             .collect();
         Sample::of(&values?)
     }
 
     /// The mean of the scheme of that name.
-    pub(super) fn mean(
-        &self,
-        reading: Reading,
-        size: Size,
-        name: &str,
-        measure: Measure,
-    ) -> Option<f64> {
+    pub(super) fn mean(&self, size: Size, name: &str, measure: Measure) -> Option<f64> {
         let scheme = self.plan.scheme.iter().find(|one| one.name == name)?;
-        let sample = self.sample(reading, size, scheme, measure)?;
-        Some(sample.mean)
+        Some(self.sample(size, scheme, measure)?.mean)
     }
 
     /// The paper's result.
     pub(super) fn reference(&self, size: Size, scheme: usize, measure: Measure) -> Option<f64> {
-        let here = |one: &&crate::lids::plan::Reference| one.size == size;
-        let reference = self.plan.reference.iter().find(here)?;
+        let mut references = self.plan.reference.iter();
+        let reference = references.find(|reference| reference.size == size)?;
         reference.of(measure).get(scheme).copied()
     }
 }
