@@ -30,11 +30,11 @@ use crate::multicast::summary::Summary;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// Whose groups they are.
-    pub(super) grouping: String,
+    pub(super) grouping: Grouping,
     /// How many hosts send.
-    pub(super) sources: String,
+    pub(super) sources: Share,
     /// How many hosts a group has.
-    pub(super) groups: String,
+    pub(super) groups: Share,
     /// The same in hosts.
     pub(super) source_hosts: u32,
     /// The same in hosts; a source is no member of its own group.
@@ -44,7 +44,7 @@ pub(crate) struct Point {
     /// Packets of a message.
     pub(super) packets: u32,
     /// How messages come to groups.
-    pub(super) scheme: String,
+    pub(super) scheme: SchemeName,
     /// Which draw, from 0.
     pub(super) run: u32,
     /// The draw's seed.
@@ -201,9 +201,9 @@ fn point(
     };
     let busiest = record.ports.iter().map(PortRecord::bytes).max();
     Point {
-        grouping: task.grouping.to_string(),
-        sources: task.sources.to_string(),
-        groups: task.groups.to_string(),
+        grouping: task.grouping,
+        sources: task.sources,
+        groups: task.groups,
         source_hosts: task.sources.of(hosts),
         group_hosts: match task.grouping {
             Grouping::Own => task.groups.of(hosts).min(hosts - 1),
@@ -211,7 +211,7 @@ fn point(
         },
         size_bytes: task.size_bytes,
         packets: plan.packets(task.size_bytes),
-        scheme: task.scheme.to_string(),
+        scheme: task.scheme,
         run: task.run,
         seed,
         completion_ns: record.completed_ns(),

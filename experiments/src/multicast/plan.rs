@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sim::{Model, PACKET_BYTES_MIN};
 
 use crate::experiment::Refusal;
@@ -50,7 +50,7 @@ fn own() -> Vec<Grouping> {
 }
 
 /// How a message comes to a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum SchemeName {
     /// A tree for each offset of sources (MCAST07).
@@ -72,7 +72,7 @@ impl fmt::Display for SchemeName {
 }
 
 /// Whose groups they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Grouping {
     /// Each source has drawn a group of its own among the other hosts.
@@ -91,8 +91,8 @@ impl fmt::Display for Grouping {
 }
 
 /// How many of the hosts, written `one`, `40%`, `all`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) enum Share {
     /// A single one.
     One,
@@ -113,6 +113,12 @@ impl TryFrom<String> for Share {
             Some(percent @ 1..=100) => Ok(Self::Percent(percent)),
             _ => Err(format!("{text:?}: one, 1% to 100%, or all")),
         }
+    }
+}
+
+impl From<Share> for String {
+    fn from(share: Share) -> Self {
+        share.to_string()
     }
 }
 
@@ -214,17 +220,15 @@ impl MulticastPlan {
         }
         self.check_fabric()?;
         self.check_sizes()?;
-        if !ascends(&self.groups) {
-            return Err(("groups", "ascending, each once".to_owned()));
-        }
-        if !is_distinct(&self.schemes) {
-            return Err(("schemes", "each once".to_owned()));
-        }
-        if !is_distinct(&self.grouping) {
-            return Err(("grouping", "each once".to_owned()));
-        }
-        if !ascends(&self.sources) {
-            return Err(("sources", "ascending, each once".to_owned()));
+        for (key, is_valid, what) in [
+            ("groups", ascends(&self.groups), "ascending, each once"),
+            ("schemes", is_distinct(&self.schemes), "each once"),
+            ("grouping", is_distinct(&self.grouping), "each once"),
+            ("sources", ascends(&self.sources), "ascending, each once"),
+        ] {
+            if !is_valid {
+                return Err((key, what.to_owned()));
+            }
         }
         if self
             .unicast_runs
@@ -312,12 +316,6 @@ fn ascends<T: PartialOrd>(values: &[T]) -> bool {
 }
 
 fn is_distinct<T: PartialEq>(values: &[T]) -> bool {
-    let mut rest = values;
-    while let Some((first, others)) = rest.split_first() {
-        if others.contains(first) {
-            return false;
-        }
-        rest = others;
-    }
-    true
+    let mut values_at = values.iter().enumerate();
+    values_at.all(|(at, value)| !values[..at].contains(value))
 }

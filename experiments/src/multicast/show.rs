@@ -77,6 +77,14 @@ fn groups(plan: &MulticastPlan) -> String {
     text.join("; beside that: ")
 }
 
+/// What headings say of a grouping.
+fn suffix(grouping: Grouping) -> &'static str {
+    match grouping {
+        Grouping::Own => "",
+        Grouping::Common => ", one group for all sources",
+    }
+}
+
 /// Times against sizes for each traffic, gains against groups, tables.
 pub(super) fn figures(summary: &Summary<'_>) -> Vec<Figure> {
     let plan = summary.plan;
@@ -181,10 +189,7 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
             Grouping::Own => figure,
             Grouping::Common => "Speed-up",
         };
-        let common = match grouping {
-            Grouping::Own => "",
-            Grouping::Common => ", one group for all sources",
-        };
+        let common = suffix(grouping);
         let has_points = curves.iter().any(|curve| !curve.points.is_empty());
         has_points.then(|| Figure::Plot {
             heading: format!("{figure} of cyclic multicast over {scheme}{common}"),
@@ -230,16 +235,11 @@ fn table(summary: &Summary<'_>, grouping: Grouping, sources: Share) -> Figure {
         row.push(draws.to_string());
         row
     });
-    let common = match grouping {
-        Grouping::Own => "",
-        Grouping::Common => ", one group for all sources",
-    };
-    let rows: Vec<Vec<String>> = rows.collect();
+    let common = suffix(grouping);
     let deliveries: u64 = summary
         .points
         .iter()
-        .filter(|point| point.sources == sources.to_string())
-        .filter(|point| point.grouping == grouping.to_string())
+        .filter(|point| point.sources == sources && point.grouping == grouping)
         .map(|point| point.deliveries)
         .sum();
     Figure::Table {
@@ -248,6 +248,6 @@ fn table(summary: &Summary<'_>, grouping: Grouping, sources: Share) -> Figure {
             real(deliveries) / 1e6
         ),
         columns,
-        rows,
+        rows: rows.collect(),
     }
 }

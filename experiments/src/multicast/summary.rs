@@ -17,6 +17,15 @@ pub(super) struct Case {
 }
 
 impl Case {
+    fn of(point: &Point) -> Self {
+        Self {
+            grouping: point.grouping,
+            sources: point.sources,
+            groups: point.groups,
+            size_bytes: point.size_bytes,
+        }
+    }
+
     /// `40%-to-10%, 1024 bytes`.
     pub(super) fn name(&self) -> String {
         let Self { size_bytes, .. } = self;
@@ -53,20 +62,8 @@ pub(super) struct Summary<'a> {
 impl Summary<'_> {
     /// Times of the draws of a scheme, by number of the draw, nanoseconds.
     fn times(&self, case: &Case, scheme: SchemeName) -> Vec<(u32, f64)> {
-        let [grouping, sources, groups, scheme] = [
-            case.grouping.to_string(),
-            case.sources.to_string(),
-            case.groups.to_string(),
-            scheme.to_string(),
-        ];
-        let is_here = |point: &&Point| {
-            point.size_bytes == case.size_bytes
-                && point.scheme == scheme
-                && point.sources == sources
-                && point.groups == groups
-                && point.grouping == grouping
-        };
-        let here = self.points.iter().filter(is_here);
+        let here = self.points.iter();
+        let here = here.filter(|point| point.scheme == scheme && Case::of(point) == *case);
         here.map(|point| (point.run, real(point.completion_ns)))
             .collect()
     }

@@ -215,14 +215,14 @@ fn made(
     completion_ns: u64,
 ) -> Point {
     Point {
-        grouping: grouping.to_string(),
-        sources: sources.to_string(),
-        groups: groups.to_string(),
+        grouping,
+        sources,
+        groups,
         source_hosts: 1,
         group_hosts: 1,
         size_bytes,
         packets: 1,
-        scheme: scheme.to_string(),
+        scheme,
         run,
         seed: 0,
         completion_ns,
