@@ -91,7 +91,7 @@ const KINDS: &[(&str, Read)] = &[
     // How many connections with promised bandwidth fit (VLARB01).
     ("admission", own::<AdmissionPlan>),
     // Packets in windows of a connection controller (CLOS04).
-    ("windows", own::<WindowsPlan>),
+    ("windows", |documents, _| read::<WindowsPlan, _>(documents)),
     // Requests for connections, few trees or many (CLOS04).
     ("requests", |documents, _| {
         read::<RequestsPlan, _>(documents)

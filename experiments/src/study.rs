@@ -172,11 +172,3 @@ pub(crate) fn own<S: Study>(
     let quick = Variant::new(&quick, head, Own(reduced))?;
     Ok([Arc::new(whole), Arc::new(quick)])
 }
-
-/// A plan of such a kind from its text, for tests.
-#[cfg(test)]
-pub(crate) fn parsed<S: Study>(text: &str) -> S {
-    let plan: S = toml::from_str(text).unwrap();
-    plan.check().unwrap();
-    plan
-}

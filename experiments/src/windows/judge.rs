@@ -1,6 +1,6 @@
 //! What was measured against what the paper says.
 
-use crate::study::Verdict;
+use crate::experiment::Verdict;
 use crate::windows::Point;
 use crate::windows::plan::{Fabric, WindowsPlan};
 use crate::windows::scheme::Scheme;

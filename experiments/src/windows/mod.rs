@@ -25,13 +25,14 @@ mod scheme;
 mod show;
 
 use serde::{Deserialize, Serialize};
+use sim::{RoutedFabric, number};
 
 pub use plan::WindowsPlan;
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict};
 use crate::figure::Figure;
-use crate::study::{Head, Refusal, Study, Verdict};
-use sim::RoutedFabric;
 
 /// One run and what came of it. Latencies from a packet's birth to its last byte at its host, in
 /// nanoseconds, quantiles up to 1 % above the true ones.
@@ -107,54 +108,50 @@ struct Task {
     run: u32,
 }
 
+/// Fabric, guard time, scheme, load, run.
+type At = [usize; 5];
+
 impl WindowsPlan {
-    /// The points in the order of the results.
-    fn tasks(&self) -> Vec<Task> {
-        let mut tasks = Vec::with_capacity(self.count());
-        for (fabric, compared) in self.fabric.iter().enumerate() {
-            for &guard_ns in &self.guards_ns {
-                for scheme in 0..compared.schemes.len() {
-                    for &load in &self.loads {
-                        tasks.extend((0..self.runs).map(|run| Task {
-                            fabric,
-                            scheme,
-                            guard_ns,
-                            load,
-                            run,
-                        }));
-                    }
-                }
-            }
+    /// The point with these coordinates.
+    fn task(&self, [fabric, guard, scheme, load, run]: At) -> Task {
+        Task {
+            fabric,
+            scheme,
+            guard_ns: self.guards_ns[guard],
+            load: self.loads[load],
+            run: number(run),
         }
-        tasks
     }
 }
 
-impl Study for WindowsPlan {
+impl Experiment<5> for WindowsPlan {
     type Point = Point;
     /// Fabrics by schemes.
     type Shared = Vec<Vec<RoutedFabric>>;
-
-    fn head(&self) -> Head<'_> {
-        self.head()
-    }
 
     fn check(&self) -> Result<(), Refusal> {
         self.check()
     }
 
-    fn reduced(&self) -> Self {
-        self.shrunk()
+    fn axes(&self) -> [Axis; 5] {
+        let schemes = self.fabric.iter().map(|fabric| &fabric.schemes[..]);
+        let longest = schemes.max_by_key(|schemes| schemes.len());
+        [
+            Axis::list("fabric", &self.fabric),
+            Axis::list("guards_ns", &self.guards_ns),
+            Axis::list("schemes", longest.unwrap_or_default()),
+            Axis::list("loads", &self.loads),
+            Axis::count("runs", self.runs),
+        ]
     }
 
-    fn points(&self) -> usize {
-        self.count()
+    /// Fabrics differ in their schemes.
+    fn has(&self, [fabric, _, scheme, ..]: At) -> bool {
+        scheme < self.fabric[fabric].schemes.len()
     }
 
-    fn label(&self, at: usize) -> String {
-        let Some(&task) = self.tasks().get(at) else {
-            return String::new();
-        };
+    fn label(&self, at: At) -> String {
+        let task = self.task(at);
         let fabric = &self.fabric[task.fabric];
         format!(
             "{} {} at {} bytes/ns, guard {} ns, run {}",
@@ -174,8 +171,8 @@ impl Study for WindowsPlan {
         Ok(fabrics)
     }
 
-    fn run(&self, fabrics: &Self::Shared, at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let task = self.tasks()[at];
+    fn run(&self, fabrics: &Self::Shared, at: At, seed: u64) -> Result<Point, ExperimentError> {
+        let task = self.task(at);
         run::run(self, task, &fabrics[task.fabric][task.scheme], seed)
     }
 

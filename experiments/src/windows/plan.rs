@@ -5,15 +5,12 @@ use core::num::NonZeroU16;
 use routing::clos::{Clos, NonBlocking};
 use routing::network::Network;
 use serde::Deserialize;
+use sim::{Model, interval_ps};
 use topologies::Graph;
 
-use crate::study::{Head, Refusal, check_head, check_lists};
+use crate::experiment::Refusal;
 use crate::windows::scheme::Scheme;
-use sim::Model;
-use sim::interval_ps;
 
-/// The most points of one plan.
-const POINTS_MAX: usize = 20_000;
 /// All windows of a run are no longer than this, nanoseconds.
 const SPAN_NS_MAX: u64 = 100_000_000;
 /// The most packets of a run.
@@ -23,14 +20,6 @@ const PACKETS_MAX: u64 = 10_000_000;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowsPlan {
-    /// `windows`.
-    pub kind: String,
-    /// Name of the plan and of the files of its results.
-    pub(super) name: String,
-    /// What the report is headed.
-    pub(super) title: String,
-    /// Key of the paper whose result this is.
-    pub(super) paper: String,
     /// Bytes of a packet, LRH to ICRC.
     pub(super) packet_bytes: u16,
     /// Packets that each buffer of a port holds.
@@ -50,12 +39,6 @@ pub struct WindowsPlan {
     pub(super) runs: u32,
     /// Fabrics, and what is compared on each.
     pub(super) fabric: Vec<Fabric>,
-    /// What the reduced plan does otherwise.
-    #[serde(default)]
-    pub(super) quick: Quick,
-    /// What there is to say about the results.
-    #[serde(default)]
-    pub(super) notes: Vec<String>,
 }
 
 /// A fabric and what is compared on it.
@@ -68,31 +51,7 @@ pub(crate) struct Fabric {
     pub(super) schemes: Vec<Scheme>,
 }
 
-/// What the reduced plan does otherwise; what is not said stays.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Quick {
-    /// Instead of all fabrics: the first so many.
-    pub(super) fabrics: Option<usize>,
-    /// Instead of the plan's loads.
-    pub(super) loads: Option<Vec<f64>>,
-    /// Instead of the plan's length of a window.
-    pub(super) window_ns: Option<u64>,
-    /// Instead of the plan's number of windows.
-    pub(super) windows: Option<u32>,
-    /// Instead of the plan's runs.
-    pub(super) runs: Option<u32>,
-}
-
 impl WindowsPlan {
-    pub(super) fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            title: &self.title,
-            paper: &self.paper,
-        }
-    }
-
     /// The network: MLID04's links, with this plan's packets and buffers.
     pub(super) fn model(&self) -> Model {
         Model {
@@ -115,33 +74,7 @@ impl WindowsPlan {
         self.window_ns.saturating_mul(u64::from(self.windows))
     }
 
-    /// How many points it has.
-    pub(super) fn count(&self) -> usize {
-        let schemes: usize = self.fabric.iter().map(|fabric| fabric.schemes.len()).sum();
-        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
-        (schemes * self.guards_ns.len() * self.loads.len()).saturating_mul(runs)
-    }
-
-    /// The reduced plan.
-    pub(super) fn shrunk(&self) -> Self {
-        let quick = self.quick.clone();
-        let mut plan = self.clone();
-        plan.fabric
-            .truncate(quick.fabrics.unwrap_or(usize::MAX).max(1));
-        plan.loads = quick.loads.unwrap_or(plan.loads);
-        plan.window_ns = quick.window_ns.unwrap_or(plan.window_ns);
-        plan.windows = quick.windows.unwrap_or(plan.windows);
-        plan.runs = quick.runs.unwrap_or(1);
-        plan
-    }
-
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        check_head(self.head())?;
-        check_lists(&[
-            ("loads", self.loads.is_empty()),
-            ("guards_ns", self.guards_ns.is_empty()),
-            ("fabric", self.fabric.is_empty()),
-        ])?;
         let model = self.model();
         model
             .check()
@@ -167,18 +100,19 @@ impl WindowsPlan {
             let what = format!("{}: 0 to 100", self.keep_percent);
             return Err(("keep_percent", what));
         }
-        if self.runs == 0 || self.count() > POINTS_MAX {
-            let what = format!("{} points: 1 to {POINTS_MAX}", self.count());
-            return Err(("runs", what));
-        }
         self.fabric
             .iter()
             .try_for_each(|fabric| self.check_fabric(fabric))
     }
 
     fn check_fabric(&self, fabric: &Fabric) -> Result<(), Refusal> {
-        check_lists(&[("schemes", fabric.schemes.is_empty())])?;
         let name = &fabric.topology;
+        if fabric.schemes.is_empty() {
+            return Err((
+                "schemes",
+                format!("{name}: the list is empty: at least one"),
+            ));
+        }
         let refuse = |what: String| Err(("topology", format!("{name}: {what}")));
         let graph = match topologies::parse(name) {
             Ok(topology) => topology.graph,

@@ -1,18 +1,16 @@
 //! One run: patterns, paths, packets.
 
+use sim::{
+    FaultPlan, RoutedFabric, Until, Workload, WorkloadResult, interval_ps, mix, number, real,
+};
+
 use crate::ExperimentError;
-use crate::study::rounded;
+use crate::experiment::rounded;
 use crate::windows::measure::{Delays, Leaves, count, edges, shared};
 use crate::windows::pattern::{Clock, patterns, programmes};
 use crate::windows::plan::WindowsPlan;
 use crate::windows::scheme::{Given, Paths};
 use crate::windows::{Point, Task};
-use sim::FaultPlan;
-use sim::WorkloadResult;
-use sim::mix;
-use sim::number;
-use sim::{RoutedFabric, interval_ps, real};
-use sim::{Until, Workload};
 
 /// Switches on the way to a host of the same leaf, and of another.
 const SWITCHES: [u64; 2] = [1, 3];

@@ -26,7 +26,7 @@ const QUANTILES: [Quantile; 8] = [
 pub(super) fn conditions(plan: &WindowsPlan) -> Vec<(&'static str, String)> {
     let model = plan.model();
     let guards: Vec<String> = plan.guards_ns.iter().map(u64::to_string).collect();
-    let mut conditions = vec![
+    vec![
         ("Runs of each point", plan.runs.to_string()),
         (
             "Network",
@@ -71,11 +71,7 @@ pub(super) fn conditions(plan: &WindowsPlan) -> Vec<(&'static str, String)> {
              path for each source and destination as mlid has"
                 .to_owned(),
         ),
-    ];
-    if !plan.notes.is_empty() {
-        conditions.push(("Notes", plan.notes.join(" ")));
-    }
-    conditions
+    ]
 }
 
 pub(super) fn figures(plan: &WindowsPlan, points: &[Point]) -> Vec<Figure> {

@@ -6,8 +6,9 @@ use super::pattern::{Clock, patterns, programmes};
 use super::plan::WindowsPlan;
 use super::scheme::{Given, Paths, Scheme};
 use super::{Point, judge};
+use crate::axes::Points;
+use crate::experiment::Experiment;
 use crate::plan::Plan;
-use crate::study::Study;
 use crate::{Options, run};
 use sim::FlowRecord;
 use sim::TrafficSource;
@@ -26,13 +27,17 @@ guards_ns = [600, 0]
 keep_percent = 50
 runs = 2
 
+[quick]
+runs = 1
+
 [[fabric]]
 topology = "fat-tree-4-2"
 schemes = ["controller", "mlid", "random-packet"]
 "#;
 
 fn plan(text: &str) -> WindowsPlan {
-    crate::study::parsed(text)
+    let [whole, _] = crate::plan::parameters(text);
+    whole
 }
 
 fn refused(from: &str, to: &str) -> String {
@@ -43,8 +48,11 @@ fn refused(from: &str, to: &str) -> String {
 
 fn points(plan: &WindowsPlan, wanted: impl Fn(&str) -> bool) -> Vec<Point> {
     let shared = plan.share(1).unwrap();
-    let numbers = (0..plan.points()).filter(|&at| wanted(&plan.label(at)));
-    numbers
+    let max = WindowsPlan::POINTS_MAX;
+    let all = Points::new(plan.axes(), max, |at| plan.has(at)).unwrap();
+    let points = (0..all.len()).map(|number| all.at(number));
+    points
+        .filter(|&at| wanted(&plan.label(at)))
         .map(|at| plan.run(&shared, at, 1).unwrap())
         .collect()
 }
@@ -83,13 +91,26 @@ fn what_is_wrong_is_told_with_file_and_line() {
     assert!(refused("windows = 3", "windows = 0").contains("at least 1"));
     let few = refused("fat-tree-4-2", "clos-4-3-2");
     assert!(
-        few.contains("line 16: topology: clos-4-3-2: 2 trees for 3 hosts"),
+        few.contains("line 19: topology: clos-4-3-2: 2 trees for 3 hosts"),
         "{few}"
     );
-    assert!(refused("fat-tree-4-2", "ring-5-1").contains("line 16: topology: ring-5-1: "));
+    assert!(refused("fat-tree-4-2", "ring-5-1").contains("line 19: topology: ring-5-1: "));
+    let none = refused("[\"controller\", \"mlid\", \"random-packet\"]", "[]");
+    assert!(
+        none.contains("line 20: schemes: the list is empty"),
+        "{none}"
+    );
     assert!(refused("\"mlid\"", "\"mild\"").contains("schemes: fat-tree-4-2"));
     assert!(refused("\"mlid\"", "\"controller\"").contains("controller stands twice"));
     assert!(refused("runs = 2", "runs = 2\nspeed = 3").contains("speed"));
+}
+
+#[test]
+fn fabrics_have_their_own_numbers_of_schemes() {
+    let second = "[[fabric]]\ntopology = \"clos-4-2-2\"\nschemes = [\"controller\"]\n";
+    let plan = Plan::parse("test.toml", &format!("{TEXT}\n{second}")).unwrap();
+    // Guard times, schemes of both, loads; runs.
+    assert_eq!(plan.points(), [2 * (3 + 1) * 2 * 2, 2 * (3 + 1) * 2]);
 }
 
 #[test]
