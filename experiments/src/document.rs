@@ -107,14 +107,6 @@ impl<'t> Document<'t> {
         self.read_table(self.table.clone())
     }
 
-    /// Reads the whole file, its head and overlay included.
-    ///
-    /// # Errors
-    /// As [`Document::read`].
-    pub(crate) fn read_text<T: DeserializeOwned>(&self, text: &str) -> Result<T, PlanError> {
-        toml::from_str(text).map_err(|error| syntax(self.file, self.text, error))
-    }
-
     fn read_table<T: DeserializeOwned>(&self, table: Spanned<DeTable<'t>>) -> Result<T, PlanError> {
         T::deserialize(Deserializer::from(table))
             .map_err(|error| syntax(self.file, self.text, error))

@@ -29,7 +29,6 @@ mod plan;
 mod qos;
 mod requests;
 mod run;
-mod study;
 mod svg;
 mod trace;
 mod variant;
@@ -48,8 +47,8 @@ pub use network::{Credits, FaultKind, PlannedFault};
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
 pub use qos::{
-    AdmissionPlan, AdmissionQuick, AdmissionReference, BestEffort, EntryLayout, QosPlan, QosQuick,
-    Rate, RatePlan, Reference, Subject,
+    AdmissionPlan, AdmissionReference, BestEffort, EntryLayout, QosPlan, Rate, RatePlan, Reference,
+    Subject,
 };
 pub use requests::RequestsPlan;
 

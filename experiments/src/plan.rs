@@ -12,7 +12,6 @@ use crate::multicast::MulticastPlan;
 use crate::qos::{AdmissionPlan, QosPlan};
 use crate::requests::RequestsPlan;
 use crate::run::Job;
-use crate::study::own;
 use crate::trace::TracePlan;
 use crate::variant::{AnyVariant, read};
 use crate::windows::WindowsPlan;
@@ -77,31 +76,27 @@ pub enum PlanError {
     },
 }
 
-/// How a plan of a kind is read: its file whole and reduced, and its text.
-type Read = fn([Document<'_>; 2], &str) -> Result<[Arc<dyn AnyVariant>; 2], PlanError>;
+/// How a plan of a kind is read: its file whole and reduced.
+type Read = fn([Document<'_>; 2]) -> Result<[Arc<dyn AnyVariant>; 2], PlanError>;
 
 /// The kinds there are: what the key `kind` says, and how the rest is read.
 const KINDS: &[(&str, Read)] = &[
     // Loads against latencies and accepted traffic (MLID04).
-    ("load", |documents, _| read::<LoadPlan, _>(documents)),
+    ("load", read::<LoadPlan, _>),
     // LIDs and balance of routings on random graphs (LID07).
-    ("lids", |documents, _| read::<LidsPlan, _>(documents)),
+    ("lids", read::<LidsPlan, _>),
     // Connections with promised bandwidth at work (VLARB01).
-    ("qos", own::<QosPlan>),
+    ("qos", read::<QosPlan, _>),
     // How many connections with promised bandwidth fit (VLARB01).
-    ("admission", own::<AdmissionPlan>),
+    ("admission", read::<AdmissionPlan, _>),
     // Packets in windows of a connection controller (CLOS04).
-    ("windows", |documents, _| read::<WindowsPlan, _>(documents)),
+    ("windows", read::<WindowsPlan, _>),
     // Requests for connections, few trees or many (CLOS04).
-    ("requests", |documents, _| {
-        read::<RequestsPlan, _>(documents)
-    }),
+    ("requests", read::<RequestsPlan, _>),
     // Times of messages to groups by multicast and unicast (MCAST07).
-    ("multicast", |documents, _| {
-        read::<MulticastPlan, _>(documents)
-    }),
+    ("multicast", read::<MulticastPlan, _>),
     // A trace under several schemes.
-    ("trace", |documents, _| read::<TracePlan, _>(documents)),
+    ("trace", read::<TracePlan, _>),
 ];
 
 /// An experiment of any kind. The key `kind` of its file says which.
@@ -151,7 +146,7 @@ impl Plan {
             let what = format!("{:?}: {}", head.kind, known.join(", "));
             return Err(documents[0].refuse(("kind", what)));
         };
-        let [whole, quick] = read(documents, text)?;
+        let [whole, quick] = read(documents)?;
         Ok(Self { whole, quick })
     }
 

@@ -6,17 +6,15 @@ mod show;
 
 use routing::qos::{FillOptions, FillReport, Layout, QosError, link_rate};
 use serde::{Deserialize, Serialize};
+use sim::{mix, number};
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
 use crate::qos::grounds;
 use crate::qos::plan::{check_range, check_topologies, check_tries};
 use crate::qos::scene::Ground;
-use crate::study::{Head, Refusal, Study, Verdict, check_head, check_lists, rounded};
-use sim::mix;
-
-/// The most points of one plan.
-const POINTS_MAX: usize = 2000;
 
 /// A rate of links, as VLARB01 counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,28 +83,10 @@ pub struct AdmissionReference {
     pub established: [u32; 2],
 }
 
-/// What the reduced plan does otherwise; what is not said stays.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AdmissionQuick {
-    /// Instead of the plan's draws.
-    pub retries: Option<u32>,
-    /// Instead of one run of each point.
-    pub runs: Option<u32>,
-}
-
 /// Fabrics filled with connections.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdmissionPlan {
-    /// `admission`.
-    pub kind: String,
-    /// Name of the plan and of the files of its results.
-    pub name: String,
-    /// What the report is headed.
-    pub title: String,
-    /// Key of the paper whose result this is.
-    pub paper: String,
     /// Names of topologies.
     pub topologies: Vec<String>,
     /// Routing engine.
@@ -120,12 +100,6 @@ pub struct AdmissionPlan {
     /// The paper's numbers.
     #[serde(default)]
     pub reference: Vec<AdmissionReference>,
-    /// What the reduced plan does otherwise.
-    #[serde(default)]
-    pub quick: AdmissionQuick,
-    /// What a reader of the report should know, a sentence or two each.
-    #[serde(default)]
-    pub notes: Vec<String>,
 }
 
 /// A fabric that was filled.
@@ -165,34 +139,10 @@ pub(crate) struct Point {
     first_refusal: String,
 }
 
-/// What a point is, before it is run.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    rate: usize,
-    topology: usize,
-    run: u32,
-}
+/// Rate, topology, run.
+type At = [usize; 3];
 
 impl AdmissionPlan {
-    fn count(&self) -> usize {
-        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
-        (self.rates.len() * self.topologies.len()).saturating_mul(runs)
-    }
-
-    fn tasks(&self) -> Vec<Task> {
-        let mut tasks = Vec::with_capacity(self.count());
-        for rate in 0..self.rates.len() {
-            for topology in 0..self.topologies.len() {
-                tasks.extend((0..self.runs).map(|run| Task {
-                    rate,
-                    topology,
-                    run,
-                }));
-            }
-        }
-        tasks
-    }
-
     /// The paper's numbers for a table and a topology.
     fn paper(&self, rate: Rate, topology: &str) -> Option<[u32; 2]> {
         let mut references = self.reference.iter();
@@ -201,25 +151,16 @@ impl AdmissionPlan {
     }
 }
 
-impl Study for AdmissionPlan {
+impl Experiment<3> for AdmissionPlan {
+    const POINTS_MAX: usize = 2000;
+
     type Point = Point;
     type Shared = Vec<Ground>;
 
-    fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            title: &self.title,
-            paper: &self.paper,
-        }
-    }
-
     fn check(&self) -> Result<(), Refusal> {
-        check_head(Study::head(self))?;
-        check_lists(&[
-            ("topologies", self.topologies.is_empty()),
-            ("rates", self.rates.is_empty()),
-            ("tries", self.rates.iter().any(|rate| rate.tries.is_empty())),
-        ])?;
+        if self.rates.iter().any(|rate| rate.tries.is_empty()) {
+            return Err(("tries", "the list is empty: at least one".to_owned()));
+        }
         check_topologies(&self.topologies)?;
         routing::engine(&self.routing).map_err(|error| ("routing", error.to_string()))?;
         check_tries("retries", &[self.retries])?;
@@ -227,56 +168,46 @@ impl Study for AdmissionPlan {
             check_tries("tries", &rate.tries)?;
             check_range("established", rate.established)?;
         }
-        let points = self.count();
-        if self.runs == 0 || points > POINTS_MAX {
-            return Err(("runs", format!("{points} points: 1 to {POINTS_MAX}")));
-        }
         Ok(())
     }
 
-    fn reduced(&self) -> Self {
-        let mut plan = self.clone();
-        plan.retries = self.quick.retries.unwrap_or(plan.retries);
-        plan.runs = self.quick.runs.unwrap_or(1);
-        plan
+    fn axes(&self) -> [Axis; 3] {
+        [
+            Axis::list("rates", &self.rates),
+            Axis::list("topologies", &self.topologies),
+            Axis::count("runs", self.runs),
+        ]
     }
 
-    fn points(&self) -> usize {
-        self.count()
-    }
-
-    fn label(&self, at: usize) -> String {
-        let Some(&task) = self.tasks().get(at) else {
-            return String::new();
-        };
-        format!(
-            "{} at {}, run {}",
-            self.topologies[task.topology],
-            self.rates[task.rate].rate.name(),
-            task.run
-        )
+    fn label(&self, [rate, topology, run]: At) -> String {
+        let (topology, rate) = (&self.topologies[topology], self.rates[rate].rate.name());
+        format!("{topology} at {rate}, run {run}")
     }
 
     fn share(&self, _seed: u64) -> Result<Vec<Ground>, ExperimentError> {
         grounds(&self.topologies, &self.routing)
     }
 
-    fn run(&self, grounds: &Vec<Ground>, at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let task = self.tasks()[at];
-        let table = &self.rates[task.rate];
+    fn run(
+        &self,
+        grounds: &Vec<Ground>,
+        [rate, topology, run]: At,
+        seed: u64,
+    ) -> Result<Point, ExperimentError> {
+        let (table, run) = (&self.rates[rate], number(run));
         let how = FillOptions {
             tries: table.tries.last().copied().unwrap_or(0),
             retries: self.retries,
-            seed: mix(seed, u64::from(task.run)),
+            seed: mix(seed, u64::from(run)),
         };
-        let ground = &grounds[task.topology];
+        let ground = &grounds[topology];
         let (_, filled) = ground.fill(Layout::Contiguous, table.rate.bps(), how)?;
-        let topology = &self.topologies[task.topology];
-        Ok(point(topology, table.rate, (task.run, how), &filled))
+        let topology = &self.topologies[topology];
+        Ok(point(topology, table.rate, (run, how), &filled))
     }
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
-        let mut conditions = vec![
+        vec![
             ("Runs of each point", self.runs.to_string()),
             ("Routing", self.routing.clone()),
             (
@@ -287,11 +218,7 @@ impl Study for AdmissionPlan {
                 "Reserved",
                 "20 % for best effort (13 entries), one entry for challenged traffic".to_owned(),
             ),
-        ];
-        if !self.notes.is_empty() {
-            conditions.push(("Notes", self.notes.join(" ")));
-        }
-        conditions
+        ]
     }
 
     fn judge(&self, points: &[Point]) -> Vec<Verdict> {

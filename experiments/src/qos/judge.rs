@@ -1,11 +1,11 @@
 //! What was measured against what VLARB01 says.
 
+use crate::experiment::Verdict;
 use crate::qos::lists::{Counts, LEVELS};
 use crate::qos::plan::{QosPlan, Subject};
 use crate::qos::point::HALF;
 use crate::qos::scene::{DELAYS_32, JITTER_8};
 use crate::qos::summary::{Summary, mean};
-use crate::study::Verdict;
 use sim::real;
 
 /// "Close to" a share, of all links.

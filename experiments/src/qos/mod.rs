@@ -16,45 +16,44 @@ mod show;
 mod summary;
 
 use routing::qos::{FillOptions, link_rate};
+use sim::{FaultPlan, mix};
 
-pub use admission::{AdmissionPlan, AdmissionQuick, AdmissionReference, Rate, RatePlan};
-pub use plan::{BestEffort, EntryLayout, QosPlan, Quick as QosQuick, Reference, Subject};
+pub use admission::{AdmissionPlan, AdmissionReference, Rate, RatePlan};
+pub use plan::{BestEffort, EntryLayout, QosPlan, Reference, Subject};
 pub(crate) use point::Point;
 
 use crate::ExperimentError;
+use crate::axes::Axis;
+use crate::experiment::{Experiment, Refusal, Verdict};
 use crate::figure::Figure;
-use crate::qos::plan::Task;
+use crate::qos::plan::{At, Task};
 use crate::qos::point::Origin;
 use crate::qos::scene::Ground;
 use crate::qos::summary::summaries;
-use crate::study::{Head, Refusal, Study, Verdict};
-use sim::FaultPlan;
-use sim::mix;
 
-impl Study for QosPlan {
+impl Experiment<6> for QosPlan {
+    const POINTS_MAX: usize = 2000;
+
     type Point = Point;
     type Shared = Vec<Ground>;
-
-    fn head(&self) -> Head<'_> {
-        self.head()
-    }
 
     fn check(&self) -> Result<(), Refusal> {
         self.check()
     }
 
-    fn reduced(&self) -> Self {
-        self.shrunk()
+    fn axes(&self) -> [Axis; 6] {
+        [
+            Axis::list("topologies", &self.topologies),
+            Axis::list("packet_bytes", &self.packet_bytes),
+            Axis::list("best_effort", &self.best_effort),
+            Axis::list("layouts", &self.layouts),
+            Axis::list("tries", &self.tries),
+            Axis::count("runs", self.runs),
+        ]
     }
 
-    fn points(&self) -> usize {
-        self.count()
-    }
-
-    fn label(&self, at: usize) -> String {
-        let Some(&task) = self.tasks().get(at) else {
-            return String::new();
-        };
+    fn label(&self, at: At) -> String {
+        let task = self.task(at);
         format!(
             "{}, {} bytes, {} entries, best effort {}, {} connections tried, run {}",
             self.topologies[task.topology],
@@ -70,8 +69,8 @@ impl Study for QosPlan {
         grounds(&self.topologies, &self.routing)
     }
 
-    fn run(&self, grounds: &Vec<Ground>, at: usize, seed: u64) -> Result<Point, ExperimentError> {
-        let task = self.tasks()[at];
+    fn run(&self, grounds: &Vec<Ground>, at: At, seed: u64) -> Result<Point, ExperimentError> {
+        let task = self.task(at);
         run_one(self, &grounds[task.topology], task, seed)
     }
 

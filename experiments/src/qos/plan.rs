@@ -4,13 +4,11 @@ use core::num::NonZeroU16;
 
 use routing::qos::Layout;
 use serde::Deserialize;
-
-use crate::qos::scene::{DATA_VLS, Span};
-use crate::study::{Head, Refusal, check_head, check_lists};
 use sim::Model;
 
-/// The most points of one plan.
-const POINTS_MAX: usize = 2000;
+use crate::experiment::Refusal;
+use crate::qos::scene::{DATA_VLS, Span};
+
 /// The most connections that are tried, and the most draws for one.
 const TRIES_MAX: u32 = 1_000_000;
 /// The longest run, packets of a busy link.
@@ -18,18 +16,11 @@ const PACKETS_MAX: u64 = 10_000_000;
 /// How long VLARB01's arbitration takes, and how long a bit flies (which it leaves open), in
 /// nanoseconds of a link that carries a byte in 4 ns: 20 ns where a byte takes 3.2.
 const DELAY_NS: u64 = 25;
+
 /// Connections with promised bandwidth at work.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QosPlan {
-    /// `qos`.
-    pub kind: String,
-    /// Name of the plan and of the files of its results.
-    pub name: String,
-    /// What the report is headed.
-    pub title: String,
-    /// Key of the paper whose result this is.
-    pub paper: String,
     /// Names of topologies.
     pub topologies: Vec<String>,
     /// Routing engine.
@@ -62,12 +53,6 @@ pub struct QosPlan {
     /// The paper's numbers.
     #[serde(default)]
     pub reference: Vec<Reference>,
-    /// What the reduced plan does otherwise.
-    #[serde(default)]
-    pub quick: Quick,
-    /// What a reader of the report should know, a sentence or two each.
-    #[serde(default)]
-    pub notes: Vec<String>,
 }
 
 fn contiguous() -> Vec<EntryLayout> {
@@ -161,25 +146,8 @@ pub struct Reference {
     pub established: u32,
 }
 
-/// What the reduced plan does otherwise; what is not said stays.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Quick {
-    /// Instead of the plan's topologies.
-    pub topologies: Option<Vec<String>>,
-    /// Instead of the plan's packets.
-    pub packet_bytes: Option<Vec<u16>>,
-    /// Instead of the plan's numbers of connections.
-    pub tries: Option<Vec<u32>>,
-    /// Instead of the plan's draws.
-    pub retries: Option<u32>,
-    /// Instead of the plan's time.
-    pub warmup_packets: Option<u64>,
-    /// Instead of the plan's time.
-    pub measure_packets: Option<u64>,
-    /// Instead of one run of each point.
-    pub runs: Option<u32>,
-}
+/// Topology, packet, best effort, layout, tries, run.
+pub(super) type At = [usize; 6];
 
 /// What a point is, before it is run.
 #[derive(Clone, Copy, Debug)]
@@ -193,24 +161,10 @@ pub(super) struct Task {
 }
 
 impl QosPlan {
-    pub(super) fn head(&self) -> Head<'_> {
-        Head {
-            name: &self.name,
-            title: &self.title,
-            paper: &self.paper,
-        }
-    }
-
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        check_head(self.head())?;
-        check_lists(&[
-            ("topologies", self.topologies.is_empty()),
-            ("packet_bytes", self.packet_bytes.is_empty()),
-            ("layouts", self.layouts.is_empty()),
-            ("best_effort", self.best_effort.is_empty()),
-            ("tries", self.tries.is_empty()),
-            ("shows", self.shows.is_empty()),
-        ])?;
+        if self.shows.is_empty() {
+            return Err(("shows", "the list is empty: at least one".to_owned()));
+        }
         check_topologies(&self.topologies)?;
         routing::engine(&self.routing).map_err(|error| ("routing", error.to_string()))?;
         for &bytes in &self.packet_bytes {
@@ -227,57 +181,19 @@ impl QosPlan {
                 return Err((key, format!("{packets}: {least} to {PACKETS_MAX}")));
             }
         }
-        check_range("established", self.established)?;
-        let points = self.count();
-        if self.runs == 0 || points > POINTS_MAX {
-            return Err(("runs", format!("{points} points: 1 to {POINTS_MAX}")));
+        check_range("established", self.established)
+    }
+
+    /// The point with these coordinates.
+    pub(super) fn task(&self, [topology, bytes, best_effort, layout, tries, run]: At) -> Task {
+        Task {
+            topology,
+            packet_bytes: self.packet_bytes[bytes],
+            layout: self.layouts[layout],
+            best_effort: self.best_effort[best_effort],
+            tries: self.tries[tries],
+            run: sim::number(run),
         }
-        Ok(())
-    }
-
-    /// How many points the plan has.
-    pub(super) fn count(&self) -> usize {
-        let series = self.topologies.len() * self.packet_bytes.len() * self.layouts.len();
-        let runs = usize::try_from(self.runs).unwrap_or(usize::MAX);
-        (series * self.best_effort.len() * self.tries.len()).saturating_mul(runs)
-    }
-
-    /// The points in the order of the results.
-    pub(super) fn tasks(&self) -> Vec<Task> {
-        let mut tasks = Vec::with_capacity(self.count());
-        for topology in 0..self.topologies.len() {
-            for &packet_bytes in &self.packet_bytes {
-                for &best_effort in &self.best_effort {
-                    for &layout in &self.layouts {
-                        for &tries in &self.tries {
-                            tasks.extend((0..self.runs).map(|run| Task {
-                                topology,
-                                packet_bytes,
-                                layout,
-                                best_effort,
-                                tries,
-                                run,
-                            }));
-                        }
-                    }
-                }
-            }
-        }
-        tasks
-    }
-
-    /// The reduced plan.
-    pub(super) fn shrunk(&self) -> Self {
-        let quick = self.quick.clone();
-        let mut plan = self.clone();
-        plan.topologies = quick.topologies.unwrap_or(plan.topologies);
-        plan.packet_bytes = quick.packet_bytes.unwrap_or(plan.packet_bytes);
-        plan.tries = quick.tries.unwrap_or(plan.tries);
-        plan.retries = quick.retries.unwrap_or(plan.retries);
-        plan.warmup_packets = quick.warmup_packets.unwrap_or(plan.warmup_packets);
-        plan.measure_packets = quick.measure_packets.unwrap_or(plan.measure_packets);
-        plan.runs = quick.runs.unwrap_or(1);
-        plan
     }
 
     /// The network of VLARB01, section 5.1, with links that carry a byte in 4 ns.

@@ -4,9 +4,9 @@ use routing::qos::FillReport;
 use serde::{Deserialize, Serialize};
 use topologies::{Graph, NodeKind};
 
+use crate::experiment::rounded;
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
 use crate::qos::scene::{DELAYS_32, Stream};
-use crate::study::rounded;
 use sim::FlowRecord;
 use sim::WorkloadResult;
 

@@ -12,7 +12,7 @@ use sim::real;
 pub(super) fn conditions(plan: &QosPlan) -> Vec<(&'static str, String)> {
     let sizes: Vec<String> = plan.packet_bytes.iter().map(u16::to_string).collect();
     let model = plan.model(plan.packet_bytes.first().copied().unwrap_or(256));
-    let mut conditions = vec![
+    vec![
         ("Runs of each point", plan.runs.to_string()),
         ("Routing", plan.routing.clone()),
         (
@@ -65,11 +65,7 @@ pub(super) fn conditions(plan: &QosPlan) -> Vec<(&'static str, String)> {
             "Delay",
             "from a packet's birth to its last byte at its host".to_owned(),
         ),
-    ];
-    if !plan.notes.is_empty() {
-        conditions.push(("Notes", plan.notes.join(" ")));
-    }
-    conditions
+    ]
 }
 
 pub(super) fn figures(plan: &QosPlan, summaries: &[Summary<'_>]) -> Vec<Figure> {

@@ -3,8 +3,8 @@
 use routing::qos::frame_ns;
 
 use super::{AdmissionPlan, Point, Rate, RatePlan};
+use crate::experiment::Verdict;
 use crate::qos::judge::span;
-use crate::study::Verdict;
 
 /// The fewest and the most connections that stand, of those tried first; `None` without runs.
 pub(super) fn established(

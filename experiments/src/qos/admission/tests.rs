@@ -11,6 +11,9 @@ routing = "updn"
 retries = 100
 runs = 2
 
+[quick]
+runs = 1
+
 [[rates]]
 rate = "1x"
 table = "Table 2"
@@ -24,7 +27,8 @@ established = [10, 11]
 "#;
 
 fn plan() -> AdmissionPlan {
-    toml::from_str(TEXT).unwrap()
+    let [whole, _] = crate::plan::parameters(TEXT);
+    whole
 }
 
 fn stand(run: u32, established: u32, first_refusal: &str) -> Point {
@@ -84,7 +88,7 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
     assert!(refused("\"1x\"\ntable", "\"2x\"\ntable").contains("`12x`"));
     assert_eq!(
         refused("tries = [4, 8, 12]", "tries = [4, 0]"),
-        "test.toml, line 14: tries: 1 to 1000000, ascending"
+        "test.toml, line 17: tries: 1 to 1000000, ascending"
     );
     assert!(refused("runs = 2", "runs = 0").contains("line 9: runs: 0 points"));
     assert!(refused("mesh-2x2-1\"]", "mesh-2x2\"]").contains("line 6: topologies"));

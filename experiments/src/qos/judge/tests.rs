@@ -4,8 +4,7 @@ use crate::qos::point::Point;
 use crate::qos::summary::summaries;
 
 fn plan() -> QosPlan {
-    toml::from_str(
-        r#"
+    let text = r#"
 kind = "qos"
 name = "test"
 title = "A test"
@@ -20,9 +19,9 @@ measure_packets = 100
 runs = 2
 shows = ["throughput", "utilisation", "delays", "jitter", "extremes", "layouts"]
 established = [4, 8]
-"#,
-    )
-    .unwrap()
+"#;
+    let [whole, _] = crate::plan::parameters(text);
+    whole
 }
 
 fn counts(numbers: &[u64]) -> Counts {

@@ -16,6 +16,9 @@ measure_packets = 100
 runs = 3
 shows = ["delays"]
 established = [4, 8]
+
+[quick]
+runs = 1
 "#;
 
 fn refused(from: &str, to: &str) -> String {
