@@ -116,7 +116,7 @@ struct Balancer<'n> {
     rows: Vec<Lft>,
     /// By channel.
     loads: Vec<u64>,
-    /// By switch, for the LID at hand: load on the way to the destination, channel chosen, sources.
+    /// By switch, for the LID at hand: load on the path to the destination, channel chosen, sources.
     costs: Vec<u64>,
     chosen: Vec<usize>,
     flows: Vec<u64>,

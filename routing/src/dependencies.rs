@@ -3,7 +3,7 @@
 //! A channel is the direction of a cable from one switch to another. A packet that holds channel
 //! `a` and needs `b` next makes `a` depend on `b`. Packets can wait for each other for ever exactly
 //! where this graph has a cycle (Dally and Seitz 1987), which is called a credit loop. Channels
-//! from and to hosts are left out: nothing waits for a source, and a destination waits for nobody.
+//! from and to hosts are left out: nothing depends on a source's channel, and a destination's depends on nothing.
 
 use crate::network::Network;
 

@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-/// A way to compute tables. A pure function: the same fabric and options give the same tables,
+/// A routing algorithm. A pure function: the same fabric and options give the same tables,
 /// whatever the order of the graph's nodes.
 pub(crate) trait Engine: Sync {
     /// LIDs and tables for that fabric. `network` is the graph as [`Network::new`] numbers it.

@@ -1,4 +1,4 @@
-//! Why there are no tables, and what is worth knowing about the tables that there are.
+//! Why an engine gives no tables, and warnings about those that it gives.
 
 use core::error::Error;
 use core::fmt;
@@ -146,7 +146,7 @@ impl PartialEq for EngineError {
 
 impl Eq for EngineError {}
 
-/// Something about tables that a user should know.
+/// A warning about tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// MLID04's LMC is larger than allowed or than LIDs are left for.
@@ -176,14 +176,14 @@ pub enum Warning {
         cables: usize,
     },
     /// Switches with hosts that no path joins which first goes up and then down. Their packets take
-    /// a way round that turns upwards again, in one branch of the fabric only, where that cannot
+    /// a detour that turns upwards again, in one branch of the fabric only, where that cannot
     /// deadlock.
     Detours {
         /// How many (switch, destination switch) pairs.
         pairs: usize,
     },
-    /// Entries beside the scheme's own paths that turn packets upwards after they went down: who
-    /// follows the path selection never meets them.
+    /// Entries beside the scheme's own paths that turn packets upwards after they went down:
+    /// packets that follow the path selection never use them.
     Turns {
         /// How many (switch, LID) pairs.
         entries: usize,
@@ -193,7 +193,7 @@ pub enum Warning {
         /// How many.
         switches: usize,
     },
-    /// LIDs in tables that were given whose owner nobody names.
+    /// LIDs in tables that were given without an owner.
     NoOwner {
         /// How many.
         lids: usize,

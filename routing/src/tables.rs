@@ -183,7 +183,7 @@ impl Tables {
         self.dlid_for(from.guid, self.lids.of_node(destination)?.guid)
     }
 
-    /// The way of a packet from a port with a destination LID, hop by hop, as the tables say.
+    /// The path of a packet from a port with a destination LID, hop by hop, as the tables say.
     #[must_use]
     pub fn path(&self, graph: &Graph, source: Endpoint, dlid: Lid) -> Path {
         let owner = self.lids.owner(dlid).and_then(|range| range.end);
@@ -266,7 +266,7 @@ pub struct Hop {
     pub exit: PortNum,
 }
 
-/// The way of a packet.
+/// The path of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// The nodes from source to where it ended.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ControlError;
 use super::paull::Paull;
-use super::shape::{NonBlocking, most};
+use super::shape::{NonBlocking, hosts_max};
 
 /// Whether standing connections may be moved for new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Moved {
 pub enum Reason {
     /// Its source sends to another destination in this window.
     SourceBusy,
-    /// Its destination hears another source in this window.
+    /// Its destination receives from another source in this window.
     DestinationBusy,
     /// No tree is left; only with fewer trees than hosts at a leaf.
     Blocked,
@@ -100,7 +100,7 @@ impl Controller {
     /// # Errors
     /// [`ControlError::NoTree`]; [`ControlError::TooFewTrees`] in [`Mode::Strict`].
     pub fn new(leaf_of: Vec<usize>, trees: usize, mode: Mode) -> Result<Self, ControlError> {
-        let hosts = most(&leaf_of);
+        let hosts = hosts_max(&leaf_of);
         if trees == 0 {
             return Err(ControlError::NoTree);
         }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!        spine 0    spine 1        a tree is one spine with one cable to each leaf;
-//!        ||   ||    ||   ||        DLID = BaseLID + tree id names destination and way
+//!        ||   ||    ||   ||        DLID = BaseLID + tree id names destination and path
 //!       leaf 0     leaf 1
 //!       | | |      | | |
 //! ```
@@ -17,7 +17,7 @@
 //! host's leaf. No other spine has an entry for it.
 //!
 //! **Connections** ([`Controller`]). In a window, each source sends to one destination at most and
-//! each destination hears one source at most (*admissible* traffic). A connection between two
+//! each destination receives from one source at most (*admissible* traffic). A connection between two
 //! leaves needs a tree that no other connection uses from its first leaf or to its last: in the
 //! Paull matrix ([`Paull`]; rows are first leaves, columns last leaves, entries the trees in use) no
 //! tree may stand twice in a row or in a column. With `n` hosts at a leaf, `trees >= n` lets every

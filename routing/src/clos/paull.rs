@@ -127,8 +127,8 @@ impl<K: Copy + PartialEq> Paull<K> {
         Some((tree, moves))
     }
 
-    /// The moves that let `first` change from tree `from` to `to`: whoever has `to` on `side` of it
-    /// changes the other way, and so on.
+    /// The moves that let `first` change from tree `from` to `to`: the connection that has `to` on
+    /// `side` of it changes to `from`, and so on.
     fn chain(&self, first: Option<Cell<K>>, from: usize, to: usize, side: Side) -> Vec<Move<K>> {
         let mut moves = Vec::new();
         let (mut next, mut from, mut to, mut side) = (first, from, to, side);
@@ -275,8 +275,8 @@ mod tests {
                     matrix.remove(row, column, tree.unwrap());
                 } else {
                     let sends = standing.iter().filter(|c| c.1 == row).count();
-                    let hears = standing.iter().filter(|c| c.2 == column).count();
-                    if sends == hosts || hears == hosts {
+                    let receives = standing.iter().filter(|c| c.2 == column).count();
+                    if sends == hosts || receives == hosts {
                         continue;
                     }
                     let before = matrix.clone();

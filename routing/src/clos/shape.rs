@@ -56,9 +56,9 @@ pub enum NotClos {
 pub enum NonBlocking {
     /// Nothing: there are fewer trees than hosts at a leaf.
     Not,
-    /// Every connection finds a way if others may be moved: `trees >= n`.
+    /// Every connection can be made if others may be moved: `trees >= n`.
     Rearrangeably,
-    /// Every connection finds a way: `trees >= 2n - 1`.
+    /// Every connection can be made without moving others: `trees >= 2n - 1`.
     Strictly,
 }
 
@@ -186,7 +186,7 @@ impl Clos {
     /// The most hosts at a leaf: n.
     #[must_use]
     pub fn hosts_max(&self) -> usize {
-        most(&self.leaf_of)
+        hosts_max(&self.leaf_of)
     }
 
     /// What the fabric promises.
@@ -207,7 +207,7 @@ impl Clos {
 }
 
 /// How often the most frequent leaf stands in the list.
-pub(super) fn most(leaf_of: &[usize]) -> usize {
+pub(super) fn hosts_max(leaf_of: &[usize]) -> usize {
     let leaves = leaf_of.iter().max().map_or(0, |&last| last + 1);
     let mut counts = vec![0; leaves];
     for &leaf in leaf_of {

@@ -18,7 +18,7 @@ pub const TREES_MAX: usize = 128;
 /// For which LIDs a spine has entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpineEntries {
-    /// Those of its own trees, as the paper says. What other spines send themselves finds no way.
+    /// Those of its own trees, as the paper says. What other spines send themselves is dropped.
     OwnTrees,
     /// Those, and every BaseLID, so that traps and answers of all spines arrive.
     AndBaseLids,
@@ -146,7 +146,7 @@ impl Builder<'_> {
         self.rows[spine].set(lid, port);
     }
 
-    /// A way down from every spine, by its first cable.
+    /// An entry down from every spine, by its first cable.
     fn lead_down_everywhere(&mut self, lid: Lid, destination: usize) {
         for (spine, &switch) in self.clos.spines().iter().enumerate() {
             let port = self.down(destination, spine * self.clos.links());

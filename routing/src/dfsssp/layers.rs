@@ -218,7 +218,7 @@ impl Search {
                 self.start += 1;
                 continue;
             }
-            // Dependencies on the way, each with the channel that it leads to.
+            // Dependencies on the path being searched, each with the channel that it leads to.
             let mut path: Vec<(usize, usize)> = vec![(usize::MAX, self.start)];
             let mut places: Vec<usize> = vec![graph.first[self.start]];
             self.open[self.start] = true;

@@ -1,7 +1,7 @@
 //! `dfsssp`: balanced shortest paths on any fabric, made free of deadlock by virtual lanes (Domke,
 //! Hoefler, Nagel: Deadlock-free oblivious routing for arbitrary topologies, IPDPS 2011).
 //!
-//! **Paths.** For each LID of a host in turn, a tree of shortest paths to it; among ways of equally
+//! **Paths.** For each LID of a host in turn, a tree of shortest paths to it; among paths of equally
 //! few hops the one whose channels carry the least so far. Then each channel's weight grows by the
 //! number of hosts whose path to the LID crosses it ([`trees`]).
 //!

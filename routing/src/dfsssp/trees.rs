@@ -1,4 +1,4 @@
-//! Shortest-path trees that keep out of each other's way.
+//! Shortest-path trees that share as few channels as possible.
 
 use super::Target;
 use crate::network::Network;
@@ -6,14 +6,14 @@ use crate::network::Network;
 /// No channel.
 const NONE: u32 = u32::MAX;
 
-/// The ways of all switches to one LID.
+/// The paths of all switches to one LID.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     next: Box<[u32]>,
 }
 
 impl Tree {
-    /// The channel by which a switch sends; `None` at the target and where there is no way.
+    /// The channel by which a switch sends; `None` at the target and where there is no path.
     pub(super) fn next(&self, switch: usize) -> Option<usize> {
         let channel = self.next[switch];
         (channel != NONE).then_some(channel as usize)
@@ -81,19 +81,19 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// For each switch the channel that leads nearer with the least weight on the whole way, then
+    /// For each switch the channel that leads nearer with the least weight on the whole path, then
     /// the first.
     fn tree(&self, weights: &[u64]) -> Box<[u32]> {
         let mut next = vec![NONE; self.hops.len()].into_boxed_slice();
-        let mut way = vec![0u64; self.hops.len()];
+        let mut weight_to = vec![0u64; self.hops.len()];
         for &switch in self.order.iter().skip(1) {
             let nearer = self.network.leaving(switch).filter_map(|channel| {
                 let to = self.network.channels()[channel].to;
                 (self.hops[to] + 1 == self.hops[switch])
-                    .then(|| (way[to] + weights[channel], channel))
+                    .then(|| (weight_to[to] + weights[channel], channel))
             });
             if let Some((weight, channel)) = nearer.min() {
-                way[switch] = weight;
+                weight_to[switch] = weight;
                 next[switch] = u32::try_from(channel).unwrap_or(NONE);
             }
         }

@@ -1,4 +1,4 @@
-//! Is this fabric an m-port n-tree, and who is where in it?
+//! Whether a fabric is an m-port n-tree, and which place each device has in it.
 //!
 //! Levels follow from the distance to the nearest host. Many labellings agree with the cables
 //! (any two sibling leaf switches can be exchanged), so these are tried in turn, and the first that

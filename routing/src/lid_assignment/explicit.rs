@@ -8,8 +8,8 @@ use crate::network::{Network, UpDown};
 /// Routes in which all paths to a destination form one tree of legal paths.
 ///
 /// For each destination in order, the switches are joined to its tree by growing distance; each
-/// takes, among its ways of the fewest hops that stay legal, the one whose busiest channel is
-/// idlest. A switch whose own way to the tree goes up first can be joined from below only. Cost:
+/// takes, among its paths of the fewest hops that stay legal, the one whose busiest channel is
+/// idlest. A switch whose own path to the tree goes up first can be joined from below only. Cost:
 /// hosts times channels.
 ///
 /// # Errors
@@ -18,8 +18,8 @@ pub fn fully_explicit(network: &Network, updown: &UpDown) -> Result<Routes, LidE
     let hosts_at = network.hosts_at();
     let mut routes = RoutesBuilder::new(network.hosts().len());
     let mut loads = vec![0u32; network.channels().len()];
-    for (destination, home) in network.hosts().iter().enumerate() {
-        let mut tree = Tree::new(network, updown, home.switch);
+    for (destination, host) in network.hosts().iter().enumerate() {
+        let mut tree = Tree::new(network, updown, host.switch);
         tree.grow(&loads);
         for (switch, sources) in hosts_at.iter().enumerate() {
             let path = tree.path(switch).ok_or(LidError::NotConnected)?;
@@ -40,7 +40,7 @@ struct Tree<'a> {
     target: usize,
     /// By switch: the channel towards the target.
     next: Vec<Option<usize>>,
-    /// By switch: hops to the target, and the load of the busiest channel on the way.
+    /// By switch: hops to the target, and the load of the busiest channel on that path.
     reached: Vec<Option<(u32, u32)>>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Tree<'a> {
 
     /// First all switches that go down all the way, from the target upwards; then the others, from
     /// the root downwards, over a neighbour above. So every switch that must be entered from above
-    /// by others keeps a way down if it has one.
+    /// by others keeps a path down if it has one.
     fn grow(&mut self, loads: &[u32]) {
         let order = self.updown.order();
         for &switch in order.iter().rev() {

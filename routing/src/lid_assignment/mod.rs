@@ -16,7 +16,7 @@
 //!
 //! **Tables.** A destination with `k` configurations gets `2^ceil(log2 k)` LIDs ([`Assignment::lmc`]);
 //! LID `base + i` realises configuration `i` exactly. [`tables`] fills the entries that no path of
-//! a configuration needs by legal ways into it, so that every LID reaches its owner from
+//! a configuration needs by legal paths into it, so that every LID reaches its owner from
 //! everywhere; LIDs beyond the last configuration repeat the first ones.
 //!
 //! Shapes: with `N` hosts, `N (N - 1)` paths; a problem for each of `N` destinations with at most

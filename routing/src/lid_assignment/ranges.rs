@@ -40,10 +40,10 @@ pub(super) fn allocate(
     for demand in demands {
         let (guid, end, lmc) = demand;
         let known = options.known.get(&guid);
-        let kept = known
+        let unchanged = known
             .is_some_and(|&(base, had)| had >= lmc && space.take(base.index(), (guid, end, had)));
-        changed += usize::from(known.is_some() && !kept);
-        if !kept {
+        changed += usize::from(known.is_some() && !unchanged);
+        if !unchanged {
             without.push(demand);
         }
     }
@@ -63,7 +63,7 @@ pub(super) fn allocate(
 /// A port that needs LIDs, and their LMC.
 type Demand = (Guid, Endpoint, Lmc);
 
-/// The last LID if nobody kept anything.
+/// The last LID if no port kept what it had.
 fn last_lid(lmcs: &[Lmc], switches: usize) -> u64 {
     let last = lmcs.iter().fold(0u64, |last, lmc| {
         let size = u64::from(lmc.lids());

@@ -47,22 +47,22 @@ pub fn tables(
         };
         for (number, lid) in (0u32..).zip(range.lids()) {
             let number = number % assignment.count(host);
-            let mut way = Way::to(network, updown, port.switch);
+            let mut entries = Entries::to(network, updown, port.switch);
             for source in (0..routes.hosts()).filter(|&source| source != host) {
                 if assignment.number(source, host) == number {
-                    way.take(routes.path(source, host));
+                    entries.take(routes.path(source, host));
                 }
             }
-            turns += way.fill();
-            way.write(&mut rows, lid, port.port);
+            turns += entries.fill();
+            entries.write(&mut rows, lid, port.port);
         }
     }
     for (switch, &node) in network.switches().iter().enumerate() {
         let port = PortNum::MANAGEMENT;
         if let Some(range) = lids.of(Endpoint { node, port }) {
-            let mut way = Way::to(network, updown, switch);
-            turns += way.fill();
-            way.write(&mut rows, range.base, port);
+            let mut entries = Entries::to(network, updown, switch);
+            turns += entries.fill();
+            entries.write(&mut rows, range.base, port);
         }
     }
     let mut lfts = vec![Lft::default(); network.nodes()];
@@ -130,14 +130,14 @@ impl PathSelection for ByPair {
 }
 
 /// The entries of one LID.
-struct Way<'a> {
+struct Entries<'a> {
     network: &'a Network,
     updown: &'a UpDown,
     target: usize,
     next: Vec<Option<usize>>,
 }
 
-impl<'a> Way<'a> {
+impl<'a> Entries<'a> {
     fn to(network: &'a Network, updown: &'a UpDown, target: usize) -> Self {
         Self {
             network,
@@ -157,7 +157,7 @@ impl<'a> Way<'a> {
     /// Gives an entry to every switch without one; returns how many of these turn packets upwards.
     ///
     /// First, from the target upwards, those that can go down all the way; then, from the root
-    /// downwards, those that can go up; the rest by any way there is.
+    /// downwards, those that can go up; the rest by any path there is.
     fn fill(&mut self) -> usize {
         let order = self.updown.order();
         let mut descends = vec![false; self.next.len()];
@@ -175,14 +175,14 @@ impl<'a> Way<'a> {
         }
         for &switch in order.iter().filter(|&&switch| switch != self.target) {
             if self.next[switch].is_none() {
-                let has_way = |channel: &usize| {
+                let has_entry = |channel: &usize| {
                     self.to_of(*channel) == self.target || self.next[self.to_of(*channel)].is_some()
                 };
                 self.next[switch] = self
                     .network
                     .leaving(switch)
                     .filter(|&channel| self.updown.is_up(channel))
-                    .find(has_way);
+                    .find(has_entry);
             }
         }
         self.fill_rest()

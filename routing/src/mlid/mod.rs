@@ -73,7 +73,7 @@ fn build(graph: &Graph, options: &Options, scheme: Scheme) -> Result<Tables, Rou
 
 /// MLID tables (SLID where the number of paths is no power of two) of a fabric that was recognised
 /// when it was whole, as it is now: LIDs and LMC stay, and so does every entry that still leads to
-/// its destination. An entry whose port is dead, or leads to where there is no way down any more,
+/// its destination. An entry whose port is dead, or leads to where no path leads down any more,
 /// moves to another parent that still has one. Entries towards what is not there at all stay, for
 /// its return, unless their port is dead.
 ///

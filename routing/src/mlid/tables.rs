@@ -137,7 +137,7 @@ struct Builder<'a> {
     rows: Vec<Lft>,
     /// By ordinal: equation (2) for every path, as real ports; empty for roots.
     upwards: Vec<Vec<PortNum>>,
-    /// Parents that lead on, kept to be filled again.
+    /// Parents that lead on, a buffer.
     good: Vec<u32>,
     cut: Cut,
 }
@@ -169,7 +169,7 @@ impl<'a> Builder<'a> {
     fn fill(&mut self) {
         let turn = self.turning_leaf();
         let mut reach = Vec::new();
-        // The detours need the way to the turning leaf, so that comes first.
+        // The detours need the paths to the turning leaf, so that comes first.
         let first = turn.into_iter();
         for destination in first.chain((0..self.wiring.len()).filter(|&o| Some(o) != turn)) {
             self.wiring.reach(destination, &mut reach);
@@ -327,7 +327,7 @@ impl<'a> Builder<'a> {
         self.upwards[ordinal as usize] = upwards;
     }
 
-    /// Entries of switches without an up*/down* path to the destination: the way to the turning
+    /// Entries of switches without an up*/down* path to the destination: the port towards the turning
     /// leaf, above which a path will be found. If that has none either, the destination is cut off,
     /// and entries stay what they are in the whole tree except over dead ports.
     fn fill_rest(&mut self, destination: u32, turn: Option<u32>, reach: &[Reach]) {

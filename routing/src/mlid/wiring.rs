@@ -1,4 +1,4 @@
-//! The tree as it is now: who is there, which cables are, and which switches still lead where.
+//! The tree as it is now: which switches and cables are there, and which switches still lead where.
 
 use topologies::{Endpoint, Graph, NodeId, SwitchLabel};
 use wire::PortNum;

@@ -7,7 +7,7 @@ use wire::{Lid, PortNum};
 
 use super::mft::Mft;
 
-/// The way of one multicast packet.
+/// What becomes of one multicast packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// By host port: copies received.
@@ -89,7 +89,7 @@ pub enum DeliveryProblem {
     Repeated(Endpoint, u32),
     /// The packet comes back to its source.
     Returned,
-    /// Somebody who is no receiver gets a copy.
+    /// A host that is no receiver gets a copy.
     Stray(Endpoint),
     /// A copy is sent to a port without a cable.
     Lost(Endpoint),
@@ -99,8 +99,8 @@ pub enum DeliveryProblem {
     Doubled(Endpoint),
 }
 
-/// Holds a delivery against what it should be: each receiver but the source gets one copy, nobody
-/// else any, the source none, and no cable carries two.
+/// Holds a delivery against what it should be: each receiver but the source gets one copy, no other
+/// host any, the source none, and no cable carries two.
 #[must_use]
 pub fn check(
     delivery: &Delivery,

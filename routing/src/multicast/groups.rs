@@ -71,12 +71,12 @@ pub struct BlockChange {
     pub position: usize,
 }
 
-/// What a member is told, and what has changed for it.
+/// What joining a group gives: the member's multicast LID, and the blocks that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// The multicast LID to which this member sends.
     pub mlid: Lid,
-    /// The blocks to write before it is told.
+    /// The blocks to write before the member is answered.
     pub changes: BTreeSet<BlockChange>,
 }
 
@@ -224,8 +224,8 @@ impl Multicast {
         self.taken.get(&mlid).copied()
     }
 
-    /// The multicast LID to which a port, given by GUID, sends for a group. `None` if nobody has
-    /// joined by whom the tree of that port is in use.
+    /// The multicast LID to which a port, given by GUID, sends for a group. `None` if no
+    /// member uses the tree of that port.
     #[must_use]
     pub fn dlid(&self, group: Mgid, source: Guid) -> Option<Lid> {
         let tree = self.tree_of[*self.hosts.get(&source)?];
@@ -240,7 +240,7 @@ impl Multicast {
     }
 
     /// What switches need, each in one row, for packets of `senders` that reach `receivers` by one
-    /// tree: by switch the ports. For who gives out multicast LIDs himself; no group is made.
+    /// tree: by switch the ports. For callers that assign multicast LIDs themselves; no group is made.
     ///
     /// # Errors
     /// [`MulticastError::NoTree`] if there is no tree of that number,

@@ -8,11 +8,11 @@
 //! with equal `off` share it. A group needs a multicast LID for each (group, tree) that a member
 //! sends on. `MFT[switch]` holds the ports of the tree behind which a receiver sits; a switch
 //! always leaves out the port that a packet came in by, so that the tree carries a copy to each
-//! receiver once and to nobody else ([`deliver`]).
+//! receiver once and to no other host ([`deliver`]).
 //!
 //! **Spanning tree** ([`Scheme::SpanningTree`], any fabric): one multicast LID for each group, on
 //! the part of one breadth-first tree that joins its members, as OpenSM does. The root is the
-//! switch nearest to all hosts, whoever the members are, so that a member who comes or goes changes
+//! switch nearest to all hosts, whoever the members are, so that a member that joins or leaves changes
 //! the branch to it and nothing else. (OpenSM takes the switch nearest to the members, and makes
 //! the tree anew.)
 //!
@@ -24,7 +24,7 @@
 //!
 //! Differences from the paper:
 //! * Section 3.3.2 takes the union over all switches, with the offset cut to the digits after the
-//!   common prefix. Sources' and destinations' ways then belong to different trees, and the union
+//!   common prefix. Sources' and destinations' paths then belong to different trees, and the union
 //!   holds forwarding loops in more than half of all cases; the smallest is FT(4, 3), source 010,
 //!   group {000, 200}. So the offset is not cut here.
 //! * One multicast LID for several offsets loops always. So a group has one MGID but several
@@ -66,7 +66,7 @@ pub enum MulticastError {
         /// Rows of the smallest table.
         rows: u16,
     },
-    /// Somebody leaves who is not in the group.
+    /// A port leaves a group that it is not a member of.
     #[error("port {0} is not a member of the group")]
     NotAMember(Guid),
 }

@@ -290,7 +290,7 @@ impl Network {
         }
     }
 
-    /// The last switch on the way to a port that has LIDs, and the port by which that switch
+    /// The last switch on paths to a port that has LIDs, and the port by which that switch
     /// delivers: port 0 for its own. `None` for a host's port that is not cabled to a switch.
     #[must_use]
     pub fn last_hop(&self, end: Endpoint) -> Option<(usize, PortNum)> {
@@ -309,13 +309,13 @@ impl Network {
         self.component[switch]
     }
 
-    /// Hops from every switch to `target`; `None` where there is no way.
+    /// Hops from every switch to `target`; `None` where there is no path.
     #[must_use]
     pub fn hops_to(&self, target: usize) -> Vec<Option<u32>> {
         self.hops_from_any(&[target])
     }
 
-    /// By switch, hops from the nearest of `sources`; `None` where there is no way.
+    /// By switch, hops from the nearest of `sources`; `None` where there is no path.
     #[must_use]
     pub fn hops_from_any(&self, sources: &[usize]) -> Vec<Option<u32>> {
         let mut hops = vec![None; self.switches.len()];

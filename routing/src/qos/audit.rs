@@ -41,13 +41,13 @@ impl PortTables {
 /// What is wrong with the tables of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A lane has other weights in a table than its connections own together.
+    /// A VL has other weights in a table than its connections own together.
     Weights {
         /// The output port.
         at: Endpoint,
         /// Whether it is the high-priority table.
         high: bool,
-        /// The lane.
+        /// The VL.
         vl: Vl,
         /// The sum of its weights.
         have: u32,
@@ -68,7 +68,7 @@ pub enum Fault {
     },
 }
 
-/// Adds up what connections own on each port and lane, from their rates alone, and compares.
+/// Adds up what connections own on each port and VL, from their rates alone, and compares.
 /// Ports are looked at in the order given.
 #[must_use]
 pub fn audit<'a>(
@@ -114,8 +114,8 @@ fn check(port: &PortTables, owned: &BTreeMap<(Endpoint, bool, Vl), u32>, faults:
         for entry in table {
             sums[entry.vl.index()] += u32::from(entry.weight);
         }
-        for (lane, have) in (0u8..).zip(sums) {
-            let vl = Vl::truncate(lane);
+        for (vl, have) in (0u8..).zip(sums) {
+            let vl = Vl::truncate(vl);
             let want = owned.get(&(at, high, vl)).copied().unwrap_or(0);
             if have != want {
                 faults.push(Fault::Weights {

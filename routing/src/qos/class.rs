@@ -1,9 +1,9 @@
-//! Traffic classes, and their service levels and lanes (VLARB01, section 4.1).
+//! Traffic classes, and their service levels and VLs (VLARB01, section 4.1).
 
 use wire::{Sl, Vl};
 
-/// A band of mean rates. Traffic of very different rates in one lane blocks itself at the head of
-/// queues; so each band has a lane of its own.
+/// A band of mean rates. Traffic of very different rates in one VL blocks itself at the head of
+/// queues; so each band has a VL of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Band {
     /// At most 64 kbps: a telephone call.
@@ -50,7 +50,7 @@ pub enum Class {
     Dedicated(Band),
     /// BE: best effort, with a share of the link kept free for it.
     BestEffort,
-    /// CH: challenged. One packet a frame, and whatever nobody else uses.
+    /// CH: challenged. One packet a frame, and whatever no other class uses.
     Challenged,
 }
 
@@ -111,14 +111,14 @@ impl ServiceLevels {
             .unwrap_or(Class::BestEffort)
     }
 
-    /// The lane of a class where a port has `data_vls` data lanes (1, 2, 4, 8 or 15; other
-    /// numbers count as the next smaller of these). VLARB01 leaves open what is to share a lane
-    /// where there are fewer than ten. Here bands are merged first, then classes: with 8 lanes
+    /// The VL of a class where a port has `data_vls` data VLs (1, 2, 4, 8 or 15; other
+    /// numbers count as the next smaller of these). VLARB01 leaves open what is to share a VL
+    /// where there are fewer than ten. Here bands are merged first, then classes: with 8 VLs
     /// the two lower and the two upper bands of DBTS, with 4 all bands of a class, with 2 DB with
     /// DBTS and CH with BE.
     #[must_use]
     pub fn vl(self, class: Class, data_vls: u8) -> Vl {
-        let lane = match (data_vls, class) {
+        let vl = match (data_vls, class) {
             (0 | 1, _)
             | (2 | 3, Class::TimeSensitive(_) | Class::Dedicated(_))
             | (4..=7, Class::Dedicated(_)) => 0,
@@ -131,10 +131,10 @@ impl ServiceLevels {
             (8..=14, Class::Challenged) => 7,
             (_, class) => self.sl(class).get(),
         };
-        Vl::truncate(lane)
+        Vl::truncate(vl)
     }
 
-    /// The SL-to-VL mapping table of a port with `data_vls` data lanes (IBA 7.6.6), the same for
+    /// The SL-to-VL mapping table of a port with `data_vls` data VLs (IBA 7.6.6), the same for
     /// every input port.
     #[must_use]
     pub fn sl2vl(self, data_vls: u8) -> [Vl; 16] {
@@ -181,26 +181,26 @@ mod tests {
     #[test]
     fn no_lane_is_named_that_the_port_lacks_and_best_effort_is_never_mixed_with_dedicated() {
         for levels in [ServiceLevels::Paper, ServiceLevels::BestEffortFirst] {
-            for lanes in [1u8, 2, 4, 8, 15] {
-                let best_effort = levels.vl(Class::BestEffort, lanes);
+            for vls in [1u8, 2, 4, 8, 15] {
+                let best_effort = levels.vl(Class::BestEffort, vls);
                 for class in Class::ALL {
-                    let vl = levels.vl(class, lanes);
-                    assert!(vl.get() < lanes);
-                    if lanes > 1 && class.is_dedicated() {
-                        assert_ne!(vl, best_effort, "{class:?} at {lanes} lanes");
+                    let vl = levels.vl(class, vls);
+                    assert!(vl.get() < vls);
+                    if vls > 1 && class.is_dedicated() {
+                        assert_ne!(vl, best_effort, "{class:?} at {vls} vls");
                     }
                 }
-                assert!(levels.sl2vl(lanes).iter().all(|vl| vl.get() < lanes));
+                assert!(levels.sl2vl(vls).iter().all(|vl| vl.get() < vls));
             }
         }
     }
 
     #[test]
-    fn fifteen_lanes_keep_all_ten_classes_apart() {
-        let lanes: BTreeSet<Vl> = Class::ALL
+    fn fifteen_vls_keep_all_ten_classes_apart() {
+        let vls: BTreeSet<Vl> = Class::ALL
             .iter()
             .map(|&class| ServiceLevels::Paper.vl(class, 15))
             .collect();
-        assert_eq!(lanes.len(), 10);
+        assert_eq!(vls.len(), 10);
     }
 }

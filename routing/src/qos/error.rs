@@ -17,7 +17,7 @@ pub enum Cause {
     /// Entries of the arbitration table.
     #[error("{wanted} more entries of the arbitration table are wanted and {free} are free")]
     Entries {
-        /// Entries that the connection needs beside those that its lane has.
+        /// Entries that the connection needs beside those that its VL has.
         wanted: usize,
         /// Entries that are free.
         free: usize,

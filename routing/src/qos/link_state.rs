@@ -10,11 +10,11 @@ use super::table::{Layout, Table};
 /// What is the same for all ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where a lane's next entry goes.
+    /// Where a VL's next entry goes.
     pub layout: Layout,
     /// Which service level each class has.
     pub service_levels: ServiceLevels,
-    /// Data lanes of every port: 1, 2, 4, 8 or 15.
+    /// Data VLs of every port: 1, 2, 4, 8 or 15.
     pub data_vls: u8,
     /// The share of each link that is reserved for best effort, 0..=100 percent.
     pub best_effort_percent: u8,
@@ -25,7 +25,7 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// As VLARB01, section 5: contiguous, 20 % for best effort, a lane for each class.
+    /// As VLARB01, section 5: contiguous, 20 % for best effort, a VL for each class.
     fn default() -> Self {
         Self {
             layout: Layout::Contiguous,
@@ -38,7 +38,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The lane of a class.
+    /// The VL of a class.
     #[must_use]
     pub fn vl(&self, class: Class) -> Vl {
         self.service_levels.vl(class, self.data_vls)

@@ -3,8 +3,8 @@
 //!
 //! Time on a link is cut into frames of `64 * 255` slots of 64 bytes, one turn through a full
 //! table. A connection of mean rate `B` owns `ceil(B * 64 * 255 / B_link)` slots on each link of
-//! its path ([`slots`]). Its class ([`Class`]) decides its service level and lane
-//! ([`ServiceLevels`]); connections of one lane share entries ([`Table`]). DBTS fills the
+//! its path ([`slots`]). Its class ([`Class`]) decides its service level and VL
+//! ([`ServiceLevels`]); connections of one VL share entries ([`Table`]). DBTS fills the
 //! high-priority table, DB the low one, which also holds best effort's reserved share and one slot
 //! for challenged traffic ([`LinkState`]). A connection is admitted on every link of its path or
 //! on none ([`Admission`]).
@@ -19,7 +19,7 @@
 //!   50 of 64 to DB, and in most fills the first refusal is for want of an entry. Both entries
 //!   and slots are checked.
 //! * The whole path is checked at one place (the subnet manager's side), not switch by switch.
-//! * Entries may also be interleaved ([`Layout`]): with contiguous ones a lane's longest wait is
+//! * Entries may also be interleaved ([`Layout`]): with contiguous ones a VL's longest wait is
 //!   nearly a frame once best effort is backlogged.
 //! * The paper leaves the high-priority table empty for want of DBTS traffic. Here DBTS counts
 //!   against the same frame as everything else, so that its limit ([`Options::high_limit`]) may
@@ -56,11 +56,11 @@ pub use table::{Entry, Layout, NoEntries, Table};
 #[must_use]
 pub fn path(graph: &Graph, tables: &Tables, from: NodeId, to: NodeId) -> Option<Vec<Endpoint>> {
     let source = tables.lids.of_node(from)?.end?;
-    let way = tables.path(graph, source, tables.dlid_between(from, to)?);
-    let ports = way.hops.iter().map(|hop| Endpoint {
+    let path = tables.path(graph, source, tables.dlid_between(from, to)?);
+    let ports = path.hops.iter().map(|hop| Endpoint {
         node: hop.node,
         port: hop.exit,
     });
-    let links = way.hops.len().saturating_sub(1);
-    way.arrives.then(|| ports.take(links).collect())
+    let links = path.hops.len().saturating_sub(1);
+    path.arrives.then(|| ports.take(links).collect())
 }

@@ -1,8 +1,8 @@
 //! One arbitration table and how it is filled (VLARB01, section 4.2).
 //!
-//! Connections of one lane share entries: an entry is topped up to 255 before another is begun,
-//! so a lane has at most one entry below 255. Entries never move while they are in use, so
-//! admitting or releasing a connection changes entries of its own lane only.
+//! Connections of one VL share entries: an entry is topped up to 255 before another is begun,
+//! so a VL has at most one entry below 255. Entries never move while they are in use, so
+//! admitting or releasing a connection changes entries of its own VL only.
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::Vl;
@@ -23,10 +23,10 @@ pub enum Layout {
 }
 wire::choice!(Layout, "entry layout");
 
-/// An entry of a table: a lane and how many slots of 64 bytes it may send. Weight 0 is no entry.
+/// An entry of a table: a VL and how many slots of 64 bytes it may send. Weight 0 is no entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The lane.
+    /// The VL.
     pub vl: Vl,
     /// Slots, 0..=255.
     pub weight: u8,
@@ -46,7 +46,7 @@ pub struct NoEntries {
 pub struct Table {
     entries: [Entry; ENTRIES],
     layout: Layout,
-    /// `order[vl]`: the lane's entries as they were begun; all but the last have weight 255.
+    /// `order[vl]`: the VL's entries as they were begun; all but the last have weight 255.
     order: [Vec<u8>; 16],
 }
 
@@ -76,7 +76,7 @@ impl Table {
             .count()
     }
 
-    /// The sum of a lane's weights.
+    /// The sum of a VL's weights.
     #[must_use]
     pub fn slots(&self, vl: Vl) -> u32 {
         self.order[vl.index()]
@@ -85,7 +85,7 @@ impl Table {
             .sum()
     }
 
-    /// How many further entries `slots` slots more would take for a lane.
+    /// How many further entries `slots` slots more would take for a VL.
     #[must_use]
     pub fn wanted(&self, vl: Vl, slots: u32) -> usize {
         let partial = self.order[vl.index()].last().map_or(0, |&at| {
@@ -96,7 +96,7 @@ impl Table {
             .div_ceil(u32::from(WEIGHT_MAX)) as usize
     }
 
-    /// Gives a lane `slots` slots more.
+    /// Gives a VL `slots` slots more.
     ///
     /// # Errors
     /// [`NoEntries`]; the table is then as it was.
@@ -127,7 +127,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes `slots` slots from a lane, or all that it has; its youngest entries go first.
+    /// Takes `slots` slots from a VL, or all that it has; its youngest entries go first.
     pub fn remove(&mut self, vl: Vl, slots: u32) {
         let mut left = slots;
         while left > 0 {
@@ -162,7 +162,7 @@ impl Table {
         }
     }
 
-    /// The most slots that other lanes may send between two turns of a lane: with every lane
+    /// The most slots that other VLs may send between two turns of a VL: with every VL
     /// backlogged, its longest wait in units of 64 bytes. `None` if it has no entry.
     #[must_use]
     pub fn wait_max(&self, vl: Vl) -> Option<u32> {

@@ -9,7 +9,7 @@
 //! On a fat tree this is free of deadlock, whatever is missing. A turn upwards happens only at the
 //! turning switch `z` or above it. From there packets go up through switches that are above `z`;
 //! where one turns down again it leaves for a switch that is not above `z`, because only one child
-//! of a switch is above (or is) `z`, namely the one it came from; and below such a switch nobody
+//! of a switch is above (or is) `z`, namely the one it came from; and below such a switch none
 //! is above `z`. So no second turn upwards can follow. On other fabrics the order is what it is,
 //! so the dependencies are checked: every legal turn of the fabric together with the added ones.
 

@@ -166,7 +166,7 @@ fn minhop_on_a_ring_of_five_can_deadlock_and_the_credit_loop_is_printed() {
             assert_eq!(graph.peer(end).unwrap().node, next.switch);
         }
         let text = report.describe(&graph).to_string();
-        assert!(text.contains("channels wait in a circle: s"), "{text}");
+        assert!(text.contains("credit loop: s"), "{text}");
         assert!(text.contains("port 2 VL 0 -> "), "{text}");
 
         let updn = checked(&graph, "updn", &Options::default());
