@@ -31,11 +31,9 @@ pub enum RoutingEngine {
     Updn,
     /// any fabric: shortest paths, balanced; may deadlock
     Minhop,
-    /// any fabric: balanced shortest paths, free of deadlock by VLs, several on most fabrics (Domke
-    /// et al. 2011)
+    /// any fabric: balanced shortest paths, free of deadlock by VLs, mostly several (Domke 2011)
     Dfsssp,
-    /// meshes, tori, rings, hypercubes: one dimension after another; two VLs for rings of five or
-    /// more
+    /// meshes, tori, rings, hypercubes: dimension by dimension; two VLs for rings of five or more
     Dor,
     /// leaf and spine fabrics: a LID for each spine and parallel cable (CLOS04)
     Clos,
