@@ -4,7 +4,7 @@ mod sequence;
 
 use std::collections::BTreeSet;
 
-use link::{Deadline, Time, Why};
+use link::{Deadline, DeadlineCause, Time};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use wire::{Mad, Method, MgmtClass, Qpn, vendor};
 
@@ -167,7 +167,7 @@ impl Sm {
         if !self.started {
             return Some(Deadline {
                 at: Time::ZERO,
-                why: Why::Transaction,
+                cause: DeadlineCause::Transaction,
             });
         }
         let sweep = self.sweep_deadline();
@@ -179,7 +179,7 @@ impl Sm {
         let at = due.into_iter().flatten().min();
         at.map(|at| Deadline {
             at,
-            why: Why::Transaction,
+            cause: DeadlineCause::Transaction,
         })
     }
 

@@ -59,7 +59,7 @@ impl<P: Protocol> DeviceControl<P> {
         }
     }
 
-    /// Gives the dataplane thread orders.
+    /// Sends requests to the dataplane thread.
     #[must_use]
     pub fn handle(&self) -> &Handle<P::Command> {
         &self.handle
@@ -105,7 +105,7 @@ impl<P: Protocol> DeviceControl<P> {
         reply
     }
 
-    /// Hands the core's reply to whoever waits for it.
+    /// Passes the core's reply to its requester.
     pub fn finish(&self, token: u64, reply: P::Reply) {
         self.pending.finish(token, reply);
     }
@@ -116,7 +116,7 @@ impl<P: Protocol> DeviceControl<P> {
     }
 
     /// Has the core send link-down records to its peers, and the dataplane thread end when that
-    /// is out: its events then end. Whether it took the order; if not, it has ended already.
+    /// is out: its events then end. Whether it took the request; if not, it has ended already.
     pub fn begin_shutdown(&self) -> bool {
         let (token, _) = self.pending.begin();
         let command = P::command(token, P::from_device(DeviceRequest::Shutdown));

@@ -2,7 +2,7 @@
 //! way out. What one kind of device has beyond that is handed in.
 //!
 //! ```text
-//!  <name>.ctl --- DeviceControl --- orders --> dataplane thread (core) ---> recording, if asked for
+//!  <name>.ctl --- DeviceControl --- requests -> dataplane thread (core) ---> recording, if asked for
 //!  others of the kind's own ---+     ^              |
 //!                                    +--- events ---+
 //! ```
@@ -72,7 +72,7 @@ pub fn run<E: From<NetError>>(
     LocalSet::new().block_on(&runtime, main)
 }
 
-/// What a device is built with and how its process was told to run it.
+/// The configuration of a device and of its process.
 #[derive(Debug)]
 pub struct Plan<'a, C> {
     /// What it is.

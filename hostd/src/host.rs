@@ -36,8 +36,8 @@ use std::collections::VecDeque;
 
 use bincode::{Decode, Encode};
 use link::{
-    Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Pool, Port, PortConfig, PortEvent,
-    PortSet, PortState, Time, Why,
+    Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, Input, Pool, Port, PortConfig,
+    PortEvent, PortSet, PortState, Time,
 };
 use mad::local::{FromAgent, ToAgent};
 use mad::pma::Pma;
@@ -417,13 +417,13 @@ impl Device for Host {
             self.multicast.deadline(),
         ];
         let traffic = traffic.into_iter().flatten().min();
-        let trap = self
-            .sma
-            .deadline()
-            .map(|at| Deadline { at, why: Why::Trap });
+        let trap = self.sma.deadline().map(|at| Deadline {
+            at,
+            cause: DeadlineCause::Trap,
+        });
         let traffic = traffic.map(|at| Deadline {
             at,
-            why: Why::Traffic,
+            cause: DeadlineCause::Traffic,
         });
         Deadline::earlier(
             self.adapter.port.deadline(),

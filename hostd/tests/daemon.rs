@@ -24,19 +24,19 @@ use wire::mad::{AttributeId, Mad, Method};
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram};
 use wire::{Format, Guid, Lid, PortNum, Qpn, Sl};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const PORT: PortNum = PortNum::new(1);
 const INIT: u8 = 2;
 const DOWN: u8 = 1;
 
 /// Tries until it works, for as long as a loaded machine may need.
 fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let end = clock::now() + u64::try_from(PATIENCE.as_nanos()).unwrap();
+    let end = clock::now() + u64::try_from(TIMEOUT.as_nanos()).unwrap();
     loop {
         if let Some(done) = attempt() {
             return done;
         }
-        assert!(clock::now() < end, "{what}: not within {PATIENCE:?}");
+        assert!(clock::now() < end, "{what}: not within {TIMEOUT:?}");
         std::thread::park_timeout(Duration::from_millis(2));
     }
 }
@@ -71,7 +71,7 @@ impl Daemon {
             name,
         };
         eventually("the daemon answers", || {
-            ControlClient::connect(&daemon.socket("ctl"), PATIENCE).ok()
+            ControlClient::connect(&daemon.socket("ctl"), TIMEOUT).ok()
         });
         daemon
     }
@@ -81,7 +81,7 @@ impl Daemon {
     }
 
     fn ask(&self, request: DeviceRequest) -> DeviceReply {
-        let mut client = ControlClient::connect(&self.socket("ctl"), PATIENCE).unwrap();
+        let mut client = ControlClient::connect(&self.socket("ctl"), TIMEOUT).unwrap();
         match client.request(&Request::Device(request)).unwrap() {
             Reply::Device(reply) => reply,
             other => panic!("{other:?}"),
@@ -114,7 +114,7 @@ impl Daemon {
     /// Waits for the end of the process.
     fn ended(&mut self) -> ExitStatus {
         let process = Pidfd::open(self.child.id()).unwrap();
-        assert!(process.wait(PATIENCE).unwrap(), "it goes on");
+        assert!(process.wait(TIMEOUT).unwrap(), "it goes on");
         self.child.wait().unwrap()
     }
 }
@@ -164,7 +164,7 @@ fn a_daemon_says_who_it_is_and_leaves_when_asked() {
 fn a_mad_crosses_the_cable_and_its_answer_comes_back_to_its_sender() {
     let (one, _other) = pair();
     let sockets = [0u64, 1].map(|tid| {
-        let socket = BlockingConnection::connect(&one.socket("mad"), PATIENCE).unwrap();
+        let socket = BlockingConnection::connect(&one.socket("mad"), TIMEOUT).unwrap();
         let mad = node_info(0xaaaa_bbbb_0000_0000 + tid, &[PORT]);
         let message = ToAgent::Send(MadMessage {
             lid: Lid::PERMISSIVE,
@@ -241,7 +241,7 @@ fn a_recorded_daemon_leaves_all_that_it_was_handed_and_did() {
         frames += u32::from(matches!(entry, Entry::Frame { .. }));
         pulls += u32::from(matches!(entry, Entry::Pull { .. }));
     }
-    assert_eq!(reader.ending(), Some(Ending::Said(End::Closed)));
+    assert_eq!(reader.ending(), Some(Ending::Recorded(End::Closed)));
     assert!(frames > 0 && pulls > 0, "{frames} frames, {pulls} pulls");
 
     let output = Command::new(env!("CARGO_BIN_EXE_hostd"))
@@ -315,6 +315,6 @@ async fn a_program_of_ibsims_client_library_connects_asks_and_is_answered() {
 }
 
 async fn receive(socket: &AbstractSocket, buffer: &mut [u8]) -> usize {
-    let received = tokio::time::timeout(PATIENCE, socket.receive(buffer)).await;
+    let received = tokio::time::timeout(TIMEOUT, socket.receive(buffer)).await;
     received.expect("an answer").unwrap().0
 }

@@ -167,8 +167,8 @@ impl MadClient {
         mad.set_tid(tid);
         let begun = std::time::Instant::now();
         let now = || link::Time(nanoseconds(begun.elapsed()));
-        let patience_ns = u64::try_from(TIMEOUT.as_nanos())? * u64::from(ATTEMPTS);
-        let mut receiver = Receiver::new(now(), patience_ns);
+        let timeout_ns = u64::try_from(TIMEOUT.as_nanos())? * u64::from(ATTEMPTS);
+        let mut receiver = Receiver::new(now(), timeout_ns);
         let left = || format!("{} has closed its MAD socket", self.host);
         let mut next = Some(mad);
         loop {

@@ -70,13 +70,13 @@ pub enum Input<'a, C> {
     Command(C),
 }
 
-/// Until when nothing is due, and for whom.
+/// The next moment at which something is due, and what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     /// The moment.
     pub at: Time,
-    /// Who wants it.
-    pub why: Why,
+    /// What is due.
+    pub cause: DeadlineCause,
 }
 
 impl Deadline {
@@ -90,9 +90,9 @@ impl Deadline {
     }
 }
 
-/// Who waits for a deadline.
+/// What is due at a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
+pub enum DeadlineCause {
     /// A flow-control packet or keep-alive is to be sent on this port.
     KeepAlive(PortNum),
     /// The port goes down if nothing is heard until then.
@@ -264,7 +264,7 @@ mod tests {
     fn the_earlier_deadline_wins() {
         let at = |ns| Deadline {
             at: Time(ns),
-            why: Why::Trap,
+            cause: DeadlineCause::Trap,
         };
         assert_eq!(Deadline::earlier(Some(at(2)), Some(at(1))), Some(at(1)));
         assert_eq!(Deadline::earlier(None, Some(at(1))), Some(at(1)));

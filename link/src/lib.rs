@@ -29,12 +29,12 @@ pub use config::{
     blocks, life_time_ns,
 };
 pub use counters::{Counts, DropReason, Drops, PortCounters};
-pub use device::{Deadline, Device, Input, PortSet, Why};
+pub use device::{Deadline, DeadlineCause, Device, Input, PortSet};
 pub use frame::FrameBuf;
 pub use packet::{Packet, PacketError};
 pub use pool::{Payload, Pool, PoolError};
-pub use port::{Admission, Arrival, Cause, Peer, Port, PortEvent, Refusal, SetState, Wants};
+pub use port::{Admission, Arrival, Cause, Peer, PollTimes, Port, PortEvent, Refusal, SetState};
 pub use sl2vl::SlToVl;
-pub use state::{InvalidTransition, PhysicalState, PortState, StateInput};
+pub use state::{InvalidTransition, PhysicalState, PortState, PortStateEvent};
 pub use time::Time;
 pub use vlarb::{Arbiter, VLARB_ENTRIES_MAX};

@@ -26,7 +26,7 @@ use wire::{Guid, Mtu, PortNum, Vl};
 
 pub use receive::Arrival;
 pub use supervise::SetState;
-pub use transmit::Wants;
+pub use transmit::PollTimes;
 
 use crate::config::blocks;
 use crate::pacing::Pacer;

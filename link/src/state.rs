@@ -50,9 +50,9 @@ pub enum PhysicalState {
     LinkUp = 5,
 }
 
-/// What moves a port from one logical state to another.
+/// An event that may move a port from one logical state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateInput {
+pub enum PortStateEvent {
     /// The physical link has come up.
     LinkUp,
     /// The physical link has gone.
@@ -69,12 +69,12 @@ pub enum StateInput {
 
 /// Management asked for a change of state that IBA 14.2.5.6 does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("a port in state {from:?} does not take {input:?}")]
+#[error("a port in state {from:?} does not take {event:?}")]
 pub struct InvalidTransition {
     /// The state that the port is in, and stays in.
     pub from: PortState,
     /// What was asked for.
-    pub input: StateInput,
+    pub event: PortStateEvent,
 }
 
 impl PortState {
@@ -96,14 +96,14 @@ impl PortState {
         self as u8
     }
 
-    /// The state after `input`; the same one where nothing changes.
+    /// The state after `event`; the same one where nothing changes.
     ///
     /// # Errors
     /// [`InvalidTransition`] where management asks for a step that does not exist.
-    pub const fn after(self, input: StateInput) -> Result<Self, InvalidTransition> {
+    pub const fn after(self, event: PortStateEvent) -> Result<Self, InvalidTransition> {
         use PortState::{Active, Armed, Down, Init};
-        use StateInput::{DataArrived, LinkDown, LinkUp, SetActive, SetArmed, SetDown};
-        match (self, input) {
+        use PortStateEvent::{DataArrived, LinkDown, LinkUp, SetActive, SetArmed, SetDown};
+        match (self, event) {
             (Down, LinkUp) => Ok(Init),
             (Down, LinkDown | SetDown | DataArrived) => Ok(Down),
             (Init, SetArmed) => Ok(Armed),
@@ -113,7 +113,7 @@ impl PortState {
             (Active, LinkUp | SetActive | DataArrived) => Ok(Active),
             (Init | Armed | Active, LinkDown | SetDown) => Ok(Down),
             (Down, SetArmed | SetActive) | (Init, SetActive) | (Active, SetArmed) => {
-                Err(InvalidTransition { from: self, input })
+                Err(InvalidTransition { from: self, event })
             }
         }
     }
@@ -151,12 +151,12 @@ impl PhysicalState {
 #[cfg(test)]
 mod tests {
     use super::PortState::{Active, Armed, Down, Init};
-    use super::StateInput::{DataArrived, LinkDown, LinkUp, SetActive, SetArmed, SetDown};
+    use super::PortStateEvent::{DataArrived, LinkDown, LinkUp, SetActive, SetArmed, SetDown};
     use super::*;
 
     #[test]
-    fn every_state_answers_every_input_as_the_table_says() {
-        let inputs = [LinkUp, LinkDown, SetDown, SetArmed, SetActive, DataArrived];
+    fn every_state_answers_every_event_as_the_table_says() {
+        let events = [LinkUp, LinkDown, SetDown, SetArmed, SetActive, DataArrived];
         let table = [
             (
                 Down,
@@ -197,12 +197,12 @@ mod tests {
             ),
         ];
         for (state, after) in table {
-            for (input, expected) in inputs.into_iter().zip(after) {
-                let refused = InvalidTransition { from: state, input };
+            for (event, expected) in events.into_iter().zip(after) {
+                let refused = InvalidTransition { from: state, event };
                 assert_eq!(
-                    state.after(input),
+                    state.after(event),
                     expected.ok_or(refused),
-                    "{state:?} on {input:?}"
+                    "{state:?} on {event:?}"
                 );
             }
         }

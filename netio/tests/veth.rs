@@ -19,23 +19,23 @@ const PORT: PortNum = PortNum::new(1);
 #[derive(Default)]
 struct Toy {
     waiting: VecDeque<Vec<u8>>,
-    told: VecDeque<Told>,
+    events: VecDeque<Event>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Told {
+enum Event {
     Carrier(bool),
     Frame(Vec<u8>),
 }
 
 impl Device for Toy {
     type Command = Vec<u8>;
-    type Event = Told;
+    type Event = Event;
 
     fn handle(&mut self, _: Time, input: Input<'_, Vec<u8>>) {
         match input {
-            Input::Frame { bytes, .. } => self.told.push_back(Told::Frame(bytes.to_vec())),
-            Input::Carrier { up, .. } => self.told.push_back(Told::Carrier(up)),
+            Input::Frame { bytes, .. } => self.events.push_back(Event::Frame(bytes.to_vec())),
+            Input::Carrier { up, .. } => self.events.push_back(Event::Carrier(up)),
             Input::Command(frame) => self.waiting.push_back(frame),
             Input::Tick => {}
         }
@@ -56,8 +56,8 @@ impl Device for Toy {
         1
     }
 
-    fn poll_event(&mut self) -> Option<Told> {
-        self.told.pop_front()
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
     }
 
     fn deadline(&self) -> Option<Deadline> {
@@ -109,7 +109,7 @@ fn ip(arguments: &[&str]) {
 }
 
 struct End {
-    running: Running<Vec<u8>, Told>,
+    running: Running<Vec<u8>, Event>,
     counters: Arc<LinkCounters>,
 }
 
@@ -137,7 +137,7 @@ impl End {
         Self { running, counters }
     }
 
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> Event {
         tokio::time::timeout(Duration::from_secs(10), self.running.events.next())
             .await
             .expect("an event within ten seconds")
@@ -145,8 +145,8 @@ impl End {
             .expect("the thread lives")
     }
 
-    async fn next_is(&mut self, told: Told) {
-        assert_eq!(self.next().await, told);
+    async fn next_is(&mut self, events: Event) {
+        assert_eq!(self.next().await, events);
     }
 
     fn send(&self, frame: &[u8]) {
@@ -164,13 +164,13 @@ impl End {
 async fn frames_of_all_sizes_cross_a_veth_pair_both_ways() {
     let namespaces = Namespaces::new("cross");
     let (mut a, mut b) = (End::start(&namespaces.0[0]), End::start(&namespaces.0[1]));
-    a.next_is(Told::Carrier(true)).await;
-    b.next_is(Told::Carrier(true)).await;
+    a.next_is(Event::Carrier(true)).await;
+    b.next_is(Event::Carrier(true)).await;
     for length in [1, 46, 290, 1500, 9000, 31_000] {
         a.send(&vec![0xa5; length]);
-        b.next_is(Told::Frame(vec![0xa5; length])).await;
+        b.next_is(Event::Frame(vec![0xa5; length])).await;
         b.send(&vec![0x5a; length]);
-        a.next_is(Told::Frame(vec![0x5a; length])).await;
+        a.next_is(Event::Frame(vec![0x5a; length])).await;
     }
     a.stop().await;
     b.stop().await;
@@ -180,17 +180,17 @@ async fn frames_of_all_sizes_cross_a_veth_pair_both_ways() {
 async fn setting_one_end_down_takes_the_carrier_from_both_and_up_brings_it_back() {
     let namespaces = Namespaces::new("down");
     let (mut a, mut b) = (End::start(&namespaces.0[0]), End::start(&namespaces.0[1]));
-    a.next_is(Told::Carrier(true)).await;
-    b.next_is(Told::Carrier(true)).await;
+    a.next_is(Event::Carrier(true)).await;
+    b.next_is(Event::Carrier(true)).await;
     let name = namespaces.0[0].name();
     ip(&["-n", name, "link", "set", "p1", "down"]);
-    a.next_is(Told::Carrier(false)).await;
-    b.next_is(Told::Carrier(false)).await;
+    a.next_is(Event::Carrier(false)).await;
+    b.next_is(Event::Carrier(false)).await;
     ip(&["-n", name, "link", "set", "p1", "up"]);
-    a.next_is(Told::Carrier(true)).await;
-    b.next_is(Told::Carrier(true)).await;
+    a.next_is(Event::Carrier(true)).await;
+    b.next_is(Event::Carrier(true)).await;
     a.send(b"back");
-    b.next_is(Told::Frame(b"back".to_vec())).await;
+    b.next_is(Event::Frame(b"back".to_vec())).await;
     a.stop().await;
     b.stop().await;
 }
@@ -199,18 +199,18 @@ async fn setting_one_end_down_takes_the_carrier_from_both_and_up_brings_it_back(
 async fn a_deleted_interface_is_bound_again_when_one_of_its_name_returns() {
     let namespaces = Namespaces::new("delete");
     let (mut a, mut b) = (End::start(&namespaces.0[0]), End::start(&namespaces.0[1]));
-    a.next_is(Told::Carrier(true)).await;
-    b.next_is(Told::Carrier(true)).await;
+    a.next_is(Event::Carrier(true)).await;
+    b.next_is(Event::Carrier(true)).await;
     ip(&["-n", namespaces.0[0].name(), "link", "delete", "p1"]);
-    a.next_is(Told::Carrier(false)).await;
-    b.next_is(Told::Carrier(false)).await;
+    a.next_is(Event::Carrier(false)).await;
+    b.next_is(Event::Carrier(false)).await;
     // To nowhere: counted, and not kept for the new cable.
     a.send(b"lost");
     namespaces.connect();
-    a.next_is(Told::Carrier(true)).await;
-    b.next_is(Told::Carrier(true)).await;
+    a.next_is(Event::Carrier(true)).await;
+    b.next_is(Event::Carrier(true)).await;
     a.send(b"again");
-    b.next_is(Told::Frame(b"again".to_vec())).await;
+    b.next_is(Event::Frame(b"again".to_vec())).await;
     assert_eq!(a.counters.get(LinkCounter::SendFailed), 1);
     a.stop().await;
     b.stop().await;
@@ -222,7 +222,7 @@ async fn an_interface_that_is_not_there_yet_is_waited_for() {
     ip(&["-n", namespaces.0[0].name(), "link", "delete", "p1"]);
     let mut a = End::start(&namespaces.0[0]);
     namespaces.connect();
-    a.next_is(Told::Carrier(true)).await;
+    a.next_is(Event::Carrier(true)).await;
     a.stop().await;
 }
 

@@ -251,15 +251,15 @@ fn named(item: u64) -> String {
     }
 }
 
-/// Where the entries of a recording end.
+/// How the entries of a recording end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With an entry that says how.
-    Said(End),
-    /// Behind a whole entry, without a word: the device was killed, or still runs.
-    Cut,
+    /// With an end entry.
+    Recorded(End),
+    /// After a whole entry, without an end entry: the device was killed, or still runs.
+    Unterminated,
     /// Within an entry, which is left out.
-    Torn,
+    Truncated,
 }
 
 /// Reads a recording, an entry at a time.
@@ -350,7 +350,7 @@ impl<R: Read> Reader<R> {
                 what: "it says that nothing follows, but something does".to_owned(),
             });
         }
-        self.ending = Some(Ending::Said(end));
+        self.ending = Some(Ending::Recorded(end));
         Ok(None)
     }
 
@@ -358,7 +358,11 @@ impl<R: Read> Reader<R> {
         let mut head = [0; ITEM_HEAD];
         let read = fill(&mut self.source, &mut head)?;
         if read < ITEM_HEAD {
-            self.ending = Some(if read == 0 { Ending::Cut } else { Ending::Torn });
+            self.ending = Some(if read == 0 {
+                Ending::Unterminated
+            } else {
+                Ending::Truncated
+            });
             return Ok(None);
         }
         let start = self.offset;
@@ -369,7 +373,7 @@ impl<R: Read> Reader<R> {
         }
         self.memory.resize(len, 0);
         if fill(&mut self.source, &mut self.memory)? < len {
-            self.ending = Some(Ending::Torn);
+            self.ending = Some(Ending::Truncated);
             return Ok(None);
         }
         if crc32fast::hash(&self.memory) != le(&head[8..]) {

@@ -1,4 +1,4 @@
-//! What was written is read again; what was cut or changed is told.
+//! Recordings are read as they were written; truncation and damage are detected.
 
 use std::borrow::Cow;
 
@@ -74,7 +74,7 @@ fn what_was_written_is_read_again() {
     let bytes = recording(Some(End::Closed));
     assert_eq!(*Reader::new(&*bytes).unwrap().header(), header());
     let (all, ending) = read(&bytes).unwrap();
-    assert_eq!((all, ending), (entries(), Ending::Said(End::Closed)));
+    assert_eq!((all, ending), (entries(), Ending::Recorded(End::Closed)));
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn a_recording_that_was_cut_anywhere_is_read_up_to_its_last_whole_entry() {
             continue;
         };
         let ending = match starts[count] == len {
-            true => Ending::Cut,
-            false => Ending::Torn,
+            true => Ending::Unterminated,
+            false => Ending::Truncated,
         };
         let expected = (entries()[..count].to_vec(), ending);
         assert_eq!(read(&whole[..len]).unwrap(), expected, "{len} bytes");

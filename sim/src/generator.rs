@@ -10,7 +10,7 @@ use wire::{Lid, Sl, convert};
 use crate::model::{Model, PACKET_BYTES_MIN};
 use crate::numbers::index;
 use crate::pattern::Draw;
-use crate::workload::{AddressVector, Constant, Destination, SendRequest, TrafficSource};
+use crate::workload::{AddressVector, ConstantRate, Destination, SendRequest, TrafficSource};
 
 /// The flow number of packets that are not counted by flow.
 pub(crate) const NO_FLOW: u32 = u32::MAX;
@@ -84,9 +84,9 @@ impl QueuedSend {
 enum Stream {
     Packets(Arc<[SendRequest]>, usize),
     Messages(Arc<[SendRequest]>, usize),
-    Constant(Constant, u64),
+    ConstantRate(ConstantRate, u64),
     Backlogged(AddressVector, u16, u64),
-    Drawn(Box<Paced>),
+    Patterned(Box<Paced>),
 }
 
 /// Packets of one size that a pattern draws, at a constant rate.
@@ -213,14 +213,14 @@ impl Merged {
             let stream = match source {
                 TrafficSource::Packets(requests) => Stream::Packets(Arc::clone(requests), 0),
                 TrafficSource::Messages(requests) => Stream::Messages(Arc::clone(requests), 0),
-                TrafficSource::Constant(constant) => Stream::Constant(*constant, 0),
+                TrafficSource::ConstantRate(constant) => Stream::ConstantRate(*constant, 0),
                 TrafficSource::Backlogged {
                     address,
                     bytes,
                     first_ps,
                 } => Stream::Backlogged(*address, *bytes, *first_ps),
-                TrafficSource::Drawn { .. } => match paced(place, source) {
-                    Some(paced) => Stream::Drawn(Box::new(paced)),
+                TrafficSource::Patterned { .. } => match paced(place, source) {
+                    Some(paced) => Stream::Patterned(Box::new(paced)),
                     None => continue,
                 },
             };
@@ -261,7 +261,7 @@ impl Stream {
             Self::Packets(requests, at) | Self::Messages(requests, at) => {
                 requests.get(*at).map(|request| request.at_ps)
             }
-            Self::Constant(constant, sent) => {
+            Self::ConstantRate(constant, sent) => {
                 if constant.packets.is_some_and(|packets| *sent >= packets) {
                     return None;
                 }
@@ -269,7 +269,7 @@ impl Stream {
                 constant.first_ps.checked_add(after)
             }
             Self::Backlogged(_, _, first_ps) => (*first_ps < u64::MAX).then_some(*first_ps),
-            Self::Drawn(paced) => {
+            Self::Patterned(paced) => {
                 let at = paced.next_at();
                 let after = u128::from(start.0) * 1000;
                 let ps = u64::try_from(paced.next_ps.saturating_sub(after)).ok();
@@ -280,9 +280,9 @@ impl Stream {
 
     fn is_finite(&self) -> bool {
         match self {
-            Self::Constant(constant, _) => constant.packets.is_some(),
+            Self::ConstantRate(constant, _) => constant.packets.is_some(),
             Self::Backlogged(..) => false,
-            Self::Packets(..) | Self::Messages(..) | Self::Drawn(_) => true,
+            Self::Packets(..) | Self::Messages(..) | Self::Patterned(_) => true,
         }
     }
 
@@ -299,7 +299,7 @@ impl Stream {
                 *at += 1;
                 Some(QueuedSend::message(generated, request, packet_bytes))
             }
-            Self::Constant(constant, sent) => {
+            Self::ConstantRate(constant, sent) => {
                 *sent += 1;
                 Some(QueuedSend::single(
                     generated,
@@ -315,7 +315,7 @@ impl Stream {
                     ..QueuedSend::single(generated, address, *bytes)
                 })
             }
-            Self::Drawn(paced) => Some(paced.next()),
+            Self::Patterned(paced) => Some(paced.next()),
         }
     }
 }

@@ -74,7 +74,7 @@ pub use setup::SetupError;
 pub use trace::{Trace, TraceError, TraceFlow};
 pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{
-    AddressVector, Arbitration, BACKLOG_DEFAULT, Constant, Destination, FLOWS_MAX, FlowPlan, Group,
-    MESSAGE_BYTES_MAX, SendRequest, TrafficSource, Until, VlTables, Workload, WorkloadError,
+    AddressVector, Arbitration, BACKLOG_DEFAULT, ConstantRate, Destination, FLOWS_MAX, FlowPlan,
+    Group, MESSAGE_BYTES_MAX, SendRequest, TrafficSource, Until, VlTables, Workload, WorkloadError,
 };
 pub use workload_run::WorkloadResult;

@@ -3,7 +3,7 @@
 //!
 //! Cores read no clock and draw nothing that their inputs do not determine, so a recording of a
 //! live device holds all that it takes ([`recording`]). What differs is the program: a
-//! recording of a fault replays to the same fault until it is mended, at any pace, under a
+//! recording of a fault replays to the same fault until it is repaired, at any pace, under a
 //! debugger, without the fabric around it.
 
 use std::fmt;
@@ -18,8 +18,8 @@ use thiserror::Error;
 use wire::control::ControlError;
 use wire::{PortNum, convert};
 
-/// The largest room of a frame that is believed, bytes: sixteen times that of a veth.
-const ROOM_BYTES_MAX: u64 = 1 << 20;
+/// The largest frame that a recording may ask for, bytes: sixteen times that of a veth.
+const FRAME_ROOM_MAX: u64 = 1 << 20;
 
 /// Why a recording cannot be replayed.
 #[derive(Debug, Error)]
@@ -38,7 +38,7 @@ pub enum ReplayError {
         why: String,
     },
     /// A frame of a size that no daemon offers.
-    #[error("entry {entry}: a frame with room for {bytes} bytes; at most {ROOM_BYTES_MAX}")]
+    #[error("entry {entry}: a frame with room for {bytes} bytes; at most {FRAME_ROOM_MAX}")]
     Room {
         /// Which entry.
         entry: u64,
@@ -47,12 +47,12 @@ pub enum ReplayError {
     },
 }
 
-/// What a replay has found.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Replayed {
     /// What was recorded.
     pub header: Header,
-    /// Entries replayed, up to the difference if there is one.
+    /// Entries replayed, up to the divergence if there is one.
     pub entries: u64,
     /// Inputs among them.
     pub inputs: u64,
@@ -62,32 +62,32 @@ pub struct Replayed {
     pub events: u64,
     /// Nanoseconds from the first entry to the last.
     pub elapsed_ns: u64,
-    /// How the recording ends; `None` if a difference came before.
+    /// How the recording ends; `None` if a divergence came before.
     pub ending: Option<Ending>,
-    /// The first difference.
-    pub difference: Option<Box<Difference>>,
+    /// The first divergence.
+    pub divergence: Option<Box<Divergence>>,
 }
 
-/// Where a replayed core does something else than the recorded one.
+/// Where the output of a replayed core differs from the recorded one.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct Divergence {
     /// Which entry, from 1.
     pub entry: u64,
     /// When it was recorded; of an event, when the input before it was.
     pub now: Time,
     /// The last input before it: its entry, and what it was.
-    pub input: Option<(u64, Handed)>,
-    /// What the core gave.
+    pub input: Option<(u64, ReplayedInput)>,
+    /// The output that differs.
     pub output: Output,
-    /// What it had given when it was recorded.
+    /// Its bytes as recorded.
     pub expected: Vec<u8>,
-    /// What it gives now.
+    /// Its bytes now.
     pub got: Vec<u8>,
 }
 
-/// What a core is handed.
+/// An input of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Handed {
+pub enum ReplayedInput {
     /// A frame.
     Frame {
         /// On this port.
@@ -108,7 +108,7 @@ pub enum Handed {
     Command(String),
 }
 
-impl fmt::Display for Handed {
+impl fmt::Display for ReplayedInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Frame { port, bytes } => write!(f, "a frame of {bytes} bytes on port {port}"),
@@ -120,7 +120,7 @@ impl fmt::Display for Handed {
     }
 }
 
-/// What a core gives.
+/// An output of a core.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
     /// A frame.
@@ -139,7 +139,7 @@ pub enum Output {
     },
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "entry {} at {:?}", self.entry, self.now)?;
         if let Some((entry, what)) = &self.input {
@@ -170,7 +170,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Replays a recording up to its end or the first difference. `source` is read in small pieces, so
+/// Replays a recording up to its end or the first divergence. `source` is read in small pieces, so
 /// let it be buffered.
 ///
 /// # Errors
@@ -210,7 +210,7 @@ struct Player<D, R> {
     reader: Reader<R>,
     memory: Vec<u8>,
     /// The last input: its entry, when, and what.
-    input: Option<(u64, Handed)>,
+    input: Option<(u64, ReplayedInput)>,
     first: Option<Time>,
     now: Time,
     inputs: u64,
@@ -238,11 +238,11 @@ where
     }
 
     fn play(mut self) -> Result<Replayed, ReplayError> {
-        let mut difference = None;
-        while difference.is_none()
+        let mut divergence = None;
+        while divergence.is_none()
             && let Some(entry) = self.reader.next_entry::<D::Command>()?
         {
-            difference = self.step(entry)?.map(Box::new);
+            divergence = self.step(entry)?.map(Box::new);
         }
         Ok(Replayed {
             header: self.reader.header().clone(),
@@ -252,14 +252,14 @@ where
             events: self.events,
             elapsed_ns: self.now.since_ns(self.first.unwrap_or(self.now)),
             ending: self.reader.ending(),
-            difference,
+            divergence,
         })
     }
 
     fn step(
         &mut self,
         entry: Entry<'static, D::Command>,
-    ) -> Result<Option<Difference>, ReplayError> {
+    ) -> Result<Option<Divergence>, ReplayError> {
         if let Some(now) = entry.now() {
             self.now = now;
             self.first.get_or_insert(now);
@@ -282,24 +282,27 @@ where
                     tail: self.now - ago.1,
                     bytes: &bytes,
                 };
-                let handed = Handed::Frame {
+                let handed = ReplayedInput::Frame {
                     port,
                     bytes: bytes.len(),
                 };
-                self.hand_in(handed, input);
+                self.feed(handed, input);
                 Ok(None)
             }
             Entry::Carrier { port, up, .. } => {
-                self.hand_in(Handed::Carrier { port, up }, Input::Carrier { port, up });
+                self.feed(
+                    ReplayedInput::Carrier { port, up },
+                    Input::Carrier { port, up },
+                );
                 Ok(None)
             }
             Entry::Tick { .. } => {
-                self.hand_in(Handed::Tick, Input::Tick);
+                self.feed(ReplayedInput::Tick, Input::Tick);
                 Ok(None)
             }
             Entry::Command { command, .. } => {
-                let handed = Handed::Command(described(&command));
-                self.hand_in(handed, Input::Command(command));
+                let handed = ReplayedInput::Command(described(&command));
+                self.feed(handed, Input::Command(command));
                 Ok(None)
             }
             // The reader keeps it to itself.
@@ -307,7 +310,7 @@ where
         }
     }
 
-    fn hand_in(&mut self, handed: Handed, input: Input<'_, D::Command>) {
+    fn feed(&mut self, handed: ReplayedInput, input: Input<'_, D::Command>) {
         self.inputs += 1;
         self.input = Some((self.reader.entries(), handed));
         self.device.handle(self.now, input);
@@ -319,16 +322,16 @@ where
         (room, records_max): (u64, u64),
         records: u64,
         expected: &[u8],
-    ) -> Result<Option<Difference>, ReplayError> {
+    ) -> Result<Option<Divergence>, ReplayError> {
         self.pulls += 1;
         let too_much = ReplayError::Room {
             entry: self.reader.entries(),
             bytes: room,
         };
-        let believed = usize::try_from(room)
+        let len = usize::try_from(room)
             .ok()
-            .filter(|_| room <= ROOM_BYTES_MAX);
-        let len = believed.ok_or(too_much)?;
+            .filter(|_| room <= FRAME_ROOM_MAX)
+            .ok_or(too_much)?;
         if self.memory.len() < len {
             self.memory.resize(len, 0);
         }
@@ -341,14 +344,14 @@ where
         }
         let got = frame.as_bytes().to_vec();
         let records = (records, got_records);
-        Ok(Some(self.difference(
+        Ok(Some(self.divergence(
             Output::Frame { port, records },
             expected,
             got,
         )))
     }
 
-    fn event(&mut self, expected: &[u8]) -> Option<Difference> {
+    fn event(&mut self, expected: &[u8]) -> Option<Divergence> {
         self.events += 1;
         let event = self.device.poll_event();
         // What cannot be encoded was not recorded either.
@@ -362,11 +365,11 @@ where
             expected: recorded.map_or_else(|_| "one unknown".to_owned(), |event| described(&event)),
             got: event.as_ref().map_or("none".to_owned(), described),
         };
-        Some(self.difference(output, expected, got))
+        Some(self.divergence(output, expected, got))
     }
 
-    fn difference(&self, output: Output, expected: &[u8], got: Vec<u8>) -> Difference {
-        Difference {
+    fn divergence(&self, output: Output, expected: &[u8], got: Vec<u8>) -> Divergence {
+        Divergence {
             entry: self.reader.entries(),
             now: self.now,
             input: self.input.clone(),

@@ -9,8 +9,8 @@
 //! consumed at once.
 
 use link::{
-    Arrival, ConfigError, Deadline, Device, FrameBuf, Input, Packet, Pool, Port, PortConfig,
-    PortSet, SetState, Time, Why,
+    Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, Input, Packet, Pool, Port,
+    PortConfig, PortSet, SetState, Time,
 };
 use wire::packet::{ICRC_LEN, VCRC_LEN};
 use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
@@ -305,12 +305,12 @@ impl Device for TrafficHost {
         let traffic = self.source.as_ref().map(SourceQueues::next_at);
         let traffic = traffic.filter(|&at| at < Time::NEVER).map(|at| Deadline {
             at,
-            why: Why::Traffic,
+            cause: DeadlineCause::Traffic,
         });
         let waits = self.drain.ns_per_packet > 0 && self.port.arrived() & DATA_VLS != 0;
         let drain = waits.then_some(Deadline {
             at: self.drain.next_at,
-            why: Why::Traffic,
+            cause: DeadlineCause::Traffic,
         });
         Deadline::earlier(Deadline::earlier(self.port.deadline(), traffic), drain)
     }

@@ -79,7 +79,7 @@ pub struct SendRequest {
 
 /// A flow with a constant rate: one packet each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Constant {
+pub struct ConstantRate {
     /// To whom and how.
     pub address: AddressVector,
     /// Bytes of each packet, LRH to ICRC.
@@ -101,7 +101,7 @@ pub enum TrafficSource {
     /// as short as it can be.
     Messages(Arc<[SendRequest]>),
     /// A constant rate.
-    Constant(Constant),
+    ConstantRate(ConstantRate),
     /// Always a packet that waits, from a moment (picoseconds from the start) until the end:
     /// flows of a service level take turns.
     Backlogged {
@@ -114,7 +114,7 @@ pub enum TrafficSource {
     },
     /// Packets of the model's size at a constant rate to hosts that a pattern draws, as in a
     /// [`crate::Load`].
-    Drawn {
+    Patterned {
         /// To whom.
         pattern: Pattern,
         /// How packets get their service level: 0 to the model's VLs less one.
@@ -230,7 +230,7 @@ impl Workload {
         let sources = self.hosts.iter().flatten();
         sources.filter_map(|source| match source {
             TrafficSource::Backlogged { address, .. } => Some(address.flow),
-            TrafficSource::Constant(constant) if constant.packets.is_none() => {
+            TrafficSource::ConstantRate(constant) if constant.packets.is_none() => {
                 Some(constant.address.flow)
             }
             _ => None,
@@ -246,9 +246,9 @@ impl Workload {
                     TrafficSource::Packets(requests) | TrafficSource::Messages(requests) => {
                         (requests, None)
                     }
-                    TrafficSource::Constant(constant) => (&[], Some(constant.address)),
+                    TrafficSource::ConstantRate(constant) => (&[], Some(constant.address)),
                     TrafficSource::Backlogged { address, .. } => (&[], Some(*address)),
-                    TrafficSource::Drawn { .. } => (&[], None),
+                    TrafficSource::Patterned { .. } => (&[], None),
                 };
                 list.iter().map(|request| request.address).chain(one)
             });

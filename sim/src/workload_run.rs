@@ -153,7 +153,7 @@ impl RoutedFabric {
 /// Service levels that packets of a workload have.
 fn levels(workload: &Workload, model: &Model) -> u8 {
     let sources = workload.hosts.iter().flatten();
-    let drawn = sources.filter(|source| matches!(source, TrafficSource::Drawn { .. }));
+    let drawn = sources.filter(|source| matches!(source, TrafficSource::Patterned { .. }));
     let drawn = drawn.map(|_| model.vls).max().unwrap_or(0);
     let listed = workload
         .addresses()
@@ -170,7 +170,7 @@ fn drawn(
     seed: u64,
     start: Time,
 ) -> Option<Paced> {
-    let TrafficSource::Drawn {
+    let TrafficSource::Patterned {
         pattern,
         sl_choice,
         bytes_per_ns,

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
 use sim::{
-    AddressVector, Constant, Destination, FaultPlan, FlowPlan, Group, Load, LoadResult, Model,
+    AddressVector, ConstantRate, Destination, FaultPlan, FlowPlan, Group, Load, LoadResult, Model,
     RoutedFabric, TrafficSource, Until, Workload, WorkloadResult,
 };
 
@@ -63,7 +63,7 @@ fn play(prepared: &RoutedFabric, run_ns: u64) -> (u64, WorkloadResult) {
             },
         ];
         sources.extend(addresses.map(|address| {
-            TrafficSource::Constant(Constant {
+            TrafficSource::ConstantRate(ConstantRate {
                 address,
                 bytes: 32,
                 first_ps: u64::from(host) * 100_000,

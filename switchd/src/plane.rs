@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use link::{Deadline, Packet, Pool, Port, PortConfig, PortSet, Time, Why};
+use link::{Deadline, DeadlineCause, Packet, Pool, Port, PortConfig, PortSet, Time};
 use mad::sma::Identity;
 use wire::attr::NodeType;
 use wire::{Lid, PortNum, Vl};
@@ -169,7 +169,7 @@ impl Plane {
             .peek()
             .map(|Reverse((at, port_vl, _))| Deadline {
                 at: *at,
-                why: Why::Crossbar(port_vl.port),
+                cause: DeadlineCause::Crossbar(port_vl.port),
             });
         let limit = timer.map_or(Time::NEVER, |timer| timer.at);
         self.ports.deadline_before(limit).or(timer)

@@ -118,9 +118,9 @@ impl Ports {
     pub(crate) fn refresh(&mut self) {
         for number in core::mem::take(&mut self.touched).iter() {
             let at = number.index() - 1;
-            let wants = self.ports[at].wants();
-            self.ready.set(at, wants.ready_at);
-            self.due.set(at, wants.due_at);
+            let times = self.ports[at].poll_times();
+            self.ready.set(at, times.ready_at);
+            self.due.set(at, times.due_at);
         }
         self.ready.update_first();
         self.due.update_first();

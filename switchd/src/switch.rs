@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bincode::{Decode, Encode};
 use link::{Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState};
-use link::{Time, Why};
+use link::{DeadlineCause, Time};
 use tracing::{info, trace};
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 use wire::{PortNum, Vl};
@@ -335,7 +335,7 @@ impl Device for Switch {
     fn deadline(&self) -> Option<Deadline> {
         let trap = (self.trap_at < Time::NEVER).then_some(Deadline {
             at: self.trap_at,
-            why: Why::Trap,
+            cause: DeadlineCause::Trap,
         });
         Deadline::earlier(self.plane.deadline(), trap)
     }

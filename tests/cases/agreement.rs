@@ -49,7 +49,7 @@ fn port_config() -> PortConfig {
 const COPIES: u32 = 25;
 const RUN: u32 = 7;
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
-const PATIENCE_NS: u64 = 60_000_000_000;
+const TIMEOUT_NS: u64 = 60_000_000_000;
 
 fn group() -> Gid {
     Gid("ff12:1bed::a9"
@@ -165,7 +165,7 @@ impl Bed for Twin {
             .expect("hosts take requests");
         let answers = tokens
             .into_iter()
-            .map(|token| self.reply(token, PATIENCE_NS));
+            .map(|token| self.reply(token, TIMEOUT_NS));
         answers.map(|answer| answer.expect("an answer")).collect()
     }
 
@@ -191,9 +191,9 @@ impl Bed for Twin {
     }
 
     fn until(&mut self, what: &str, holds: &mut dyn FnMut(&mut Self) -> bool) {
-        let limit = self.now() + PATIENCE_NS;
+        let limit = self.now() + TIMEOUT_NS;
         while !holds(self) {
-            assert!(self.now() < limit, "{what}: not within {PATIENCE_NS} ns");
+            assert!(self.now() < limit, "{what}: not within {TIMEOUT_NS} ns");
             self.run_for(1_000_000);
         }
     }
@@ -430,7 +430,7 @@ fn agree(transport: Transport, topology: &str, routing: &str) {
         ..TwinConfig::default()
     };
     let mut twin = Twin::new(&graph, &config).expect("a twin");
-    let status = twin.run_until_up(PATIENCE_NS).expect("the twin comes up");
+    let status = twin.run_until_up(TIMEOUT_NS).expect("the twin comes up");
     assert_eq!(status.engine, routing);
     let twin = Seen::of(&mut twin, &graph);
 

@@ -168,10 +168,10 @@ fn dimension_order_on_a_hypercube_outlives_a_cable_by_tables_that_are_mended() {
     let fabric = Fabric::up(Transport::Udp, topology, &["--routing", "dor"]);
     let whole = tables(&offline(topology, "dor", &["--dump", "lft"]).stdout);
     assert_eq!(read_back(&fabric, "h2"), whole);
-    let told = |status: &Value| status["warnings"].to_string().contains("--routing dor: ");
+    let warned = |status: &Value| status["warnings"].to_string().contains("--routing dor: ");
 
     let _ = fabric.call(&["link", "down", "s0:4"]).success();
-    let status = status_with(&fabric, "the damage is told", told);
+    let status = status_with(&fabric, "the damage is reported", warned);
     assert!(
         status["warnings"].to_string().contains("rerouted"),
         "{status:#}"
@@ -197,12 +197,12 @@ fn dimension_order_on_a_hypercube_outlives_a_cable_by_tables_that_are_mended() {
 
     // A manager that starts on the damaged fabric comes to the same.
     let _ = fabric.call(&["restart", "controller"]).success();
-    status_with(&fabric, "the damage is told again", told);
+    status_with(&fabric, "the damage is reported again", warned);
     assert_eq!(read_back(&fabric, "h2"), repaired);
 
     let _ = fabric.call(&["link", "up", "s0:4"]).success();
     status_with(&fabric, "the cube is whole", |status| {
-        status["degraded"] == false && !told(status)
+        status["degraded"] == false && !warned(status)
     });
     assert_eq!(read_back(&fabric, "h2"), whole);
     fabric.all_pairs().expect("as before");

@@ -135,8 +135,11 @@ fn a_page_over_results_says_what_holds_and_results_that_are_missing_are_named() 
     let report = |folder: &Path| Outcome::of(ibemu_command(&["sim", "report"]).arg(folder));
     report(&out).fails_with(1, "out");
     let _ = Outcome::of(&mut run(&plan, &out)).success();
-    let told = report(&out).success();
-    assert!(told.stdout.contains("points: 1 hold, 0 do not"), "{told}");
+    let printed = report(&out).success();
+    assert!(
+        printed.stdout.contains("points: 1 hold, 0 do not"),
+        "{printed}"
+    );
     assert!(out.join("index.html").exists());
     let again = Outcome::of(&mut run(&plan, &folder.path().join("again"))).success();
     assert!(again.stdout.contains("points: 6 points"), "{again}");

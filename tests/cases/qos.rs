@@ -185,7 +185,7 @@ fn connections_outlive_the_controller_and_a_dropped_one_is_told_to_its_sender() 
     assert_within_5_percent("time sensitive", rates[0], 600e6 / TIME_SCALE);
 
     let _ = fabric.call(&["link", "down", "h3:1"]).success();
-    within(Duration::from_secs(20), "the sender is told", || {
+    within(Duration::from_secs(20), "the sender is notified", || {
         let log = std::fs::read_to_string(fabric.dir().join("log/h0.log"));
         let log = log.map_err(|error| error.to_string())?;
         match log.contains("a connection is dropped") {

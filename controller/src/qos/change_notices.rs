@@ -202,8 +202,8 @@ mod tests {
         let (_, old) = read(&notices.release(Time(0)));
         notices.add(lid(), change(3, 2));
         assert_eq!(notices.deadline(), None, "the old one is over");
-        let (told, new) = read(&notices.release(Time(1)));
-        assert_eq!(told, [(3, 2)]);
+        let (sent, new) = read(&notices.release(Time(1)));
+        assert_eq!(sent, [(3, 2)]);
         // A late answer to the old one says nothing of the new one.
         notices.answered(old[0]);
         assert_eq!(read(&notices.poll(Time(600_000_000))).0, [(3, 2)]);
@@ -221,8 +221,8 @@ mod tests {
         for id in 1..=count {
             notices.add(lid(), change(id, 0));
         }
-        let (told, tids) = read(&notices.release(Time(0)));
-        assert_eq!(told.len(), IN_FLIGHT_MAX);
+        let (sent, tids) = read(&notices.release(Time(0)));
+        assert_eq!(sent.len(), IN_FLIGHT_MAX);
         assert!(notices.poll(Time(1)).is_empty());
         notices.answered(tids[0]);
         assert_eq!(read(&notices.poll(Time(2))).0, [(count - 1, 0)]);

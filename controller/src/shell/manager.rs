@@ -27,9 +27,9 @@ pub(super) struct Manager {
     guid_file: PathBuf,
     connections_file: PathBuf,
     /// The manager has new work that came by the control socket.
-    poked: Notify,
-    /// The reply to a request to leave has gone.
-    leave: Rc<Notify>,
+    work_pending: Notify,
+    /// The reply to a shutdown request has been sent.
+    shutdown: Rc<Notify>,
 }
 
 impl Manager {
@@ -38,14 +38,14 @@ impl Manager {
             sm: RefCell::new(sm),
             guid_file,
             connections_file,
-            poked: Notify::new(),
-            leave: Rc::new(Notify::new()),
+            work_pending: Notify::new(),
+            shutdown: Rc::new(Notify::new()),
         }
     }
 
-    /// Resolves when a client has asked the manager to leave, and has its reply.
-    pub(super) async fn told_to_leave(&self) {
-        self.leave.notified().await;
+    /// Resolves when a client has requested shutdown and its reply has been sent.
+    pub(super) async fn shutdown_requested(&self) {
+        self.shutdown.notified().await;
     }
 
     /// Answers a request of the control socket.
@@ -61,12 +61,12 @@ impl Manager {
             }
             Request::Resweep => {
                 self.sm.borrow_mut().resweep(clock::now());
-                self.poked.notify_one();
+                self.work_pending.notify_one();
                 Reply::Done.into()
             }
             Request::Shutdown => Answer {
                 reply: Reply::Done,
-                sent: Some(Rc::clone(&self.leave)),
+                sent: Some(Rc::clone(&self.shutdown)),
             },
         }
     }
@@ -74,18 +74,18 @@ impl Manager {
     /// Runs the manager for ever, through one connection after the other: the end node may be
     /// restarted.
     pub(super) async fn work(&self, mad_socket: &Path) -> Infallible {
-        // What a new connection has to be told again.
+        // Registrations, repeated on each new connection.
         let mut standing: Vec<ToAgent> = Vec::new();
-        let mut told_absent = false;
+        let mut absence_logged = false;
         loop {
             match Agent::connect(mad_socket) {
                 Ok(agent) => {
-                    told_absent = false;
+                    absence_logged = false;
                     let Err(error) = self.converse(agent, &mut standing).await;
                     tracing::warn!("the MAD socket {} is lost: {error}", mad_socket.display());
                 }
-                Err(error) if !told_absent => {
-                    told_absent = true;
+                Err(error) if !absence_logged => {
+                    absence_logged = true;
                     tracing::warn!("waiting for the end node: {error}");
                 }
                 Err(_) => {}
@@ -104,7 +104,7 @@ impl Manager {
         agent.send(|| again.next())?;
         loop {
             self.tick_if_due();
-            // What is to be remembered is written before anybody is told that it stands.
+            // State is saved before replies that depend on it are sent.
             self.take_events();
             agent.send(|| {
                 let message = self.sm.borrow_mut().poll_transmit()?;
@@ -116,7 +116,7 @@ impl Manager {
                     self.sm.borrow_mut().handle(clock::now(), message);
                 }) => exchanged?,
                 () = self.due() => {}
-                () = self.poked.notified() => {}
+                () = self.work_pending.notified() => {}
             }
         }
     }
@@ -153,8 +153,8 @@ impl Manager {
                 SmEvent::DeviceBack { name, guid } => {
                     tracing::info!("device back: {name} ({guid})");
                 }
-                SmEvent::Persist(text) => keep(&self.guid_file, &text),
-                SmEvent::PersistConnections(text) => keep(&self.connections_file, &text),
+                SmEvent::Persist(text) => save(&self.guid_file, &text),
+                SmEvent::PersistConnections(text) => save(&self.connections_file, &text),
             }
         }
     }
@@ -179,13 +179,13 @@ fn remember(standing: &mut Vec<ToAgent>, message: &ToAgent) {
     }
 }
 
-fn keep(path: &Path, text: &str) {
+fn save(path: &Path, text: &str) {
     if let Err(error) = replace(path, text) {
         tracing::error!("{error:#}");
     }
 }
 
-/// Writes a file so that whoever reads it sees the old text or the new one, never half of it.
+/// Replaces a file atomically: readers see the old text or the new one.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let draft = path.with_extension("new");
     fs::write(&draft, text)

@@ -104,7 +104,7 @@ impl Arguments {
     }
 }
 
-/// Runs the manager until it is told to leave.
+/// Runs the manager until shutdown is requested.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     daemon::shell::run(arguments.log_level, serve_fabric(arguments))
 }
@@ -132,7 +132,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     tokio::select! {
         ended = serve(&listener, handler) => ended.context("the control socket failed"),
         never = manager.work(&arguments.mad_socket) => match never {},
-        () = manager.told_to_leave() => Ok(()),
+        () = manager.shutdown_requested() => Ok(()),
         () = signals.next() => Ok(()),
     }
 }

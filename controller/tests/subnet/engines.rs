@@ -344,15 +344,15 @@ fn a_file_that_does_not_serve_the_fabric_is_refused_and_nothing_is_installed() {
     ] {
         assert!(text.contains(from), "no {from:?} in {text}");
         let broken = text.replacen(from, to, 1);
-        let told = refused("ring-5-1", with_file(&broken));
-        assert!(told.contains(reason), "{reason}: {told}");
+        let refusal = refused("ring-5-1", with_file(&broken));
+        assert!(refusal.contains(reason), "{reason}: {refusal}");
     }
     let missing_switch: String = {
         let second = text[1..].find("Unicast lids").expect("several switches") + 1;
         text[second..].to_owned()
     };
-    let told = refused("ring-5-1", with_file(&missing_switch));
-    assert!(told.contains("has no"), "{told}");
+    let refusal = refused("ring-5-1", with_file(&missing_switch));
+    assert!(refusal.contains("has no"), "{refusal}");
 }
 
 #[test]

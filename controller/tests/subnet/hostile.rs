@@ -105,7 +105,7 @@ proptest! {
                 prop_assert_eq!(message.lid, REQUESTER);
                 let answer = Mad::from_bytes(*message.mad);
                 if answer.method() == Method::REPORT {
-                    // A subscriber is told of a trap.
+                    // A report to a subscriber.
                     prop_assert_eq!(mad.method(), Method::TRAP);
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Groups: joined and left by records, carried by tables that are written before anybody is told.
+//! Groups: joined and left by records, carried by tables that are written before members get their answers.
 
 use std::collections::BTreeSet;
 
@@ -349,7 +349,7 @@ fn subscribers_are_told_of_groups_that_come_and_go_until_they_answer() {
     let thanks = message(&bed, &report);
     bed.write(listener, &thanks);
     bed.run_for(5_000_000_000);
-    assert_eq!(to_listener(&mut bed), [], "answered: not told again");
+    assert_eq!(to_listener(&mut bed), [], "answered: not sent again");
 }
 
 #[test]

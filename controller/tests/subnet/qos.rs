@@ -190,8 +190,8 @@ fn a_request_that_is_repeated_makes_one_connection() {
     let first = answers(&mut bed, 20_000_000);
     send(&mut bed, from, manager, &asked);
     let again = answers(&mut bed, 20_000_000);
-    let told = |mads: &[Mad]| mads[0].vendor_attribute::<QosConnection>().unwrap();
-    assert_eq!(told(&first), told(&again));
+    let received = |mads: &[Mad]| mads[0].vendor_attribute::<QosConnection>().unwrap();
+    assert_eq!(received(&first), received(&again));
     let list = Mad::vendor(Method::GET, 2, 10, &QosConnection::default());
     send(&mut bed, from, manager, &list);
     let none = answers(&mut bed, 20_000_000);
@@ -273,9 +273,9 @@ fn a_connection_follows_its_path_round_a_broken_cable_or_is_dropped() {
     };
     assert_eq!(again, change);
     assert_eq!((mad.method(), mad.attr_id()), (Method::SET, QOS_CHANGE));
-    let QosChange(told) = mad.vendor_attribute().expect("a change");
+    let QosChange(received) = mad.vendor_attribute().expect("a change");
     assert_eq!(
-        (told.id, told.source, told.cause),
+        (received.id, received.source, received.cause),
         (1, asked.source, QosCause::Bandwidth)
     );
     let mut heard = *mad;
@@ -360,8 +360,8 @@ fn a_connection_that_the_manager_finds_no_room_for_after_its_restart_is_dropped_
     let [mad] = change.as_slice() else {
         panic!("{change:?}");
     };
-    let QosChange(told) = mad.vendor_attribute().expect("a change");
-    assert_eq!((told.id, told.cause), (7, QosCause::Bandwidth));
+    let QosChange(received) = mad.vendor_attribute().expect("a change");
+    assert_eq!((received.id, received.cause), (7, QosCause::Bandwidth));
     assert!(!remembered(&bed).contains("connection 7 "));
 }
 

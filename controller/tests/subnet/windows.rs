@@ -1,4 +1,4 @@
-//! Windows without interference: hosts answer what they are told, and their ways share no link.
+//! Windows without interference: hosts confirm their grants, and granted paths share no link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,29 +13,29 @@ use crate::bed::Bed;
 use crate::graph;
 
 const WINDOW_NS: u64 = 1_000_000_000 / 60;
-/// For so long, at least, nobody is told of links that somebody has just been told to leave.
+/// A link is not granted again for at least so long after its last user was asked to leave it.
 const GUARD_NS: u64 = WINDOW_NS / 16;
 
-/// A Clos fabric, and what its hosts have been told. The manager runs beside a host of its own.
-struct Hall {
+/// A Clos fabric and the grants that its hosts hold. The manager runs beside a host of its own.
+struct ClosFabric {
     bed: Bed,
     manager: NodeId,
     granted: BTreeMap<NodeId, Lid>,
     answers: Vec<Mad>,
-    /// How often a sender was told.
-    told: usize,
-    /// Hosts that neither follow nor answer what they are told.
-    deaf: BTreeSet<NodeId>,
-    /// Since the hall was opened.
+    /// Grants that senders have received.
+    grants: usize,
+    /// Hosts that ignore grants.
+    unresponsive: BTreeSet<NodeId>,
+    /// Since the fabric was brought up.
     elapsed_ns: u64,
-    /// When the links were left that somebody has been told to leave.
+    /// When links were left on request of the manager.
     left: BTreeMap<Endpoint, u64>,
-    /// The shortest time after which another was told of such a link.
+    /// The shortest time after which such a link was granted again.
     reused_after_ns: Option<u64>,
 }
 
-impl Hall {
-    fn open(name: &str) -> Self {
+impl ClosFabric {
+    fn bring_up(name: &str) -> Self {
         let mut bed = Bed::new(graph(name), 3);
         let manager = bed.graph.hosts().last().expect("there is a host");
         let config = SmConfig {
@@ -49,8 +49,8 @@ impl Hall {
             manager,
             granted: BTreeMap::new(),
             answers: Vec::new(),
-            told: 0,
-            deaf: BTreeSet::new(),
+            grants: 0,
+            unresponsive: BTreeSet::new(),
             elapsed_ns: 0,
             left: BTreeMap::new(),
             reused_after_ns: None,
@@ -73,8 +73,7 @@ impl Hall {
         self.bed.write(from, &message);
     }
 
-    /// Lets time pass in small steps; hosts do as they are told. Whenever something has changed, no
-    /// link is shared.
+    /// Lets time pass in small steps; hosts follow their grants. No link is shared after any step.
     fn run(&mut self, ns: u64) {
         for _ in 0..ns / 100_000 {
             self.bed.run_for(100_000);
@@ -85,11 +84,11 @@ impl Hall {
                     self.answers.push(mad);
                     continue;
                 }
-                if self.deaf.contains(&host) {
+                if self.unresponsive.contains(&host) {
                     continue;
                 }
                 let grant: WindowGrant = mad.vendor_attribute().expect("a grant");
-                self.told += 1;
+                self.grants += 1;
                 self.follow(host, grant.dlid);
                 mad.set_method(Method::GET_RESP);
                 self.send(host, &mad);
@@ -100,13 +99,13 @@ impl Hall {
 
     fn follow(&mut self, host: NodeId, dlid: Lid) {
         if dlid != Lid::ZERO {
-            for out in self.way(host, dlid) {
+            for out in self.path(host, dlid) {
                 let left = self.left.get(&out).map(|&ns| self.elapsed_ns - ns);
                 self.reused_after_ns = self.reused_after_ns.into_iter().chain(left).min();
             }
             self.granted.insert(host, dlid);
         } else if let Some(dlid) = self.granted.remove(&host) {
-            for out in self.way(host, dlid) {
+            for out in self.path(host, dlid) {
                 self.left.insert(out, self.elapsed_ns);
             }
         }
@@ -117,26 +116,26 @@ impl Hall {
     }
 
     /// Output ports of switches that a packet takes.
-    fn way(&self, source: NodeId, dlid: Lid) -> Vec<Endpoint> {
+    fn path(&self, source: NodeId, dlid: Lid) -> Vec<Endpoint> {
         let mut at = self.peer(self.bed.ends(source)[0]);
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         while self.bed.node(at.node).is_switch() {
             let port = self.bed.node(at.node).exit(dlid);
-            assert!(port != PortNum::NONE && way.len() < 3, "{dlid} is lost");
+            assert!(port != PortNum::NONE && path.len() < 3, "{dlid} is lost");
             let out = Endpoint {
                 node: at.node,
                 port,
             };
-            way.push(out);
+            path.push(out);
             at = self.peer(out);
         }
-        way
+        path
     }
 
     fn assert_no_link_is_shared(&self) {
         let mut used = BTreeSet::new();
         for (&source, &dlid) in &self.granted {
-            for out in self.way(source, dlid) {
+            for out in self.path(source, dlid) {
                 assert!(used.insert(out), "{out:?} is shared: {:?}", self.granted);
             }
         }
@@ -165,52 +164,52 @@ impl Hall {
 }
 
 #[test]
-fn each_sender_is_told_a_way_of_its_own_and_told_to_stop_in_the_end() {
-    let mut hall = Hall::open("clos-4-4-4");
-    let hosts = hall.hosts();
+fn each_sender_is_granted_a_path_of_its_own_and_stopped_in_the_end() {
+    let mut fabric = ClosFabric::bring_up("clos-4-4-4");
+    let hosts = fabric.hosts();
     let shifted = hosts.iter().cycle().skip(5);
     let pairs: Vec<_> = hosts.iter().copied().zip(shifted.copied()).collect();
-    let status = hall.ask(WindowRequest::UNTIL_ENDED, &pairs);
+    let status = fabric.ask(WindowRequest::UNTIL_ENDED, &pairs);
     assert_eq!(status, MadStatus::OK);
-    hall.run(3 * WINDOW_NS);
-    assert_eq!(hall.granted.len(), pairs.len());
+    fabric.run(3 * WINDOW_NS);
+    assert_eq!(fabric.granted.len(), pairs.len());
     for (source, destination) in &pairs {
-        let (base, lmc) = hall.bed.address(*destination);
-        assert!(hall.granted[source].belongs_to(base, lmc));
+        let (base, lmc) = fabric.bed.address(*destination);
+        assert!(fabric.granted[source].belongs_to(base, lmc));
     }
-    assert_eq!(hall.ask(0, &pairs), MadStatus::OK);
-    hall.run(3 * WINDOW_NS);
-    assert!(hall.granted.is_empty());
-    assert_eq!(hall.state().standing, 0);
+    assert_eq!(fabric.ask(0, &pairs), MadStatus::OK);
+    fabric.run(3 * WINDOW_NS);
+    assert!(fabric.granted.is_empty());
+    assert_eq!(fabric.state().standing, 0);
 }
 
 #[test]
 fn standing_connections_are_moved_for_new_ones_without_a_moment_of_sharing() {
-    let mut hall = Hall::open("clos-4-4-4");
-    let hosts = hall.hosts();
+    let mut fabric = ClosFabric::bring_up("clos-4-4-4");
+    let hosts = fabric.hosts();
     let mut to: Vec<NodeId> = hosts.clone();
     to.rotate_left(5);
     let pairs: Vec<_> = hosts.iter().copied().zip(to.iter().copied()).collect();
-    hall.ask(WindowRequest::UNTIL_ENDED, &pairs);
-    let mut chance: usize = 7;
+    fabric.ask(WindowRequest::UNTIL_ENDED, &pairs);
+    let mut random: usize = 7;
     for _ in 0..40 {
         // Two senders exchange their destinations, while all others go on.
-        chance = (chance * 75 + 74) % 65_537;
-        let (one, other) = (chance % hosts.len(), (chance / 16) % hosts.len());
+        random = (random * 75 + 74) % 65_537;
+        let (one, other) = (random % hosts.len(), (random / 16) % hosts.len());
         if one == other || hosts[one] == to[other] || hosts[other] == to[one] {
             continue;
         }
         let both = |to: &[NodeId]| [(hosts[one], to[one]), (hosts[other], to[other])];
-        hall.ask(0, &both(&to));
+        fabric.ask(0, &both(&to));
         to.swap(one, other);
-        hall.ask(WindowRequest::UNTIL_ENDED, &both(&to));
-        hall.run(2 * WINDOW_NS);
-        assert_eq!(hall.granted.len(), hosts.len());
+        fabric.ask(WindowRequest::UNTIL_ENDED, &both(&to));
+        fabric.run(2 * WINDOW_NS);
+        assert_eq!(fabric.granted.len(), hosts.len());
     }
-    let state = hall.state();
+    let state = fabric.state();
     assert!(state.moved > 0, "{state:?}");
     assert_eq!((state.blocked, state.unanswered), (0, 0), "{state:?}");
-    let reused = hall
+    let reused = fabric
         .reused_after_ns
         .expect("links pass from one to another");
     assert!(reused >= GUARD_NS, "{reused} ns after it was left");
@@ -218,104 +217,104 @@ fn standing_connections_are_moved_for_new_ones_without_a_moment_of_sharing() {
 
 #[test]
 fn a_host_that_does_not_answer_is_put_off_until_it_does_and_others_go_on() {
-    let mut hall = Hall::open("clos-2-2-2");
-    let hosts = hall.hosts();
+    let mut fabric = ClosFabric::bring_up("clos-2-2-2");
+    let hosts = fabric.hosts();
     let (silent, lively) = (hosts[1], hosts[0]);
-    hall.ask(WindowRequest::UNTIL_ENDED, &[(lively, hosts[2])]);
-    hall.run(2 * WINDOW_NS);
-    hall.deaf.insert(silent);
-    hall.ask(WindowRequest::UNTIL_ENDED, &[(silent, lively)]);
-    hall.run(40 * WINDOW_NS);
-    let before = hall.state();
+    fabric.ask(WindowRequest::UNTIL_ENDED, &[(lively, hosts[2])]);
+    fabric.run(2 * WINDOW_NS);
+    fabric.unresponsive.insert(silent);
+    fabric.ask(WindowRequest::UNTIL_ENDED, &[(silent, lively)]);
+    fabric.run(40 * WINDOW_NS);
+    let before = fabric.state();
     assert!(before.unanswered > 0, "{before:?}");
-    hall.run(30 * WINDOW_NS);
-    let after = hall.state();
-    assert!(hall.granted.contains_key(&lively) && !hall.granted.contains_key(&silent));
+    fabric.run(30 * WINDOW_NS);
+    let after = fabric.state();
+    assert!(fabric.granted.contains_key(&lively) && !fabric.granted.contains_key(&silent));
     let counts = (after.standing, after.waiting, after.blocked);
     assert_eq!(counts, (1, 1, 0), "{after:?}");
     // Put off in every window, which begin as before.
     assert!(after.deferred - before.deferred >= 25, "{after:?}");
     assert!(after.window - before.window >= 25, "{after:?}");
-    hall.deaf.clear();
-    hall.run(130 * WINDOW_NS);
-    assert!(hall.granted.contains_key(&silent), "it has been heard of");
-    assert_eq!(hall.state().standing, 2);
+    fabric.unresponsive.clear();
+    fabric.run(130 * WINDOW_NS);
+    assert!(fabric.granted.contains_key(&silent), "it has been heard of");
+    assert_eq!(fabric.state().standing, 2);
 }
 
 #[test]
 fn two_senders_to_one_destination_take_turns() {
-    let mut hall = Hall::open("clos-2-2-2");
-    let hosts = hall.hosts();
+    let mut fabric = ClosFabric::bring_up("clos-2-2-2");
+    let hosts = fabric.hosts();
     let pairs = [(hosts[0], hosts[2]), (hosts[1], hosts[2])];
-    assert_eq!(hall.ask(1, &pairs), MadStatus::OK);
+    assert_eq!(fabric.ask(1, &pairs), MadStatus::OK);
     let mut seen = BTreeSet::new();
     for _ in 0..4 {
-        hall.run(WINDOW_NS);
-        assert!(hall.granted.len() <= 1);
-        seen.extend(hall.granted.keys().copied());
+        fabric.run(WINDOW_NS);
+        assert!(fabric.granted.len() <= 1);
+        seen.extend(fabric.granted.keys().copied());
     }
     assert_eq!(seen, BTreeSet::from([hosts[0], hosts[1]]));
-    assert!(hall.state().deferred > 0);
+    assert!(fabric.state().deferred > 0);
 }
 
 #[test]
-fn a_connection_that_goes_on_is_told_once() {
-    let mut hall = Hall::open("clos-2-2-2");
-    let hosts = hall.hosts();
-    hall.ask(WindowRequest::UNTIL_ENDED, &[(hosts[0], hosts[2])]);
-    hall.run(10 * WINDOW_NS);
-    assert_eq!(hall.told, 1);
-    assert!(hall.state().window >= 9);
+fn a_connection_that_goes_on_is_granted_once() {
+    let mut fabric = ClosFabric::bring_up("clos-2-2-2");
+    let hosts = fabric.hosts();
+    fabric.ask(WindowRequest::UNTIL_ENDED, &[(hosts[0], hosts[2])]);
+    fabric.run(10 * WINDOW_NS);
+    assert_eq!(fabric.grants, 1);
+    assert!(fabric.state().window >= 9);
 }
 
 #[test]
 fn a_host_that_is_gone_does_not_hold_up_the_others() {
-    let mut hall = Hall::open("clos-2-2-2");
-    let hosts = hall.hosts();
-    hall.bed.silence(hosts[0], true);
+    let mut fabric = ClosFabric::bring_up("clos-2-2-2");
+    let hosts = fabric.hosts();
+    fabric.bed.silence(hosts[0], true);
     let pairs = [(hosts[1], hosts[2])];
-    hall.bed.loss_per_mille = 200;
+    fabric.bed.loss_per_mille = 200;
     // Each try may be lost, and its answer too.
     for _ in 0..20 {
-        if !hall.granted.is_empty() {
+        if !fabric.granted.is_empty() {
             break;
         }
-        let lids = pairs.map(|(a, b)| (hall.bed.address(a).0, hall.bed.address(b).0));
+        let lids = pairs.map(|(a, b)| (fabric.bed.address(a).0, fabric.bed.address(b).0));
         let request = WindowRequest::of(WindowRequest::UNTIL_ENDED, &lids);
-        hall.send(hosts[1], &Mad::vendor(Method::SET, 0, 1, &request));
-        hall.run(4 * WINDOW_NS);
+        fabric.send(hosts[1], &Mad::vendor(Method::SET, 0, 1, &request));
+        fabric.run(4 * WINDOW_NS);
     }
-    assert!(hall.granted.contains_key(&hosts[1]));
+    assert!(fabric.granted.contains_key(&hosts[1]));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
-    let mut hall = Hall::open("clos-2-2-2");
-    let hosts = hall.hosts();
-    assert_eq!(hall.ask(1, &[(hosts[0], hosts[0])]), MadStatus::BAD_FIELD);
-    let spine = hall.bed.graph.switches().last().expect("a switch");
-    assert_eq!(hall.ask(1, &[(hosts[0], spine)]), MadStatus::BAD_FIELD);
-    assert_eq!(hall.state().standing, 0);
+    let mut fabric = ClosFabric::bring_up("clos-2-2-2");
+    let hosts = fabric.hosts();
+    assert_eq!(fabric.ask(1, &[(hosts[0], hosts[0])]), MadStatus::BAD_FIELD);
+    let spine = fabric.bed.graph.switches().last().expect("a switch");
+    assert_eq!(fabric.ask(1, &[(hosts[0], spine)]), MadStatus::BAD_FIELD);
+    assert_eq!(fabric.state().standing, 0);
 }
 
 #[test]
 fn a_broken_cable_ends_the_windows_and_packets_go_round_it() {
-    let mut hall = Hall::open("clos-2-2-2");
-    let (hosts, manager) = (hall.hosts(), hall.manager);
-    hall.ask(WindowRequest::UNTIL_ENDED, &[(hosts[0], hosts[2])]);
-    hall.run(2 * WINDOW_NS);
-    assert_eq!(hall.granted.len(), 1);
-    let cable = hall.way(hosts[0], hall.granted[&hosts[0]])[0];
-    hall.bed.cut(cable);
-    let status = hall.bed.run_until_up(manager);
+    let mut fabric = ClosFabric::bring_up("clos-2-2-2");
+    let (hosts, manager) = (fabric.hosts(), fabric.manager);
+    fabric.ask(WindowRequest::UNTIL_ENDED, &[(hosts[0], hosts[2])]);
+    fabric.run(2 * WINDOW_NS);
+    assert_eq!(fabric.granted.len(), 1);
+    let cable = fabric.path(hosts[0], fabric.granted[&hosts[0]])[0];
+    fabric.bed.cut(cable);
+    let status = fabric.bed.run_until_up(manager);
     assert!(status.engine.starts_with("updn"), "{}", status.engine);
-    crate::assert_connected(&hall.bed, &hosts);
-    hall.granted.clear();
-    hall.run(3 * WINDOW_NS);
-    assert_eq!(hall.state().trees, 0);
-    hall.bed.plug(cable);
-    let status = hall.bed.run_until_up(manager);
+    crate::assert_connected(&fabric.bed, &hosts);
+    fabric.granted.clear();
+    fabric.run(3 * WINDOW_NS);
+    assert_eq!(fabric.state().trees, 0);
+    fabric.bed.plug(cable);
+    let status = fabric.bed.run_until_up(manager);
     assert_eq!(status.engine, "clos");
-    hall.run(3 * WINDOW_NS);
-    assert_eq!(hall.granted.len(), 1, "it is still asked for");
+    fabric.run(3 * WINDOW_NS);
+    assert_eq!(fabric.granted.len(), 1, "it is still asked for");
 }

@@ -97,7 +97,7 @@ fn every_call_is_in_the_file_in_its_order() {
     drop(device);
     writer.finish();
     let (entries, ending) = read(&path);
-    assert_eq!(ending, Some(Ending::Said(End::Closed)));
+    assert_eq!(ending, Some(Ending::Recorded(End::Closed)));
     assert_eq!(
         entries,
         [
@@ -170,7 +170,7 @@ fn a_writer_that_falls_behind_ends_the_recording_and_not_the_device() {
     }
     .run();
     let (entries, ending) = read(&path);
-    assert_eq!(ending, Some(Ending::Said(End::Overrun)));
+    assert_eq!(ending, Some(Ending::Recorded(End::Overrun)));
     assert!((3..9 * 2).contains(&entries.len()), "{}", entries.len());
 }
 
@@ -225,5 +225,5 @@ fn what_led_to_a_panic_is_in_the_file() {
     writer.finish();
     let (entries, ending) = read(&path);
     assert_eq!(entries, [Entry::Command { now: 1, command: 5 }]);
-    assert_eq!(ending, Some(Ending::Cut), "no word of an orderly end");
+    assert_eq!(ending, Some(Ending::Unterminated), "there is no end entry");
 }

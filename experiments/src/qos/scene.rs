@@ -18,7 +18,7 @@ use sim::Model;
 use sim::RoutedFabric;
 use sim::mix;
 use sim::{
-    AddressVector, Arbitration, Constant, FlowPlan, TrafficSource, Until, VlTables, Workload,
+    AddressVector, Arbitration, ConstantRate, FlowPlan, TrafficSource, Until, VlTables, Workload,
 };
 
 /// Data lanes: ten classes have one each.
@@ -160,7 +160,7 @@ pub(super) fn offer(
             sl: levels.sl(Class::Dedicated(band)),
             ..AddressVector::to_host(stream.to, flow)
         };
-        let programme = TrafficSource::Constant(Constant {
+        let programme = TrafficSource::ConstantRate(ConstantRate {
             address,
             bytes: model.packet_bytes,
             first_ps: mix(seed, u64::from(flow)) % stream.interval_ps,

@@ -24,9 +24,9 @@ pub(super) fn run(files: &[PathBuf]) -> Result<()> {
     for path in files {
         let replayed = one(path)?;
         output::line(format!("{}: {}", path.display(), summary(&replayed)))?;
-        if let Some(difference) = &replayed.difference {
+        if let Some(divergence) = &replayed.divergence {
             different += 1;
-            output::line(format!("  {difference}"))?;
+            output::line(format!("  {divergence}"))?;
         }
         if let Some(note) = replayed.ending.and_then(note) {
             output::line(format!("  note: {note}"))?;
@@ -50,7 +50,7 @@ fn one(path: &Path) -> Result<Replayed> {
 
 fn summary(replayed: &Replayed) -> String {
     let header = &replayed.header;
-    let verdict = match &replayed.difference {
+    let verdict = match &replayed.divergence {
         None => "the same to the last byte",
         Some(_) => "DIFFERENT",
     };
@@ -69,14 +69,14 @@ fn summary(replayed: &Replayed) -> String {
 /// A note about the end of a recording.
 fn note(ending: Ending) -> Option<&'static str> {
     match ending {
-        Ending::Said(End::Closed) => None,
-        Ending::Said(End::Overrun) => Some(
+        Ending::Recorded(End::Closed) => None,
+        Ending::Recorded(End::Overrun) => Some(
             "the recording ends before the device did: more happened than could be written in time",
         ),
-        Ending::Cut => Some(
+        Ending::Unterminated => Some(
             "the recording has no end: the device was killed, its disk was full, or it still runs",
         ),
-        Ending::Torn => Some(
+        Ending::Truncated => Some(
             "the recording ends within an entry, which was left out: the device was killed, its \
              disk was full, or it still runs",
         ),

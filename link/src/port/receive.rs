@@ -8,7 +8,7 @@ use wire::{
 
 use crate::config::blocks;
 use crate::port::{Peer, Port};
-use crate::state::StateInput;
+use crate::state::PortStateEvent;
 use crate::training::LinkInput;
 use crate::vl_buffer::VlBuffers;
 use crate::{Cause, DropReason, Packet, Pool, Time};
@@ -181,7 +181,7 @@ impl Port {
             return Err(DropReason::BadDlid);
         }
         if !self.state.sends_data() {
-            self.state_input(now, StateInput::DataArrived, Cause::Data);
+            self.apply_state_event(now, PortStateEvent::DataArrived, Cause::Data);
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 use wire::Vl;
 
 use crate::port::{Cause, Port, PortEvent};
-use crate::state::{InvalidTransition, StateInput};
+use crate::state::{InvalidTransition, PortStateEvent};
 use crate::training::{LinkEffect, LinkInput};
-use crate::{Deadline, DropReason, Pool, Time, Why};
+use crate::{Deadline, DeadlineCause, DropReason, Pool, Time};
 
 impl Port {
     /// The transport sees (`true`) or no longer sees the other end of the cable.
@@ -63,12 +63,12 @@ impl Port {
         pool: &mut Pool,
     ) -> Result<(), InvalidTransition> {
         let input = match wanted {
-            SetState::Down => StateInput::SetDown,
-            SetState::Armed => StateInput::SetArmed,
-            SetState::Active => StateInput::SetActive,
+            SetState::Down => PortStateEvent::SetDown,
+            SetState::Armed => PortStateEvent::SetArmed,
+            SetState::Active => PortStateEvent::SetActive,
         };
         self.state.after(input)?;
-        self.state_input(now, input, Cause::Management);
+        self.apply_state_event(now, input, Cause::Management);
         if wanted == SetState::Down {
             self.clear_outputs(pool);
             self.link_input(now, LinkInput::Retrain, pool);
@@ -77,7 +77,7 @@ impl Port {
     }
 
     /// Feeds the logical state; what it does not take leaves it as it is.
-    pub(super) fn state_input(&mut self, now: Time, input: StateInput, cause: Cause) {
+    pub(super) fn apply_state_event(&mut self, now: Time, input: PortStateEvent, cause: Cause) {
         let from = self.state;
         let Ok(to) = from.after(input) else {
             return;
@@ -98,13 +98,13 @@ impl Port {
                 self.restart_credits();
                 self.updates_due = 0;
                 self.full_update_at = now;
-                self.state_input(now, StateInput::LinkUp, Cause::Link);
+                self.apply_state_event(now, PortStateEvent::LinkUp, Cause::Link);
             }
             LinkEffect::WentDown => {
                 self.counts.spec.link_downed += 1;
                 self.updates_due = 0;
                 self.full_update_at = Time::NEVER;
-                self.state_input(now, StateInput::LinkDown, Cause::Link);
+                self.apply_state_event(now, PortStateEvent::LinkDown, Cause::Link);
                 self.clear_outputs(pool);
                 // Now already: the flow control that opens the next link must not carry the
                 // counts of this one, which the peer would take for credits.
@@ -190,27 +190,27 @@ impl Port {
         let silence_at = self.training.silence_deadline();
         let mut earliest = Deadline {
             at: silence_at,
-            why: Why::Silence(port),
+            cause: DeadlineCause::Silence(port),
         };
-        let mut consider = |at: Time, why: Why| {
+        let mut consider = |at: Time, cause: DeadlineCause| {
             if at < earliest.at {
-                earliest = Deadline { at, why };
+                earliest = Deadline { at, cause };
             }
         };
-        consider(self.training.next_at(), Why::KeepAlive(port));
+        consider(self.training.next_at(), DeadlineCause::KeepAlive(port));
         if self.training.is_up() {
-            consider(self.full_update_at, Why::KeepAlive(port));
+            consider(self.full_update_at, DeadlineCause::KeepAlive(port));
             if self.has_starved_vl() {
-                consider(self.starved_update_at, Why::KeepAlive(port));
+                consider(self.starved_update_at, DeadlineCause::KeepAlive(port));
             }
             if self.has_sendable() && self.pacer.is_paced() {
-                consider(self.pacer.wake_at(), Why::Pacing(port));
+                consider(self.pacer.wake_at(), DeadlineCause::Pacing(port));
             }
             if let Some((_, _, gone_at)) = self.leaving {
-                consider(gone_at, Why::Pacing(port));
+                consider(gone_at, DeadlineCause::Pacing(port));
             }
             if self.waiting != 0 && self.has_lifetimes() {
-                consider(self.expires_at(), Why::Lifetime(port));
+                consider(self.expires_at(), DeadlineCause::Lifetime(port));
             }
         }
         (earliest.at < Time::NEVER).then_some(earliest)

@@ -13,12 +13,12 @@ const STARVED_UPDATE_FRACTION: u64 = 16;
 /// it together.
 const KEEPALIVE_GRID: u64 = 4;
 
-/// What a port waits for.
+/// When a port is to be polled next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wants {
+pub struct PollTimes {
     /// From when on [`Port::transmit`] would put something into a frame; [`Time::NEVER`]: never.
     pub ready_at: Time,
-    /// When the port wants a [`Port::tick`]; [`Time::NEVER`]: never.
+    /// When [`Port::tick`] is due; [`Time::NEVER`]: never.
     pub due_at: Time,
 }
 
@@ -36,58 +36,58 @@ impl Port {
     #[must_use]
     pub fn ready_at(&self) -> Time {
         if self.training.is_up() {
-            self.wants_up().ready_at
+            self.poll_times_up().ready_at
         } else {
-            self.wants_down().ready_at
+            self.poll_times_down().ready_at
         }
     }
 
-    /// When the port wants to be pulled, and when it wants a tick: [`Port::ready_at`] and the
-    /// moment of [`Port::deadline`] in one look.
+    /// When [`Port::transmit`] and [`Port::tick`] are to be called next: [`Port::ready_at`] and the
+    /// moment of [`Port::deadline`], computed together.
     #[inline]
     #[must_use]
-    pub fn wants(&self) -> Wants {
+    pub fn poll_times(&self) -> PollTimes {
         if self.training.is_up() {
-            self.wants_up()
+            self.poll_times_up()
         } else {
-            self.wants_down()
+            self.poll_times_down()
         }
     }
 
     #[inline]
-    fn wants_up(&self) -> Wants {
+    fn poll_times_up(&self) -> PollTimes {
         let update_at = self.full_update_at.min(self.training.next_at());
-        let mut wants = Wants {
+        let mut times = PollTimes {
             ready_at: update_at,
             due_at: update_at.min(self.training.silence_deadline()),
         };
         if self.has_starved_vl() {
-            wants.ready_at = wants.ready_at.min(self.starved_update_at);
-            wants.due_at = wants.due_at.min(self.starved_update_at);
+            times.ready_at = times.ready_at.min(self.starved_update_at);
+            times.due_at = times.due_at.min(self.starved_update_at);
         }
         if self.has_sendable() {
-            wants.ready_at = wants.ready_at.min(self.pacer.open_at());
+            times.ready_at = times.ready_at.min(self.pacer.open_at());
             if self.pacer.is_paced() {
-                wants.due_at = wants.due_at.min(self.pacer.wake_at());
+                times.due_at = times.due_at.min(self.pacer.wake_at());
             }
         }
         if self.updates_due != 0 {
-            wants.ready_at = Time::ZERO;
+            times.ready_at = Time::ZERO;
         }
         if let Some((_, _, gone_at)) = self.leaving {
-            wants.due_at = wants.due_at.min(gone_at);
+            times.due_at = times.due_at.min(gone_at);
         }
         if self.waiting != 0 && self.has_lifetimes() {
-            wants.due_at = wants.due_at.min(self.expires_at());
+            times.due_at = times.due_at.min(self.expires_at());
         }
-        wants
+        times
     }
 
     #[cold]
-    fn wants_down(&self) -> Wants {
+    fn poll_times_down(&self) -> PollTimes {
         let updates = self.updates_due != 0 && self.training.is_configured();
         let next_at = self.training.next_at();
-        Wants {
+        PollTimes {
             ready_at: if self.link_down_pending || updates {
                 Time::ZERO
             } else {

@@ -156,13 +156,13 @@ fn slots_go_beyond_nine_and_are_used_again() {
 fn only_one_program_is_subnet_manager_and_the_bit_goes_with_it() {
     let mut server = server(8);
     server.handle_control(Time(0), "ctl", &connect_bytes(1, true, ""));
-    let told = outputs(&mut server);
-    assert!(told.contains(&Output::Agent {
+    let received = outputs(&mut server);
+    assert!(received.contains(&Output::Agent {
         slot: 0,
         message: ToAgent::SetIsSm(true)
     }));
     for class in [0x01, 0x81, 0x03] {
-        assert!(told.contains(&Output::Agent {
+        assert!(received.contains(&Output::Agent {
             slot: 0,
             message: ToAgent::Register { class }
         }));
@@ -177,8 +177,8 @@ fn only_one_program_is_subnet_manager_and_the_bit_goes_with_it() {
     );
     assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::ERROR);
     server.handle_control(Time(0), "ctl", &control(ControlKind::SET_IS_SM, 0, &[0]));
-    let told = outputs(&mut server);
-    assert!(told.contains(&Output::Agent {
+    let received = outputs(&mut server);
+    assert!(received.contains(&Output::Agent {
         slot: 0,
         message: ToAgent::SetIsSm(false)
     }));

@@ -1,4 +1,4 @@
-//! The control thread's side: orders in, events out.
+//! The control thread's side: requests in, events out.
 
 use std::fmt;
 use std::io;
@@ -17,7 +17,7 @@ use crate::poll::{EventFd, register};
 
 /// What the control thread asks of the dataplane thread.
 #[derive(Debug)]
-pub(super) enum Order<C> {
+pub(super) enum Request<C> {
     /// For the core.
     Command(C),
     /// UDP: the peer of a port.
@@ -26,15 +26,15 @@ pub(super) enum Order<C> {
     Stop,
 }
 
-/// An order was not taken: the dataplane thread is hundreds behind, or has ended.
+/// A request was not taken: the dataplane thread is hundreds behind, or has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the dataplane takes no more orders at the moment; try again")]
+#[error("the dataplane takes no more requests at the moment; try again")]
 pub struct Busy;
 
 /// A running dataplane thread.
 #[derive(Debug)]
 pub struct Running<C, E> {
-    /// Gives it orders.
+    /// Sends it requests.
     pub handle: Handle<C>,
     /// What it tells.
     pub events: Events<E>,
@@ -42,19 +42,19 @@ pub struct Running<C, E> {
     pub thread: JoinHandle<()>,
 }
 
-/// Gives orders to a dataplane thread. Orders are taken in the order in which they are given.
+/// Sends requests to a dataplane thread. Requests are taken in the order in which they are sent.
 pub struct Handle<C> {
-    orders: Sender<Order<C>>,
+    requests: Sender<Request<C>>,
     wake: Arc<EventFd>,
 }
 
 impl<C> Handle<C> {
-    pub(super) fn new(orders: Sender<Order<C>>, wake: Arc<EventFd>) -> Self {
-        Self { orders, wake }
+    pub(super) fn new(requests: Sender<Request<C>>, wake: Arc<EventFd>) -> Self {
+        Self { requests, wake }
     }
 
-    fn give(&self, order: Order<C>) -> Result<(), Busy> {
-        self.orders.try_send(order).map_err(|_| Busy)?;
+    fn send(&self, request: Request<C>) -> Result<(), Busy> {
+        self.requests.try_send(request).map_err(|_| Busy)?;
         self.wake.signal();
         Ok(())
     }
@@ -64,7 +64,7 @@ impl<C> Handle<C> {
     /// # Errors
     /// [`Busy`]
     pub fn command(&self, command: C) -> Result<(), Busy> {
-        self.give(Order::Command(command))
+        self.send(Request::Command(command))
     }
 
     /// UDP: the peer of `port` receives at `peer`. The link starts anew if that is another address
@@ -73,7 +73,7 @@ impl<C> Handle<C> {
     /// # Errors
     /// [`Busy`]
     pub fn connect(&self, port: PortNum, peer: SocketAddr) -> Result<(), Busy> {
-        self.give(Order::Connect(port, peer))
+        self.send(Request::Connect(port, peer))
     }
 
     /// Has the thread send what is ready, and end.
@@ -81,14 +81,14 @@ impl<C> Handle<C> {
     /// # Errors
     /// [`Busy`]
     pub fn stop(&self) -> Result<(), Busy> {
-        self.give(Order::Stop)
+        self.send(Request::Stop)
     }
 }
 
 impl<C> Clone for Handle<C> {
     fn clone(&self) -> Self {
         Self {
-            orders: self.orders.clone(),
+            requests: self.requests.clone(),
             wake: Arc::clone(&self.wake),
         }
     }

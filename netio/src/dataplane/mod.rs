@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!            ┌──────────────────────── sleep in epoll ◄───────────────────────┐
-//!            ▼        (until a frame, an order, room to send, a deadline)     │
-//!   interfaces → receive on every ready port → orders → tick ─► transmit ─► events
+//!            ▼        (until a frame, request, room to send, a deadline)     │
+//!   interfaces → receive on every ready port → requests → tick ─► transmit ─► events
 //!                       │ Input::Frame           │ Input::Command    ▲          │
 //!                       └────────► device core ◄─┘                   │          ▼
 //!                                       └────────── frames ──────────┘    control thread
@@ -36,7 +36,7 @@ use crate::poll::EventFd;
 use crate::transport::Link;
 
 /// Orders that wait for the dataplane thread at most.
-const ORDERS_MAX: usize = 256;
+const REQUESTS_MAX: usize = 256;
 
 /// Events that wait for the control thread at most. Further ones wait in the core.
 const EVENTS_MAX: usize = 256;
@@ -72,10 +72,10 @@ where
     let failed = |source| NetError::new("set up the dataplane thread", source);
     let order_wake = Arc::new(EventFd::new().map_err(failed)?);
     let event_wake = Arc::new(EventFd::new().map_err(failed)?);
-    let (order_sender, orders) = crossbeam_channel::bounded(ORDERS_MAX);
+    let (request_sender, requests) = crossbeam_channel::bounded(REQUESTS_MAX);
     let (event_sender, event_receiver) = crossbeam_channel::bounded(EVENTS_MAX);
     let channels = shell::Channels {
-        orders,
+        requests,
         order_wake: Arc::clone(&order_wake),
         events: event_sender,
         event_wake: Arc::clone(&event_wake),
@@ -92,7 +92,7 @@ where
         })
         .map_err(failed)?;
     Ok(Running {
-        handle: Handle::new(order_sender, order_wake),
+        handle: Handle::new(request_sender, order_wake),
         events,
         thread,
     })

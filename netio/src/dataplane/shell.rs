@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use link::{Device, FrameBuf, Input, Time};
 use wire::PortNum;
 
-use super::handle::Order;
+use super::handle::Request;
 use super::port::{Blocked, CarrierChange, Port};
 use crate::NetError;
 use crate::clock;
@@ -37,12 +37,12 @@ const FLUSH_NS: u64 = 100_000_000;
 const OFFER_NS: u64 = 1_000_000;
 
 /// epoll's names of what is no port. Ports are named by their place in the list.
-const TOKEN_ORDERS: u64 = u64::MAX;
+const TOKEN_REQUESTS: u64 = u64::MAX;
 const TOKEN_CARRIERS: u64 = u64::MAX - 1;
 
 /// Both channels to the control thread.
 pub(super) struct Channels<C, E> {
-    pub(super) orders: Receiver<Order<C>>,
+    pub(super) requests: Receiver<Request<C>>,
     pub(super) order_wake: Arc<EventFd>,
     pub(super) events: Sender<E>,
     pub(super) event_wake: Arc<EventFd>,
@@ -89,7 +89,7 @@ impl<C, E> Prepared<C, E> {
         let failed = |source| NetError::new("set up the dataplane thread", source);
         let epoll = Epoll::new().map_err(failed)?;
         epoll
-            .add(&*channels.order_wake, TOKEN_ORDERS)
+            .add(&*channels.order_wake, TOKEN_REQUESTS)
             .map_err(failed)?;
         let carriers = if links.iter().any(Link::has_interface) {
             let carriers = Carriers::open()?;
@@ -119,7 +119,7 @@ impl<C, E> Prepared<C, E> {
         })
     }
 
-    /// Runs `device` until an order to stop.
+    /// Runs `device` until a request to stop.
     pub(super) fn run<D: Device<Command = C, Event = E>>(self, device: D) {
         Shell {
             io: self,
@@ -196,12 +196,12 @@ impl<D: Device> Shell<D> {
     }
 
     /// Takes in what has made epoll return: interfaces first, so that frames find their carrier;
-    /// orders last, because they may end it.
+    /// requests last, because they may end it.
     fn take_input(&mut self) {
-        let (mut orders, mut carriers) = (false, false);
+        let (mut requests, mut carriers) = (false, false);
         for index in 0..self.io.epoll.len() {
             match self.io.epoll.ready(index).token {
-                TOKEN_ORDERS => orders = true,
+                TOKEN_REQUESTS => requests = true,
                 TOKEN_CARRIERS => carriers = true,
                 _ => {}
             }
@@ -221,8 +221,8 @@ impl<D: Device> Shell<D> {
                 self.receive(place);
             }
         }
-        if orders {
-            self.take_orders();
+        if requests {
+            self.take_requests();
         }
     }
 
@@ -276,27 +276,27 @@ impl<D: Device> Shell<D> {
         self.more = true;
     }
 
-    fn take_orders(&mut self) {
+    fn take_requests(&mut self) {
         self.idle = false;
-        // Before the channel is looked at, so that no order given in between is missed.
+        // Before the channel is looked at, so that no request sent in between is missed.
         if let Err(error) = self.io.channels.order_wake.take() {
-            tracing::error!("cannot take orders: {error}");
+            tracing::error!("cannot take requests: {error}");
         }
         for _ in 0..ORDERS_A_ROUND {
-            match self.io.channels.orders.try_recv() {
-                Ok(order) => self.execute(order),
+            match self.io.channels.requests.try_recv() {
+                Ok(request) => self.execute(request),
                 Err(_) => return,
             }
         }
         self.io.channels.order_wake.signal();
     }
 
-    fn execute(&mut self, order: Order<D::Command>) {
-        match order {
-            Order::Command(command) => {
+    fn execute(&mut self, request: Request<D::Command>) {
+        match request {
+            Request::Command(command) => {
                 self.device.handle(clock::now(), Input::Command(command));
             }
-            Order::Connect(number, peer) => {
+            Request::Connect(number, peer) => {
                 let Some(port) = self.port(number) else {
                     return;
                 };
@@ -305,7 +305,7 @@ impl<D: Device> Shell<D> {
                     Err(error) => tracing::error!("{error}"),
                 }
             }
-            Order::Stop => self.stopping = Some(clock::now() + FLUSH_NS),
+            Request::Stop => self.stopping = Some(clock::now() + FLUSH_NS),
         }
     }
 

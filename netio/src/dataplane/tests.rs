@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use link::{Deadline, Device, FrameBuf, Input, PortSet, Time, Why};
+use link::{Deadline, DeadlineCause, Device, FrameBuf, Input, PortSet, Time};
 use wire::PortNum;
 
 use super::*;
@@ -103,7 +103,7 @@ impl Device for Toy {
         let at = self.due?;
         Some(Deadline {
             at,
-            why: Why::Traffic,
+            cause: DeadlineCause::Traffic,
         })
     }
 }

@@ -87,7 +87,7 @@ struct Routed {
 
 /// Tables under the order from these roots; `None` if pairs remain without a safe path.
 fn routed(network: &Network, lids: &Lids, roots: &[usize]) -> Option<Routed> {
-    let order = Order::new(network, roots);
+    let order = SwitchOrder::new(network, roots);
     let mut unreached = Unreached::default();
     let mut rows = balanced(network, lids, |destination, next_hops| {
         order.next_hops(network, destination, next_hops);
@@ -153,14 +153,14 @@ fn central_roots(network: &Network) -> Vec<usize> {
 }
 
 /// Which switches are above which.
-struct Order {
+struct SwitchOrder {
     /// By switch.
     numbers: Vec<u32>,
     /// Switches in order.
     sorted: Vec<usize>,
 }
 
-impl Order {
+impl SwitchOrder {
     fn new(network: &Network, roots: &[usize]) -> Self {
         let ranks = network.hops_from_any(roots);
         let mut sorted: Vec<usize> = (0..ranks.len()).collect();

@@ -27,7 +27,7 @@ impl<D: Device<Command: Encode, Event: Encode>> Tape<D> {
     }
 
     /// Hands an input in and takes all that the device gives; the frames.
-    fn hand_in(&mut self, now: Time, input: Input<'_, D::Command>) -> Vec<(PortNum, Vec<u8>)> {
+    fn feed(&mut self, now: Time, input: Input<'_, D::Command>) -> Vec<(PortNum, Vec<u8>)> {
         write(&mut self.bytes, &Entry::of_input(now, &input)).unwrap();
         self.device.handle(now, input);
         let mut frames = Vec::new();
@@ -79,30 +79,30 @@ fn conversation() -> (Tape<Switch>, Tape<Host>) {
     };
     let mut switch = Tape::new(Switch::new(&switch).unwrap(), Kind::Switch, &switch);
     let mut host = Tape::new(Host::new(host.clone()).unwrap(), Kind::Host, &host);
-    let mut to_host = switch.hand_in(Time(1), plugged());
-    let mut to_switch = host.hand_in(Time(1), plugged());
+    let mut to_host = switch.feed(Time(1), plugged());
+    let mut to_switch = host.feed(Time(1), plugged());
     for at in (10..100).map(Time) {
         let answers: Vec<_> = to_host
             .iter()
-            .flat_map(|(_, bytes)| host.hand_in(at, frame_of(at, bytes)))
+            .flat_map(|(_, bytes)| host.feed(at, frame_of(at, bytes)))
             .collect();
         to_host = to_switch
             .iter()
-            .flat_map(|(_, bytes)| switch.hand_in(at, frame_of(at, bytes)))
+            .flat_map(|(_, bytes)| switch.feed(at, frame_of(at, bytes)))
             .collect();
         to_switch = answers;
     }
     let request = switchd::control::Request::Device(wire::control::DeviceRequest::Ports);
-    switch.hand_in(
+    switch.feed(
         Time(200),
         Input::Command(switchd::Command { token: 1, request }),
     );
     let request = hostd::control::Request::Device(wire::control::DeviceRequest::Ports);
-    host.hand_in(
+    host.feed(
         Time(200),
         Input::Command(hostd::Command::Control { token: 1, request }),
     );
-    switch.hand_in(Time(u64::from(u32::MAX)), Input::Tick);
+    switch.feed(Time(u64::from(u32::MAX)), Input::Tick);
     (switch, host)
 }
 
@@ -127,11 +127,11 @@ fn the_same_core_does_the_same_again() {
     let (mut switch, mut host) = conversation();
     switch.end();
     for (bytes, ending) in [
-        (&switch.bytes, Ending::Said(End::Closed)),
-        (&host.bytes, Ending::Cut),
+        (&switch.bytes, Ending::Recorded(End::Closed)),
+        (&host.bytes, Ending::Unterminated),
     ] {
         let replayed = replay(&**bytes).unwrap();
-        assert_eq!(replayed.difference, None);
+        assert_eq!(replayed.divergence, None);
         assert_eq!(replayed.ending, Some(ending));
         assert!(replayed.inputs > 2 && replayed.pulls > 2 && replayed.events > 0);
     }
@@ -159,10 +159,10 @@ fn a_frame_that_differs_is_named_with_its_port_and_the_input_before() {
         write(&mut switch.bytes, entry).unwrap();
     }
     let replayed = replay(&*switch.bytes).unwrap();
-    let difference = replayed.difference.unwrap();
+    let divergence = replayed.divergence.unwrap();
     assert_eq!(replayed.ending, None, "nobody has looked further");
     assert_eq!(
-        difference.to_string(),
+        divergence.to_string(),
         format!(
             "entry {} at 1099.511627776s, after input {} (a tick): a frame for port 2: expected \
              3 bytes in 1 records, got 0 bytes in 0; the first 0 bytes agree",
@@ -179,8 +179,8 @@ fn an_event_that_differs_is_shown_both_ways() {
     let bytes = encode(&event).unwrap().into();
     let entry: Entry<'_, ()> = Entry::Event { bytes };
     write(&mut host.bytes, &entry).unwrap();
-    let difference = replay(&*host.bytes).unwrap().difference.unwrap();
-    let text = difference.to_string();
+    let divergence = replay(&*host.bytes).unwrap().divergence.unwrap();
+    let text = divergence.to_string();
     let expected = ["expected PortState(Active), got none", "command Control"];
     assert!(expected.iter().all(|part| text.contains(part)), "{text}");
 }
@@ -224,7 +224,7 @@ fn a_recording_that_was_cut_anywhere_never_panics() {
     let (switch, _) = conversation();
     for len in 0..switch.bytes.len() {
         if let Ok(replayed) = replay(&switch.bytes[..len]) {
-            assert_eq!(replayed.difference, None, "{len} bytes");
+            assert_eq!(replayed.divergence, None, "{len} bytes");
         }
     }
 }

@@ -74,7 +74,7 @@ impl Workload {
                 self.check_requests(requests, own, model, |request| packet(request.bytes, model))
             }
             TrafficSource::Messages(requests) => self.check_requests(requests, own, model, message),
-            TrafficSource::Constant(constant) => {
+            TrafficSource::ConstantRate(constant) => {
                 packet(u32::from(constant.bytes), model)?;
                 if constant.interval_ps == 0 {
                     return Err("an interval of 0 ps: at least 1".to_owned());
@@ -85,7 +85,7 @@ impl Workload {
                 packet(u32::from(*bytes), model)?;
                 self.check_address(address, own, model)
             }
-            TrafficSource::Drawn {
+            TrafficSource::Patterned {
                 pattern,
                 bytes_per_ns,
                 flow,

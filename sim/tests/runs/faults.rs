@@ -1,7 +1,7 @@
 //! What goes wrong is counted, and what is mended works again.
 
 use sim::{
-    AddressVector, CableEnd, Constant, Fault, FaultKind, FaultPlan, Load, LoadResult, Model,
+    AddressVector, CableEnd, ConstantRate, Fault, FaultKind, FaultPlan, Load, LoadResult, Model,
     RoutedFabric, TrafficSource, Until, Workload, WorkloadResult,
 };
 use wire::PortNum;
@@ -125,7 +125,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> WorkloadResult {
     workload.backlog = 1000;
     for host in 0..7u32 {
         for (to, flow) in [(7, 0), ((host + 3) % 7, 1)] {
-            let constant = Constant {
+            let constant = ConstantRate {
                 address: AddressVector::to_host(to, flow),
                 bytes: 32,
                 first_ps: u64::from(host) * 100_000,
@@ -133,7 +133,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> WorkloadResult {
                 packets: Some(50),
             };
             let at = usize::try_from(host).unwrap();
-            workload.hosts[at].push(TrafficSource::Constant(constant));
+            workload.hosts[at].push(TrafficSource::ConstantRate(constant));
         }
     }
     let model = Model {

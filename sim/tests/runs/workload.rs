@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use routing::multicast::Scheme;
 use sim::{
-    AddressVector, Arbitration, Constant, Destination, FaultPlan, FlowPlan, Group, Model, Pattern,
-    RoutedFabric, SendRequest, SlChoice, TrafficSource, Until, VlTables, Workload, WorkloadResult,
+    AddressVector, Arbitration, ConstantRate, Destination, FaultPlan, FlowPlan, Group, Model,
+    Pattern, RoutedFabric, SendRequest, SlChoice, TrafficSource, Until, VlTables, Workload,
+    WorkloadResult,
 };
 use topologies::Endpoint;
 use wire::attr::VlArbEntry;
@@ -50,7 +51,7 @@ fn constant(
     interval_ps: u64,
     packets: Option<u64>,
 ) -> TrafficSource {
-    TrafficSource::Constant(Constant {
+    TrafficSource::ConstantRate(ConstantRate {
         address,
         bytes,
         first_ps: 0,
@@ -341,7 +342,7 @@ fn drawn_sources_end_and_what_finds_no_place_is_refused_and_counted() {
     let mut workload = Workload::empty(16, 1, Until::Delivered(10_000_000));
     workload.backlog = 4;
     for sources in &mut workload.hosts {
-        sources.push(TrafficSource::Drawn {
+        sources.push(TrafficSource::Patterned {
             pattern: Pattern::Uniform,
             sl_choice: SlChoice::Random,
             bytes_per_ns: 0.5,
@@ -415,7 +416,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         members: vec![1, 1],
     });
     assert!(refused(&grouped).contains("twice"));
-    let mut off_vl = with(TrafficSource::Drawn {
+    let mut off_vl = with(TrafficSource::Patterned {
         pattern: Pattern::Uniform,
         sl_choice: SlChoice::Random,
         bytes_per_ns: 0.1,

@@ -138,9 +138,9 @@ impl Pair {
             assert_eq!(plane.ports.due(now), due, "due");
         }
         for port in plane.ports.iter() {
-            let wants = port.wants();
+            let times = port.poll_times();
             let due_at = port.deadline().map_or(Time::NEVER, |due| due.at);
-            assert_eq!((wants.ready_at, wants.due_at), (port.ready_at(), due_at));
+            assert_eq!((times.ready_at, times.due_at), (port.ready_at(), due_at));
         }
         let first = plane
             .ports

@@ -388,7 +388,7 @@ impl Bed {
         self.switches[at].port(port(number)).unwrap().counts().drops[reason]
     }
 
-    pub(crate) fn patience(&self) -> LinkTimeouts {
+    pub(crate) fn link_timeouts(&self) -> LinkTimeouts {
         self.plan.port.timeouts
     }
 }

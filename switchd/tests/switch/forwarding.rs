@@ -239,7 +239,11 @@ fn the_control_side_sees_every_port_and_can_pull_its_cable() {
     let reply = bed.control(0, request(pull));
     assert_eq!(reply, Reply::Device(DeviceReply::Done));
     bed.run();
-    assert_eq!(bed.hosts[1].port.state(), PortState::Down, "it was told");
+    assert_eq!(
+        bed.hosts[1].port.state(),
+        PortState::Down,
+        "it was notified"
+    );
     let wrong = DeviceRequest::Cable {
         port: PortNum::new(9),
         plugged: false,

@@ -58,7 +58,7 @@ fn port_info_shows_states_and_obeys() {
     info.port_phys_state = PortPhysState::Disabled;
     bed.set(&[1], 8, &info);
     assert_eq!(bed.state(0, 8), PortState::Down);
-    assert_eq!(bed.state(1, 7), PortState::Down, "the peer was told");
+    assert_eq!(bed.state(1, 7), PortState::Down, "the peer was notified");
     info.port_phys_state = PortPhysState::Polling;
     bed.set(&[1], 8, &info);
     assert_eq!(bed.state(0, 8), PortState::Init);

@@ -162,5 +162,5 @@ fn an_idle_fabric_keeps_its_links_for_hours() {
     bed.send_data(1, 3, 1);
     assert_eq!(bed.hosts[2].data(), [(1, 1)]);
     assert_eq!(bed.drops(0, 3, DropReason::LinkDown), 0);
-    assert_eq!(bed.patience().keepalive_ns, 250_000_000);
+    assert_eq!(bed.link_timeouts().keepalive_ns, 250_000_000);
 }

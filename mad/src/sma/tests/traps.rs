@@ -64,7 +64,7 @@ fn a_second_change_is_not_repressed_with_the_first() {
     }
     assert!(
         sma.poll_trap(Time(S) + 40).is_none(),
-        "a burst of changes is told twice, not 36 times"
+        "a burst of changes is reported twice, not 36 times"
     );
     sma.traps.repress(first.mad.tid());
     let at = sma.deadline().unwrap();

@@ -178,9 +178,9 @@ proptest! {
             }
             for pair in &window.admitted {
                 let key = (pair.source, pair.destination);
-                let told = window.moved.iter().any(|moved| (moved.source, moved.destination) == key);
+                let listed = window.moved.iter().any(|moved| (moved.source, moved.destination) == key);
                 let differs = trees_before.get(&key).is_some_and(|&tree| tree != pair.tree);
-                prop_assert_eq!(told, differs);
+                prop_assert_eq!(listed, differs);
             }
             trees_before = window
                 .admitted
