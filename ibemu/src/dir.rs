@@ -126,6 +126,13 @@ impl FabricDir {
         self.logs().join(format!("{handle}.log"))
     }
 
+    /// The user whose fabric it is; the calling one if the directory is not there.
+    #[must_use]
+    pub fn owner(&self) -> u32 {
+        fs::symlink_metadata(&self.path)
+            .map_or_else(|_| netio::process::effective_uid(), |found| found.uid())
+    }
+
     /// Whether the directory is there.
     #[must_use]
     pub fn exists(&self) -> bool {

@@ -1,6 +1,9 @@
-//! The processes of a fabric: found by their command lines, held by pidfd, never by process id
-//! alone.
+//! The processes of a fabric: those of the fabric's user that run one of our programs with the
+//! fabric's directory as argument, held by pidfd, never by process id alone.
 
+mod identity;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,6 +13,7 @@ use netio::process::{Pidfd, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::dir::FabricDir;
+pub use identity::{FileId, ProcessRecord, runs_as};
 
 /// A process for as long as it lives: process ids are reused, but not with the same start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -83,24 +87,51 @@ pub struct Found {
     pub id: ProcessId,
 }
 
-/// All running processes that were started for the fabric in `dir`, by their command lines.
+/// All running processes of the fabric in `dir`: of the fabric's user, with a command line that
+/// names the fabric, and either `recorded` in its journal or running one of our programs.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
-pub fn find(dir: &FabricDir) -> Result<Vec<Found>> {
+pub fn find(dir: &FabricDir, recorded: &[ProcessRecord]) -> Result<Vec<Found>> {
+    let owner = dir.owner();
+    let programs = own_programs();
     let mut found = Vec::new();
     for pid in all_pids()? {
         let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
             continue;
         };
-        if let Some(role) = role_of(&line, dir.path())
-            && let Some(id) = ProcessId::of(pid)
-        {
+        let Some(role) = role_of(&line, dir.path()) else {
+            continue;
+        };
+        let Some(process) = ProcessRecord::of(pid) else {
+            continue;
+        };
+        let runs_ours = || {
+            let executable = process.executable.as_ref();
+            executable.is_some_and(|executable| programs.contains(executable))
+        };
+        let is_recorded = || {
+            let mut same = recorded.iter().filter(|record| record.id == process.id);
+            same.any(|record| record.is_alive_as(owner))
+        };
+        if runs_as(pid, owner) && (runs_ours() || is_recorded()) {
+            let id = process.id;
             found.push(Found { role, id });
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// The programs that stand beside this one, and this one.
+fn own_programs() -> BTreeSet<FileId> {
+    let own = FileId::executable(std::process::id());
+    let path = netio::process::own_executable().unwrap_or_default();
+    ["switchd", "hostd", "controller", "ibemu"]
+        .iter()
+        .filter_map(|name| FileId::of(&path.with_file_name(name)).ok())
+        .chain(own)
+        .collect()
 }
 
 fn all_pids() -> Result<Vec<u32>> {
@@ -137,8 +168,8 @@ fn role_of(line: &[u8], dir: &Path) -> Option<Role> {
 }
 
 /// Programs that `ibemu exec` has started and that still run: inside one of `namespaces` (names),
-/// or with the fabric's directory in their environment. The calling process and its ancestors are
-/// left out.
+/// or of the fabric's user with the fabric's directory in their environment. (Only root enters a
+/// namespace, but anybody sets an environment.) The calling process and its ancestors are left out.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
@@ -153,6 +184,7 @@ pub fn find_exec_programs(
         .map(|metadata| (metadata.dev(), metadata.ino()))
         .collect();
     let label = format!("{ENVIRONMENT_LABEL}={}", dir.path().display());
+    let owner = dir.owner();
     let spared = own_and_ancestors();
     let mut guests = Vec::new();
     for pid in all_pids()? {
@@ -166,10 +198,13 @@ pub fn find_exec_programs(
                     .any(|variable| variable == label.as_bytes())
             })
         };
-        if spared.contains(&pid) || !(inside || labelled()) {
+        // Read first: what is found out next is then of this process or of none.
+        let id = ProcessId::of(pid);
+        let ours = inside || (runs_as(pid, owner) && labelled());
+        if spared.contains(&pid) || !ours {
             continue;
         }
-        if let Some(id) = ProcessId::of(pid) {
+        if let Some(id) = id {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             guests.push((id, name.trim_end().to_owned()));
         }
@@ -309,6 +344,58 @@ mod tests {
         ] {
             assert_eq!(role(other), None, "{other}");
         }
+    }
+
+    /// Runs a process that waits for ever and calls itself switch `s0` of the fabric in `dir`.
+    fn impostor(dir: &FabricDir, uid: u32) -> std::process::Child {
+        use std::os::unix::process::CommandExt;
+        let mut child = std::process::Command::new("sh")
+            .arg0("switchd")
+            .args(["-c", "echo; read line", "x", "--name", "s0", "--dir"])
+            .arg(dir.path())
+            .env(ENVIRONMENT_LABEL, dir.path())
+            .uid(uid)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).unwrap();
+        child
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_never_the_fabrics_whatever_it_calls_itself() {
+        assert_eq!(
+            netio::process::effective_uid(),
+            0,
+            "this test acts as another user: run it as root (tests/run.sh does)"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+        dir.create().unwrap();
+        let mut other = impostor(&dir, 65534);
+        let record = ProcessRecord::of(other.id()).unwrap();
+        assert_eq!(find(&dir, &[record]).unwrap(), []);
+        assert_eq!(find_exec_programs(&dir, &[]).unwrap(), []);
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_runs_no_program_of_ours_is_the_fabrics_only_if_the_journal_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+        dir.create().unwrap();
+        let mut other = impostor(&dir, netio::process::effective_uid());
+        assert_eq!(find(&dir, &[]).unwrap(), []);
+        let record = ProcessRecord::of(other.id()).unwrap();
+        let role = Role::Device("s0".into());
+        let id = record.id;
+        assert_eq!(find(&dir, &[record]).unwrap(), [Found { role, id }]);
+        assert_eq!(find_exec_programs(&dir, &[]).unwrap().len(), 1);
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 
     #[test]

@@ -15,7 +15,7 @@ use wire::convert::saturate;
 use crate::cli::{Sm, Up};
 use crate::dir::FabricDir;
 use crate::names::{self, FabricName};
-use crate::process::ProcessId;
+use crate::process::ProcessRecord;
 
 /// The version of the file's layout.
 const VERSION: u32 = 1;
@@ -101,7 +101,7 @@ pub struct FabricState {
     /// The stage of `up`.
     pub stage: Stage,
     /// The process that runs `up`.
-    pub up: ProcessId,
+    pub up: ProcessRecord,
     /// The topology's name in its normal form, or the path of the file.
     pub topology: String,
     /// What was asked for.
@@ -127,7 +127,7 @@ impl FabricState {
         graph: &Graph,
         topology: String,
         options: &Up,
-        up: ProcessId,
+        up: ProcessRecord,
     ) -> Result<Self> {
         let handles = names::handles(graph.ids().map(|id| graph.node(id).name.as_str()));
         let nodes: Vec<NodeState> = graph

@@ -11,7 +11,7 @@ use netio::namespace::Namespace;
 
 use crate::dir::FabricDir;
 use crate::net::Net;
-use crate::process::{self, Found, ProcessId, Role};
+use crate::process::{self, Found, ProcessId, ProcessRecord, Role};
 use crate::state::{FabricState, Stage};
 use crate::supervisor;
 
@@ -46,11 +46,13 @@ pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
         Some(state) => existing(&state.namespaces)?,
         None => labelled(dir).await?,
     };
-    if state.is_none() && !dir.exists() && namespaces.is_empty() && process::find(dir)?.is_empty() {
+    let recorded = supervisor::recorded(dir);
+    let nothing_else = || Ok::<bool, anyhow::Error>(process::find(dir, &recorded)?.is_empty());
+    if state.is_none() && !dir.exists() && namespaces.is_empty() && nothing_else()? {
         return Ok(None);
     }
     let mut removed = Removed {
-        processes: kill_processes(dir, state.as_ref())?,
+        processes: kill_processes(dir, state.as_ref(), &recorded)?,
         ..Removed::default()
     };
     removed.guests = kill_exec_programs(dir, &namespaces)?;
@@ -62,26 +64,31 @@ pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
     Ok(Some(removed))
 }
 
-fn kill_processes(dir: &FabricDir, state: Option<&FabricState>) -> Result<usize> {
+fn kill_processes(
+    dir: &FabricDir,
+    state: Option<&FabricState>,
+    recorded: &[ProcessRecord],
+) -> Result<usize> {
+    let owner = dir.owner();
     let own = ProcessId::own()?;
     if let Some(state) = state
         && state.stage == Stage::Creating
-        && state.up != own
+        && state.up.id != own
+        && state.up.is_alive_as(owner)
     {
         // An `up` that is still at work would go on creating.
-        process::kill_all(&[state.up], KILL_TIMEOUT)?;
+        process::kill_all(&[state.up.id], KILL_TIMEOUT)?;
     }
     let grace = state.and_then(|state| state.options.record.as_ref().map(|_| RECORDED_GRACE));
     let mut killed = 0;
-    let recorded = supervisor::recorded(dir);
     for _ in 0..ROUNDS_MAX {
-        let found = process::find(dir)?;
+        let found = process::find(dir, recorded)?;
         if found.is_empty() {
             // Processes of the journal that are no longer recognised by their arguments.
             let alive: Vec<ProcessId> = recorded
                 .iter()
-                .copied()
-                .filter(|id| id.is_alive())
+                .filter(|record| record.is_alive_as(owner))
+                .map(|record| record.id)
                 .collect();
             process::kill_all(&alive, KILL_TIMEOUT)?;
             return Ok(killed + alive.len());

@@ -7,7 +7,7 @@ use clap::Parser;
 use ibemu::cli::{Cli, Verb};
 use ibemu::dir::FabricDir;
 use ibemu::net::{self, CableEnd, Net};
-use ibemu::process::ProcessId;
+use ibemu::process::ProcessRecord;
 use ibemu::state::FabricState;
 use ibemu::{setup, teardown};
 
@@ -36,7 +36,7 @@ impl Bed {
             panic!("not up");
         };
         let topology = topologies::parse(topology).expect("the test bed can be made");
-        let own = ProcessId::own().expect("the test bed can be made");
+        let own = ProcessRecord::own().expect("the test bed can be made");
         let state = FabricState::plan(dir.fabric(), &topology.graph, topology.name, &options, own)
             .expect("the test bed can be made");
         Self { folder, dir, state }

@@ -10,7 +10,7 @@ fn plan(arguments: &[&str]) -> Result<FabricState> {
         panic!("not up");
     };
     let topology = topologies::parse(&up.topology).unwrap();
-    let own = ProcessId::own().unwrap();
+    let own = ProcessRecord::own().unwrap();
     FabricState::plan(&cli.fabric, &topology.graph, topology.name, &up, own)
 }
 

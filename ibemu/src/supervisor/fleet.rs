@@ -20,7 +20,7 @@ use netio::process::{Pidfd, Signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::journal::{Entry, Journal, Past};
+use super::journal::{self, Entry, Journal, Past};
 use super::protocol::{Process, Progress, Target};
 use super::spawn;
 use crate::ask::{self, DeviceClient};
@@ -108,7 +108,7 @@ impl Fleet {
             .zip(0u32..)
             .map(|(node, position)| (node.handle.as_str(), position))
             .collect();
-        for found in process::find(&self.dir)? {
+        for found in process::find(&self.dir, &journal::recorded(&self.dir))? {
             let target = match &found.role {
                 Role::Device(handle) => match by_handle.get(handle.as_str()) {
                     Some(&node) => Target::Device(node),
@@ -209,7 +209,7 @@ impl Fleet {
             .node(target)
             .map_or_else(Vec::new, |node| self.ends(node));
         let spawned = spawn::spawn(&self.dir, &self.state, target, &ends)?;
-        let pidfd = Pidfd::open(spawned.id.pid)?;
+        let pidfd = Pidfd::open(spawned.process.id.pid)?;
         let restarts = {
             let mut members = self.members.borrow_mut();
             let member = members.entry(target).or_default();
@@ -222,11 +222,12 @@ impl Fleet {
         };
         self.journal.borrow_mut().add(&Entry::Started {
             node: node_number(target),
-            process: spawned.id,
+            process: spawned.process,
             restarts,
         });
-        tracing::info!(pid = spawned.id.pid, "{} started", self.name(target));
-        self.watch(target, spawned.id, pidfd, Some(spawned.child));
+        let id = spawned.process.id;
+        tracing::info!(pid = id.pid, "{} started", self.name(target));
+        self.watch(target, id, pidfd, Some(spawned.child));
         Ok(())
     }
 

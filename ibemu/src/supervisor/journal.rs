@@ -10,19 +10,24 @@ use serde::{Deserialize, Serialize};
 
 use super::protocol::Target;
 use crate::dir::FabricDir;
-use crate::process::ProcessId;
+use crate::process::ProcessRecord;
 use crate::state::End;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub(super) enum Entry {
+    /// A supervisor has begun.
+    Supervisor {
+        /// The process.
+        process: ProcessRecord,
+    },
     /// A process was started.
     Started {
         /// Which; the controller has no position.
         node: Option<u32>,
         /// The process.
-        process: ProcessId,
+        process: ProcessRecord,
         /// How often it had been started again by then.
         restarts: u32,
     },
@@ -47,6 +52,8 @@ pub(super) enum Entry {
 pub(super) struct Past {
     /// Per process that was ever started: restarts, the last process, how it ended.
     pub processes: std::collections::BTreeMap<Target, PastProcess>,
+    /// The last supervisor.
+    pub supervisor: Option<ProcessRecord>,
     /// One end of each cable that is pulled.
     pub pulled: BTreeSet<End>,
 }
@@ -55,7 +62,7 @@ pub(super) struct Past {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PastProcess {
     /// The last process started.
-    pub process: ProcessId,
+    pub process: ProcessRecord,
     /// How often it was started again.
     pub restarts: u32,
     /// How a process ended last.
@@ -110,11 +117,12 @@ impl Journal {
 }
 
 /// The last process of each kind that was written down, alive or not; none without a journal.
-pub(crate) fn recorded(dir: &FabricDir) -> Vec<ProcessId> {
+pub(crate) fn recorded(dir: &FabricDir) -> Vec<ProcessRecord> {
     let text = fs::read_to_string(dir.journal()).unwrap_or_default();
     let mut past = Past::default();
     past.read(&text);
-    past.processes.values().map(|past| past.process).collect()
+    let members = past.processes.values().map(|past| past.process);
+    members.chain(past.supervisor).collect()
 }
 
 impl Past {
@@ -131,6 +139,7 @@ impl Past {
     fn apply(&mut self, entry: Entry) {
         let target = |node: Option<u32>| node.map_or(Target::Controller, Target::Device);
         match entry {
+            Entry::Supervisor { process } => self.supervisor = Some(process),
             Entry::Started {
                 node,
                 process,
@@ -170,6 +179,7 @@ impl Past {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::ProcessId;
 
     #[test]
     fn a_successor_knows_what_its_predecessor_knew() {
@@ -178,7 +188,10 @@ mod tests {
         fs::create_dir(dir.path()).unwrap();
         let (mut journal, past) = Journal::open(&dir).unwrap();
         assert_eq!(past, Past::default());
-        let process = |pid| ProcessId { pid, start: 7 };
+        let process = |pid| ProcessRecord {
+            id: ProcessId { pid, start: 7 },
+            executable: None,
+        };
         let started = |node, pid, restarts| Entry::Started {
             node,
             process: process(pid),
@@ -196,6 +209,9 @@ mod tests {
             end,
             plugged: false,
         });
+        journal.add(&Entry::Supervisor {
+            process: process(9),
+        });
         drop(journal);
         // A supervisor was killed while it wrote.
         let mut file = OpenOptions::new().append(true).open(dir.journal()).unwrap();
@@ -208,6 +224,9 @@ mod tests {
         assert!(device.running);
         assert_eq!(past.processes[&Target::Controller].process, process(11));
         assert_eq!(past.pulled, [end].into());
+        assert_eq!(past.supervisor, Some(process(9)));
+        let recorded: Vec<u32> = recorded(&dir).iter().map(|record| record.id.pid).collect();
+        assert_eq!(recorded, [12, 11, 9]);
 
         journal.add(&Entry::Cable { end, plugged: true });
         let (_, past) = Journal::open(&dir).unwrap();

@@ -15,10 +15,11 @@ use tokio::task::LocalSet;
 use wire::convert::usize_of;
 
 use super::fleet::Fleet;
-use super::journal::Journal;
+use super::journal::{Entry, Journal};
 use super::protocol::{Failure, PROCESSES_MAX, Progress, Reply, Request, Target};
 use crate::ask;
 use crate::dir::FabricDir;
+use crate::process::ProcessRecord;
 use crate::state::{End, FabricState};
 
 /// How long a progress request waits for progress.
@@ -55,7 +56,10 @@ async fn serve_fabric(dir: FabricDir, state: FabricState) -> Result<()> {
     // The process that has bound the socket is the supervisor; nothing is changed before that.
     let listener = Listener::bind(&dir.control("supervisor"))?;
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
-    let (journal, past) = Journal::open(&dir)?;
+    let (mut journal, past) = Journal::open(&dir)?;
+    journal.add(&Entry::Supervisor {
+        process: ProcessRecord::own()?,
+    });
     let fleet = Rc::new(Fleet::new(dir, state, journal, &past));
     fleet.adopt().await?;
     tracing::info!("supervising fabric {}", fleet.state.fabric);

@@ -13,7 +13,7 @@ use netio::namespace::Namespace;
 use super::protocol::Target;
 use crate::dir::FabricDir;
 use crate::net::interface;
-use crate::process::{ENVIRONMENT_LABEL, ProcessId};
+use crate::process::{ENVIRONMENT_LABEL, ProcessRecord};
 use crate::recordings;
 use crate::state::{End, FabricState, Kind};
 use netio::transport::{Medium, Transport};
@@ -172,7 +172,7 @@ pub(super) struct Spawned {
     /// To be reaped when it has ended.
     pub child: Child,
     /// Which it is.
-    pub id: ProcessId,
+    pub process: ProcessRecord,
 }
 
 /// Starts the process of `target`, in its namespace if it has one, its log appended to.
@@ -231,9 +231,9 @@ pub(super) fn spawn(
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {name} for {handle}"))?;
-    let id = ProcessId::of(child.id())
+    let process = ProcessRecord::of(child.id())
         .with_context(|| format!("{name} for {handle} ended at once; see {}", path.display()))?;
-    Ok(Spawned { child, id })
+    Ok(Spawned { child, process })
 }
 
 #[cfg(test)]
@@ -250,7 +250,7 @@ mod tests {
         };
         let dir = FabricDir::at(std::path::Path::new("/run/ibemu/ib")).unwrap();
         let topology = topologies::parse(&up.topology).unwrap();
-        let own = ProcessId::own().unwrap();
+        let own = ProcessRecord::own().unwrap();
         let state =
             FabricState::plan(dir.fabric(), &topology.graph, topology.name, &up, own).unwrap();
         (dir, state)

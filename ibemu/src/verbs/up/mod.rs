@@ -16,7 +16,7 @@ use crate::dir::FabricDir;
 use crate::logs;
 use crate::names::FabricName;
 use crate::output;
-use crate::process::ProcessId;
+use crate::process::ProcessRecord;
 use crate::recordings;
 use crate::setup;
 use crate::state::{FabricState, Stage};
@@ -66,7 +66,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
 
 /// Plans the fabric; an impossible plan is a usage error.
 fn plan(dir: &FabricDir, topology: Topology, options: &Up) -> Result<FabricState> {
-    let own = ProcessId::own()?;
+    let own = ProcessRecord::own()?;
     let planned = FabricState::plan(dir.fabric(), &topology.graph, topology.name, options, own);
     planned
         .and_then(|state| {
