@@ -30,6 +30,10 @@ pub(super) struct Datagram {
 }
 
 /// What a request that was added meets.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "returned and matched at once, never stored"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     /// It waits, perhaps since an earlier copy of it.

@@ -135,7 +135,7 @@ const REQUESTER: wire::Lid = wire::Lid::new(7);
 
 /// A MAD to the manager with a plausible header and random contents.
 fn unsolicited(bytes: &[u8], class: u8, method: u8, attribute: u8) -> Mad {
-    let mut mad = Mad::parse(bytes).unwrap().0;
+    let mut mad = Mad::parse(bytes).expect("a MAD of 256 bytes").0;
     let header = mad.as_bytes_mut();
     header[0] = 1;
     header[1] = [1, 0x81, 3][usize::from(class % 3)];

@@ -153,7 +153,7 @@ impl Shape {
         let levels: Vec<u8> = heights
             .iter()
             .map(|height| height.map_or(0, |height| top - height))
-            .map(|level| saturate::<u8>(level))
+            .map(saturate::<u8>)
             .collect();
         let mut at = vec![Vec::new(); usize::from(tree.levels())];
         for id in switches {
