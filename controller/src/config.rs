@@ -1,4 +1,4 @@
-//! What a subnet manager is started with.
+//! The configuration of a subnet manager.
 
 use routing::RoutingEngine;
 use routing::multicast::Scheme;

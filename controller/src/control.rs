@@ -1,4 +1,4 @@
-//! What may be asked of the controller over its local control socket.
+//! Requests and replies of the controller's local control socket.
 //!
 //! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
 //! packet, one reply a request, in order.
@@ -23,7 +23,7 @@ pub enum Request {
     Shutdown,
 }
 
-/// What the controller answers.
+/// The controller's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
     /// Who the controller is.
@@ -39,7 +39,7 @@ pub enum Reply {
     Refused(String),
 }
 
-/// What the subnet manager is doing.
+/// The phase of the subnet manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub enum Phase {
     /// Not started yet.

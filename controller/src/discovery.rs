@@ -31,7 +31,7 @@ const DEVICES_MAX: usize = 49_151;
 /// How many warnings of one discovery are reported.
 const WARNINGS_MAX: usize = 32;
 
-/// What a discovery queries.
+/// A query of a discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Query {
     /// NodeInfo of the own host, or of what a port's cable leads to.
@@ -59,12 +59,12 @@ pub(crate) struct Discovery {
     found: Discovered,
 }
 
-/// What a discovery yields beside the subnet.
+/// Results of a discovery beside the subnet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Discovered {
     /// Ports with a link behind which nothing answered.
     pub(crate) unresponsive_ports: BTreeSet<(Guid, PortNum)>,
-    /// What cannot be managed.
+    /// Devices that cannot be managed.
     pub(crate) unreachable: Vec<Unreachable>,
     /// Other subnet managers.
     pub(crate) managers: Vec<(Index, SmInfo)>,
@@ -349,7 +349,7 @@ impl Discovery {
             .is_some_and(|index| self.subnet.devices[index].switch.is_some())
     }
 
-    /// What was found, when nothing is asked any more.
+    /// The result, once no query is outstanding.
     pub(crate) fn finish(mut self) -> (Subnet, Discovered) {
         let managers: Vec<(Guid, SmInfo)> = self
             .found

@@ -16,7 +16,7 @@ use crate::smp::message;
 /// AttributeModifier of a Set(SMInfo): the master hands over (IBA 14.4.1.1).
 const HANDOVER: u32 = 1;
 
-/// What decides between managers: the greatest rank is master.
+/// The rank of a manager: the greatest is master.
 pub(crate) fn rank(manager: &SmInfo) -> (u8, Reverse<Guid>) {
     (manager.priority, Reverse(manager.guid))
 }
@@ -52,7 +52,7 @@ impl Election {
         self.act_count = self.act_count.wrapping_add(1);
     }
 
-    /// What this manager, at the port of that GUID, says of itself.
+    /// This manager's SMInfo, at the port of that GUID.
     pub(crate) fn sm_info(&self, guid: Guid, phase: &Phase, has_been_up: bool) -> SmInfo {
         SmInfo {
             guid,

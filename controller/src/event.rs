@@ -1,4 +1,4 @@
-//! What a subnet manager tells its shell.
+//! Events of a subnet manager, for its shell.
 
 use wire::Guid;
 
@@ -40,7 +40,7 @@ pub enum SmEvent {
     PersistConnections(String),
 }
 
-/// What stands after a sweep.
+/// The state of the subnet after a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpSummary {
     /// How many sweeps have been completed, this one counted.

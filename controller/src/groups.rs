@@ -2,7 +2,7 @@
 //! until the tables are written.
 //!
 //! Groups live as long as the manager. A port that is no longer part of the subnet is no longer a
-//! member; when it comes back, or when a new manager takes over, its host is told to register anew
+//! member; when it comes back, or when a new manager takes over, its host is asked to reregister
 //! (PortInfo:ClientReregister), and so joins again what it was in.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ pub(crate) struct Groups {
     waiting: Vec<MadMessage>,
     /// The first of them, while their tables are being written.
     being_written: usize,
-    /// Hosts that need not be told to reregister.
+    /// Hosts that need not be asked to reregister.
     registered: BTreeSet<Guid>,
     last_mgid: u128,
 }
@@ -344,12 +344,12 @@ impl Groups {
         self.waiting.drain(..count).collect()
     }
 
-    /// Whether a host has yet to be told that this manager knows nothing of its memberships.
+    /// Whether a host has yet to be asked to reregister its memberships.
     pub(crate) fn must_reregister(&self, port: Guid) -> bool {
         !self.registered.contains(&port)
     }
 
-    /// It has been told.
+    /// It has been asked.
     pub(crate) fn reregistered(&mut self, port: Guid) {
         self.registered.insert(port);
     }

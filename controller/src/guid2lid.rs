@@ -1,4 +1,4 @@
-//! The `guid2lid` text: what a subnet manager remembers over its own restarts.
+//! The file `guid2lid`: LID assignments and the fabric, kept across restarts of the subnet manager.
 //!
 //! Its form is that of [`crate::statements`].
 //!
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The devices and cables tell a manager that starts on a degraded fabric what is missing, so
-//! that it keeps the labels of a fat tree. Remove them (or the whole file) when the fabric was
-//! rebuilt on purpose. A file that cannot be read is refused with the line's number.
+//! that it keeps the labels of a fat tree. Remove them (or the whole file) after the fabric was
+//! rebuilt. A file that cannot be parsed is refused with the number of the line.
 
 use core::fmt::Write as _;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const HEADER: &str = "\
 version 1
 ";
 
-/// What is remembered.
+/// The contents of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// Base LID and LMC by GUID of the end port (a switch's node GUID).

@@ -8,7 +8,7 @@ use wire::{Guid, PortNum};
 use crate::SmEvent;
 use crate::subnet::Device;
 
-/// What is known of devices from earlier sweeps.
+/// Devices as known from earlier sweeps.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     /// Names of the devices that are or should be there.

@@ -1,4 +1,4 @@
-//! What is to be written into the devices: LIDs and tables from the `routing` crate, and the
+//! The plan of what is written to the devices: LIDs and tables from the `routing` crate, and the
 //! memory that keeps them the same over changes and restarts.
 //!
 //! The largest fabric seen is remembered as the whole one. While what is found is a part of it,
@@ -35,11 +35,11 @@ pub(crate) struct Plan {
     pub(crate) top: u16,
     /// Whether something of the whole fabric is missing.
     pub(crate) degraded: bool,
-    /// What is worth telling.
+    /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
     /// The fabric as it was routed; node ids are positions of devices.
     pub(crate) graph: Graph,
-    /// What the engine computed.
+    /// The tables of the engine.
     pub(crate) tables: Option<Tables>,
 }
 

@@ -1,4 +1,4 @@
-//! What the ports of a subnet are set to: PortInfo, SL-to-VL tables, VL arbitration.
+//! The settings of the ports of a subnet: PortInfo, SL-to-VL tables, VL arbitration.
 
 use topologies::{NodeId, NodeKind};
 use wire::attr::{
@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::qos;
 use crate::subnet::{Index, Subnet};
 
-/// What the settings of ports follow from.
+/// The inputs of port settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Basis<'a> {
     /// The devices and their links.

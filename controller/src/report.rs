@@ -1,4 +1,4 @@
-//! What the manager reports: events for its shell, and the status for whoever asks.
+//! Reports of the manager: events for its shell, and the status for its control socket.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ const EVENTS_MAX: usize = 4096;
 /// Events and status.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// What is reported; counters of SMPs are filled in when it is asked for.
+    /// The status; counters of SMPs are filled in on request.
     status: Status,
     events: VecDeque<SmEvent>,
     /// Warnings of the latest sweep.

@@ -75,22 +75,22 @@ impl Records {
     }
 }
 
-/// What queries are answered from.
+/// The data that queries are answered from.
 #[derive(Clone, Copy, Debug)]
 struct View<'a> {
     fabric: &'a Fabric,
     groups: &'a Groups,
-    /// What this manager says of itself.
+    /// This manager's SMInfo.
     sm_info: Option<SmInfo>,
 }
 
-/// What a request works on.
+/// The state that a request works on.
 pub(crate) struct Context<'a> {
     /// The devices and their LIDs and tables.
     pub(crate) fabric: &'a Fabric,
     /// The multicast groups.
     pub(crate) groups: &'a mut Groups,
-    /// What this manager says of itself, once it has met its own host.
+    /// This manager's SMInfo, once it has met its own host.
     pub(crate) sm_info: Option<SmInfo>,
     /// Where answers go.
     pub(crate) outbox: &'a mut Outbox,

@@ -37,7 +37,7 @@ const CLASSES: [MgmtClass; 4] = [
     vendor::CLASS,
 ];
 
-/// What an SMP under way is for.
+/// The purpose of an SMP in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     /// Discovery.

@@ -1,14 +1,14 @@
-//! The form of the texts in which a subnet manager remembers things over its own restarts.
+//! The syntax of the files that a subnet manager keeps across restarts.
 //!
 //! One statement a line, words separated by blanks; empty lines and lines that begin with `#`
-//! say nothing. Numbers are decimal, GUIDs `0x` and up to 16 hexadecimal digits. The first statement
+//! are comments. Numbers are decimal, GUIDs `0x` and up to 16 hexadecimal digits. The first statement
 //! is always `version 1`.
 
 use core::str::FromStr;
 
 use wire::Guid;
 
-/// A line that cannot be read.
+/// A line that cannot be parsed.
 #[derive(Debug)]
 pub(crate) struct Damaged {
     /// The line, from 1.
@@ -17,10 +17,10 @@ pub(crate) struct Damaged {
     pub(crate) problem: String,
 }
 
-/// Hands each statement after the first to `take`: its keyword, and the rest of its line.
+/// Calls `take` for each statement after the first, with its keyword and the rest of its line.
 ///
 /// # Errors
-/// [`Damaged`]: the first line that is no statement, or with which `take` finds something wrong.
+/// [`Damaged`]: the first line that is no statement, or that `take` refuses.
 pub(crate) fn read(
     text: &str,
     mut take: impl FnMut(&str, &str) -> Result<(), String>,
@@ -48,7 +48,7 @@ pub(crate) fn read(
     Ok(())
 }
 
-/// What to say of a keyword that there is not.
+/// The error for an unknown keyword.
 pub(crate) fn unknown(keyword: &str) -> String {
     format!("unknown statement {keyword:?}")
 }
@@ -68,7 +68,7 @@ pub(crate) fn number<N: FromStr>(word: Option<&str>, what: &str) -> Result<N, St
     word.parse().map_err(|_| format!("{word:?} is not {what}"))
 }
 
-/// Nothing more.
+/// Asserts that the line ends here.
 pub(crate) fn end(word: Option<&str>) -> Result<(), String> {
     word.map_or(Ok(()), |word| Err(format!("{word:?} is too much")))
 }

@@ -1,4 +1,4 @@
-//! What has been found: devices, their ports, and the cables between them.
+//! The discovered subnet: devices, their ports, and the cables between them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) type Index = usize;
 /// A switch or channel adapter.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
-    /// What it said about itself when it was first reached.
+    /// Its NodeInfo, as read when it was first reached.
     pub(crate) info: NodeInfo,
     /// What it is.
     pub(crate) kind: NodeKind,
@@ -89,7 +89,7 @@ impl Device {
             .filter_map(|(number, port)| Some((PortNum::new(number), port.peer?)))
     }
 
-    /// How people are told of it.
+    /// Its name in messages: the node description, or the GUID if that is empty.
     pub(crate) fn label(&self) -> String {
         if self.name.is_empty() {
             self.guid().to_string()

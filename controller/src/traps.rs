@@ -10,7 +10,7 @@ use wire::{Format as _, Mad, Method, Qpn};
 
 use crate::smp::message;
 
-/// What a trap says, as far as the manager acts on it.
+/// The content of a trap, as far as the manager acts on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Nothing of the generic kind.

@@ -1,5 +1,5 @@
 //! Windows without interference (CLOS04): at a steady rate, what hosts have asked for becomes
-//! connections that share no link, and each sender is told its DLID.
+//! connections that share no link, and each sender is sent its DLID.
 //!
 //! ```text
 //!         request (next tick in one interval)      tick (nothing to do any more)
@@ -11,15 +11,15 @@
 //!                                          all answered     guard time     new way
 //! ```
 //!
-//! First every sender that is to leave a tree is told to stop, and only when all have answered
+//! First every sender that is to leave a tree is asked to stop, and only when all have answered
 //! are the new ways given out: two senders never share a link because one heard sooner than the
 //! other. What the first had sent may be under way then, so a guard time passes in between, a
 //! sixteenth of a window: the paper says nothing of it; packets that wait for no others take some
 //! microseconds, but nobody tells the controller when the last one has arrived. A tick that falls
 //! due before all that waits, and is counted as late.
 //!
-//! A host that does not answer is told [`RETRIES`] times more, then the window goes on without
-//! it. Until it answers, what it asks for is put off, and now and then it is told once to stop, so
+//! A host that does not answer is asked [`RETRIES`] times more, then the window goes on without
+//! it. Until it answers, what it asks for is put off, and now and then it is asked once to stop, so
 //! that a host that comes back is heard of.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,7 +132,7 @@ pub(crate) enum RequestError {
 }
 
 impl RequestError {
-    /// What the requester is answered.
+    /// The answer to the requester.
     pub(crate) fn status(self) -> MadStatus {
         match self {
             Self::TooMany => MadStatus::BUSY,

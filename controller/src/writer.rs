@@ -142,7 +142,7 @@ impl Purpose {
     }
 }
 
-/// What programming works on.
+/// The state that programming works on.
 pub(crate) struct Target<'a> {
     /// The devices; their PortInfo follows what they answer.
     pub(crate) subnet: &'a mut Subnet,
@@ -150,7 +150,7 @@ pub(crate) struct Target<'a> {
     pub(crate) plan: &'a Plan,
     /// Promised bandwidth, for SL-to-VL tables and VL arbitration.
     pub(crate) admission: Option<&'a Admission>,
-    /// What the devices hold.
+    /// The known contents of the devices.
     pub(crate) mirrors: &'a mut Mirrors,
     /// Multicast groups.
     pub(crate) groups: &'a mut Groups,

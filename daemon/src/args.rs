@@ -37,7 +37,7 @@ pub struct DeviceArgs {
     #[arg(long = "link", value_name = "PORT=MEDIUM:WHERE")]
     pub links: Vec<LinkSpec>,
 
-    /// Record all that the device is handed and does to this file, which must not be there yet; for
+    /// Record all inputs and outputs of the device to this file, which must not exist yet; for
     /// ibemu sim replay
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
@@ -56,7 +56,7 @@ impl DeviceArgs {
     }
 }
 
-/// What the device's ports are built with.
+/// The configuration of the device's ports.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Link options")]
 #[command(group(ArgGroup::new("pace").args(["time_scale", "unpaced"])))]
@@ -69,11 +69,11 @@ pub struct LinkArgs {
     #[arg(long, default_value_t = Mtu::Mtu2048, value_parser = plain_choice::<Mtu>())]
     pub mtu: Mtu,
 
-    /// Lanes of copper or fibre that a link has
+    /// Link width: physical lanes of the cable
     #[arg(long, default_value_t = LinkWidth::X4, value_parser = plain_choice::<LinkWidth>())]
     pub width: LinkWidth,
 
-    /// Speed of one of them
+    /// Speed of a physical lane
     #[arg(long, default_value_t = LinkSpeed::Sdr, value_parser = choice::<LinkSpeed>())]
     pub speed: LinkSpeed,
 

@@ -169,7 +169,7 @@ impl<Rep> Pending<Rep> {
     }
 }
 
-/// What a handler answers.
+/// The answer of a handler.
 #[derive(Debug)]
 pub struct Answer<Rep> {
     /// The reply.

@@ -14,9 +14,9 @@ use netio::dataplane::Handle;
 
 /// The control messages of one kind of device.
 pub trait Protocol {
-    /// What its socket is asked.
+    /// Requests of its socket.
     type Request;
-    /// What its socket answers.
+    /// Replies of its socket.
     type Reply;
     /// Its core's command.
     type Command;

@@ -123,7 +123,7 @@ impl Recording {
     }
 }
 
-/// What the writer thread owns.
+/// The state of the writer thread.
 struct Job {
     file: File,
     path: PathBuf,
@@ -218,7 +218,7 @@ impl<D> Recorded<D> {
                 channels.overrun.store(true, Ordering::Release);
                 self.end();
             }
-            // The writer has said why.
+            // The writer has logged the error.
             Err(TrySendError::Disconnected(_)) => self.end(),
         }
     }

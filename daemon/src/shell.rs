@@ -75,9 +75,9 @@ pub fn run<E: From<NetError>>(
 /// The configuration of a device and of its process.
 #[derive(Debug)]
 pub struct Plan<'a, C> {
-    /// What it is.
+    /// The kind of device.
     pub kind: Kind,
-    /// What its core was built with.
+    /// The configuration of its core.
     pub config: &'a C,
     /// Its external ports.
     pub ports: u8,
@@ -145,7 +145,7 @@ where
         })
     }
 
-    /// What the control socket is answered by.
+    /// The handler of requests of the control socket.
     #[must_use]
     pub fn control(&self) -> &Rc<DeviceControl<P>> {
         &self.control

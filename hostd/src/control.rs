@@ -109,7 +109,7 @@ pub enum Request {
 /// The most entries of one [`Reply::PerfAll`] or [`Reply::Sink`].
 pub const PERF_REPORTS_MAX: usize = 128;
 
-/// What a host answers.
+/// The reply of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
     /// The answer to [`Request::Device`].

@@ -64,7 +64,7 @@ const VENDOR_ID: u32 = 0x02_1bed;
 /// The device number of hosts.
 const DEVICE_ID: u16 = 0x0001;
 
-/// What a host is built with.
+/// The configuration of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct HostConfig {
     /// Node description.
@@ -228,7 +228,7 @@ impl Host {
         })
     }
 
-    /// What the host is.
+    /// The identity of the host.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.adapter.identity

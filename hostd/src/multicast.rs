@@ -27,7 +27,7 @@ use crate::control::{
 
 /// Groups of one host at most.
 pub(crate) const GROUPS_MAX: usize = 256;
-/// Sources that are told apart in one group at most.
+/// Sources that are counted separately in one group at most.
 const SOURCES_MAX: usize = 4096;
 /// Requests that wait for one group's answer at most.
 const TOKENS_MAX: usize = 64;

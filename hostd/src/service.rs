@@ -103,7 +103,7 @@ impl Format for Echo {
     }
 }
 
-/// What a datagram of a flow is.
+/// The kind of a datagram of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowKind {
     /// Source to sink: a packet of traffic.

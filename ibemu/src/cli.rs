@@ -214,7 +214,7 @@ pub struct LinkOptions {
     #[arg(long, default_value_t = LinkWidth::X4, value_name = "WIDTH",
           value_parser = plain_choice::<LinkWidth>())]
     pub width: LinkWidth,
-    /// Speed of a lane
+    /// Speed of a physical lane
     #[arg(long, default_value_t = LinkSpeed::Qdr, value_name = "SPEED",
           value_parser = choice::<LinkSpeed>())]
     pub speed: LinkSpeed,

@@ -1,4 +1,4 @@
-//! What all devices of a fabric have dropped, by reason.
+//! Drop counters of all devices of a fabric, by reason.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use crate::state::FabricState;
 
 /// How many devices are queried at a time.
 const AT_ONCE: usize = 16;
-/// What the names of drop counters begin with.
+/// The prefix of the names of drop counters.
 const PREFIX: &str = "drop.";
 
 /// Counts by reason; reasons without a count are left out.
 pub type Drops = BTreeMap<String, u64>;
 
-/// What these ports have dropped.
+/// The drops of these ports.
 #[must_use]
 pub fn of_ports(ports: &[PortStatus]) -> Drops {
     let mut drops = Drops::new();
@@ -32,7 +32,7 @@ pub fn of_ports(ports: &[PortStatus]) -> Drops {
     drops
 }
 
-/// What the whole fabric has dropped.
+/// The drops of the whole fabric.
 ///
 /// # Errors
 /// If a device does not answer.
@@ -56,7 +56,7 @@ fn add(mut sum: Drops, drops: &Drops) -> Drops {
     sum
 }
 
-/// What `after` has more than `before`.
+/// The differences of `after` to `before`.
 #[must_use]
 pub fn since(after: &Drops, before: &Drops) -> Drops {
     after

@@ -117,7 +117,7 @@ impl Default for LinkTimeouts {
 /// `PortConfig::default()` is a 4x SDR port with 8 data VLs, unpaced, as a test wants it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct PortConfig {
-    /// GUID of the node, told to the peer at link-up.
+    /// GUID of the node, sent to the peer at link-up.
     pub node_guid: Guid,
     /// The largest payload that the port can carry (MTUCap).
     pub mtu: Mtu,
@@ -137,7 +137,7 @@ pub struct PortConfig {
     /// Input buffer of each data VL, in bytes: what credits advertise. At least one packet of
     /// the MTU.
     pub buffer_bytes: usize,
-    /// Output queue of each data VL, in bytes. Never less than one packet, whatever is said.
+    /// Output queue of each data VL, in bytes. Never less than one packet, whatever is given.
     pub output_bytes: usize,
     /// Input buffer and output queue of VL15, in packets (each at most 290 bytes). No credits
     /// guard it: what does not fit is dropped.

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_than_2048_blocks_are_told() {
+    fn never_more_than_2048_blocks_are_advertised() {
         let receive = ReceiveCredits::new(100_000, 66);
         assert_eq!(receive.limit(), 2048);
     }

@@ -4,7 +4,7 @@
 //! made in chunks when they are first needed and never given back, so that a device that has seen
 //! its busiest moment allocates no more. Copies of a multicast packet share one slot.
 //!
-//! Whoever holds a [`Payload`] must give it back with [`Pool::release`]; the handle is neither
+//! The owner of a [`Payload`] must return it with [`Pool::release`]; the handle is neither
 //! `Clone` nor `Copy`, so that this happens once.
 
 use thiserror::Error;

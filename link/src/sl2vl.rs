@@ -89,16 +89,16 @@ mod tests {
     #[test]
     fn one_row_for_all_inputs_serves_like_rows_of_their_own() {
         let (mut table, sl) = (SlToVl::new(2, 4), Sl::truncate(6));
-        let lanes =
+        let vls =
             |table: &SlToVl| [0, 1, 2, 3].map(|input| table.map(PortNum::new(input), sl).get());
         let row = [Vl::truncate(3); 16];
-        let mut seen = vec![lanes(&table)];
+        let mut seen = vec![vls(&table)];
         for input in [1, 0, 2] {
             assert!(table.set_row(PortNum::new(input), row));
-            seen.push(lanes(&table));
+            seen.push(vls(&table));
         }
         table.set_row(PortNum::new(0), SlToVl::default_row(4));
-        seen.push(lanes(&table));
+        seen.push(vls(&table));
         let drop = Vl::MANAGEMENT.get();
         let expected = [[2, 2, 2], [2, 3, 2], [3, 3, 2], [3, 3, 3], [2, 3, 3]];
         assert_eq!(seen, expected.map(|[a, b, c]| [a, b, c, drop]));

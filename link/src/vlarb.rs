@@ -51,7 +51,7 @@ impl Wheel {
         self.vls = self
             .entries
             .iter()
-            .fold(0, |lanes, entry| lanes | (1 << entry.vl.get()));
+            .fold(0, |vls, entry| vls | (1 << entry.vl.get()));
         self.only = match *self.entries {
             [entry] => Some(entry.vl),
             _ => None,

@@ -1,4 +1,4 @@
-//! What a node does with an SMP: SMI and SMA together, for packets from a link and for MADs
+//! Processing of SMPs in a node: SMI and SMA together, for packets from a link and for MADs
 //! written here.
 //!
 //! ```text
@@ -29,7 +29,7 @@ pub struct Arrival {
     pub dlid: Lid,
 }
 
-/// What happens to an SMP, which may be a response by now.
+/// The next step of an SMP, which may be a response by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Out of this port, with permissive LIDs.

@@ -124,7 +124,7 @@ impl Sma {
         }
     }
 
-    /// What is configured for a port; the initial settings for one that does not exist.
+    /// The configuration of a port; the initial settings for one that does not exist.
     #[must_use]
     pub fn settings(&self, port: PortNum) -> PortSettings {
         self.ports

@@ -113,7 +113,7 @@ pub enum Output<A> {
     },
 }
 
-/// What an in-flight request belongs to.
+/// The purpose of a request in flight.
 #[derive(Debug)]
 enum Purpose<A> {
     /// A program's own MAD, as it came: what goes back when it is given up.
@@ -145,7 +145,7 @@ struct Slot {
     queue: VecDeque<Box<[u8; DataDatagram::LEN]>>,
 }
 
-/// What a server counts.
+/// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServerCounts {
     /// Datagrams that were malformed, or from a slot that is not connected.
@@ -202,7 +202,7 @@ impl<A: Clone> Server<A> {
         self.slots.get(&slot)?.queue.front().map(|bytes| &**bytes)
     }
 
-    /// What [`Server::next_data`] gave has been sent.
+    /// Confirms that the data of [`Server::next_data`] has been sent.
     pub fn data_sent(&mut self, slot: u16) {
         if let Some(slot) = self.slots.get_mut(&slot) {
             slot.queue.pop_front();
@@ -215,7 +215,7 @@ impl<A: Clone> Server<A> {
         self.slots.iter().map(|(&slot, program)| (slot, program.id))
     }
 
-    /// What has been counted.
+    /// The counters.
     #[must_use]
     pub fn counts(&self) -> ServerCounts {
         self.counts

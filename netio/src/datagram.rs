@@ -2,7 +2,7 @@
 //! and go with their socket.
 //!
 //! Abstract names have no owner and no permissions, so a receiver that takes datagrams from anybody
-//! is told each sender's credentials by the kernel.
+//! receives each sender's credentials from the kernel.
 
 use std::io;
 use std::os::fd::AsRawFd;

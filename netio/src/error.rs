@@ -1,4 +1,4 @@
-//! What the operating system refused: what was tried, where, why, and what to do.
+//! Errors of the operating system: the operation, its object, the cause, and the remedy.
 
 use std::io;
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Numbers in front of an item are little-endian; its bytes are a message of [`wire::control`]. The
-//! length has a check of its own, so that a damaged length is told from a file that was cut short.
+//! length has a check of its own, so that a damaged length is distinguished from a file that was cut
+//! short.
 //! A recording without [`Entry::End`] is of a device that was killed, or whose disk was full: what
 //! is there is whole.
 //!
@@ -37,16 +38,16 @@ pub const VERSION: u32 = 1;
 /// Bytes in front of an item.
 const ITEM_HEAD: usize = 12;
 
-/// What was recorded.
+/// The header of a recording.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Header {
-    /// What the device is.
+    /// The kind of device.
     pub kind: Kind,
     /// Its node description.
     pub name: String,
     /// The seed that its process was given.
     pub seed: u64,
-    /// What its core was built with: a message of [`wire::control`] that holds the configuration
+    /// The configuration of its core: a message of [`wire::control`] that holds the configuration
     /// of the kind (`switchd::SwitchConfig`, `hostd::HostConfig`).
     pub config: Vec<u8>,
 }
@@ -311,7 +312,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What was recorded.
+    /// The header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header

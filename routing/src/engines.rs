@@ -1,4 +1,4 @@
-//! What computes the tables of each routing engine: the only place that knows all engines.
+//! The list of routing engines: the only place that knows all of them.
 
 use topologies::Graph;
 

@@ -1,4 +1,4 @@
-//! What an engine computes.
+//! The result of a routing engine.
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,7 +70,7 @@ impl Lft {
     }
 }
 
-/// What tables keep to, for [`crate::verify`] to check.
+/// Properties that tables promise, for [`crate::verify`] to check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Promises {
     /// No packet from a host goes up again after it went down, in the order of [`Tables::order`].
@@ -92,12 +92,12 @@ pub struct Tables {
     pub because: Option<String>,
     /// Who has which LIDs.
     pub lids: Lids,
-    /// What the tables keep to.
+    /// The properties that the tables promise.
     pub promises: Promises,
     /// Labels of a fat tree, to be given back in [`crate::Options::labels`] when the fabric has
     /// changed.
     pub labels: Option<FatTreeLabels>,
-    /// What a user should know.
+    /// Warnings for the user.
     pub warnings: Vec<Warning>,
     /// Service levels and SL-to-VL tables, if the engine needs more than SL 0 on VL 0.
     pub vl_assignment: Option<VlAssignment>,

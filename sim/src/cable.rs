@@ -1,4 +1,4 @@
-//! What is between two ports: who is at the other end, what is on the way, and what goes wrong.
+//! A cable between two ports: its far end, packets in flight, and faults.
 
 use link::blocks;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,7 @@ use crate::numbers::{index, number};
 /// VLs of a port.
 const VLS: usize = 16;
 
-/// What becomes of a packet on a cable.
+/// The fate of a packet on a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Impairment {
     None,

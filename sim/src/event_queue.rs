@@ -1,4 +1,4 @@
-//! What is to happen when: a wheel of nanoseconds for what is near, a heap for what is far.
+//! The queue of future events: a timing wheel of nanoseconds for near ones, a heap for far ones.
 //!
 //! Almost everything in a fabric happens within a few microseconds (a flight, a routing time, the
 //! bytes of a packet), so that an event costs a push and a pop of a vector; keep-alives and the

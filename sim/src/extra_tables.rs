@@ -13,7 +13,7 @@ use crate::source_queues::Groups;
 use crate::traffic_host::TrafficHost;
 use crate::workload::{Arbitration, Destination, VlTables, Workload, WorkloadError};
 
-/// What is installed beside linear forwarding tables.
+/// Tables that are installed beside linear forwarding tables.
 #[derive(Debug, Default)]
 pub(crate) struct ExtraTables {
     pub(crate) mfts: BTreeMap<NodeId, Mft>,

@@ -1,4 +1,4 @@
-//! What goes wrong in a run, and when.
+//! The faults of a run, and their times.
 
 use thiserror::Error;
 use topologies::{Endpoint, Graph, NodeKind};
@@ -16,7 +16,7 @@ pub struct CableEnd {
     pub port: PortNum,
 }
 
-/// What goes wrong. Rates are in millionths and hold for what leaves the port named.
+/// A kind of fault. Rates are in millionths and hold for what leaves the port named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The cable at this end is pulled: what is on it is lost.

@@ -1,4 +1,4 @@
-//! What is counted of a run flow by flow and link by link.
+//! Counters of a run, flow by flow and link by link.
 
 use link::Time;
 use topologies::{Endpoint, Graph};
@@ -12,7 +12,7 @@ use crate::workload::{FlowPlan, Until, Workload};
 /// VLs of a port.
 const VLS: usize = 16;
 
-/// What came of a flow. Times are nanoseconds; those of moments count from the start of the run.
+/// The counters of a flow. Times are nanoseconds; those of moments count from the start of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRecord {
     /// Packets generated, refused ones among them.
@@ -84,7 +84,7 @@ impl FlowRecord {
     }
 }
 
-/// What left a port by one VL.
+/// Counters of packets sent by a port on one VL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VlCounts {
     /// Packets.
@@ -93,7 +93,7 @@ pub struct VlCounts {
     pub bytes: u64,
 }
 
-/// What left a port.
+/// Counters of packets sent by a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortRecord {
     /// The port.

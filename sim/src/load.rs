@@ -22,7 +22,7 @@ use crate::setup::{SetupError, build};
 use crate::source_queues::SourceQueues;
 use crate::workload::BACKLOG_DEFAULT;
 
-/// What hosts send, and for how long it is looked at.
+/// The load of hosts, and the window in which it is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// To whom.
@@ -58,7 +58,7 @@ impl Load {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadResult {
     /// Hosts of the fabric.
@@ -89,11 +89,11 @@ pub struct LoadResult {
     pub balance: Balance,
     /// Drops by reason.
     pub drops: Vec<(DropReason, u64)>,
-    /// What has happened, how often.
+    /// Events by kind.
     pub counters: RunCounters,
     /// Packets that waited for each other in a cycle, if they did.
     pub deadlock: Option<Deadlock>,
-    /// What must never happen: the first of them, and how many.
+    /// Violations of invariants: the first of them, and how many.
     pub violations: Vec<Violation>,
     /// See [`LoadResult::violations`].
     pub violations_total: u64,

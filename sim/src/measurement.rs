@@ -1,4 +1,4 @@
-//! What is measured: packets delivered in a window of time, and how long they took.
+//! Measurements: packets delivered in a window of time, and their latencies.
 
 use hdrhistogram::Histogram;
 use link::Time;

@@ -1,4 +1,4 @@
-//! What links and devices are like: delays, rates, buffers.
+//! The model of links and devices: delays, rates, buffers.
 
 use core::num::NonZeroU16;
 
@@ -26,7 +26,7 @@ pub enum CreditReturn {
     Packets,
 }
 
-/// What links and devices are like. Sizes of packets count from LRH to ICRC, as in the papers.
+/// Parameters of links and devices. Sizes of packets count from LRH to ICRC, as in the papers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     /// Propagation delay of a cable ("fly time" in the papers), nanoseconds.
@@ -165,7 +165,7 @@ impl Model {
             .unwrap_or(Mtu::Mtu4096)
     }
 
-    /// What every port is built with.
+    /// The configuration of every port.
     pub(crate) fn port(&self, guid: Guid, epoch_seed: u32) -> PortConfig {
         let packet = usize::from(link::blocks(self.wire_bytes())) * link::BLOCK_BYTES;
         PortConfig {

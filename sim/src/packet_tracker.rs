@@ -1,4 +1,4 @@
-//! What is known about every packet in flight, and what may not be: duplicates, disorder, packets
+//! The state of every packet in flight, and checks against duplicates, disorder, packets
 //! at the wrong host, packets older than their lifetime.
 //!
 //! A packet carries its source's LID and a number of 24 bits; everything else about it stands

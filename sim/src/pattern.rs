@@ -1,4 +1,4 @@
-//! What hosts send: to whom, how much, on which VL.
+//! Traffic patterns: destinations, rates and VLs of what hosts send.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -114,7 +114,7 @@ pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), PatternError> {
     Err(PatternError::Load(bytes_per_ns))
 }
 
-/// What one host draws its packets from.
+/// The random generator of one host's packets.
 #[derive(Debug)]
 pub(crate) struct Draw {
     pattern: Pattern,

@@ -1,4 +1,4 @@
-//! What waits at a host to be sent: one queue a service level, and the VLs that they feed.
+//! Send queues of a host: one a service level, and the VLs that they feed.
 //!
 //! Service levels that share a VL take turns, packet by packet; so do backlogged flows that share
 //! a service level. A message holds its place at the head of its queue until its last packet has

@@ -27,7 +27,7 @@ use crate::packet_tracker::PacketTracker;
 /// How long is waited at a time, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// What a twin is made with.
+/// The configuration of a twin.
 #[derive(Clone, Debug)]
 pub struct TwinConfig {
     /// Propagation delay of a cable ("fly time" in the papers), nanoseconds.
@@ -38,7 +38,7 @@ pub struct TwinConfig {
     pub timing: Timing,
     /// The subnet manager.
     pub manager: SmConfig,
-    /// What goes wrong, counted from the start.
+    /// Faults, timed from the start.
     pub faults: FaultPlan,
 }
 
@@ -54,7 +54,7 @@ impl Default for TwinConfig {
     }
 }
 
-/// What a twin cannot do.
+/// An error of a twin.
 #[derive(Debug, Error)]
 pub enum TwinError {
     /// A switch cannot be built.

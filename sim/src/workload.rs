@@ -1,4 +1,4 @@
-//! What hosts are to send in a run that is counted flow by flow: traffic sources, groups, an end.
+//! The workload of a run that is counted flow by flow: traffic sources, groups, an end.
 //!
 //! Each host has traffic sources. A traffic source yields send requests: a packet, or a message of
 //! several, to one host or to a group, on a service level, as part of a flow. Flows are what is
@@ -19,7 +19,7 @@ use crate::pattern::{Pattern, SlChoice};
 
 mod check;
 
-/// Places at a source for requests that wait, if nothing else is said.
+/// Places at a source for requests that wait, by default.
 pub const BACKLOG_DEFAULT: usize = 256;
 /// The most flows of a run.
 pub const FLOWS_MAX: u32 = 1 << 24;
@@ -268,7 +268,7 @@ pub enum WorkloadError {
         /// Hosts of the fabric.
         hosts: usize,
     },
-    /// More flows than can be told apart.
+    /// More flows than can be numbered.
     #[error("{0} flows: at most {FLOWS_MAX}")]
     Flows(usize),
     /// A traffic source that names what is not there, or asks for what cannot be.

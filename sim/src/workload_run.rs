@@ -25,7 +25,7 @@ use crate::workload::{TrafficSource, Until, Workload};
 /// How often it is looked at whether everything has been delivered, nanoseconds.
 const LOOK_NS: u64 = 20_000;
 
-/// What came of a run. Times count from its start.
+/// The result of a run. Times count from its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadResult {
     /// When it was over, nanoseconds: with [`Until::Delivered`] at most 20,000 after the last
@@ -43,11 +43,11 @@ pub struct WorkloadResult {
     pub balance: Balance,
     /// Drops by reason.
     pub drops: Vec<(DropReason, u64)>,
-    /// What has happened, how often.
+    /// Events by kind.
     pub counters: RunCounters,
     /// Packets that waited for each other in a cycle, if they did.
     pub deadlock: Option<Deadlock>,
-    /// What must never happen: the first of them, and how many.
+    /// Violations of invariants: the first of them, and how many.
     pub violations: Vec<Violation>,
     /// See [`WorkloadResult::violations`].
     pub violations_total: u64,

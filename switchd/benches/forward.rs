@@ -44,7 +44,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Flow control of all lanes of a receiver that has taken everything.
+/// Flow control of all VLs of a receiver that has taken everything.
 fn credits(sent_blocks: &[u16; VLS as usize]) -> Vec<u8> {
     let mut frame = Vec::new();
     for (vl, sent) in (0..VLS).zip(sent_blocks) {
@@ -112,7 +112,7 @@ fn hand_in(switch: &mut switchd::Switch, now: Time, number: u8, bytes: &[u8]) {
     switch.handle(now, input);
 }
 
-/// Counts the data packets of a frame, and their blocks by lane.
+/// Counts the data packets of a frame, and their blocks by VL.
 fn book(frame: &[u8], sent: &mut [u16; VLS as usize]) -> usize {
     let (mut at, mut packets) = (0, 0);
     while at < frame.len() {
@@ -128,19 +128,19 @@ fn book(frame: &[u8], sent: &mut [u16; VLS as usize]) -> usize {
 }
 
 fn main() {
-    let one_lane = [datagram(1, 2, 0, 0, PACKET_BYTES, 0)];
+    let one_vl = [datagram(1, 2, 0, 0, PACKET_BYTES, 0)];
     let eight: Vec<_> = (0..VLS)
         .map(|vl| datagram(1, 2, vl, vl, PACKET_BYTES, 0))
         .collect();
     let group = [datagram(1, GROUP, 0, 0, PACKET_BYTES, 0)];
-    let change_lane = |bed: &mut Bed| {
+    let change_vl = |bed: &mut Bed| {
         let table = SlToVlTable([Vl::truncate(5); 16]);
         bed.set(&[1], SlToVlTable::switch_modifier(port(1), port(2)), &table);
     };
     let cases: [(&str, (f64, f64)); 4] = [
-        ("one lane", measure(2, |_| (), &one_lane)),
-        ("one lane, changed", measure(2, change_lane, &one_lane)),
-        ("eight lanes", measure(2, |_| (), &eight)),
+        ("one VL", measure(2, |_| (), &one_vl)),
+        ("one VL, changed", measure(2, change_vl, &one_vl)),
+        ("eight VLs", measure(2, |_| (), &eight)),
         (
             "multicast, a copy of seven",
             measure(

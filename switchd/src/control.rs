@@ -13,7 +13,7 @@ pub enum Request {
     Drops,
 }
 
-/// What a switch answers.
+/// The reply of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Reply {
     /// The answer to [`Request::Device`].
@@ -22,7 +22,7 @@ pub enum Reply {
     Drops(Vec<PortDrops>),
 }
 
-/// What one port has dropped.
+/// The drops of one port.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct PortDrops {
     /// The port.

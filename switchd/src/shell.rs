@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     link: LinkArgs,
 }
 
-/// Runs the switch until it is told to shut down.
+/// Runs the switch until shutdown is requested.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     daemon::shell::run(arguments.device.log_level, serve_fabric(arguments))
 }

@@ -1,4 +1,4 @@
-//! What live devices were handed and did replays to the same bytes; what was changed is named.
+//! Recordings of live devices replay to the same bytes; a changed byte is found and named.
 
 use std::collections::BTreeMap;
 use std::fs;

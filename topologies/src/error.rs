@@ -1,4 +1,4 @@
-//! What can be wrong with the name or text of a topology.
+//! Errors in the name or text of a topology.
 
 use std::path::PathBuf;
 

@@ -33,7 +33,7 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeKind {
     /// A switch: port 0 manages, ports from 1 carry cables.
@@ -65,7 +65,7 @@ pub struct Endpoint {
     pub port: PortNum,
 }
 
-/// What cannot be put into a graph.
+/// An error in building a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GraphError {
     /// Two nodes of one name.

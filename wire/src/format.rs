@@ -1,4 +1,4 @@
-//! What all formats of fixed length have in common, and access to their big-endian fields.
+//! The trait of formats of fixed length, and access to their big-endian fields.
 
 use crate::ParseError;
 

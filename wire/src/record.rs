@@ -24,7 +24,7 @@ use crate::format::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use crate::lrh::Lrh;
 use crate::{FlowControl, Format, Guid, ParseError, PortNum, crc};
 
-/// What a record holds.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum RecordKind {

@@ -19,7 +19,7 @@ pub struct OutOfRange {
     pub max: u64,
 }
 
-/// What numbers of both kinds have.
+/// Methods of numbers of both kinds.
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($repr:ty), max $max:expr) => {
         $(#[$doc])*

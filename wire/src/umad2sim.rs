@@ -1,4 +1,4 @@
-//! What programs linked to libibumad speak to a simulated fabric (ibsim's client library): control
+//! The protocol of libibumad's programs with a simulated fabric (ibsim's client library): control
 //! datagrams of 80 bytes and data datagrams of 288.
 //!
 //! Both are C structures as they lie in memory, so the control side is in host byte order, and the

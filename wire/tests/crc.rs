@@ -79,12 +79,12 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// The sample packet as its table lists it, with the lane masked, and with a lane of 7.
+/// The sample packet as its table lists it, with the VL masked, and with VL 7.
 const SAMPLE: &str = "f0 12 37 5c 00 0e 17 d2 0a 20 24 87 ff 87 b1 b3 00 0d ec 2a 01 71 0a 1c 01 5d
     40 02 38 f2 7a 05 00 00 00 0e bb 88 4d 85 fd 5c fb a4 72 8b c0 69 0e d4 00 00";
 
 #[test]
-fn the_sample_packet_of_the_specification_has_its_icrc_on_every_lane() {
+fn the_sample_packet_of_the_specification_has_its_icrc_on_every_vl() {
     let mut packet = hex(SAMPLE);
     assert_eq!(
         serial_crc32(&packet),
@@ -94,11 +94,7 @@ fn the_sample_packet_of_the_specification_has_its_icrc_on_every_lane() {
     for vl in 0..=15 {
         packet[0] = vl << 4;
         packet[12] = vl;
-        assert_eq!(
-            crc::icrc(&packet),
-            0x9625_b75a,
-            "lane and Resv8a are masked"
-        );
+        assert_eq!(crc::icrc(&packet), 0x9625_b75a, "VL and Resv8a are masked");
     }
     packet[1] ^= 0x10;
     assert_ne!(crc::icrc(&packet), 0x9625_b75a, "the service level is not");

@@ -5,7 +5,7 @@
 //! | the first tables of a fabric | nothing is installed |
 //! | `clos` while a cable is missing | `updn`, to the LIDs that ports have |
 //! | another engine, later | the tables that stand are kept; LIDs that they no longer reach are rerouted ([`routing::repair()`]) |
-//! | `file` while something is missing | the user's tables stay as they are; what they no longer reach is told |
+//! | `file` while something is missing | the user's tables stay as they are; a warning names what they no longer reach |
 
 use topologies::{Graph, NodeKind};
 use wire::Guid;
@@ -154,7 +154,7 @@ impl Planner {
     }
 
     /// Refuses tables of the user's own that do not serve the fabric. On a fabric that something
-    /// is missing of they stay, as the user wants them, and what they fail to reach is told.
+    /// is missing of they stay, as the user wants them, and a warning names what they fail to reach.
     fn judge(
         &self,
         graph: &Graph,

@@ -17,7 +17,7 @@ const REPLIES_BPS: u64 = 1;
 /// Entries that a port must have in each of its arbitration tables.
 const ENTRIES: u8 = 64;
 
-/// What is reserved for a connection.
+/// The reservation of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservation {
     forward: ConnectionId,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! SOURCE and DESTINATION are port GUIDs, RATE is in bits a second, CLASS is `db` or `dbts`; SL and
-//! DLID are what the sender was told last.
+//! DLID are those that the sender was sent last.
 
 use core::fmt::Write as _;
 use std::collections::BTreeSet;

@@ -29,7 +29,7 @@ pub(super) struct Datagram {
     pub(super) mad: Mad,
 }
 
-/// What a request that was added meets.
+/// The outcome of adding a request.
 #[expect(
     clippy::large_enum_variant,
     reason = "returned and matched at once, never stored"

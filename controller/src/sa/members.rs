@@ -4,7 +4,7 @@
 //! P_Key, Q_Key, SL, FlowLabel and TClass. Only the port itself joins or leaves; proxies are denied.
 //! A query with an SM_Key gets all members, others only the groups.
 //!
-//! A joiner is told the multicast LID to which it sends. With cyclic trees (MCAST07) that is one of
+//! The answer to a join names the multicast LID to send to. With cyclic trees (MCAST07) that is one of
 //! several of the group, which IBA does not foresee.
 
 use mad::local::MadMessage;

@@ -1,4 +1,4 @@
-//! Who matches to be told of traps (InformInfo, IBA 13.4.8.3), and the reports under way.
+//! Subscriptions to traps (InformInfo, IBA 13.4.8.3), and the reports in flight.
 
 use std::collections::BTreeSet;
 

@@ -410,7 +410,7 @@ impl Sm {
         self.report.push_all(events);
     }
 
-    /// What this manager says of itself; `None` before it has met its own host.
+    /// This manager's SMInfo; `None` before it has met its own host.
     pub(super) fn sm_info(&self) -> Option<SmInfo> {
         let guid = match (self.fabric.own(), &self.activity) {
             (Some(own), _) => own.end_port_guid(),

@@ -1,4 +1,4 @@
-//! What the devices hold, as last read from or written into them.
+//! Mirrors of the devices' tables, as last read from or written to them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use wire::{Guid, PortNum};
 
 use crate::port_settings::ALL_INPUTS;
 
-/// What the tables of a device are known to hold.
+/// The known contents of the tables of a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mirror {
     /// Whether the device had never been programmed when it was first seen: a forwarding block
@@ -44,7 +44,7 @@ impl Mirror {
         }
     }
 
-    /// What a block holds, if that is known.
+    /// The contents of a block, if known.
     pub(crate) fn lft_block(&self, block: u16) -> Option<&LinearForwardingTable> {
         match self.lft.get(&block) {
             Some(held) => held.as_deref(),
@@ -52,7 +52,7 @@ impl Mirror {
         }
     }
 
-    /// What a multicast block holds, if that is known.
+    /// The contents of a multicast block, if known.
     pub(crate) fn mft_block(&self, at: (u16, u8)) -> Option<&MulticastForwardingTable> {
         match self.mft.get(&at) {
             Some(held) => held.as_deref(),

@@ -1,4 +1,4 @@
-//! What each stage has to write: what differs between the plan and the mirrors.
+//! The writes of each stage: differences between the plan and the mirrors.
 
 use topologies::NodeKind;
 use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};

@@ -73,8 +73,8 @@ fn path(
 }
 
 /// Every switch and host has the engine's table for every pair of connected ports.
-fn assert_lanes(bed: &Bed, tables: &Tables) {
-    let lanes = tables.vl_assignment.as_ref().expect("the engine has VLs");
+fn assert_vls(bed: &Bed, tables: &Tables) {
+    let assignment = tables.vl_assignment.as_ref().expect("the engine has VLs");
     for id in bed.graph.ids() {
         let own = Endpoint {
             node: id,
@@ -90,7 +90,7 @@ fn assert_lanes(bed: &Bed, tables: &Tables) {
                 let held = bed.node(id).sl_to_vl(input.port, output.port);
                 assert_eq!(
                     held,
-                    *lanes.table(id, input.port, output.port),
+                    *assignment.table(id, input.port, output.port),
                     "{input:?} {output:?}"
                 );
             }
@@ -110,8 +110,8 @@ fn assert_paths(bed: &mut Bed, manager: NodeId, tables: &Tables) -> Vec<Sl> {
             let level = tables
                 .vl_assignment
                 .as_ref()
-                .map_or(Sl::default(), |lanes| {
-                    lanes.sl_from(&bed.graph, end_port(bed, from), dlid)
+                .map_or(Sl::default(), |assignment| {
+                    assignment.sl_from(&bed.graph, end_port(bed, from), dlid)
                 });
             assert_eq!(record.sl, level);
             levels.push(level);
@@ -173,7 +173,7 @@ fn levels_and_lanes_of_an_engine_are_in_every_port_and_in_every_path_record() {
         let (mut bed, host) = up(topology, config(routing));
         let tables = offline(&bed.graph, routing);
         assert_programmed(&bed, &tables);
-        assert_lanes(&bed, &tables);
+        assert_vls(&bed, &tables);
         let levels = assert_paths(&mut bed, host, &tables);
         let used: std::collections::BTreeSet<Sl> = levels.into_iter().collect();
         assert!(used.len() > 1, "{topology} by {routing} needs levels");

@@ -1,4 +1,4 @@
-//! What the local control side asks.
+//! Requests of the local control socket.
 
 use link::Time;
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 use super::mads::{CommandSender, FIRST_CLIENT};
 
-/// Longer than any datagram of the protocol, so that an overlong one is told from a good one.
+/// Longer than any datagram of the protocol, so that an overlong one is detected.
 const DATAGRAM_BYTES: usize = 512;
 
 /// Time between two attempts to answer a program whose socket is full.

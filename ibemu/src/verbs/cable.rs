@@ -24,7 +24,7 @@ const LINK_UP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Pulls or plugs the cable that is named.
 ///
 /// # Errors
-/// If there is no such cable, or the devices cannot be told.
+/// If there is no such cable, or the devices cannot be reached.
 pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;

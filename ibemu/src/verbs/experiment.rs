@@ -55,7 +55,7 @@ pub enum Sim {
 /// How plans are run.
 #[derive(Debug, Args)]
 pub struct How {
-    /// The reduced plan: fewer loads, lanes or packets
+    /// The reduced plan: fewer loads, VLs or packets
     #[arg(long)]
     quick: bool,
     /// Seed of everything that is drawn; the same seed gives the same files on any machine

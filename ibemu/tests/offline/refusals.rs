@@ -1,4 +1,4 @@
-//! What cannot be, is said with what can.
+//! Refusals name what is allowed instead.
 
 use crate::{as_text, failed, file, ibemu};
 

@@ -171,7 +171,7 @@ pub enum LinkCommand {
     Disable,
 }
 
-/// What a subnet manager has configured for a port, as far as the dataplane uses it.
+/// The configuration of a port by the subnet manager, as far as the dataplane uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortSettings {
     /// Base LID (port 0 of a switch, ports of a channel adapter; elsewhere 0).

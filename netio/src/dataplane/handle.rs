@@ -15,7 +15,7 @@ use wire::PortNum;
 
 use crate::poll::{EventFd, register};
 
-/// What the control thread asks of the dataplane thread.
+/// A request of the control thread to the dataplane thread.
 #[derive(Debug)]
 pub(super) enum Request<C> {
     /// For the core.
@@ -36,7 +36,7 @@ pub struct Busy;
 pub struct Running<C, E> {
     /// Sends it requests.
     pub handle: Handle<C>,
-    /// What it tells.
+    /// Its events.
     pub events: Events<E>,
     /// Ends with it. A panic of the core is a panic of this thread.
     pub thread: JoinHandle<()>,
@@ -115,7 +115,7 @@ impl AsRawFd for Shared {
     }
 }
 
-/// What a dataplane thread tells.
+/// The events of a dataplane thread.
 pub struct Events<E> {
     receiver: Receiver<E>,
     wake: AsyncFd<Shared>,

@@ -1,4 +1,4 @@
-//! What happens to frames below the records, counted where the control thread can read it.
+//! Counters of frames, below the records, where the control thread can read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::convert::u64_of;
@@ -32,7 +32,7 @@ counters! {
     /// Frames that never came, by the gaps in the sequence: lost below, most often because the
     /// socket's buffer was full (`net.core.rmem_max`).
     Missing = "frames_missing",
-    /// Received frames of a link whose carrier the core was not told of yet.
+    /// Received frames of a link whose carrier was not reported to the core yet.
     NoCarrier = "frames_dropped_no_carrier",
     /// Frames that could not be sent and were dropped.
     SendFailed = "frames_dropped_send_failed",

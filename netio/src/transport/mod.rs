@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | socket | `AF_PACKET`, one EtherType, bound to the interface | connected |
 //! | header | Ethernet, 14 bytes | link header, 8 bytes: epoch and sequence |
-//! | carrier | the interface's, told by rtnetlink | whether the peer is known |
+//! | carrier | the interface's, reported by rtnetlink | whether the peer is known |
 //! | privileges | `CAP_NET_RAW` in its namespace | none |
 //!
 //! A frame is at most [`FRAME_BYTES_MAX`] long. Longer ones would carry more, but the kernel holds
@@ -126,7 +126,7 @@ impl fmt::Display for LinkSpec {
     }
 }
 
-/// What became of an attempt to send.
+/// The result of an attempt to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// All frames have gone, or were dropped and counted.
@@ -193,13 +193,13 @@ impl Link {
         sockopt::socket_recv_buffer_size(self.fd()?).ok()
     }
 
-    /// What has happened to frames below the records.
+    /// Counters of frames, below the records.
     #[must_use]
     pub fn counters(&self) -> &Arc<LinkCounters> {
         &self.counters
     }
 
-    /// Whether a carrier of this link is told by rtnetlink.
+    /// Whether rtnetlink reports a carrier of this link.
     pub(crate) fn has_interface(&self) -> bool {
         matches!(self.socket, Socket::Veth(_))
     }
@@ -258,7 +258,7 @@ impl Link {
     /// Takes what waits into `batch`; how many frames. Nothing, or a link without a socket, is 0.
     pub(crate) fn receive(&mut self, batch: &mut ReceiveBatch) -> usize {
         // A pending error of the socket (a peer that is not there yet, an interface that went
-        // down) is told once, ahead of frames that may still wait.
+        // down) is reported once, ahead of frames that may still wait.
         for _ in 0..2 {
             let Some(fd) = self.fd() else { return 0 };
             match batch.receive(fd) {
@@ -291,7 +291,7 @@ impl Link {
                     Some(libc::EINTR) => {}
                     _ => {
                         self.note(&error);
-                        // The error of an earlier frame is told in place of sending this one; if
+                        // The error of an earlier frame is reported in place of sending this one; if
                         // it comes twice it is this frame's own.
                         if retried {
                             self.counters.add(LinkCounter::SendFailed);
@@ -347,7 +347,7 @@ impl Link {
     }
 }
 
-/// What a change of an interface means for its link.
+/// The effect of a change of an interface on its link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attached {
     /// Whether the interface is there and its peer up.

@@ -3,7 +3,7 @@
 //! A cable neither reorders nor duplicates; UDP may. The header's sequence sorts that out: what is
 //! older than the last datagram taken is dropped. Its epoch tells one life of the peer from the
 //! next: a datagram of an earlier epoch is dropped, one of a later epoch makes the link start anew,
-//! so that no side sends under credits of an earlier life. A side starts a new epoch when it is told of
+//! so that no side sends under credits of an earlier life. A side starts a new epoch when it is notified of
 //! another peer.
 //!
 //! Epochs start at the time of day and count up, so that also a restarted process on a fixed

@@ -64,7 +64,7 @@ pub struct Deferred {
     pub reason: Reason,
 }
 
-/// What a window came to.
+/// The result of a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Window {
     /// All connections of the window, those that go on among them, by source.

@@ -32,7 +32,7 @@ pub fn greedy(problem: &Problem<'_>) -> Vec<u32> {
     first_fit(problem, 0..problem.len())
 }
 
-/// What comes first.
+/// Which path is assigned first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     /// The paper's S: switches with the fewest split paths, paths of the smallest degree.

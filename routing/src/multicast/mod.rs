@@ -12,7 +12,7 @@
 //!
 //! **Spanning tree** ([`Scheme::SpanningTree`], any fabric): one multicast LID for each group, on
 //! the part of one breadth-first tree that joins its members, as OpenSM does. The root is the
-//! switch nearest to all hosts, whoever the members are, so that a member that joins or leaves changes
+//! switch nearest to all hosts, independent of the members, so that a member that joins or leaves changes
 //! the branch to it and nothing else. (OpenSM takes the switch nearest to the members, and makes
 //! the tree anew.)
 //!

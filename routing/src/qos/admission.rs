@@ -83,7 +83,7 @@ impl Admission {
         })
     }
 
-    /// What the fabric was made with.
+    /// The parameters of the fabric.
     #[must_use]
     pub fn options(&self) -> Options {
         self.options

@@ -50,7 +50,7 @@ impl Default for FillOptions {
     }
 }
 
-/// What came of a fill.
+/// The result of a fill.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FillReport {
     /// Connections tried; below the number asked for if a band ran out of draws.

@@ -1,4 +1,4 @@
-//! What one output port has promised, and its two arbitration tables.
+//! Reservations of one output port, and its two arbitration tables.
 
 use wire::Vl;
 
@@ -7,7 +7,7 @@ use super::error::{Cause, QosError};
 use super::slots::{FRAME_SLOTS, slots};
 use super::table::{Layout, Table};
 
-/// What is the same for all ports.
+/// Parameters that all ports share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Where a VL's next entry goes.

@@ -18,7 +18,7 @@ pub const SLOT_BYTES: u32 = 64;
 /// Slots of a frame: every entry at its largest weight.
 pub const FRAME_SLOTS: u32 = 64 * 255;
 
-/// The rate of a link as VLARB01 counts it (Table 1): 2.5 Gbit/s for each of its lanes.
+/// The rate of a link as VLARB01 counts it (Table 1): 2.5 Gbit/s for each of its physical lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
 pub enum LinkRate {
     /// 2.5 Gbit/s.
@@ -47,11 +47,11 @@ impl LinkRate {
 
 /// Link rates of VLARB01, Table 1, in bits per second.
 pub mod link_rate {
-    /// One lane of 2.5 Gbps.
+    /// One physical lane of 2.5 Gbps.
     pub const X1: u64 = 2_500_000_000;
-    /// Four lanes.
+    /// Four physical lanes.
     pub const X4: u64 = 10_000_000_000;
-    /// Twelve lanes.
+    /// Twelve physical lanes.
     pub const X12: u64 = 30_000_000_000;
 }
 

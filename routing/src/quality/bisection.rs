@@ -13,7 +13,7 @@ use super::pattern::Pattern;
 use super::walk::Walker;
 use crate::tables::Tables;
 
-/// What came of the pairings.
+/// The result of the pairings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bisection {
     /// Pairings drawn.

@@ -1,4 +1,4 @@
-//! What tables cost.
+//! Resources that tables use.
 
 use topologies::Graph;
 use wire::convert::saturate;

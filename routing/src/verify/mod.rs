@@ -83,7 +83,7 @@ pub enum DeliveryFailure {
     Loop(Vec<NodeId>),
 }
 
-/// What [`verify`] found.
+/// The result of [`verify`].
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// (switch, LID) pairs that cables join, and whose paths were followed.

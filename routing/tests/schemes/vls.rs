@@ -1,4 +1,4 @@
-//! `dfsssp` and `dor`: shortest paths, free of deadlock by virtual lanes.
+//! `dfsssp` and `dor`: shortest paths, free of deadlock by virtual vls.
 
 use proptest::prelude::*;
 use routing::dor::NotGrid;
@@ -94,9 +94,9 @@ fn every_lid_of_a_host_gets_a_tree_and_an_sl() {
 
 #[test]
 fn too_few_vls_are_an_error_that_tells_how_many_would_do() {
-    let with = |engine, name, lanes| {
+    let with = |engine, name, vls| {
         let options = Options {
-            data_vls: Some(lanes),
+            data_vls: Some(vls),
             ..Options::default()
         };
         route(engine, &fabric(name), &options)
@@ -135,7 +135,7 @@ fn an_sl_that_is_changed_brings_the_credit_loop_back_and_the_verifier_sees_it() 
 
 #[test]
 fn dor_serves_grids_with_the_vls_that_their_rings_need() {
-    for (name, lanes) in [
+    for (name, vls) in [
         ("mesh-4x4-2", 1),
         ("mesh-3x4x2-1", 1),
         ("hypercube-4-2", 1),
@@ -150,7 +150,7 @@ fn dor_serves_grids_with_the_vls_that_their_rings_need() {
     ] {
         let graph = fabric(name);
         let tables = checked("dor", &graph, &Options::default());
-        assert_eq!(vls_of(&tables), lanes, "{name}");
+        assert_eq!(vls_of(&tables), vls, "{name}");
     }
 }
 

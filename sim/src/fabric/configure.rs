@@ -1,4 +1,4 @@
-//! What a subnet manager writes into devices: LIDs, tables, states.
+//! Configuration of devices as a subnet manager does it: LIDs, tables, states.
 //!
 //! The packets are those that a subnet manager sends, handed to each switch by its first port that
 //! has a link; answers are taken from there. Only the way through the fabric is left out.
@@ -32,7 +32,7 @@ const HALF: usize = 32;
 pub struct ManagementError {
     /// The device.
     pub node: String,
-    /// What it was asked and how it answered.
+    /// The request and its response.
     pub what: String,
 }
 
@@ -56,7 +56,7 @@ impl Fabric {
         for id in 0..number(graph.len()) {
             self.service(id);
         }
-        // What management has set in motion comes to rest.
+        // Run until all consequences of management have happened.
         self.run(self.now + LINK_UP_NS);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What faults do to the devices and cables of a fabric.
+//! Effects of faults on the devices and cables of a fabric.
 
 use std::sync::Arc;
 

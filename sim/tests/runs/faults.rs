@@ -1,4 +1,4 @@
-//! What goes wrong is counted, and what is mended works again.
+//! Faults are counted, and what is repaired works again.
 
 use sim::{
     AddressVector, CableEnd, ConstantRate, Fault, FaultKind, FaultPlan, Load, LoadResult, Model,

@@ -30,7 +30,7 @@ pub(crate) struct Host {
     pub(crate) pool: Pool,
     /// Packets that have come in, whole, with the time at which they were complete.
     pub(crate) received: Vec<(Time, Vec<u8>)>,
-    /// Whether it takes packets out of its input lanes.
+    /// Whether it takes packets out of its input VLs.
     pub(crate) takes: bool,
 }
 
@@ -362,7 +362,7 @@ impl Bed {
         }
     }
 
-    /// Sends one small datagram between hosts of a star; service level 0, lane 0.
+    /// Sends one small datagram between hosts of a star; SL 0, VL 0.
     pub(crate) fn send_data(&mut self, from: u16, to: u16, mark: u8) {
         let packet = datagram(from, to, 0, 0, 290, mark);
         assert!(self.offer(usize::from(from) - 1, &packet));

@@ -1,4 +1,4 @@
-//! Unicast: tables, lanes, fairness, back-pressure, drops.
+//! Unicast: tables, VLs, fairness, back-pressure, drops.
 
 use link::{DropReason, PortState};
 use switchd::control::{Reply, Request};
@@ -71,7 +71,7 @@ fn what_cannot_be_forwarded_is_dropped_for_a_reason() {
 }
 
 #[test]
-fn the_lane_changes_by_the_sl_to_vl_table_and_the_packet_stays_whole() {
+fn the_vl_changes_by_the_sl_to_vl_table_and_the_packet_stays_whole() {
     let mut bed = Bed::star(Plan::default(), 2);
     let mut table = SlToVlTable::default();
     table.0[5] = Vl::truncate(3);
@@ -84,7 +84,7 @@ fn the_lane_changes_by_the_sl_to_vl_table_and_the_packet_stays_whole() {
     let (_, bytes) = &bed.hosts[1].received[0];
     assert_eq!(bytes[0] >> 4, 3);
     assert_eq!(bed.hosts[1].data(), [(1, 9)], "both check sums hold");
-    assert_eq!(bed.drops(0, 2, DropReason::SlToVl), 1, "lane 15 means drop");
+    assert_eq!(bed.drops(0, 2, DropReason::SlToVl), 1, "VL 15 means drop");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn packets_of_one_flow_keep_their_order() {
 }
 
 #[test]
-fn a_congested_lane_does_not_hold_up_another() {
+fn a_congested_vl_does_not_hold_up_another() {
     let mut bed = Bed::star(Plan::default(), 3);
     bed.hosts[2].takes = false;
     for mark in 0..30 {

@@ -204,14 +204,14 @@ proptest! {
         let mut bed = Bed::star(Plan::default(), 3);
         bed.set_group(&[1], 0xc005, &[1, 2, 3]);
         let frames = valid_frames();
-        for (frame, number, at, byte, truncate, mend) in mutations {
+        for (frame, number, at, byte, truncate, fix_checksum) in mutations {
             let mut bytes = frame.get(&frames).clone();
             let at = at.index(bytes.len());
             bytes[at] = byte;
             if truncate {
                 bytes.truncate(at);
             }
-            if mend && bytes.len() > 20 {
+            if fix_checksum && bytes.len() > 20 {
                 mend_crcs(&mut bytes);
             }
             hand_in(&mut bed, number, &bytes);

@@ -39,7 +39,7 @@ fn a_member_that_takes_nothing_holds_up_only_its_own_copies() {
         bed.run();
     }
     let reached = bed.hosts[1].data().len();
-    assert!(reached < offered.len(), "the head of the lane waits");
+    assert!(reached < offered.len(), "the head of the VL waits");
     assert!(bed.switches[0].packets_inside() > 0);
     bed.hosts[2].takes = true;
     bed.run();
@@ -87,7 +87,7 @@ fn a_group_without_row_and_default_port_is_lost_as_an_unknown_lid_is() {
     assert_eq!(bed.switches[0].copies(), (0, 0), "dropped, not absorbed");
     assert_eq!(bed.switches[0].packets_inside(), 0);
     bed.send_data(1, GROUP, 3);
-    assert_eq!(bed.hosts[1].data(), [(1, 3)], "the lane goes on");
+    assert_eq!(bed.hosts[1].data(), [(1, 3)], "the VL goes on");
 }
 
 #[test]

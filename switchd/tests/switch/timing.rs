@@ -111,7 +111,7 @@ fn two_inputs_of_one_output_take_turns() {
 #[test]
 fn an_input_buffer_is_free_when_the_packet_s_tail_has_crossed() {
     // Without time in the crossbar the tail leaves as it comes; with a crossbar of half the
-    // link's rate the next packet of the same lane has to wait for it.
+    // link's rate the next packet of the same VL has to wait for it.
     let spacing = |crossbar| {
         let mut bed = Bed::star(model(crossbar), 2);
         let start = quiet(&mut bed);

@@ -36,7 +36,7 @@ pub enum DeviceRequest {
     Shutdown,
 }
 
-/// What a device answers.
+/// The reply of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum DeviceReply {
     /// Who the device is.

@@ -206,10 +206,10 @@ fn reserved_codes_in_port_info_are_refused_by_name() {
 
 #[test]
 fn vl_counts_know_their_codes() {
-    for (code, lanes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 15)] {
+    for (code, vls) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 15)] {
         let count = VlCount::from_code(code).unwrap();
-        assert_eq!((count.code(), count.vls()), (code, lanes));
-        assert_eq!(VlCount::at_most(lanes), Some(count));
+        assert_eq!((count.code(), count.vls()), (code, vls));
+        assert_eq!(VlCount::at_most(vls), Some(count));
     }
     assert_eq!(VlCount::from_code(0), None);
     assert_eq!(VlCount::from_code(6), None);

@@ -106,9 +106,9 @@ fn ports_that_opensm_has_set_up() {
 
 #[test]
 fn tables_that_opensm_has_written() {
-    let lanes: SlToVlTable = read("smp_sl_to_vl");
+    let sl_to_vl: SlToVlTable = read("smp_sl_to_vl");
     assert_eq!(
-        lanes.0.map(Vl::get),
+        sl_to_vl.0.map(Vl::get),
         [0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7]
     );
     let low: VlArbTable = read("smp_vl_arb");

@@ -330,7 +330,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn parse_inverts_emit(
-        lanes: (u8, u8),
+        vl_sl: (u8, u8),
         lids: (u16, u16),
         global in proptest::option::of(any_global()),
         solicited: bool,
@@ -341,8 +341,8 @@ proptest! {
         payload in proptest::collection::vec(any::<u8>(), 0..4097),
     ) {
         let ud = UdPacket {
-            vl: Vl::truncate(lanes.0),
-            sl: Sl::truncate(lanes.1),
+            vl: Vl::truncate(vl_sl.0),
+            sl: Sl::truncate(vl_sl.1),
             dlid: Lid::new(lids.0),
             slid: Lid::new(lids.1),
             global,

@@ -190,14 +190,14 @@ fn tables() {
         )
     }));
 
-    let lanes =
+    let sl_to_vl =
         SlToVlTable([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15].map(Vl::truncate));
-    let (even, odd): (Vec<u8>, Vec<u8>) = lanes
+    let (even, odd): (Vec<u8>, Vec<u8>) = sl_to_vl
         .0
         .chunks_exact(2)
         .map(|pair| (pair[0].get(), pair[1].get()))
         .unzip();
-    cases.extend(both(&lanes, 0x0102).map(|case| {
+    cases.extend(both(&sl_to_vl, 0x0102).map(|case| {
         case.list("infiniband.sltovlmappingtable.sltovlhighbits", even.clone())
             .list("infiniband.sltovlmappingtable.sltovllowbits", odd.clone())
     }));

@@ -19,9 +19,9 @@ pub struct Scheme {
     #[arg(long, value_name = "LMC", value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: Option<u8>,
     /// Data VLs that every port has, 1 to 15, for engines that need several [default: 8]
-    #[arg(long, value_name = "LANES", value_parser = clap::value_parser!(u8).range(1..=15))]
+    #[arg(long, value_name = "VLS", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub vls: Option<u8>,
-    /// Seed of everything left to chance: random traffic. The engines leave nothing to chance
+    /// Seed of random traffic patterns; the engines use none
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
 }
@@ -276,7 +276,7 @@ pub struct Admit {
     #[arg(long, value_parser = plain_choice::<RoutingEngine>(),
           default_value_t = RoutingEngine::Auto, value_name = "ENGINE")]
     pub routing: RoutingEngine,
-    /// Where a lane's next entry in an arbitration table goes
+    /// Where the next entry of a VL in an arbitration table goes
     #[arg(long, value_parser = choice::<Layout>(), default_value_t = Layout::Contiguous)]
     pub layout: Layout,
     /// Print JSON

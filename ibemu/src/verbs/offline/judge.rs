@@ -1,4 +1,4 @@
-//! `ibemu verify`: a verdict on tables, whoever made them.
+//! `ibemu verify`: a verdict on tables, computed here or given.
 
 use anyhow::{Result, bail};
 use routing::{

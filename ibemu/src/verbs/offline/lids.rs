@@ -14,7 +14,7 @@ use super::args::Lids;
 use crate::output::{self, Align, Table};
 use crate::usage::{self, UsageError};
 
-/// What an assignment comes to.
+/// The result of an assignment.
 #[derive(Debug, Serialize)]
 struct SchemeJson<'a> {
     assign: &'a str,

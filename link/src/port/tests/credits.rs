@@ -34,8 +34,8 @@ fn a_vl_without_credits_does_not_hold_up_another() {
     }
     pair.settle();
     pair.ends[1].drain();
-    let lanes = pair.ends[1].taken.iter().filter(|(vl, _)| vl.get() == 1);
-    assert_eq!(lanes.count(), 1);
+    let on_vl = pair.ends[1].taken.iter().filter(|(vl, _)| vl.get() == 1);
+    assert_eq!(on_vl.count(), 1);
 }
 
 #[test]

@@ -211,11 +211,11 @@ fn vls_share_the_link_by_their_weights() {
         pair.ends[1].drain();
         pair.step(1, &mut || false);
     }
-    let count = |lane| {
+    let count = |number| {
         pair.ends[1]
             .taken
             .iter()
-            .filter(|(vl, _)| vl.get() == lane)
+            .filter(|(vl, _)| vl.get() == number)
             .count()
     };
     let (heavy, light) = (count(0), count(1));

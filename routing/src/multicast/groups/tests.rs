@@ -286,8 +286,8 @@ fn sources_of_a_broken_tree_take_the_next_that_is_whole_and_keep_their_multicast
             cable.unwrap(),
         )
         .unwrap();
-    let mended = degraded.moved_to(&graph, &options).unwrap();
-    assert_eq!(mended.mfts, whole.mfts);
+    let repaired = degraded.moved_to(&graph, &options).unwrap();
+    assert_eq!(repaired.mfts, whole.mfts);
 }
 
 #[test]

@@ -2,13 +2,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn vl(lane: u8) -> Vl {
-    Vl::truncate(lane)
+fn vl(number: u8) -> Vl {
+    Vl::truncate(number)
 }
 
-fn weights(table: &Table, lane: u8) -> Vec<(usize, u8)> {
+fn weights(table: &Table, number: u8) -> Vec<(usize, u8)> {
     (0..ENTRIES)
-        .filter(|&at| table.entries()[at].weight > 0 && table.entries()[at].vl == vl(lane))
+        .filter(|&at| table.entries()[at].weight > 0 && table.entries()[at].vl == vl(number))
         .map(|at| (at, table.entries()[at].weight))
         .collect()
 }
@@ -71,29 +71,29 @@ fn a_lane_without_entries_never_gets_a_turn() {
 
 proptest! {
     #[test]
-    fn whatever_is_added_and_removed_slots_are_accounted_and_one_entry_a_lane_is_partial(
+    fn whatever_is_added_and_removed_slots_are_accounted_and_one_entry_a_vl_is_partial(
         interleaved: bool,
         steps in prop::collection::vec((0u8..6, 1u32..1500, prop::bool::weighted(0.4)), 1..60),
     ) {
         let layout = if interleaved { Layout::Interleaved } else { Layout::Contiguous };
         let mut table = Table::new(layout);
         let mut owned = [0u32; 6];
-        for (lane, slots, release) in steps {
-            let have = &mut owned[usize::from(lane)];
+        for (number, slots, release) in steps {
+            let have = &mut owned[usize::from(number)];
             if release {
-                table.remove(vl(lane), slots);
+                table.remove(vl(number), slots);
                 *have = have.saturating_sub(slots);
             } else {
-                let (wanted, free) = (table.wanted(vl(lane), slots), table.free());
-                prop_assert_eq!(table.add(vl(lane), slots).is_ok(), wanted <= free);
+                let (wanted, free) = (table.wanted(vl(number), slots), table.free());
+                prop_assert_eq!(table.add(vl(number), slots).is_ok(), wanted <= free);
                 if wanted <= free {
                     *have += slots;
                     prop_assert_eq!(table.free(), free - wanted);
                 }
             }
-            for lane in 0..6u8 {
-                let entries = weights(&table, lane);
-                prop_assert_eq!(table.slots(vl(lane)), owned[usize::from(lane)]);
+            for number in 0..6u8 {
+                let entries = weights(&table, number);
+                prop_assert_eq!(table.slots(vl(number)), owned[usize::from(number)]);
                 prop_assert!(entries.iter().filter(|&&(_, weight)| weight < 255).count() <= 1);
             }
         }
