@@ -1,4 +1,4 @@
-//! What was measured against what the paper says.
+//! Compares measured values with the paper's statements.
 
 use crate::experiment::Verdict;
 use crate::requests::Point;
@@ -85,7 +85,7 @@ fn blocked(sum: Sum) -> String {
     format!("{} of {} requests blocked", sum.blocked, sum.requests)
 }
 
-/// What `trees >= n` promises to whoever may move connections, and how many it takes.
+/// With rearrangement: `trees >= n` suffices, and a request moves few connections.
 fn rearranged(series: &Series<'_>) -> [Option<Verdict>; 3] {
     let Series { size, sequence, .. } = series;
     let n = size.hosts;
@@ -123,7 +123,7 @@ fn rearranged(series: &Series<'_>) -> [Option<Verdict>; 3] {
             if is_one_by_one {
                 "a request moves fewer connections than twice the leaves (Paull)"
             } else {
-                "connections that go on are moved with n trees"
+                "connections that continue are moved with n trees"
             },
             format!(
                 "{} moved for {} requests with n trees, {} at most for one {}",
@@ -137,7 +137,7 @@ fn rearranged(series: &Series<'_>) -> [Option<Verdict>; 3] {
     ]
 }
 
-/// What `2n - 1` trees promise to whoever moves none, and that fewer do not.
+/// Without rearrangement: `2n - 1` trees suffice, and fewer do not.
 fn fixed(series: &Series<'_>) -> [Option<Verdict>; 3] {
     let Series { size, sequence, .. } = series;
     let n = size.hosts;
@@ -171,7 +171,7 @@ fn fixed(series: &Series<'_>) -> [Option<Verdict>; 3] {
                 if is_worst {
                     ""
                 } else {
-                    " (nothing hangs on it: chance need not find the case)"
+                    " (not judged: a random sequence may miss the case)"
                 }
             ),
             if is_worst {

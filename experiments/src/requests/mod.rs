@@ -1,8 +1,8 @@
 //! Sequences of requests for connections on Clos fabrics with few and with many trees: how many
-//! find no tree, and how many connections are moved for them (CLOS04).
+//! are blocked, and how many connections are moved for them (CLOS04).
 //!
-//! A point is one sequence on one fabric with one number of trees. There are no packets: it is the
-//! connection controller alone, its Paull matrix where requests come one by one.
+//! A point is one sequence on one fabric with one number of trees. No packets are simulated:
+//! only the connection controller runs, or its Paull matrix where requests come one by one.
 
 mod judge;
 mod plan;
@@ -21,7 +21,7 @@ use crate::figure::Figure;
 use crate::requests::plan::{Policy, Sequence, Size};
 use crate::requests::sequence::{random, windows, worst};
 
-/// One sequence and what came of it.
+/// One sequence and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// Leaves.
@@ -30,9 +30,9 @@ pub(crate) struct Point {
     pub(super) hosts: u32,
     /// Routing trees.
     pub(super) trees: u32,
-    /// Which requests were made.
+    /// Which requests are made.
     pub(super) sequence: String,
-    /// How connections got trees.
+    /// How connections are given trees.
     pub(super) policy: String,
     /// Part of the hosts that send.
     pub(super) occupancy_percent: u8,
@@ -40,27 +40,27 @@ pub(crate) struct Point {
     pub(super) run: u32,
     /// The run's seed.
     pub(super) seed: u64,
-    /// Requests; but for windows, all between leaves.
+    /// Requests. Except in windows, all are between leaves.
     pub(super) requests: u64,
-    /// Those that found no tree.
+    /// Requests for which no tree was free.
     pub(super) blocked: u64,
     /// Requests (windows) for which connections were moved.
     pub(super) moving: u64,
     /// Connections moved.
     pub(super) moves: u64,
-    /// The most for one request (in one window).
+    /// The most connections moved for one request; with windows, in one window.
     pub(super) moves_max: u64,
-    /// In windows: how often a request was put off as its source sent elsewhere.
+    /// Windows: how often a request was deferred because its source was busy.
     pub(super) deferred_source_busy: u64,
-    /// In windows: how often a request was put off as its destination heard another.
+    /// Windows: how often a request was deferred because its destination was busy.
     pub(super) deferred_destination_busy: u64,
-    /// Windows.
+    /// Windows: their number.
     pub(super) windows: u64,
-    /// In windows: connections, each window's counted anew.
+    /// Windows: connections, summed over all windows.
     pub(super) connections: u64,
 }
 
-/// What a point is, before it is run.
+/// The parameters of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Task {
     size: Size,

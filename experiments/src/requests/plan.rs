@@ -1,4 +1,4 @@
-//! Plans of request sequences as they are written.
+//! Parameters of plans of request sequences.
 
 use serde::Deserialize;
 
@@ -15,17 +15,17 @@ const SIDE_MAX: u32 = 128;
 pub struct RequestsPlan {
     /// Fabrics: leaves, and hosts of each.
     pub(super) fabric: Vec<Size>,
-    /// Numbers of trees, from n (hosts of a leaf) less this many.
+    /// The fewest trees are n (hosts of a leaf) less this many.
     pub(super) trees_below: u32,
-    /// To 2n - 1 and this many more.
+    /// The most trees are 2n - 1 and this many more.
     pub(super) trees_above: u32,
     /// Which requests are made.
     pub(super) sequences: Vec<Sequence>,
-    /// How connections get trees.
+    /// How connections are given trees.
     pub(super) policies: Vec<Policy>,
     /// Part of the hosts that send, percent.
     pub(super) occupancy_percent: Vec<u8>,
-    /// Requests of a run, those that fill the fabric among them.
+    /// Requests of a run, including those that fill the fabric.
     pub(super) requests: u32,
     /// Runs of each point, with seeds of their own.
     pub(super) runs: u32,
@@ -52,13 +52,13 @@ impl core::fmt::Display for Size {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Sequence {
     /// One by one between leaves, each from an idle host to an idle host drawn at random; before
-    /// each, so many connections end at random that the occupancy is kept.
+    /// each, random connections end so that the occupancy is kept.
     Random,
     /// The fewest requests after which, with 2n - 2 trees and the first free one always taken, a
     /// request finds no tree.
     Worst,
-    /// In windows of the controller: in each, hosts ask at random, whether source and destination
-    /// are busy or not.
+    /// In windows of the controller: in each, random hosts request connections, whether source and
+    /// destination are busy or not.
     Windows,
 }
 
@@ -72,14 +72,14 @@ impl core::fmt::Display for Sequence {
     }
 }
 
-/// How connections get trees.
+/// How connections are given trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Policy {
-    /// The first tree that is free at both leaves; none is moved.
+    /// The first tree that is free at both leaves; no connection is moved.
     Fixed,
-    /// The same, and where there is none others are moved, as few as one exchange of two trees
-    /// can do.
+    /// The same; if there is none, Paull's algorithm moves connections along the shorter of the
+    /// two chains.
     Rearrange,
 }
 

@@ -1,4 +1,4 @@
-//! Requests one after the other, and what comes of them.
+//! Generates sequences of requests and counts their outcomes.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -7,37 +7,37 @@ use routing::clos::{ControlError, Controller, Mode, Paull, Reason, Window};
 use crate::requests::plan::{Policy, Size};
 use sim::index;
 
-/// Draws of an idle pair before it is given up.
+/// Attempts at drawing an idle pair with hosts at different leaves.
 const ATTEMPTS: u32 = 100;
-/// Wishes that a host has at a time, in windows.
-const WISHES: usize = 2;
-/// Windows for which a connection goes on once it stands, on the average.
+/// Requests that a host has pending at a time, in windows.
+const PENDING_MAX: usize = 2;
+/// Mean number of windows for which an established connection stays.
 const WINDOWS_MEAN: u32 = 2;
 
-/// What came of a sequence.
+/// Counters of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// Requests; but for windows, all between leaves.
+    /// Requests. Except in windows, all are between leaves.
     pub(super) requests: u64,
-    /// Those that found no tree.
+    /// Requests for which no tree was free.
     pub(super) blocked: u64,
-    /// Those for which others were moved.
+    /// Requests for which connections were moved.
     pub(super) moving: u64,
     /// Connections moved.
     pub(super) moves: u64,
-    /// The most for one request; of windows, in one window.
+    /// The most connections moved for one request; with windows, in one window.
     pub(super) moves_max: u64,
-    /// Of windows: how often a request was put off because of its source, its destination.
+    /// Windows: how often a request was deferred because its source was busy.
     pub(super) source_busy: u64,
-    /// See [`Outcome::source_busy`].
+    /// Windows: how often a request was deferred because its destination was busy.
     pub(super) destination_busy: u64,
-    /// Of windows: how many there were.
+    /// Windows: their number.
     pub(super) windows: u64,
-    /// Of windows: connections, each window's counted anew.
+    /// Windows: connections, summed over all windows.
     pub(super) connections: u64,
 }
 
-/// The matrix, and who is idle. Hosts are numbered leaf by leaf.
+/// Paull's matrix and the counters. Hosts are numbered leaf by leaf.
 struct Network {
     size: Size,
     trees: usize,
@@ -61,7 +61,7 @@ impl Network {
         host / index(self.size.hosts)
     }
 
-    /// Asks for a connection between leaves; whether it stands.
+    /// Requests a connection between leaves; returns whether it is established.
     fn request(&mut self, source: usize, destination: usize) -> bool {
         let (row, column) = (self.leaf(source), self.leaf(destination));
         self.outcome.requests += 1;
@@ -91,11 +91,11 @@ impl Network {
     }
 }
 
-/// Requests one by one between leaves, from idle hosts to idle hosts. Where so many stand that the
-/// occupancy is reached, two connections end first, drawn like everything else: with one, the only
-/// idle pair could be the one that has ended. A request that is blocked is lost, and a connection
-/// ends after it: else the few idle hosts would ask for the same in the same state for ever. One
-/// ends as well where only hosts of one leaf are idle.
+/// Requests one by one between leaves, from idle hosts to idle hosts. Once the occupancy is
+/// reached, two random connections end before each request: with only one, the only idle pair could
+/// be the one that has just ended. A blocked request is lost, and a random connection ends after
+/// it: otherwise the few idle hosts would repeat the same request in the same state. One also ends
+/// if all idle hosts are at one leaf.
 pub(super) fn random(
     (size, trees, policy): (Size, u32, Policy),
     occupancy_percent: u8,
@@ -104,79 +104,83 @@ pub(super) fn random(
 ) -> Outcome {
     let hosts = index(size.leaves) * index(size.hosts);
     let most = (hosts * usize::from(occupancy_percent)).div_ceil(100);
-    let mut standing = Standing {
+    let mut connections = Connections {
         network: Network::new(size, trees, policy),
-        sources: (0..hosts).collect(),
-        destinations: (0..hosts).collect(),
-        pairs: Vec::with_capacity(hosts),
+        idle_sources: (0..hosts).collect(),
+        idle_destinations: (0..hosts).collect(),
+        established: Vec::with_capacity(hosts),
         random: ChaCha8Rng::seed_from_u64(seed),
     };
     for _ in 0..requests {
-        if standing.pairs.len() >= most.max(1) {
-            standing.end_one();
-            standing.end_one();
+        if connections.established.len() >= most.max(1) {
+            connections.end_one();
+            connections.end_one();
         }
-        let pair = standing.draw();
-        if !pair.is_some_and(|pair| standing.request(pair)) {
-            standing.end_one();
+        let pair = connections.draw();
+        if !pair.is_some_and(|pair| connections.request(pair)) {
+            connections.end_one();
         }
     }
-    standing.network.outcome
+    connections.network.outcome
 }
 
-/// Connections, and who is idle.
-struct Standing {
+/// Established connections, and the hosts that are idle as source or as destination.
+struct Connections {
     network: Network,
-    sources: Vec<usize>,
-    destinations: Vec<usize>,
-    pairs: Vec<(usize, usize)>,
+    idle_sources: Vec<usize>,
+    idle_destinations: Vec<usize>,
+    established: Vec<(usize, usize)>,
     random: ChaCha8Rng,
 }
 
-impl Standing {
+impl Connections {
+    /// Ends a random connection, if there is one.
     fn end_one(&mut self) {
-        if self.pairs.is_empty() {
+        if self.established.is_empty() {
             return;
         }
-        let at = self.random.random_range(0..self.pairs.len());
-        let (source, destination) = self.pairs.swap_remove(at);
+        let at = self.random.random_range(0..self.established.len());
+        let (source, destination) = self.established.swap_remove(at);
         self.network.end(source, destination);
-        self.sources.push(source);
-        self.destinations.push(destination);
+        self.idle_sources.push(source);
+        self.idle_destinations.push(destination);
     }
 
-    /// Places among the idle of a source and a destination at different leaves.
+    /// Draws an idle source and an idle destination at different leaves: their positions in the
+    /// lists.
     fn draw(&mut self) -> Option<(usize, usize)> {
-        if self.sources.is_empty() || self.destinations.is_empty() {
+        if self.idle_sources.is_empty() || self.idle_destinations.is_empty() {
             return None;
         }
         for _ in 0..ATTEMPTS {
-            let from = self.random.random_range(0..self.sources.len());
-            let to = self.random.random_range(0..self.destinations.len());
+            let from = self.random.random_range(0..self.idle_sources.len());
+            let to = self.random.random_range(0..self.idle_destinations.len());
             let leaf = |host| self.network.leaf(host);
-            if leaf(self.sources[from]) != leaf(self.destinations[to]) {
+            if leaf(self.idle_sources[from]) != leaf(self.idle_destinations[to]) {
                 return Some((from, to));
             }
         }
         None
     }
 
-    /// Whether it stands.
+    /// Requests the connection between two positions of the lists; returns whether it is
+    /// established.
     fn request(&mut self, (from, to): (usize, usize)) -> bool {
-        let (source, destination) = (self.sources[from], self.destinations[to]);
-        let stands = self.network.request(source, destination);
-        if stands {
-            self.sources.swap_remove(from);
-            self.destinations.swap_remove(to);
-            self.pairs.push((source, destination));
+        let (source, destination) = (self.idle_sources[from], self.idle_destinations[to]);
+        let is_established = self.network.request(source, destination);
+        if is_established {
+            self.idle_sources.swap_remove(from);
+            self.idle_destinations.swap_remove(to);
+            self.established.push((source, destination));
         }
-        stands
+        is_established
     }
 }
 
-/// The sequence that leaves the last request no tree if there are only 2n - 2 and the first free
-/// one is always taken: n - 1 connections of its leaf hold the first n - 1 trees, and n - 1 to its
-/// destination's leaf, from leaves whose other connections hold the first n - 1, all others.
+/// The sequence whose last request finds no tree if there are only 2n - 2 and the first free one
+/// is always taken. At the leaf of its source, n - 1 connections use the first n - 1 trees. At the
+/// leaf of its destination, n - 1 connections use the other n - 1: they come from leaves at which
+/// other connections use the first n - 1.
 ///
 /// ```text
 ///   leaf      0 (a)   1 (b)   2        3 ...      n
@@ -201,8 +205,9 @@ pub(super) fn worst((size, trees, policy): (Size, u32, Policy)) -> Outcome {
     network.outcome
 }
 
-/// Windows of the controller. A host has two wishes at most; each stays until it has been granted,
-/// and for some windows more. Wishes are to any other host.
+/// Windows of the connection controller. A host has at most two pending requests, each to any other
+/// host. A request is repeated in every window until it is admitted, and then for a random number of
+/// further windows.
 pub(super) fn windows(
     (size, trees): (Size, u32),
     occupancy_percent: u8,
@@ -214,31 +219,30 @@ pub(super) fn windows(
     let mut controller = Controller::new(leaf_of, index(trees), Mode::Rearrange)?;
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     let mut outcome = Outcome::default();
-    let mut wishes: Vec<(usize, [Option<usize>; WISHES])> =
-        (0..hosts).map(|host| (host, [None; WISHES])).collect();
-    // A window without a new request is rare; so many end in any case.
+    let mut pending: Vec<(usize, [Option<usize>; PENDING_MAX])> =
+        (0..hosts).map(|host| (host, [None; PENDING_MAX])).collect();
+    // The number of windows is limited too: some windows have no new request.
     while outcome.requests < requests.into() && outcome.windows < requests.into() {
-        let mut asked = Vec::with_capacity(WISHES * hosts);
-        for (host, wishes) in &mut wishes {
-            for wish in wishes.iter_mut() {
-                if wish.is_none() && random.random_range(0..100u8) < occupancy_percent {
+        let mut asked = Vec::with_capacity(PENDING_MAX * hosts);
+        for (host, slots) in &mut pending {
+            for slot in slots.iter_mut() {
+                if slot.is_none() && random.random_range(0..100u8) < occupancy_percent {
                     let drawn = random.random_range(0..hosts - 1);
-                    *wish = Some(drawn + usize::from(drawn >= *host));
+                    *slot = Some(drawn + usize::from(drawn >= *host));
                     outcome.requests += 1;
                 }
-                asked.extend(wish.map(|to| (*host, to)));
+                asked.extend(slot.map(|to| (*host, to)));
             }
         }
         let window = controller.window(&asked)?;
         outcome.count(&window);
-        for granted in &window.admitted {
-            let own = &mut wishes[granted.source].1;
-            let mut served = own.iter_mut();
-            let served = served.find(|wish| **wish == Some(granted.destination));
-            if let Some(served) = served
+        for admitted in &window.admitted {
+            let mut slots = pending[admitted.source].1.iter_mut();
+            let slot = slots.find(|slot| **slot == Some(admitted.destination));
+            if let Some(slot) = slot
                 && random.random_range(0..WINDOWS_MEAN) == 0
             {
-                *served = None;
+                *slot = None;
             }
         }
     }

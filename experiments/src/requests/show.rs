@@ -22,22 +22,23 @@ pub(super) fn conditions(plan: &RequestsPlan) -> Vec<(&'static str, String)> {
             Sequence::Random => (
                 "random",
                 "requests one by one between leaves, from an idle host to an idle host; where \
-                 the occupancy is reached, two connections end before each; what is blocked is \
+                 the occupancy is reached, two connections end before each; a blocked request is \
                  lost, and a connection ends after it"
                     .to_owned(),
             ),
             Sequence::Worst => (
                 "worst",
-                "n squared requests that fill the first n - 1 trees at the last one's source and \
-                 all others of 2n - 2 at its destination, if the first free tree is taken"
+                "n squared requests; before the last one, the first n - 1 trees are used at its \
+                 source's leaf and the other n - 1 of 2n - 2 at its destination's, if the first \
+                 free tree is always taken"
                     .to_owned(),
             ),
             Sequence::Windows => (
                 "windows",
-                "a host has up to two wishes, each to any other host whether that is busy or \
-                 not; a wish is asked for in every window until it is granted, and for two \
-                 windows in all on the average; the occupancy is the chance that a host with \
-                 room for a wish has one in a window"
+                "a host has up to two pending requests, each to any other host whether that is \
+                 busy or not; a request is repeated in every window until it is admitted, and \
+                 then kept for two windows on average; the occupancy is the probability that a \
+                 host with room for a request makes one in a window"
                     .to_owned(),
             ),
         });
@@ -91,18 +92,20 @@ impl Shown<'_> {
     fn plots(&self) -> Vec<Figure> {
         let mut plots = Vec::new();
         if self.plan.policies.contains(&Policy::Fixed) {
-            plots.push(self.plot("part of the requests that is blocked", |sum| {
+            plots.push(self.plot("blocked requests, part of all", |sum| {
                 real(sum.blocked) / real(sum.requests.max(1))
             }));
         } else {
-            plots.push(self.plot("connections moved a request", |sum| {
+            plots.push(self.plot("connections moved per request", |sum| {
                 real(sum.moves) / real(sum.requests.max(1))
             }));
         }
         if self.sequence == Sequence::Windows {
-            plots.push(self.plot("windows that a request is put off, mean", |sum| {
-                real(sum.deferred + sum.blocked) / real(sum.requests.max(1))
-            }));
+            plots.push(
+                self.plot("windows by which a request is deferred, mean", |sum| {
+                    real(sum.deferred + sum.blocked) / real(sum.requests.max(1))
+                }),
+            );
         }
         plots
     }
@@ -147,10 +150,10 @@ impl Shown<'_> {
             "requests",
             "blocked, %",
             "with moves, %",
-            "moved a request",
+            "moved per request",
             "moved at most",
-            "put off a request",
-            "connections a window",
+            "deferrals per request",
+            "connections per window",
         ];
         let mut rows = Vec::new();
         for &policy in &self.plan.policies {

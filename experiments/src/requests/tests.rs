@@ -99,7 +99,7 @@ fn the_worst_sequence_is_blocked_up_to_2n_minus_2_trees_and_never_after() {
 }
 
 #[test]
-fn rearrangement_lets_everything_in_from_n_trees_on_and_one_tree_less_does_not() {
+fn rearrangement_blocks_nothing_from_n_trees_on_and_something_with_one_tree_less() {
     let size = Size {
         leaves: 6,
         hosts: 4,
@@ -119,7 +119,7 @@ fn rearrangement_lets_everything_in_from_n_trees_on_and_one_tree_less_does_not()
 }
 
 #[test]
-fn requests_in_windows_are_put_off_and_all_are_served_with_n_trees() {
+fn requests_in_windows_are_deferred_and_all_are_admitted_with_n_trees() {
     let size = Size {
         leaves: 4,
         hosts: 4,
@@ -130,7 +130,7 @@ fn requests_in_windows_are_put_off_and_all_are_served_with_n_trees() {
     assert!(outcome.moves > 0 && outcome.connections >= outcome.windows);
     let roomy = windows((size, 7), 100, 2000, 3).unwrap();
     assert_eq!((roomy.blocked, roomy.moves), (0, 0));
-    // Who waits for whom does not depend on trees.
+    // Deferrals because of busy hosts do not depend on trees.
     assert_eq!(roomy.source_busy, outcome.source_busy);
     let few = windows((size, 2), 100, 2000, 3).unwrap();
     assert!(few.blocked > 0);
