@@ -1,13 +1,13 @@
-//! What was measured against what the paper says.
+//! Compares measured values with the paper's statements.
 
 use crate::experiment::Verdict;
 use crate::windows::Point;
 use crate::windows::plan::{Fabric, WindowsPlan};
 use crate::windows::scheme::Scheme;
 
-/// What is carried counts as all that was offered from this part on: the last packets arrive a
+/// The least part of the offered traffic that counts as all of it: the last packets arrive a
 /// little after the last window.
-const ALL: f64 = 0.98;
+const ACCEPTED_MIN: f64 = 0.98;
 
 /// The points of a scheme on a fabric with a guard time.
 pub(super) fn points_of<'a>(
@@ -22,7 +22,7 @@ pub(super) fn points_of<'a>(
     })
 }
 
-/// Judges every fabric with every guard time. On guard times that are too short nothing hangs.
+/// Judges every fabric with every guard time. Guard times that are too short are not judged.
 pub(super) fn judge(plan: &WindowsPlan, points: &[Point]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for fabric in &plan.fabric {
@@ -35,15 +35,15 @@ pub(super) fn judge(plan: &WindowsPlan, points: &[Point]) -> Vec<Verdict> {
                 continue;
             }
             let name = &fabric.topology;
-            verdicts.push(nobody_waits(name, guard_ns, &controlled));
+            verdicts.push(no_packet_waits(name, guard_ns, &controlled));
             if Some(&guard_ns) != plan.guards_ns.first() {
                 continue;
             }
             verdicts.push(no_link_shared(name, &controlled));
-            verdicts.push(all_is_carried(name, &controlled));
+            verdicts.push(all_is_accepted(name, &controlled));
             for scheme in &fabric.schemes {
                 if *scheme != Scheme::Controller {
-                    verdicts.push(shorter_tail(name, &controlled, &of(scheme)));
+                    verdicts.push(tail_is_not_longer(name, &controlled, &of(scheme)));
                 }
             }
         }
@@ -55,8 +55,8 @@ fn sum(points: &[&Point], of: impl Fn(&Point) -> u64) -> u64 {
     points.iter().map(|point| of(point)).sum()
 }
 
-/// The definition of a strictly non-interfering network, where no slow links feed a faster one.
-fn nobody_waits(name: &str, guard_ns: u64, points: &[&Point]) -> Verdict {
+/// CLOS04's definition of a strictly non-interfering network, for links of one rate.
+fn no_packet_waits(name: &str, guard_ns: u64, points: &[&Point]) -> Verdict {
     let waited = sum(points, |point| point.waited);
     let packets = sum(points, |point| point.packets);
     let worst = points.iter().map(|point| point.latency_max_ns).max();
@@ -70,7 +70,7 @@ fn nobody_waits(name: &str, guard_ns: u64, points: &[&Point]) -> Verdict {
             if is_enough {
                 ""
             } else {
-                " (nothing hangs on it: the guard time is shorter than that)"
+                " (not judged: the guard time is shorter than that)"
             }
         ),
         measured: format!("{waited} of {packets} packets waited, the longest took {worst} ns"),
@@ -94,21 +94,21 @@ fn no_link_shared(name: &str, points: &[&Point]) -> Verdict {
     }
 }
 
-fn all_is_carried(name: &str, points: &[&Point]) -> Verdict {
+fn all_is_accepted(name: &str, points: &[&Point]) -> Verdict {
     let parts = points.iter().map(|point| point.accepted / point.offered);
     let least = parts.fold(f64::INFINITY, f64::min);
     let most = points.iter().map(|point| point.rate).fold(0.0, f64::max);
     Verdict {
         expected: format!(
-            "{name}: with the controller all that is offered is carried, up to {most} bytes/ns"
+            "{name}: with the controller all offered traffic is accepted, up to {most} bytes/ns"
         ),
         measured: format!("{:.1} % at least", 100.0 * least),
-        holds: Some(least >= ALL),
+        holds: Some(least >= ACCEPTED_MIN),
     }
 }
 
-/// The tail of the distribution against another scheme's, rate by rate.
-fn shorter_tail(name: &str, controlled: &[&Point], others: &[&Point]) -> Verdict {
+/// Compares the 99th percentile with another scheme's, rate by rate.
+fn tail_is_not_longer(name: &str, controlled: &[&Point], others: &[&Point]) -> Verdict {
     let mut holds = true;
     let mut measured = Vec::new();
     let mut rates: Vec<f64> = others.iter().map(|point| point.rate).collect();

@@ -1,22 +1,22 @@
-//! What is read from a run: delays, and cables that connections share.
+//! Measurements of a run: delays, and the cables that connections share.
 
 use std::collections::BTreeMap;
 
 use topologies::{Endpoint, NodeId, NodeKind};
 
 use crate::windows::pattern::Pattern;
-use crate::windows::scheme::Given;
+use crate::windows::scheme::WindowPaths;
 use sim::FlowRecord;
 use sim::{RoutedFabric, real};
 
-/// Deliveries are counted by delays that grow by one part in so many.
-const FINENESS: u64 = 128;
+/// Each bin of delays ends one part in so many above the one before.
+const BIN_GROWTH: u64 = 128;
 
 pub(super) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// By host: its leaf, as the node that its cable leads to.
+/// The leaf switch of each host.
 pub(super) struct Leaves(Vec<Option<NodeId>>);
 
 impl Leaves {
@@ -35,7 +35,8 @@ impl Leaves {
     }
 }
 
-/// Delays by which deliveries are counted: each of an empty network apart, then ever farther apart.
+/// Upper edges of the bins of delays: a bin of its own for each delay of an empty network, then
+/// bins that grow in proportion to the delay.
 pub(super) fn edges(empty_ns: [u64; 2], limit_ns: u64) -> Vec<u64> {
     let mut edges = Vec::new();
     for ns in empty_ns {
@@ -43,7 +44,7 @@ pub(super) fn edges(empty_ns: [u64; 2], limit_ns: u64) -> Vec<u64> {
     }
     let mut ns = empty_ns[1];
     while ns < limit_ns {
-        ns += (ns / FINENESS).max(1);
+        ns += (ns / BIN_GROWTH).max(1);
         edges.push(ns);
     }
     edges
@@ -53,7 +54,7 @@ pub(super) fn edges(empty_ns: [u64; 2], limit_ns: u64) -> Vec<u64> {
 pub(super) struct Delays<'a> {
     flows: &'a [FlowRecord],
     edges: &'a [u64],
-    /// Deliveries of both flows up to each edge, and above the last.
+    /// Deliveries of both flows in each bin; the last one is open.
     bins: Vec<u64>,
 }
 
@@ -76,7 +77,7 @@ impl<'a> Delays<'a> {
         self.flows.iter().map(|flow| flow.bytes).sum()
     }
 
-    /// The packets that took another time than through an empty network.
+    /// The packets whose delay is not that of an empty network.
     pub(super) fn waited(&self, empty_ns: [u64; 2]) -> u64 {
         let undisturbed = self.flows.iter().zip(empty_ns).filter_map(|(flow, ns)| {
             let bin = self.edges.iter().position(|&edge| edge == ns)?;
@@ -115,13 +116,17 @@ impl<'a> Delays<'a> {
 }
 
 /// Cables between switches that two or more connections of a window use, over all windows, and the
-/// most connections on one. What draws a tree for each packet uses all of its trees.
-pub(super) fn shared(prepared: &RoutedFabric, patterns: &[Pattern], given: &[Given]) -> (u64, u64) {
+/// most connections on one. A connection whose packets use random trees counts on all of them.
+pub(super) fn shared_links(
+    prepared: &RoutedFabric,
+    patterns: &[Pattern],
+    window_paths: &[WindowPaths],
+) -> (u64, u64) {
     let hosts: Vec<NodeId> = prepared.graph().hosts().collect();
     let (mut links, mut most) = (0, 0);
-    for (pattern, given) in patterns.iter().zip(given) {
+    for (pattern, window_paths) in patterns.iter().zip(window_paths) {
         let mut users: BTreeMap<Endpoint, u64> = BTreeMap::new();
-        for (source, dlids) in given.dlids.iter().enumerate().take(pattern.len()) {
+        for (source, dlids) in window_paths.dlids.iter().enumerate().take(pattern.len()) {
             for out in used(prepared, hosts[source], dlids) {
                 *users.entry(out).or_default() += 1;
             }

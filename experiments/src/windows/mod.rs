@@ -1,20 +1,20 @@
-//! Packets of admissible permutations in windows, their paths chosen by CLOS04's connection
-//! controller or otherwise: how long they take, and which links connections share.
+//! Latency of packets of admissible permutations in windows, with paths chosen by CLOS04's
+//! connection controller or by other schemes, and the links that connections share.
 //!
-//! A point is one run: in each window every host sends to one other and hears one other; packets
-//! are born at a constant rate. All schemes see the same packets in the same moments; what differs
-//! is the DLID, and with it the path.
+//! A point is one run: in each window every host sends to one other and receives from one other;
+//! packets are generated at a constant rate. All schemes get the same packets at the same times;
+//! only the DLIDs differ, and with them the paths.
 //!
 //! ```text
 //!   | window 0                | window 1                |
 //!   | sending         | guard | sending         | guard |
-//!     p   p   p   p  .          p   p   p   p  .          nothing is under way at the edge
+//!     p   p   p   p  .          p   p   p   p  .          nothing is in flight at the boundary
 //! ```
 //!
-//! Connections that are moved change their DLID at the edge. The paper does not say what becomes
-//! of packets that are still under way; here nobody sends in the last `guard_ns` of a window. What
-//! is shared is counted twice over: from the tables (cables that two connections of a window use)
-//! and from the packets (those that took longer than through an empty network).
+//! Connections that are moved change their DLID at the boundary of a window. The paper does not say
+//! what happens to packets that are still in flight; here no host sends in the last `guard_ns` of a
+//! window. Interference is measured twice: from the tables (cables that two connections of a window
+//! use) and from the packets (those that take longer than through an empty network).
 
 mod judge;
 mod measure;
@@ -34,32 +34,32 @@ use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict};
 use crate::figure::Figure;
 
-/// One run and what came of it. Latencies from a packet's birth to its last byte at its host, in
-/// nanoseconds, quantiles up to 1 % above the true ones.
+/// The result of one run. Latencies are in nanoseconds, from the generation of a packet to the
+/// arrival of its last byte; quantiles are up to 1 % above the true ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// The topology's name.
     pub(super) topology: String,
-    /// How paths were chosen.
+    /// How paths are chosen.
     pub(super) scheme: String,
-    /// How long nobody sends before a window ends.
+    /// Guard time: no host sends so long before a window ends.
     pub(super) guard_ns: u64,
     /// Which run of this point, from 0.
     pub(super) run: u32,
     /// The run's seed.
     pub(super) seed: u64,
-    /// What a connection sends until the guard time.
+    /// What a connection sends outside the guard time.
     #[serde(rename = "rate_bytes_per_ns")]
     pub(super) rate: f64,
-    /// What was born, a host, over all windows.
+    /// What was generated per host, over all windows.
     #[serde(rename = "offered_bytes_per_ns")]
     pub(super) offered: f64,
-    /// What arrived, a host, until the last arrival or the end of the last window.
+    /// What arrived per host, until the last arrival or the end of the last window.
     #[serde(rename = "accepted_bytes_per_ns")]
     pub(super) accepted: f64,
-    /// Connections, each window's counted anew.
+    /// Connections, summed over all windows.
     pub(super) connections: u64,
-    /// Those that went on and were moved to another tree.
+    /// Connections that continued from the window before and were moved to another tree.
     pub(super) moved: u64,
     /// Cables between switches, each direction, that two or more connections of a window use; all
     /// windows together.
@@ -68,29 +68,29 @@ pub(crate) struct Point {
     pub(super) connections_on_a_link_max: u64,
     /// Packets.
     pub(super) packets: u64,
-    /// Those that took longer than in an empty network.
+    /// Packets that took longer than in an empty network.
     pub(super) waited: u64,
-    /// In an empty network, within a leaf.
+    /// Latency in an empty network, within a leaf.
     pub(super) empty_within_ns: u64,
-    /// In an empty network, between leaves.
+    /// Latency in an empty network, between leaves.
     pub(super) empty_between_ns: u64,
-    /// Mean.
+    /// Mean latency.
     pub(super) latency_mean_ns: f64,
-    /// A tenth of the packets took at most so long.
+    /// 10th percentile.
     pub(super) latency_p10_ns: u64,
-    /// A quarter.
+    /// 25th percentile.
     pub(super) latency_p25_ns: u64,
-    /// Half.
+    /// Median.
     pub(super) latency_p50_ns: u64,
-    /// Three quarters.
+    /// 75th percentile.
     pub(super) latency_p75_ns: u64,
-    /// 90 %.
+    /// 90th percentile.
     pub(super) latency_p90_ns: u64,
-    /// 99 %.
+    /// 99th percentile.
     pub(super) latency_p99_ns: u64,
-    /// 99.9 %.
+    /// 99.9th percentile.
     pub(super) latency_p999_ns: u64,
-    /// All of them.
+    /// The longest.
     pub(super) latency_max_ns: u64,
     /// The longest within a leaf; 0 without packets.
     pub(super) latency_within_max_ns: u64,
@@ -98,7 +98,7 @@ pub(crate) struct Point {
     pub(super) traversals: u64,
 }
 
-/// What a point is, before it is run.
+/// The parameters of a point.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     fabric: usize,

@@ -1,4 +1,4 @@
-//! Plans of packets in windows as they are written.
+//! Parameters of plans of packets in windows.
 
 use core::num::NonZeroU16;
 
@@ -16,7 +16,7 @@ const SPAN_NS_MAX: u64 = 100_000_000;
 /// The most packets of a run.
 const PACKETS_MAX: u64 = 10_000_000;
 
-/// Packets of connections that last for windows, under several ways of choosing their paths.
+/// Packets of connections that last for windows, under several path selection schemes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WindowsPlan {
@@ -30,18 +30,18 @@ pub struct WindowsPlan {
     pub(super) window_ns: u64,
     /// Windows of a run.
     pub(super) windows: u32,
-    /// How long before the end of a window nobody sends any more, nanoseconds; the one that counts
-    /// first.
+    /// Guard times: no host sends so long before the end of a window, nanoseconds. Verdicts are
+    /// about the first one.
     pub(super) guards_ns: Vec<u64>,
-    /// Connections that go on into the next window, percent; all others are drawn anew.
+    /// Connections that continue in the next window, percent; all others are drawn again.
     pub(super) keep_percent: u8,
     /// Runs of each point, with seeds of their own.
     pub(super) runs: u32,
-    /// Fabrics, and what is compared on each.
+    /// Fabrics, and the schemes compared on each.
     pub(super) fabric: Vec<Fabric>,
 }
 
-/// A fabric and what is compared on it.
+/// A fabric and the schemes compared on it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fabric {

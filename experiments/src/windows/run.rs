@@ -1,4 +1,4 @@
-//! One run: patterns, paths, packets.
+//! One run: draws patterns, chooses paths, simulates packets.
 
 use sim::{
     FaultPlan, RoutedFabric, Until, Workload, WorkloadResult, interval_ps, mix, number, real,
@@ -6,16 +6,16 @@ use sim::{
 
 use crate::ExperimentError;
 use crate::experiment::rounded;
-use crate::windows::measure::{Delays, Leaves, count, edges, shared};
-use crate::windows::pattern::{Clock, patterns, programmes};
+use crate::windows::measure::{Delays, Leaves, count, edges, shared_links};
+use crate::windows::pattern::{WindowTiming, patterns, traffic_sources};
 use crate::windows::plan::WindowsPlan;
-use crate::windows::scheme::{Given, Paths};
+use crate::windows::scheme::{Paths, WindowPaths};
 use crate::windows::{Point, Task};
 
 /// Switches on the way to a host of the same leaf, and of another.
-const SWITCHES: [u64; 2] = [1, 3];
-/// A run ends this long after all hosts could have sent all they have over one link, nanoseconds.
-const PATIENCE_NS: u64 = 1_000_000;
+const PATH_SWITCHES: [u64; 2] = [1, 3];
+/// Time to drain beyond the time in which all traffic would pass over one link, nanoseconds.
+const DRAIN_NS_MAX: u64 = 1_000_000;
 
 pub(super) fn run(
     plan: &WindowsPlan,
@@ -31,33 +31,34 @@ pub(super) fn run(
     let scheme = &plan.fabric[task.fabric].schemes[task.scheme];
     let mut paths = Paths::new(scheme, prepared, mix(seed, 4))?;
     let windows = (0u32..).zip(&patterns);
-    let given: Result<Vec<Given>, _> = windows
+    let window_paths: Result<Vec<WindowPaths>, _> = windows
         .map(|(window, pattern)| paths.next(window, pattern))
         .collect();
-    let given = given?;
+    let window_paths = window_paths?;
     let model = plan.model();
-    let clock = Clock {
+    let timing = WindowTiming {
         window_ns: plan.window_ns,
         guard_ns: task.guard_ns,
         interval_ps: interval_ps(&model, task.load),
     };
     let span_ns = plan.span_ns();
-    let limit_ns = span_ns.saturating_mul(count(hosts)) + PATIENCE_NS;
-    let empty_ns = SWITCHES.map(|switches| plan.empty_network_ns(switches));
+    let limit_ns = span_ns.saturating_mul(count(hosts)) + DRAIN_NS_MAX;
+    let empty_ns = PATH_SWITCHES.map(|switches| plan.empty_network_ns(switches));
     let edges = edges(empty_ns, limit_ns);
-    let mut offer = Workload::empty(hosts, SWITCHES.len(), Until::Delivered(limit_ns));
-    for flow in &mut offer.flows {
+    let mut workload = Workload::empty(hosts, PATH_SWITCHES.len(), Until::Delivered(limit_ns));
+    for flow in &mut workload.flows {
         flow.delays_ns.clone_from(&edges);
     }
     let bytes = plan.packet_bytes;
     let is_within = |from, to| leaves.is_within(from, to);
-    offer.hosts = programmes(&patterns, &given, clock, bytes, seed, is_within);
-    offer.backlog = clock.packets_max(plan.windows);
-    let record = prepared.run_workload(&model, &offer, &FaultPlan::default())?;
+    workload.hosts = traffic_sources(&patterns, &window_paths, timing, bytes, seed, is_within);
+    workload.backlog = timing.packets_max(plan.windows);
+    let record = prepared.run_workload(&model, &workload, &FaultPlan::default())?;
     check(&record)?;
     let delays = Delays::new(&record.flows, &edges);
     let a_host = |ns: u64| rounded(real(delays.bytes()) / real(ns) / real(count(hosts)));
-    let (links_shared, connections_on_a_link_max) = shared(prepared, &patterns, &given);
+    let (links_shared, connections_on_a_link_max) =
+        shared_links(prepared, &patterns, &window_paths);
     Ok(Point {
         topology: plan.fabric[task.fabric].topology.clone(),
         scheme: scheme.to_string(),
@@ -68,7 +69,10 @@ pub(super) fn run(
         offered: a_host(span_ns),
         accepted: a_host(record.completed_ns().max(span_ns)),
         connections: patterns.iter().map(|pattern| count(pattern.len())).sum(),
-        moved: given.iter().map(|given| given.moved).sum(),
+        moved: window_paths
+            .iter()
+            .map(|window_paths| window_paths.moved)
+            .sum(),
         links_shared,
         connections_on_a_link_max,
         packets: delays.packets(),
@@ -89,7 +93,7 @@ pub(super) fn run(
     })
 }
 
-/// What must never happen.
+/// Checks what every run must keep: invariants of the simulator, and delivery of all packets.
 fn check(record: &WorkloadResult) -> Result<(), ExperimentError> {
     if let Some(violation) = record.violations.first() {
         return Err(ExperimentError::Violation(violation.to_string()));

@@ -1,4 +1,4 @@
-//! How connections get their paths.
+//! Path selection schemes.
 
 use core::fmt;
 
@@ -10,21 +10,21 @@ use topologies::{Graph, NodeId};
 use wire::Lid;
 
 use crate::ExperimentError;
-use crate::windows::pattern::{Pattern, stream};
+use crate::windows::pattern::{Pattern, window_rng};
 use sim::RoutedFabric;
 use sim::SetupError;
 use sim::{index, number};
 
-/// How connections get their paths. Written by name: `controller`, `random-tree`,
+/// A path selection scheme. Written by name: `controller`, `random-tree`,
 /// `random-packet`, or a routing engine's.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub(crate) enum Scheme {
     /// CLOS04's connection controller gives each connection of a window a tree.
     Controller,
-    /// Each connection draws a tree for each window.
+    /// Each connection uses a random tree in each window.
     RandomTree,
-    /// Each packet draws a tree.
+    /// Each packet uses a random tree.
     RandomPacket,
     /// The tables and the path selection of a routing engine.
     Engine(String),
@@ -64,12 +64,12 @@ impl Scheme {
     }
 }
 
-/// What a scheme gives to the connections of one window.
+/// The paths of the connections of one window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
-    /// By source: the DLIDs among which its packets draw theirs, or the only one.
+pub(super) struct WindowPaths {
+    /// By source: the DLIDs from which each packet takes a random one.
     pub(super) dlids: Vec<Vec<Lid>>,
-    /// Connections that went on from the window before by another tree.
+    /// Connections that continued from the window before and were moved to another tree.
     pub(super) moved: u64,
 }
 
@@ -78,13 +78,13 @@ pub(super) struct Paths<'a> {
     prepared: &'a RoutedFabric,
     hosts: Vec<NodeId>,
     trees: u32,
-    choice: Choice,
+    selection: Selection,
 }
 
-enum Choice {
-    /// With the number that the network gives to each host, and the other way round.
+enum Selection {
+    /// With the number of each host in the controller's network, and the inverse mapping.
     Controller(Box<Controller>, Vec<usize>, Vec<usize>),
-    /// One tree a connection, drawn by this seed.
+    /// A random tree for each connection, from this seed.
     Tree(u64),
     Packet,
     Tables,
@@ -102,45 +102,49 @@ impl<'a> Paths<'a> {
         let network = Network::new(graph);
         let clos = Clos::recognise(graph, &network);
         let clos = clos.map_err(|error| SetupError::Routing(error.into()))?;
-        let choice = match scheme {
+        let selection = match scheme {
             Scheme::Controller => {
                 let leaves = clos.leaf_of().to_vec();
                 let controller = Controller::new(leaves, clos.trees(), Mode::Rearrange);
-                let controller = controller.map_err(broken)?;
+                let controller = controller.map_err(control_violation)?;
                 let place = |port: &HostPort| hosts.iter().position(|&host| host == port.end.node);
                 let places: Vec<usize> = network.hosts().iter().filter_map(place).collect();
                 let mut numbers = vec![0; places.len()];
                 for (number, &place) in places.iter().enumerate() {
                     numbers[place] = number;
                 }
-                Choice::Controller(Box::new(controller), numbers, places)
+                Selection::Controller(Box::new(controller), numbers, places)
             }
-            Scheme::RandomTree => Choice::Tree(seed),
-            Scheme::RandomPacket => Choice::Packet,
-            Scheme::Engine(_) => Choice::Tables,
+            Scheme::RandomTree => Selection::Tree(seed),
+            Scheme::RandomPacket => Selection::Packet,
+            Scheme::Engine(_) => Selection::Tables,
         };
         Ok(Self {
             prepared,
             hosts,
             trees: number(clos.trees()),
-            choice,
+            selection,
         })
     }
 
     /// The paths of the next window.
     ///
     /// # Errors
-    /// [`ExperimentError::Violation`]: the controller has not let an admissible request in.
-    pub(super) fn next(&mut self, at: u32, pattern: &Pattern) -> Result<Given, ExperimentError> {
+    /// [`ExperimentError::Violation`]: the controller has not admitted an admissible request.
+    pub(super) fn next(
+        &mut self,
+        at: u32,
+        pattern: &Pattern,
+    ) -> Result<WindowPaths, ExperimentError> {
         let mut dlids = Vec::with_capacity(pattern.len());
         let mut moved = 0;
-        let mut drawn = match &self.choice {
-            Choice::Tree(seed) => Some(stream(*seed, at)),
+        let mut drawn = match &self.selection {
+            Selection::Tree(seed) => Some(window_rng(*seed, at)),
             _ => None,
         };
-        let trees = match &mut self.choice {
-            Choice::Controller(controller, numbers, places) => {
-                let (trees, moves) = decide(controller, (numbers, places), pattern)?;
+        let trees = match &mut self.selection {
+            Selection::Controller(controller, numbers, places) => {
+                let (trees, moves) = admit(controller, (numbers, places), pattern)?;
                 moved = moves;
                 trees
             }
@@ -152,16 +156,16 @@ impl<'a> Paths<'a> {
                 Some(random) => Some(random.random_range(0..self.trees)),
                 None => trees.get(source).copied(),
             };
-            dlids.push(match (tree, &self.choice) {
+            dlids.push(match (tree, &self.selection) {
                 (Some(tree), _) => vec![self.lid(to, tree)?],
-                (None, Choice::Packet) => {
+                (None, Selection::Packet) => {
                     let all = (0..self.trees).map(|tree| self.lid(to, tree));
                     all.collect::<Result<_, _>>()?
                 }
                 (None, _) => vec![self.prepared.dlids(source)[to]],
             });
         }
-        Ok(Given { dlids, moved })
+        Ok(WindowPaths { dlids, moved })
     }
 
     fn lid(&self, to: usize, tree: u32) -> Result<Lid, ExperimentError> {
@@ -176,7 +180,7 @@ impl<'a> Paths<'a> {
 }
 
 /// The tree of each source by the controller, and how many connections were moved.
-fn decide(
+fn admit(
     controller: &mut Controller,
     (numbers, places): (&[usize], &[usize]),
     pattern: &Pattern,
@@ -185,10 +189,10 @@ fn decide(
     let requests: Vec<(usize, usize)> = pairs
         .map(|(source, &to)| (numbers[source], numbers[index(to)]))
         .collect();
-    let window = controller.window(&requests).map_err(broken)?;
+    let window = controller.window(&requests).map_err(control_violation)?;
     if let Some(deferred) = window.deferred.first() {
         return Err(ExperimentError::Violation(format!(
-            "an admissible request was not let in: {deferred:?}"
+            "an admissible request was not admitted: {deferred:?}"
         )));
     }
     let mut trees = vec![0; pattern.len()];
@@ -199,6 +203,6 @@ fn decide(
     Ok((trees, moved))
 }
 
-fn broken(error: routing::clos::ControlError) -> ExperimentError {
+fn control_violation(error: routing::clos::ControlError) -> ExperimentError {
     ExperimentError::Violation(error.to_string())
 }

@@ -6,10 +6,10 @@ use crate::windows::judge::points_of;
 use crate::windows::plan::{Fabric, WindowsPlan};
 use sim::real;
 
-/// Parts of the packets and the latency up to which they took.
+/// A part of the packets and its quantile of the latency.
 type Quantile = (f64, fn(&Point) -> u64);
 
-/// Decimals, and what a cell of the table shows.
+/// Number of decimals and value of a cell of the table.
 type Cell = (usize, fn(&Point) -> f64);
 
 const QUANTILES: [Quantile; 8] = [
@@ -32,7 +32,7 @@ pub(super) fn conditions(plan: &WindowsPlan) -> Vec<(&'static str, String)> {
             "Network",
             format!(
                 "{} ns of flight, {} ns of routing, {} ns a packet of {} bytes (LRH to ICRC), \
-                 virtual cut-through, 1 lane, {} packets in each buffer, credits at once",
+                 virtual cut-through, 1 VL, {} packets in each buffer, ideal credits",
                 model.flight_ns,
                 model.routing_ns,
                 model.byte_time_ns(),
@@ -43,7 +43,7 @@ pub(super) fn conditions(plan: &WindowsPlan) -> Vec<(&'static str, String)> {
         (
             "Windows",
             format!(
-                "{} of {} ns; nobody sends in the last {} ns",
+                "{} of {} ns; no host sends in the last {} ns",
                 plan.windows,
                 plan.window_ns,
                 guards.join(" or ")
@@ -52,20 +52,22 @@ pub(super) fn conditions(plan: &WindowsPlan) -> Vec<(&'static str, String)> {
         (
             "Traffic",
             format!(
-                "in each window every host sends to one other and hears one other; {} % of the \
-                 connections go on into the next window, the others are drawn anew; a constant \
-                 rate, the first packet at a random moment of the first interval",
+                "in each window every host sends to one other and receives from one other; {} % of \
+                 the connections continue in the next window, the others are drawn again; a \
+                 constant rate, the first packet at a random time of the first interval",
                 plan.keep_percent
             ),
         ),
         (
             "Latency",
-            "from a packet's birth, the wait at its source included, to its last byte".to_owned(),
+            "from the generation of a packet, including the wait at its source, to the arrival of \
+             its last byte"
+                .to_owned(),
         ),
         (
             "Schemes",
             "controller: CLOS04's, over the tables of engine clos; random-tree: each connection \
-             draws a tree for each window; random-packet: each packet draws one; others: the \
+             uses a random tree in each window; random-packet: each packet uses one; others: the \
              tables and path selection of that engine. slid and mlid apply to m-port 2-trees \
              only; where the fabric is none, minhop has one LID a host as slid has, and clos one \
              path for each source and destination as mlid has"
@@ -93,7 +95,7 @@ pub(super) fn figures(plan: &WindowsPlan, points: &[Point]) -> Vec<Figure> {
         figures.push(means.over_loads(fabric, "99th percentile", |point| {
             real(point.latency_p99_ns)
         }));
-        figures.push(means.carried(fabric));
+        figures.push(means.accepted(fabric));
         figures.push(means.table(fabric));
     }
     figures
@@ -136,7 +138,7 @@ impl Means<'_> {
         };
         Figure::Plot {
             heading: format!(
-                "{}, {load} bytes/ns: part of the packets that took at most so long",
+                "{}, {load} bytes/ns: cumulative distribution of the latency",
                 fabric.topology
             ),
             curves: (0..fabric.schemes.len()).map(curve).collect(),
@@ -167,12 +169,12 @@ impl Means<'_> {
         }
     }
 
-    fn carried(&self, fabric: &Fabric) -> Figure {
+    fn accepted(&self, fabric: &Fabric) -> Figure {
         Figure::Plot {
             heading: format!("{}: throughput", fabric.topology),
             curves: self.curves(fabric, |point| point.accepted),
             x: Axis::linear("rate of a connection, bytes/ns"),
-            y: Axis::linear("accepted traffic, bytes/ns and host"),
+            y: Axis::linear("accepted traffic, bytes/ns per host"),
         }
     }
 
@@ -187,7 +189,7 @@ impl Means<'_> {
             "waited, %",
             "links shared, all windows",
             "most connections on one",
-            "moved a connection",
+            "moves per connection",
             "accepted/offered, %",
         ];
         let mut rows = Vec::new();

@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use super::measure::Delays;
-use super::pattern::{Clock, patterns, programmes};
+use super::pattern::{WindowTiming, patterns, traffic_sources};
 use super::plan::WindowsPlan;
-use super::scheme::{Given, Paths, Scheme};
+use super::scheme::{Paths, Scheme, WindowPaths};
 use super::{Point, judge};
 use crate::axes::Points;
 use crate::experiment::Experiment;
@@ -137,32 +137,32 @@ fn every_window_is_a_permutation_and_connections_go_on_as_asked() {
 #[test]
 fn nobody_sends_in_the_guard_time_and_a_shorter_one_adds_packets_only() {
     let patterns = patterns(8, 4, 50, 3);
-    let given = vec![
-        Given {
+    let window_paths = vec![
+        WindowPaths {
             dlids: vec![Vec::new(); 8],
             moved: 0
         };
         4
     ];
-    let births = |guard_ns| {
-        let clock = Clock {
+    let requests = |guard_ns| {
+        let timing = WindowTiming {
             window_ns: 3000,
             guard_ns,
             interval_ps: 128_000,
         };
-        let all = programmes(&patterns, &given, clock, 32, 3, |_, _| false);
-        let mut moments = BTreeSet::new();
-        for (host, programmes) in all.iter().enumerate() {
-            for programme in programmes {
-                let TrafficSource::Packets(births) = programme else {
-                    panic!("{programme:?}");
+        let all = traffic_sources(&patterns, &window_paths, timing, 32, 3, |_, _| false);
+        let mut times = BTreeSet::new();
+        for (host, traffic_sources) in all.iter().enumerate() {
+            for traffic_source in traffic_sources {
+                let TrafficSource::Packets(requests) = traffic_source else {
+                    panic!("{traffic_source:?}");
                 };
-                moments.extend(births.iter().map(|birth| (host, birth.at_ps)));
+                times.extend(requests.iter().map(|request| (host, request.at_ps)));
             }
         }
-        moments
+        times
     };
-    let (guarded, all) = (births(600), births(0));
+    let (guarded, all) = (requests(600), requests(0));
     assert!(guarded.iter().all(|(_, ps)| ps % 3_000_000 < 2_400_000));
     assert!(all.is_superset(&guarded) && all.len() > guarded.len());
     // 128 ns from packet to packet in 2,400 ns: 18 or 19 packets of a host in a window.
@@ -208,10 +208,14 @@ fn the_controller_gives_dlids_of_one_tree_each_that_share_no_link() {
     let mut paths = Paths::new(&Scheme::Controller, &prepared, 1).unwrap();
     let mut moved = 0;
     for (window, pattern) in (0u32..).zip(&patterns(16, 50, 70, 5)) {
-        let given = paths.next(window, pattern).unwrap();
-        assert!(given.dlids.iter().all(|dlids| dlids.len() == 1));
-        moved += given.moved;
-        let shared = super::measure::shared(&prepared, core::slice::from_ref(pattern), &[given]);
+        let window_paths = paths.next(window, pattern).unwrap();
+        assert!(window_paths.dlids.iter().all(|dlids| dlids.len() == 1));
+        moved += window_paths.moved;
+        let shared = super::measure::shared_links(
+            &prepared,
+            core::slice::from_ref(pattern),
+            &[window_paths],
+        );
         assert_eq!(shared.0, 0);
     }
     assert!(moved > 0, "connections that go on are moved now and then");
