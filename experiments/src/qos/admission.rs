@@ -1,4 +1,4 @@
-//! How many connections a fabric takes at each link rate (VLARB01, tables 1 to 4); nothing is
+//! How many connections a fabric admits at each link rate (VLARB01, tables 1 to 4). No packets are
 //! simulated.
 
 mod judge;
@@ -12,9 +12,9 @@ use crate::ExperimentError;
 use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
-use crate::qos::grounds;
+use crate::qos::fabrics;
 use crate::qos::plan::{check_range, check_topologies, check_tries};
-use crate::qos::scene::Ground;
+use crate::qos::workload::QosFabric;
 
 /// A rate of links, as VLARB01 counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,11 +67,11 @@ pub struct RatePlan {
     pub table: String,
     /// Rows: connections tried, ascending.
     pub tries: Vec<u32>,
-    /// How many connections should stand in the last row: the least and the most.
+    /// The expected number of established connections in the last row: least and most.
     pub established: Option<[u32; 2]>,
 }
 
-/// What the paper's last row has.
+/// The last row of a table of the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdmissionReference {
@@ -102,7 +102,7 @@ pub struct AdmissionPlan {
     pub reference: Vec<AdmissionReference>,
 }
 
-/// A fabric that was filled.
+/// The result of filling a fabric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// The link rate.
@@ -131,11 +131,11 @@ pub(crate) struct Point {
     reserved_mean: f64,
     /// The same, of the link with the most.
     reserved_max: f64,
-    /// Draws refused for want of bandwidth.
+    /// Draws refused because of bandwidth.
     refused_bandwidth: u32,
-    /// Draws refused for want of table entries.
+    /// Draws refused because of table entries.
     refused_entries: u32,
-    /// What the first refusal was for: `bandwidth`, `entries` or `none`.
+    /// Cause of the first refusal: `bandwidth`, `entries` or `none`.
     first_refusal: String,
 }
 
@@ -155,7 +155,7 @@ impl Experiment<3> for AdmissionPlan {
     const POINTS_MAX: usize = 2000;
 
     type Point = Point;
-    type Shared = Vec<Ground>;
+    type Shared = Vec<QosFabric>;
 
     fn check(&self) -> Result<(), Refusal> {
         if self.rates.iter().any(|rate| rate.tries.is_empty()) {
@@ -184,13 +184,13 @@ impl Experiment<3> for AdmissionPlan {
         format!("{topology} at {rate}, run {run}")
     }
 
-    fn share(&self, _seed: u64) -> Result<Vec<Ground>, ExperimentError> {
-        grounds(&self.topologies, &self.routing)
+    fn share(&self, _seed: u64) -> Result<Vec<QosFabric>, ExperimentError> {
+        fabrics(&self.topologies, &self.routing)
     }
 
     fn run(
         &self,
-        grounds: &Vec<Ground>,
+        fabrics: &Vec<QosFabric>,
         [rate, topology, run]: At,
         seed: u64,
     ) -> Result<Point, ExperimentError> {
@@ -200,8 +200,8 @@ impl Experiment<3> for AdmissionPlan {
             retries: self.retries,
             seed: mix(seed, u64::from(run)),
         };
-        let ground = &grounds[topology];
-        let (_, filled) = ground.fill(Layout::Contiguous, table.rate.bps(), how)?;
+        let fabric = &fabrics[topology];
+        let (_, filled) = fabric.fill(Layout::Contiguous, table.rate.bps(), how)?;
         let topology = &self.topologies[topology];
         Ok(point(topology, table.rate, (run, how), &filled))
     }

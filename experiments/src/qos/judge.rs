@@ -1,25 +1,25 @@
-//! What was measured against what VLARB01 says.
+//! Compares measured values with VLARB01's statements.
 
 use crate::experiment::Verdict;
 use crate::qos::lists::{Counts, LEVELS};
 use crate::qos::plan::{QosPlan, Subject};
 use crate::qos::point::HALF;
-use crate::qos::scene::{DELAYS_32, JITTER_8};
 use crate::qos::summary::{Summary, mean};
+use crate::qos::workload::{DELAYS_32, JITTER_8};
 use sim::real;
 
-/// "Close to" a share, of all links.
-const CLOSE: f64 = 0.08;
-/// What is delivered is all that was sent, but for packets under way at the end.
-const EQUAL: f64 = 0.01;
-/// What is left to connections beside best effort.
+/// Tolerance of "close to" a utilisation.
+const UTILISATION_TOLERANCE: f64 = 0.08;
+/// Tolerance of delivered against sent traffic: packets in flight at the end.
+const DELIVERY_TOLERANCE: f64 = 0.01;
+/// The share of a link that best effort leaves to connections.
 const AVAILABLE: f64 = 0.8;
-/// The places of thresholds: 1/32, 3/4 and one inter-arrival time.
+/// Indices of thresholds: 1/32, 3/4 and one inter-arrival time.
 const FIRST: usize = 0;
 const THREE_QUARTERS: usize = 5;
 const WHOLE: usize = 6;
 const _: () = assert!(DELAYS_32[THREE_QUARTERS] == 24 && DELAYS_32[WHOLE] == 32);
-/// The place of jitter from -1/8 to 1/8 of an inter-arrival time.
+/// The bin of jitter from -1/8 to 1/8 of an inter-arrival time.
 pub(super) const CENTRE: usize = 5;
 const _: () = assert!(JITTER_8[CENTRE] == 1 && JITTER_8[CENTRE - 1] == -1);
 
@@ -30,8 +30,10 @@ pub(super) fn judge(plan: &QosPlan, summaries: &[Summary<'_>]) -> Vec<Verdict> {
         .iter()
         .filter(|summary| summary.first.tries == plan.tries_max())
         .collect();
-    let papers = full.iter().filter(|summary| is_papers(summary));
-    for summary in papers {
+    let paper_configurations = full
+        .iter()
+        .filter(|summary| is_paper_configuration(summary));
+    for summary in paper_configurations {
         verdicts.extend(established(plan, summary));
         if plan.shows(Subject::Utilisation) {
             verdicts.extend(utilisation(summary));
@@ -47,7 +49,12 @@ pub(super) fn judge(plan: &QosPlan, summaries: &[Summary<'_>]) -> Vec<Verdict> {
         }
     }
     if plan.shows(Subject::Throughput) {
-        verdicts.extend(summaries.iter().filter(|s| is_papers(s)).map(throughput));
+        verdicts.extend(
+            summaries
+                .iter()
+                .filter(|s| is_paper_configuration(s))
+                .map(throughput),
+        );
     }
     if plan.shows(Subject::Layouts) {
         verdicts.extend(layouts(&full));
@@ -55,12 +62,12 @@ pub(super) fn judge(plan: &QosPlan, summaries: &[Summary<'_>]) -> Vec<Verdict> {
     verdicts
 }
 
-/// Whether it is what the paper has measured.
-pub(super) fn is_papers(summary: &Summary<'_>) -> bool {
+/// Whether it is a configuration that the paper has measured.
+pub(super) fn is_paper_configuration(summary: &Summary<'_>) -> bool {
     summary.first.layout == "contiguous" && summary.first.best_effort == "idle"
 }
 
-/// Which network and which packets.
+/// Name of the network and length of packets.
 pub(super) fn name(summary: &Summary<'_>) -> String {
     let first = summary.first;
     format!("{}, {} bytes", first.topology, first.packet_bytes)
@@ -79,7 +86,7 @@ fn established(plan: &QosPlan, summary: &Summary<'_>) -> Option<Verdict> {
     })
 }
 
-/// One number, or from where to where.
+/// A range, as one number if its ends are equal.
 pub(super) fn span(least: u32, most: u32) -> String {
     if least == most {
         least.to_string()
@@ -102,7 +109,7 @@ fn throughput(summary: &Summary<'_>) -> Verdict {
         measured: format!(
             "{injected:.4} sent and {delivered:.4} delivered, bytes per byte time and host"
         ),
-        holds: Some(refused == 0 && (injected - delivered).abs() <= EQUAL * injected),
+        holds: Some(refused == 0 && (injected - delivered).abs() <= DELIVERY_TOLERANCE * injected),
     }
 }
 
@@ -117,20 +124,20 @@ fn utilisation(summary: &Summary<'_>) -> Vec<Verdict> {
             expected: format!(
                 "{}: the average utilisation of {what} is close to 80 % (within {:.0})",
                 name(summary),
-                100.0 * CLOSE
+                100.0 * UTILISATION_TOLERANCE
             ),
             measured: format!(
                 "{:.1} % ({above} of {} above 80 %)",
                 100.0 * average,
                 used.len()
             ),
-            holds: Some((average - AVAILABLE).abs() <= CLOSE),
+            holds: Some((average - AVAILABLE).abs() <= UTILISATION_TOLERANCE),
         }
     };
     links.into_iter().map(verdict).collect()
 }
 
-/// Whether all packets stand at or before a threshold, if there are any, and what to say about it.
+/// Whether all packets are within a threshold (`None` without packets), and a text about it.
 fn all_within(counts: &Counts, place: usize) -> (String, Option<bool>) {
     let all = counts.sum();
     let within: u64 = counts.0.iter().take(place + 1).sum();
@@ -211,7 +218,7 @@ fn extremes(summary: &Summary<'_>) -> Vec<Verdict> {
     (0..LEVELS).map(verdict).collect()
 }
 
-/// Packets of all service levels that arrived after more than one inter-arrival time, and all.
+/// Packets of all service levels that took longer than one inter-arrival time, and all packets.
 fn late(summary: &Summary<'_>) -> (u64, u64) {
     let levels = summary.delays.0.iter();
     levels.fold((0, 0), |(late, all), counts| {
@@ -220,7 +227,7 @@ fn late(summary: &Summary<'_>) -> (u64, u64) {
     })
 }
 
-/// Whether connections get what they were promised.
+/// Whether connections get the promised bandwidth.
 fn promised(heading: &str, summary: &Summary<'_>) -> Verdict {
     let injected = summary.mean(|point| point.injected);
     let delivered = summary.mean(|point| point.delivered);
@@ -230,11 +237,11 @@ fn promised(heading: &str, summary: &Summary<'_>) -> Verdict {
             summary.first.layout
         ),
         measured: format!(
-            "{:.2} % of it, beside {:.4} of best effort (bytes per byte time and host)",
+            "{:.2} % of it, with {:.4} of best effort (bytes per byte time and host)",
             100.0 * delivered / injected,
             summary.mean(|point| point.delivered_best_effort)
         ),
-        holds: Some((injected - delivered).abs() <= EQUAL * injected),
+        holds: Some((injected - delivered).abs() <= DELIVERY_TOLERANCE * injected),
     }
 }
 

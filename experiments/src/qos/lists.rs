@@ -1,4 +1,5 @@
-//! Lists of counts in one column of a CSV: numbers apart by spaces, service levels by semicolons.
+//! Lists of counts in one column of a CSV: spaces between numbers, semicolons between service
+//! levels.
 
 use core::fmt;
 
@@ -13,7 +14,7 @@ pub(super) const LEVELS: usize = 4;
 pub(super) struct Counts(pub(super) Vec<u64>);
 
 impl Counts {
-    /// Of all.
+    /// The sum of all.
     pub(super) fn sum(&self) -> u64 {
         self.0.iter().sum()
     }
@@ -28,7 +29,7 @@ impl Counts {
         }
     }
 
-    /// How many of all stand at or before a place: 0 to 1; of nothing, 1.
+    /// The share of the counts up to an index: 0 to 1; 1 if there are none.
     pub(super) fn share_up_to(&self, place: usize) -> f64 {
         let first: u64 = self.0.iter().take(place + 1).sum();
         match self.sum() {

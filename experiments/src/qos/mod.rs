@@ -1,19 +1,19 @@
-//! Promised bandwidth at work: connections are admitted until the fabric is full, their packets
-//! simulated, and delays and jitter held against each connection's inter-arrival time (VLARB01,
-//! section 5); and how many connections fit, at any link rate (its tables).
+//! Promised bandwidth at work: connections are admitted until the fabric is full, their packets are
+//! simulated, and delays and jitter are compared with each connection's inter-arrival time
+//! (VLARB01, section 5); and how many connections fit, at any link rate (its tables).
 //!
 //! The paper's links carry 2.5 Gbit/s of data. Here a 1x link has the line code of InfiniBand and
-//! carries 2; connections keep their share of the link, so whatever is measured in packets,
-//! inter-arrival times and shares of links is as the paper has it ([`scene`]).
+//! carries 2; connections keep their share of the link, so what is measured in packets,
+//! inter-arrival times and shares of links compares with the paper ([`workload`]).
 
 mod admission;
 mod judge;
 mod lists;
 mod plan;
 mod point;
-mod scene;
 mod show;
 mod summary;
+mod workload;
 
 use routing::qos::{FillOptions, link_rate};
 use sim::{FaultPlan, mix};
@@ -27,15 +27,15 @@ use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict};
 use crate::figure::Figure;
 use crate::qos::plan::{At, Task};
-use crate::qos::point::Origin;
-use crate::qos::scene::Ground;
+use crate::qos::point::RunParameters;
 use crate::qos::summary::summaries;
+use crate::qos::workload::QosFabric;
 
 impl Experiment<6> for QosPlan {
     const POINTS_MAX: usize = 2000;
 
     type Point = Point;
-    type Shared = Vec<Ground>;
+    type Shared = Vec<QosFabric>;
 
     fn check(&self) -> Result<(), Refusal> {
         self.check()
@@ -65,13 +65,13 @@ impl Experiment<6> for QosPlan {
         )
     }
 
-    fn share(&self, _seed: u64) -> Result<Vec<Ground>, ExperimentError> {
-        grounds(&self.topologies, &self.routing)
+    fn share(&self, _seed: u64) -> Result<Vec<QosFabric>, ExperimentError> {
+        fabrics(&self.topologies, &self.routing)
     }
 
-    fn run(&self, grounds: &Vec<Ground>, at: At, seed: u64) -> Result<Point, ExperimentError> {
+    fn run(&self, fabrics: &Vec<QosFabric>, at: At, seed: u64) -> Result<Point, ExperimentError> {
         let task = self.task(at);
-        run_one(self, &grounds[task.topology], task, seed)
+        run_one(self, &fabrics[task.topology], task, seed)
     }
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
@@ -87,18 +87,18 @@ impl Experiment<6> for QosPlan {
     }
 }
 
-/// The fabrics with their paths.
-fn grounds(topologies: &[String], routing: &str) -> Result<Vec<Ground>, ExperimentError> {
-    let ground = |name: &String| {
+/// The routed fabrics with their paths.
+fn fabrics(topologies: &[String], routing: &str) -> Result<Vec<QosFabric>, ExperimentError> {
+    let fabric = |name: &String| {
         let topology = topologies::parse(name)?;
-        Ok(Ground::new(&topology.graph, routing)?)
+        Ok(QosFabric::new(&topology.graph, routing)?)
     };
-    topologies.iter().map(ground).collect()
+    topologies.iter().map(fabric).collect()
 }
 
 fn run_one(
     plan: &QosPlan,
-    ground: &Ground,
+    fabric: &QosFabric,
     task: Task,
     seed: u64,
 ) -> Result<Point, ExperimentError> {
@@ -110,22 +110,27 @@ fn run_one(
         seed,
     };
     let link_bps = link_rate::X1;
-    let (admission, filled) = ground.fill(task.layout.layout(), link_bps, how)?;
+    let (admission, filled) = fabric.fill(task.layout.layout(), link_bps, how)?;
     let model = plan.model(task.packet_bytes);
-    let streams = scene::streams(ground, &admission, &model, link_bps);
+    let streams = workload::streams(fabric, &admission, &model, link_bps);
     let span = plan.span(&model);
     let is_backlogged = task.best_effort == BestEffort::Backlogged;
-    let with = (span, is_backlogged, seed);
-    let offer = scene::offer(ground, &admission, &streams, &model, with);
+    let workload = workload::workload(
+        fabric,
+        &admission,
+        &streams,
+        &model,
+        (span, is_backlogged, seed),
+    );
     let faults = FaultPlan::default();
-    let record = ground.fabric.run_workload(&model, &offer, &faults)?;
+    let record = fabric.routed.run_workload(&model, &workload, &faults)?;
     if let Some(violation) = record.violations.first() {
         return Err(ExperimentError::Violation(violation.to_string()));
     }
     if let Some(deadlock) = &record.deadlock {
         return Err(ExperimentError::Violation(deadlock.to_string()));
     }
-    let origin = Origin {
+    let parameters = RunParameters {
         topology: &plan.topologies[task.topology],
         packet_bytes: task.packet_bytes,
         layout: task.layout.name(),
@@ -136,8 +141,8 @@ fn run_one(
         measured_ns: span.measure_ns,
         byte_ps: model.rate.transmit_ps(1),
     };
-    let graph = ground.fabric.graph();
-    Ok(point::point(&origin, graph, &filled, &streams, &record))
+    let graph = fabric.routed.graph();
+    Ok(point::point(&parameters, graph, &filled, &streams, &record))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Plans of promised bandwidth in simulation, as they are written.
+//! Parameters of plans of promised bandwidth in simulation.
 
 use core::num::NonZeroU16;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use sim::Model;
 
 use crate::experiment::Refusal;
-use crate::qos::scene::{DATA_VLS, Span};
+use crate::qos::workload::{DATA_VLS, Span};
 
 /// The most connections that are tried, and the most draws for one.
 const TRIES_MAX: u32 = 1_000_000;
-/// The longest run, packets of a busy link.
+/// The longest run, in packets of a busy link.
 const PACKETS_MAX: u64 = 10_000_000;
 /// How long VLARB01's arbitration takes, and how long a bit flies (which it leaves open), in
 /// nanoseconds of a link that carries a byte in 4 ns: 20 ns where a byte takes 3.2.
@@ -27,28 +27,28 @@ pub struct QosPlan {
     pub routing: String,
     /// Bytes of a packet, LRH to ICRC.
     pub packet_bytes: Vec<u16>,
-    /// Where a lane's entries stand in a table.
+    /// Where the entries of a VL stand in a table.
     #[serde(default = "contiguous")]
     pub layouts: Vec<EntryLayout>,
-    /// What hosts send beside the connections.
+    /// What hosts send in addition to the connections.
     #[serde(default = "idle")]
     pub best_effort: Vec<BestEffort>,
-    /// Packets that the buffer of a lane holds, in and out; as in the paper, 4, if left out.
+    /// Packets that a VL's input and output buffers hold each; 4, as in the paper, if left out.
     #[serde(default = "four")]
     pub buffer_packets: NonZeroU16,
     /// Connections that are tried, ascending.
     pub tries: Vec<u32>,
     /// Draws for a connection before no more are tried.
     pub retries: u32,
-    /// Before measurement, in packets that a link carries in this time.
+    /// Warm-up time, in packets that a busy link carries.
     pub warmup_packets: u64,
-    /// Time of measurement, in packets that a link carries in this time.
+    /// Time of measurement, in packets that a busy link carries.
     pub measure_packets: u64,
     /// Runs of each point, with connections of their own.
     pub runs: u32,
     /// What the report shows and judges.
     pub shows: Vec<Subject>,
-    /// How many connections should stand where the most are tried: the least and the most.
+    /// The expected number of established connections where the most are tried: least and most.
     pub established: Option<[u32; 2]>,
     /// The paper's numbers.
     #[serde(default)]
@@ -67,11 +67,11 @@ fn idle() -> Vec<BestEffort> {
     vec![BestEffort::Idle]
 }
 
-/// Where a lane's entries stand in a table, see [`Layout`].
+/// Where the entries of a VL stand in a table, see [`Layout`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntryLayout {
-    /// In the first free places.
+    /// In the first free entries.
     Contiguous,
     /// Far from each other.
     Interleaved,
@@ -95,13 +95,13 @@ impl EntryLayout {
     }
 }
 
-/// What hosts send beside the connections.
+/// What hosts send in addition to the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BestEffort {
-    /// Nothing, though its share is reserved.
+    /// Nothing; its share stays reserved.
     Idle,
-    /// As much as goes, to all other hosts in turn.
+    /// As much as possible, to all other hosts in turn.
     Backlogged,
 }
 
@@ -149,7 +149,7 @@ pub struct Reference {
 /// Topology, packet, best effort, layout, tries, run.
 pub(super) type At = [usize; 6];
 
-/// What a point is, before it is run.
+/// The parameters of a point.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) topology: usize,
@@ -209,7 +209,7 @@ impl QosPlan {
         }
     }
 
-    /// When a run begins to count and when it ends.
+    /// Warm-up and measurement times of a run.
     pub(super) fn span(&self, model: &Model) -> Span {
         let packet_ns = model.byte_time_ns();
         Span {

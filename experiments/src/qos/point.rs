@@ -1,4 +1,4 @@
-//! What came of a run, as one line.
+//! The result of a run as one line of the CSV.
 
 use routing::qos::FillReport;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use topologies::{Graph, NodeKind};
 
 use crate::experiment::rounded;
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
-use crate::qos::scene::{DELAYS_32, Stream};
+use crate::qos::workload::{DELAYS_32, Stream};
 use sim::FlowRecord;
 use sim::WorkloadResult;
 
@@ -14,7 +14,7 @@ use sim::WorkloadResult;
 pub(super) const HALF: usize = 4;
 const _: () = assert!(DELAYS_32[HALF] == 16);
 
-/// One run of a plan and what came of it. Lists by service level go from 0 to 3. Inter-arrival
+/// The result of one run. Lists by service level go from 0 to 3. Inter-arrival
 /// times (IAT) are each connection's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
@@ -22,9 +22,9 @@ pub(crate) struct Point {
     pub(super) topology: String,
     /// Bytes of a packet, LRH to ICRC.
     pub(super) packet_bytes: u16,
-    /// Where a lane's entries stand in a table.
+    /// Where the entries of a VL stand in a table.
     pub(super) layout: String,
-    /// What hosts send beside the connections.
+    /// What hosts send in addition to the connections.
     pub(super) best_effort: String,
     /// Connections that were to be tried.
     pub(super) tries: u32,
@@ -50,11 +50,11 @@ pub(crate) struct Point {
     pub(super) delivered: f64,
     /// Bytes of best effort that arrived, per byte time and host.
     pub(super) delivered_best_effort: f64,
-    /// Packets of connections that found no place at their source.
+    /// Packets of connections for which their source had no room.
     pub(super) refused: u64,
-    /// Packets of connections born, by service level.
+    /// Packets that connections generated, by service level.
     pub(super) born_by_sl: Counts,
-    /// Packets of connections under way at the end, by service level.
+    /// Packets of connections in flight at the end, by service level.
     pub(super) under_way_by_sl: Counts,
     /// Mean delay in millionths of the IAT, by service level.
     pub(super) delay_mean_iat_ppm_by_sl: Counts,
@@ -74,7 +74,7 @@ pub(crate) struct Point {
     pub(super) best_bps_by_sl: Counts,
     /// Rate of the worst connection, bit/s.
     pub(super) worst_bps_by_sl: Counts,
-    /// Time that a link needs for a byte.
+    /// Time of a byte on a link.
     pub(super) byte_ns: f64,
     /// Bytes that left each host.
     pub(super) host_bytes: Counts,
@@ -84,9 +84,9 @@ pub(crate) struct Point {
     pub(super) traversals: u64,
 }
 
-/// What a point was: where, with what, from which seed.
+/// The parameters of a run that stand in its point.
 #[derive(Clone, Debug)]
-pub(super) struct Origin<'a> {
+pub(super) struct RunParameters<'a> {
     pub(super) topology: &'a str,
     pub(super) packet_bytes: u16,
     pub(super) layout: &'a str,
@@ -99,9 +99,9 @@ pub(super) struct Origin<'a> {
     pub(super) byte_ps: u64,
 }
 
-/// Adds up what came of a run.
+/// Summarises a run.
 pub(super) fn point(
-    origin: &Origin<'_>,
+    parameters: &RunParameters<'_>,
     graph: &Graph,
     filled: &FillReport,
     streams: &[Stream],
@@ -116,9 +116,9 @@ pub(super) fn point(
         ByLevel(core::array::from_fn(|level| list(&levels[level]).clone()))
     };
     let hosts = sim::real(u64::try_from(graph.hosts().count()).unwrap_or(0));
-    let byte_ns = sim::real(origin.byte_ps) / 1000.0;
+    let byte_ns = sim::real(parameters.byte_ps) / 1000.0;
     let rate = |bytes: u64| {
-        let time = sim::real(origin.measured_ns) * hosts;
+        let time = sim::real(parameters.measured_ns) * hosts;
         rounded(sim::real(bytes) * byte_ns / time)
     };
     let sum = |value: &dyn Fn(&FlowRecord) -> u64| flows.iter().map(value).sum::<u64>();
@@ -128,24 +128,24 @@ pub(super) fn point(
         Counts(ports.map(sim::PortRecord::bytes).collect())
     };
     Point {
-        topology: origin.topology.to_owned(),
-        packet_bytes: origin.packet_bytes,
-        layout: origin.layout.to_owned(),
-        best_effort: origin.best_effort.to_owned(),
-        tries: origin.tries,
-        run: origin.run,
-        seed: origin.seed,
+        topology: parameters.topology.to_owned(),
+        packet_bytes: parameters.packet_bytes,
+        layout: parameters.layout.to_owned(),
+        best_effort: parameters.best_effort.to_owned(),
+        tries: parameters.tries,
+        run: parameters.run,
+        seed: parameters.seed,
         tried: filled.tried,
         established: filled.total(),
         established_by_sl: Counts(filled.established.map(u64::from).into()),
         reserved_mean: rounded(filled.load_mean),
         reserved_max: rounded(filled.load_max),
-        measured_ns: origin.measured_ns,
-        injected: rate(sum(&|flow| flow.offered) * u64::from(origin.packet_bytes)),
+        measured_ns: parameters.measured_ns,
+        injected: rate(sum(&|flow| flow.offered) * u64::from(parameters.packet_bytes)),
         delivered: rate(sum(&|flow| flow.bytes)),
         delivered_best_effort: rate(rest.iter().map(|flow| flow.bytes).sum()),
         refused: sum(&|flow| flow.refused),
-        born_by_sl: by_level(&|level| level.born),
+        born_by_sl: by_level(&|level| level.generated),
         under_way_by_sl: by_level(&|level| level.under_way),
         delay_mean_iat_ppm_by_sl: by_level(&Level::delay_mean_ppm),
         delay_max_iat_ppm_by_sl: by_level(&|level| level.delay_max_ppm),
@@ -163,10 +163,10 @@ pub(super) fn point(
     }
 }
 
-/// What came of the connections of one service level.
+/// Sums over the connections of one service level.
 #[derive(Debug, Default)]
 struct Level {
-    born: u64,
+    generated: u64,
     under_way: u64,
     delivered: u64,
     delay_sum_ppm: u128,
@@ -190,7 +190,7 @@ impl Level {
     }
 
     fn add(&mut self, stream: &Stream, flow: &FlowRecord) {
-        self.born += flow.offered;
+        self.generated += flow.offered;
         self.under_way += flow.expected.saturating_sub(flow.delivered);
         if flow.delivered == 0 {
             return;
@@ -219,8 +219,8 @@ impl Level {
     }
 }
 
-/// Whether a connection has more of its packets within half an inter-arrival time than another;
-/// if both have the same part, whether more are within the other thresholds, taken together.
+/// Whether a connection has a larger share of its packets within half an inter-arrival time than
+/// another; if equal, whether its sum of the shares within all thresholds is larger.
 pub(super) fn is_better(one: &Counts, other: &Counts) -> bool {
     let rank = |counts: &Counts| {
         let all: f64 = (0..DELAYS_32.len())

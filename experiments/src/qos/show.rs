@@ -1,12 +1,12 @@
 //! Conditions, plots and tables of promised bandwidth at work.
 
 use crate::figure::{Axis, Curve, Figure};
-use crate::qos::judge::{is_papers, name, span};
+use crate::qos::judge::{is_paper_configuration, name, span};
 use crate::qos::lists::{Counts, LEVELS};
 use crate::qos::plan::{QosPlan, Subject};
 use crate::qos::point::Point;
-use crate::qos::scene::{DELAYS_32, JITTER_8};
 use crate::qos::summary::{Summary, mean, percents};
+use crate::qos::workload::{DELAYS_32, JITTER_8};
 use sim::real;
 
 pub(super) fn conditions(plan: &QosPlan) -> Vec<(&'static str, String)> {
@@ -32,18 +32,18 @@ pub(super) fn conditions(plan: &QosPlan) -> Vec<(&'static str, String)> {
         (
             "Buffers",
             format!(
-                "{0} packets in, {0} packets out, for each lane of a port",
+                "{0} packets in, {0} packets out, for each VL of a port",
                 plan.buffer_packets
             ),
         ),
         (
             "Credits",
-            "ideal: in the moment in which a buffer is freed".to_owned(),
+            "ideal: returned as soon as a buffer is freed".to_owned(),
         ),
         (
             "Connections",
             "DB, the four bands in turn, source, destination and rate drawn until admitted; a \
-             packet each IAT = packet / rate, the first at a random moment of the first IAT"
+             packet each IAT = packet / rate, the first at a random time of the first IAT"
                 .to_owned(),
         ),
         (
@@ -63,7 +63,7 @@ pub(super) fn conditions(plan: &QosPlan) -> Vec<(&'static str, String)> {
         ),
         (
             "Delay",
-            "from a packet's birth to its last byte at its host".to_owned(),
+            "from the generation of a packet to the arrival of its last byte".to_owned(),
         ),
     ]
 }
@@ -78,7 +78,10 @@ pub(super) fn figures(plan: &QosPlan, summaries: &[Summary<'_>]) -> Vec<Figure> 
         .filter(|summary| summary.first.tries == plan.tries_max())
         .collect();
     figures.push(overview(plan, &full));
-    for summary in full.iter().filter(|summary| is_papers(summary)) {
+    for summary in full
+        .iter()
+        .filter(|summary| is_paper_configuration(summary))
+    {
         let heading = name(summary);
         if plan.shows(Subject::Utilisation) {
             figures.extend(utilisation(&heading, summary));
@@ -114,7 +117,7 @@ fn title(summary: &Summary<'_>) -> String {
     )
 }
 
-/// What stands beside the paper's numbers.
+/// Connections and traffic next to the paper's numbers.
 fn overview(plan: &QosPlan, full: &[&Summary<'_>]) -> Figure {
     let columns = [
         "network",
@@ -170,11 +173,13 @@ fn throughput(plan: &QosPlan, summaries: &[Summary<'_>]) -> Figure {
         for &bytes in &plan.packet_bytes {
             let here = summaries.iter().filter(|summary| {
                 let first = summary.first;
-                is_papers(summary) && first.topology == *topology && first.packet_bytes == bytes
+                is_paper_configuration(summary)
+                    && first.topology == *topology
+                    && first.packet_bytes == bytes
             });
             let point = |summary: &Summary<'_>| {
-                let stand = summary.mean(|point| f64::from(point.established));
-                (stand, summary.mean(|point| point.delivered))
+                let established = summary.mean(|point| f64::from(point.established));
+                (established, summary.mean(|point| point.delivered))
             };
             curves.push(Curve {
                 name: format!("{topology}, {bytes} bytes"),

@@ -1,4 +1,4 @@
-//! Points that differ by their run only, taken together.
+//! Points that differ by their run only, summarised.
 
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
 use crate::qos::point::{Point, is_better};
@@ -23,13 +23,13 @@ pub(super) struct Summary<'a> {
     pub(super) extremes_bps: [[u64; 2]; LEVELS],
 }
 
-/// Points by what they are, in their order, their runs taken together.
+/// Points by what they are, in their order, their runs summarised.
 pub(super) fn summaries(points: &[Point]) -> Vec<Summary<'_>> {
     let mut summaries: Vec<Summary<'_>> = Vec::new();
     for point in points {
         let known = summaries
             .iter_mut()
-            .find(|summary| what(summary.first) == what(point));
+            .find(|summary| key(summary.first) == key(point));
         match known {
             Some(summary) => summary.add(point),
             None => summaries.push(Summary::new(point)),
@@ -38,7 +38,7 @@ pub(super) fn summaries(points: &[Point]) -> Vec<Summary<'_>> {
     summaries
 }
 
-fn what(point: &Point) -> (&str, u16, &str, &str, u32) {
+fn key(point: &Point) -> (&str, u16, &str, &str, u32) {
     (
         &point.topology,
         point.packet_bytes,

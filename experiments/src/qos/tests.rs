@@ -83,7 +83,7 @@ fn best_effort_takes_what_connections_leave_and_no_more() {
             "{point:?}"
         );
         assert_eq!(point.refused, 0, "{point:?}");
-        // Behind a full turn of best effort connections wait longer than this run is.
+        // A turn of best effort takes longer than this run: connections wait behind it.
         let lost = 1.0 - point.delivered / point.injected;
         assert!(is_backlogged || lost.abs() < 0.05, "{point:?}");
     }

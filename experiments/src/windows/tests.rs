@@ -119,8 +119,8 @@ fn every_window_is_a_permutation_and_connections_go_on_as_asked() {
         let patterns = patterns(64, 20, keep, 3);
         let mut kept = 0;
         for (window, pattern) in patterns.iter().enumerate() {
-            let heard: BTreeSet<u32> = pattern.iter().copied().collect();
-            assert_eq!(heard.len(), 64);
+            let destinations: BTreeSet<u32> = pattern.iter().copied().collect();
+            assert_eq!(destinations.len(), 64);
             assert!((0..).zip(pattern).all(|(source, &to)| source != to));
             if window > 0 {
                 let pairs = pattern.iter().zip(&patterns[window - 1]);
@@ -135,7 +135,7 @@ fn every_window_is_a_permutation_and_connections_go_on_as_asked() {
 }
 
 #[test]
-fn nobody_sends_in_the_guard_time_and_a_shorter_one_adds_packets_only() {
+fn no_host_sends_in_the_guard_time_and_a_shorter_one_adds_packets_only() {
     let patterns = patterns(8, 4, 50, 3);
     let window_paths = vec![
         WindowPaths {

@@ -1,4 +1,4 @@
-//! How many connections stand, against VLARB01's numbers.
+//! Compares numbers of established connections with VLARB01's.
 
 use routing::qos::frame_ns;
 
@@ -6,7 +6,7 @@ use super::{AdmissionPlan, Point, Rate, RatePlan};
 use crate::experiment::Verdict;
 use crate::qos::judge::span;
 
-/// The fewest and the most connections that stand, of those tried first; `None` without runs.
+/// The fewest and the most connections established among the first `tries`; `None` without runs.
 pub(super) fn established(
     points: &[Point],
     rate: Rate,
@@ -43,8 +43,8 @@ pub(super) fn judge(plan: &AdmissionPlan, points: &[Point]) -> Vec<Verdict> {
             };
             let paper = plan.paper(rate, topology);
             if let Some(paper) = paper {
-                verdicts.push(all_stand(table, topology, (least, most), paper));
-                verdicts.push(beside(table, topology, (least, most), paper));
+                verdicts.push(full_rows(table, topology, (least, most), paper));
+                verdicts.push(final_number(table, topology, (least, most), paper));
             }
             if let Some([from, to]) = table.established {
                 verdicts.push(Verdict {
@@ -62,8 +62,8 @@ pub(super) fn judge(plan: &AdmissionPlan, points: &[Point]) -> Vec<Verdict> {
     verdicts
 }
 
-/// The paper's rows in which all connections stand in every column.
-fn all_stand(
+/// The rows of the paper in which all connections are established in every column.
+fn full_rows(
     table: &RatePlan,
     topology: &str,
     (least, most): (u32, u32),
@@ -82,8 +82,13 @@ fn all_stand(
     }
 }
 
-/// How many stand in the end, beside the paper's numbers; nothing hangs on it.
-fn beside(table: &RatePlan, topology: &str, (least, most): (u32, u32), paper: [u32; 2]) -> Verdict {
+/// The final number of connections next to the paper's; not judged.
+fn final_number(
+    table: &RatePlan,
+    topology: &str,
+    (least, most): (u32, u32),
+    paper: [u32; 2],
+) -> Verdict {
     let [small, large] = paper;
     let mean = f64::midpoint(f64::from(small), f64::from(large));
     let ours = f64::midpoint(f64::from(least), f64::from(most));

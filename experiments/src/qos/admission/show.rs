@@ -1,4 +1,4 @@
-//! The tables of VLARB01 and what was wanting for more.
+//! The tables of VLARB01, and the causes of refusals.
 
 use routing::qos::frame_ns;
 
@@ -65,7 +65,7 @@ pub(super) fn table(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) ->
     }
 }
 
-/// What was wanting.
+/// Causes of refusals.
 pub(super) fn refusals(plan: &AdmissionPlan, points: &[Point]) -> Figure {
     let columns = [
         "rate",

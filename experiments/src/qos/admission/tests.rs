@@ -31,7 +31,7 @@ fn plan() -> AdmissionPlan {
     whole
 }
 
-fn stand(run: u32, established: u32, first_refusal: &str) -> Point {
+fn point_with(run: u32, established: u32, first_refusal: &str) -> Point {
     Point {
         rate: "1x".to_owned(),
         topology: "mesh-2x2-1".to_owned(),
@@ -59,13 +59,16 @@ fn held(points: &[Point]) -> Vec<Option<bool>> {
 
 #[test]
 fn rows_ranges_and_reasons_are_judged_from_all_runs() {
-    let good = [stand(0, 10, "bandwidth"), stand(1, 9, "bandwidth")];
-    // The frame; the paper's full rows end at 8; the numbers beside; the range; the reasons.
+    let good = [
+        point_with(0, 10, "bandwidth"),
+        point_with(1, 9, "bandwidth"),
+    ];
+    // In order: the frame, the paper's full rows (to 8), the final number, the range, the causes.
     assert_eq!(
         held(&good),
         [Some(true), Some(true), None, Some(true), Some(true)]
     );
-    let bad = [stand(0, 10, "bandwidth"), stand(1, 7, "entries")];
+    let bad = [point_with(0, 10, "bandwidth"), point_with(1, 7, "entries")];
     assert_eq!(
         held(&bad),
         [Some(true), Some(false), None, Some(false), Some(false)]

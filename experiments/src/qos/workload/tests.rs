@@ -14,7 +14,7 @@ fn model(packet_bytes: u16) -> Model {
 }
 
 #[test]
-fn a_packet_is_born_each_time_that_the_link_could_have_carried_the_rates_share_of_it() {
+fn intervals_are_packet_times_by_the_ratio_of_link_rate_to_connection_rate() {
     // 256 bytes take 1,024 ns of 4 ns a byte; 250 Mbit/s are a tenth of 2.5 Gbit/s.
     assert_eq!(
         interval_ps(&model(256), 250_000_000, link_rate::X1),
@@ -47,69 +47,71 @@ fn thresholds_are_parts_of_the_interval() {
     );
 }
 
-fn filled(tries: u32) -> (Ground, Admission) {
+fn filled(tries: u32) -> (QosFabric, Admission) {
     let graph = topologies::parse("mesh-2x1-2").unwrap().graph;
-    let ground = Ground::new(&graph, "updn").unwrap();
+    let fabric = QosFabric::new(&graph, "updn").unwrap();
     let how = FillOptions {
         tries,
         retries: 100,
         seed: 3,
     };
-    let filled = ground.fill(Layout::Interleaved, link_rate::X1, how);
+    let filled = fabric.fill(Layout::Interleaved, link_rate::X1, how);
     let admission = filled.unwrap().0;
-    (ground, admission)
+    (fabric, admission)
 }
 
 #[test]
-fn every_connection_becomes_a_flow_of_its_source_and_every_port_has_its_tables() {
-    let (ground, admission) = filled(12);
+fn each_connection_is_a_flow_of_its_source_and_each_port_has_its_tables() {
+    let (fabric, admission) = filled(12);
     let model = model(256);
-    let streams = streams(&ground, &admission, &model, link_rate::X1);
+    let streams = streams(&fabric, &admission, &model, link_rate::X1);
     assert_eq!(streams.len(), 12);
     let span = Span {
         warmup_ns: 0,
         measure_ns: 10_000,
     };
-    let offer = offer(&ground, &admission, &streams, &model, (span, true, 1));
+    let workload = workload(&fabric, &admission, &streams, &model, (span, true, 1));
     let count = |host: u32| streams.iter().filter(|stream| stream.from == host).count();
-    for (host, programmes) in (0u32..).zip(&offer.hosts) {
+    for (host, sources) in (0u32..).zip(&workload.hosts) {
         // Best effort to each of the three others.
-        assert_eq!(programmes.len(), count(host) + 3, "host {host}");
+        assert_eq!(sources.len(), count(host) + 3, "host {host}");
     }
-    assert_eq!(offer.flows.len(), 13);
-    assert_eq!(offer.check(4, &model), Ok(()));
+    assert_eq!(workload.flows.len(), 13);
+    assert_eq!(workload.check(4, &model), Ok(()));
     // Four hosts and both sides of five cables.
-    assert_eq!(offer.vl_tables.arbitration.len(), 10);
-    for ((port, tables), (end, link)) in offer.vl_tables.arbitration.iter().zip(admission.links()) {
+    assert_eq!(workload.vl_tables.arbitration.len(), 10);
+    for ((port, tables), (end, link)) in
+        workload.vl_tables.arbitration.iter().zip(admission.links())
+    {
         assert_eq!(*port, end);
         let weights = tables.low.iter().map(|entry| u32::from(entry.weight));
         assert_eq!(weights.sum::<u32>(), link.used());
     }
-    let lanes = offer.vl_tables.sl2vl.unwrap();
-    assert_eq!([lanes[0], lanes[3], lanes[8]], [0, 3, 8].map(Vl::truncate));
+    let vls = workload.vl_tables.sl2vl.unwrap();
+    assert_eq!([vls[0], vls[3], vls[8]], [0, 3, 8].map(Vl::truncate));
 }
 
 #[test]
-fn a_lone_packet_takes_its_way_in_the_time_worked_out_by_hand() {
+fn a_packet_in_an_empty_network_takes_the_time_calculated_by_hand() {
     let graph = topologies::parse("star-2").unwrap().graph;
-    let ground = Ground::new(&graph, "updn").unwrap();
+    let fabric = QosFabric::new(&graph, "updn").unwrap();
     let how = FillOptions {
         tries: 1,
         retries: 1,
         seed: 1,
     };
-    let (admission, _) = ground.fill(Layout::Contiguous, link_rate::X1, how).unwrap();
+    let (admission, _) = fabric.fill(Layout::Contiguous, link_rate::X1, how).unwrap();
     let model = model(PACKET_BYTES_MIN);
-    let streams = streams(&ground, &admission, &model, link_rate::X1);
+    let streams = streams(&fabric, &admission, &model, link_rate::X1);
     // A connection of 8 to 64 kbit/s: packets of 32 bytes 5 to 40 ms apart.
     let span = Span {
         warmup_ns: 0,
         measure_ns: 50_000_000,
     };
-    let offer = offer(&ground, &admission, &streams, &model, (span, false, 1));
-    let record = ground
-        .fabric
-        .run_workload(&model, &offer, &FaultPlan::default())
+    let workload = workload(&fabric, &admission, &streams, &model, (span, false, 1));
+    let record = fabric
+        .routed
+        .run_workload(&model, &workload, &FaultPlan::default())
         .unwrap();
     let flow = &record.flows[0];
     assert!(flow.delivered > 0);
