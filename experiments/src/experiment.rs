@@ -22,7 +22,7 @@ pub struct Verdict {
     pub expected: String,
     /// What was measured.
     pub measured: String,
-    /// Whether it holds; `None` where this run has no data for it, or nothing hangs on it.
+    /// Whether it holds; `None` where this run has no data for it, or it is not judged.
     pub holds: Option<bool>,
 }
 

@@ -41,7 +41,7 @@ use thiserror::Error;
 
 pub use experiment::Verdict;
 pub use lids::LidsPlan;
-pub use load::{Band, Lanes, LoadPlan, Traffic};
+pub use load::{Band, LoadPlan, Traffic, VlChoice};
 pub use multicast::MulticastPlan;
 pub use network::{Credits, FaultKind, PlannedFault};
 pub use overview::{Overview, report};

@@ -20,7 +20,7 @@ pub(super) struct Mean {
     pub(super) latency_ns: f64,
 }
 
-/// The points of a scheme on a topology with so many lanes under a workload, ascending by load.
+/// The points of a scheme on a topology with so many VLs under a workload, ascending by load.
 pub(super) fn means(
     plan: &LoadPlan,
     points: &[Point],
@@ -170,7 +170,7 @@ impl Judge<'_> {
                     return Vec::new();
                 };
                 let mut verdicts = self.higher(topology, &centric, 3, MUCH_HIGHER);
-                verdicts.extend(self.one_lane_against_two(topology, &centric));
+                verdicts.extend(self.one_vl_against_two(topology, &centric));
                 verdicts
             }
             4 => self.centric_latency(topology),
@@ -178,12 +178,12 @@ impl Judge<'_> {
         }
     }
 
-    /// Observations 1 and 3: mlid saturates at more than slid, on one lane `one_lane` times.
-    fn higher(&self, topology: &str, traffic: &str, number: u8, one_lane: f64) -> Vec<Verdict> {
+    /// Observations 1 and 3: mlid saturates at more than slid, with one VL `one_vl` times.
+    fn higher(&self, topology: &str, traffic: &str, number: u8, one_vl: f64) -> Vec<Verdict> {
         let verdict = |&vls: &u8| {
             let (slid, mlid) = self.pair(topology, vls, traffic)?;
             let ratio = mlid.saturation() / slid.saturation();
-            let least = if vls == 1 { one_lane } else { 1.0 - EQUAL };
+            let least = if vls == 1 { one_vl } else { 1.0 - EQUAL };
             Some(Verdict {
                 expected: format!(
                     "observation {number}: {topology}, {traffic}, {vls} VL: \
@@ -229,9 +229,9 @@ impl Judge<'_> {
         verdicts.flatten().collect()
     }
 
-    /// The last sentence of observation 3, on which nothing hangs: other simulations do not show
-    /// it either.
-    fn one_lane_against_two(&self, topology: &str, traffic: &str) -> Option<Verdict> {
+    /// The last sentence of observation 3. It is not judged: other simulations do not show it
+    /// either.
+    fn one_vl_against_two(&self, topology: &str, traffic: &str) -> Option<Verdict> {
         if ports(topology)? < LARGE {
             return None;
         }
@@ -240,7 +240,7 @@ impl Judge<'_> {
         Some(Verdict {
             expected: format!(
                 "observation 3: {topology}, {traffic}: mlid with 1 VL saturates above slid with 2 \
-                 (nothing hangs on it)"
+                 (not judged)"
             ),
             measured: format!(
                 "{mlid:.4}, {slid:.4}: {}",
@@ -250,7 +250,7 @@ impl Judge<'_> {
         })
     }
 
-    /// Observation 4: with one lane and small switches mlid is faster under centric traffic. The
+    /// Observation 4: with one VL and small switches mlid is faster under centric traffic. The
     /// paper's figures show latency over accepted traffic; its second observation compares at
     /// equal offered traffic. Both readings are judged.
     fn centric_latency(&self, topology: &str) -> Vec<Verdict> {

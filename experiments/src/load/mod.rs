@@ -7,7 +7,7 @@ mod plan;
 use serde::{Deserialize, Serialize};
 use sim::{Load, LoadResult, RoutedFabric, mix, number};
 
-pub use plan::{Band, Lanes, LoadPlan, Traffic};
+pub use plan::{Band, LoadPlan, Traffic, VlChoice};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
@@ -194,9 +194,9 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
         Credits::Ideal => "ideal: in the moment in which a buffer is freed",
         Credits::Packets => "flow-control packets, which fly like all others and take no byte time",
     };
-    let lanes = match plan.lanes {
-        Lanes::Random => "drawn for each packet",
-        Lanes::Connection => "drawn for each pair of hosts",
+    let vl_choice = match plan.vl_choice {
+        VlChoice::Random => "drawn for each packet",
+        VlChoice::Connection => "drawn for each pair of hosts",
     };
     let faults = match plan.fault.len() {
         0 => "none".to_owned(),
@@ -226,7 +226,7 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
         ("Credits", credits.to_owned()),
         ("Faults", faults),
         ("Lifetime of packets in a switch", lifetime),
-        ("VL of a packet", lanes.to_owned()),
+        ("VL of a packet", vl_choice.to_owned()),
         (
             "Time",
             format!(

@@ -25,8 +25,8 @@ pub struct LoadPlan {
     #[serde(default)]
     pub credits: Credits,
     /// How packets get their VLs.
-    #[serde(default)]
-    pub lanes: Lanes,
+    #[serde(default, alias = "lanes")]
+    pub vl_choice: VlChoice,
     /// Offered loads, bytes/ns and host, ascending.
     pub loads: Vec<f64>,
     /// Nanoseconds before measurement.
@@ -58,7 +58,7 @@ fn one() -> u32 {
 /// How packets get their VLs, see [`SlChoice`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Lanes {
+pub enum VlChoice {
     /// Drawn for each packet.
     #[default]
     Random,
@@ -194,9 +194,9 @@ impl LoadPlan {
     }
 
     pub(super) fn lane_choice(&self) -> SlChoice {
-        match self.lanes {
-            Lanes::Random => SlChoice::Random,
-            Lanes::Connection => SlChoice::Connection,
+        match self.vl_choice {
+            VlChoice::Random => SlChoice::Random,
+            VlChoice::Connection => SlChoice::Connection,
         }
     }
 }
