@@ -18,7 +18,7 @@ use mad::transaction::{Due, Timing, Transactions};
 /// How much longer than a smoothed round trip a request may take.
 const ROUND_TRIPS: u64 = 8;
 
-/// A window of requests. `J` says what a request is for.
+/// A window of requests. `J` is the purpose of a request.
 #[derive(Debug)]
 pub(crate) struct Exchange<J> {
     window: usize,

@@ -19,7 +19,7 @@
 //!   }
 //! ```
 //!
-//! Events come first: what is to be persisted is written before a response says that it stands.
+//! Events come first: state is persisted before a response confirms it.
 //!
 //! Nothing here reads a clock, opens a socket or draws an unseeded random number: the same code
 //! runs in the daemon and in virtual time.

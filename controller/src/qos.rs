@@ -203,7 +203,7 @@ impl Qos {
             .collect()
     }
 
-    /// Admits a connection on every link of its path or on none; the answer says which.
+    /// Admits a connection on every link of its path or on none; the answer tells which.
     fn connect(&mut self, subnet: &Subnet, plan: &Plan, asked: &QosConnection) -> QosConnection {
         let refused = |cause| QosConnection { cause, ..*asked };
         let Some(admission) = &mut self.admission else {
@@ -233,7 +233,7 @@ impl Qos {
         granted
     }
 
-    /// Releases a connection; the answer says what it was.
+    /// Releases a connection; the answer describes it.
     fn release(&mut self, asked: &QosConnection) -> QosConnection {
         let Some(connection) = self.connections.remove(&asked.id) else {
             return QosConnection {

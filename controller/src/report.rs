@@ -59,7 +59,7 @@ impl Report {
     /// A heavy sweep starts.
     pub(crate) fn sweep_started(&mut self, now: Time) {
         self.sweep_started = now;
-        // A manager that has failed or stands by says so until it knows better.
+        // A failed or standby manager keeps its status during a sweep.
         if !matches!(self.phase(), Phase::Failed { .. } | Phase::Standby { .. }) {
             self.enter(Phase::Discovering);
         }

@@ -14,13 +14,13 @@
 //! First every sender that is to leave a tree is asked to stop, and only when all have answered
 //! are the new ways given out: two senders never share a link because one heard sooner than the
 //! other. What the first had sent may be under way then, so a guard time passes in between, a
-//! sixteenth of a window: the paper says nothing of it; packets that wait for no others take some
+//! sixteenth of a window: the paper does not specify it; packets that wait for no others take some
 //! microseconds, but nobody tells the controller when the last one has arrived. A tick that falls
 //! due before all that waits, and is counted as late.
 //!
 //! A host that does not answer is asked [`RETRIES`] times more, then the window goes on without
 //! it. Until it answers, what it asks for is put off, and now and then it is asked once to stop, so
-//! that a host that comes back is heard of.
+//! that a host that comes back is noticed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

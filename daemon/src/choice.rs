@@ -1,4 +1,4 @@
-//! Choices on the command line: what may be given, and what `--help` says of it, from the list of
+//! Choices on the command line: the allowed values, and their lines of `--help`, from the list of
 //! a [`Choice`].
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};

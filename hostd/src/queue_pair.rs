@@ -127,7 +127,7 @@ pub(crate) struct QueuePairs {
 }
 
 impl QueuePairs {
-    /// Opens a queue pair; `reserved` says which numbers are the host's own.
+    /// Opens a queue pair; `reserved` are the host's own numbers.
     pub(crate) fn open(
         &mut self,
         owner: ClientId,

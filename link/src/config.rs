@@ -131,7 +131,7 @@ pub struct PortConfig {
     /// count from LRH to ICRC.
     pub vcrc_takes_time: bool,
     /// The longest packet that will ever come, LRH to VCRC, in bytes; `None`: what the MTU allows.
-    /// A model whose buffers hold one short packet says so here, since buffers are never smaller
+    /// A model whose buffers hold one short packet sets it here, since buffers are never smaller
     /// than the longest packet.
     pub packet_bytes: Option<usize>,
     /// Input buffer of each data VL, in bytes: what credits advertise. At least one packet of

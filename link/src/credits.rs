@@ -1,8 +1,8 @@
 //! Credits of one virtual lane (IBA 7.9.4): the sender's and the receiver's book, in blocks of 64
 //! bytes modulo 4096.
 //!
-//! The receiver says how far the sender may count: `FCCL = ABR + min(free, 2048)`, with ABR the
-//! blocks that have arrived. The sender says how far it has counted: FCTBS, with every
+//! The receiver advertises how far the sender may count: `FCCL = ABR + min(free, 2048)`, with ABR the
+//! blocks that have arrived. The sender reports how far it has counted: FCTBS, with every
 //! flow-control packet; the receiver takes that over as its ABR. A packet lost on the way is a
 //! difference between the two that lasts until the next flow-control packet: no credit leaks.
 

@@ -306,7 +306,7 @@ impl Sma {
         set: bool,
         arrival: PortNum,
     ) -> Result<(), BadField> {
-        // Bit 31 says that the manager knows extended speeds (IBA 14.2.5.6).
+        // Bit 31: the manager knows extended speeds (IBA 14.2.5.6).
         let [_, high, low, number] = mad.attr_mod().to_be_bytes();
         let identity = node.identity();
         let number = if number == 0 && !identity.is_switch() {

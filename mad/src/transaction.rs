@@ -138,7 +138,7 @@ impl<T> Transactions<T> {
         Some(outstanding.request)
     }
 
-    /// Takes out all requests for which `gone` says so, in order of transaction id.
+    /// Removes all requests that `gone` selects, in order of transaction id.
     pub fn finish_where(&mut self, mut gone: impl FnMut(&T) -> bool) -> Vec<T> {
         let tids: Vec<u64> = self
             .by_tid
@@ -151,7 +151,7 @@ impl<T> Transactions<T> {
             .collect()
     }
 
-    /// What is due next at `now`. Call until it says `None`.
+    /// The next event that is due at `now`. Call until it returns `None`.
     pub fn poll(&mut self, now: Time) -> Option<Due<'_, T>> {
         let &(due, tid) = self.by_due.first()?;
         if due > now {

@@ -38,7 +38,7 @@ impl NetError {
         }
     }
 
-    /// An error of the request itself: `why` says what is wrong with it.
+    /// An error of the request itself: `why` is the cause.
     #[must_use]
     pub fn refused(what: impl Into<String>, why: &str) -> Self {
         Self::new(what, io::Error::new(io::ErrorKind::InvalidInput, why))

@@ -48,7 +48,7 @@ impl Listener {
     /// inside a tokio runtime with IO.
     ///
     /// # Errors
-    /// `AddrInUse` if somebody listens there; else what the file system says.
+    /// `AddrInUse` if somebody listens there; else the error of the file system.
     pub fn bind(path: &Path) -> Result<Self, NetError> {
         let failed = |source| NetError::new(format!("listen on {}", path.display()), source);
         let (address, _directory) = address(path).map_err(failed)?;

@@ -104,7 +104,7 @@ impl Switch {
         self.plane.due_at().min(self.trap_at)
     }
 
-    /// When the next trap is due, as the agent says.
+    /// When the agent's next trap is due.
     #[cfg(test)]
     pub(crate) fn trap_due_at(&self) -> Option<Time> {
         self.management.sma.deadline()

@@ -1,6 +1,6 @@
 //! The header in front of the records of a link over UDP.
 //!
-//! InfiniBand links neither reorder nor duplicate, and a restarted peer must not speak with old
+//! InfiniBand links neither reorder nor duplicate, and a restarted peer must not use old
 //! credits; UDP promises none of that.
 //!
 //! ```text

@@ -43,7 +43,7 @@ struct InFlight {
 /// The notices that wait, and those in flight.
 #[derive(Debug)]
 pub(super) struct ChangeNotices {
-    /// Until the tables are as the notices say.
+    /// Until the tables match the notices.
     waiting: ByConnection,
     /// Now that they are, until there is room.
     ready: ByConnection,
@@ -89,7 +89,7 @@ impl ChangeNotices {
         }
     }
 
-    /// The tables are written as the notices say: the messages to send now.
+    /// The tables match the notices: the messages to send now.
     pub(super) fn release(&mut self, now: Time) -> Vec<MadMessage> {
         self.ready.append(&mut self.waiting);
         self.start(now)
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(notices.deadline(), None, "the old one is over");
         let (sent, new) = read(&notices.release(Time(1)));
         assert_eq!(sent, [(3, 2)]);
-        // A late answer to the old one says nothing of the new one.
+        // A late answer to the old notice does not answer the new one.
         notices.answered(old[0]);
         assert_eq!(read(&notices.poll(Time(600_000_000))).0, [(3, 2)]);
         notices.answered(new[0]);

@@ -28,17 +28,17 @@ pub(crate) fn ask_table(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Ma
         // The bed lets packets overtake each other.
         let mut packets = std::mem::take(&mut bed.received);
         packets.sort_by_key(|(_, packet)| packet.mad[28..32].to_vec());
-        let mut news = Vec::new();
+        let mut steps = Vec::new();
         for (to, packet) in packets {
             assert_eq!(to, from);
             let packet = Mad::from_bytes(*packet.mad);
-            let (heard, back) = receiver.receive(bed.now, &packet);
-            news.push(heard);
+            let (progress, back) = receiver.receive(bed.now, &packet);
+            steps.push(progress);
             if let Some(back) = back {
                 send(bed, &back);
             }
         }
-        if news.contains(&Progress::Done) {
+        if steps.contains(&Progress::Done) {
             return receiver.into_payload();
         }
     }

@@ -265,7 +265,7 @@ fn a_connection_follows_its_path_round_a_broken_cable_or_is_dropped() {
         status.warnings.iter().any(|text| dropped(&text)),
         "{status:#?}"
     );
-    // Its sender hears of it until it answers.
+    // Its sender is notified until it answers.
     let change = answers(&mut bed, 100_000_000);
     let again = answers(&mut bed, 500_000_000);
     let [mad] = change.as_slice() else {
@@ -337,7 +337,7 @@ fn connections_outlive_the_manager_with_their_slots() {
     let before = slots_of(&bed);
     restart(&mut bed, manager, text.clone());
     assert_eq!(slots_of(&bed), before);
-    assert_eq!(bed.received, [], "nobody has to hear of it");
+    assert_eq!(bed.received, [], "nobody has to be notified");
     for (tid, id) in [(5, 0), (6, 2)] {
         let list = Mad::vendor(Method::GET, id, tid, &QosConnection::default());
         let expected = if id == 0 { &made[0] } else { &made[2] };

@@ -237,7 +237,10 @@ fn a_host_that_does_not_answer_is_put_off_until_it_does_and_others_go_on() {
     assert!(after.window - before.window >= 25, "{after:?}");
     fabric.unresponsive.clear();
     fabric.run(130 * WINDOW_NS);
-    assert!(fabric.granted.contains_key(&silent), "it has been heard of");
+    assert!(
+        fabric.granted.contains_key(&silent),
+        "it has answered again"
+    );
     assert_eq!(fabric.state().standing, 2);
 }
 

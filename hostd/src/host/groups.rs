@@ -121,7 +121,7 @@ impl Host {
         self.send(now, &datagram);
     }
 
-    /// Whether an SMP says that the subnet manager may have lost this host's memberships.
+    /// Whether an SMP indicates that the subnet manager may have lost this host's memberships.
     pub(super) fn is_reregistration(mad: &Mad) -> bool {
         mad.method() == Method::SET
             && mad.attr_id() == AttributeId::PORT_INFO

@@ -241,7 +241,7 @@ impl Host {
         Ok(())
     }
 
-    /// A window grant: the controller says to which host this one may send (CLOS04). The response
+    /// A window grant: the controller names the host to which this one may send (CLOS04). The response
     /// is queued behind packets that the port's VL already holds.
     fn window_grant(
         &mut self,
@@ -266,7 +266,7 @@ impl Host {
         Ok(())
     }
 
-    /// The controller says what has become of a connection from this host (VLARB01): logged, and
+    /// The controller reports a change of a connection from this host (VLARB01): logged, and
     /// passed to the program that serves the class here, if there is one beside the controller
     /// itself.
     fn connection_change(

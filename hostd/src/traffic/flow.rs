@@ -37,7 +37,7 @@ pub(super) struct Flow {
     ack_every: u16,
     /// The next packet's number: packets sent.
     pub(super) next: u64,
-    /// Everything below this number is delivered or lost, as the sink says.
+    /// Everything below this number is delivered or lost, as the sink has acknowledged.
     known: u64,
     counts: SinkCounts,
     latency: Latency,

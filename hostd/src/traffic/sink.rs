@@ -47,7 +47,7 @@ type Key = (Lid, u32);
 struct SourceCounts {
     from: Peer,
     run: u32,
-    /// The number after the highest received, or that the source says was sent.
+    /// The number after the highest one received or reported as sent by the source.
     next: u64,
     /// Bit `n % SEEN`: number `n`, of the last [`SEEN`] below `next`, has been received.
     seen: [u64; SEEN_WORDS],

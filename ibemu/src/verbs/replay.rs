@@ -14,7 +14,7 @@ use crate::usage::UsageError;
 /// Bytes of a recording that are read at a time.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Replays each file and says how that went.
+/// Replays each file and prints the result.
 ///
 /// # Errors
 /// [`UsageError`] if a file is no whole recording, else if a device does something else than when

@@ -193,7 +193,7 @@ impl Pair {
         true
     }
 
-    /// Frames go back and forth until nobody has anything to say at this moment.
+    /// Exchanges frames until no port has anything to send at this moment.
     fn settle_lossy(&mut self, lose: &mut dyn FnMut() -> bool) {
         for _ in 0..1000 {
             let sent = [self.step(0, lose), self.step(1, lose)];

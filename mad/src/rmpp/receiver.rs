@@ -15,7 +15,7 @@ pub struct Receiver {
     received: u32,
     window_last: u32,
     payload: Vec<u8>,
-    /// Bytes of records, as the first segment states; 0: it does not say.
+    /// Bytes of records, as the first segment states; 0: unknown.
     stated_len: usize,
     progress_timeout_ns: u64,
     deadline: Time,

@@ -25,8 +25,8 @@ fn records(len: usize) -> Vec<u8> {
     (0..=250).cycle().take(len).collect()
 }
 
-/// What was sent when, until one side has ended; `lost` says which packets never arrive, `step` how
-/// time passes.
+/// The packets sent and their times, until one side has ended; `lost` selects packets that never
+/// arrive, `step` how time passes.
 struct Run {
     trace: Vec<(u64, u8, u32)>,
     received: Progress,

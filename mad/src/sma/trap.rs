@@ -17,7 +17,7 @@ use super::node::PortSettings;
 const SPACING_NS: u64 = 50_000_000;
 /// How often a trap is sent if nobody represses it.
 const ATTEMPTS: u8 = 16;
-/// The shortest interval of repetition, whatever SubnetTimeOut says: half a second.
+/// The shortest interval of repetition, for any SubnetTimeOut: half a second.
 const INTERVAL_NS_MIN: u64 = 500_000_000;
 /// The largest SubnetTimeOut that is followed: 17 s.
 const SUBNET_TIMEOUT_MAX: u8 = 22;

@@ -16,7 +16,7 @@ const RETRY_NS: u64 = 200_000;
 pub(super) enum Blocked {
     /// It does.
     No,
-    /// Until epoll says that there is room.
+    /// Until epoll reports room to send.
     UntilWritable,
     /// Until this moment.
     Until(Time),

@@ -34,10 +34,10 @@ const INTERFACE_HEADER: usize = 16;
 /// Its number is 0, which is no protocol in the eyes of rustix.
 const NETLINK_ROUTE: Option<Protocol> = None;
 
-/// The group of those that hear of changed links (`RTMGRP_LINK`).
+/// The multicast group of notifications of changed links (`RTMGRP_LINK`).
 const LINK_GROUP: u32 = libc::RTMGRP_LINK.cast_unsigned();
 
-/// What rtnetlink says about one interface.
+/// A notification of rtnetlink about one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InterfaceChange<'a> {
     /// Its index.
@@ -50,7 +50,7 @@ pub(crate) struct InterfaceChange<'a> {
     pub deleted: bool,
 }
 
-/// A socket that hears of every change of the namespace's interfaces.
+/// A socket that receives every change of the namespace's interfaces.
 #[derive(Debug)]
 pub(crate) struct Carriers {
     fd: OwnedFd,

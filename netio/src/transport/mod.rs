@@ -338,7 +338,7 @@ impl Link {
         }
     }
 
-    /// veth: takes in what rtnetlink says. What it means for this link: `None` if nothing.
+    /// veth: takes in a notification of rtnetlink. Its effect on this link: `None` if it has none.
     pub(crate) fn interface_changed(&mut self, change: &InterfaceChange<'_>) -> Option<Attached> {
         match &mut self.socket {
             Socket::Veth(link) => link.interface_changed(change),

@@ -1,4 +1,4 @@
-//! What a switch caches about its ports and VLs equals what all of them say when asked.
+//! The state that a switch caches of its ports and VLs equals theirs.
 
 use core::num::NonZeroU64;
 
@@ -124,7 +124,7 @@ impl Pair {
         self.check(at);
     }
 
-    /// Compares what is cached with what the ports and queues say.
+    /// Compares the cached state with that of the ports and queues.
     fn check(&self, at: usize) {
         let switch = &self.switches[at];
         let plane = &switch.plane;

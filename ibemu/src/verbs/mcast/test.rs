@@ -111,12 +111,12 @@ async fn send_and_count(
     let sources = u64::try_from(hosts.len())?;
     let expected = sources * sources * u64::from(options.load.count);
     let mut counts = poll(&mut clients, options.mgid.gid()).await?;
-    let mut news = Instant::now();
-    while copies(&counts) < expected && news.elapsed() < limit {
+    let mut last_change = Instant::now();
+    while copies(&counts) < expected && last_change.elapsed() < limit {
         tokio::time::sleep(POLL_INTERVAL).await;
         let now = poll(&mut clients, options.mgid.gid()).await?;
         if copies(&now) != copies(&counts) {
-            news = Instant::now();
+            last_change = Instant::now();
         }
         counts = now;
     }
