@@ -18,13 +18,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let results = run(&Plan::find(&plan)?, options, Path::new(&out), &|_, _| {})?;
-    for verdict in &results.verdicts {
-        let word = match verdict.holds {
+    for statement in &results.statements {
+        let word = match statement.holds {
             Some(true) => "pass",
             Some(false) => "FAIL",
             None => "-",
         };
-        println!("{word:4} {} | {}", verdict.expected, verdict.measured);
+        println!("{word:4} {} | {}", statement.expected, statement.measured);
     }
     println!("{}", results.files[2].display());
     Ok(())

@@ -11,7 +11,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use crate::experiment::Refusal;
+use crate::paper::PaperPoints;
 use crate::plan::PlanError;
+use crate::statement::Explanation;
 
 /// The table that is laid over the others.
 const OVERLAY: &str = "quick";
@@ -21,7 +23,7 @@ const SAME: [&str; 2] = ["kind", "name"];
 const DEFAULT_KIND: &str = "load";
 
 /// What every plan has.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Head {
     /// Which kind of experiment it is.
     #[serde(default = "default_kind")]
@@ -36,10 +38,24 @@ pub(crate) struct Head {
     /// What a reader of the report should know, a sentence or two each.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
+    /// Why statements do not hold.
+    #[serde(default)]
+    pub(crate) explain: Vec<Explanation>,
+    /// Points that the paper gives, for plots.
+    #[serde(default)]
+    pub(crate) paper_points: Vec<PaperPoints>,
 }
 
 /// The keys of [`Head`].
-const HEAD: [&str; 5] = ["kind", "name", "title", "paper", "notes"];
+const HEAD: [&str; 7] = [
+    "kind",
+    "name",
+    "title",
+    "paper",
+    "notes",
+    "explain",
+    "paper_points",
+];
 
 fn default_kind() -> String {
     DEFAULT_KIND.to_owned()

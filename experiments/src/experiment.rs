@@ -5,8 +5,8 @@
 
 use core::fmt::Debug;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
@@ -16,14 +16,14 @@ use crate::figure::Figure;
 pub(crate) type Refusal = (&'static str, String);
 
 /// One statement about the results.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
     /// What was expected.
-    pub expected: String,
+    pub(crate) expected: String,
     /// What was measured.
-    pub measured: String,
+    pub(crate) measured: String,
     /// Whether it holds; `None` where this run has no data for it, or it is not judged.
-    pub holds: Option<bool>,
+    pub(crate) holds: Option<bool>,
 }
 
 /// A kind of experiment with its parameters, as they are read from a plan's file: a structure with

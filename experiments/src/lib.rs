@@ -10,7 +10,7 @@
 //! ```text
 //! plan.toml --> Plan --> Experiment (its kind) --> points, any order, any thread --> checkpoints
 //!                                                                                         |
-//!                                  .csv .json .html <-- verdicts, figures <---------------+
+//!                                  .csv .json .html <-- statements, figures <-------------+
 //! ```
 
 mod axes;
@@ -25,10 +25,13 @@ mod multicast;
 mod network;
 mod output;
 mod overview;
+mod paper;
 mod plan;
 mod qos;
 mod requests;
 mod run;
+mod sparkline;
+mod statement;
 mod svg;
 mod trace;
 mod variant;
@@ -39,7 +42,6 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-pub use experiment::Verdict;
 pub use lids::LidsPlan;
 pub use load::{Band, LoadPlan, Traffic, VlChoice};
 pub use multicast::MulticastPlan;
@@ -51,7 +53,7 @@ pub use qos::{
     Subject,
 };
 pub use requests::RequestsPlan;
-
+pub use statement::Statement;
 pub use trace::{TraceFile, TracePlan, Trees};
 pub use windows::WindowsPlan;
 
@@ -128,8 +130,8 @@ pub struct Options {
 pub struct Results {
     /// How many points there are.
     pub points: usize,
-    /// Bands and observations.
-    pub verdicts: Vec<Verdict>,
+    /// What was expected, and whether it holds.
+    pub statements: Vec<Statement>,
     /// The files written: CSV, JSON, HTML.
     pub files: [PathBuf; 3],
 }

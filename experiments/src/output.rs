@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Options;
 use crate::document::Head;
-use crate::experiment::Verdict;
+use crate::figure::Figure;
+use crate::statement::Statement;
 
 /// One line a point under a line of names.
 ///
@@ -21,6 +22,30 @@ pub(super) fn csv<P: Serialize>(points: &[P]) -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(|error| error.into_error())
 }
 
+/// What is said of a plan's points, in JSON and HTML.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Report<'a> {
+    pub(super) head: &'a Head,
+    pub(super) options: Options,
+    pub(super) conditions: &'a [(&'static str, String)],
+    pub(super) statements: &'a [Statement],
+    pub(super) figures: &'a [Figure],
+}
+
+impl Report<'_> {
+    /// The plot that a page over several results shows of this one: the first with two points or
+    /// more.
+    fn preview(&self) -> Option<&Figure> {
+        self.figures.iter().find(|figure| match figure {
+            Figure::Plot { curves, .. } => {
+                let mut points = curves.iter().flat_map(|curve| &curve.points);
+                points.clone().count() > 1 && points.all(|(x, y)| x.is_finite() && y.is_finite())
+            }
+            Figure::Table { .. } => false,
+        })
+    }
+}
+
 #[derive(Serialize)]
 struct Document<'a, P> {
     plan: &'a str,
@@ -29,7 +54,8 @@ struct Document<'a, P> {
     quick: bool,
     seed: u64,
     conditions: BTreeMap<&'static str, &'a str>,
-    verdicts: &'a [Verdict],
+    verdicts: &'a [Statement],
+    preview: Option<&'a Figure>,
     points: &'a [P],
 }
 
@@ -41,31 +67,28 @@ pub(super) struct Summary {
     pub(super) paper: String,
     pub(super) quick: bool,
     pub(super) seed: u64,
-    pub(super) verdicts: Vec<Verdict>,
+    pub(super) verdicts: Vec<Statement>,
+    #[serde(default)]
+    pub(super) preview: Option<Figure>,
 }
 
-/// The conditions, the verdicts and all points.
+/// The conditions, the statements and all points.
 ///
 /// # Errors
 /// A point that JSON cannot say.
-pub(super) fn json<P: Serialize>(
-    head: &Head,
-    options: Options,
-    conditions: &[(&'static str, String)],
-    verdicts: &[Verdict],
-    points: &[P],
-) -> io::Result<Vec<u8>> {
-    let named = conditions
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()));
+pub(super) fn json<P: Serialize>(report: &Report<'_>, points: &[P]) -> io::Result<Vec<u8>> {
+    let conditions = report.conditions.iter();
     let document = Document {
-        plan: &head.name,
-        title: &head.title,
-        paper: &head.paper,
-        quick: options.quick,
-        seed: options.seed,
-        conditions: named.collect(),
-        verdicts,
+        plan: &report.head.name,
+        title: &report.head.title,
+        paper: &report.head.paper,
+        quick: report.options.quick,
+        seed: report.options.seed,
+        conditions: conditions
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect(),
+        verdicts: report.statements,
+        preview: report.preview(),
         points,
     };
     let mut text = serde_json::to_vec_pretty(&document)?;

@@ -1,4 +1,5 @@
-//! One page over several results: what was expected, and what of it holds.
+//! One page over several results, with a line for each: how many statements hold, and a small plot.
+//! What was expected and measured stands on the page of each.
 
 use std::fs;
 use std::io;
@@ -6,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use crate::ExperimentError;
 use crate::checkpoint::write_whole;
-use crate::experiment::Verdict;
-use crate::html::{escape, page, verdicts};
+use crate::figure::Figure;
+use crate::html::{escape, page};
 use crate::output::Summary;
+use crate::sparkline::sparkline;
+use crate::statement::Statement;
 
 /// The page's name.
 const PAGE: &str = "index.html";
@@ -23,7 +26,7 @@ pub struct Overview {
     /// Statements that hold, do not hold, and have no verdict.
     pub counts: [usize; 3],
     /// Those that do not hold.
-    pub failed: Vec<Verdict>,
+    pub failed: Vec<Statement>,
 }
 
 /// Reads all results in `folder` and writes the page over them, `index.html`, beside them.
@@ -44,43 +47,71 @@ pub fn report(folder: &Path) -> Result<(Vec<Overview>, PathBuf), ExperimentError
     if paths.is_empty() {
         return Err(ExperimentError::NoResults(folder.to_owned()));
     }
-    let mut body = String::new();
+    let mut rows = String::new();
     let mut overviews = Vec::new();
     for path in paths {
         let bytes = fs::read(&path).map_err(|source| unreadable(&path, source))?;
         let summary: Summary =
             serde_json::from_slice(&bytes).map_err(|source| unreadable(&path, source.into()))?;
-        body.push_str(&section(&summary));
-        overviews.push(overview(summary));
+        let counts = counts(&summary);
+        rows.push_str(&row(&summary, counts));
+        overviews.push(overview(summary, counts));
     }
     let html = folder.join(PAGE);
-    let text = page("Results", &body);
+    let text = page("Results", &table(&overviews, &rows));
     write_whole(&html, text.as_bytes())?;
     Ok((overviews, html))
 }
 
-fn section(summary: &Summary) -> String {
-    let size = if summary.quick { "reduced" } else { "full" };
-    let plan = escape(&summary.plan);
-    let mut html = format!(
-        "<h2><a href=\"{plan}.html\">{}</a></h2>\n<p>{}; {size} size, seed {}; \
-         <a href=\"{plan}.csv\">points</a></p>\n",
-        escape(&summary.title),
-        escape(&summary.paper),
-        summary.seed
-    );
-    html.push_str(&verdicts(&summary.verdicts));
-    html
+fn table(overviews: &[Overview], rows: &str) -> String {
+    let sum = |place: usize| -> usize { overviews.iter().map(|one| one.counts[place]).sum() };
+    format!(
+        "<p>{} {}: {} statements hold, {} do not hold, {} have no verdict.</p>\n\
+         <table>\n<tr><th>plan</th><th>held</th><th>failed</th><th>undecided</th>\
+         <th>first plot</th><th>run</th></tr>\n{rows}</table>\n",
+        overviews.len(),
+        if overviews.len() == 1 {
+            "plan"
+        } else {
+            "plans"
+        },
+        sum(0),
+        sum(1),
+        sum(2)
+    )
 }
 
-fn overview(summary: Summary) -> Overview {
-    let count = |holds| {
-        let verdicts = summary.verdicts.iter();
-        verdicts.filter(|verdict| verdict.holds == holds).count()
+fn row(summary: &Summary, [held, failed, undecided]: [usize; 3]) -> String {
+    let size = if summary.quick { "reduced" } else { "full" };
+    let plan = escape(&summary.plan);
+    let plot = match &summary.preview {
+        Some(Figure::Plot { curves, x, y, .. }) => sparkline(curves, x, y),
+        _ => String::new(),
     };
-    let counts = [count(Some(true)), count(Some(false)), count(None)];
+    let class = if failed == 0 { "yes" } else { "no" };
+    format!(
+        "<tr><td><a href=\"{plan}.html\" title=\"{}\">{}</a></td><td class=\"n\">{held}</td>\
+         <td class=\"n {class}\">{failed}</td><td class=\"n\">{undecided}</td>\
+         <td><a href=\"{plan}.html\">{plot}</a></td>\
+         <td>{size}, seed {}; <a href=\"{plan}.csv\">points</a></td></tr>\n",
+        escape(&summary.paper),
+        escape(&summary.title),
+        summary.seed
+    )
+}
+
+/// Statements that hold, do not hold, and have no verdict.
+fn counts(summary: &Summary) -> [usize; 3] {
+    let count = |holds| {
+        let statements = summary.verdicts.iter();
+        statements.filter(|one| one.holds == holds).count()
+    };
+    [count(Some(true)), count(Some(false)), count(None)]
+}
+
+fn overview(summary: Summary, counts: [usize; 3]) -> Overview {
     let mut failed = summary.verdicts;
-    failed.retain(|verdict| verdict.holds == Some(false));
+    failed.retain(|statement| statement.holds == Some(false));
     Overview {
         plan: summary.plan,
         title: summary.title,

@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::checkpoint::{Checkpoints, unwritable, write_whole};
 use crate::experiment::Experiment;
+use crate::output::Report;
+use crate::statement::explained;
 use crate::variant::Variant;
-use crate::{ExperimentError, Options, Results, html, output};
+use crate::{ExperimentError, Options, Results, html, output, paper};
 
 /// A plan under way, whatever kind it is.
 pub(crate) trait Job: Debug + Send + Sync {
@@ -110,7 +112,9 @@ impl<E: Experiment<AXES>, const AXES: usize> Job for Work<E, AXES> {
         let Variant {
             head, experiment, ..
         } = &*self.variant;
-        let verdicts = experiment.judge(&points);
+        let statements = explained(experiment.judge(&points), &head.explain);
+        let mut figures = experiment.figures(&points);
+        paper::add(&mut figures, &head.paper, &head.paper_points);
         let files =
             ["csv", "json", "html"].map(|kind| self.out.join(format!("{}.{kind}", head.name)));
         let [csv, json, html] = &files;
@@ -120,16 +124,22 @@ impl<E: Experiment<AXES>, const AXES: usize> Job for Work<E, AXES> {
         }
         let text = output::csv(&points).map_err(|source| unwritable(csv, source))?;
         write_whole(csv, &text)?;
-        let text = output::json(head, self.options, &conditions, &verdicts, &points);
+        let report = Report {
+            head,
+            options: self.options,
+            conditions: &conditions,
+            statements: &statements,
+            figures: &figures,
+        };
+        let text = output::json(&report, &points);
         let text = text.map_err(|source| unwritable(json, source))?;
         write_whole(json, &text)?;
-        let figures = experiment.figures(&points);
-        let text = html::report(head, self.options, &conditions, &verdicts, &figures);
+        let text = html::report(&report);
         write_whole(html, text.as_bytes())?;
         self.checkpoints.discard()?;
         Ok(Results {
             points: points.len(),
-            verdicts,
+            statements,
             files,
         })
     }

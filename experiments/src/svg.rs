@@ -15,6 +15,8 @@ const BOTTOM: f64 = 60.0;
 const TICKS: f64 = 6.0;
 /// Room above the highest value of a linear axis.
 const HEADROOM: f64 = 1.05;
+/// Height of a line of the legend.
+const LINE: f64 = 18.0;
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#444444", "#999900",
 ];
@@ -22,7 +24,7 @@ const COLOURS: [&str; 8] = [
 const DASHES: [&str; 4] = ["none", "6 3", "2 3", "8 3 2 3"];
 
 /// Where an axis begins and ends, and the values at which it has lines.
-struct Range {
+pub(super) struct Range {
     scale: Scale,
     low: f64,
     high: f64,
@@ -30,7 +32,8 @@ struct Range {
 }
 
 impl Range {
-    fn of(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
+    /// The range that holds all usable values.
+    pub(super) fn of(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
         let usable = |value: &f64| value.is_finite() && (scale == Scale::Linear || *value > 0.0);
         let (low, high) = values
             .filter(usable)
@@ -85,7 +88,7 @@ impl Range {
     }
 
     /// Where a value lies between the ends: 0 to 1.
-    fn place(&self, value: f64) -> f64 {
+    pub(super) fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             Scale::Logarithmic => {
@@ -193,41 +196,80 @@ impl Drawing {
         ));
     }
 
-    fn curve(&mut self, number: usize, curve: &Curve) {
-        let colour = COLOURS[number % COLOURS.len()];
-        let dash = DASHES[number / COLOURS.len() % DASHES.len()];
+    /// A curve in the colour of `number`, and its name in line `place` of the legend. Points of a
+    /// paper are hollow squares on a dotted line.
+    fn curve(&mut self, place: usize, number: usize, curve: &Curve) {
+        let colour = colour(number);
+        let (width, dash) = match curve.paper {
+            Some(_) => ("1", "1 4"),
+            None => ("1.5", DASHES[number / COLOURS.len() % DASHES.len()]),
+        };
         let mut line = String::new();
         for &(x, y) in &curve.points {
             // Writing into a string cannot fail.
             let _ = write!(line, "{:.1},{:.1} ", self.x(x), self.y(y));
         }
         self.put(&format!(
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" \
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" \
              stroke-dasharray=\"{dash}\"/>",
             line.trim_end()
         ));
         for &(x, y) in &curve.points {
             let (x, y) = (self.x(x), self.y(y));
-            self.put(&format!(
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{colour}\"/>"
-            ));
+            self.marker(curve, x, y, colour);
         }
-        let at = f64::from(u32::try_from(number).unwrap_or(0)).mul_add(18.0, TOP + 10.0);
+        let at = f64::from(u32::try_from(place).unwrap_or(0)).mul_add(LINE, TOP + 10.0);
         let left = WIDTH - RIGHT + 10.0;
+        self.marker(curve, left + 13.0, at - 4.0, colour);
         self.put(&format!(
-            "<path d=\"M{left:.1} {:.1}h26\" stroke=\"{colour}\" stroke-width=\"2\" \
+            "<path d=\"M{left:.1} {:.1}h26\" stroke=\"{colour}\" stroke-width=\"{width}\" \
              stroke-dasharray=\"{dash}\"/><text x=\"{:.1}\" y=\"{at:.1}\">{}</text>",
             at - 4.0,
             left + 32.0,
-            escape(&curve.name)
+            escape(&curve.label())
         ));
     }
+
+    fn marker(&mut self, curve: &Curve, x: f64, y: f64, colour: &str) {
+        self.put(&match curve.paper {
+            Some(_) => format!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\" fill=\"#fff\" \
+                 stroke=\"{colour}\" stroke-width=\"1.5\"/>",
+                x - 3.5,
+                y - 3.5
+            ),
+            None => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" fill=\"{colour}\"/>"),
+        });
+    }
+}
+
+/// The colour of that number.
+pub(super) fn colour(number: usize) -> &'static str {
+    COLOURS[number % COLOURS.len()]
+}
+
+/// The numbers of the curves' colours: a paper's curve has that of the measured one whose name its
+/// own begins with.
+pub(super) fn colour_numbers(curves: &[Curve]) -> Vec<usize> {
+    let of_paper = |curve: &Curve| {
+        let measured = curves.iter().enumerate();
+        let measured = measured.filter(|(_, other)| {
+            other.paper.is_none() && curve.name.starts_with(other.name.as_str())
+        });
+        let same = measured.max_by_key(|(_, other)| other.name.len());
+        same.map(|(number, _)| number)
+    };
+    let number = |(number, curve): (usize, &Curve)| match curve.paper {
+        Some(_) => of_paper(curve).unwrap_or(number),
+        None => number,
+    };
+    curves.iter().enumerate().map(number).collect()
 }
 
 /// A plot. The curves' names stand beside it in their colours.
 pub(super) fn plot(curves: &[Curve], x: &Axis, y: &Axis) -> String {
     let values = || curves.iter().flat_map(|curve| &curve.points);
-    let legend = f64::from(u32::try_from(curves.len()).unwrap_or(0)) * 18.0 + TOP;
+    let legend = f64::from(u32::try_from(curves.len()).unwrap_or(0)) * LINE + TOP;
     let height = HEIGHT.max(legend);
     let mut drawing = Drawing {
         svg: format!(
@@ -238,8 +280,9 @@ pub(super) fn plot(curves: &[Curve], x: &Axis, y: &Axis) -> String {
         y: Range::of(y.scale, values().map(|point| point.1)),
     };
     drawing.axes(&x.name, &y.name);
-    for (number, curve) in curves.iter().enumerate() {
-        drawing.curve(number, curve);
+    let numbers = colour_numbers(curves);
+    for (place, (curve, number)) in curves.iter().zip(numbers).enumerate() {
+        drawing.curve(place, number, curve);
     }
     drawing.put("</svg>");
     drawing.svg
@@ -258,10 +301,8 @@ mod tests {
 
     #[test]
     fn a_plot_has_its_curves_axes_and_names() {
-        let curves = [Curve {
-            name: "mlid, <1 VL>".to_owned(),
-            points: vec![(0.01, 700.0), (0.07, 2000.0)],
-        }];
+        let points = vec![(0.01, 700.0), (0.07, 2000.0)];
+        let curves = [Curve::measured("mlid, <1 VL>", points)];
         let svg = plot(&curves, &Axis::linear("accepted"), &Axis::linear("latency"));
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
         for part in ["mlid, &lt;1 VL&gt;", "accepted", "latency", "polyline"] {
@@ -269,6 +310,21 @@ mod tests {
         }
         let empty = plot(&[], &Axis::linear("x"), &Axis::logarithmic("y"));
         assert!(!empty.contains("NaN") && !empty.contains("inf"), "{empty}");
+    }
+
+    #[test]
+    fn a_papers_points_are_squares_in_the_colour_of_those_they_compare_with() {
+        let curves = [
+            Curve::measured("greedy", vec![(1.0, 2.0)]),
+            Curve::measured("separate", vec![(1.0, 3.0)]),
+            Curve::of_paper("LID07", "separate, 1 VL", vec![(1.0, 2.5)]),
+            Curve::of_paper("LID07", "other", vec![(1.0, 2.5)]),
+        ];
+        assert_eq!(colour_numbers(&curves), [0, 1, 1, 3]);
+        let svg = plot(&curves, &Axis::linear("x"), &Axis::linear("y"));
+        let square = format!("stroke=\"{}\" stroke-width=\"1.5\"/>", colour(1));
+        assert!(svg.contains(&square), "{svg}");
+        assert!(svg.contains(">separate, 1 VL, LID07<"), "{svg}");
     }
 
     #[test]

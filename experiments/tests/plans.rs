@@ -76,7 +76,7 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
     let second = attempt(&out.path().join("b"), 4).unwrap();
     assert_eq!(first.points, 8);
     assert_eq!(bytes(&first), bytes(&second));
-    let band = &first.verdicts[0];
+    let band = &first.statements[0];
     assert_eq!(band.holds, Some(true), "{band:?}");
     let [csv, json, html] = &first.files;
     let csv = fs::read_to_string(csv).unwrap();
@@ -141,7 +141,13 @@ fn the_page_over_all_results_counts_what_holds_and_links_to_each_report() {
     assert!(error.contains("no results here"), "{error}");
     let results = attempt(out.path(), 2).unwrap();
     let (overviews, page) = report(out.path()).unwrap();
-    let count = |holds| results.verdicts.iter().filter(|v| v.holds == holds).count();
+    let count = |holds| {
+        results
+            .statements
+            .iter()
+            .filter(|v| v.holds == holds)
+            .count()
+    };
     assert_eq!(overviews.len(), 1);
     assert_eq!(overviews[0].plan, "small");
     let counts = [Some(true), Some(false), None].map(count);
@@ -149,9 +155,52 @@ fn the_page_over_all_results_counts_what_holds_and_links_to_each_report() {
     assert_eq!(overviews[0].failed.len(), counts[1]);
     let html = fs::read_to_string(page).unwrap();
     assert!(html.contains("href=\"small.html\""), "{html}");
+    assert!(
+        html.contains("1 plan:") && html.contains("<polyline"),
+        "{html}"
+    );
+    assert!(!html.contains(&results.statements[0].expected), "{html}");
     fs::write(out.path().join("other.json"), "{").unwrap();
     let error = report(out.path()).unwrap_err().to_string();
     assert!(error.contains("other.json"), "{error}");
+}
+
+#[test]
+fn a_statement_that_does_not_hold_says_why_in_the_report_and_in_the_json() {
+    let out = tempfile::tempdir().unwrap();
+    let text = PLAN.replace("min = 0.8\nmax = 1.3", "min = 8.0\nmax = 9.0");
+    let why = "The band is that of another network.";
+    let text = format!(
+        "{text}\n[[explain]]\nstatement = \"saturation mlid/slid\"\nwhy = \"{why}\"\n\
+         [[paper_points]]\nplot = \"uniform\"\nname = \"mlid\"\npoints = [[0.05, 700.0]]\n"
+    );
+    let plan = Plan::parse("small.toml", &text).unwrap();
+    let options = Options {
+        quick: false,
+        seed: 7,
+        threads: 2,
+    };
+    let results = run(&plan, options, out.path(), &|_, _| {}).unwrap();
+    let failed = &results.statements[0];
+    assert_eq!(
+        (failed.holds, failed.why.as_deref()),
+        (Some(false), Some(why))
+    );
+    let [_, json, html] = &results.files;
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    assert_eq!(json["verdicts"][0]["why"], why);
+    assert_eq!(json["verdicts"][1].get("why"), None);
+    let html = fs::read_to_string(html).unwrap();
+    assert!(html.contains(why) && html.contains("<details>"), "{html}");
+    assert!(
+        html.contains("mlid, MLID04") && html.contains("<td>700</td>"),
+        "{html}"
+    );
+    let (overviews, _) = report(out.path()).unwrap();
+    assert_eq!(overviews[0].failed[0].why.as_deref(), Some(why));
+    let wrong = format!("{PLAN}\n[[explain]]\nstatement = \"x\"\n");
+    let error = Plan::parse("small.toml", &wrong).unwrap_err().to_string();
+    assert!(error.contains("why"), "{error}");
 }
 
 #[test]
@@ -197,7 +246,7 @@ fn a_trace_is_played_under_every_scheme_and_is_told_where_it_is_wrong() {
     };
     let results = run(&plan(text).unwrap(), options, out.path(), &|_, _| {}).unwrap();
     assert_eq!(results.points, 2);
-    assert!(results.verdicts.iter().all(|v| v.holds == Some(true)));
+    assert!(results.statements.iter().all(|v| v.holds == Some(true)));
     let csv = fs::read_to_string(&results.files[0]).unwrap();
     // Three deliveries of two packets. The first one's last byte leaves the leaf's only input
     // buffer 20 + 100 + 128 ns after it was sent; then the second goes, and ends after four

@@ -7,6 +7,9 @@ use crate::lids::judge::{judge_order, number};
 use crate::lids::plan::{LidsPlan, Measure, RoutingScheme, Size};
 use crate::lids::summary::Summary;
 
+/// The key of the paper.
+const PAPER: &str = "LID07";
+
 /// Tables of each reading and measure, and plots of the first reading.
 pub(super) fn figures(plan: &LidsPlan, readings: &[Summary<'_>]) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -116,27 +119,23 @@ fn plots(summary: &Summary<'_>, measure: Measure) -> Vec<Figure> {
         let mut sizes = plan.sizes.clone();
         sizes.retain(|size| size.switches == switches);
         sizes.sort_unstable();
-        let curve = |name: String, of: &dyn Fn(usize) -> Option<f64>| Curve {
-            name,
-            points: sizes
+        let points = |of: &dyn Fn(usize) -> Option<f64>| -> Vec<(f64, f64)> {
+            sizes
                 .iter()
                 .enumerate()
                 .filter_map(|(at, size)| {
                     let hosts = f64::from(size.hosts);
                     Some((hosts, of(at)? / hosts))
                 })
-                .collect(),
+                .collect()
         };
         let measured = plan.scheme.iter().map(|scheme| {
-            curve(scheme.name.clone(), &|at| {
-                let sample = summary.sample(sizes[at], scheme, measure)?;
-                Some(sample.mean)
-            })
+            let mean = |at: usize| Some(summary.sample(sizes[at], scheme, measure)?.mean);
+            Curve::measured(scheme.name.as_str(), points(&mean))
         });
         let paper = plan.scheme.iter().enumerate().map(|(place, scheme)| {
-            curve(format!("{}, paper", scheme.name), &|at| {
-                summary.reference(sizes[at], place, measure)
-            })
+            let reference = |at: usize| summary.reference(sizes[at], place, measure);
+            Curve::of_paper(PAPER, scheme.name.as_str(), points(&reference))
         });
         let curves = measured.chain(paper);
         Figure::Plot {

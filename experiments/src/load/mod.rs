@@ -247,13 +247,13 @@ fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> V
     for &vls in &plan.vls {
         for scheme in &plan.schemes {
             let means = judge::means(plan, points, (topology, scheme, vls, traffic));
-            curves.push(Curve {
-                name: format!("{scheme}, {vls} VL"),
-                points: means
+            curves.push(Curve::measured(
+                format!("{scheme}, {vls} VL"),
+                means
                     .into_iter()
                     .map(|mean| (mean.accepted, mean.latency_ns))
                     .collect(),
-            });
+            ));
         }
     }
     curves

@@ -138,15 +138,17 @@ fn times(
             .iter()
             .filter(|case| (case.size_bytes <= SMALL_BYTES_MAX) == is_small)
             .collect();
-        let curve = |&scheme: &SchemeName| Curve {
-            name: scheme.to_string(),
-            points: cases
-                .iter()
-                .filter_map(|case| {
-                    let ns = summary.mean_ns(case, scheme)?;
-                    Some((f64::from(case.size_bytes), ns / 1000.0))
-                })
-                .collect(),
+        let curve = |&scheme: &SchemeName| {
+            Curve::measured(
+                scheme.to_string(),
+                cases
+                    .iter()
+                    .filter_map(|case| {
+                        let ns = summary.mean_ns(case, scheme)?;
+                        Some((f64::from(case.size_bytes), ns / 1000.0))
+                    })
+                    .collect(),
+            )
         };
         (cases.len() > 1).then(|| Figure::Plot {
             heading: format!("{name} multicast, {part}"),
@@ -179,10 +181,10 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
                     let ratio = summary.ratio(&case, scheme, SchemeName::Cyclic)?;
                     Some((groups.percent()?, ratio.mean))
                 };
-                curves.push(Curve {
-                    name: format!("{sources} to many, {size_bytes} bytes"),
-                    points: plan.groups.iter().filter_map(point).collect(),
-                });
+                curves.push(Curve::measured(
+                    format!("{sources} to many, {size_bytes} bytes"),
+                    plan.groups.iter().filter_map(point).collect(),
+                ));
             }
         }
         let figure = match grouping {

@@ -227,11 +227,10 @@ impl Experiment<3> for AdmissionPlan {
 
     fn figures(&self, points: &[Point]) -> Vec<Figure> {
         let mut figures = vec![show::frames(self)];
-        figures.extend(
-            self.rates
-                .iter()
-                .map(|rate| show::table(self, rate, points)),
-        );
+        for rate in &self.rates {
+            figures.push(show::table(self, rate, points));
+            figures.push(show::plot(self, rate, points));
+        }
         figures.push(show::refusals(self, points));
         figures
     }

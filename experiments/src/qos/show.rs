@@ -181,10 +181,10 @@ fn throughput(plan: &QosPlan, summaries: &[Summary<'_>]) -> Figure {
                 let established = summary.mean(|point| f64::from(point.established));
                 (established, summary.mean(|point| point.delivered))
             };
-            curves.push(Curve {
-                name: format!("{topology}, {bytes} bytes"),
-                points: here.map(point).collect(),
-            });
+            curves.push(Curve::measured(
+                format!("{topology}, {bytes} bytes"),
+                here.map(point).collect(),
+            ));
         }
     }
     Figure::Plot {
@@ -200,13 +200,15 @@ fn utilisation(heading: &str, summary: &Summary<'_>) -> [Figure; 2] {
     let percent = |values: Vec<f64>| -> Vec<f64> { values.iter().map(|u| 100.0 * u).collect() };
     let hosts = percent(summary.utilisation(|point| &point.host_bytes));
     let switches = percent(summary.utilisation(|point| &point.switch_bytes));
-    let curve = |name: &str, values: &[f64], from: usize| Curve {
-        name: name.to_owned(),
-        points: values
-            .iter()
-            .zip(from..)
-            .map(|(&value, at)| (real(u64::try_from(at).unwrap_or(0)), value))
-            .collect(),
+    let curve = |name: &str, values: &[f64], from: usize| {
+        Curve::measured(
+            name.to_owned(),
+            values
+                .iter()
+                .zip(from..)
+                .map(|(&value, at)| (real(u64::try_from(at).unwrap_or(0)), value))
+                .collect(),
+        )
     };
     let sorted = |values: &[f64]| {
         let mut values = values.to_vec();
@@ -239,10 +241,7 @@ fn thresholds() -> impl Iterator<Item = f64> {
 
 fn delay_curve(name: String, counts: &Counts) -> Curve {
     let shares = percents(counts, DELAYS_32.len());
-    Curve {
-        name,
-        points: thresholds().zip(shares).collect(),
-    }
+    Curve::measured(name, thresholds().zip(shares).collect())
 }
 
 /// Figure 8.
@@ -298,11 +297,13 @@ fn jitter(heading: &str, summary: &Summary<'_>) -> [Figure; 2] {
         (Some(before), None) => edges[before] + 0.125,
         (None, None) => 0.0,
     };
-    let curve = |level: usize| Curve {
-        name: level_name(level),
-        points: (0..bars)
-            .map(|place| (middle(place), share(&summary.jitter.0[level], place)))
-            .collect(),
+    let curve = |level: usize| {
+        Curve::measured(
+            level_name(level),
+            (0..bars)
+                .map(|place| (middle(place), share(&summary.jitter.0[level], place)))
+                .collect(),
+        )
     };
     let mut columns = vec![String::new()];
     columns.extend((0..bars).map(|place| match (place, JITTER_8.get(place)) {

@@ -119,13 +119,13 @@ impl Shown<'_> {
                     let sum = self.sum(policy, percent, trees);
                     (f64::from(trees), of(sum))
                 });
-                curves.push(Curve {
-                    name: match self.sequence {
+                curves.push(Curve::measured(
+                    match self.sequence {
                         Sequence::Worst => policy.to_string(),
                         Sequence::Random | Sequence::Windows => format!("{policy}, {percent} %"),
                     },
-                    points: points.collect(),
-                });
+                    points.collect(),
+                ));
             }
         }
         let n = self.size.hosts;

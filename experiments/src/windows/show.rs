@@ -126,15 +126,17 @@ impl Means<'_> {
 
     /// The cumulative distribution of latencies at a load.
     fn distribution(&self, fabric: &Fabric, load: f64) -> Figure {
-        let curve = |scheme: usize| Curve {
-            name: fabric.schemes[scheme].to_string(),
-            points: QUANTILES
-                .iter()
-                .filter_map(|&(part, of)| {
-                    let ns = self.mean(fabric, scheme, load, |point| real(of(point)))?;
-                    Some((ns, part))
-                })
-                .collect(),
+        let curve = |scheme: usize| {
+            Curve::measured(
+                fabric.schemes[scheme].to_string(),
+                QUANTILES
+                    .iter()
+                    .filter_map(|&(part, of)| {
+                        let ns = self.mean(fabric, scheme, load, |point| real(of(point)))?;
+                        Some((ns, part))
+                    })
+                    .collect(),
+            )
         };
         Figure::Plot {
             heading: format!(
@@ -148,14 +150,15 @@ impl Means<'_> {
     }
 
     fn curves(&self, fabric: &Fabric, of: impl Fn(&Point) -> f64 + Copy) -> Vec<Curve> {
-        let curve = |scheme: usize| Curve {
-            name: fabric.schemes[scheme].to_string(),
-            points: self
-                .plan
-                .loads
-                .iter()
-                .filter_map(|&load| Some((load, self.mean(fabric, scheme, load, of)?)))
-                .collect(),
+        let curve = |scheme: usize| {
+            Curve::measured(
+                fabric.schemes[scheme].to_string(),
+                self.plan
+                    .loads
+                    .iter()
+                    .filter_map(|&load| Some((load, self.mean(fabric, scheme, load, of)?)))
+                    .collect(),
+            )
         };
         (0..fabric.schemes.len()).map(curve).collect()
     }

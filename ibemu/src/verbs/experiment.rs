@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
-use experiments::{ExperimentError, Options, Plan, Results, Verdict};
+use experiments::{ExperimentError, Options, Plan, Results, Statement};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use wire::convert::u64_of;
@@ -146,8 +146,8 @@ fn refused(error: ExperimentError) -> anyhow::Error {
 
 fn print(plan: &Plan, results: &Results) -> Result<()> {
     output::line(format!("{}: {} points", plan.name(), results.points))?;
-    for verdict in &results.verdicts {
-        line(verdict)?;
+    for statement in &results.statements {
+        line(statement)?;
     }
     for file in &results.files {
         output::line(format!("  {}", file.display()))?;
@@ -155,16 +155,20 @@ fn print(plan: &Plan, results: &Results) -> Result<()> {
     Ok(())
 }
 
-fn line(verdict: &Verdict) -> Result<()> {
-    let word = match verdict.holds {
+fn line(statement: &Statement) -> Result<()> {
+    let word = match statement.holds {
         Some(true) => "holds",
         Some(false) => "DOES NOT HOLD",
         None => "no verdict",
     };
     output::line(format!(
         "  {word}: {}; measured: {}",
-        verdict.expected, verdict.measured
-    ))
+        statement.expected, statement.measured
+    ))?;
+    match &statement.why {
+        Some(why) => output::line(format!("    why: {why}")),
+        None => Ok(()),
+    }
 }
 
 fn report(folder: &Path) -> Result<()> {
@@ -175,8 +179,8 @@ fn report(folder: &Path) -> Result<()> {
             "{}: {holds} hold, {fails} do not, {open} without verdict",
             overview.plan
         ))?;
-        for verdict in &overview.failed {
-            line(verdict)?;
+        for statement in &overview.failed {
+            line(statement)?;
         }
     }
     output::line(page.display())

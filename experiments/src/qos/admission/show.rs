@@ -4,9 +4,12 @@ use routing::qos::frame_ns;
 
 use super::judge::established;
 use super::{AdmissionPlan, Point, RatePlan};
-use crate::figure::Figure;
+use crate::figure::{Axis, Curve, Figure};
 use crate::qos::judge::span;
 use sim::real;
+
+/// The key of the paper.
+const PAPER: &str = "VLARB01";
 
 /// Table 1.
 pub(super) fn frames(plan: &AdmissionPlan) -> Figure {
@@ -62,6 +65,40 @@ pub(super) fn table(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) ->
         ),
         columns,
         rows: table.tries.iter().map(row).collect(),
+    }
+}
+
+/// Table 2, 3 or 4 as a plot: the middle between the least and the most of the runs.
+pub(super) fn plot(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) -> Figure {
+    let mut curves = Vec::new();
+    let over_tries = |of: &dyn Fn(u32) -> Option<f64>| -> Vec<(f64, f64)> {
+        let tries = table.tries.iter();
+        tries
+            .filter_map(|&tries| Some((f64::from(tries), of(tries)?)))
+            .collect()
+    };
+    for topology in &plan.topologies {
+        let middle = |tries| {
+            let [least, most] = established(points, table.rate, topology, tries)?;
+            Some(f64::midpoint(f64::from(least), f64::from(most)))
+        };
+        curves.push(Curve::measured(topology.as_str(), over_tries(&middle)));
+        let paper = plan.paper(table.rate, topology).into_iter().flatten();
+        for (bytes, all) in ["256", "4,096"].into_iter().zip(paper) {
+            let points = over_tries(&|tries| Some(f64::from(all.min(tries))));
+            let name = format!("{topology}, {bytes} bytes");
+            curves.push(Curve::of_paper(PAPER, name, points));
+        }
+    }
+    Figure::Plot {
+        heading: format!(
+            "{}: connections established, {}",
+            table.table,
+            table.rate.name()
+        ),
+        curves,
+        x: Axis::linear("connections tried"),
+        y: Axis::linear("connections established, middle of the runs"),
     }
 }
 
