@@ -27,6 +27,7 @@ use crate::recorder::{Recording, Writer};
 use crate::signals::ShutdownSignals;
 use netio::NetError;
 use netio::dataplane::{self, Events, Running, Settings};
+use netio::directory::PrivateDirectory;
 use netio::seqpacket::Listener;
 
 /// Why a daemon ends that was not asked to shut down.
@@ -118,6 +119,8 @@ where
         let signals = ShutdownSignals::new().map_err(wait("signals"))?;
         let (cables, links) = Cables::open(&plan.device.links, plan.ports)?;
         Cables::check_room(&links, plan.port);
+        // Whoever can write to the directory of the sockets can put sockets of their own there.
+        drop(PrivateDirectory::open(&plan.device.dir)?);
         let settings = Settings {
             name: plan.device.name.clone(),
             frame_packets: usize::from(plan.links.frame_packets),

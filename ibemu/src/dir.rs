@@ -1,16 +1,25 @@
 //! The fabric's directory and the paths of its files.
 //!
 //! `<runtime>/<fabric>`, mode 0700, where the runtime directory is `$IBEMU_RUNTIME_DIR`, else
-//! `/run/ibemu` for root, else `$XDG_RUNTIME_DIR/ibemu`, else `/tmp/ibemu-<uid>`.
+//! `/run/ibemu` for root, else `$XDG_RUNTIME_DIR/ibemu`, else `/tmp/ibemu-<uid>`. Both directories
+//! are checked whenever they are opened: what is in them is believed.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use netio::directory::PrivateDirectory;
 
 use crate::names::FabricName;
+
+/// The state file, the supervisor's journal, the user's tables and the directory of the logs, by
+/// their names in the fabric's directory.
+pub const STATE: &str = "fabric.json";
+pub(crate) const JOURNAL: &str = "processes.jsonl";
+pub(crate) const TABLES: &str = "tables.lfts";
+pub(crate) const LOGS: &str = "log";
 
 /// The longest path of a socket, bytes (`sun_path` without its NUL).
 pub const SOCKET_PATH_MAX: usize = 107;
@@ -84,13 +93,13 @@ impl FabricDir {
     /// The state file: what was requested and created.
     #[must_use]
     pub fn state(&self) -> PathBuf {
-        self.path.join("fabric.json")
+        self.path.join(STATE)
     }
 
     /// Which processes were started and how they ended, one line each.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
-        self.path.join("processes.jsonl")
+        self.path.join(JOURNAL)
     }
 
     /// The control socket of a device, of the controller or of the supervisor.
@@ -111,13 +120,13 @@ impl FabricDir {
     /// The user's forwarding tables, with `--routing file`.
     #[must_use]
     pub fn tables(&self) -> PathBuf {
-        self.path.join("tables.lfts")
+        self.path.join(TABLES)
     }
 
     /// The directory of the logs.
     #[must_use]
     pub fn logs(&self) -> PathBuf {
-        self.path.join("log")
+        self.path.join(LOGS)
     }
 
     /// The log of a device, of the controller or of the supervisor.
@@ -153,34 +162,56 @@ impl FabricDir {
             .mode(0o755)
             .create(parent)
             .with_context(|| format!("cannot create {}", parent.display()))?;
-        let owner = fs::symlink_metadata(parent)
-            .with_context(|| format!("cannot read {}", parent.display()))?
-            .uid();
-        let own = netio::process::effective_uid();
-        if owner != own && own != 0 {
-            bail!(
-                "{} belongs to user {owner}, not to user {own}; set IBEMU_RUNTIME_DIR to a \
-                 directory of your own",
-                parent.display()
-            );
-        }
-        match DirBuilder::new().mode(0o700).create(&self.path) {
+        let runtime = PrivateDirectory::open(parent)?;
+        match runtime.create_below(self.fabric.as_str()) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(
+            Err(error) if error.cause.kind() == io::ErrorKind::AlreadyExists => bail!(
                 "there is a fabric {fabric} already ({path}); take it down first (ibemu down \
                  --fabric {fabric}), or choose another name with --fabric",
                 fabric = self.fabric,
                 path = self.path.display()
             ),
-            Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("cannot create {}", self.path.display()));
-            }
+            Err(error) => return Err(error.into()),
         }
-        DirBuilder::new()
-            .mode(0o700)
-            .create(self.logs())
-            .with_context(|| format!("cannot create {}", self.logs().display()))
+        let directory = runtime.open_below(self.fabric.as_str())?;
+        Ok(directory.create_below(LOGS)?)
+    }
+
+    /// Opens the directory; `None` if it is not there.
+    ///
+    /// # Errors
+    /// If it, or the runtime directory around it, belongs to another user or can be written to by
+    /// one: nothing in it may then be believed.
+    pub fn open(&self) -> Result<Option<PrivateDirectory>> {
+        let parent = self
+            .path
+            .parent()
+            .context("a fabric directory has a parent")?;
+        let opened = PrivateDirectory::open(parent)
+            .and_then(|runtime| runtime.open_below(self.fabric.as_str()));
+        match opened {
+            Ok(directory) => Ok(Some(directory)),
+            Err(error) if error.cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens the directory, which must be there.
+    ///
+    /// # Errors
+    /// As [`FabricDir::open`], or if there is none.
+    pub fn require(&self) -> Result<PrivateDirectory> {
+        self.open()?
+            .with_context(|| format!("{} does not exist", self.path.display()))
+    }
+
+    /// Opens the log of a device, of the controller or of the supervisor to be appended to.
+    ///
+    /// # Errors
+    /// If it cannot be written, or the directory is not safe to use.
+    pub fn append_log(&self, handle: &str) -> Result<File> {
+        let logs = self.require()?.open_below(LOGS)?;
+        Ok(logs.append(&format!("{handle}.log"))?)
     }
 
     /// Removes the directory with everything in it; and the runtime directory, if it is empty then.
@@ -208,9 +239,13 @@ impl FabricDir {
 /// The names of all fabrics of this user, in order.
 ///
 /// # Errors
-/// If the runtime directory cannot be read; a missing one holds none.
+/// If the runtime directory cannot be read or is not safe to use; a missing one holds none.
 pub fn fabrics() -> Result<Vec<FabricName>> {
     let runtime = runtime();
+    match PrivateDirectory::open(&runtime) {
+        Err(error) if error.cause.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => drop(other?),
+    }
     let entries = match fs::read_dir(&runtime) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -250,6 +285,39 @@ mod tests {
         assert_eq!(runtime_for(0, with(own)), Path::new("/x"));
         let relative = &[("IBEMU_RUNTIME_DIR", "x")];
         assert_eq!(runtime_for(0, with(relative)), Path::new("/run/ibemu"));
+    }
+
+    #[test]
+    fn what_another_user_put_there_is_never_believed() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        assert_eq!(
+            netio::process::effective_uid(),
+            0,
+            "this test gives directories to another user: run it as root (tests/run.sh does)"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = folder.path().join("runtime");
+        let dir = FabricDir::at(&runtime.join("ib")).unwrap();
+        dir.create().unwrap();
+        let refused = || {
+            let error = format!("{:#}", crate::state::FabricState::load(&dir).unwrap_err());
+            assert!(error.contains("IBEMU_RUNTIME_DIR"), "{error}");
+            dir.append_log("s0").unwrap_err();
+            assert_eq!(crate::supervisor::recorded(&dir), []);
+            error
+        };
+        for path in [&runtime, dir.path()] {
+            chown(path, Some(65534), None).unwrap();
+            assert!(refused().contains("belongs to user 65534"));
+            chown(path, Some(0), None).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+            assert!(refused().contains("mode 0777"));
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        fs::write(folder.path().join("victim"), "").unwrap();
+        symlink(folder.path().join("victim"), dir.log("s0")).unwrap();
+        dir.append_log("s0").unwrap_err();
+        dir.append_log("s1").unwrap();
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! The logs of a fabric's processes.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use crate::dir::FabricDir;
+use crate::dir::{self, FabricDir};
 
 /// How much of a log's end is read.
 const TAIL_BYTES: u64 = 8 * 1024;
@@ -15,8 +15,9 @@ const QUOTED_MAX: usize = 400;
 
 /// The last line of a log that is not blank.
 #[must_use]
-pub fn last_line(path: &Path) -> Option<String> {
-    let mut file = File::open(path).ok()?;
+pub fn last_line(dir: &FabricDir, handle: &str) -> Option<String> {
+    let logs = dir.open().ok()??.open_below(dir::LOGS).ok()?;
+    let mut file = logs.open_to_read(&format!("{handle}.log")).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))
         .ok()?;
@@ -33,17 +34,26 @@ pub fn last_line(path: &Path) -> Option<String> {
 /// # Errors
 /// If they cannot be copied.
 pub fn keep(dir: &FabricDir) -> Result<Option<PathBuf>> {
-    let logs = dir.logs();
-    let Ok(entries) = fs::read_dir(&logs) else {
+    let Some(directory) = dir.open()? else {
         return Ok(None);
     };
+    let Ok(logs) = directory.open_below(dir::LOGS) else {
+        return Ok(None);
+    };
+    let entries = fs::read_dir(logs.path())
+        .with_context(|| format!("cannot read {}", logs.path().display()))?;
     let kept = fresh_directory(dir)?;
     let failed = || format!("cannot copy the logs to {}", kept.display());
     let mut copied = 0;
     for entry in entries {
         let entry = entry.with_context(failed)?;
-        if entry.metadata().with_context(failed)?.len() > 0 {
-            fs::copy(entry.path(), kept.join(entry.file_name())).with_context(failed)?;
+        let name = entry.file_name();
+        if let Some(name) = name.to_str()
+            && entry.metadata().with_context(failed)?.len() > 0
+        {
+            let mut log = logs.open_to_read(name)?;
+            let mut copy = File::create_new(kept.join(name)).with_context(failed)?;
+            io::copy(&mut log, &mut copy).with_context(failed)?;
             copied += 1;
         }
     }
@@ -79,16 +89,18 @@ mod tests {
     #[test]
     fn the_last_line_is_found_behind_blank_ones_and_in_long_logs() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("x.log");
-        assert_eq!(last_line(&path), None);
+        let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+        dir.create().unwrap();
+        let path = dir.log("x");
+        assert_eq!(last_line(&dir, "x"), None);
         fs::write(&path, "").unwrap();
-        assert_eq!(last_line(&path), None);
+        assert_eq!(last_line(&dir, "x"), None);
         fs::write(
             &path,
             format!("{}first\nlast\n\n  \n", "x\n".repeat(20_000)),
         )
         .unwrap();
-        assert_eq!(last_line(&path).as_deref(), Some("last"));
+        assert_eq!(last_line(&dir, "x").as_deref(), Some("last"));
     }
 
     #[test]

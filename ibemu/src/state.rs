@@ -2,8 +2,7 @@
 //! knows what to remove whatever happens to `up`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 
 use anyhow::{Context, Result, bail};
 use netio::transport::Transport;
@@ -13,7 +12,7 @@ use wire::Guid;
 use wire::convert::saturate;
 
 use crate::cli::{Sm, Up};
-use crate::dir::FabricDir;
+use crate::dir::{self, FabricDir};
 use crate::names::{self, FabricName};
 use crate::process::ProcessRecord;
 
@@ -199,15 +198,16 @@ impl FabricState {
     /// Reads the state of the fabric in `dir`; `None` if there is none, or none that can be read.
     ///
     /// # Errors
-    /// If the file is there but damaged or of another version.
+    /// If the file is there but damaged or of another version, or where it stands is not safe to use.
     pub fn load(dir: &FabricDir) -> Result<Option<Self>> {
         let path = dir.state();
-        let text = match fs::read(&path) {
+        let Some(directory) = dir.open()? else {
+            return Ok(None);
+        };
+        let text = match directory.read(dir::STATE) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", path.display()));
-            }
+            Err(error) if error.cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
         let state: Self = serde_json::from_slice(&text)
             .with_context(|| format!("{} is damaged", path.display()))?;
@@ -247,13 +247,8 @@ impl FabricState {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, dir: &FabricDir) -> Result<()> {
-        let path = dir.state();
-        let failed = || format!("cannot write {}", path.display());
-        let new = path.with_extension("json.new");
-        let mut file = fs::File::create(&new).with_context(failed)?;
-        let text = serde_json::to_vec(self).with_context(failed)?;
-        file.write_all(&text).with_context(failed)?;
-        fs::rename(&new, &path).with_context(failed)
+        let text = serde_json::to_vec(self).context("cannot write the fabric's state")?;
+        Ok(dir.require()?.replace(dir::STATE, &text)?)
     }
 
     /// The position of the node that is called `name`, or whose handle that is.

@@ -40,6 +40,8 @@ pub struct Removed {
 /// # Errors
 /// If something cannot be removed; what could be, is.
 pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
+    // What another user put there must not be believed.
+    drop(dir.open()?);
     // A damaged state must not prevent removal: what can be found without it is removed.
     let state = FabricState::load(dir).ok().flatten();
     let namespaces = match &state {

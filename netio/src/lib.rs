@@ -5,6 +5,7 @@
 //!   hands in, pulls, sends, and sleeps in `epoll` until the next frame or deadline;
 //! - [`seqpacket`], [`datagram`]: local sockets, for the control thread;
 //! - [`namespace`], [`process`]: for the command that starts daemons;
+//! - [`directory`]: files that no other user can change;
 //! - [`clock`].
 //!
 //! Crate `daemon` builds daemons of these.
@@ -12,6 +13,7 @@
 pub mod clock;
 pub mod datagram;
 pub mod dataplane;
+pub mod directory;
 mod error;
 pub mod namespace;
 mod poll;

@@ -2,17 +2,18 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::fs;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use controller::control::{Reply, Request};
 use controller::{Sm, SmEvent};
 use daemon::control::{Answer, ControlError};
 use mad::local::ToAgent;
 use netio::clock;
+use netio::directory::PrivateDirectory;
 use tokio::sync::Notify;
 
 use super::agent::Agent;
@@ -187,10 +188,11 @@ fn save(path: &Path, text: &str) {
 
 /// Replaces a file atomically: readers see the old text or the new one.
 fn replace(path: &Path, text: &str) -> Result<()> {
-    let draft = path.with_extension("new");
-    fs::write(&draft, text)
-        .and_then(|()| fs::rename(&draft, path))
-        .with_context(|| format!("cannot write {}", path.display()))
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
+    else {
+        bail!("{} is no path of a file", path.display());
+    };
+    Ok(PrivateDirectory::open(directory)?.replace(name, text.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -2,14 +2,14 @@
 //! restores the state of its predecessor.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write as _};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::Target;
-use crate::dir::FabricDir;
+use crate::dir::{self, FabricDir};
 use crate::process::ProcessRecord;
 use crate::state::End;
 
@@ -84,20 +84,16 @@ impl Journal {
     /// # Errors
     /// If it can be neither read nor written.
     pub(super) fn open(dir: &FabricDir) -> Result<(Self, Past)> {
-        let path = dir.journal();
-        let failed = || format!("cannot open {}", path.display());
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error).with_context(failed),
+        let directory = dir.require()?;
+        let text = match directory.read(dir::JOURNAL) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) if error.cause.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error.into()),
         };
-        let mut file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .with_context(failed)?;
+        let mut file = directory.append(dir::JOURNAL)?;
         if !text.is_empty() && !text.ends_with('\n') {
-            file.write_all(b"\n").with_context(failed)?;
+            file.write_all(b"\n")
+                .with_context(|| format!("cannot write {}", dir.journal().display()))?;
         }
         let mut past = Past::default();
         past.read(&text);
@@ -116,11 +112,13 @@ impl Journal {
     }
 }
 
-/// The last process of each kind that was written down, alive or not; none without a journal.
+/// The last process of each kind that was written down, alive or not; none without a journal that
+/// can be trusted.
 pub(crate) fn recorded(dir: &FabricDir) -> Vec<ProcessRecord> {
-    let text = fs::read_to_string(dir.journal()).unwrap_or_default();
+    let directory = dir.open().ok().flatten();
+    let bytes = directory.and_then(|directory| directory.read(dir::JOURNAL).ok());
     let mut past = Past::default();
-    past.read(&text);
+    past.read(&String::from_utf8_lossy(&bytes.unwrap_or_default()));
     let members = past.processes.values().map(|past| past.process);
     members.chain(past.supervisor).collect()
 }
@@ -178,6 +176,8 @@ impl Past {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, OpenOptions};
+
     use super::*;
     use crate::process::ProcessId;
 

@@ -1,7 +1,6 @@
 //! Command lines of the daemons, and their start.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -209,11 +208,7 @@ pub(super) fn spawn(
         }
     };
     let path = dir.log(handle);
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .with_context(|| format!("cannot open {}", path.display()))?;
+    let log = dir.append_log(handle)?;
     let mut command = Command::new(program(name)?);
     command
         .args(arguments)

@@ -1,6 +1,5 @@
 //! Connections of other verbs to the supervisor, which is started if there is none.
 
-use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -89,11 +88,7 @@ pub async fn ensure(dir: &FabricDir) -> Result<Client> {
 /// If it cannot be started or ends at once.
 pub async fn launch(dir: &FabricDir) -> Result<Client> {
     let path = dir.log("supervisor");
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .with_context(|| format!("cannot open {}", path.display()))?;
+    let log = dir.append_log("supervisor")?;
     let mut command = Command::new(netio::process::own_executable()?);
     command
         .arg("supervisor")
@@ -115,7 +110,7 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
             return Ok(client);
         }
         if let Some(status) = child.try_wait()? {
-            let words = logs::last_line(&path).unwrap_or_default();
+            let words = logs::last_line(dir, "supervisor").unwrap_or_default();
             bail!(
                 "the supervisor ended at once ({status}): {words}; its log: {}",
                 path.display()

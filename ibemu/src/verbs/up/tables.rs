@@ -3,14 +3,13 @@
 //! controller that is restarted finds them as they were.
 
 use std::fs;
-use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use routing::{Options, RoutingEngine, dump, file};
 use topologies::Topology;
 
 use crate::cli::Up;
-use crate::dir::FabricDir;
+use crate::dir::{self, FabricDir};
 use crate::usage::UsageError;
 
 /// The text of the tables, if the user brings any.
@@ -58,6 +57,5 @@ pub(super) fn keep(dir: &FabricDir, text: Option<&str>) -> Result<()> {
     let Some(text) = text else {
         return Ok(());
     };
-    let path: &Path = &dir.tables();
-    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    Ok(dir.require()?.replace(dir::TABLES, text.as_bytes())?)
 }
