@@ -89,7 +89,8 @@ impl Wheel {
 
     fn spend(&mut self, bytes: usize) {
         let units = bytes.div_ceil(WEIGHT_UNIT_BYTES);
-        self.left -= saturate::<i32>(units);
+        // The turn of a lone entry never ends, so nothing refills its weight.
+        self.left = self.left.saturating_sub(saturate(units));
     }
 }
 
@@ -219,7 +220,7 @@ impl Turns {
     fn spend(&mut self, bytes: usize) {
         if self.chose_high {
             self.high.spend(bytes);
-            self.high_left -= saturate::<i64>(bytes);
+            self.high_left = self.high_left.saturating_sub(saturate(bytes));
         } else {
             self.low.spend(bytes);
             self.refill();

@@ -133,6 +133,21 @@ fn low_priority_never_starves_under_a_limit() {
 }
 
 #[test]
+fn a_lone_entry_sends_for_ever() {
+    let mut arbiter = arbiter(&[(2, 255)], &[(1, 1)], 255);
+    // 128 GiB are 2^31 units of weight, spent here in as large packets as a unit count holds.
+    let half = usize::try_from(1_u64 << 36).expect("64-bit sizes");
+    for (sendable, vl) in [(0b100, 2), (0b010, 1)] {
+        assert_eq!(picks(&mut arbiter, sendable, 8, half), [vl; 8]);
+        arbiter.spend(64);
+        assert_eq!(picks(&mut arbiter, sendable, 1, 64), [vl]);
+    }
+    // The weight is not owed to a table that is written later.
+    arbiter.set_low([entry(0, 1), entry(1, 1)]);
+    assert_eq!(picks(&mut arbiter, 0b11, 4, 64), [0, 1, 0, 1]);
+}
+
+#[test]
 fn an_arbiter_that_nobody_configured_shares_equally() {
     let mut arbiter = Arbiter::new(4);
     let sent = shares(&mut arbiter, 0xffff, 64 * 4 * 100, 64);
