@@ -140,6 +140,10 @@ impl Node for Adapter {
         self.port.sl_to_vl_mut().set_row(OWN, *vls);
     }
 
+    fn set_sl_to_vl_of_all_inputs(&mut self, _output: PortNum, vls: &[Vl; 16]) {
+        self.port.sl_to_vl_mut().set_all(*vls);
+    }
+
     fn arbitration(&self, _port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
         let arbiter = self.port.arbiter();
         let written = match priority {

@@ -68,6 +68,12 @@ impl SlToVl {
         self.every = are_equal.then_some(row);
         true
     }
+
+    /// Writes the rows of all inputs at once: as much work as there are rows.
+    pub fn set_all(&mut self, row: [Vl; 16]) {
+        self.rows.fill(row);
+        self.every = Some(row);
+    }
 }
 
 #[cfg(test)]
@@ -99,8 +105,18 @@ mod tests {
         }
         table.set_row(PortNum::new(0), SlToVl::default_row(4));
         seen.push(vls(&table));
+        table.set_all(row);
+        seen.push(vls(&table));
+        assert_eq!(table.row(PortNum::new(0)), Some(&row));
         let drop = Vl::MANAGEMENT.get();
-        let expected = [[2, 2, 2], [2, 3, 2], [3, 3, 2], [3, 3, 3], [2, 3, 3]];
+        let expected = [
+            [2, 2, 2],
+            [2, 3, 2],
+            [3, 3, 2],
+            [3, 3, 3],
+            [2, 3, 3],
+            [3, 3, 3],
+        ];
         assert_eq!(seen, expected.map(|[a, b, c]| [a, b, c, drop]));
     }
 

@@ -93,6 +93,12 @@ impl Node for Plane {
         }
     }
 
+    fn set_sl_to_vl_of_all_inputs(&mut self, output: PortNum, vls: &[Vl; 16]) {
+        if let Some(port) = self.port_mut(output) {
+            port.sl_to_vl_mut().set_all(*vls);
+        }
+    }
+
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
         let table = self.port(port).map_or(&[][..], |port| match priority {
             Priority::Low => port.arbiter().low(),

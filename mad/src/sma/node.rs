@@ -40,6 +40,9 @@ pub trait Node {
     /// Sets such a row. [`Vl::MANAGEMENT`] as a VL: drop (IBA 7.6.6).
     fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, vls: &[Vl; 16]);
 
+    /// Sets the SL-to-VL mapping from every port of a switch, port 0 included, to port `output`.
+    fn set_sl_to_vl_of_all_inputs(&mut self, output: PortNum, vls: &[Vl; 16]);
+
     /// A table of the port's arbiter, filled up with entries of weight 0.
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64];
 

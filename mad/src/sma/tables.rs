@@ -103,9 +103,11 @@ pub(super) fn sl_to_vl(node: &mut impl Node, mad: &mut Mad, set: bool) -> Result
     }
     if set {
         let row = read::<SlToVlTable>(mad)?.0;
-        for output in outputs.0.get()..=outputs.1.get() {
-            for input in inputs.0.get()..=inputs.1.get() {
-                node.set_sl_to_vl(PortNum::new(input), PortNum::new(output), &row);
+        for output in (outputs.0.get()..=outputs.1.get()).map(PortNum::new) {
+            // A wildcard for inputs is one call: the node need not look at its rows for each row.
+            match all & ALL_INPUTS != 0 && is_switch {
+                true => node.set_sl_to_vl_of_all_inputs(output, &row),
+                false => node.set_sl_to_vl(inputs.0, output, &row),
             }
         }
     }

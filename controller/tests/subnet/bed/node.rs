@@ -172,6 +172,12 @@ impl Node for BedNode {
         self.sl_to_vl.insert((input, output), *table);
     }
 
+    fn set_sl_to_vl_of_all_inputs(&mut self, output: PortNum, table: &[Vl; 16]) {
+        for input in (0..=self.identity.ports).map(PortNum::new) {
+            self.set_sl_to_vl(input, output, table);
+        }
+    }
+
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
         let table = self.arbitration.get(&(port, priority));
         table.copied().unwrap_or([VlArbEntry::default(); 64])

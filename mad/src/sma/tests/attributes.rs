@@ -191,6 +191,18 @@ fn sl_to_vl_rows_are_set_for_one_pair_of_ports_or_for_many() {
 }
 
 #[test]
+fn one_set_for_all_pairs_of_ports_is_one_write_for_each_output() {
+    let mut bench = Bench::new(Fake::switch_of(254));
+    let row = SlToVlTable([Vl::truncate(4); 16]);
+    bench.set(0x0003_0000, &row).unwrap();
+    assert_eq!(bench.node.vls.len(), 255 * 254);
+    assert_eq!(bench.node.vl_writes, 254);
+    bench.node.vl_writes = 0;
+    bench.set(0x0002_0009, &row).unwrap();
+    assert_eq!(bench.node.vl_writes, 1);
+}
+
+#[test]
 fn halves_of_arbitration_tables_leave_the_other_half_alone() {
     let mut bench = Bench::new(Fake::switch());
     let half = |weight: u8| {

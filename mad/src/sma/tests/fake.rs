@@ -84,6 +84,8 @@ pub(super) struct Fake {
     pub(super) settings: BTreeMap<PortNum, PortSettings>,
     pub(super) commands: Vec<(PortNum, LinkCommand)>,
     pub(super) vls: BTreeMap<(PortNum, PortNum), [Vl; 16]>,
+    /// Calls that have set SL-to-VL mappings.
+    pub(super) vl_writes: usize,
     pub(super) arbitration: BTreeMap<(PortNum, Priority), [VlArbEntry; 64]>,
 }
 
@@ -105,12 +107,17 @@ impl Fake {
             settings: BTreeMap::new(),
             commands: Vec::new(),
             vls: BTreeMap::new(),
+            vl_writes: 0,
             arbitration: BTreeMap::new(),
         }
     }
 
     pub(super) fn switch() -> Self {
-        Self::new(NodeType::Switch, 20, Some(Tables::default()))
+        Self::switch_of(20)
+    }
+
+    pub(super) fn switch_of(ports: u8) -> Self {
+        Self::new(NodeType::Switch, ports, Some(Tables::default()))
     }
 
     pub(super) fn adapter() -> Self {
@@ -156,7 +163,15 @@ impl Node for Fake {
     }
 
     fn set_sl_to_vl(&mut self, input: PortNum, output: PortNum, vls: &[Vl; 16]) {
+        self.vl_writes += 1;
         self.vls.insert((input, output), *vls);
+    }
+
+    fn set_sl_to_vl_of_all_inputs(&mut self, output: PortNum, vls: &[Vl; 16]) {
+        self.vl_writes += 1;
+        for input in 0..=self.identity.ports {
+            self.vls.insert((port(input), output), *vls);
+        }
     }
 
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
