@@ -180,7 +180,7 @@ impl Management {
 }
 
 /// Moves responses of QP1 into their output VLs, as far as there is room.
-pub(crate) fn send_replies(now: Time, plane: &mut Plane) {
+fn send_replies(now: Time, plane: &mut Plane) {
     while let Some(reply) = plane.replies.front() {
         let (lrh, bytes) = (reply.lrh, reply.bytes());
         let output = plane.linear.lookup(lrh.dlid);

@@ -1,6 +1,6 @@
 //! Management packets over the switch's own links.
 
-use link::{DropReason, PortState};
+use link::{Device as _, DropReason, FrameBuf, Input, PortState};
 use wire::attr::{
     LinearForwardingTable, NodeDescription, NodeInfo, Notice, PortInfo, PortPhysState,
     PortState as WantedState, SwitchInfo, VlArbEntry, VlArbTable,
@@ -9,7 +9,7 @@ use wire::mad::MgmtClass;
 use wire::pma::PortCounters;
 use wire::{AttributeId, DataPacket, Guid, Lid, Mad, MadHeader, Method, PortNum, Sl, UdPacket, Vl};
 
-use crate::bed::{Bed, Plan, Plug, lid, port};
+use crate::bed::{Bed, Plan, Plug, datagram, lid, port, record};
 
 fn line_of_two() -> Bed {
     let cables = [
@@ -209,6 +209,50 @@ fn counters_are_read_and_cleared_over_qp1() {
     let counters: PortCounters = mad.pma_attribute().unwrap();
     assert_eq!(counters.xmit_pkts, 1);
     assert_eq!(counters.xmit_data, 72);
+}
+
+#[test]
+fn a_datagram_for_port_0_behind_a_waiting_packet_is_answered_when_that_one_has_left() {
+    let mut bed = Bed::star(Plan::default(), 3);
+    let now = bed.now;
+    let mut mad = Mad::new(&MadHeader::request(
+        MgmtClass::PERF,
+        Method::GET,
+        AttributeId::PORT_COUNTERS,
+        0,
+        99,
+    ));
+    mad.set_pma_attribute(&PortCounters {
+        port_select: port(2),
+        ..PortCounters::default()
+    });
+    let mut raw = [0; 290];
+    UdPacket::gmp(lid(1), lid(100), Sl::truncate(0), Vl::truncate(0), &mad)
+        .emit(&mut raw)
+        .unwrap();
+    // More than the output VL of port 2 holds, then the datagram: all on one input VL.
+    let data = record(&datagram(1, 2, 0, 0, 290, 1));
+    let frame = [data.repeat(5), record(&raw)].concat();
+    let switch = &mut bed.switches[0];
+    let input = Input::Frame {
+        port: port(1),
+        head: now,
+        tail: now,
+        bytes: &frame,
+    };
+    switch.handle(now, input);
+    assert_eq!(switch.packets_inside(), 6, "the datagram waits");
+    let mut memory = vec![0; 60_000];
+    let mut sent = 0;
+    for _ in 0..8 {
+        for number in switch.ready(now).iter() {
+            let mut frame = FrameBuf::new(&mut memory, 1000);
+            switch.transmit(now, number, &mut frame);
+            sent += usize::from(number == port(1));
+        }
+    }
+    assert_eq!(switch.packets_inside(), 0, "nothing waits for a frame");
+    assert!(sent > 0, "the answer has left by port 1");
 }
 
 #[test]
