@@ -4,13 +4,21 @@
 //! knows is added to the core's replies.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use wire::control::{DeviceReply, DeviceRequest};
 
 use crate::cables::Cables;
 use crate::control::{Answer, Pending};
-use netio::dataplane::Handle;
+use netio::dataplane::{Handle, RequestError};
+
+/// How long the dataplane thread may refuse the requests to shut down.
+const SHUTDOWN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time between two attempts to give them.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The control messages of one kind of device.
 pub trait Protocol {
@@ -116,10 +124,33 @@ impl<P: Protocol> DeviceControl<P> {
     }
 
     /// Has the core send link-down records to its peers, and the dataplane thread end when that
-    /// is out: its events then end. Whether it took the request; if not, it has ended already.
-    pub fn begin_shutdown(&self) -> bool {
-        let (token, _) = self.pending.begin();
-        let command = P::command(token, P::from_device(DeviceRequest::Shutdown));
-        self.handle.command(command).is_ok() && self.handle.stop().is_ok()
+    /// is out: its events then end.
+    ///
+    /// # Errors
+    /// [`RequestError::Ended`] if the thread has ended already; [`RequestError::Full`] if it takes no
+    /// request for two seconds, so that it cannot be told.
+    pub async fn begin_shutdown(&self) -> Result<(), RequestError> {
+        let shutdown = || {
+            let (token, _) = self.pending.begin();
+            P::command(token, P::from_device(DeviceRequest::Shutdown))
+        };
+        let deadline = Instant::now() + SHUTDOWN_REQUEST_TIMEOUT;
+        offer(deadline, || self.handle.command(shutdown())).await?;
+        offer(deadline, || self.handle.stop()).await
+    }
+}
+
+/// Offers a request until it is taken, the thread has ended, or the deadline has passed.
+async fn offer(
+    deadline: Instant,
+    request: impl Fn() -> Result<(), RequestError>,
+) -> Result<(), RequestError> {
+    loop {
+        match request() {
+            Err(RequestError::Full) if Instant::now() < deadline => {
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+            taken_or_not => return taken_or_not,
+        }
     }
 }

@@ -11,6 +11,7 @@ use std::future::Future;
 use std::io;
 use std::rc::Rc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bincode::{Decode, Encode};
 use link::{Device, PortConfig};
@@ -26,9 +27,13 @@ use crate::device::{DeviceControl, Protocol};
 use crate::recorder::{Recording, Writer};
 use crate::signals::ShutdownSignals;
 use netio::NetError;
-use netio::dataplane::{self, Events, Running, Settings};
+use netio::dataplane::{self, Events, RequestError, Running, Settings};
 use netio::directory::PrivateDirectory;
 use netio::seqpacket::Listener;
+
+/// How long the dataplane thread may take to end after it was told to. It sends for a tenth of
+/// a second at most.
+const THREAD_END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a daemon ends that was not asked to shut down.
 #[derive(Debug, Error)]
@@ -47,6 +52,9 @@ pub enum DaemonError {
     /// The dataplane thread is not there any more.
     #[error("the dataplane thread has ended by itself")]
     Ended,
+    /// The dataplane thread takes no request to end, or does not follow it.
+    #[error("the dataplane thread is stuck: it does not end when told to")]
+    Stuck,
     /// The core has panicked.
     #[error("the dataplane thread has panicked")]
     Panicked,
@@ -182,11 +190,11 @@ where
             () = self.control.shutdown_requested() => Ok(()),
             () = self.signals.next() => Ok(()),
         };
-        let left = if self.control.begin_shutdown() {
-            forward_events(events, &mut on_event).await
-        } else {
-            Ok(())
-        };
+        let left = end_dataplane(&self.control, events, &mut on_event).await;
+        if matches!(left, Err(DaemonError::Stuck)) {
+            // Neither the thread nor its recording can be waited for; both end with the process.
+            return Err(DaemonError::Stuck.into());
+        }
         let joined = self.thread.join();
         // Of a core that has panicked, what led there is worth most.
         if let Some(writer) = self.writer {
@@ -197,6 +205,23 @@ where
         }
         left?;
         outcome
+    }
+}
+
+/// Tells the dataplane thread to end, and hands on its events until it has.
+async fn end_dataplane<P: Protocol, E>(
+    control: &DeviceControl<P>,
+    events: &mut Events<E>,
+    on_event: &mut impl FnMut(E),
+) -> Result<(), DaemonError> {
+    match control.begin_shutdown().await {
+        Ok(()) => {}
+        Err(RequestError::Ended) => return Ok(()),
+        Err(RequestError::Full) => return Err(DaemonError::Stuck),
+    }
+    match tokio::time::timeout(THREAD_END_TIMEOUT, forward_events(events, on_event)).await {
+        Ok(ended) => ended,
+        Err(_) => Err(DaemonError::Stuck),
     }
 }
 
@@ -234,3 +259,6 @@ async fn forward_events<E>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

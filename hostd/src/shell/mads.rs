@@ -15,7 +15,7 @@ use std::time::Duration;
 use daemon::control::{CLIENTS_MAX, ControlError};
 use hostd::{ClientId, Command};
 use mad::local::{FromAgent, ToAgent};
-use netio::dataplane::Handle;
+use netio::dataplane::{Handle, RequestError};
 use netio::seqpacket::{Connection, Listener};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -55,7 +55,9 @@ impl CommandSender {
             self.report_drops();
             match self.handle.command(command.clone()) {
                 Ok(()) => return,
-                Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
+                // Nobody takes it any more: the shutdown must not wait for it.
+                Err(RequestError::Ended) => return,
+                Err(RequestError::Full) => tokio::time::sleep(RETRY_INTERVAL).await,
             }
         }
         self.dropped.set(self.dropped.get().saturating_add(1));
@@ -175,4 +177,42 @@ fn send_all(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use hostd::{Host, HostConfig};
+    use link::PortConfig;
+    use netio::dataplane::{self, Settings};
+    use wire::Guid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_for_a_dataplane_that_has_ended_is_not_waited_for() {
+        let config = HostConfig {
+            name: "h0".to_owned(),
+            guid: Guid(1),
+            pid: 1,
+            port: PortConfig::default(),
+            traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
+        };
+        let settings = Settings {
+            name: "h0".to_owned(),
+            frame_packets: 1,
+        };
+        let core = Host::new(config).unwrap();
+        let running = dataplane::spawn(settings, Vec::new(), move || core).unwrap();
+        running.handle.stop().unwrap();
+        running.thread.join().unwrap();
+        let commands = CommandSender::new(running.handle);
+        let client = ClientId(1);
+        let mut sent = pin!(commands.send(&Command::MadGone { client }));
+        let mut context = Context::from_waker(Waker::noop());
+        assert_eq!(sent.as_mut().poll(&mut context), Poll::Ready(()));
+    }
 }

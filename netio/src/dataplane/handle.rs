@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
 use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -26,10 +26,16 @@ pub(super) enum Request<C> {
     Stop,
 }
 
-/// A request was not taken: the dataplane thread is hundreds behind, or has ended.
+/// Why a request was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the dataplane takes no more requests at the moment; try again")]
-pub struct Busy;
+pub enum RequestError {
+    /// The dataplane thread is hundreds of requests behind.
+    #[error("the dataplane takes no more requests at the moment; try again")]
+    Full,
+    /// The dataplane thread has ended: it never takes a request again.
+    #[error("the dataplane thread has ended")]
+    Ended,
+}
 
 /// A running dataplane thread.
 #[derive(Debug)]
@@ -53,8 +59,13 @@ impl<C> Handle<C> {
         Self { requests, wake }
     }
 
-    fn send(&self, request: Request<C>) -> Result<(), Busy> {
-        self.requests.try_send(request).map_err(|_| Busy)?;
+    fn send(&self, request: Request<C>) -> Result<(), RequestError> {
+        self.requests
+            .try_send(request)
+            .map_err(|error| match error {
+                TrySendError::Full(_) => RequestError::Full,
+                TrySendError::Disconnected(_) => RequestError::Ended,
+            })?;
         self.wake.signal();
         Ok(())
     }
@@ -62,8 +73,8 @@ impl<C> Handle<C> {
     /// Hands `command` to the core.
     ///
     /// # Errors
-    /// [`Busy`]
-    pub fn command(&self, command: C) -> Result<(), Busy> {
+    /// [`RequestError`]
+    pub fn command(&self, command: C) -> Result<(), RequestError> {
         self.send(Request::Command(command))
     }
 
@@ -71,16 +82,16 @@ impl<C> Handle<C> {
     /// than before.
     ///
     /// # Errors
-    /// [`Busy`]
-    pub fn connect(&self, port: PortNum, peer: SocketAddr) -> Result<(), Busy> {
+    /// [`RequestError`]
+    pub fn connect(&self, port: PortNum, peer: SocketAddr) -> Result<(), RequestError> {
         self.send(Request::Connect(port, peer))
     }
 
     /// Has the thread send what is ready, and end.
     ///
     /// # Errors
-    /// [`Busy`]
-    pub fn stop(&self) -> Result<(), Busy> {
+    /// [`RequestError`]
+    pub fn stop(&self) -> Result<(), RequestError> {
         self.send(Request::Stop)
     }
 }

@@ -29,7 +29,7 @@ use std::thread;
 
 use link::Device;
 
-pub use handle::{Busy, Events, Handle, Running};
+pub use handle::{Events, Handle, RequestError, Running};
 
 use crate::NetError;
 use crate::poll::EventFd;
