@@ -211,7 +211,8 @@ mod tests {
         running.thread.join().unwrap();
         let commands = CommandSender::new(running.handle);
         let client = ClientId(1);
-        let mut sent = pin!(commands.send(&Command::MadGone { client }));
+        let command = Command::MadGone { client };
+        let mut sent = pin!(commands.send(&command));
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(sent.as_mut().poll(&mut context), Poll::Ready(()));
     }
