@@ -220,6 +220,7 @@ impl Sma {
             _ => {}
         }
         if !self.check_m_key(node.identity().is_switch(), mad, arrival) {
+            self.m_key_violated(now, node.identity(), mad, arrival);
             return Outcome::NoResponse(NoResponse::BadMKey);
         }
         let status = match self.execute(now, node, mad, arrival) {
@@ -256,6 +257,16 @@ impl Sma {
             m_key_port.m_key_violations = m_key_port.m_key_violations.saturating_add(1);
         }
         admitted
+    }
+
+    /// Tells the subnet manager of a request with a wrong M_Key (trap 256): nobody answers it.
+    fn m_key_violated(&mut self, now: Time, identity: &Identity, mad: &Mad, arrival: PortNum) {
+        let (port, producer) = match identity.is_switch() {
+            true => (PortNum::MANAGEMENT, Notice::PRODUCER_SWITCH),
+            false => (arrival, Notice::PRODUCER_CHANNEL_ADAPTER),
+        };
+        let notice = Notice::bad_m_key(producer, self.settings(port).lid, mad);
+        self.raise(now, port, notice);
     }
 
     /// Does what `mad` asks and puts the attribute into it.

@@ -1,6 +1,6 @@
 use wire::Lid;
 use wire::attr::{Notice, PortInfo, PortPhysState, PortState};
-use wire::mad::Method;
+use wire::mad::{AttributeId, Mad, Method};
 
 use super::super::*;
 use super::fake::{Bench, Fake, port};
@@ -40,6 +40,24 @@ fn a_change_of_a_link_is_told_until_it_is_repressed() {
     assert_eq!(sma.poll_trap(again_at), Some(trap.clone()));
     sma.traps.repress(0xdead_beef_0000_0000 | trap.mad.tid());
     assert_eq!(sma.deadline(), None);
+}
+
+#[test]
+fn a_wrong_m_key_is_told_to_the_subnet_manager() {
+    let mut bench = managed(Fake::switch(), 0);
+    let mut info: PortInfo = bench.get(0);
+    info.m_key = 7;
+    info.m_key_protect_bits = 1;
+    bench.set(0, &info).unwrap();
+    assert!(bench.sma.poll_trap(Time(S)).is_none());
+    let mut mad = Mad::lid_smp(Method::SET, AttributeId::PORT_INFO, 3, 1);
+    mad.set_smp_attribute(&info);
+    assert!(bench.ask(mad).is_none());
+    let trap = bench.sma.poll_trap(Time(S)).unwrap();
+    let notice: Notice = trap.mad.smp_attribute().unwrap();
+    assert_eq!((notice.trap_number, notice.issuer_lid), (256, Lid::new(5)));
+    assert_eq!(notice.details[6], Method::SET.0);
+    assert_eq!(notice.details[8..14], [0, 0x15, 0, 0, 0, 3]);
 }
 
 #[test]
