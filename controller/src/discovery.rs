@@ -20,11 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use topologies::NodeKind;
 use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo, SmInfo, SwitchInfo, capability};
+use wire::smp::HOPS_MAX;
 use wire::{Guid, PortNum};
 
 use crate::control::Unreachable;
 use crate::smp::{Answer, Failure, Request};
-use crate::subnet::{Device, Index, Subnet, has_link};
+use crate::subnet::{Device, Index, Subnet, has_link, is_locked};
 
 /// More devices than there are unicast LIDs cannot be managed.
 const DEVICES_MAX: usize = 49_151;
@@ -140,9 +141,17 @@ impl Discovery {
             Query::SwitchInfo(index) => answer
                 .attribute()
                 .map(|switch| self.switch_found(index, switch)),
-            Query::ClearChange(index) => answer
-                .attribute::<SwitchInfo>()
-                .map(|_| self.all_ports(index)),
+            Query::ClearChange(index) => match answer.attribute::<SwitchInfo>() {
+                Ok(_) => Ok(self.all_ports(index)),
+                // It has answered the Get: is it locked?
+                Err(Failure::Timeout) => {
+                    let device = &mut self.subnet.devices[index];
+                    device.failure = Some(Failure::Timeout.to_string());
+                    let port_info = Query::PortInfo(index, device.end_port());
+                    return vec![(port_info, self.retries)];
+                }
+                Err(failure) => Err(failure),
+            },
             Query::PortInfo(index, port) => match answer.attribute() {
                 Ok(info) => Ok(self.port_found(index, port, info)),
                 // A port of a switch that cannot be read does not exclude the switch.
@@ -171,7 +180,8 @@ impl Discovery {
             Query::NodeInfo(_) => return Vec::new(),
         };
         result.unwrap_or_else(|failure| {
-            self.subnet.devices[index].failure = Some(failure.to_string());
+            let known = &mut self.subnet.devices[index].failure;
+            known.get_or_insert_with(|| failure.to_string());
             Vec::new()
         })
     }
@@ -304,6 +314,10 @@ impl Discovery {
 
     fn port_found(&mut self, index: Index, port: PortNum, info: PortInfo) -> Queries {
         let device = &mut self.subnet.devices[index];
+        if device.failure.is_some() && port == device.end_port() && is_locked(&info) {
+            // It ignores a Set, and this is why.
+            device.failure = Some(Failure::Locked.to_string());
+        }
         let Some(slot) = device.ports.get_mut(port.index()) else {
             return Vec::new();
         };
@@ -313,7 +327,8 @@ impl Discovery {
         // Adapters forward nothing; discovery starts at the own one.
         let goes_on = device.kind == NodeKind::Switch || index == self.subnet.own;
         let mut queries = Vec::new();
-        if goes_on && port != PortNum::MANAGEMENT && open && linked {
+        let in_reach = device.route.len() < usize::from(HOPS_MAX);
+        if goes_on && port != PortNum::MANAGEMENT && open && linked && in_reach {
             let known_unresponsive = self.unresponsive.contains(&(device.guid(), port));
             let retries = if known_unresponsive {
                 0
@@ -358,6 +373,8 @@ impl Discovery {
             .map(|&(index, manager)| (self.subnet.devices[index].guid(), manager))
             .collect();
         let (subnet, left_out) = self.subnet.finish();
+        let limits = beyond_reach(&subnet).into_iter().chain(locked(&subnet));
+        self.found.warnings.splice(0..0, limits);
         self.found
             .unreachable
             .extend(left_out.into_iter().map(|device| Unreachable {
@@ -371,4 +388,41 @@ impl Discovery {
             .collect();
         (subnet, self.found)
     }
+}
+
+/// The warning of what is further away than a directed route reaches (IBA 14.2.2), if there is
+/// any.
+fn beyond_reach(subnet: &Subnet) -> Option<String> {
+    let ends = subnet.devices.iter().flat_map(|device| {
+        let at_limit =
+            device.kind == NodeKind::Switch && device.route.len() >= usize::from(HOPS_MAX);
+        let ports = (0u8..=u8::MAX).zip(&device.ports).skip(1);
+        ports
+            .filter(move |(_, port)| {
+                at_limit && port.peer.is_none() && port.info.as_ref().is_some_and(has_link)
+            })
+            .map(move |(number, _)| (device, number))
+    });
+    let (count, (device, port)) = (ends.clone().count(), ends.clone().next()?);
+    Some(format!(
+        "what {count} ports lead to is left out, e.g. behind port {port} of {} ({}): it is more than \
+         {HOPS_MAX} hops from this host, and a directed route has no more; run the manager on a host \
+         nearer to the middle of the fabric",
+        device.label(),
+        device.guid(),
+    ))
+}
+
+/// The warning of devices that are protected by an M_Key, which this manager does not have, if there
+/// are any.
+fn locked(subnet: &Subnet) -> Option<String> {
+    let is_locked = |device: &&Device| device.end_port_info().is_some_and(is_locked);
+    let devices = subnet.devices.iter().filter(is_locked);
+    let (count, device) = (devices.clone().count(), devices.clone().next()?);
+    Some(format!(
+        "{count} devices are protected by an M_Key that this manager does not have, e.g. {} ({}): \
+         they ignore what it sets",
+        device.label(),
+        device.guid(),
+    ))
 }

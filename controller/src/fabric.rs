@@ -29,6 +29,22 @@ impl Fabric {
         Some(device.end_port_guid())
     }
 
+    /// Whether a device is there whose end port has that GUID and, by the plan, that LID.
+    pub(crate) fn has_port(&self, guid: Guid, lid: Lid) -> bool {
+        let index = self.subnet.find_end_port(guid);
+        index
+            .and_then(|index| self.plan.lid(index))
+            .is_some_and(|(base, lmc)| lid.belongs_to(base, lmc))
+    }
+
+    /// Whether the host at `lid` may speak for connections between these ports: it is one of them,
+    /// or the manager's own.
+    pub(crate) fn speaks_for(&self, lid: Lid, ports: [Guid; 2]) -> bool {
+        let own = self.own().map(Device::end_port_guid);
+        self.port_guid(lid)
+            .is_some_and(|guid| ports.contains(&guid) || own == Some(guid))
+    }
+
     /// This manager's own host, once it has been discovered.
     pub(crate) fn own(&self) -> Option<&Device> {
         self.subnet.devices.get(self.subnet.own)

@@ -107,6 +107,13 @@ impl Planner {
         self.memory.fabric.find_guid(guid).is_some()
     }
 
+    /// The end port that has, or had, that LID.
+    pub(crate) fn guid_of(&self, lid: Lid) -> Option<Guid> {
+        let mut lids = self.memory.lids.iter();
+        lids.find(|(_, (base, lmc))| lid.belongs_to(*base, *lmc))
+            .map(|(&guid, _)| guid)
+    }
+
     /// Names of the devices of the whole fabric that the subnet does not have, as many as a
     /// report lists.
     pub(crate) fn missing(&self, subnet: &Subnet) -> Vec<String> {

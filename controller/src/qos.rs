@@ -65,6 +65,8 @@ pub(crate) struct Qos {
     /// What each link of the current plan has promised; `None` while nothing can be promised.
     admission: Option<Admission>,
     connections: BTreeMap<u32, Connection>,
+    /// Why nothing can be promised under the current plan, if so.
+    refusal: Option<String>,
     last_id: u32,
     requests: Requests,
     change_notices: ChangeNotices,
@@ -107,6 +109,11 @@ impl Qos {
     /// What each link has promised, if anything can be promised.
     pub(crate) fn admission(&self) -> Option<&Admission> {
         self.admission.as_ref()
+    }
+
+    /// Why nothing can be promised under the current plan, if so.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// The tables are written: the notices to send to senders of connections that have changed.
@@ -158,17 +165,21 @@ impl Qos {
         let mut served = false;
         while let Some(Datagram { lid, mad }) = self.requests.next() {
             served = true;
-            let mad = self.serve_one(fabric, is_up, &mad);
+            let mad = self.serve_one(fabric, is_up, lid, &mad);
             self.requests.respond(Datagram { lid, mad });
         }
         served
     }
 
-    fn serve_one(&mut self, fabric: &Fabric, is_up: bool, request: &Mad) -> Mad {
+    fn serve_one(&mut self, fabric: &Fabric, is_up: bool, lid: Lid, request: &Mad) -> Mad {
         let Ok(asked) = request.vendor_attribute::<QosConnection>() else {
             return vendor::response(request, MadStatus::BAD_FIELD);
         };
+        let known = self.connections.get(&asked.id).map(|one| &one.granted);
         let answer = if request.method() == Method::DELETE {
+            if known.is_some_and(|one| !fabric.speaks_for(lid, [one.source, one.destination])) {
+                return vendor::response(request, MadStatus::SA_DENIED);
+            }
             self.release(&asked)
         } else if is_up {
             self.connect(&fabric.subnet, &fabric.plan, &asked)
@@ -260,6 +271,7 @@ impl Qos {
             return Vec::new();
         }
         let old = self.admission.take();
+        self.refusal = None;
         let new = match new_admission(subnet, plan) {
             Ok(new) => new,
             Err(reason) => return self.drop_all(subnet, plan, &reason),
@@ -283,7 +295,8 @@ impl Qos {
 
     /// Nothing can be promised under the new plan.
     fn drop_all(&mut self, subnet: &Subnet, plan: &Plan, reason: &str) -> Vec<String> {
-        let mut warnings = vec![format!("--qos vlarb01: {reason}; no bandwidth is promised")];
+        self.refusal = Some(format!("--qos vlarb01: {reason}; no bandwidth is promised"));
+        let mut warnings = Vec::new();
         for lost in core::mem::take(&mut self.connections).into_values() {
             let lost = QosConnection {
                 cause: QosCause::Off,

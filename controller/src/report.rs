@@ -12,14 +12,38 @@ use crate::fabric::Fabric;
 /// How many events wait at most; the oldest go first.
 const EVENTS_MAX: usize = 4096;
 
+/// What a warning follows from. Those of one source are replaced together, so that one whose cause
+/// has gone leaves the status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Something that has happened and does not last, such as a trap.
+    Occurrence,
+    /// What the latest discovery and plan have found.
+    Sweep,
+    /// Devices that the latest programming did not reach.
+    Programming,
+    /// The link of the own host.
+    OwnLink,
+    /// The registration of this management class.
+    Class(u8),
+    /// Another manager is master.
+    Standby,
+    /// No bandwidth can be promised.
+    Bandwidth,
+    /// Traps that tell of a bad M_Key, since the last complete sweep.
+    MKey,
+    /// What the latest light sweep has found changed by somebody else.
+    ForeignWrites,
+}
+
 /// Events and status.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// The status; counters of SMPs are filled in on request.
     status: Status,
     events: VecDeque<SmEvent>,
-    /// Warnings of the latest sweep.
-    sweep_warnings: Vec<String>,
+    /// The warnings in the status, oldest first, and what each follows from.
+    warnings: Vec<(Source, String)>,
     sweep_started: Time,
     programming_started: Time,
 }
@@ -48,6 +72,8 @@ impl Report {
     /// How the subnet stands at `now`, but for the counters of SMPs.
     pub(crate) fn status(&self, now: Time) -> Status {
         let mut status = self.status.clone();
+        let warnings = self.warnings.iter();
+        status.warnings = warnings.map(|(_, text)| text.clone()).collect();
         match status.phase {
             Phase::Discovering => status.discovery_ns = now.since_ns(self.sweep_started),
             Phase::Programming => status.programming_ns = now.since_ns(self.programming_started),
@@ -136,29 +162,36 @@ impl Report {
         self.events.pop_front()
     }
 
-    /// Adds a warning. One that is still in the list gives no further event.
+    /// Adds a warning of something that has happened. One that is still in the list gives no further
+    /// event.
     pub(crate) fn warn(&mut self, text: String) {
-        let warnings = &mut self.status.warnings;
-        if warnings.contains(&text) {
+        self.warn_of(Source::Occurrence, text);
+    }
+
+    /// Adds a warning that stands until its source is [replaced](Self::replace).
+    pub(crate) fn warn_of(&mut self, source: Source, text: String) {
+        if self.warnings.iter().any(|(_, other)| *other == text) {
             return;
         }
-        if warnings.len() == LIST_MAX {
-            warnings.remove(0);
+        if self.warnings.len() == LIST_MAX {
+            self.warnings.remove(0);
         }
-        warnings.push(text.clone());
+        self.warnings.push((source, text.clone()));
         self.push(SmEvent::Warning(text));
     }
 
-    /// Replaces the warnings of the sweep before by those of the latest: one that it no longer
-    /// gives is resolved.
-    pub(crate) fn replace_sweep_warnings(&mut self, warnings: Vec<String>) {
-        let resolved =
-            |text: &String| self.sweep_warnings.contains(text) && !warnings.contains(text);
-        self.status.warnings.retain(|text| !resolved(text));
-        for text in &warnings {
-            self.warn(text.clone());
+    /// Replaces the warnings of a source: one that is not given again is resolved.
+    pub(crate) fn replace(&mut self, source: Source, texts: Vec<String>) {
+        self.warnings
+            .retain(|(from, text)| *from != source || texts.contains(text));
+        for text in texts {
+            self.warn_of(source, text);
         }
-        self.sweep_warnings = warnings;
+    }
+
+    /// The cause of a source's warnings has gone.
+    pub(crate) fn resolve(&mut self, source: Source) {
+        self.replace(source, Vec::new());
     }
 
     /// Enters a phase.
@@ -230,9 +263,18 @@ mod tests {
     fn a_warning_that_a_later_sweep_no_longer_gives_is_resolved() {
         let mut report = Report::default();
         report.warn("from elsewhere".into());
-        report.replace_sweep_warnings(vec!["a cable is missing".into(), "a name is odd".into()]);
-        report.replace_sweep_warnings(vec!["a name is odd".into()]);
-        assert_eq!(report.status.warnings, ["from elsewhere", "a name is odd"]);
+        let sweep = Source::Sweep;
+        report.replace(
+            sweep,
+            vec!["a cable is missing".into(), "a name is odd".into()],
+        );
+        report.warn_of(Source::OwnLink, "no link".into());
+        report.replace(sweep, vec!["a name is odd".into()]);
+        let warnings = report.status(Time(0)).warnings;
+        assert_eq!(warnings, ["from elsewhere", "a name is odd", "no link"]);
+        report.resolve(Source::OwnLink);
+        report.resolve(sweep);
+        assert_eq!(report.status(Time(0)).warnings, ["from elsewhere"]);
     }
 
     #[test]
@@ -245,7 +287,8 @@ mod tests {
         for number in 0..LIST_MAX {
             report.warn(number.to_string());
         }
-        assert_eq!(report.status.warnings.len(), LIST_MAX);
-        assert_eq!(report.status.warnings[0], "0");
+        let warnings = report.status(Time(0)).warnings;
+        assert_eq!(warnings.len(), LIST_MAX);
+        assert_eq!(warnings[0], "0");
     }
 }

@@ -139,7 +139,9 @@ impl Administration {
             (Method::SET | Method::DELETE, AttributeId::MC_MEMBER_RECORD) => {
                 return self.member_request(now, from, request, context);
             }
-            (Method::SET, AttributeId::INFORM_INFO) => self.subscribe(from, request),
+            (Method::SET, AttributeId::INFORM_INFO) => {
+                self.subscribe(from, request, context.fabric)
+            }
             (Method::SET | Method::DELETE, _) => {
                 error_answer(request, MadStatus::BAD_METHOD_ATTRIBUTE)
             }
@@ -218,11 +220,21 @@ impl Administration {
         }
     }
 
-    fn subscribe(&mut self, from: &MadMessage, request: &Mad) -> Mad {
+    /// Ends the subscriptions of ports that have left the subnet.
+    pub(crate) fn subnet_changed(&mut self, fabric: &Fabric) {
+        self.subscriptions
+            .retain(|port, lid| fabric.has_port(port, lid));
+    }
+
+    fn subscribe(&mut self, from: &MadMessage, request: &Mad, fabric: &Fabric) -> Mad {
         let Ok(info) = request.sa_record::<InformInfo>() else {
             return error_answer(request, MadStatus::SA_REQUEST_INVALID);
         };
-        match self.subscriptions.set((from.lid, from.qpn), &info) {
+        // Only a port of the subnet can be told anything, and leave it.
+        let Some(port) = fabric.port_guid(from.lid) else {
+            return error_answer(request, MadStatus::SA_REQUEST_INVALID);
+        };
+        match self.subscriptions.set(port, (from.lid, from.qpn), &info) {
             true => single_record(request, &Records::of(&[info])),
             false if info.subscribe => error_answer(request, MadStatus::SA_NO_RESOURCES),
             false => error_answer(request, MadStatus::SA_REQUEST_INVALID),

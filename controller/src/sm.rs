@@ -18,11 +18,13 @@ use crate::outbox::Outbox;
 use crate::persistence::Persistence;
 use crate::plan::Planner;
 use crate::qos::Qos;
-use crate::report::Report;
+use crate::report::{Report, Source};
 use crate::sa::{Administration, Context};
 use crate::schedule::Schedule;
 use crate::smp::{Answer, message};
+use crate::subnet::Index;
 use crate::vendor::Services;
+use crate::verification::{self, Verification};
 use crate::windows::Windows;
 use crate::writer::{Mirrors, Write};
 use crate::{ConfigError, QosChoice, SmConfig, SmEvent, discovery, light_sweep};
@@ -46,6 +48,8 @@ enum Job {
     Write(Write),
     /// Light sweep.
     LightSweep(light_sweep::Query),
+    /// Light sweep: a table or port is read back.
+    Verify(Index, verification::Item),
 }
 
 /// A subnet manager without IO. See the crate's documentation for how to run one, and for its
@@ -62,6 +66,7 @@ pub struct Sm {
     fabric: Fabric,
     planner: Planner,
     mirrors: Mirrors,
+    verification: Verification,
     groups: Groups,
     administration: Administration,
     qos: Qos,
@@ -90,6 +95,7 @@ impl Sm {
             fabric: Fabric::default(),
             planner: Planner::new(&config)?,
             mirrors: Mirrors::new(),
+            verification: Verification::default(),
             groups: Groups::new(config.multicast),
             administration: Administration::default(),
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
@@ -111,16 +117,18 @@ impl Sm {
                 class,
                 registered: true,
             } => {
+                self.report.resolve(Source::Class(class));
                 // A second answer: the host was restarted, and its port has lost its LID.
                 if !self.registered.insert(class) {
                     self.schedule.request_sweep(now);
                 }
             }
             FromAgent::Registered { class, .. } if class == vendor::CLASS.0 => {
-                self.report.warn(format!(
+                let text = format!(
                     "another program of this host serves management class {class:#04x}: neither \
                      connections nor windows can be asked for"
-                ));
+                );
+                self.report.warn_of(Source::Class(class), text);
             }
             FromAgent::Registered { class, .. } => {
                 let reason = format!(

@@ -83,6 +83,9 @@ pub(crate) enum Failure {
     /// No answer came.
     #[error("does not answer")]
     Timeout,
+    /// No answer came to a Set, and an M_Key protects the device.
+    #[error("ignores what is set without its M_Key")]
+    Locked,
     /// The device refused.
     #[error("refuses {attribute} with status {status}")]
     Refused {

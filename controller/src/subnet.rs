@@ -301,6 +301,12 @@ pub(crate) fn has_link(info: &PortInfo) -> bool {
     )
 }
 
+/// Whether a port is protected by an M_Key. With protection, who does not know the key reads it as
+/// zero (IBA 14.2.4.1).
+pub(crate) fn is_locked(info: &PortInfo) -> bool {
+    info.m_key != 0 || info.m_key_protect_bits != 0
+}
+
 fn is_managed(device: &Device) -> bool {
     device.failure.is_none()
 }

@@ -21,6 +21,8 @@ pub(crate) enum Cause {
     NodeDescription,
     /// The node has other capabilities, or another system image GUID.
     Capability,
+    /// Somebody has asked without the right M_Key.
+    BadMKey,
     /// Another generic trap, by number.
     Other(u16),
 }
@@ -42,6 +44,7 @@ impl Cause {
                     false => Self::Capability,
                 }
             }
+            trap::BAD_M_KEY => Self::BadMKey,
             number => Self::Other(number),
         }
     }

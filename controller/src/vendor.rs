@@ -30,9 +30,10 @@ impl Services<'_> {
             (Method::SET | Method::DELETE | Method::GET, QOS_CONNECTION) => {
                 self.qos.request(now, lid, request)
             }
-            (Method::SET, WINDOW_REQUEST) => {
-                Some(response(request, self.window_request(now, request, fabric)))
-            }
+            (Method::SET, WINDOW_REQUEST) => Some(response(
+                request,
+                self.window_request(now, lid, request, fabric),
+            )),
             (Method::GET, WINDOW_STATE) => {
                 let mut state = response(request, MadStatus::OK);
                 state.set_vendor_attribute(&self.windows.state());
@@ -42,12 +43,13 @@ impl Services<'_> {
         }
     }
 
-    fn window_request(&mut self, now: Time, request: &Mad, fabric: &Fabric) -> MadStatus {
+    fn window_request(&mut self, now: Time, lid: Lid, request: &Mad, fabric: &Fabric) -> MadStatus {
         let Ok(asked) = request.vendor_attribute() else {
             return MadStatus::BAD_FIELD;
         };
         let port_guid = |lid| fabric.port_guid(lid);
-        match self.windows.request(now, &asked, port_guid) {
+        let may_ask = |pair| fabric.speaks_for(lid, pair);
+        match self.windows.request(now, &asked, port_guid, may_ask) {
             Ok(()) => MadStatus::OK,
             Err(error) => error.status(),
         }

@@ -127,6 +127,8 @@ pub(crate) enum RequestError {
     NoSuchHost,
     /// A host that asks for a connection to itself.
     ToItself,
+    /// A pair of other hosts.
+    OfOthers,
     /// As many pairs as there may be.
     TooMany,
 }
@@ -136,6 +138,7 @@ impl RequestError {
     pub(crate) fn status(self) -> MadStatus {
         match self {
             Self::TooMany => MadStatus::BUSY,
+            Self::OfOthers => MadStatus::SA_DENIED,
             Self::NoWindows => MadStatus::BAD_METHOD_ATTRIBUTE,
             Self::NoSuchHost | Self::ToItself => MadStatus::BAD_FIELD,
         }
@@ -218,12 +221,14 @@ impl Windows {
         self.unresponsive.contains_key(&ask.pair.0)
     }
 
-    /// Takes in a request. `guid_of` finds the host that has a LID.
+    /// Takes in a request. `guid_of` finds the host that has a LID; `may_ask` tells whether the
+    /// requester speaks for a pair.
     pub(crate) fn request(
         &mut self,
         now: Time,
         request: &WindowRequest,
         guid_of: impl Fn(Lid) -> Option<Guid>,
+        may_ask: impl Fn([Guid; 2]) -> bool,
     ) -> Result<(), RequestError> {
         let fabric = self.fabric.as_ref().ok_or(RequestError::NoWindows)?;
         let host = |lid| {
@@ -235,6 +240,9 @@ impl Windows {
             let pair = (host(source)?, host(destination)?);
             if pair.0 == pair.1 {
                 return Err(RequestError::ToItself);
+            }
+            if !may_ask([pair.0, pair.1]) {
+                return Err(RequestError::OfOthers);
             }
             pairs.push(pair);
         }

@@ -32,8 +32,8 @@ use crate::groups::Groups;
 use crate::plan::Plan;
 use crate::port_settings::{self, Basis};
 use crate::smp::{Answer, Failure, Request};
-use crate::subnet::{Index, Subnet};
-pub(crate) use mirror::Mirrors;
+use crate::subnet::{Device, Index, Subnet, is_locked};
+pub(crate) use mirror::{Mirror, Mirrors};
 
 /// A request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +288,12 @@ impl Programming {
     ) -> Option<Write> {
         self.apply(write, answer, target).unwrap_or_else(|failure| {
             self.needs_resweep = true;
+            let device = target.subnet.devices.get(write.device());
+            let end_port = device.and_then(Device::end_port_info);
+            let failure = match failure {
+                Failure::Timeout if end_port.is_some_and(is_locked) => Failure::Locked,
+                failure => failure,
+            };
             self.failures.insert(write.device(), failure.to_string());
             None
         })

@@ -1,18 +1,20 @@
 //! Subscriptions to traps (InformInfo, IBA 13.4.8.3), and the reports in flight.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use link::Time;
 use mad::local::MadMessage;
 use mad::transaction::{Due, Timing, Transactions};
 use wire::attr::Notice;
 use wire::sa::InformInfo;
-use wire::{AttributeId, Format as _, Lid, Mad, Method, Qpn};
+use wire::{AttributeId, Format as _, Guid, Lid, Mad, Method, Qpn};
 
 use crate::smp::message;
 
 /// Subscriptions at most.
 const SUBSCRIPTIONS_MAX: usize = 1024;
+/// Subscriptions of one port at most: more than there are kinds of traps.
+const PORT_SUBSCRIPTIONS_MAX: usize = 32;
 /// Reports that wait for their answer at most; further ones are not sent.
 const REPORTS_MAX: usize = 1024;
 /// How long an answer may take, and how often a report is sent.
@@ -26,7 +28,8 @@ const REPORT_TIDS: u64 = 0x5250_0000_0000_0000;
 /// The subscriptions, and the reports under way.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    entries: BTreeSet<(Lid, Qpn, InformInfo)>,
+    /// Each with the GUID of the subscriber's port.
+    entries: BTreeMap<(Lid, Qpn, InformInfo), Guid>,
     reports: Transactions<MadMessage>,
     last_tid: u64,
     out: Vec<MadMessage>,
@@ -35,7 +38,7 @@ pub(crate) struct Subscriptions {
 impl Default for Subscriptions {
     fn default() -> Self {
         Self {
-            entries: BTreeSet::new(),
+            entries: BTreeMap::new(),
             reports: Transactions::new(REPORTS_MAX),
             last_tid: REPORT_TIDS,
             out: Vec::new(),
@@ -45,7 +48,7 @@ impl Default for Subscriptions {
 
 impl Subscriptions {
     /// Adds or ends a subscription. `false`: there are too many, or there is none to end.
-    pub(super) fn set(&mut self, subscriber: (Lid, Qpn), info: &InformInfo) -> bool {
+    pub(super) fn set(&mut self, port: Guid, subscriber: (Lid, Qpn), info: &InformInfo) -> bool {
         let key = InformInfo {
             subscribe: true,
             qpn: Qpn::default(),
@@ -54,20 +57,29 @@ impl Subscriptions {
         };
         let entry = (subscriber.0, subscriber.1, key);
         if !info.subscribe {
-            return self.entries.remove(&entry);
+            return self.entries.remove(&entry).is_some();
         }
-        if self.entries.len() >= SUBSCRIPTIONS_MAX && !self.entries.contains(&entry) {
+        let of_port = self.entries.values().filter(|&&other| other == port);
+        let is_full =
+            self.entries.len() >= SUBSCRIPTIONS_MAX || of_port.count() >= PORT_SUBSCRIPTIONS_MAX;
+        if is_full && !self.entries.contains_key(&entry) {
             return false;
         }
-        self.entries.insert(entry);
+        self.entries.insert(entry, port);
         true
+    }
+
+    /// Ends the subscriptions of ports that are not there any more, or have another LID.
+    pub(super) fn retain(&mut self, is_there: impl Fn(Guid, Lid) -> bool) {
+        self.entries
+            .retain(|&(lid, ..), &mut port| is_there(port, lid));
     }
 
     /// Reports a notice to all that have subscribed to it.
     pub(super) fn report(&mut self, now: Time, notice: &Notice) {
         let to: BTreeSet<(Lid, Qpn)> = self
             .entries
-            .iter()
+            .keys()
             .filter(|(_, _, info)| matches(info, notice))
             .map(|&(lid, qpn, _)| (lid, qpn))
             .collect();
@@ -120,4 +132,62 @@ fn matches(info: &InformInfo, notice: &Notice) -> bool {
     let producer = info.producer_type == InformInfo::ANY_PRODUCER
         || info.producer_type == notice.producer_type;
     info.is_generic == notice.is_generic && lid && kind && number && producer
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Gid;
+
+    use super::*;
+
+    fn info(trap: u16) -> InformInfo {
+        InformInfo {
+            gid: Gid::default(),
+            lid_first: Lid::PERMISSIVE,
+            lid_last: Lid::ZERO,
+            is_generic: true,
+            subscribe: true,
+            notice_type: InformInfo::ANY,
+            trap_number: trap,
+            qpn: Qpn::default(),
+            resp_time: 18,
+            producer_type: InformInfo::ANY_PRODUCER,
+        }
+    }
+
+    #[test]
+    fn subscriptions_are_bounded_for_each_port_and_in_all() {
+        let mut subscriptions = Subscriptions::default();
+        let mut subscribe = |port: u16, trap| {
+            let from = (Lid::new(port), Qpn::GSI);
+            subscriptions.set(Guid(port.into()), from, &info(trap))
+        };
+        for port in 0..32 {
+            for trap in 0..32 {
+                assert!(subscribe(port, trap), "{port} {trap}");
+            }
+            assert!(!subscribe(port, 32), "the 33rd of a port");
+            assert!(subscribe(port, 31), "a repetition");
+        }
+        assert!(!subscribe(32, 0), "the 1025th in all");
+    }
+
+    #[test]
+    fn subscriptions_of_ports_that_have_gone_are_dropped_and_make_room() {
+        let mut subscriptions = Subscriptions::default();
+        for (lid, port) in [(1, 1), (2, 2), (3, 3)] {
+            assert!(subscriptions.set(Guid(port), (Lid::new(lid), Qpn::GSI), &info(64)));
+        }
+        // Port 2 has left, and port 3 has another LID.
+        subscriptions.retain(|port, lid| (port, lid.get()) == (Guid(1), 1));
+        let unsubscribe = InformInfo {
+            subscribe: false,
+            ..info(64)
+        };
+        let left = [1, 2, 3].map(|lid| {
+            let from = (Lid::new(lid), Qpn::GSI);
+            subscriptions.set(Guid(lid.into()), from, &unsubscribe)
+        });
+        assert_eq!(left, [true, false, false]);
+    }
 }

@@ -33,11 +33,12 @@ use crate::discovery::{Discovered, Discovery};
 use crate::election::{self, defers_to};
 use crate::light_sweep::{self, LightSweep};
 use crate::plan::Plan;
-use crate::report::unreachable_warnings;
+use crate::report::{Source, unreachable_warnings};
 use crate::schedule::Due;
 use crate::smp::{Answer, Request};
 use crate::subnet::Index;
 use crate::traps::{self, Cause};
+use crate::verification;
 use crate::writer::{Programming, Purpose, Target, Write};
 
 /// How often a later discovery repeats a request through a link to a device that it has not met
@@ -88,7 +89,10 @@ impl Sm {
             (Job::LightSweep(query), Activity::LightSweep(..)) => {
                 light_sweep::request(query, &self.fabric.subnet)
             }
-            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => None,
+            (Job::Verify(index, item), Activity::LightSweep(..)) => {
+                verification::request((index, item), &self.fabric.subnet)
+            }
+            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_) | Job::Verify(..), _) => None,
         };
         self.activity = activity;
         request
@@ -110,8 +114,13 @@ impl Sm {
             (Job::LightSweep(query), Activity::LightSweep(light_sweep, _)) => {
                 light_sweep.complete(query, answer, &self.fabric.subnet);
             }
+            (Job::Verify(index, item), Activity::LightSweep(light_sweep, _)) => {
+                let (subnet, mirrors) = (&self.fabric.subnet, &mut self.mirrors);
+                let read = (index, item);
+                light_sweep.changed |= self.verification.complete(read, answer, subnet, mirrors);
+            }
             // An answer to a request of an activity that was aborted in the meantime.
-            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_), _) => {}
+            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_) | Job::Verify(..), _) => {}
         }
         self.activity = activity;
     }
@@ -234,6 +243,13 @@ impl Sm {
             _ => light_sweep::queries(&self.fabric.subnet),
         };
         self.push_light_sweep(queries);
+        if self.report.is_up() {
+            let reads = self.verification.start(&self.fabric.subnet, &self.mirrors);
+            for (index, item) in reads {
+                let retries = self.config.retries;
+                self.exchange.push(Job::Verify(index, item), retries);
+            }
+        }
         self.activity = Activity::LightSweep(LightSweep::default(), None);
     }
 
@@ -275,6 +291,10 @@ impl Sm {
                 _ => self.schedule.request_sweep(now),
             };
         }
+        if self.report.is_up() {
+            let warnings = self.verification.warnings();
+            self.report.replace(Source::ForeignWrites, warnings);
+        }
         if light_sweep.changed {
             self.schedule.request_sweep(now);
         } else if let Some(discovered) = discovered {
@@ -283,7 +303,7 @@ impl Sm {
             let has_links = self.fabric.subnet.cables() > 0;
             if self.schedule.warns_of_no_link(has_links) {
                 let text = "the port of this host has no link: is its cable plugged?";
-                self.report.warn(text.into());
+                self.report.warn_of(Source::OwnLink, text.into());
             }
             self.schedule_light_sweep(now);
         } else {
@@ -295,13 +315,18 @@ impl Sm {
     /// The subnet is known: who is its master, and what is to be written.
     fn subnet_discovered(&mut self, now: Time, discovered: Discovered) {
         self.groups.suspend();
+        if self.fabric.subnet.cables() > 0 {
+            self.report.resolve(Source::OwnLink);
+        }
         if let Some((index, master)) = self.better_manager(&discovered.managers) {
             return self.stand_by(now, index, &master);
         }
+        self.report.resolve(Source::Standby);
         let mut warnings = discovered.warnings;
         warnings.extend(unreachable_warnings(&discovered.unreachable));
         self.report.set_unreachable(discovered.unreachable);
         if self.fabric.subnet.cables() == 0 {
+            self.report.replace(Source::Sweep, warnings);
             self.withdraw_plan();
             self.update_report();
             self.report.enter(Phase::Discovering);
@@ -315,7 +340,10 @@ impl Sm {
                 let qos_warnings = self.qos.replan(subnet, plan);
                 self.windows.follow(now, subnet, plan);
                 warnings.append(&mut self.fabric.plan.warnings);
-                self.report.replace_sweep_warnings(warnings);
+                self.report.replace(Source::Sweep, warnings);
+                let refusal = self.qos.refusal().map(str::to_owned);
+                self.report
+                    .replace(Source::Bandwidth, refusal.into_iter().collect());
                 for warning in qos_warnings {
                     self.report.warn(warning);
                 }
@@ -324,7 +352,7 @@ impl Sm {
             }
             Err(reason) => {
                 self.withdraw_plan();
-                self.report.replace_sweep_warnings(warnings);
+                self.report.replace(Source::Sweep, warnings);
                 self.update_report();
                 self.report.enter(Phase::Failed { reason });
                 self.schedule_light_sweep(now);
@@ -345,10 +373,22 @@ impl Sm {
 
     fn stand_by(&mut self, now: Time, index: Index, master: &SmInfo) {
         let name = self.fabric.subnet.devices[index].label();
-        self.report.warn(format!(
+        let text = format!(
             "the subnet manager on {name} has priority {}: standing by",
             master.priority
-        ));
+        );
+        // What was found of the subnet is the master's business from now on.
+        for source in [
+            Source::Sweep,
+            Source::Programming,
+            Source::Bandwidth,
+            Source::MKey,
+            Source::ForeignWrites,
+        ] {
+            self.report.resolve(source);
+        }
+        self.report.set_unreachable(Vec::new());
+        self.report.replace(Source::Standby, vec![text]);
         self.withdraw_plan();
         self.report.enter(Phase::Standby {
             master: master.guid,
@@ -383,15 +423,18 @@ impl Sm {
 
     fn subnet_written(&mut self, now: Time, programming: &Programming) {
         let failed = programming.unreachable(&self.fabric.subnet);
-        for warning in unreachable_warnings(&failed) {
-            self.report.warn(warning);
-        }
+        self.report
+            .replace(Source::Programming, unreachable_warnings(&failed).collect());
         let mut unreachable = self.report.unreachable().to_vec();
         unreachable.retain(|device| !failed.iter().any(|other| other.guid == device.guid));
         unreachable.extend(failed);
         let is_incomplete = programming.needs_resweep() || !unreachable.is_empty();
+        if !is_incomplete {
+            self.report.resolve(Source::MKey);
+        }
         self.report.set_unreachable(unreachable);
         self.update_report();
+        self.administration.subnet_changed(&self.fabric);
         self.report.subnet_up(now, programming.blocks_written());
         let planner = &self.planner;
         let devices = &self.fabric.subnet.devices;
@@ -479,16 +522,31 @@ impl Sm {
                     return;
                 }
             }
+            Cause::BadMKey => {
+                let name = self.name_of(notice.issuer_lid);
+                let text = format!(
+                    "{name} was asked without its M_Key and does not answer that (trap 256): it \
+                     cannot be managed from here until its M_Key is cleared"
+                );
+                return self.report.warn_of(Source::MKey, text);
+            }
             Cause::Other(number) => {
-                let name = match issuer {
-                    Some(device) => device.label(),
-                    None => format!("LID {}", notice.issuer_lid),
-                };
-                self.report.warn(format!("{name} reports trap {number}"));
-                return;
+                let name = self.name_of(notice.issuer_lid);
+                return self.report.warn(format!("{name} reports trap {number}"));
             }
         }
         self.schedule.request_sweep(now + self.config.trap_delay_ns);
+    }
+
+    /// How people are told of the device with that LID, which may have left the subnet.
+    fn name_of(&self, lid: Lid) -> String {
+        let subnet = &self.fabric.subnet;
+        let found = subnet.find_lid(lid).map(|at| subnet.devices[at].label());
+        let known = || {
+            let guid = self.planner.guid_of(lid)?;
+            self.inventory.names().get(&guid).cloned()
+        };
+        found.or_else(known).unwrap_or_else(|| format!("LID {lid}"))
     }
 
     fn is_own_lid(&self, lid: Lid) -> bool {

@@ -5,6 +5,7 @@ mod bed;
 mod bring_up;
 mod engines;
 mod faults;
+mod foreign;
 mod hostile;
 mod managers;
 mod multicast;

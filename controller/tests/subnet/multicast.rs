@@ -353,6 +353,38 @@ fn subscribers_are_told_of_groups_that_come_and_go_until_they_answer() {
 }
 
 #[test]
+fn a_subscriber_that_has_left_the_subnet_is_forgotten() {
+    let (mut bed, manager) = up("star-4", Scheme::SpanningTree);
+    let hosts = members(&bed);
+    let (listener, member_host) = (hosts[0], hosts[1]);
+    let wish = InformInfo {
+        gid: Gid::default(),
+        lid_first: Lid::PERMISSIVE,
+        lid_last: Lid::ZERO,
+        is_generic: true,
+        subscribe: true,
+        notice_type: InformInfo::ANY,
+        trap_number: InformInfo::ANY,
+        qpn: Qpn::default(),
+        resp_time: 18,
+        producer_type: InformInfo::ANY_PRODUCER,
+    };
+    let subscribe = query(Method::SET, 0, &wish);
+    let answer = ask(&mut bed, listener, manager, &subscribe);
+    assert_eq!(answer.status(), MadStatus::OK);
+    bed.kill(listener);
+    bed.run_until_up(manager);
+    bed.revive(listener);
+    bed.run_until_up(manager);
+    bed.run_for(5_000_000_000);
+    bed.received.clear();
+    join(&mut bed, manager, member_host);
+    bed.run_for(5_000_000_000);
+    let reports = bed.received.iter().filter(|(host, _)| *host == listener);
+    assert_eq!(reports.count(), 0);
+}
+
+#[test]
 fn a_path_to_a_group_names_its_multicast_lid() {
     let (mut bed, manager) = up("fat-tree-4-2", Scheme::Cyclic);
     let hosts = members(&bed);

@@ -136,13 +136,43 @@ fn a_connection_owns_its_slots_on_its_path_and_nothing_else_is_touched() {
     assert_eq!(changed, ports);
 
     let release = Mad::vendor(Method::DELETE, 0, 2, &made);
-    let from = bed.id("h2");
+    let from = bed.id("h3");
     assert_eq!(ask(&mut bed, from, manager, &release).id, 1);
     assert_eq!(slots(&bed, "s0", 4, Priority::Low, 3), 0);
     assert_eq!(slots(&bed, "s0", 4, Priority::Low, 6), FRAME / 5);
     let again = Mad::vendor(Method::DELETE, 0, 3, &made);
     let gone = ask(&mut bed, from, manager, &again);
     assert_eq!(gone.cause, QosCause::NoSuchConnection);
+}
+
+#[test]
+fn a_connection_is_released_by_its_ends_or_the_managers_host_only() {
+    let (mut bed, manager) = up("star-4", 8);
+    assert_eq!(manager, bed.id("h0"));
+    let stranger = bed.id("h2");
+    for (id, by) in [(1, "h1"), (2, "h3"), (3, "h0")] {
+        let asked = wanted(&bed, "h1", "h3", 64_000_000);
+        let made = connect(&mut bed, manager, u64::from(id) * 10, &asked);
+        assert_eq!(made.id, id);
+        let release = |tid| Mad::vendor(Method::DELETE, 0, tid, &made);
+        send(
+            &mut bed,
+            stranger,
+            manager,
+            &release(u64::from(id) * 10 + 1),
+        );
+        let refused = answers(&mut bed, 20_000_000);
+        assert_eq!(refused[0].status(), MadStatus::SA_DENIED);
+        let list = Mad::vendor(Method::GET, id, 5, &asked);
+        assert_eq!(ask(&mut bed, stranger, manager, &list).id, id, "it stands");
+        let from = bed.id(by);
+        send(&mut bed, from, manager, &release(u64::from(id) * 10 + 2));
+        bed.run_for(20_000_000);
+        bed.received.clear();
+        send(&mut bed, stranger, manager, &list);
+        let gone = answers(&mut bed, 20_000_000);
+        assert_eq!(gone[0].status(), MadStatus::SA_NO_RECORDS, "{by} may");
+    }
 }
 
 #[test]

@@ -141,14 +141,25 @@ impl ClosFabric {
         }
     }
 
+    /// Each source asks for itself. The first refusal, if there is one.
     fn ask(&mut self, windows: u16, pairs: &[(NodeId, NodeId)]) -> MadStatus {
-        let lid = |host| self.bed.address(host).0;
-        let pairs: Vec<_> = pairs.iter().map(|&(a, b)| (lid(a), lid(b))).collect();
-        let request = WindowRequest::of(windows, &pairs);
-        let from = self.hosts()[0];
-        self.send(from, &Mad::vendor(Method::SET, 0, 1, &request));
+        for &pair in pairs {
+            self.ask_as(pair.0, windows, pair);
+        }
         self.run(2_000_000);
-        self.answers.pop().expect("an answer has come").status()
+        let answers = core::mem::take(&mut self.answers);
+        assert_eq!(answers.len(), pairs.len());
+        let mut statuses = answers.iter().map(Mad::status);
+        statuses
+            .find(|&status| status != MadStatus::OK)
+            .unwrap_or(MadStatus::OK)
+    }
+
+    fn ask_as(&mut self, from: NodeId, windows: u16, (source, destination): (NodeId, NodeId)) {
+        let lid = |host| self.bed.address(host).0;
+        let pair = [(lid(source), lid(destination))];
+        let request = WindowRequest::of(windows, &pair);
+        self.send(from, &Mad::vendor(Method::SET, 0, 1, &request));
     }
 
     fn state(&mut self) -> WindowState {
@@ -298,6 +309,28 @@ fn what_makes_no_sense_is_refused() {
     let spine = fabric.bed.graph.switches().last().expect("a switch");
     assert_eq!(fabric.ask(1, &[(hosts[0], spine)]), MadStatus::BAD_FIELD);
     assert_eq!(fabric.state().standing, 0);
+}
+
+#[test]
+fn windows_between_other_hosts_are_neither_asked_for_nor_ended() {
+    let mut fabric = ClosFabric::bring_up("clos-2-2-2");
+    let (hosts, manager) = (fabric.hosts(), fabric.manager);
+    let pair = (hosts[0], hosts[2]);
+    let mut asked = |from, windows| {
+        fabric.ask_as(from, windows, pair);
+        fabric.run(3 * WINDOW_NS);
+        (
+            fabric.answers.pop().map(|mad| mad.status()),
+            fabric.granted.len(),
+        )
+    };
+    let (denied, done) = (Some(MadStatus::SA_DENIED), Some(MadStatus::OK));
+    assert_eq!(asked(hosts[1], WindowRequest::UNTIL_ENDED), (denied, 0));
+    assert_eq!(asked(hosts[2], WindowRequest::UNTIL_ENDED), (done, 1));
+    assert_eq!(asked(hosts[1], 0), (denied, 1));
+    assert_eq!(asked(hosts[0], 0), (done, 0));
+    // The manager's own host speaks for all; the answer stays there.
+    assert_eq!(asked(manager, WindowRequest::UNTIL_ENDED), (None, 1));
 }
 
 #[test]

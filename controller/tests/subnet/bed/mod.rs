@@ -15,9 +15,11 @@ use controller::{Sm, SmConfig, SmEvent};
 use link::{PortState, Time};
 use mad::agent::{Arrival, Next, handle_smp};
 use mad::local::{FromAgent, MadMessage, ToAgent};
+use mad::sma::Outcome;
 use mad::smi::Origin;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
-use wire::{Lid, Lmc, Mad, MgmtClass, PortNum, Qpn, Sl};
+use wire::attr::Attribute;
+use wire::{Lid, Lmc, Mad, MadStatus, Method, MgmtClass, PortNum, Qpn, Sl};
 
 pub use node::{BedNode, Change};
 use station::{Random, Station};
@@ -171,6 +173,33 @@ impl Bed {
     /// Whether a node gives no answers to management; it still passes packets on.
     pub fn silence(&mut self, id: NodeId, silent: bool) {
         self.stations[id.index()].silent = silent;
+    }
+
+    /// Somebody else sets an attribute of a node.
+    pub fn set_behind_the_manager<A: Attribute>(&mut self, id: NodeId, modifier: u32, value: &A) {
+        let mut mad = Mad::lid_smp(Method::SET, A::ID, modifier, 1);
+        mad.set_smp_attribute(value);
+        let answer = self.ask_agent(id, mad);
+        assert_eq!(answer.status(), MadStatus::OK);
+    }
+
+    /// An attribute of a node.
+    pub fn get<A: Attribute>(&mut self, id: NodeId, modifier: u32) -> A {
+        let answer = self.ask_agent(id, Mad::lid_smp(Method::GET, A::ID, modifier, 1));
+        answer.smp_attribute().expect("the node has that attribute")
+    }
+
+    fn ask_agent(&mut self, id: NodeId, mut mad: Mad) -> Mad {
+        let port = match self.graph.node(id).kind {
+            NodeKind::Switch => PortNum::MANAGEMENT,
+            NodeKind::Host => PortNum::new(1),
+        };
+        let station = &mut self.stations[id.index()];
+        let outcome = station
+            .sma
+            .handle(self.now, &mut station.node, &mut mad, port);
+        assert_eq!(outcome, Outcome::Answered);
+        mad
     }
 
     /// Pulls a cable.

@@ -1,0 +1,190 @@
+//! What others do to the subnet: keys, writes, devices out of reach, warnings whose cause has gone.
+
+use controller::control::Phase;
+use controller::{SmConfig, SmEvent};
+use topologies::NodeId;
+use wire::attr::{
+    LinearForwardingTable, PortInfo, PortPhysState, PortState, SlToVlTable, VlArbTable,
+};
+use wire::{PortNum, Vl};
+
+use crate::bed::Bed;
+use crate::{assert_connected, assert_programmed, end, first_host, graph, offline, up};
+
+/// A light sweep comes every ten seconds, and mends within the next.
+const MENDED_NS: u64 = 11_000_000_000;
+
+fn is_warned(bed: &Bed, text: &str) -> bool {
+    bed.events_reported
+        .iter()
+        .any(|(_, event)| matches!(event, SmEvent::Warning(warning) if warning.contains(text)))
+}
+
+fn warnings(bed: &Bed, host: NodeId, text: &str) -> usize {
+    let warnings = bed.status(host).warnings;
+    warnings.iter().filter(|one| one.contains(text)).count()
+}
+
+#[test]
+fn what_is_more_than_63_hops_away_is_told() {
+    let mut bed = Bed::new(graph("ring-130-1"), 1);
+    let host = first_host(&bed.graph);
+    bed.start(host, SmConfig::default());
+    let status = bed.run_until_up(host);
+    // 62 switches each way, and the one in the middle; hosts of all but the last two.
+    assert_eq!((status.switches, status.hosts), (125, 123));
+    let told = status
+        .warnings
+        .iter()
+        .find(|text| text.contains("63 hops"))
+        .unwrap_or_else(|| panic!("{:?}", status.warnings));
+    assert!(
+        told.starts_with("what 4 ports lead to is left out"),
+        "{told}"
+    );
+    let example = bed.id("s62");
+    let guid = bed.graph.node(example).guid.to_string();
+    assert!(told.contains("of s62") && told.contains(&guid), "{told}");
+    assert!(is_warned(&bed, "63 hops"));
+}
+
+#[test]
+fn a_warning_of_no_link_goes_when_the_cable_is_plugged() {
+    let mut bed = Bed::new(graph("star-4"), 1);
+    let host = first_host(&bed.graph);
+    let port = bed.ends(host)[0];
+    bed.cut(port);
+    bed.start(host, SmConfig::default());
+    bed.run_for(2_000_000_000);
+    assert_eq!(warnings(&bed, host, "no link"), 1);
+    bed.plug(port);
+    bed.run_until(host, |status| status.phase == Phase::Up);
+    assert_eq!(bed.status(host).warnings, [""; 0]);
+}
+
+#[test]
+fn a_warning_of_a_device_that_could_not_be_written_goes_when_it_answers_again() {
+    let (mut bed, host) = up("star-4");
+    let silent = bed.id("h2");
+    bed.silence(silent, true);
+    let now = bed.now;
+    bed.manager(host).resweep(now);
+    bed.run_for(2_000_000_000);
+    assert!(warnings(&bed, host, "is left out") > 0);
+    bed.silence(silent, false);
+    bed.run_for(20_000_000_000);
+    assert_eq!(bed.status(host).warnings, [""; 0]);
+}
+
+/// Sets an M_Key at the end port of a node.
+fn lock(bed: &mut Bed, id: NodeId, m_key_protect_bits: u8) {
+    let info: PortInfo = bed.get(id, 0);
+    let locked = PortInfo {
+        m_key: 0x1234,
+        m_key_protect_bits,
+        port_state: PortState::NoChange,
+        port_phys_state: PortPhysState::NoChange,
+        ..info
+    };
+    bed.set_behind_the_manager(id, 0, &locked);
+}
+
+#[test]
+fn an_m_key_that_somebody_sets_is_told_whether_or_not_it_hides_the_device() {
+    for protection in [0, 1, 2] {
+        let (mut bed, host) = up("ring-4-1");
+        let switch = bed.id("s2");
+        lock(&mut bed, switch, protection);
+        bed.run_for(2 * MENDED_NS);
+        let told = warnings(&bed, host, "M_Key");
+        assert!(told > 0, "{protection}: {:?}", bed.status(host).warnings);
+        assert!(is_warned(&bed, "M_Key") && is_warned(&bed, "s2"));
+        // A change of state that cannot be cleared: the switch says nothing, and that is told.
+        bed.cut(end(&bed, "s2", 3));
+        bed.run_for(2 * MENDED_NS);
+        let status = bed.status(host);
+        let name = status.unreachable.iter().map(|one| &one.name);
+        assert!(name.clone().count() > 0, "{protection}: {status:?}");
+        assert!(is_warned(&bed, "trap 256"), "{protection}");
+        assert!(warnings(&bed, host, "M_Key") > 0);
+    }
+}
+
+#[test]
+fn a_foreign_write_is_mended_within_two_light_sweeps_and_told() {
+    let mut bed = Bed::with_vls(graph("ring-4-1"), 1, 4);
+    let host = first_host(&bed.graph);
+    bed.start(host, SmConfig::default());
+    bed.run_until_up(host);
+    let (switch, tables) = (bed.id("s2"), offline(&bed.graph));
+    bed.run_for(MENDED_NS);
+    bed.changes();
+
+    let nowhere = LinearForwardingTable([PortNum::NONE; 64]);
+    bed.set_behind_the_manager(switch, 0, &nowhere);
+    // One input of an output for which all inputs were set at once.
+    let at = end(&bed, "s2", 1).port;
+    let (input, modifier) = (
+        PortNum::new(2),
+        SlToVlTable::switch_modifier(PortNum::new(2), at),
+    );
+    let row: SlToVlTable = bed.get(switch, modifier);
+    bed.set_behind_the_manager(switch, modifier, &SlToVlTable([Vl::truncate(3); 16]));
+    let arbitration = VlArbTable::modifier(VlArbTable::LOW_FIRST, at);
+    let entries: VlArbTable = bed.get(switch, arbitration);
+    bed.set_behind_the_manager(switch, arbitration, &VlArbTable::default());
+    let other = bed.id("h3");
+    let info: PortInfo = bed.get(other, 1);
+    let changed = PortInfo {
+        subnet_timeout: 3,
+        port_state: PortState::NoChange,
+        port_phys_state: PortPhysState::NoChange,
+        ..info
+    };
+    bed.set_behind_the_manager(other, 1, &changed);
+
+    bed.run_for(MENDED_NS);
+    assert_programmed(&bed, &tables);
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    assert_connected(&bed, &hosts);
+    assert_eq!(bed.get::<SlToVlTable>(switch, modifier), row, "{input}");
+    assert_eq!(bed.get::<VlArbTable>(switch, arbitration), entries);
+    assert_eq!(
+        bed.get::<PortInfo>(other, 1).subnet_timeout,
+        info.subnet_timeout
+    );
+    for what in [
+        "LFT block 0 of s2",
+        "SLtoVL table",
+        "VLArb block",
+        "PortInfo of port 1 of h3",
+    ] {
+        assert!(is_warned(&bed, what), "{what}: {:?}", bed.events_reported);
+    }
+    assert!(warnings(&bed, host, "somebody else") > 0);
+    bed.run_for(MENDED_NS);
+    assert_eq!(warnings(&bed, host, "somebody else"), 0, "it is mended");
+}
+
+#[test]
+fn verification_reads_a_bounded_number_in_each_light_sweep_and_all_in_turn() {
+    let (mut bed, host) = up("fat-tree-8-2");
+    bed.run_for(1_000_000_000);
+    let mut sent = bed.status(host).smps_sent;
+    let rounds = 4;
+    for _ in 0..rounds {
+        bed.run_for(10_000_000_000);
+        let now = bed.status(host).smps_sent;
+        let light = 1 + bed.graph.switches().count();
+        assert!(now - sent <= 256 + light as u64, "{}", now - sent);
+        sent = now;
+    }
+    // A write to the device that is read last in a turn is found as well.
+    let last = bed.graph.switches().last().unwrap();
+    let block: LinearForwardingTable = bed.get(last, 0);
+    let nowhere = LinearForwardingTable([PortNum::NONE; 64]);
+    assert_ne!(block, nowhere);
+    bed.set_behind_the_manager(last, 0, &nowhere);
+    bed.run_for(rounds * 10_000_000_000);
+    assert_eq!(bed.get::<LinearForwardingTable>(last, 0), block);
+}
