@@ -16,6 +16,8 @@
 mod axes;
 mod checkpoint;
 mod document;
+#[cfg(test)]
+mod example;
 mod experiment;
 mod figure;
 mod html;
