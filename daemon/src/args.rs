@@ -100,10 +100,6 @@ pub struct LinkArgs {
     /// Packets that one frame carries at most
     #[arg(long, value_name = "N", default_value_t = FRAME_PACKETS, value_parser = clap::value_parser!(u16).range(1..))]
     pub frame_packets: u16,
-
-    /// Seed of what is left to chance
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
 }
 
 impl LinkArgs {

@@ -239,7 +239,6 @@ fn recording<C: Encode>(plan: &Plan<'_, C>) -> Result<Option<Recording>, NetErro
     let header = Header {
         kind: plan.kind,
         name: plan.device.name.clone(),
-        seed: plan.links.seed,
         config,
     };
     Recording::start(path, &header).map(Some)

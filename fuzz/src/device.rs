@@ -96,7 +96,6 @@ fn header(host: bool) -> Header {
     Header {
         kind,
         name,
-        seed: 1,
         config: config.expect("a configuration"),
     }
 }

@@ -33,7 +33,7 @@ mod tests;
 /// How every recording begins.
 pub const MAGIC: [u8; 8] = *b"ibemurec";
 /// The version of the format; what is in the messages counts in.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Bytes in front of an item.
 const ITEM_HEAD: usize = 12;
@@ -45,8 +45,6 @@ pub struct Header {
     pub kind: Kind,
     /// Its node description.
     pub name: String,
-    /// The seed that its process was given.
-    pub seed: u64,
     /// The configuration of its core: a message of [`wire::control`] that holds the configuration
     /// of the kind (`switchd::SwitchConfig`, `hostd::HostConfig`).
     pub config: Vec<u8>,
@@ -286,7 +284,6 @@ impl<R: Read> Reader<R> {
             header: Header {
                 kind: Kind::Switch,
                 name: String::new(),
-                seed: 0,
                 config: Vec::new(),
             },
             items: 0,

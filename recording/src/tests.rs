@@ -11,7 +11,6 @@ fn header() -> Header {
     Header {
         kind: Kind::Host,
         name: "h0".to_owned(),
-        seed: 7,
         config: vec![1, 2, 3],
     }
 }

@@ -54,7 +54,6 @@ fn header() -> Header {
     Header {
         kind: Kind::Switch,
         name: "s0".to_owned(),
-        seed: 1,
         config: Vec::new(),
     }
 }

@@ -126,7 +126,6 @@ fn link_arguments(arguments: &mut Arguments, state: &FabricState) {
     if let Some(packets) = links.frame_packets {
         arguments.add("--frame-packets", packets.to_string());
     }
-    arguments.add("--seed", state.options.seed.to_string());
 }
 
 /// The arguments of the controller, which runs beside the host at position `host`.

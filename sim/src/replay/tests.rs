@@ -18,7 +18,6 @@ impl<D: Device<Command: Encode, Event: Encode>> Tape<D> {
         let header = Header {
             kind,
             name: "taped".to_owned(),
-            seed: 1,
             config: encode(config).unwrap(),
         };
         let mut bytes = Vec::new();
