@@ -154,7 +154,7 @@ pub(crate) fn sl2vl(
     }
     let mut table = SlToVlTable::default();
     for (sl, vl) in (0u8..).zip(&mut table.0) {
-        *vl = Vl::truncate(sl % vls);
+        *vl = Vl::constant(sl % vls);
     }
     Some(table)
 }
@@ -187,9 +187,9 @@ pub(crate) fn vl_arbitration(
     let mut table = VlArbTable::default();
     if block == VlArbTable::LOW_FIRST {
         let entries = info.vl_arbitration_low_cap.min(vls);
-        for (vl, entry) in (0..entries).zip(&mut table.0) {
+        for (vl, entry) in Vl::data(entries).zip(&mut table.0) {
             *entry = VlArbEntry {
-                vl: Vl::truncate(vl),
+                vl,
                 weight: VL_WEIGHT,
             };
         }

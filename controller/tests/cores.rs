@@ -304,7 +304,7 @@ impl Fabric {
                 count: 1,
                 interval_us: 0,
                 size: 290,
-                sl: Sl::truncate(3),
+                sl: Sl::constant(3),
                 timeout_ms: 1_000,
             });
             let command = hostd::Command::Control { token: 7, request };

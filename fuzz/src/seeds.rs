@@ -15,7 +15,7 @@ fn flow_control() -> Vec<u8> {
     let packet = FlowControl {
         op: FlowOp::Normal,
         fctbs: 3,
-        vl: Vl::truncate(1),
+        vl: Vl::constant(1),
         fccl: 64,
     };
     packet.to_bytes::<{ FlowControl::LEN }>().to_vec()
@@ -56,8 +56,8 @@ pub fn packets() -> Vec<Vec<u8>> {
         emitted(&UdPacket::gmp(
             slid,
             dlid,
-            Sl::truncate(0),
-            Vl::truncate(0),
+            Sl::constant(0),
+            Vl::constant(0),
             &counters,
         )),
     ]

@@ -268,7 +268,7 @@ mod tests {
     const GROUP: Gid = Gid([0xff; 16]);
 
     fn qpn(number: u32) -> Qpn {
-        Qpn::truncate(number)
+        Qpn::constant(number)
     }
 
     #[test]

@@ -168,8 +168,8 @@ fn a_mad_crosses_the_cable_and_its_answer_comes_back_to_its_sender() {
         let mad = node_info(0xaaaa_bbbb_0000_0000 + tid, &[PORT]);
         let message = ToAgent::Send(MadMessage {
             lid: Lid::PERMISSIVE,
-            qpn: Qpn::truncate(0),
-            sl: Sl::truncate(0),
+            qpn: Qpn::constant(0),
+            sl: Sl::constant(0),
             mad: Box::new(*mad.as_bytes()),
         });
         socket
@@ -294,8 +294,8 @@ async fn a_program_of_ibsims_client_library_connects_asks_and_is_answered() {
         let datagram = DataDatagram {
             dlid: Lid::PERMISSIVE,
             slid: Lid::PERMISSIVE,
-            dest_qp: Qpn::truncate(0),
-            src_qp: Qpn::truncate(0),
+            dest_qp: Qpn::constant(0),
+            src_qp: Qpn::constant(0),
             status: 0,
             len: 256,
             mad: node_info(tid, &[]),

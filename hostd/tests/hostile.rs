@@ -293,7 +293,7 @@ fn datagram(step: &Step) -> Option<UdPacket<'_>> {
         dest_qp: Qpn::truncate(*qpn),
         psn: Psn::default(),
         qkey: *qkey,
-        src_qp: Qpn::truncate(1),
+        src_qp: Qpn::constant(1),
         immediate: None,
         payload,
     })
@@ -333,11 +333,11 @@ fn play(bench: &mut Bench, step: &Step) {
             bench.ask(Request::PerfStart(PerfRequest {
                 flow: *flow,
                 dlid: Lid::new(9),
-                qpn: Qpn::truncate(0x1b1),
+                qpn: Qpn::constant(0x1b1),
                 size: *size,
                 window: *window,
                 rate: *rate,
-                sl: Sl::truncate(3),
+                sl: Sl::constant(3),
                 count: 0,
                 duration_ms: 0,
                 seed: *rate,

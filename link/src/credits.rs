@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn update(send: &SendCredits, receive: &mut ReceiveCredits) -> FlowControl {
-        flow_control_packet(FlowOp::Normal, Vl::truncate(0), send, receive)
+        flow_control_packet(FlowOp::Normal, Vl::constant(0), send, receive)
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl SlToVl {
     pub fn default_row(vls: u8) -> [Vl; 16] {
         let mut row = [Vl::default(); 16];
         for (sl, vl) in (0u8..).zip(&mut row) {
-            *vl = Vl::truncate(sl % vls.max(1));
+            *vl = Vl::constant(sl % vls.max(1));
         }
         row
     }
@@ -83,21 +83,21 @@ mod tests {
     #[test]
     fn the_vl_depends_on_the_service_level_and_the_port_in() {
         let mut table = SlToVl::new(2, 4);
-        let sl = Sl::truncate(6);
-        assert_eq!(table.map(PortNum::new(2), sl), Vl::truncate(2));
+        let sl = Sl::constant(6);
+        assert_eq!(table.map(PortNum::new(2), sl), Vl::constant(2));
         let mut row = SlToVl::default_row(4);
-        row[6] = Vl::truncate(1);
+        row[6] = Vl::constant(1);
         assert!(table.set_row(PortNum::new(2), row));
-        assert_eq!(table.map(PortNum::new(2), sl), Vl::truncate(1));
-        assert_eq!(table.map(PortNum::new(1), sl), Vl::truncate(2));
+        assert_eq!(table.map(PortNum::new(2), sl), Vl::constant(1));
+        assert_eq!(table.map(PortNum::new(1), sl), Vl::constant(2));
     }
 
     #[test]
     fn one_row_for_all_inputs_serves_like_rows_of_their_own() {
-        let (mut table, sl) = (SlToVl::new(2, 4), Sl::truncate(6));
+        let (mut table, sl) = (SlToVl::new(2, 4), Sl::constant(6));
         let vls =
             |table: &SlToVl| [0, 1, 2, 3].map(|input| table.map(PortNum::new(input), sl).get());
-        let row = [Vl::truncate(3); 16];
+        let row = [Vl::constant(3); 16];
         let mut seen = vec![vls(&table)];
         for input in [1, 0, 2] {
             assert!(table.set_row(PortNum::new(input), row));
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_port_without_a_row_drops() {
         let mut table = SlToVl::new(2, 4);
-        assert_eq!(table.map(PortNum::new(3), Sl::truncate(0)), Vl::MANAGEMENT);
+        assert_eq!(table.map(PortNum::new(3), Sl::constant(0)), Vl::MANAGEMENT);
         assert!(!table.set_row(PortNum::new(3), SlToVl::default_row(4)));
     }
 }

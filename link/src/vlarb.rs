@@ -130,10 +130,7 @@ impl Arbiter {
                 chose_high: false,
             }),
         };
-        arbiter.set_low((0..vls).map(|vl| VlArbEntry {
-            vl: Vl::truncate(vl),
-            weight: 64,
-        }));
+        arbiter.set_low(Vl::data(vls).map(|vl| VlArbEntry { vl, weight: 64 }));
         arbiter
     }
 

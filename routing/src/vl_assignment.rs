@@ -38,8 +38,8 @@ impl VlAssignment {
     #[must_use]
     pub fn identity(graph: &Graph, data_vls: u8) -> Self {
         let mut sl2vl = SlToVl::default();
-        for (number, vl) in (0..data_vls).zip(&mut sl2vl) {
-            *vl = Vl::truncate(number);
+        for (own, vl) in Vl::data(data_vls).zip(&mut sl2vl) {
+            *vl = own;
         }
         Self {
             data_vls,
@@ -138,14 +138,14 @@ mod tests {
             .map(|(a, b)| if a.node == switch { (b, a) } else { (a, b) })
             .find(|(host, end)| end.node == switch && graph.node(host.node).kind == NodeKind::Host)
             .unwrap();
-        let (lid, one) = (Lid::new(7), Sl::truncate(1));
+        let (lid, one) = (Lid::new(7), Sl::constant(1));
         assignment.set_sl(switch, lid, one);
         assert_eq!(assignment.sl_from(&graph, host, lid), one);
         assert_eq!(assignment.sl(switch, Lid::new(6)), Sl::default());
         let ports = [1, 2].map(PortNum::new);
         assert_eq!(
             assignment.vl(switch, ports[0], ports[1], one),
-            Vl::truncate(1)
+            Vl::constant(1)
         );
         assignment
             .by_ports
@@ -156,10 +156,10 @@ mod tests {
         );
         assert_eq!(
             assignment.vl(switch, ports[1], ports[0], one),
-            Vl::truncate(1)
+            Vl::constant(1)
         );
         assert_eq!(
-            assignment.vl(switch, ports[1], ports[0], Sl::truncate(2)),
+            assignment.vl(switch, ports[1], ports[0], Sl::constant(2)),
             Vl::default()
         );
     }

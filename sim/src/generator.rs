@@ -136,7 +136,7 @@ impl Paced {
         let address = AddressVector {
             to: Destination::Host(to),
             dlid: None,
-            sl: Sl::truncate(sl),
+            sl: Sl::constant(sl),
             flow: self.flow,
         };
         QueuedSend::single(generated, &address, self.bytes)

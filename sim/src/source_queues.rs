@@ -102,7 +102,7 @@ impl SourceQueues {
         for level in 0..16u8 {
             let vl = port
                 .sl_to_vl()
-                .map(PortNum::MANAGEMENT, Sl::truncate(level));
+                .map(PortNum::MANAGEMENT, Sl::constant(level));
             if let Some((levels, _)) = vls.get_mut(vl.index()) {
                 *levels |= 1 << level;
             }

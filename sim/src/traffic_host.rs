@@ -12,6 +12,7 @@ use link::{
     Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, Input, Packet, Pool, Port,
     PortConfig, PortSet, SetState, Time,
 };
+use wire::convert::saturate;
 use wire::packet::{ICRC_LEN, VCRC_LEN};
 use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 
@@ -22,7 +23,7 @@ pub(crate) const PORT: PortNum = PortNum::new(1);
 /// All VLs but VL15.
 const DATA_VLS: u16 = 0x7fff;
 /// Where the queue pairs of sources and sinks are.
-const QPN: Qpn = Qpn::truncate(0x1b4);
+const QPN: Qpn = Qpn::constant(0x1b4);
 
 /// A packet that has come in.
 #[derive(Clone, Copy, Debug)]
@@ -167,7 +168,7 @@ impl TrafficHost {
                 self.drain.vl = number;
                 self.drain.next_at = now + self.drain.ns_per_packet;
             }
-            let vl = Vl::truncate(u8::try_from(number).unwrap_or(0));
+            let vl = Vl::constant(saturate::<u8>(number));
             let Some(mut packet) = self.port.consume(vl) else {
                 return;
             };
@@ -216,7 +217,7 @@ impl TrafficHost {
             return;
         };
         for number in 0..self.port.config().vls {
-            let vl = Vl::truncate(number);
+            let vl = Vl::constant(number);
             while let Some(injected) = source.take(now, &self.port, usize::from(number)) {
                 let bytes = write(&mut self.template, &injected, vl);
                 // The pool is many times what the VLs hold.

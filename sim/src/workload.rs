@@ -59,7 +59,7 @@ impl AddressVector {
         Self {
             to: Destination::Host(host),
             dlid: None,
-            sl: Sl::truncate(0),
+            sl: Sl::constant(0),
             flow,
         }
     }

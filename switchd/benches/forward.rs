@@ -51,7 +51,7 @@ fn credits(sent_blocks: &[u16; VLS as usize]) -> Vec<u8> {
         let packet = FlowControl {
             op: FlowOp::Normal,
             fctbs: 0,
-            vl: Vl::truncate(vl),
+            vl: Vl::constant(vl),
             fccl: (sent + 2048) % FlowControl::MODULUS,
         };
         frame.extend([2, 0, 0, 6]);
@@ -134,7 +134,7 @@ fn main() {
         .collect();
     let group = [datagram(1, GROUP, 0, 0, PACKET_BYTES, 0)];
     let change_vl = |bed: &mut Bed| {
-        let table = SlToVlTable([Vl::truncate(5); 16]);
+        let table = SlToVlTable([Vl::constant(5); 16]);
         bed.set(&[1], SlToVlTable::switch_modifier(port(1), port(2)), &table);
     };
     let cases: [(&str, (f64, f64)); 4] = [

@@ -207,10 +207,8 @@ impl Plane {
     /// Serves the queues of all output VLs of a port.
     pub(crate) fn serve_all(&mut self, now: Time, port: PortNum) {
         let mut vls = self.waiting_vls[port.index() - 1];
-        while vls != 0 {
-            let vl = vls.trailing_zeros();
+        while let Some(vl) = Vl::lowest(vls) {
             vls &= vls - 1;
-            let vl = Vl::truncate(u8::try_from(vl).unwrap_or_default());
             self.serve(now, PortVl { port, vl });
         }
     }
@@ -354,10 +352,8 @@ impl Plane {
     /// Forwards packets that have arrived on the data VLs of a port.
     pub(crate) fn advance_arrived(&mut self, now: Time, port: PortNum) {
         let mut vls = self.ports[port.index() - 1].arrived() & !(1 << Vl::MANAGEMENT.get());
-        while vls != 0 {
-            let vl = vls.trailing_zeros();
+        while let Some(vl) = Vl::lowest(vls) {
             vls &= vls - 1;
-            let vl = Vl::truncate(u8::try_from(vl).unwrap_or_default());
             self.advance(now, PortVl { port, vl });
         }
     }

@@ -38,7 +38,7 @@ fn main() {
             .collect();
         let vcrc = median_ns(|| u32::from(crc::vcrc(black_box(&packet))));
         let icrc = median_ns(|| crc::icrc(black_box(&packet)));
-        let (from, to) = (Vl::truncate(3), Vl::truncate(5));
+        let (from, to) = (Vl::constant(3), Vl::constant(5));
         let update = median_ns(|| {
             u32::from(crc::vcrc_update_vl(
                 black_box(0x1234),

@@ -123,7 +123,8 @@ macro_rules! small_number {
                 Self(value)
             }
 
-            /// Wraps the low bits of `value` and discards the rest: for a field cut from a header.
+            /// Wraps the low bits of `value` and discards the rest: for a field cut from a header
+            /// and for a counter that wraps.
             #[must_use]
             pub const fn truncate(value: $repr) -> Self {
                 Self(value & $max)
@@ -225,6 +226,15 @@ impl Vl {
     pub fn data(count: u8) -> impl DoubleEndedIterator<Item = Self> + ExactSizeIterator {
         (0..count.min(Self::DATA_COUNT)).map(Self)
     }
+
+    /// The lowest VL of a set that has a bit for each; `None` of an empty one.
+    #[must_use]
+    pub const fn lowest(set: u16) -> Option<Self> {
+        match set.trailing_zeros().to_le_bytes() {
+            [vl @ 0..=15, ..] => Some(Self(vl)),
+            _ => None,
+        }
+    }
 }
 
 impl Sl {
@@ -291,12 +301,17 @@ mod tests {
         assert_eq!(Vl::data(6).next_back(), Some(FIVE));
         assert_eq!(Vl::data(200).map(Vl::get).max(), Some(14));
         assert_eq!(Sl::all().len(), 16);
+        assert_eq!(Vl::lowest(0x8020), Some(FIVE));
+        assert_eq!(
+            (Vl::lowest(0x8000), Vl::lowest(0)),
+            (Some(Vl::MANAGEMENT), None)
+        );
         assert!(std::panic::catch_unwind(|| Vl::constant(16)).is_err());
     }
 
     #[test]
     fn a_port_answers_to_the_lids_that_share_its_high_bits() {
-        let (base, lmc) = (Lid::new(116), Lmc::truncate(2));
+        let (base, lmc) = (Lid::new(116), Lmc::constant(2));
         let own: Vec<u16> = (100..130)
             .filter(|&lid| Lid::new(lid).belongs_to(base, lmc))
             .collect();

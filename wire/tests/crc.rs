@@ -142,8 +142,8 @@ fn a_packet_with_grh_keeps_its_icrc_whatever_a_router_changes() {
     let before = crc::icrc(&out[..len - 6]);
     assert_eq!(before, serial_icrc(&out[..len - 6]));
 
-    ud.vl = Vl::truncate(9);
-    ud.sl = Sl::truncate(9);
+    ud.vl = Vl::constant(9);
+    ud.sl = Sl::constant(9);
     ud.dlid = wire::Lid::new(99);
     ud.slid = wire::Lid::new(98);
     ud.global = Some(GlobalRoute {
@@ -223,7 +223,7 @@ fn the_lane_update_holds_for_the_longest_packet_that_pktlen_can_state() {
     packet[0] = 0x20;
     let before = crc::vcrc(&packet);
     packet[0] = 0xd0;
-    let (from, to) = (Vl::truncate(2), Vl::truncate(13));
+    let (from, to) = (Vl::constant(2), Vl::constant(13));
     assert_eq!(
         crc::vcrc_update_vl(before, Lrh::PKT_LEN_MAX, from, to),
         crc::vcrc(&packet)
@@ -232,17 +232,17 @@ fn the_lane_update_holds_for_the_longest_packet_that_pktlen_can_state() {
 
 fn sample_ud(payload: &[u8], global: Option<GlobalRoute>) -> UdPacket<'_> {
     UdPacket {
-        vl: Vl::truncate(2),
-        sl: Sl::truncate(3),
+        vl: Vl::constant(2),
+        sl: Sl::constant(3),
         dlid: wire::Lid::new(0x1234),
         slid: wire::Lid::new(0x4321),
         global,
         solicited: false,
         pkey: 0xffff,
-        dest_qp: Qpn::truncate(0x11_2233),
-        psn: Psn::truncate(0x44_5566),
+        dest_qp: Qpn::constant(0x11_2233),
+        psn: Psn::constant(0x44_5566),
         qkey: 0x8001_0000,
-        src_qp: Qpn::truncate(0x77_8899),
+        src_qp: Qpn::constant(0x77_8899),
         immediate: None,
         payload,
     }

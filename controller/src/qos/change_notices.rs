@@ -160,7 +160,7 @@ mod tests {
     fn change(id: u32, sl: u8) -> QosConnection {
         QosConnection {
             id,
-            sl: Sl::truncate(sl),
+            sl: Sl::constant(sl),
             ..QosConnection::default()
         }
     }

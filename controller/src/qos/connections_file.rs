@@ -110,7 +110,7 @@ mod tests {
             id,
             time_sensitive: id.is_multiple_of(2),
             distance: 8,
-            sl: Sl::truncate(4),
+            sl: Sl::constant(4),
             source: Guid(0x11),
             destination: Guid(0x22),
             rate_bps: 64_000_000,

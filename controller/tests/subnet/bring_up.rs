@@ -130,7 +130,7 @@ fn the_lmc_that_is_asked_for_is_given() {
         let mut bed = Bed::new(graph(name), 1);
         let host = first_host(&bed.graph);
         let config = SmConfig {
-            lmc: Some(Lmc::truncate(lmc)),
+            lmc: Some(Lmc::constant(lmc)),
             ..SmConfig::default()
         };
         bed.start(host, config);
@@ -199,7 +199,7 @@ fn several_lanes_share_service_levels_and_links() {
             };
             let row = bed.node(id).sl_to_vl(input, output.port);
             let wanted: [Vl; 16] =
-                core::array::from_fn(|sl| Vl::truncate(u8::try_from(sl % 4).unwrap()));
+                core::array::from_fn(|sl| Vl::constant(u8::try_from(sl % 4).unwrap()));
             assert_eq!(row, wanted);
             let low = bed
                 .node(id)

@@ -187,7 +187,7 @@ fn a_path_on_another_level_than_the_engines_is_none() {
     let hosts: Vec<NodeId> = bed.graph.hosts().filter(|&other| other != host).collect();
     let ends = [hosts[0], hosts[1]];
     let level = path(&mut bed, host, ends, None).expect("a path").sl;
-    let other = Sl::truncate(level.get() ^ 1);
+    let other = Sl::constant(level.get() ^ 1);
     assert!(path(&mut bed, host, ends, Some(level)).is_ok());
     assert_eq!(
         path(&mut bed, host, ends, Some(other)),

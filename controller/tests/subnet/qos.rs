@@ -75,7 +75,7 @@ fn connect(bed: &mut Bed, manager: NodeId, tid: u64, asked: &QosConnection) -> Q
 fn slots(bed: &Bed, name: &str, port: u8, priority: Priority, vl: u8) -> u64 {
     let at = end(bed, name, port);
     let table = bed.node(at.node).arbitration(at.port, priority);
-    let own = |entry: &&VlArbEntry| entry.vl == Vl::truncate(vl);
+    let own = |entry: &&VlArbEntry| entry.vl == Vl::constant(vl);
     let weights = table.iter().filter(own);
     weights.map(|entry| u64::from(entry.weight)).sum()
 }
@@ -87,7 +87,7 @@ fn an_idle_fabric_serves_best_effort_and_challenged_traffic() {
     let row = bed.node(at.node).sl_to_vl(PortNum::new(1), at.port);
     let vls = [(0, 6), (1, 0), (5, 4), (9, 7), (15, 6)];
     for (sl, vl) in vls {
-        assert_eq!(row[sl], Vl::truncate(vl), "service level {sl}");
+        assert_eq!(row[sl], Vl::constant(vl), "service level {sl}");
     }
     for (name, port) in [("s0", 2), ("h3", 1)] {
         assert_eq!(slots(&bed, name, port, Priority::Low, 6), FRAME / 5);
@@ -105,7 +105,7 @@ fn a_connection_owns_its_slots_on_its_path_and_nothing_else_is_touched() {
     assert_eq!((made.cause, made.id), (QosCause::Granted, 1));
     assert_eq!(
         (made.sl, made.dlid),
-        (Sl::truncate(4), bed.address(bed.id("h3")).0)
+        (Sl::constant(4), bed.address(bed.id("h3")).0)
     );
     let (there, back) = ([("h1", 1), ("s0", 4)], [("h3", 1), ("s0", 2)]);
     for (name, port) in there {

@@ -92,7 +92,7 @@ impl Draw {
             let address = AddressVector {
                 to,
                 dlid: None,
-                sl: Sl::truncate(0),
+                sl: Sl::constant(0),
                 flow,
             };
             if let Some(sources) = workload.hosts.get_mut(index(source)) {

@@ -23,11 +23,11 @@ impl Host {
         let mut inbox = std::mem::take(&mut self.inbox);
         loop {
             let arrived = self.adapter.port.arrived();
-            if arrived == 0 {
+            let Some(lowest) = Vl::lowest(arrived) else {
                 break;
-            }
+            };
             let vl = match arrived >> 15 {
-                0 => Vl::truncate(u8::try_from(arrived.trailing_zeros()).unwrap_or(0)),
+                0 => lowest,
                 _ => Vl::MANAGEMENT,
             };
             let Some(packet) = self.adapter.port.consume(vl) else {

@@ -269,8 +269,8 @@ mod tests {
 
     const FROM: Peer = Peer {
         lid: Lid::new(3),
-        qpn: Qpn::truncate(0x1b3),
-        sl: Sl::truncate(0),
+        qpn: Qpn::constant(0x1b3),
+        sl: Sl::constant(0),
         to: Lid::new(4),
     };
 

@@ -97,7 +97,7 @@ fn a_datagram_reaches_the_program_that_opened_the_queue_pair() {
 
     for (qpn, qkey, reason) in [
         (there, QKEY + 1, DropReason::BadQkey),
-        (Qpn::truncate(0x9999), QKEY, DropReason::NoQueuePair),
+        (Qpn::constant(0x9999), QKEY, DropReason::NoQueuePair),
     ] {
         say(
             &mut bed,
@@ -134,7 +134,7 @@ fn what_a_program_may_not_do_is_refused() {
             qkey: 0,
         },
         ToQueuePair::Close {
-            qpn: Qpn::truncate(5),
+            qpn: Qpn::constant(5),
         },
         ToQueuePair::Send {
             qpn: own,

@@ -190,7 +190,7 @@ fn a_host_answers_to_all_its_lids() {
     bring_up_pair(&mut bed);
     set_port(&mut bed, &[1], 1, |info| {
         info.lid = lid(8);
-        info.lmc = wire::Lmc::truncate(2);
+        info.lmc = wire::Lmc::constant(2);
     });
     for to in 8..12 {
         let mad = Mad::pma(Method::GET, AttributeId::CLASS_PORT_INFO, 0, to.into());

@@ -35,7 +35,7 @@ impl End {
     fn offer(&mut self, now: Time, vl: u8, bytes: usize) -> Result<(), Refusal> {
         let packet = packet(&mut self.pool, now, vl, bytes);
         self.port
-            .offer(now, Vl::truncate(vl), packet, &mut self.pool)
+            .offer(now, Vl::constant(vl), packet, &mut self.pool)
     }
 
     /// Takes everything out of the VL input buffers.
@@ -70,17 +70,17 @@ fn raw_packet(vl: u8, bytes: usize) -> Vec<u8> {
         UdPacket::smp(Lid::new(1), Lid::new(2), &mad)
     } else {
         UdPacket {
-            vl: Vl::truncate(vl),
+            vl: Vl::constant(vl),
             sl: Sl::default(),
             dlid: Lid::new(2),
             slid: Lid::new(1),
             global: None,
             solicited: false,
             pkey: 0xffff,
-            dest_qp: Qpn::truncate(9),
+            dest_qp: Qpn::constant(9),
             psn: Psn::default(),
             qkey: 1,
-            src_qp: Qpn::truncate(8),
+            src_qp: Qpn::constant(8),
             immediate: None,
             payload: &payload,
         }

@@ -250,7 +250,7 @@ impl Port {
             let Some(out) = push(frame, RecordKind::FlowControl, wire::FlowControl::LEN) else {
                 return;
             };
-            let vl = Vl::truncate(vl);
+            let vl = Vl::constant(vl);
             flow_control_packet(op, vl, &output.credits, &mut input.credits).emit(out);
             self.updates_due &= !bit;
         }

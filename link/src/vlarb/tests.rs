@@ -4,7 +4,7 @@ use super::*;
 
 fn entry(vl: u8, weight: u8) -> VlArbEntry {
     VlArbEntry {
-        vl: Vl::truncate(vl),
+        vl: Vl::constant(vl),
         weight,
     }
 }

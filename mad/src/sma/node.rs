@@ -202,9 +202,9 @@ impl PortSettings {
     /// No LID, the least MTU, one VL, no limits.
     pub const INITIAL: Self = Self {
         lid: Lid::ZERO,
-        lmc: Lmc::truncate(0),
+        lmc: Lmc::constant(0),
         sm_lid: Lid::ZERO,
-        sm_sl: Sl::truncate(0),
+        sm_sl: Sl::constant(0),
         mtu: Mtu::Mtu256,
         operational_vls: 1,
         hoq_life: 31,

@@ -67,7 +67,7 @@ pub fn tables(
         });
     }
     let least = saturate::<u8>(trees.next_power_of_two().trailing_zeros());
-    let lmc = options.lmc.unwrap_or(Lmc::truncate(least));
+    let lmc = options.lmc.unwrap_or(Lmc::constant(least));
     if lmc.get() < least {
         return Err(RoutingError::LmcTooSmall { lmc, trees });
     }

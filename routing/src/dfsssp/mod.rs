@@ -143,7 +143,7 @@ fn vl_assignment(
     let mut assignment = VlAssignment::identity(graph, count);
     for &(switch, target, layer) in &layers.moved {
         let node = network.switches()[switch];
-        assignment.set_sl(node, targets[target].lid, Sl::truncate(layer));
+        assignment.set_sl(node, targets[target].lid, Sl::constant(layer));
     }
     assignment
 }

@@ -214,7 +214,7 @@ impl Paths<'_> {
             };
             at = next;
         }
-        Sl::truncate(sl)
+        Sl::constant(sl)
     }
 
     fn sl2vl(&self, graph: &Graph, rings: &[usize], assignment: &mut VlAssignment) {
@@ -224,7 +224,7 @@ impl Paths<'_> {
             let mut table = SlToVl::default();
             if let Some(bit) = bit {
                 for (sl, vl) in (0u8..).zip(&mut table) {
-                    *vl = Vl::truncate(sl >> bit & 1);
+                    *vl = Vl::constant(sl >> bit & 1);
                 }
             }
             let node = self.network.switches()[channel.from];

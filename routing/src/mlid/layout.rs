@@ -62,12 +62,12 @@ impl Layout {
             }
             return Ok((Self::fit(tree, lmc, options.lid_base)?, None));
         }
-        let mut lmc = Lmc::truncate(max);
+        let mut lmc = Lmc::constant(max);
         let layout = loop {
             match Self::fit(tree, lmc, options.lid_base) {
                 Ok(layout) => break layout,
                 Err(error) if lmc.get() == 0 => return Err(error),
-                Err(_) => lmc = Lmc::truncate(lmc.get() - 1),
+                Err(_) => lmc = Lmc::constant(lmc.get() - 1),
             }
         };
         let warning = (lmc.get() < full).then_some(Warning::LmcCapped { full, taken: lmc });

@@ -115,7 +115,7 @@ fn check(port: &PortTables, owned: &BTreeMap<(Endpoint, bool, Vl), u32>, faults:
             sums[entry.vl.index()] += u32::from(entry.weight);
         }
         for (vl, have) in (0u8..).zip(sums) {
-            let vl = Vl::truncate(vl);
+            let vl = Vl::constant(vl);
             let want = owned.get(&(at, high, vl)).copied().unwrap_or(0);
             if have != want {
                 faults.push(Fault::Weights {
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn an_entry_that_names_another_lane_is_missing_on_its_own() {
         let (fabric, mut ports) = filled();
-        ports[0].low[0].vl = Vl::truncate(14);
+        ports[0].low[0].vl = Vl::constant(14);
         assert_eq!(faults(&fabric, &ports).len(), 2);
     }
 

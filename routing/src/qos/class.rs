@@ -93,7 +93,7 @@ impl ServiceLevels {
     #[must_use]
     pub fn sl(self, class: Class) -> Sl {
         let shift = u8::from(self == Self::BestEffortFirst);
-        Sl::truncate(match class {
+        Sl::constant(match class {
             Class::Dedicated(band) => shift + band.index(),
             Class::TimeSensitive(band) => shift + 4 + band.index(),
             Class::BestEffort if self == Self::BestEffortFirst => 0,
@@ -131,7 +131,7 @@ impl ServiceLevels {
             (8..=14, Class::Challenged) => 7,
             (_, class) => self.sl(class).get(),
         };
-        Vl::truncate(vl)
+        Vl::constant(vl)
     }
 
     /// The SL-to-VL mapping table of a port with `data_vls` data VLs (IBA 7.6.6), the same for
@@ -140,7 +140,7 @@ impl ServiceLevels {
     pub fn sl2vl(self, data_vls: u8) -> [Vl; 16] {
         let mut table = [Vl::default(); 16];
         for (sl, vl) in (0u8..).zip(&mut table) {
-            *vl = self.vl(self.class(Sl::truncate(sl)), data_vls);
+            *vl = self.vl(self.class(Sl::constant(sl)), data_vls);
         }
         table
     }
@@ -170,11 +170,11 @@ mod tests {
             for class in Class::ALL {
                 assert_eq!(levels.class(levels.sl(class)), class);
             }
-            assert_eq!(levels.class(Sl::truncate(13)), Class::BestEffort);
+            assert_eq!(levels.class(Sl::constant(13)), Class::BestEffort);
         }
         assert_eq!(
             ServiceLevels::Paper.sl(Class::Dedicated(Band::VeryLow)),
-            Sl::truncate(0)
+            Sl::constant(0)
         );
     }
 

@@ -205,8 +205,8 @@ mod tests {
     #[test]
     fn an_idle_port_serves_best_effort_and_challenged_traffic_and_leaves_fifty_entries() {
         let port = LinkState::new(Options::default(), link_rate::X1).unwrap();
-        assert_eq!(port.low().slots(Vl::truncate(8)), 3264);
-        assert_eq!(port.low().slots(Vl::truncate(9)), 1);
+        assert_eq!(port.low().slots(Vl::constant(8)), 3264);
+        assert_eq!(port.low().slots(Vl::constant(9)), 1);
         assert_eq!(port.low().free(), 50);
         assert_eq!(port.high().free(), 64);
         assert_eq!(port.left(), 16320 - 3265);
@@ -231,7 +231,7 @@ mod tests {
     fn time_sensitive_traffic_fills_the_high_table_and_counts_against_the_same_frame() {
         let mut port = LinkState::new(Options::default(), link_rate::X1).unwrap();
         port.add(Class::TimeSensitive(Band::High), 13_000).unwrap();
-        assert_eq!(port.high().slots(Vl::truncate(6)), 13_000);
+        assert_eq!(port.high().slots(Vl::constant(6)), 13_000);
         assert_eq!(
             port.check(DB, 56),
             Err(Cause::Bandwidth {

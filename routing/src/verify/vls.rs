@@ -5,6 +5,7 @@
 //! switches themselves are left out: engines that need service levels give them to hosts only.
 
 use topologies::Endpoint;
+use wire::convert::saturate;
 use wire::{Lid, PortNum, Sl, Vl};
 
 use super::Channel;
@@ -50,7 +51,7 @@ pub(super) fn cycle(
         Channel {
             switch,
             port,
-            vl: Vl::truncate(u8::try_from(node % VLS).unwrap_or_default()),
+            vl: Vl::constant(saturate::<u8>(node % VLS)),
         }
     });
     Some(named.collect())

@@ -127,7 +127,7 @@ fn what_is_no_clos_fabric_or_has_too_many_trees_is_refused_by_its_reason() {
     assert_eq!(
         refused("clos-2-2-3", Some(1)),
         RoutingError::LmcTooSmall {
-            lmc: Lmc::truncate(1),
+            lmc: Lmc::constant(1),
             trees: 3
         }
     );

@@ -78,7 +78,7 @@ fn dfsssp_is_shortest_and_free_of_deadlock_where_shortest_paths_alone_are_not() 
 fn every_lid_of_a_host_gets_a_tree_and_an_sl() {
     let graph = fabric("irregular-8-2-3-2");
     let options = Options {
-        lmc: Some(Lmc::truncate(2)),
+        lmc: Some(Lmc::constant(2)),
         ..Options::default()
     };
     let tables = checked("dfsssp", &graph, &options);

@@ -6,7 +6,7 @@ use wire::Lmc;
 
 fn lmc(lmc: u8) -> Options {
     Options {
-        lmc: Some(Lmc::truncate(lmc)),
+        lmc: Some(Lmc::constant(lmc)),
         ..Options::default()
     }
 }

@@ -13,10 +13,10 @@ fn port_guid(host: usize) -> Guid {
 
 fn options(lmc: u8, known: &[(Guid, u16, u8)]) -> Options {
     Options {
-        lmc: Some(Lmc::truncate(lmc)),
+        lmc: Some(Lmc::constant(lmc)),
         known: known
             .iter()
-            .map(|&(guid, lid, lmc)| (guid, (Lid::new(lid), Lmc::truncate(lmc))))
+            .map(|&(guid, lid, lmc)| (guid, (Lid::new(lid), Lmc::constant(lmc))))
             .collect(),
         ..Options::default()
     }
@@ -151,7 +151,7 @@ fn lids_that_do_not_fit_are_refused_with_what_would_be_needed() {
         refused,
         RoutingError::LidSpaceExhausted {
             hosts: 384,
-            lmc: Lmc::truncate(7),
+            lmc: Lmc::constant(7),
             switches: 6,
             last: 128 * 385 - 1 + 6,
         }

@@ -192,7 +192,7 @@ fn with_no_lid_to_spare_mlid_is_slid_and_between_them_offsets_stand_for_several_
     let graph = tree.graph().unwrap();
     let with = |lmc: u8| {
         let options = Options {
-            lmc: Some(Lmc::truncate(lmc)),
+            lmc: Some(Lmc::constant(lmc)),
             lid_base: LidBase::Paper,
             ..Options::default()
         };
@@ -223,7 +223,7 @@ fn with_no_lid_to_spare_mlid_is_slid_and_between_them_offsets_stand_for_several_
 fn too_many_lids_cap_the_lmc_with_a_warning_or_are_refused() {
     let graph = fabric("fat-tree-16-3");
     let tables = checked(&graph, "mlid", &Options::default());
-    let taken = Lmc::truncate(5);
+    let taken = Lmc::constant(5);
     assert_eq!(tables.warnings, [Warning::LmcCapped { full: 6, taken }]);
     assert_eq!(tables.lids.iter().next().unwrap().lmc, taken);
 
@@ -242,7 +242,7 @@ fn too_many_lids_cap_the_lmc_with_a_warning_or_are_refused() {
         refused("mlid", "fat-tree-16-3", Some(6)),
         RoutingError::LidSpaceExhausted {
             hosts: 1024,
-            lmc: Lmc::truncate(6),
+            lmc: Lmc::constant(6),
             switches: 320,
             last: 64 * 1025 + 319,
         }
@@ -251,7 +251,7 @@ fn too_many_lids_cap_the_lmc_with_a_warning_or_are_refused() {
         refused("mlid", "fat-tree-4-3", Some(3)),
         RoutingError::LmcTooLarge {
             engine: routing::RoutingEngine::Mlid,
-            lmc: Lmc::truncate(3),
+            lmc: Lmc::constant(3),
             max: 2
         }
     );

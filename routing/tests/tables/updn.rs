@@ -100,7 +100,7 @@ fn crossed(
 #[test]
 fn the_lids_of_a_host_take_different_ways_as_far_as_there_are_any() {
     let options = Options {
-        lmc: Some(Lmc::truncate(2)),
+        lmc: Some(Lmc::constant(2)),
         ..Options::default()
     };
     for (name, different) in [("fat-tree-8-2", 4), ("clos-2-2-2-2", 4), ("clos-3-2-2", 2)] {
@@ -131,7 +131,7 @@ fn the_lids_of_a_host_take_different_ways_as_far_as_there_are_any() {
 fn sources_side_by_side_pick_different_lids_of_one_destination() {
     let graph = fabric("clos-2-4-4");
     let options = Options {
-        lmc: Some(Lmc::truncate(2)),
+        lmc: Some(Lmc::constant(2)),
         ..Options::default()
     };
     let tables = checked(&graph, "updn", &options);
@@ -223,7 +223,7 @@ proptest! {
     fn on_any_fabric_updn_reaches_everybody_and_cannot_deadlock(
         graph in random_fabric(), lmc in 0_u8..3, seed in any::<u64>()
     ) {
-        let options = Options { lmc: Some(Lmc::truncate(lmc)), ..Options::default() };
+        let options = Options { lmc: Some(Lmc::constant(lmc)), ..Options::default() };
         let tables = checked(&graph, "updn", &options);
         prop_assert_eq!(checked_report(&graph, &tables).cycle, None);
         checked(&graph, "minhop", &options);

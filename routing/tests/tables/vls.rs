@@ -71,18 +71,18 @@ fn service_levels_on_vls_of_their_own_break_the_credit_loop() {
             continue;
         };
         for (from, &switch) in switches.iter().enumerate() {
-            assignment.set_sl(switch, range.base, Sl::truncate(sl(from, last)));
+            assignment.set_sl(switch, range.base, Sl::constant(sl(from, last)));
         }
     }
     tables.vl_assignment = Some(assignment.clone());
     assert!(verify(&graph, &tables, DEMANDED).is_ok());
 
     // All SLs on one VL: the credit loop is back, on that VL.
-    assignment.sl2vl = [Vl::truncate(1); 16];
+    assignment.sl2vl = [Vl::constant(1); 16];
     tables.vl_assignment = Some(assignment);
     let report = verify(&graph, &tables, DEMANDED);
     let cycle = report.cycle.clone().unwrap();
-    assert!(cycle.iter().all(|channel| channel.vl == Vl::truncate(1)));
+    assert!(cycle.iter().all(|channel| channel.vl == Vl::constant(1)));
     let words = report.describe(&graph).to_string();
     assert!(
         words.contains("port") && words.contains("VL 1 -> "),
@@ -105,12 +105,12 @@ fn a_table_of_two_ports_may_move_packets_to_another_vl() {
     let (first, second, last) = (switches[0], switches[1], switches[4]);
     assignment.by_ports.insert(
         (first, to(first, last), to(first, second)),
-        [Vl::truncate(1); 16],
+        [Vl::constant(1); 16],
     );
     tables.vl_assignment = Some(assignment);
     // The cycle is a spiral now: VL 0 up to the last switch, then VL 1 for one hop, then
     // VL 0 again, which closes it still.
     let report = verify(&graph, &tables, DEMANDED);
     let cycle = report.cycle.unwrap();
-    assert!(cycle.iter().any(|channel| channel.vl == Vl::truncate(1)));
+    assert!(cycle.iter().any(|channel| channel.vl == Vl::constant(1)));
 }

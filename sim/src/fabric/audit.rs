@@ -99,7 +99,7 @@ impl Fabric {
         let Some(port) = self.nodes[node].port(port) else {
             return;
         };
-        let credits = u32::from(port.credits(Vl::truncate(vl)));
+        let credits = u32::from(port.credits(Vl::constant(vl)));
         let buffer = port.config().buffer_blocks();
         if credits + u32::from(link::blocks(record.len().saturating_sub(Delimiter::LEN))) > buffer {
             let name = self

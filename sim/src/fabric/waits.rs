@@ -22,7 +22,7 @@ impl Fabric {
             }
             for port in (0..=self.graph.node(id).ports).map(PortNum::new) {
                 for vl in (0..DATA_VLS).filter_map(|vl| u8::try_from(vl).ok()) {
-                    input_vls.push((id, port, Vl::truncate(vl)));
+                    input_vls.push((id, port, Vl::constant(vl)));
                 }
             }
         }

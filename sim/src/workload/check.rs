@@ -95,7 +95,7 @@ impl Workload {
                     .check(self.hosts.len())
                     .map_err(|error| error.to_string())?;
                 crate::pattern::check_rate(*bytes_per_ns).map_err(|error| error.to_string())?;
-                (0..model.vls).try_for_each(|sl| self.check_level(Sl::truncate(sl), model))?;
+                (0..model.vls).try_for_each(|sl| self.check_level(Sl::constant(sl), model))?;
                 self.check_flow(*flow)
             }
         }

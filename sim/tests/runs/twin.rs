@@ -43,7 +43,7 @@ fn ping_all(twin: &mut Twin, graph: &Graph) {
             count: 3,
             interval_us: 100,
             size: 290,
-            sl: Sl::truncate(0),
+            sl: Sl::constant(0),
             timeout_ms: 1000,
         });
         let token = twin.request(host, request).unwrap();

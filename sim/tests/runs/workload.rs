@@ -40,7 +40,7 @@ fn on_level(to: Destination, sl: u8, flow: u32) -> AddressVector {
     AddressVector {
         to,
         dlid: None,
-        sl: Sl::truncate(sl),
+        sl: Sl::constant(sl),
         flow,
     }
 }
@@ -246,9 +246,9 @@ fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
     }
     // Levels 0 and 1 on VL 0, level 2 on VL 1, which has three times the weight of VL 0.
     let mut sl2vl = [Vl::default(); 16];
-    sl2vl[2] = Vl::truncate(1);
+    sl2vl[2] = Vl::constant(1);
     let entry = |vl, weight| VlArbEntry {
-        vl: Vl::truncate(vl),
+        vl: Vl::constant(vl),
         weight,
     };
     // A packet of 258 bytes spends five units of weight.
@@ -424,7 +424,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         until_ns: 1,
     });
     off_vl.vl_tables = Arc::new(VlTables {
-        sl2vl: Some([Vl::truncate(3); 16]),
+        sl2vl: Some([Vl::constant(3); 16]),
         ..VlTables::default()
     });
     assert!(refused(&off_vl).contains("goes to VL 3"));

@@ -172,17 +172,17 @@ impl Pair {
 /// A record of a datagram without payload.
 fn data(vl: u8, dlid: u16) -> Vec<u8> {
     let packet = UdPacket {
-        vl: Vl::truncate(vl),
-        sl: Sl::truncate(vl),
+        vl: Vl::constant(vl),
+        sl: Sl::constant(vl),
         dlid: Lid::new(dlid),
         slid: Lid::new(40),
         global: None,
         solicited: false,
         pkey: 0xffff,
-        dest_qp: Qpn::truncate(9),
+        dest_qp: Qpn::constant(9),
         psn: Psn::default(),
         qkey: 0,
-        src_qp: Qpn::truncate(9),
+        src_qp: Qpn::constant(9),
         immediate: None,
         payload: &[],
     };

@@ -76,17 +76,17 @@ pub(crate) fn datagram(slid: u16, dlid: u16, sl: u8, vl: u8, bytes: usize, mark:
     let mut payload = vec![0; bytes - 34];
     payload[0] = mark;
     let datagram = UdPacket {
-        vl: Vl::truncate(vl),
-        sl: Sl::truncate(sl),
+        vl: Vl::constant(vl),
+        sl: Sl::constant(sl),
         dlid: lid(dlid),
         slid: lid(slid),
         global: None,
         solicited: false,
         pkey: 0xffff,
-        dest_qp: Qpn::truncate(9),
+        dest_qp: Qpn::constant(9),
         psn: Psn::default(),
         qkey: 1,
-        src_qp: Qpn::truncate(8),
+        src_qp: Qpn::constant(8),
         immediate: None,
         payload: &payload,
     };

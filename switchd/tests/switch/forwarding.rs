@@ -74,7 +74,7 @@ fn what_cannot_be_forwarded_is_dropped_for_a_reason() {
 fn the_vl_changes_by_the_sl_to_vl_table_and_the_packet_stays_whole() {
     let mut bed = Bed::star(Plan::default(), 2);
     let mut table = SlToVlTable::default();
-    table.0[5] = Vl::truncate(3);
+    table.0[5] = Vl::constant(3);
     table.0[6] = Vl::MANAGEMENT;
     let modifier = SlToVlTable::switch_modifier(port(1), port(2));
     bed.set(&[1], modifier, &table);

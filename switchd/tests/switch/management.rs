@@ -85,7 +85,7 @@ fn tables_read_back_as_they_were_written() {
     assert_eq!(bed.get::<LinearForwardingTable>(&[1], 767), linear);
     let mut arbitration = VlArbTable::default();
     arbitration.0[31] = VlArbEntry {
-        vl: Vl::truncate(2),
+        vl: Vl::constant(2),
         weight: 200,
     };
     let modifier = VlArbTable::modifier(VlArbTable::HIGH_SECOND, port(8));
@@ -194,7 +194,7 @@ fn counters_are_read_and_cleared_over_qp1() {
     };
     mad.set_pma_attribute(&waiting_vls);
     let mut raw = [0; 290];
-    let request = UdPacket::gmp(lid(1), lid(100), Sl::truncate(0), Vl::truncate(0), &mad);
+    let request = UdPacket::gmp(lid(1), lid(100), Sl::constant(0), Vl::constant(0), &mad);
     request.emit(&mut raw).unwrap();
     bed.hosts[0].received.clear();
     assert!(bed.offer(0, &raw));

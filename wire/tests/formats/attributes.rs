@@ -66,7 +66,7 @@ fn sl_to_vl_table() {
     let value =
         SlToVlTable([15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0].map(Vl::truncate));
     golden(&value, "fedcba98 76543210");
-    assert_eq!(value.vl(Sl::truncate(3)), Vl::truncate(12));
+    assert_eq!(value.vl(Sl::constant(3)), Vl::constant(12));
     let modifier = SlToVlTable::switch_modifier(PortNum::new(3), PortNum::new(9));
     assert_eq!(modifier, 0x0000_0309);
 }
@@ -75,11 +75,11 @@ fn sl_to_vl_table() {
 fn vl_arbitration_table() {
     let mut value = VlArbTable::default();
     value.0[0] = VlArbEntry {
-        vl: Vl::truncate(14),
+        vl: Vl::constant(14),
         weight: 255,
     };
     value.0[31] = VlArbEntry {
-        vl: Vl::truncate(1),
+        vl: Vl::constant(1),
         weight: 2,
     };
     golden(&value, &format!("0eff {} 0102", "00".repeat(60)));

@@ -52,7 +52,7 @@ fn a_message_that_ends_early_is_an_error_at_every_length() {
 
 #[test]
 fn a_number_out_of_its_range_makes_a_message_malformed() {
-    assert_eq!(decode::<Sl>(&[15]).unwrap(), Sl::truncate(15));
+    assert_eq!(decode::<Sl>(&[15]).unwrap(), Sl::constant(15));
     let error = decode::<(Guid, Sl)>(&[0, 16]).unwrap_err().to_string();
     assert!(error.contains("Sl 0x10 is out of range"), "{error}");
     assert!(decode::<Lmc>(&[8]).is_err() && decode::<Vl>(&[16]).is_err());
@@ -156,7 +156,7 @@ fn umad2sim_data() {
         dlid: Lid::new(0x0102),
         slid: Lid::PERMISSIVE,
         dest_qp: Qpn::GSI,
-        src_qp: Qpn::truncate(0x030405),
+        src_qp: Qpn::constant(0x030405),
         status: DataDatagram::TIMED_OUT,
         len: 256,
         mad,

@@ -12,9 +12,9 @@ use crate::check::{golden, hex, refused};
 #[test]
 fn lrh() {
     let value = Lrh {
-        vl: Vl::truncate(0xf),
+        vl: Vl::constant(0xf),
         lver: 0,
-        sl: Sl::truncate(0xa),
+        sl: Sl::constant(0xa),
         lnh: Lnh::IbaLocal,
         dlid: Lid::new(0x1234),
         pkt_len_words: 0x7bc,
@@ -97,9 +97,9 @@ fn bth() {
         pkey: 0x8001,
         fecn: true,
         becn: false,
-        dest_qp: Qpn::truncate(0xabcdef),
+        dest_qp: Qpn::constant(0xabcdef),
         ack_req: true,
-        psn: Psn::truncate(0x123456),
+        psn: Psn::constant(0x123456),
     };
     golden(&value, "64 b0 8001 80 abcdef 80 123456");
     let value = Bth {
@@ -121,7 +121,7 @@ fn extended_transport_headers() {
     golden(
         &Deth {
             qkey: 0x8001_0000,
-            src_qp: Qpn::truncate(0x123456),
+            src_qp: Qpn::constant(0x123456),
         },
         "80010000 00 123456",
     );
@@ -151,7 +151,7 @@ fn flow_control() {
         &FlowControl {
             op: FlowOp::Init,
             fctbs: 0xabc,
-            vl: Vl::truncate(2),
+            vl: Vl::constant(2),
             fccl: 0xdef,
         },
         FLOW,
@@ -160,7 +160,7 @@ fn flow_control() {
         &FlowControl {
             op: FlowOp::Normal,
             fctbs: 0,
-            vl: Vl::truncate(0),
+            vl: Vl::constant(0),
             fccl: 0,
         },
         "0000 0000 b362",

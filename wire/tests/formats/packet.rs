@@ -11,17 +11,17 @@ use crate::check::hex;
 
 fn smallest() -> UdPacket<'static> {
     UdPacket {
-        vl: Vl::truncate(1),
-        sl: Sl::truncate(2),
+        vl: Vl::constant(1),
+        sl: Sl::constant(2),
         dlid: Lid::new(0x0304),
         slid: Lid::new(0x0506),
         global: None,
         solicited: true,
         pkey: 0xffff,
-        dest_qp: Qpn::truncate(0x070809),
-        psn: Psn::truncate(0x0a0b0c),
+        dest_qp: Qpn::constant(0x070809),
+        psn: Psn::constant(0x0a0b0c),
         qkey: 0x0d0e_0f10,
-        src_qp: Qpn::truncate(0x111213),
+        src_qp: Qpn::constant(0x111213),
         immediate: None,
         payload: &[0x14, 0x15, 0x16, 0x17, 0x18],
     }
@@ -95,14 +95,14 @@ fn a_management_datagram_takes_290_bytes_on_the_link() {
     );
     assert_eq!(back.mad().unwrap(), mad);
 
-    let gmp = UdPacket::gmp(smp.slid, smp.dlid, Sl::truncate(3), Vl::truncate(1), &mad);
+    let gmp = UdPacket::gmp(smp.slid, smp.dlid, Sl::constant(3), Vl::constant(1), &mad);
     let bytes = emitted(&gmp);
     let back = UdPacket::parse(&DataPacket::parse(&bytes).unwrap()).unwrap();
     assert_eq!(
         (back.dest_qp, back.src_qp, back.qkey),
         (Qpn::GSI, Qpn::GSI, 0x8001_0000)
     );
-    assert_eq!((back.sl, back.vl), (Sl::truncate(3), Vl::truncate(1)));
+    assert_eq!((back.sl, back.vl), (Sl::constant(3), Vl::constant(1)));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_flipped_bit_is_found_by_the_vcrc_and_only_by_the_icrc_where_that_covers_it(
 fn a_lane_changed_in_place_leaves_a_packet_that_checks() {
     let mut bytes = emitted(&smallest());
     let packet = DataPacket::parse(&bytes).unwrap();
-    let (words, to) = (packet.lrh().pkt_len_words, Vl::truncate(14));
+    let (words, to) = (packet.lrh().pkt_len_words, Vl::constant(14));
     let vcrc = crc::vcrc_update_vl(packet.vcrc(), words, packet.lrh().vl, to);
     let vcrc_at = bytes.len() - 2;
     bytes[0] = to.get() << 4;

@@ -26,7 +26,7 @@ fn flow_packet() -> Vec<u8> {
     let packet = FlowControl {
         op: FlowOp::Normal,
         fctbs: 1,
-        vl: Vl::truncate(0),
+        vl: Vl::constant(0),
         fccl: 2,
     };
     packet.to_bytes::<{ FlowControl::LEN }>().to_vec()

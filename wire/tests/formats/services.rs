@@ -168,7 +168,7 @@ fn records_of_tables_managers_and_subscriptions_match_their_bytes() {
         subscribe: true,
         notice_type: 0x0506,
         trap_number: 0x0708,
-        qpn: Qpn::truncate(0x090a0b),
+        qpn: Qpn::constant(0x090a0b),
         resp_time: 0x12,
         producer_type: 0x0c0d0e,
     };

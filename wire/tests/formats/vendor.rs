@@ -13,7 +13,7 @@ fn qos_connection() {
         id: 0x0102_0304,
         time_sensitive: true,
         distance: 0x10,
-        sl: Sl::truncate(7),
+        sl: Sl::constant(7),
         cause: QosCause::Bandwidth,
         source: Guid(0x1112_1314_1516_1718),
         destination: Guid(0x2122_2324_2526_2728),

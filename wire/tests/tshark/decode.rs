@@ -59,7 +59,7 @@ impl Case {
     /// A general management datagram.
     pub(crate) fn gmp(name: &'static str, mad: &Mad) -> Self {
         let (slid, dlid) = (Lid::new(0x0102), Lid::new(0x0304));
-        let (sl, vl) = (Sl::truncate(5), Vl::truncate(6));
+        let (sl, vl) = (Sl::constant(5), Vl::constant(6));
         Self::ud(name, &UdPacket::gmp(slid, dlid, sl, vl, mad))
             .field("infiniband.lrh.vl", 6u8)
             .field("infiniband.bth.destqp", 1u8)

@@ -9,17 +9,17 @@ use crate::decode::{Case, judge};
 
 fn datagram(global: Option<GlobalRoute>, payload: &[u8]) -> UdPacket<'_> {
     UdPacket {
-        vl: Vl::truncate(2),
-        sl: Sl::truncate(3),
+        vl: Vl::constant(2),
+        sl: Sl::constant(3),
         dlid: Lid::new(0x1234),
         slid: Lid::new(0x4321),
         global,
         solicited: true,
         pkey: 0x8001,
-        dest_qp: Qpn::truncate(0x11_2233),
-        psn: Psn::truncate(0x44_5566),
+        dest_qp: Qpn::constant(0x11_2233),
+        psn: Psn::constant(0x44_5566),
         qkey: 0x7788_99aa,
-        src_qp: Qpn::truncate(0xbb_ccdd),
+        src_qp: Qpn::constant(0xbb_ccdd),
         immediate: None,
         payload,
     }
@@ -100,7 +100,7 @@ fn flow_control_packets_whatever_tshark_takes_their_second_byte_for() {
         let packet = FlowControl {
             op,
             fctbs,
-            vl: Vl::truncate(vl),
+            vl: Vl::constant(vl),
             fccl,
         };
         let bytes = packet.to_bytes::<{ FlowControl::LEN }>();

@@ -10,7 +10,7 @@ use crate::subnet::both;
 fn port_info() -> PortInfo {
     PortInfo {
         port_state: PortState::Armed,
-        lmc: Lmc::truncate(5),
+        lmc: Lmc::constant(5),
         mtu_cap: Some(Mtu::Mtu2048),
         mcast_pkey_trap_suppression: 0,
         ..fixtures::port_info()

@@ -205,7 +205,7 @@ fn tables() {
     let arbitration = VlArbTable(std::array::from_fn(|at| {
         let at = u8::try_from(at).unwrap();
         VlArbEntry {
-            vl: Vl::truncate(at),
+            vl: Vl::constant(at),
             weight: 255 - at,
         }
     }));

@@ -163,7 +163,7 @@ proptest! {
         for end in &pair.ends {
             prop_assert_ne!(end.port.state(), PortState::Down);
             for vl in 0..2 {
-                let available = end.port.credits(Vl::truncate(vl));
+                let available = end.port.credits(Vl::constant(vl));
                 prop_assert_eq!(usize::from(available), buffer_blocks, "a leak of credits");
             }
             prop_assert_eq!(end.pool.handles(), 0, "a leak of memory");
@@ -216,7 +216,7 @@ fn a_link_that_comes_up_again_with_a_fresh_peer_knows_no_credits_of_the_last_one
     pair.settle();
     assert_eq!(pair.states(), [PortState::Init; 2]);
     for end in &pair.ends {
-        let credits = end.port.credits(Vl::truncate(0));
+        let credits = end.port.credits(Vl::constant(0));
         assert_eq!(credits, 64, "never more than the buffer of 4096 bytes");
     }
 }

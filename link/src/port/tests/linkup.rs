@@ -22,7 +22,7 @@ fn a_plugged_cable_brings_both_ends_to_init_in_a_few_frames() {
     for end in &pair.ends {
         let link_up = (PortState::Down, PortState::Init, Cause::Link);
         assert_eq!(changes(end), [link_up]);
-        assert_eq!(end.port.credits(Vl::truncate(1)), 64, "4096 bytes");
+        assert_eq!(end.port.credits(Vl::constant(1)), 64, "4096 bytes");
         assert_eq!(end.port.physical(), PhysicalState::LinkUp);
     }
     assert_eq!(pair.ends[0].port.peer().unwrap().port, PortNum::new(2));
@@ -118,7 +118,7 @@ fn a_restarted_peer_is_noticed_by_its_epoch_and_its_credits_start_anew() {
     let now = pair.now;
     pair.ends[0].offer(now, 0, 290).unwrap();
     pair.settle();
-    assert_eq!(pair.ends[0].port.credits(Vl::truncate(0)), 59);
+    assert_eq!(pair.ends[0].port.credits(Vl::constant(0)), 59);
     let restarted = PortConfig {
         epoch_seed: 1234,
         ..config()
@@ -128,7 +128,7 @@ fn a_restarted_peer_is_noticed_by_its_epoch_and_its_credits_start_anew() {
     pair.settle();
     assert_eq!(pair.states(), [PortState::Init; 2]);
     assert_eq!(pair.ends[0].spec().link_downed, 1);
-    assert_eq!(pair.ends[0].port.credits(Vl::truncate(0)), 64);
+    assert_eq!(pair.ends[0].port.credits(Vl::constant(0)), 64);
 }
 
 #[test]

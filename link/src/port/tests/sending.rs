@@ -81,7 +81,7 @@ fn a_damaged_record_is_dropped_alone() {
     let frame = [wrong_length, data_record(&raw_packet(1, 290))].concat();
     pair.hand_in(1, &frame);
     pair.ends[1].drain();
-    assert_eq!(pair.ends[1].taken, [(Vl::truncate(1), 290)]);
+    assert_eq!(pair.ends[1].taken, [(Vl::constant(1), 290)]);
     assert_eq!(pair.ends[1].dropped(DropReason::BadLength), 1);
 }
 
@@ -193,7 +193,7 @@ fn a_live_port_keeps_the_rate_in_bursts() {
 fn vls_share_the_link_by_their_weights() {
     let mut pair = Pair::active(config());
     let entry = |vl, weight| VlArbEntry {
-        vl: Vl::truncate(vl),
+        vl: Vl::constant(vl),
         weight,
     };
     let table = [entry(0, 15), entry(1, 5)];
@@ -228,7 +228,7 @@ fn a_vl_without_weight_never_sends_and_wakes_nobody() {
     pair.settle();
     let now = pair.now;
     let only_vl_1 = VlArbEntry {
-        vl: Vl::truncate(1),
+        vl: Vl::constant(1),
         weight: 1,
     };
     pair.ends[0].port.arbiter_mut().set_low([only_vl_1]);
@@ -258,7 +258,7 @@ fn a_packet_that_stays_too_long_at_the_head_of_its_queue_is_discarded() {
         "a limit of its own"
     );
     assert_eq!(pair.ends[0].spec().xmit_discards, 2);
-    assert!(pair.ends[0].port.is_idle(Vl::truncate(0)));
+    assert!(pair.ends[0].port.is_idle(Vl::constant(0)));
 }
 
 #[test]

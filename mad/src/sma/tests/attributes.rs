@@ -169,7 +169,7 @@ fn switch_info_takes_limits_and_clears_the_change_bit_when_told() {
 #[test]
 fn sl_to_vl_rows_are_set_for_one_pair_of_ports_or_for_many() {
     let mut bench = Bench::new(Fake::switch());
-    let row = |vl: u8| SlToVlTable([Vl::truncate(vl); 16]);
+    let row = |vl: u8| SlToVlTable([Vl::constant(vl); 16]);
     assert_eq!(bench.set(0x0000_0203, &row(1)), Ok(row(1)));
     assert_eq!(bench.node.vls.len(), 1);
     assert_eq!(bench.get::<SlToVlTable>(0x0000_0203), row(1));
@@ -208,7 +208,7 @@ fn halves_of_arbitration_tables_leave_the_other_half_alone() {
     let half = |weight: u8| {
         VlArbTable(
             [VlArbEntry {
-                vl: Vl::truncate(1),
+                vl: Vl::constant(1),
                 weight,
             }; 32],
         )

@@ -74,7 +74,7 @@ fn port_0_of_a_switch_is_active_and_its_external_ports_have_no_address() {
         bench.set(
             0,
             &PortInfo {
-                lmc: Lmc::truncate(1),
+                lmc: Lmc::constant(1),
                 lid: lid(8),
                 ..wanted
             }
@@ -99,9 +99,9 @@ fn an_adapter_takes_its_address_vls_and_limits() {
     let mut bench = Bench::new(Fake::adapter());
     let wanted = PortInfo {
         lid: lid(0x10),
-        lmc: Lmc::truncate(2),
+        lmc: Lmc::constant(2),
         master_sm_lid: lid(3),
-        master_sm_sl: Sl::truncate(4),
+        master_sm_sl: Sl::constant(4),
         gid_prefix: 0xfec0_0000_0000_0000,
         neighbor_mtu: Some(Mtu::Mtu512),
         operational_vls: Some(VlCount::Four),
@@ -116,9 +116,9 @@ fn an_adapter_takes_its_address_vls_and_limits() {
     assert_eq!(bench.sma.gid_prefix(port(1)), 0xfec0_0000_0000_0000);
     let expected = PortSettings {
         lid: lid(0x10),
-        lmc: Lmc::truncate(2),
+        lmc: Lmc::constant(2),
         sm_lid: lid(3),
-        sm_sl: Sl::truncate(4),
+        sm_sl: Sl::constant(4),
         mtu: Mtu::Mtu512,
         operational_vls: 4,
         hoq_life: 31,
@@ -161,7 +161,7 @@ fn one_illegal_value_refuses_the_whole_set() {
     let changes: [fn(&mut PortInfo); 13] = [
         |info| info.lid = Lid::new(0xc000),
         |info| info.lid = Lid::PERMISSIVE,
-        |info| info.lmc = Lmc::truncate(6),
+        |info| info.lmc = Lmc::constant(6),
         |info| info.master_sm_lid = Lid::new(0xc000),
         |info| info.neighbor_mtu = Some(Mtu::Mtu4096),
         |info| info.operational_vls = Some(VlCount::Fifteen),

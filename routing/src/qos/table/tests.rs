@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn vl(number: u8) -> Vl {
-    Vl::truncate(number)
+    Vl::constant(number)
 }
 
 fn weights(table: &Table, number: u8) -> Vec<(usize, u8)> {
