@@ -51,12 +51,11 @@ pub use network::{Credits, FaultKind, PlannedFault};
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
 pub use qos::{
-    AdmissionPlan, AdmissionReference, BestEffort, EntryLayout, QosPlan, Rate, RatePlan, Reference,
-    Subject,
+    AdmissionPlan, AdmissionReference, BestEffort, QosPlan, RatePlan, Reference, Subject,
 };
 pub use requests::RequestsPlan;
 pub use statement::Statement;
-pub use trace::{TraceFile, TracePlan, Trees};
+pub use trace::{TraceFile, TracePlan};
 pub use windows::WindowsPlan;
 
 use sim::SetupError;

@@ -34,7 +34,7 @@ pub struct TracePlan {
     pub credits: Credits,
     /// How groups are realised.
     #[serde(default)]
-    pub multicast: Trees,
+    pub multicast: routing::multicast::Scheme,
     /// Packets wait in switches for 4.096 us times two to this power, 0 to 19, at most; left out:
     /// for ever.
     pub lifetime: Option<u8>,
@@ -43,17 +43,6 @@ pub struct TracePlan {
     /// What goes wrong.
     #[serde(default)]
     pub fault: Vec<PlannedFault>,
-}
-
-/// How groups are realised, see [`routing::multicast::Scheme`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trees {
-    /// One tree a group.
-    #[default]
-    SpanningTree,
-    /// One tree a group and offset (MCAST07).
-    Cyclic,
 }
 
 /// A trace's file and what stood in it when the plan was read: results depend on both.
@@ -124,10 +113,7 @@ impl TracePlan {
 
     fn offer(&self, trace: &Trace) -> Workload {
         let mut offer = trace.workload(Until::Delivered(self.limit_ns));
-        offer.scheme = match self.multicast {
-            Trees::SpanningTree => routing::multicast::Scheme::SpanningTree,
-            Trees::Cyclic => routing::multicast::Scheme::Cyclic,
-        };
+        offer.scheme = self.multicast;
         // A trace is played whole: all of it may wait.
         let longest = trace.hosts.iter().map(Vec::len).max();
         offer.backlog = offer.backlog.max(longest.unwrap_or(0));

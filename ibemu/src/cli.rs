@@ -106,12 +106,19 @@ pub enum Verify {
 }
 wire::choice!(Verify, "sort of verification");
 
+/// What names a topology: the forms of all kinds, or a file.
+fn topology_help() -> String {
+    format!(
+        "{}; or the path of a file in the text of ibnetdiscover or ibsim",
+        topologies::forms().join(", ")
+    )
+}
+
 /// `ibemu up`.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 pub struct Up {
-    /// fat-tree-M-N, clos-LEAVES-HOSTS-SPINES[-LINKS], hypercube-D-HOSTS, mesh-XxY-HOSTS,
-    /// torus-XxY-HOSTS, ring-S-HOSTS, irregular-SWITCHES-HOSTS-DEGREE-SEED, star-HOSTS; or the
-    /// path of a file in the text of ibnetdiscover or ibsim
+    /// A generated topology or a file.
+    #[arg(help = topology_help())]
     pub topology: String,
 
     /// How cables are made

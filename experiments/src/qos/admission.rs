@@ -4,9 +4,10 @@
 mod judge;
 mod show;
 
-use routing::qos::{FillOptions, FillReport, Layout, QosError, link_rate};
+use routing::qos::{FillOptions, FillReport, Layout, LinkRate, QosError};
 use serde::{Deserialize, Serialize};
 use sim::{mix, number};
+use wire::choice::Choice as _;
 
 use crate::ExperimentError;
 use crate::axes::Axis;
@@ -16,44 +17,12 @@ use crate::qos::fabrics;
 use crate::qos::plan::{check_range, check_topologies, check_tries};
 use crate::qos::workload::QosFabric;
 
-/// A rate of links, as VLARB01 counts it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Rate {
-    /// 2.5 Gbit/s.
-    #[serde(rename = "1x")]
-    X1,
-    /// 10 Gbit/s.
-    #[serde(rename = "4x")]
-    X4,
-    /// 30 Gbit/s.
-    #[serde(rename = "12x")]
-    X12,
-}
-
-impl Rate {
-    fn name(self) -> &'static str {
-        match self {
-            Self::X1 => "1x",
-            Self::X4 => "4x",
-            Self::X12 => "12x",
-        }
-    }
-
-    fn bps(self) -> u64 {
-        match self {
-            Self::X1 => link_rate::X1,
-            Self::X4 => link_rate::X4,
-            Self::X12 => link_rate::X12,
-        }
-    }
-
-    /// Table 1 of the paper: how long a frame takes, nanoseconds.
-    fn frame_in_paper_ns(self) -> u64 {
-        match self {
-            Self::X1 => 3_342_336,
-            Self::X4 => 835_584,
-            Self::X12 => 278_528,
-        }
+/// Table 1 of the paper: how long a frame takes, nanoseconds.
+const fn frame_in_paper_ns(rate: LinkRate) -> u64 {
+    match rate {
+        LinkRate::X1 => 3_342_336,
+        LinkRate::X4 => 835_584,
+        LinkRate::X12 => 278_528,
     }
 }
 
@@ -62,7 +31,7 @@ impl Rate {
 #[serde(deny_unknown_fields)]
 pub struct RatePlan {
     /// Which rate.
-    pub rate: Rate,
+    pub rate: LinkRate,
     /// Which table.
     pub table: String,
     /// Rows: connections tried, ascending.
@@ -76,7 +45,7 @@ pub struct RatePlan {
 #[serde(deny_unknown_fields)]
 pub struct AdmissionReference {
     /// The rate.
-    pub rate: Rate,
+    pub rate: LinkRate,
     /// The topology as the plan names it.
     pub topology: String,
     /// Connections established with packets of 256 and of 4,096 bytes.
@@ -144,7 +113,7 @@ type At = [usize; 3];
 
 impl AdmissionPlan {
     /// The paper's numbers for a table and a topology.
-    fn paper(&self, rate: Rate, topology: &str) -> Option<[u32; 2]> {
+    fn paper(&self, rate: LinkRate, topology: &str) -> Option<[u32; 2]> {
         let mut references = self.reference.iter();
         let found = references.find(|r| r.rate == rate && r.topology == topology);
         found.map(|reference| reference.established)
@@ -236,7 +205,12 @@ impl Experiment<3> for AdmissionPlan {
     }
 }
 
-fn point(topology: &str, rate: Rate, (run, how): (u32, FillOptions), filled: &FillReport) -> Point {
+fn point(
+    topology: &str,
+    rate: LinkRate,
+    (run, how): (u32, FillOptions),
+    filled: &FillReport,
+) -> Point {
     let [sl0, sl1, sl2, sl3] = filled.established;
     let first_refusal = match filled.first_refusal {
         Some(QosError::Refused {

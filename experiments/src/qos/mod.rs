@@ -17,9 +17,10 @@ mod workload;
 
 use routing::qos::{FillOptions, link_rate};
 use sim::{FaultPlan, mix};
+use wire::choice::Choice as _;
 
-pub use admission::{AdmissionPlan, AdmissionReference, Rate, RatePlan};
-pub use plan::{BestEffort, EntryLayout, QosPlan, Reference, Subject};
+pub use admission::{AdmissionPlan, AdmissionReference, RatePlan};
+pub use plan::{BestEffort, QosPlan, Reference, Subject};
 pub(crate) use point::Point;
 
 use crate::ExperimentError;
@@ -110,7 +111,7 @@ fn run_one(
         seed,
     };
     let link_bps = link_rate::X1;
-    let (admission, filled) = fabric.fill(task.layout.layout(), link_bps, how)?;
+    let (admission, filled) = fabric.fill(task.layout, link_bps, how)?;
     let model = plan.model(task.packet_bytes);
     let streams = workload::streams(fabric, &admission, &model, link_bps);
     let span = plan.span(&model);

@@ -29,7 +29,7 @@ pub struct QosPlan {
     pub packet_bytes: Vec<u16>,
     /// Where the entries of a VL stand in a table.
     #[serde(default = "contiguous")]
-    pub layouts: Vec<EntryLayout>,
+    pub layouts: Vec<Layout>,
     /// What hosts send in addition to the connections.
     #[serde(default = "idle")]
     pub best_effort: Vec<BestEffort>,
@@ -55,8 +55,8 @@ pub struct QosPlan {
     pub reference: Vec<Reference>,
 }
 
-fn contiguous() -> Vec<EntryLayout> {
-    vec![EntryLayout::Contiguous]
+fn contiguous() -> Vec<Layout> {
+    vec![Layout::Contiguous]
 }
 
 fn four() -> NonZeroU16 {
@@ -65,34 +65,6 @@ fn four() -> NonZeroU16 {
 
 fn idle() -> Vec<BestEffort> {
     vec![BestEffort::Idle]
-}
-
-/// Where the entries of a VL stand in a table, see [`Layout`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EntryLayout {
-    /// In the first free entries.
-    Contiguous,
-    /// Far from each other.
-    Interleaved,
-}
-
-impl EntryLayout {
-    /// Its name in plans and results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Contiguous => "contiguous",
-            Self::Interleaved => "interleaved",
-        }
-    }
-
-    pub(super) fn layout(self) -> Layout {
-        match self {
-            Self::Contiguous => Layout::Contiguous,
-            Self::Interleaved => Layout::Interleaved,
-        }
-    }
 }
 
 /// What hosts send in addition to the connections.
@@ -154,7 +126,7 @@ pub(super) type At = [usize; 6];
 pub(super) struct Task {
     pub(super) topology: usize,
     pub(super) packet_bytes: u16,
-    pub(super) layout: EntryLayout,
+    pub(super) layout: Layout,
     pub(super) best_effort: BestEffort,
     pub(super) tries: u32,
     pub(super) run: u32,

@@ -1,4 +1,7 @@
 use clap::CommandFactory;
+use routing::LidBase;
+use routing::qos::{Layout, LinkRate};
+use wire::choice::Choice;
 
 use super::*;
 
@@ -65,5 +68,55 @@ fn two_hosts_or_all() {
         ),
     ] {
         assert_eq!(Cli::try_parse_from(line).is_ok(), fine, "{line:?}");
+    }
+}
+
+/// What `ibemu VERB --help` says of `--option` holds each name of `T`, and no other is taken.
+fn lists<T: Choice>(verb: &str, option: &str) {
+    let command = Cli::command().find_subcommand(verb).unwrap().clone();
+    let taken = command
+        .get_arguments()
+        .find(|argument| argument.get_long() == Some(option))
+        .unwrap_or_else(|| panic!("{verb} has no --{option}"))
+        .get_possible_values();
+    let taken: Vec<&str> = taken.iter().map(|value| value.get_name()).collect();
+    assert_eq!(taken, T::names().collect::<Vec<_>>(), "{verb} --{option}");
+    let help = command.clone().render_long_help().to_string();
+    for name in taken {
+        assert!(help.contains(name), "{verb} --help lacks {name}");
+    }
+}
+
+#[test]
+fn help_lists_every_name_that_a_choice_has() {
+    lists::<Transport>("up", "transport");
+    lists::<Sm>("up", "sm");
+    lists::<Verify>("up", "verify");
+    lists::<QosChoice>("up", "qos");
+    lists::<Scheme>("up", "multicast");
+    lists::<Mtu>("up", "mtu");
+    lists::<LinkWidth>("up", "width");
+    lists::<LinkSpeed>("up", "speed");
+    for verb in ["route", "verify"] {
+        lists::<Scheme>(verb, "multicast");
+        lists::<LinkRate>(verb, "rate");
+        lists::<LidBase>(verb, "lid-base");
+    }
+    lists::<LinkRate>("admit", "rate");
+    lists::<Layout>("admit", "layout");
+}
+
+#[test]
+fn help_lists_the_form_of_every_topology() {
+    let up = Cli::command().find_subcommand("up").unwrap().clone();
+    let help = up.clone().render_long_help().to_string();
+    let words: Vec<&str> = help.split_whitespace().collect();
+    for form in topologies::forms() {
+        assert!(
+            words
+                .iter()
+                .any(|word| word.trim_matches([',', ';']) == form),
+            "ibemu up --help lacks {form}"
+        );
     }
 }

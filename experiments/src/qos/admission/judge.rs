@@ -1,15 +1,16 @@
 //! Compares numbers of established connections with VLARB01's.
 
-use routing::qos::frame_ns;
+use routing::qos::{LinkRate, frame_ns};
+use wire::choice::Choice as _;
 
-use super::{AdmissionPlan, Point, Rate, RatePlan};
+use super::{AdmissionPlan, Point, RatePlan, frame_in_paper_ns};
 use crate::experiment::Verdict;
 use crate::qos::judge::span;
 
 /// The fewest and the most connections established among the first `tries`; `None` without runs.
 pub(super) fn established(
     points: &[Point],
-    rate: Rate,
+    rate: LinkRate,
     topology: &str,
     tries: u32,
 ) -> Option<[u32; 2]> {
@@ -31,10 +32,10 @@ pub(super) fn judge(plan: &AdmissionPlan, points: &[Point]) -> Vec<Verdict> {
             expected: format!(
                 "Table 1, {}: a frame of {} ns",
                 rate.name(),
-                rate.frame_in_paper_ns()
+                frame_in_paper_ns(rate)
             ),
             measured: ns.map_or_else(|error| error.to_string(), |ns| format!("{ns} ns")),
-            holds: Some(ns == Ok(rate.frame_in_paper_ns())),
+            holds: Some(ns == Ok(frame_in_paper_ns(rate))),
         });
         for topology in &plan.topologies {
             let last = table.tries.last().copied().unwrap_or(0);

@@ -1,9 +1,10 @@
 //! The tables of VLARB01, and the causes of refusals.
 
 use routing::qos::frame_ns;
+use wire::choice::Choice as _;
 
 use super::judge::established;
-use super::{AdmissionPlan, Point, RatePlan};
+use super::{AdmissionPlan, Point, RatePlan, frame_in_paper_ns};
 use crate::figure::{Axis, Curve, Figure};
 use crate::qos::judge::span;
 use sim::real;
@@ -19,7 +20,7 @@ pub(super) fn frames(plan: &AdmissionPlan) -> Figure {
             table.rate.name().to_owned(),
             format!("{}", real(table.rate.bps()) / 1e9),
             format!("{:.6}", real(ns) / 1e6),
-            format!("{:.6}", real(table.rate.frame_in_paper_ns()) / 1e6),
+            format!("{:.6}", real(frame_in_paper_ns(table.rate)) / 1e6),
         ]
     };
     Figure::Table {
