@@ -5,10 +5,10 @@ use core::fmt::Write as _;
 use crate::figure::{Axis, Curve, Scale};
 use crate::html::escape;
 
-const WIDTH: f64 = 800.0;
+const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 440.0;
 const LEFT: f64 = 90.0;
-const RIGHT: f64 = 250.0;
+const RIGHT: f64 = 310.0;
 const TOP: f64 = 20.0;
 const BOTTOM: f64 = 60.0;
 /// Lines between the ends of a linear axis, about.
