@@ -14,5 +14,9 @@ pub mod queue_pair;
 mod service;
 mod traffic;
 
+/// The environment variable that tells the daemon the base of the abstract names on which it answers
+/// ibsim's client library.
+pub const UMAD_SOCKET: &str = "IBEMU_UMAD_SOCKET";
+
 pub use clients::ClientId;
 pub use host::{Command, Event, Host, HostConfig};

@@ -258,6 +258,24 @@ fn a_recorded_daemon_leaves_all_that_it_was_handed_and_did() {
 async fn a_program_of_ibsims_client_library_connects_asks_and_is_answered() {
     let base = format!("hostd-test-{}", std::process::id());
     let _daemon = Daemon::start(0x33, &["--umad-socket", &base]);
+    use_as_program(&base).await;
+}
+
+#[tokio::test]
+async fn names_that_somebody_else_has_taken_keep_no_program_out() {
+    let base = format!("hostd-squatted-{}", std::process::id());
+    let _daemon = Daemon::start(0x33, &["--umad-socket", &base]);
+    let taken: Vec<AbstractSocket> = (1..40)
+        .filter_map(|slot| AbstractSocket::bind(&format!("{base}:out{slot}")).ok())
+        .collect();
+    assert_eq!(taken.len(), 39, "the daemon holds the first only");
+    for _ in 0..3 {
+        use_as_program(&base).await;
+    }
+}
+
+/// Connects as ibsim's client library does, and asks the host for its node information.
+async fn use_as_program(base: &str) {
     let id = std::process::id();
     let control = AbstractSocket::bind(&format!("{base}:ctl{id}")).unwrap();
     control.connect(&format!("{base}:ctl")).unwrap();

@@ -2,7 +2,8 @@
 //! knows what to remove whatever happens to `up`.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 
 use anyhow::{Context, Result, bail};
 use netio::transport::Transport;
@@ -17,7 +18,7 @@ use crate::names::{self, FabricName};
 use crate::process::ProcessRecord;
 
 /// The version of the file's layout.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The stage of `up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +115,28 @@ pub struct FabricState {
     /// Which namespaces exist because of this fabric: names, in the order of `nodes`; none over
     /// UDP.
     pub namespaces: Vec<String>,
+    /// The base of the abstract names on which each node answers ibsim's client library, in the
+    /// order of `nodes`; none in namespaces of their own. Abstract names have no owner, so nobody may
+    /// know them before they are taken.
+    #[serde(default)]
+    umad_names: Vec<String>,
+}
+
+/// How many random bytes an abstract name holds.
+const NAME_RANDOM_BYTES: usize = 16;
+
+/// Names that nobody can guess, one for each node.
+fn unguessable_names(nodes: usize) -> Result<Vec<String>> {
+    let read = || -> io::Result<Vec<String>> {
+        let mut random = File::open("/dev/urandom")?;
+        let mut bytes = [0; NAME_RANDOM_BYTES];
+        let mut name = || {
+            random.read_exact(&mut bytes)?;
+            Ok(format!("ibemu.{:032x}", u128::from_ne_bytes(bytes)))
+        };
+        (0..nodes).map(|_| name()).collect()
+    };
+    read().context("cannot read /dev/urandom")
 }
 
 impl FabricState {
@@ -162,6 +185,10 @@ impl FabricState {
                 .collect(),
             Transport::Udp => Vec::new(),
         };
+        let umad_names = match options.transport {
+            Transport::Veth => Vec::new(),
+            Transport::Udp => unguessable_names(nodes.len())?,
+        };
         let mut state = Self {
             version: VERSION,
             fabric: fabric.clone(),
@@ -173,6 +200,7 @@ impl FabricState {
             links,
             sm_node: None,
             namespaces,
+            umad_names,
         };
         state.sm_node = state.choose_sm_node()?;
         Ok(state)
@@ -347,16 +375,8 @@ impl FabricState {
 
     /// The base of the abstract names on which a host answers ibsim's client library.
     #[must_use]
-    pub fn umad_socket(&self, node: usize) -> String {
-        match self.options.transport {
-            Transport::Veth => "sim".to_owned(),
-            Transport::Udp => format!(
-                "ibemu.{}.{}.{}",
-                netio::process::effective_uid(),
-                self.fabric,
-                self.nodes[node].handle
-            ),
-        }
+    pub fn umad_socket(&self, node: usize) -> &str {
+        self.umad_names.get(node).map_or("sim", String::as_str)
     }
 }
 

@@ -163,6 +163,8 @@ pub struct ServerCounts {
 pub struct Server<A> {
     config: ServerConfig,
     slots: BTreeMap<u16, Slot>,
+    /// The slot that the shell wants the next program to have.
+    offered: Option<u16>,
     /// By transaction id: of a program's request with its slot in front, of the server's own with
     /// [`OWN_TIDS`].
     in_flight: Transactions<InFlight<A>>,
@@ -181,6 +183,7 @@ impl<A: Clone> Server<A> {
         Self {
             config,
             slots: BTreeMap::new(),
+            offered: None,
             in_flight: Transactions::new(limit),
             waiting: VecDeque::new(),
             last_tid: 0,
@@ -207,6 +210,18 @@ impl<A: Clone> Server<A> {
         if let Some(slot) = self.slots.get_mut(&slot) {
             slot.queue.pop_front();
         }
+    }
+
+    /// Gives the next program `slot`, below 65,535, if no program has it: the shell knows which data
+    /// sockets it can have. Without an offer it gets the lowest that is free.
+    pub fn offer_slot(&mut self, slot: u16) {
+        self.offered = Some(slot);
+    }
+
+    /// Whether a program has `slot`.
+    #[must_use]
+    pub fn is_connected(&self, slot: u16) -> bool {
+        self.slots.contains_key(&slot)
     }
 
     /// The connected programs: slot, and the process id that the program gave, for a shell that

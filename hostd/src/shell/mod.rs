@@ -39,12 +39,24 @@ pub(crate) struct Arguments {
     device: DeviceArgs,
 
     /// Serve programs linked to libibumad, started with ibsim's client library, at the abstract
-    /// sockets BASE:ctl and BASE:out<K>
+    /// sockets BASE:ctl and BASE:out<K>; without it, the environment's IBEMU_UMAD_SOCKET counts
     #[arg(long, value_name = "BASE")]
     umad_socket: Option<String>,
 
     #[command(flatten)]
     link: LinkArgs,
+}
+
+impl Arguments {
+    /// The base of the abstract names. Other users can read a command line, but no environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the daemon reads its environment for the core"
+    )]
+    fn umad_base(&self) -> Option<String> {
+        let told = || std::env::var(hostd::UMAD_SOCKET).ok();
+        self.umad_socket.clone().or_else(told)
+    }
 }
 
 /// Runs the host until shutdown is requested.
@@ -73,7 +85,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let handle = daemon.control().handle();
     let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
-        umad: match &arguments.umad_socket {
+        umad: match &arguments.umad_base() {
             Some(base) => Some(Rc::new(Umad::open(base, device, handle.clone())?)),
             None => None,
         },

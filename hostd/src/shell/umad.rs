@@ -34,6 +34,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 /// gone.
 const ATTEMPTS: u32 = 100;
 
+/// Slots are below this. (The server uses the number itself for transactions of its own.)
+const SLOT_LIMIT: u16 = u16::MAX;
+
 /// The slot of a client of this socket; `None` for clients of the other one.
 pub(super) fn slot(client: ClientId) -> Option<u16> {
     u16::try_from(client.0).ok()
@@ -48,6 +51,9 @@ pub(super) struct Umad {
     control: AbstractSocket,
     server: RefCell<Server<Address>>,
     programs: RefCell<BTreeMap<u16, Program>>,
+    /// The data socket of the next program. It is bound before the program comes, because by then
+    /// others know the names and can have taken some.
+    spare: RefCell<Option<(u16, AbstractSocket)>>,
     /// The server may have outputs, or another deadline.
     changed: Notify,
     /// The same, for the task that keeps time.
@@ -70,8 +76,9 @@ impl Drop for Program {
 }
 
 impl Umad {
-    /// Binds `<base>:ctl`.
+    /// Binds `<base>:ctl`, and before it becomes known the first program's data socket.
     pub(super) fn open(base: &str, device: &DeviceArgs, handle: Handle<Command>) -> Result<Self> {
+        let spare = (0, AbstractSocket::bind(&format!("{base}:out0"))?);
         let mut control = AbstractSocket::bind(&format!("{base}:ctl"))?;
         control.enable_credentials()?;
         let server = Server::new(ServerConfig {
@@ -86,6 +93,7 @@ impl Umad {
             control,
             server: RefCell::new(server),
             programs: RefCell::default(),
+            spare: RefCell::new(Some(spare)),
             changed: Notify::new(),
             deadline_changed: Notify::new(),
         })
@@ -124,7 +132,35 @@ impl Umad {
                 continue;
             }
             let bytes = &buffer[..length];
+            self.keep_spare();
             self.with_server(|server| server.handle_control(clock::now(), from.address, bytes));
+        }
+    }
+
+    /// Binds a data socket for the next program, unless there is one, and offers its slot to the
+    /// server. Names that somebody else has taken are passed over.
+    fn keep_spare(&self) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.is_none() {
+            let programs = self.programs.borrow();
+            let server = self.server.borrow();
+            *spare = (0..SLOT_LIMIT)
+                .filter(|slot| !programs.contains_key(slot) && !server.is_connected(*slot))
+                .find_map(|slot| {
+                    let socket = AbstractSocket::bind(&format!("{}:out{slot}", self.base));
+                    socket.ok().map(|socket| (slot, socket))
+                });
+        }
+        if let Some((slot, _)) = &*spare {
+            self.server.borrow_mut().offer_slot(*slot);
+        }
+    }
+
+    /// The data socket of `slot`: the spare one, if that is its slot.
+    fn data_socket(&self, slot: u16) -> Result<AbstractSocket> {
+        match self.spare.take() {
+            Some((prepared, socket)) if prepared == slot => Ok(socket),
+            _ => Ok(AbstractSocket::bind(&format!("{}:out{slot}", self.base))?),
         }
     }
 
@@ -187,7 +223,7 @@ impl Umad {
 
     /// Opens the data socket of `slot`, for the program that gave `id`, its process's number.
     fn open_slot(this: &Rc<Self>, slot: u16, id: u32) -> Result<()> {
-        let socket = AbstractSocket::bind(&format!("{}:out{slot}", this.base))?;
+        let socket = this.data_socket(slot)?;
         socket.connect(&format!("{}:in{id}", this.base))?;
         let data_ready = Rc::new(Notify::new());
         let data = Rc::clone(this).exchange(slot, socket, Rc::clone(&data_ready));
@@ -198,6 +234,7 @@ impl Umad {
         ];
         let program = Program { data_ready, tasks };
         this.programs.borrow_mut().insert(slot, program);
+        this.keep_spare();
         Ok(())
     }
 

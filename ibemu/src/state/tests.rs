@@ -35,8 +35,16 @@ fn over_udp_there_is_no_namespace_and_each_host_has_an_adapter_of_its_own() {
     let state = plan(&["star-2", "--transport", "udp", "--fabric", "x"]).unwrap();
     assert!(state.namespaces.is_empty());
     let host = state.find("h1").unwrap();
-    let uid = netio::process::effective_uid();
-    assert_eq!(state.umad_socket(host), format!("ibemu.{uid}.x.h1"));
+    let name = state.umad_socket(host);
+    let random = name.strip_prefix("ibemu.").unwrap();
+    assert!(
+        random.len() == 32 && u128::from_str_radix(random, 16).is_ok(),
+        "{name}"
+    );
+    let again = plan(&["star-2", "--transport", "udp", "--fabric", "x"]).unwrap();
+    for other in [state.umad_socket((host + 1) % 3), again.umad_socket(host)] {
+        assert_ne!(name, other, "nobody can tell it from another name");
+    }
 }
 
 #[test]
@@ -89,10 +97,10 @@ fn a_damaged_state_and_one_of_another_version_are_told_apart_from_none() {
     assert!(damaged.contains("damaged"), "{damaged}");
     let state = plan(&["star-2"]).unwrap();
     let text = serde_json::to_string(&state).unwrap();
-    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    let newer = text.replacen("\"version\":2", "\"version\":3", 1);
     fs::write(dir.state(), newer).unwrap();
     let version = format!("{:#}", FabricState::load(&dir).unwrap_err());
-    assert!(version.contains("version 2"), "{version}");
+    assert!(version.contains("version 3"), "{version}");
 }
 
 #[test]

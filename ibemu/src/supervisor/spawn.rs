@@ -73,7 +73,11 @@ pub(super) fn device_arguments(
     arguments.add("--guid", format!("{:#018x}", device.guid));
     match device.kind {
         Kind::Switch => arguments.add("--ports", device.ports.to_string()),
-        Kind::Host => arguments.add("--umad-socket", state.umad_socket(node)),
+        Kind::Host if state.options.transport == Transport::Veth => {
+            arguments.add("--umad-socket", state.umad_socket(node));
+        }
+        // Command lines can be read by everybody; the environment is the user's.
+        Kind::Host => {}
     }
     arguments.add("--dir", dir.path());
     for end in ends {
@@ -218,6 +222,14 @@ pub(super) fn spawn(
     for variable in GUEST_VARIABLES {
         command.env_remove(variable);
     }
+    if let Target::Device(node) = target
+        && state.options.transport == Transport::Udp
+    {
+        command.env(
+            hostd::UMAD_SOCKET,
+            state.umad_socket(usize::try_from(node)?),
+        );
+    }
     let namespace = namespace.map(Namespace::open).transpose()?;
     if let Some(namespace) = &namespace {
         namespace.join_command(&mut command);
@@ -296,7 +308,7 @@ mod tests {
             "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1 \
              --multicast spanning-tree --qos none"
         );
-        let umad = state.umad_socket(host);
-        assert!(umad.ends_with(".ib.h2"), "{umad}");
+        let line = text(device_arguments(&dir, &state, host, &[]));
+        assert!(!line.contains("umad"), "everybody can read it: {line}");
     }
 }

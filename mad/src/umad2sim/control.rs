@@ -89,7 +89,10 @@ impl<A: Clone> Server<A> {
         if let Some((&old, _)) = old {
             self.program_gone(now, old);
         }
-        let Some(slot) = (0..SLOTS_MAX).find(|slot| !self.slots.contains_key(slot)) else {
+        let is_free = |slot: &u16| !self.slots.contains_key(slot);
+        let room = self.slots.len() < usize::from(SLOTS_MAX);
+        let offered = self.offered.take().filter(|_| room).filter(is_free);
+        let Some(slot) = offered.or_else(|| (0..SLOTS_MAX).find(is_free)) else {
             return self.refuse(from, request);
         };
         let program = Slot {

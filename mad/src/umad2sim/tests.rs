@@ -137,6 +137,16 @@ fn a_program_connects_to_this_host_and_to_no_other() {
 }
 
 #[test]
+fn a_program_gets_the_slot_that_was_offered_unless_another_has_it() {
+    let mut server = server(8);
+    server.offer_slot(700);
+    assert_eq!(connect(&mut server, 1, false), 700);
+    assert!(server.is_connected(700));
+    server.offer_slot(700);
+    assert_eq!(connect(&mut server, 2, false), 0);
+}
+
+#[test]
 fn slots_go_beyond_nine_and_are_used_again() {
     let mut server = server(8);
     for id in 0..u32::from(SLOTS_MAX) {
