@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use ibemu::cli::{Cli, Verb};
 use ibemu::usage::UsageError;
-use ibemu::{supervisor, verbs};
+use ibemu::{output, supervisor, verbs};
 
 /// Exit code of a usage error.
 const USAGE: u8 = 2;
@@ -20,7 +20,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // A closed standard error is no reason to panic.
-            let _ = writeln!(std::io::stderr(), "ibemu: {error:#}");
+            let message = format!("ibemu: {error:#}");
+            let _ = writeln!(std::io::stderr(), "{}", output::printable(&message));
             let usage = error.downcast_ref::<UsageError>().is_some();
             ExitCode::from(if usage { USAGE } else { FAILED })
         }

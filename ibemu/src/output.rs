@@ -1,24 +1,30 @@
 //! Standard output: text, tables, JSON. A closed pipe is no error.
+//!
+//! Names come from files and from the fabric and may hold anything. What a terminal would obey is
+//! escaped before it is written for people; JSON keeps it, in JSON's own escapes.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// Writes one line.
+/// Writes lines and ends the last one. Control characters are escaped.
 ///
 /// # Errors
 /// If standard output fails for another reason than a closed pipe.
 pub fn line(text: impl Display) -> Result<()> {
-    finish(writeln!(io::stdout().lock(), "{text}"))
+    let text = text.to_string();
+    finish(writeln!(io::stdout().lock(), "{}", printable(&text)))
 }
 
-/// Writes a text as it is.
+/// Writes a text. Control characters are escaped.
 ///
 /// # Errors
 /// As [`line()`].
 pub fn text(text: &str) -> Result<()> {
+    let text = printable(text);
     let mut stdout = io::stdout().lock();
     finish(
         stdout
@@ -32,7 +38,38 @@ pub fn text(text: &str) -> Result<()> {
 /// # Errors
 /// As [`line()`].
 pub fn json(value: &impl Serialize) -> Result<()> {
-    line(serde_json::to_string_pretty(value).context("cannot write JSON")?)
+    let json = serde_json::to_string_pretty(value).context("cannot write JSON")?;
+    let json = escaped(&json, |c| format!("\\u{:04x}", u32::from(c)));
+    finish(writeln!(io::stdout().lock(), "{json}"))
+}
+
+/// The text with `\u{1b}` and the like for what a terminal would obey, or what would turn the
+/// direction of writing. Line ends and tabs stay.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| c.escape_unicode().to_string())
+}
+
+fn escaped(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.chars().any(is_unprintable) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unprintable(c) {
+            shown.push_str(&escape(c));
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Control characters but line ends and tabs; marks of the direction of writing.
+fn is_unprintable(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && c != '\n' && c != '\t')
 }
 
 fn finish(result: io::Result<()>) -> Result<()> {
@@ -72,7 +109,8 @@ impl Table {
 
     /// Adds a line.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        let shown = |cell: String| printable(&cell).replace('\n', r"\u{a}");
+        self.rows.push(cells.into_iter().map(shown).collect());
     }
 }
 
@@ -103,6 +141,27 @@ impl Display for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(printable("a\tb\nc \u{e4}"), "a\tb\nc \u{e4}");
+        assert_eq!(
+            printable("\u{1b}]0;x\u{7}\r\u{9b}2J\u{7f}\u{202e}"),
+            r"\u{1b}]0;x\u{7}\u{d}\u{9b}2J\u{7f}\u{202e}"
+        );
+        let mut table = Table::new(&[("NAME", Align::Left)]);
+        table.row(["\u{1b}[2J".into()]);
+        assert_eq!(table.to_string(), "NAME\n\\u{1b}[2J");
+    }
+
+    #[test]
+    fn escaped_json_holds_the_same_value() {
+        let name = "a\u{1b}\u{7f}\u{9b}\n\u{202e}";
+        let json = serde_json::to_string(name).unwrap();
+        let json = escaped(&json, |c| format!("\\u{:04x}", u32::from(c)));
+        assert!(!json.chars().any(is_unprintable), "{json:?}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), name);
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -124,6 +124,18 @@ pub enum TextProblem {
     /// A line that is no comment, no assignment, no node and no port.
     #[error("this is neither a node, a port of a node, nor a setting: {0:?}")]
     NotUnderstood(String),
+    /// A character that a terminal obeys instead of showing it.
+    #[error(
+        "character {} holds no text but controls terminals ({:?}): remove it",
+        column,
+        character
+    )]
+    ControlCharacter {
+        /// Which character of the line, from 1.
+        column: usize,
+        /// The character.
+        character: char,
+    },
     /// ibsim's aliases, modules and inclusion of other files.
     #[error("{0:?} is not supported: write the fabric in one file, without aliases")]
     Unsupported(&'static str),

@@ -109,6 +109,11 @@ impl Reader {
 
     fn line(&mut self, line: &str) -> Result<(), TextProblem> {
         self.line += 1;
+        // Names end up on terminals and in logs.
+        let mut characters = (1..).zip(line.chars());
+        if let Some((column, character)) = characters.find(|&(_, c)| c.is_control() && c != '\t') {
+            return Err(TextProblem::ControlCharacter { column, character });
+        }
         let starts = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
         if line.is_empty() || line.starts_with('#') {
             Ok(())

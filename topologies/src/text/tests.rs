@@ -184,3 +184,22 @@ proptest! {
         let _: Result<Graph, TextError> = read_text(&lines.join("\n"));
     }
 }
+
+#[test]
+fn what_controls_a_terminal_is_refused_with_its_line() {
+    for (character, shown) in [
+        ('\u{1b}', "\\u{1b}"),
+        ('\u{9b}', "\\u{9b}"),
+        ('\u{7f}', "\\u{7f}"),
+    ] {
+        let text = format!("Switch\t1 \"s0\"\t# \"a{character}]0;x\"\n");
+        let error = read_text(&format!("# first line\n{text}")).unwrap_err();
+        assert_eq!(error.line, 2);
+        let message = error.to_string();
+        assert!(
+            message.contains("character 19") && message.contains(shown),
+            "{message}"
+        );
+        assert!(!message.contains(character), "{message:?}");
+    }
+}

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::output;
+
 /// How often the progress line is redrawn, a second.
 const DRAWN_A_SECOND: u8 = 10;
 
@@ -54,7 +56,7 @@ impl Progress {
     /// Updates the progress line of the phase.
     pub(super) fn show(&self, text: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(text.to_owned());
+            bar.set_message(output::printable(text).into_owned());
             bar.tick();
         }
     }
@@ -98,5 +100,5 @@ impl Progress {
 
 fn write_line(text: &str) {
     // An unreadable progress display does not stop the fabric from coming up.
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", output::printable(text));
 }
