@@ -27,7 +27,7 @@
 //! # Parts
 //!
 //! [`Sm`] owns the parts and calls them; no part calls back or reads the state of another. What
-//! several need is handed to them for the call: the [`fabric::Fabric`] (devices and plan, read by
+//! several need is handed to them for the call: the `fabric::Fabric` (devices and plan, read by
 //! all), and results (MADs to send, events, warnings) are returned.
 //!
 //! ```text
@@ -64,7 +64,7 @@
 //! | `windows` | pairs asked for, grants in force | `request`, `follow`, `run` |
 //! | `report` | status, events, warnings | `enter`, `warn`, `update`, `subnet_up` |
 //!
-//! The writer reads what `groups` and `qos` want in the tables through [`writer::Target`], which
+//! The writer reads what `groups` and `qos` want in the tables through `writer::Target`, which
 //! `sm::sequence` builds for each call; the subnet in it is updated with the PortInfo and
 //! SwitchInfo that devices answer. `sa` changes memberships in `groups`.
 

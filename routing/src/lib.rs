@@ -2,7 +2,7 @@
 //! a verdict on them.
 //!
 //! Everything here is a pure function: the same fabric and options give the same bytes, whatever
-//! the order in which nodes were found. An [`Engine`] is chosen by name at run time; what it
+//! the order in which nodes were found. A [`RoutingEngine`] is chosen by name at run time; what it
 //! computes, [`verify()`] checks against the graph without knowing how it was computed.
 //!
 //! ```
