@@ -55,7 +55,7 @@ pub use qos::{
 };
 pub use requests::RequestsPlan;
 pub use statement::Statement;
-pub use trace::{TraceFile, TracePlan};
+pub use trace::{Trace, TraceError, TraceFile, TraceFlow, TracePlan};
 pub use windows::WindowsPlan;
 
 use sim::SetupError;

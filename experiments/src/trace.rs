@@ -1,16 +1,20 @@
 //! Traces played on a fabric: the same packets under several schemes and numbers of VLs.
 
+mod packets;
+
 use std::path::PathBuf;
 
 use link::DropReason;
 use serde::{Deserialize, Serialize};
-use sim::{FaultPlan, Model, RoutedFabric, Trace, Until, Workload, WorkloadResult, real};
+use sim::{FaultPlan, Model, RoutedFabric, Until, Workload, WorkloadResult, real};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
 use crate::network::{Credits, PlannedFault, fault_plan, model};
+
+pub use packets::{Trace, TraceError, TraceFlow};
 
 /// A run is no longer than this, nanoseconds.
 const LIMIT_NS_MAX: u64 = 1_000_000_000_000;

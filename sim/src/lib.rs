@@ -54,7 +54,6 @@ pub mod replay;
 mod setup;
 mod smp;
 mod source_queues;
-mod trace;
 mod traffic_host;
 mod twin;
 mod workload;
@@ -71,7 +70,6 @@ pub use numbers::{index, number, real};
 pub use packet_tracker::Violation;
 pub use pattern::{Pattern, PatternError, SlChoice, mix, permutation};
 pub use setup::SetupError;
-pub use trace::{Trace, TraceError, TraceFlow};
 pub use twin::{Twin, TwinConfig, TwinError};
 pub use workload::{
     AddressVector, Arbitration, BACKLOG_DEFAULT, ConstantRate, Destination, FLOWS_MAX, FlowPlan,

@@ -9,8 +9,9 @@
 //! 40,h000,east,1056,0
 //! ```
 //!
-//! Lines are comma-separated; empty ones and those that begin with `#` are passed over, as is the
-//! line with the names of the columns. A line that begins with `group` names a multicast group and
+//! Lines are comma-separated, as the crate `csv` reads them: a name with a comma in it stands in
+//! double quotes. Empty lines and those that begin with `#` are skipped, as is the line with the
+//! names of the columns. A line that begins with `group` names a multicast group and
 //! its members, and must come before the first packet to it. All others are packets, in any order
 //! of time; those of one host and moment are sent in the order of lines. Packets of one source,
 //! destination and service level are a flow.
@@ -18,18 +19,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use csv::{ReaderBuilder, StringRecord, Trim};
+use sim::{
+    AddressVector, Destination, Group, PACKET_BYTES_MAX, PACKET_BYTES_MIN, SendRequest,
+    TrafficSource, Until, Workload, index, number,
+};
 use thiserror::Error;
 use topologies::Graph;
 use wire::Sl;
+use wire::convert::{u64_of, usize_of};
 
-use crate::model::{PACKET_BYTES_MAX, PACKET_BYTES_MIN};
-use crate::numbers::{index, number};
-use crate::workload::{
-    AddressVector, Destination, Group, SendRequest, TrafficSource, Until, Workload,
-};
-
-/// The line with the names of the columns.
-const COLUMNS: &str = "time_ns,source,destination,bytes,sl";
+/// The names of the columns.
+const COLUMNS: [&str; 5] = ["time_ns", "source", "destination", "bytes", "sl"];
 /// The longest time, in nanoseconds: a day.
 const TIME_NS_MAX: u64 = 86_400_000_000_000;
 
@@ -38,7 +39,7 @@ const TIME_NS_MAX: u64 = 86_400_000_000_000;
 #[error("line {line}: {what}")]
 pub struct TraceError {
     /// The line, from 1.
-    pub line: usize,
+    pub line: u64,
     /// What is wrong, and what is allowed.
     pub what: String,
 }
@@ -91,14 +92,25 @@ impl Trace {
                 ..Self::default()
             },
         };
-        for (line, text) in (1..).zip(text.lines()) {
-            let text = text.trim();
-            if text.is_empty() || text.starts_with('#') || text == COLUMNS {
+        let mut records = ReaderBuilder::new()
+            .has_headers(false)
+            .comment(Some(b'#'))
+            .flexible(true)
+            .trim(Trim::All)
+            .from_reader(text.as_bytes());
+        let mut record = StringRecord::new();
+        loop {
+            let at = |line, what| TraceError { line, what };
+            let read = records.read_record(&mut record);
+            let line = line_of(&record, text);
+            if !read.map_err(|error| at(line, error.to_string()))? {
+                break;
+            }
+            let fields: Vec<&str> = record.iter().collect();
+            if fields == [""] || fields[0].starts_with('#') || fields == COLUMNS {
                 continue;
             }
-            reader
-                .line(text)
-                .map_err(|what| TraceError { line, what })?;
+            reader.line(&fields).map_err(|what| at(line, what))?;
         }
         for requests in &mut reader.trace.hosts {
             requests.sort_by_key(|request| request.at_ps);
@@ -138,9 +150,8 @@ impl Trace {
 }
 
 impl Reader<'_> {
-    fn line(&mut self, text: &str) -> Result<(), String> {
-        let fields: Vec<&str> = text.split(',').map(str::trim).collect();
-        match fields[..] {
+    fn line(&mut self, fields: &[&str]) -> Result<(), String> {
+        match *fields {
             ["group", name, members] => self.group(name, members),
             [time, source, destination, bytes, sl] => {
                 let source = self.host(source)?;
@@ -165,8 +176,9 @@ impl Reader<'_> {
                 Ok(())
             }
             _ => Err(format!(
-                "{} fields: {COLUMNS:?}, or \"group,NAME,HOST HOST ...\"",
-                fields.len()
+                "{} fields: \"{}\", or \"group,NAME,HOST HOST ...\"",
+                fields.len(),
+                COLUMNS.join(",")
             )),
         }
     }
@@ -219,6 +231,17 @@ impl Reader<'_> {
     }
 }
 
+/// The line on which a record begins. The reader's own count is that of the end of the record
+/// before, in front of the empty lines and comments that it has skipped.
+fn line_of(record: &StringRecord, text: &str) -> u64 {
+    let Some(position) = record.position() else {
+        return 1;
+    };
+    let rest = text.get(usize_of(position.byte())..).unwrap_or_default();
+    let is_skipped = |line: &&str| line.is_empty() || line.starts_with('#');
+    position.line() + u64_of(rest.lines().take_while(is_skipped).count())
+}
+
 /// Nanoseconds with up to three decimals, in picoseconds.
 fn picoseconds(text: &str) -> Result<u64, String> {
     let refuse =
@@ -255,7 +278,7 @@ fn level(text: &str) -> Result<Sl, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FaultPlan, Model, RoutedFabric};
+    use sim::{FaultPlan, Model, RoutedFabric};
 
     fn star() -> Graph {
         topologies::parse("star-4").unwrap().graph
@@ -320,5 +343,20 @@ mod tests {
         assert!(one("group,A,B").contains("a name that no host has"));
         assert!(one("group,x,B B").contains("twice"));
         assert!(refused("group,x,B\ngroup,x,B").starts_with("line 2: group \"x\""));
+    }
+
+    #[test]
+    fn lines_are_counted_over_comments_empty_lines_and_either_line_end() {
+        let text = "# x,\"\n\n  \n0,A,B,32,0\n\n\n # y\n0,A,X,32,0\n";
+        assert!(refused(text).starts_with("line 8: "), "{}", refused(text));
+        let text = text.replace('\n', "\r\n");
+        assert!(refused(&text).starts_with("line 8: "), "{}", refused(&text));
+    }
+
+    #[test]
+    fn a_name_with_a_comma_stands_in_quotes() {
+        let graph = star();
+        let trace = Trace::parse(&named("group,\"a, b\",B C\n0,A,\"a, b\",32,0"), &graph);
+        assert_eq!(trace.unwrap().group_names, ["a, b"]);
     }
 }
