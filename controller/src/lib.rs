@@ -36,6 +36,7 @@
 //!  +-------------------------------------v--------------------|-------------------------------+
 //!  | sm            dispatches MADs by class; owns the parts   |                               |
 //!  | sm::sequence  what follows what: discovery, light sweep, planning, writing               |
+//!  | sm::managers  which manager is better     sm::trap  what follows from a trap               |
 //!  +--+----------+----------+-----------+----------+----------+----------+-----------+--------+
 //!     | heavy and light sweeps          | writing  | requests of hosts   | output    |
 //!     v                                 v          v                     v           v

@@ -1,6 +1,8 @@
 //! The subnet manager as its shell sees it: inputs, outputs, and which part a datagram is for.
 
+mod managers;
 mod sequence;
+mod trap;
 
 use std::collections::BTreeSet;
 

@@ -23,21 +23,15 @@
 //! has died meanwhile does not hold up the rerouting by its timeouts.
 
 use link::Time;
-use mad::local::MadMessage;
-use wire::attr::{Notice, PortInfo, SmInfo};
-use wire::{Lid, Mad};
 
 use super::{Job, Sm};
 use crate::control::Phase;
 use crate::discovery::{Discovered, Discovery};
-use crate::election::{self, defers_to};
 use crate::light_sweep::{self, LightSweep};
 use crate::plan::Plan;
 use crate::report::{Source, unreachable_warnings};
 use crate::schedule::Due;
 use crate::smp::{Answer, Request};
-use crate::subnet::Index;
-use crate::traps::{self, Cause};
 use crate::verification;
 use crate::writer::{Programming, Purpose, Target, Write};
 
@@ -366,37 +360,12 @@ impl Sm {
         Ok(plan)
     }
 
-    fn withdraw_plan(&mut self) {
+    pub(super) fn withdraw_plan(&mut self) {
         self.fabric.plan = Plan::default();
         self.qos.withdraw();
     }
 
-    fn stand_by(&mut self, now: Time, index: Index, master: &SmInfo) {
-        let name = self.fabric.subnet.devices[index].label();
-        let text = format!(
-            "the subnet manager on {name} has priority {}: standing by",
-            master.priority
-        );
-        // What was found of the subnet is the master's business from now on.
-        for source in [
-            Source::Sweep,
-            Source::Programming,
-            Source::Bandwidth,
-            Source::MKey,
-            Source::ForeignWrites,
-        ] {
-            self.report.resolve(source);
-        }
-        self.report.set_unreachable(Vec::new());
-        self.report.replace(Source::Standby, vec![text]);
-        self.withdraw_plan();
-        self.report.enter(Phase::Standby {
-            master: master.guid,
-        });
-        self.schedule_light_sweep(now);
-    }
-
-    fn schedule_light_sweep(&mut self, now: Time) {
+    pub(super) fn schedule_light_sweep(&mut self, now: Time) {
         let is_up = self.report.is_up();
         self.schedule.schedule_light_sweep(now, is_up);
     }
@@ -451,112 +420,5 @@ impl Sm {
         let connections = self.qos.connections_text();
         let events = self.persistence.changed(guid2lid, connections);
         self.report.push_all(events);
-    }
-
-    /// This manager's SMInfo; `None` before it has met its own host.
-    pub(super) fn sm_info(&self) -> Option<SmInfo> {
-        let guid = match (self.fabric.own(), &self.activity) {
-            (Some(own), _) => own.end_port_guid(),
-            (None, Activity::Discovering(discovery)) => discovery.own_port_guid()?,
-            (None, _) => return None,
-        };
-        let (phase, has_been_up) = (self.report.phase(), self.report.has_been_up());
-        Some(self.election.sm_info(guid, phase, has_been_up))
-    }
-
-    fn defers_to(&self, other: &SmInfo) -> bool {
-        self.sm_info().is_some_and(|own| defers_to(&own, other))
-    }
-
-    /// The best of the other managers, if it is better than this one.
-    fn better_manager(&self, managers: &[(Index, SmInfo)]) -> Option<(Index, SmInfo)> {
-        let own = self.sm_info()?;
-        let best = managers
-            .iter()
-            .filter(|(_, manager)| defers_to(&own, manager))
-            .max_by_key(|(_, manager)| election::rank(manager));
-        best.copied()
-    }
-
-    /// Another manager, or a program, asks for SMInfo or sets it.
-    pub(super) fn sm_info_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
-        let Some(own) = self.sm_info() else {
-            return;
-        };
-        if let Some(reply) = election::reply(&own, from, request) {
-            if reply.is_handover {
-                self.schedule.request_sweep(now);
-            }
-            self.outbox.send(reply.message);
-        }
-    }
-
-    /// A device reports a trap.
-    pub(super) fn trap(&mut self, now: Time, from: &MadMessage, request: &Mad) {
-        let Ok(notice) = request.smp_attribute::<Notice>() else {
-            return;
-        };
-        self.outbox.send(traps::repress(from, request));
-        self.administration.report(now, &notice);
-        let subnet = &self.fabric.subnet;
-        let issuer = subnet.find_lid(notice.issuer_lid);
-        let issuer = issuer.and_then(|index| subnet.devices.get(index));
-        match Cause::of(&notice) {
-            Cause::NotGeneric => return,
-            Cause::LinkState => {
-                // A discovery that has yet to read that switch's ports will see the change.
-                if let Activity::Discovering(discovery) = &self.activity
-                    && issuer.is_some_and(|switch| !discovery.has_read_switch(switch.guid()))
-                {
-                    return;
-                }
-            }
-            Cause::NodeDescription => {
-                if let Some(device) = issuer {
-                    self.inventory.forget_name(device.guid());
-                }
-            }
-            Cause::Capability => {
-                // The own host reports that a manager is there: this one.
-                if self.is_own_lid(notice.issuer_lid) {
-                    return;
-                }
-            }
-            Cause::BadMKey => {
-                let name = self.name_of(notice.issuer_lid);
-                let text = format!(
-                    "{name} was asked without its M_Key and does not answer that (trap 256): it \
-                     cannot be managed from here until its M_Key is cleared"
-                );
-                return self.report.warn_of(Source::MKey, text);
-            }
-            Cause::Other(number) => {
-                let name = self.name_of(notice.issuer_lid);
-                return self.report.warn(format!("{name} reports trap {number}"));
-            }
-        }
-        self.schedule.request_sweep(now + self.config.trap_delay_ns);
-    }
-
-    /// How people are told of the device with that LID, which may have left the subnet.
-    fn name_of(&self, lid: Lid) -> String {
-        let subnet = &self.fabric.subnet;
-        let found = subnet.find_lid(lid).map(|at| subnet.devices[at].label());
-        let known = || {
-            let guid = self.planner.guid_of(lid)?;
-            self.inventory.names().get(&guid).cloned()
-        };
-        found.or_else(known).unwrap_or_else(|| format!("LID {lid}"))
-    }
-
-    fn is_own_lid(&self, lid: Lid) -> bool {
-        let discovered: Option<&PortInfo> = match &self.activity {
-            Activity::Discovering(discovery) => discovery.own_port_info(),
-            _ => None,
-        };
-        let known = || self.fabric.own().and_then(|own| own.end_port_info());
-        discovered
-            .or_else(known)
-            .is_some_and(|info| lid.belongs_to(info.lid, info.lmc))
     }
 }

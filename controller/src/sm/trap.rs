@@ -1,0 +1,82 @@
+//! What the manager does on a trap.
+
+use link::Time;
+use mad::local::MadMessage;
+use wire::attr::{Notice, PortInfo};
+use wire::{Lid, Mad};
+
+use super::Sm;
+use super::sequence::Activity;
+use crate::report::Source;
+use crate::traps::{self, Cause};
+
+impl Sm {
+    /// A device reports a trap.
+    pub(super) fn trap(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        let Ok(notice) = request.smp_attribute::<Notice>() else {
+            return;
+        };
+        self.outbox.send(traps::repress(from, request));
+        self.administration.report(now, &notice);
+        let subnet = &self.fabric.subnet;
+        let issuer = subnet.find_lid(notice.issuer_lid);
+        let issuer = issuer.and_then(|index| subnet.devices.get(index));
+        match Cause::of(&notice) {
+            Cause::NotGeneric => return,
+            Cause::LinkState => {
+                // A discovery that has yet to read that switch's ports will see the change.
+                if let Activity::Discovering(discovery) = &self.activity
+                    && issuer.is_some_and(|switch| !discovery.has_read_switch(switch.guid()))
+                {
+                    return;
+                }
+            }
+            Cause::NodeDescription => {
+                if let Some(device) = issuer {
+                    self.inventory.forget_name(device.guid());
+                }
+            }
+            Cause::Capability => {
+                // The own host reports that a manager is there: this one.
+                if self.is_own_lid(notice.issuer_lid) {
+                    return;
+                }
+            }
+            Cause::BadMKey => {
+                let name = self.name_of(notice.issuer_lid);
+                let text = format!(
+                    "{name} was asked without its M_Key and does not answer that (trap 256): it \
+                     cannot be managed from here until its M_Key is cleared"
+                );
+                return self.report.warn_of(Source::MKey, text);
+            }
+            Cause::Other(number) => {
+                let name = self.name_of(notice.issuer_lid);
+                return self.report.warn(format!("{name} reports trap {number}"));
+            }
+        }
+        self.schedule.request_sweep(now + self.config.trap_delay_ns);
+    }
+
+    /// How people are told of the device with that LID, which may have left the subnet.
+    fn name_of(&self, lid: Lid) -> String {
+        let subnet = &self.fabric.subnet;
+        let found = subnet.find_lid(lid).map(|at| subnet.devices[at].label());
+        let known = || {
+            let guid = self.planner.guid_of(lid)?;
+            self.inventory.names().get(&guid).cloned()
+        };
+        found.or_else(known).unwrap_or_else(|| format!("LID {lid}"))
+    }
+
+    fn is_own_lid(&self, lid: Lid) -> bool {
+        let discovered: Option<&PortInfo> = match &self.activity {
+            Activity::Discovering(discovery) => discovery.own_port_info(),
+            _ => None,
+        };
+        let known = || self.fabric.own().and_then(|own| own.end_port_info());
+        discovered
+            .or_else(known)
+            .is_some_and(|info| lid.belongs_to(info.lid, info.lmc))
+    }
+}
