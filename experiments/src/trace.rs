@@ -5,6 +5,7 @@ mod packets;
 use std::path::PathBuf;
 
 use link::DropReason;
+use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
 use sim::{FaultPlan, Model, RoutedFabric, Until, Workload, WorkloadResult, real};
 
@@ -28,7 +29,7 @@ pub struct TracePlan {
     /// Path of the trace ([`Trace`]), from where the program runs.
     pub file: TraceFile,
     /// Routing engines.
-    pub schemes: Vec<String>,
+    pub schemes: Vec<RoutingEngine>,
     /// Numbers of data VLs: 1, 2, 4, 8 or 15.
     pub vls: Vec<u8>,
     /// Bytes of the longest packet, LRH to ICRC: what buffers are sized by.
@@ -72,7 +73,7 @@ impl TryFrom<PathBuf> for TraceFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     topology: String,
-    scheme: String,
+    scheme: RoutingEngine,
     vls: u8,
     /// Packets of the trace.
     packets: u64,
@@ -147,7 +148,7 @@ impl TracePlan {
             drops.map(|(reason, count): &(DropReason, u64)| format!("{} {count}", reason.name()));
         Point {
             topology: self.topology.clone(),
-            scheme: self.schemes[scheme].clone(),
+            scheme: self.schemes[scheme],
             vls: self.vls[vls],
             packets: sum(|flow| flow.offered),
             due: sum(|flow| flow.expected),
@@ -187,9 +188,6 @@ impl Experiment<2> for TracePlan {
         let graph = topology
             .map_err(|error| ("topology", error.to_string()))?
             .graph;
-        for name in &self.schemes {
-            routing::engine(name).map_err(|error| ("schemes", error.to_string()))?;
-        }
         if !(1..=LIMIT_NS_MAX).contains(&self.limit_ns) {
             let what = format!("{}: 1 to {LIMIT_NS_MAX} nanoseconds", self.limit_ns);
             return Err(("limit_ns", what));
@@ -209,7 +207,7 @@ impl Experiment<2> for TracePlan {
     }
 
     fn label(&self, [scheme, vls]: [usize; 2]) -> String {
-        let (scheme, vls) = (&self.schemes[scheme], self.vls[vls]);
+        let (scheme, vls) = (self.schemes[scheme], self.vls[vls]);
         format!("{} {scheme} {vls} VLs", self.topology)
     }
 
@@ -217,7 +215,7 @@ impl Experiment<2> for TracePlan {
         let graph = topologies::parse(&self.topology)?.graph;
         let schemes = self.schemes.iter();
         let fabrics: Result<_, _> = schemes
-            .map(|scheme| RoutedFabric::new(&graph, scheme))
+            .map(|&scheme| RoutedFabric::new(&graph, scheme))
             .collect();
         // It was checked when the plan was read.
         let trace = Trace::parse(&self.file.text, &graph).unwrap_or_default();
@@ -295,7 +293,7 @@ impl Experiment<2> for TracePlan {
         ];
         let row = |point: &Point| {
             vec![
-                point.scheme.clone(),
+                point.scheme.to_string(),
                 point.vls.to_string(),
                 point.delivered.to_string(),
                 point.due.to_string(),

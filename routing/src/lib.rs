@@ -48,7 +48,7 @@ pub use lids::{KnownLids, LidBase, LidRange, Lids};
 pub use mlid::route_degraded;
 pub use network::port_guid;
 pub use repair::{Repair, repair};
-pub use routing_engine::{RoutingEngine, engine};
+pub use routing_engine::RoutingEngine;
 pub use tables::{BLOCK, Hop, Lft, Path, Promises, Tables};
 pub use verify::{Channel, DeliveryFailure, PROBLEMS_SHOWN, Problem, Report, verify};
 pub use vl_assignment::{SlToVl, VlAssignment};

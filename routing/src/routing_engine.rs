@@ -1,7 +1,6 @@
 //! The routing engines by name. What computes their tables is listed in [`crate::engines`].
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
-use wire::choice::UnknownName;
 
 /// The choice of a routing engine.
 #[derive(
@@ -50,11 +49,3 @@ pub enum RoutingEngine {
 }
 
 wire::choice!(RoutingEngine, "routing engine");
-
-/// The engine of that name.
-///
-/// # Errors
-/// [`UnknownName`], which lists the names.
-pub fn engine(name: &str) -> Result<RoutingEngine, UnknownName> {
-    name.parse()
-}

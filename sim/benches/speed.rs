@@ -26,6 +26,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Barrier;
 use std::time::Instant;
 
+use routing::RoutingEngine;
 use sim::{FaultPlan, Load, LoadResult, Model, RoutedFabric};
 
 const ROUNDS: usize = 5;
@@ -67,7 +68,10 @@ fn run(prepared: &RoutedFabric, measure_ns: u64) -> (f64, f64, LoadResult) {
 
 fn prepare(name: &str) -> (RoutedFabric, usize) {
     let graph = topologies::parse(name).unwrap().graph;
-    (RoutedFabric::new(&graph, "mlid").unwrap(), graph.len())
+    (
+        RoutedFabric::new(&graph, RoutingEngine::Mlid).unwrap(),
+        graph.len(),
+    )
 }
 
 /// Median, least and most.

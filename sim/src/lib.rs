@@ -22,7 +22,7 @@
 //! use sim::{FaultPlan, Load, Model, RoutedFabric};
 //!
 //! let fabric = topologies::parse("fat-tree-4-2")?.graph;
-//! let prepared = RoutedFabric::new(&fabric, "mlid")?;
+//! let prepared = RoutedFabric::new(&fabric, routing::RoutingEngine::Mlid)?;
 //! let outcome = prepared.run(
 //!     &Model::mlid04(1),
 //!     &Load::uniform(0.03, 1),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use link::DropReason;
-use routing::{Options, Tables};
+use routing::{Options, RoutingEngine, Tables};
 use topologies::{Graph, NodeKind};
 use wire::{Lid, convert};
 
@@ -112,9 +112,9 @@ impl RoutedFabric {
     /// Computes the tables of a fabric by one of the engines of [`routing`].
     ///
     /// # Errors
-    /// [`SetupError::Engine`]: no such engine; [`SetupError::Routing`]: it cannot apply.
-    pub fn new(graph: &Graph, engine: &str) -> Result<Self, SetupError> {
-        let tables = routing::engine(engine)?.route(graph, &Options::default())?;
+    /// [`SetupError::Routing`]: the engine cannot apply.
+    pub fn new(graph: &Graph, engine: RoutingEngine) -> Result<Self, SetupError> {
+        let tables = engine.route(graph, &Options::default())?;
         Ok(Self::with_tables(graph, tables))
     }
 

@@ -8,7 +8,6 @@ use switchd::SwitchError;
 use thiserror::Error;
 use topologies::{Graph, NodeKind};
 use wire::Lid;
-use wire::choice::UnknownName;
 
 use crate::extra_tables::ExtraTables;
 use crate::fabric::{Fabric, ManagementError};
@@ -39,9 +38,6 @@ pub enum SetupError {
     /// No tables.
     #[error(transparent)]
     Routing(#[from] RoutingError),
-    /// There is no such engine.
-    #[error(transparent)]
-    Engine(#[from] UnknownName),
     /// A switch cannot be built.
     #[error(transparent)]
     Switch(#[from] SwitchError),

@@ -73,7 +73,7 @@ impl RoutedFabric {
     /// use sim::{TrafficSource, Until, Workload};
     ///
     /// let fabric = topologies::parse("fat-tree-4-2")?.graph;
-    /// let prepared = RoutedFabric::new(&fabric, "mlid")?;
+    /// let prepared = RoutedFabric::new(&fabric, routing::RoutingEngine::Mlid)?;
     /// // Host 0 sends 1,000 bytes to hosts 1 to 7; they are flow 0.
     /// let mut workload = Workload::empty(8, 1, Until::Delivered(10_000_000));
     /// workload.scheme = routing::multicast::Scheme::Cyclic;

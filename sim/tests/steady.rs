@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 
+use routing::RoutingEngine;
 use sim::{
     AddressVector, ConstantRate, Destination, FaultPlan, FlowPlan, Group, Load, LoadResult, Model,
     RoutedFabric, TrafficSource, Until, Workload, WorkloadResult,
@@ -27,7 +28,7 @@ fn run(prepared: &RoutedFabric, measure_ns: u64) -> (u64, LoadResult) {
 #[test]
 fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
-    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, RoutingEngine::Mlid).unwrap();
     let (short, before) = run(&prepared, 1);
     let (long, after) = run(&prepared, 500_000);
     let events = after.counters.events - before.counters.events;
@@ -87,7 +88,7 @@ fn play(prepared: &RoutedFabric, run_ns: u64) -> (u64, WorkloadResult) {
 #[test]
 fn a_workload_that_has_warmed_up_allocates_next_to_nothing() {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
-    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, RoutingEngine::Mlid).unwrap();
     let (short, before) = play(&prepared, 100_000);
     let (long, after) = play(&prepared, 600_000);
     let events = after.counters.events - before.counters.events;

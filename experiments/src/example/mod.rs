@@ -1,6 +1,7 @@
 //! The kind of experiment that docs/experiments.md adds step by step: its code is what stands
 //! there, compiled and run.
 
+use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
 use sim::{FaultPlan, Load, Model, Pattern, RoutedFabric, SlChoice, mix, number};
 
@@ -16,7 +17,7 @@ struct PermutationPlan {
     /// Names of topologies.
     topologies: Vec<String>,
     /// Routing engines.
-    schemes: Vec<String>,
+    schemes: Vec<RoutingEngine>,
     /// Permutations, each drawn anew.
     runs: u32,
     /// Offered traffic, bytes/ns and host.
@@ -27,7 +28,7 @@ struct PermutationPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Point {
     topology: String,
-    scheme: String,
+    scheme: RoutingEngine,
     run: u32,
     accepted_bytes_per_ns: f64,
 }
@@ -42,9 +43,6 @@ impl Experiment<3> for PermutationPlan {
     fn check(&self) -> Result<(), Refusal> {
         for name in &self.topologies {
             topologies::parse(name).map_err(|error| ("topologies", error.to_string()))?;
-        }
-        for name in &self.schemes {
-            routing::engine(name).map_err(|error| ("schemes", error.to_string()))?;
         }
         if !(0.0..=1.0).contains(&self.load) {
             return Err(("load", "0 to 1 bytes/ns and host".to_owned()));
@@ -61,7 +59,7 @@ impl Experiment<3> for PermutationPlan {
     }
 
     fn label(&self, [topology, scheme, run]: At) -> String {
-        let (topology, scheme) = (&self.topologies[topology], &self.schemes[scheme]);
+        let (topology, scheme) = (&self.topologies[topology], self.schemes[scheme]);
         format!("{topology} {scheme}, permutation {run}")
     }
 
@@ -71,7 +69,7 @@ impl Experiment<3> for PermutationPlan {
             let graph = topologies::parse(name)?.graph;
             let schemes = self.schemes.iter();
             let routed: Result<Vec<_>, _> = schemes
-                .map(|scheme| RoutedFabric::new(&graph, scheme))
+                .map(|&scheme| RoutedFabric::new(&graph, scheme))
                 .collect();
             fabrics.push(routed?);
         }
@@ -94,7 +92,7 @@ impl Experiment<3> for PermutationPlan {
         let outcome = fabric.run(&Model::mlid04(1), &load, &FaultPlan::default())?;
         Ok(Point {
             topology: self.topologies[topology].clone(),
-            scheme: self.schemes[scheme].clone(),
+            scheme: self.schemes[scheme],
             run: number(run),
             accepted_bytes_per_ns: rounded(outcome.accepted),
         })
@@ -115,10 +113,10 @@ impl Experiment<3> for PermutationPlan {
     }
 
     fn figures(&self, points: &[Point]) -> Vec<Figure> {
-        let curve = |scheme: &String| {
-            let here = points.iter().filter(|point| point.scheme == *scheme);
+        let curve = |&scheme: &RoutingEngine| {
+            let here = points.iter().filter(|point| point.scheme == scheme);
             let here = here.map(|point| (f64::from(point.run), point.accepted_bytes_per_ns));
-            Curve::measured(scheme.as_str(), here.collect())
+            Curve::measured(scheme.to_string(), here.collect())
         };
         vec![Figure::Plot {
             heading: "Traffic of each permutation".to_owned(),

@@ -1,5 +1,7 @@
 //! What was measured against what the paper says and what an independent simulation found.
 
+use routing::RoutingEngine;
+
 use crate::experiment::Verdict;
 use crate::load::Point;
 use crate::load::plan::{Band, LoadPlan};
@@ -24,7 +26,7 @@ pub(super) struct Mean {
 pub(super) fn means(
     plan: &LoadPlan,
     points: &[Point],
-    (topology, scheme, vls, traffic): (&str, &str, u8, &str),
+    (topology, scheme, vls, traffic): (&str, RoutingEngine, u8, &str),
 ) -> Vec<Mean> {
     let is_here = |point: &&Point| {
         point.topology == topology
@@ -52,7 +54,11 @@ struct Curve {
 }
 
 impl Curve {
-    fn of(plan: &LoadPlan, points: &[Point], which: (&str, &str, u8, &str)) -> Option<Self> {
+    fn of(
+        plan: &LoadPlan,
+        points: &[Point],
+        which: (&str, RoutingEngine, u8, &str),
+    ) -> Option<Self> {
         let points = means(plan, points, which);
         (!points.is_empty()).then_some(Self { points })
     }
@@ -125,20 +131,29 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn curve(&self, topology: &str, scheme: &str, vls: u8, traffic: &str) -> Option<Curve> {
+    fn curve(
+        &self,
+        topology: &str,
+        scheme: RoutingEngine,
+        vls: u8,
+        traffic: &str,
+    ) -> Option<Curve> {
         Curve::of(self.plan, self.points, (topology, scheme, vls, traffic))
     }
 
     /// Curves of slid and mlid.
     fn pair(&self, topology: &str, vls: u8, traffic: &str) -> Option<(Curve, Curve)> {
-        let slid = self.curve(topology, "slid", vls, traffic)?;
-        Some((slid, self.curve(topology, "mlid", vls, traffic)?))
+        let slid = self.curve(topology, RoutingEngine::Slid, vls, traffic)?;
+        Some((
+            slid,
+            self.curve(topology, RoutingEngine::Mlid, vls, traffic)?,
+        ))
     }
 
     fn band(&self, topology: &str, band: &Band) -> Option<Verdict> {
-        let of = |scheme: &str| self.curve(topology, scheme, band.vls, &band.traffic);
-        let saturation = of(&band.scheme)?.saturation();
-        let (what, value) = match &band.over {
+        let of = |scheme: RoutingEngine| self.curve(topology, scheme, band.vls, &band.traffic);
+        let saturation = of(band.scheme)?.saturation();
+        let (what, value) = match band.over {
             Some(over) => (
                 format!("saturation {}/{over}", band.scheme),
                 saturation / of(over)?.saturation(),
@@ -235,8 +250,12 @@ impl Judge<'_> {
         if ports(topology)? < LARGE {
             return None;
         }
-        let mlid = self.curve(topology, "mlid", 1, traffic)?.saturation();
-        let slid = self.curve(topology, "slid", 2, traffic)?.saturation();
+        let mlid = self
+            .curve(topology, RoutingEngine::Mlid, 1, traffic)?
+            .saturation();
+        let slid = self
+            .curve(topology, RoutingEngine::Slid, 2, traffic)?
+            .saturation();
         Some(Verdict {
             expected: format!(
                 "observation 3: {topology}, {traffic}: mlid with 1 VL saturates above slid with 2 \

@@ -4,6 +4,7 @@
 mod judge;
 mod plan;
 
+use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
 use sim::{Load, LoadResult, RoutedFabric, mix, number};
 
@@ -21,7 +22,7 @@ pub(crate) struct Point {
     /// The topology's name.
     pub(super) topology: String,
     /// The routing engine.
-    pub(super) scheme: String,
+    pub(super) scheme: RoutingEngine,
     /// Data VLs.
     pub(super) vls: u8,
     /// Name of the workload.
@@ -104,7 +105,7 @@ impl Experiment<6> for LoadPlan {
             let topology = topologies::parse(name)?;
             let schemes = self.schemes.iter();
             let prepared: Result<Vec<_>, _> = schemes
-                .map(|scheme| RoutedFabric::new(&topology.graph, scheme))
+                .map(|&scheme| RoutedFabric::new(&topology.graph, scheme))
                 .collect();
             fabrics.push(prepared?);
         }
@@ -166,7 +167,7 @@ fn point(
 ) -> Point {
     Point {
         topology: plan.topologies[topology].clone(),
-        scheme: plan.schemes[scheme].clone(),
+        scheme: plan.schemes[scheme],
         vls: plan.vls[vls],
         traffic: plan.traffic[traffic].name(),
         run: number(run),
@@ -245,7 +246,7 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
 fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> Vec<Curve> {
     let mut curves = Vec::new();
     for &vls in &plan.vls {
-        for scheme in &plan.schemes {
+        for &scheme in &plan.schemes {
             let means = judge::means(plan, points, (topology, scheme, vls, traffic));
             curves.push(Curve::measured(
                 format!("{scheme}, {vls} VL"),
@@ -262,12 +263,12 @@ fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> V
 /// The most traffic that each scheme accepts at any load, the mean of several runs.
 fn saturations(plan: &LoadPlan, points: &[Point]) -> Figure {
     let mut columns: Vec<String> = ["network", "workload", "VLs"].map(str::to_owned).into();
-    columns.extend(plan.schemes.iter().cloned());
+    columns.extend(plan.schemes.iter().map(ToString::to_string));
     let mut rows = Vec::new();
     for topology in &plan.topologies {
         for traffic in plan.traffic.iter().map(Traffic::name) {
             for &vls in &plan.vls {
-                let most = |scheme: &String| {
+                let most = |&scheme: &RoutingEngine| {
                     let means = judge::means(plan, points, (topology, scheme, vls, &traffic));
                     let most = means.iter().map(|mean| mean.accepted).fold(0.0, f64::max);
                     format!("{most:.4}")

@@ -1,5 +1,6 @@
 //! A sweep of loads as its plan says it: the networks, schemes, loads and what is expected.
 
+use routing::RoutingEngine;
 use serde::Deserialize;
 use sim::{FaultPlan, Model, Pattern, SlChoice};
 
@@ -16,7 +17,7 @@ pub struct LoadPlan {
     /// Names of topologies.
     pub topologies: Vec<String>,
     /// Routing engines, the one to compare with first.
-    pub schemes: Vec<String>,
+    pub schemes: Vec<RoutingEngine>,
     /// Numbers of data VLs.
     pub vls: Vec<u8>,
     /// Bytes of a packet, LRH to ICRC.
@@ -128,9 +129,9 @@ impl Traffic {
 #[serde(deny_unknown_fields)]
 pub struct Band {
     /// The scheme.
-    pub scheme: String,
+    pub scheme: RoutingEngine,
     /// The scheme to divide by; left out: the saturation itself.
-    pub over: Option<String>,
+    pub over: Option<RoutingEngine>,
     /// Data VLs.
     pub vls: u8,
     /// Name of the workload.
@@ -153,9 +154,6 @@ impl LoadPlan {
                 let fits = traffic.pattern().check(hosts);
                 fits.map_err(|error| ("traffic", format!("{name}: {error}")))?;
             }
-        }
-        for name in &self.schemes {
-            routing::engine(name).map_err(|error| ("schemes", error.to_string()))?;
         }
         for &vls in &self.vls {
             let model = self.model(vls).check();

@@ -135,7 +135,7 @@ impl Experiment<6> for MulticastPlan {
 
     fn share(&self, _seed: u64) -> Result<RoutedFabric, ExperimentError> {
         let topology = topologies::parse(&self.topology)?;
-        Ok(RoutedFabric::new(&topology.graph, &self.routing)?)
+        Ok(RoutedFabric::new(&topology.graph, self.routing)?)
     }
 
     fn run(&self, fabric: &RoutedFabric, at: At, seed: u64) -> Result<Point, ExperimentError> {

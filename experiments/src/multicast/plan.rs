@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
 use sim::{Model, PACKET_BYTES_MIN};
 
@@ -17,7 +18,7 @@ pub struct MulticastPlan {
     /// Name of the topology, a fat tree.
     pub(super) topology: String,
     /// The routing engine; its paths are those of unicast.
-    pub(super) routing: String,
+    pub(super) routing: RoutingEngine,
     /// What is compared.
     pub(super) schemes: Vec<SchemeName>,
     /// Whose groups they are; the first is the one that statements and bands are about.
@@ -255,8 +256,6 @@ impl MulticastPlan {
             let what = format!("cyclic multicast needs a fat tree: {reason}");
             return Err(("topology", what));
         }
-        let engine = routing::engine(&self.routing);
-        engine.map_err(|error| ("routing", error.to_string()))?;
         Ok(())
     }
 

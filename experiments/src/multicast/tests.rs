@@ -395,7 +395,7 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
             "cyclic multicast needs a fat tree",
         ),
         ("fat-tree-4-2", "fat-tre-4-2", "test.toml, line 6: topology"),
-        ("\"mlid\"", "\"mild\"", "test.toml, line 7: routing"),
+        ("\"mlid\"", "\"mild\"", "there are auto, mlid"),
         ("runs = 3", "runs = 0", "test.toml, line 14: runs"),
         ("unicast_runs = 2", "unicast_runs = 4", "1 to 3"),
         (

@@ -4,6 +4,7 @@
 mod judge;
 mod show;
 
+use routing::RoutingEngine;
 use routing::qos::{FillOptions, FillReport, Layout, LinkRate, QosError};
 use serde::{Deserialize, Serialize};
 use sim::{mix, number};
@@ -59,7 +60,7 @@ pub struct AdmissionPlan {
     /// Names of topologies.
     pub topologies: Vec<String>,
     /// Routing engine.
-    pub routing: String,
+    pub routing: RoutingEngine,
     /// Draws for a connection before no more are tried.
     pub retries: u32,
     /// Runs of each point, with connections of their own.
@@ -131,7 +132,6 @@ impl Experiment<3> for AdmissionPlan {
             return Err(("tries", "the list is empty: at least one".to_owned()));
         }
         check_topologies(&self.topologies)?;
-        routing::engine(&self.routing).map_err(|error| ("routing", error.to_string()))?;
         check_tries("retries", &[self.retries])?;
         for rate in &self.rates {
             check_tries("tries", &rate.tries)?;
@@ -154,7 +154,7 @@ impl Experiment<3> for AdmissionPlan {
     }
 
     fn share(&self, _seed: u64) -> Result<Vec<QosFabric>, ExperimentError> {
-        fabrics(&self.topologies, &self.routing)
+        fabrics(&self.topologies, self.routing)
     }
 
     fn run(
@@ -178,7 +178,7 @@ impl Experiment<3> for AdmissionPlan {
     fn conditions(&self) -> Vec<(&'static str, String)> {
         vec![
             ("Runs of each point", self.runs.to_string()),
-            ("Routing", self.routing.clone()),
+            ("Routing", self.routing.to_string()),
             (
                 "Draws for a connection before no more are tried",
                 self.retries.to_string(),

@@ -15,6 +15,7 @@ mod show;
 mod summary;
 mod workload;
 
+use routing::RoutingEngine;
 use routing::qos::{FillOptions, link_rate};
 use sim::{FaultPlan, mix};
 use wire::choice::Choice as _;
@@ -67,7 +68,7 @@ impl Experiment<6> for QosPlan {
     }
 
     fn share(&self, _seed: u64) -> Result<Vec<QosFabric>, ExperimentError> {
-        fabrics(&self.topologies, &self.routing)
+        fabrics(&self.topologies, self.routing)
     }
 
     fn run(&self, fabrics: &Vec<QosFabric>, at: At, seed: u64) -> Result<Point, ExperimentError> {
@@ -89,7 +90,10 @@ impl Experiment<6> for QosPlan {
 }
 
 /// The routed fabrics with their paths.
-fn fabrics(topologies: &[String], routing: &str) -> Result<Vec<QosFabric>, ExperimentError> {
+fn fabrics(
+    topologies: &[String],
+    routing: RoutingEngine,
+) -> Result<Vec<QosFabric>, ExperimentError> {
     let fabric = |name: &String| {
         let topology = topologies::parse(name)?;
         Ok(QosFabric::new(&topology.graph, routing)?)

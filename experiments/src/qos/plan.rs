@@ -2,6 +2,7 @@
 
 use core::num::NonZeroU16;
 
+use routing::RoutingEngine;
 use routing::qos::Layout;
 use serde::Deserialize;
 use sim::Model;
@@ -24,7 +25,7 @@ pub struct QosPlan {
     /// Names of topologies.
     pub topologies: Vec<String>,
     /// Routing engine.
-    pub routing: String,
+    pub routing: RoutingEngine,
     /// Bytes of a packet, LRH to ICRC.
     pub packet_bytes: Vec<u16>,
     /// Where the entries of a VL stand in a table.
@@ -138,7 +139,6 @@ impl QosPlan {
             return Err(("shows", "the list is empty: at least one".to_owned()));
         }
         check_topologies(&self.topologies)?;
-        routing::engine(&self.routing).map_err(|error| ("routing", error.to_string()))?;
         for &bytes in &self.packet_bytes {
             let model = self.model(bytes).check();
             model.map_err(|error| ("packet_bytes", error.to_string()))?;

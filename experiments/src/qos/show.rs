@@ -14,7 +14,7 @@ pub(super) fn conditions(plan: &QosPlan) -> Vec<(&'static str, String)> {
     let model = plan.model(plan.packet_bytes.first().copied().unwrap_or(256));
     vec![
         ("Runs of each point", plan.runs.to_string()),
-        ("Routing", plan.routing.clone()),
+        ("Routing", plan.routing.to_string()),
         (
             "Packets",
             format!("{} bytes (LRH to ICRC)", sizes.join(", ")),

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use routing::RoutingEngine;
 use routing::qos::{
     Admission, Band, Class, FillOptions, FillReport, Layout, Options, QosError, fill,
 };
@@ -40,7 +41,7 @@ pub(crate) struct QosFabric {
 }
 
 impl QosFabric {
-    pub(super) fn new(graph: &Graph, routing: &str) -> Result<Self, sim::SetupError> {
+    pub(super) fn new(graph: &Graph, routing: RoutingEngine) -> Result<Self, sim::SetupError> {
         let routed = RoutedFabric::new(graph, routing)?;
         let hosts: Vec<NodeId> = graph.hosts().collect();
         let path = |from, to| {

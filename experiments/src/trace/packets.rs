@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(times, [0, 10_000, 2_000_500]);
         assert_eq!(trace.flows.len(), 3);
         assert_eq!(trace.names(&graph, 1).unwrap().1, "some");
-        let prepared = RoutedFabric::new(&graph, "minhop").unwrap();
+        let prepared = RoutedFabric::new(&graph, routing::RoutingEngine::Minhop).unwrap();
         let model = Model {
             packet_bytes: 256,
             ..Model::mlid04(2)

@@ -3,11 +3,13 @@
 use core::fmt;
 
 use rand::RngExt;
+use routing::RoutingEngine;
 use routing::clos::{Clos, Controller, Mode};
 use routing::network::{HostPort, Network};
 use serde::Deserialize;
 use topologies::{Graph, NodeId};
 use wire::Lid;
+use wire::choice::UnknownName;
 
 use crate::ExperimentError;
 use crate::windows::pattern::{Pattern, window_rng};
@@ -18,7 +20,7 @@ use sim::{index, number};
 /// A path selection scheme. Written by name: `controller`, `random-tree`,
 /// `random-packet`, or a routing engine's.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "String")]
+#[serde(try_from = "String")]
 pub(crate) enum Scheme {
     /// CLOS04's connection controller gives each connection of a window a tree.
     Controller,
@@ -27,28 +29,32 @@ pub(crate) enum Scheme {
     /// Each packet uses a random tree.
     RandomPacket,
     /// The tables and the path selection of a routing engine.
-    Engine(String),
+    Engine(RoutingEngine),
 }
 
-impl From<String> for Scheme {
-    fn from(name: String) -> Self {
-        match name.as_str() {
+impl TryFrom<String> for Scheme {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Ok(match name.as_str() {
             "controller" => Self::Controller,
             "random-tree" => Self::RandomTree,
             "random-packet" => Self::RandomPacket,
-            _ => Self::Engine(name),
-        }
+            name => Self::Engine(name.parse().map_err(|error: UnknownName| {
+                format!("{error}; or controller, random-tree, random-packet")
+            })?),
+        })
     }
 }
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Controller => "controller",
-            Self::RandomTree => "random-tree",
-            Self::RandomPacket => "random-packet",
-            Self::Engine(name) => name,
-        })
+        match self {
+            Self::Controller => f.write_str("controller"),
+            Self::RandomTree => f.write_str("random-tree"),
+            Self::RandomPacket => f.write_str("random-packet"),
+            Self::Engine(engine) => engine.fmt(f),
+        }
     }
 }
 
@@ -57,9 +63,9 @@ impl Scheme {
     pub(super) fn prepare(&self, graph: &Graph) -> Result<RoutedFabric, SetupError> {
         match self {
             Self::Controller | Self::RandomTree | Self::RandomPacket => {
-                RoutedFabric::new(graph, "clos")
+                RoutedFabric::new(graph, RoutingEngine::Clos)
             }
-            Self::Engine(name) => RoutedFabric::new(graph, name),
+            Self::Engine(engine) => RoutedFabric::new(graph, *engine),
         }
     }
 }

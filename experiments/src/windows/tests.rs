@@ -100,7 +100,11 @@ fn what_is_wrong_is_told_with_file_and_line() {
         none.contains("line 20: schemes: the list is empty"),
         "{none}"
     );
-    assert!(refused("\"mlid\"", "\"mild\"").contains("schemes: fat-tree-4-2"));
+    let unknown = refused("\"mlid\"", "\"mild\"");
+    assert!(
+        unknown.contains("line 20") && unknown.contains("there are auto, mlid"),
+        "{unknown}"
+    );
     assert!(refused("\"mlid\"", "\"controller\"").contains("controller stands twice"));
     assert!(refused("runs = 2", "runs = 2\nspeed = 3").contains("speed"));
 }

@@ -1,11 +1,12 @@
 //! Routes that close a cycle, and routes that do not, on the same ring.
 
+use routing::RoutingEngine;
 use sim::{FaultPlan, Load, LoadResult, Model, Pattern, RoutedFabric};
 
 /// A ring of five switches with two hosts each: two hops one way round is always shortest.
 const RING: &str = "ring-5-2";
 
-fn run(engine: &str, lifetime: Option<u8>, vls: u8) -> LoadResult {
+fn run(engine: RoutingEngine, lifetime: Option<u8>, vls: u8) -> LoadResult {
     let graph = topologies::parse(RING).unwrap().graph;
     let prepared = RoutedFabric::new(&graph, engine).unwrap();
     let model = Model {
@@ -24,7 +25,7 @@ fn run(engine: &str, lifetime: Option<u8>, vls: u8) -> LoadResult {
 
 #[test]
 fn shortest_paths_round_a_ring_deadlock_and_the_cycle_is_named() {
-    let outcome = run("minhop", None, 1);
+    let outcome = run(RoutingEngine::Minhop, None, 1);
     let deadlock = outcome.deadlock.expect("it must deadlock");
     assert_eq!(deadlock.cycle.len(), 5);
     let text = deadlock.to_string();
@@ -38,7 +39,7 @@ fn shortest_paths_round_a_ring_deadlock_and_the_cycle_is_named() {
 
 #[test]
 fn up_and_down_on_the_same_ring_does_not() {
-    let outcome = run("updn", None, 1);
+    let outcome = run(RoutingEngine::Updn, None, 1);
     assert_eq!(outcome.deadlock, None);
     assert_eq!(outcome.balance.queued, 0);
     assert_eq!(outcome.balance.delivered, outcome.balance.injected);
@@ -48,7 +49,7 @@ fn up_and_down_on_the_same_ring_does_not() {
 #[test]
 fn finite_lifetimes_break_the_cycle_by_counted_drops() {
     // 8 us at the head of a queue and in a switch.
-    let outcome = run("minhop", Some(1), 1);
+    let outcome = run(RoutingEngine::Minhop, Some(1), 1);
     assert_eq!(outcome.violations, []);
     let balance = outcome.balance;
     assert_eq!((balance.queued, balance.in_flight), (0, 0), "it runs empty");

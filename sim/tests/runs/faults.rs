@@ -1,5 +1,6 @@
 //! Faults are counted, and what is repaired works again.
 
+use routing::RoutingEngine;
 use sim::{
     AddressVector, CableEnd, ConstantRate, Fault, FaultKind, FaultPlan, Load, LoadResult, Model,
     RoutedFabric, TrafficSource, Until, Workload, WorkloadResult,
@@ -15,7 +16,7 @@ fn end(node: &str, port: u8) -> CableEnd {
 
 fn run(faults: Vec<(u64, FaultKind)>) -> LoadResult {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
-    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, RoutingEngine::Mlid).unwrap();
     let faults = FaultPlan {
         faults: faults
             .into_iter()
@@ -140,7 +141,7 @@ fn drain(ns_per_packet: u64, lifetime: Option<u8>) -> WorkloadResult {
         lifetime,
         ..Model::mlid04(1)
     };
-    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, RoutingEngine::Mlid).unwrap();
     let record = prepared.run_workload(&model, &workload, &faults).unwrap();
     assert_eq!(record.violations, []);
     assert!(record.balance.is_balanced());

@@ -1,8 +1,9 @@
 //! Loads: nothing is lost, everything is repeatable, times are those of the model.
 
+use routing::RoutingEngine;
 use sim::{CreditReturn, FaultPlan, Load, LoadResult, Model, Pattern, RoutedFabric};
 
-fn run(name: &str, engine: &str, model: &Model, load: &Load) -> LoadResult {
+fn run(name: &str, engine: RoutingEngine, model: &Model, load: &Load) -> LoadResult {
     let graph = topologies::parse(name).unwrap().graph;
     let prepared = RoutedFabric::new(&graph, engine).unwrap();
     let outcome = prepared.run(model, load, &FaultPlan::default()).unwrap();
@@ -26,7 +27,7 @@ fn short(pattern: Pattern, bytes_per_ns: f64) -> Load {
 fn a_packet_that_meets_no_other_takes_flight_routing_and_byte_time() {
     // Host 0's neighbour on the same leaf switch, and one packet in 3.2 us.
     let load = short(Pattern::Shift { by: 1 }, 0.01);
-    let outcome = run("star-4", "minhop", &Model::mlid04(1), &load);
+    let outcome = run("star-4", RoutingEngine::Minhop, &Model::mlid04(1), &load);
     // Two flights, one routing, 32 bytes at 4 ns, cut through.
     assert!((outcome.latency_ns - (20.0 + 100.0 + 20.0 + 128.0)).abs() < 1e-9);
 }
@@ -47,7 +48,12 @@ fn every_pattern_delivers_all_that_it_sends() {
     for pattern in patterns {
         for vls in [1, 4] {
             let load = short(pattern.clone(), 0.04);
-            let outcome = run("fat-tree-4-3", "mlid", &Model::mlid04(vls), &load);
+            let outcome = run(
+                "fat-tree-4-3",
+                RoutingEngine::Mlid,
+                &Model::mlid04(vls),
+                &load,
+            );
             let balance = outcome.balance;
             assert_eq!(balance.delivered, outcome.generated - outcome.refused);
             assert_eq!((balance.queued, balance.in_flight), (0, 0), "{pattern:?}");
@@ -59,10 +65,16 @@ fn every_pattern_delivers_all_that_it_sends() {
 fn the_same_seed_gives_the_same_run_and_another_seed_another() {
     let model = Model::mlid04(2);
     let load = short(Pattern::Uniform, 0.06);
-    let first = run("fat-tree-4-3", "mlid", &model, &load);
-    assert_eq!(first, run("fat-tree-4-3", "mlid", &model, &load));
+    let first = run("fat-tree-4-3", RoutingEngine::Mlid, &model, &load);
+    assert_eq!(
+        first,
+        run("fat-tree-4-3", RoutingEngine::Mlid, &model, &load)
+    );
     let other = Load { seed: 2, ..load };
-    assert_ne!(first, run("fat-tree-4-3", "mlid", &model, &other));
+    assert_ne!(
+        first,
+        run("fat-tree-4-3", RoutingEngine::Mlid, &model, &other)
+    );
 }
 
 #[test]
@@ -73,7 +85,8 @@ fn credits_as_flow_control_packets_come_later_than_ideal_ones_and_lose_nothing()
         ..ideal.clone()
     };
     let load = short(Pattern::Uniform, 0.2);
-    let [ideal, real] = [ideal, real].map(|model| run("fat-tree-4-3", "mlid", &model, &load));
+    let [ideal, real] =
+        [ideal, real].map(|model| run("fat-tree-4-3", RoutingEngine::Mlid, &model, &load));
     assert!(real.accepted < ideal.accepted, "{real:?} {ideal:?}");
     assert!(real.accepted > 0.8 * ideal.accepted);
 }
@@ -91,7 +104,8 @@ fn longer_packets_and_deeper_buffers_carry_more() {
         drain: true,
         ..Load::uniform(0.24, 3)
     };
-    let [small, large] = [small, large].map(|model| run("fat-tree-4-2", "mlid", &model, &load));
+    let [small, large] =
+        [small, large].map(|model| run("fat-tree-4-2", RoutingEngine::Mlid, &model, &load));
     assert!(large.accepted > 1.3 * small.accepted);
     assert!(large.accepted < 0.25, "never above the link's rate");
 }
@@ -99,14 +113,19 @@ fn longer_packets_and_deeper_buffers_carry_more() {
 #[test]
 fn an_irregular_fabric_under_updn_delivers_everything() {
     let load = short(Pattern::Uniform, 0.05);
-    let outcome = run("irregular-8-2-3-7", "updn", &Model::mlid04(1), &load);
+    let outcome = run(
+        "irregular-8-2-3-7",
+        RoutingEngine::Updn,
+        &Model::mlid04(1),
+        &load,
+    );
     assert!(outcome.balance.delivered > 500);
 }
 
 #[test]
 fn loads_and_patterns_that_make_no_sense_are_refused() {
     let graph = topologies::parse("fat-tree-4-2").unwrap().graph;
-    let prepared = RoutedFabric::new(&graph, "mlid").unwrap();
+    let prepared = RoutedFabric::new(&graph, RoutingEngine::Mlid).unwrap();
     let refuse = |load: &Load| {
         let model = Model::mlid04(1);
         let refused = prepared.run(&model, load, &FaultPlan::default());

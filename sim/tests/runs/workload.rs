@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use sim::{
     AddressVector, Arbitration, ConstantRate, Destination, FaultPlan, FlowPlan, Group, Model,
@@ -20,7 +21,7 @@ fn model(vls: u8, packet_bytes: u16) -> Model {
     }
 }
 
-fn fabric(name: &str, engine: &str) -> RoutedFabric {
+fn fabric(name: &str, engine: RoutingEngine) -> RoutedFabric {
     let graph = topologies::parse(name).unwrap().graph;
     RoutedFabric::new(&graph, engine).unwrap()
 }
@@ -85,7 +86,11 @@ fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
         interval_ps: 1_000_500,
         jitter_ns: vec![-1, 0, 1],
     };
-    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
+    let record = play(
+        &fabric("star-4", RoutingEngine::Minhop),
+        &model(1, 256),
+        &workload,
+    );
     let flow = &record.flows[0];
     assert!(record.is_complete);
     assert_eq!(
@@ -104,7 +109,11 @@ fn a_constant_flow_delivers_a_packet_an_interval_each_after_the_same_time() {
 fn an_endless_constant_flow_delivers_as_many_packets_as_there_are_intervals() {
     let mut workload = Workload::empty(4, 1, Until::At(1_000_000));
     workload.hosts[2].push(constant(AddressVector::to_host(3, 0), 256, 3_000_000, None));
-    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
+    let record = play(
+        &fabric("star-4", RoutingEngine::Minhop),
+        &model(1, 256),
+        &workload,
+    );
     // At 0, 3000, ... 999000 ns; the last is still in flight.
     assert_eq!(record.flows[0].offered, 1_000_000u64.div_ceil(3000));
     assert_eq!(record.flows[0].delivered, record.flows[0].offered - 1);
@@ -123,7 +132,7 @@ fn a_backlogged_flow_fills_its_link() {
     // One packet in flight does not fill a link; two do.
     model.input_packets = 2.try_into().unwrap();
     model.output_packets = 2.try_into().unwrap();
-    let prepared = fabric("star-4", "minhop");
+    let prepared = fabric("star-4", RoutingEngine::Minhop);
     let record = play(&prepared, &model, &workload);
     // A 1x link carries a quarter of a byte a nanosecond.
     let full = 1_000_000 / 4;
@@ -140,7 +149,11 @@ fn packets_of_any_length_take_the_time_of_their_bytes() {
         let mut workload = Workload::empty(4, 1, Until::Delivered(1_000_000));
         let address = AddressVector::to_host(1, 0);
         workload.hosts[0].push(constant(address, bytes, 20_000_000, Some(3)));
-        let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &workload);
+        let record = play(
+            &fabric("star-4", RoutingEngine::Minhop),
+            &model(1, 4128),
+            &workload,
+        );
         let flow = &record.flows[0];
         let expected = star_ns(u64::from(bytes));
         assert_eq!((flow.delay_min_ns, flow.delay_max_ns), (expected, expected));
@@ -150,7 +163,10 @@ fn packets_of_any_length_take_the_time_of_their_bytes() {
 #[test]
 fn one_packet_by_multicast_comes_to_every_member_when_the_path_and_its_bytes_say() {
     // FT(4, 2): eight hosts, four leaf switches; another leaf is three switches away.
-    for (scheme, engine) in [(Scheme::Cyclic, "mlid"), (Scheme::SpanningTree, "mlid")] {
+    for (scheme, engine) in [
+        (Scheme::Cyclic, RoutingEngine::Mlid),
+        (Scheme::SpanningTree, RoutingEngine::Mlid),
+    ] {
         let mut workload = Workload::empty(8, 1, Until::Delivered(1_000_000));
         workload.scheme = scheme;
         workload.groups.push(Group {
@@ -197,7 +213,7 @@ fn multicast_from_all_to_random_groups_is_delivered_exactly_once() {
             let at = usize::try_from(host).unwrap();
             workload.hosts[at].push(TrafficSource::Messages(Arc::new(requests)));
         }
-        let prepared = fabric("fat-tree-4-3", "mlid");
+        let prepared = fabric("fat-tree-4-3", RoutingEngine::Mlid);
         let record = play(&prepared, &model(1, 256), &workload);
         let delivered: u64 = record.flows.iter().map(|flow| flow.delivered).sum();
         assert_eq!(delivered, due);
@@ -216,7 +232,11 @@ fn a_message_to_each_member_by_unicast_takes_a_packet_time_a_member_and_one_path
     let mut model = model(1, 36);
     model.input_packets = 2.try_into().unwrap();
     model.output_packets = 2.try_into().unwrap();
-    let record = play(&fabric("fat-tree-4-2", "mlid"), &model, &workload);
+    let record = play(
+        &fabric("fat-tree-4-2", RoutingEngine::Mlid),
+        &model,
+        &workload,
+    );
     let flow = &record.flows[0];
     assert_eq!((flow.offered, flow.delivered), (7, 7));
     // The last of seven leaves when six have: then three switches, four cables, its own bytes.
@@ -227,7 +247,11 @@ fn a_message_to_each_member_by_unicast_takes_a_packet_time_a_member_and_one_path
 fn a_message_is_cut_into_packets_of_the_model_s_size_and_a_last_short_one() {
     let mut workload = Workload::empty(4, 1, Until::Delivered(10_000_000));
     workload.hosts[0].push(message(Destination::Host(1), 4096 + 4096 + 5));
-    let record = play(&fabric("star-4", "minhop"), &model(1, 4128), &workload);
+    let record = play(
+        &fabric("star-4", RoutingEngine::Minhop),
+        &model(1, 4128),
+        &workload,
+    );
     let flow = &record.flows[0];
     assert_eq!(flow.delivered, 3);
     assert_eq!(flow.bytes, 2 * 4128 + 32 + 8);
@@ -235,7 +259,7 @@ fn a_message_is_cut_into_packets_of_the_model_s_size_and_a_last_short_one() {
 
 #[test]
 fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
-    let prepared = fabric("star-4", "minhop");
+    let prepared = fabric("star-4", RoutingEngine::Minhop);
     let mut workload = Workload::empty(4, 3, Until::At(2_000_000));
     for (sl, flow) in [(0, 0), (1, 1), (2, 2)] {
         workload.hosts[0].push(TrafficSource::Backlogged {
@@ -300,7 +324,7 @@ fn ideal_credits_never_stall_a_link_whose_packet_lands_as_they_overtake_it() {
         sources.push(message(Destination::Each(0), 1));
     }
     let record = play(
-        &fabric("fat-tree-8-2", "mlid"),
+        &fabric("fat-tree-8-2", RoutingEngine::Mlid),
         &Model::mlid04(1),
         &workload,
     );
@@ -316,7 +340,7 @@ fn ideal_credits_never_stall_a_link_whose_packet_lands_as_they_overtake_it() {
 
 #[test]
 fn an_explicit_dlid_takes_another_path_to_the_same_host() {
-    let prepared = fabric("fat-tree-4-2", "mlid");
+    let prepared = fabric("fat-tree-4-2", RoutingEngine::Mlid);
     let graph = prepared.graph();
     let hosts: Vec<_> = graph.hosts().collect();
     let range = prepared.tables().lids.of_node(hosts[7]).unwrap();
@@ -350,7 +374,11 @@ fn drawn_sources_end_and_what_finds_no_place_is_refused_and_counted() {
             until_ns: 20_000,
         });
     }
-    let record = play(&fabric("fat-tree-4-3", "mlid"), &model(2, 32), &workload);
+    let record = play(
+        &fabric("fat-tree-4-3", RoutingEngine::Mlid),
+        &model(2, 32),
+        &workload,
+    );
     let flow = &record.flows[0];
     assert!(flow.refused > 0);
     assert_eq!(flow.delivered, flow.offered - flow.refused);
@@ -376,7 +404,11 @@ fn backlogged_flows_have_places_of_their_own() {
         100_000_000,
         Some(5),
     ));
-    let record = play(&fabric("star-4", "minhop"), &model(1, 256), &workload);
+    let record = play(
+        &fabric("star-4", RoutingEngine::Minhop),
+        &model(1, 256),
+        &workload,
+    );
     let delivered: Vec<u64> = record.flows.iter().map(|flow| flow.delivered).collect();
     let backlogged = &delivered[..3];
     let (least, most) = (backlogged.iter().min(), backlogged.iter().max());
@@ -387,7 +419,7 @@ fn backlogged_flows_have_places_of_their_own() {
 
 #[test]
 fn what_makes_no_sense_is_refused_with_its_place() {
-    let prepared = fabric("star-4", "minhop");
+    let prepared = fabric("star-4", RoutingEngine::Minhop);
     let refused = |workload: &Workload| {
         let error = prepared.run_workload(&model(1, 256), workload, &FaultPlan::default());
         error.unwrap_err().to_string()

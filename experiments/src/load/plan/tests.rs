@@ -47,7 +47,12 @@ fn what_is_wrong_is_told_with_file_and_line() {
     assert!(refused("[0.02, 0.04]", "[0.04, 0.02]").contains("ascending"));
     assert!(refused("[0.02, 0.04]", "[-1.0]").contains("above 0"));
     assert!(refused("vls = [1, 2]", "vls = [3]").contains("1, 2, 4, 8 or 15"));
-    assert!(refused("\"slid\", ", "\"sldi\", ").contains("sldi"));
+    let unknown = refused("\"slid\", ", "\"sldi\", ");
+    assert!(
+        unknown.contains("line 6")
+            && unknown.contains("no routing engine is called \"sldi\"; there are auto, mlid"),
+        "{unknown}"
+    );
     assert!(refused("fat-tree-4-2", "fat-tre-4-2").contains("line 5"));
     assert!(refused("measure_ns = 2000", "measure_ns = 0").contains("1 to 1000000000"));
     assert!(refused("percent = 10", "percent = 10\nof = 3").contains("of"));

@@ -52,7 +52,7 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
     assert!(refused("\"interleaved\"", "\"mixed\"").contains("there are contiguous, interleaved"));
     assert!(refused("\"delays\"", "\"delay\"").contains("`delays`"));
     assert!(refused("mesh-2x2-1", "mesh-1x1-1").contains("line 6: topologies"));
-    assert!(refused("updn", "upd").contains("line 7: routing"));
+    assert!(refused("\"updn\"", "\"upd\"").contains("there are auto, mlid"));
     assert!(refused("[4, 8]\nretries", "[4, 2000000]\nretries").contains("tries"));
     assert!(refused("established = [4, 8]", "established = [8, 4]").contains("the least first"));
     assert!(refused("measure_packets = 100", "measure_packets = 0").contains("1 to 10000000"));

@@ -49,7 +49,7 @@ fn thresholds_are_parts_of_the_interval() {
 
 fn filled(tries: u32) -> (QosFabric, Admission) {
     let graph = topologies::parse("mesh-2x1-2").unwrap().graph;
-    let fabric = QosFabric::new(&graph, "updn").unwrap();
+    let fabric = QosFabric::new(&graph, RoutingEngine::Updn).unwrap();
     let how = FillOptions {
         tries,
         retries: 100,
@@ -94,7 +94,7 @@ fn each_connection_is_a_flow_of_its_source_and_each_port_has_its_tables() {
 #[test]
 fn a_packet_in_an_empty_network_takes_the_time_calculated_by_hand() {
     let graph = topologies::parse("star-2").unwrap().graph;
-    let fabric = QosFabric::new(&graph, "updn").unwrap();
+    let fabric = QosFabric::new(&graph, RoutingEngine::Updn).unwrap();
     let how = FillOptions {
         tries: 1,
         retries: 1,
