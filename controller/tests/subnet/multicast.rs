@@ -6,7 +6,7 @@ use controller::SmConfig;
 use mad::local::MadMessage;
 use routing::multicast::{Mgid, Multicast, Options, Role, Scheme};
 use topologies::NodeId;
-use wire::attr::{Notice, trap};
+use wire::attr::{MulticastForwardingTable, Notice, trap};
 use wire::mad::{Mad, MadStatus, Method};
 use wire::sa::{
     InformInfo, McMemberRecord, PathRecord, mc_member_component as component, path_component,
@@ -160,6 +160,38 @@ fn a_join_or_leave_writes_the_blocks_that_it_must_and_nothing_else() {
             .collect();
         assert_eq!(written(&mut bed), wanted);
     }
+}
+
+#[test]
+fn a_foreign_write_to_a_multicast_table_is_mended_and_told() {
+    let (mut bed, manager) = up("fat-tree-4-2", Scheme::SpanningTree);
+    let hosts = members(&bed);
+    let joined: Vec<(NodeId, Lid)> = hosts
+        .iter()
+        .map(|&host| (host, join(&mut bed, manager, host)))
+        .collect();
+    let mlid = joined[0].1;
+    let switch = bed
+        .graph
+        .switches()
+        .find(|&id| !bed.node(id).group(mlid).is_empty());
+    let switch = switch.expect("a switch of the tree");
+    let modifier = MulticastForwardingTable::modifier(0, 0);
+    let nowhere = MulticastForwardingTable::default();
+    assert_ne!(
+        bed.get::<MulticastForwardingTable>(switch, modifier),
+        nowhere
+    );
+    bed.set_behind_the_manager(switch, modifier, &nowhere);
+    bed.run_for(11_000_000_000);
+    assert_tables(&bed, Scheme::SpanningTree, &joined);
+    let name = &bed.graph.node(switch).name;
+    let what = format!("MFT block 0, position 0, of {name} ");
+    let is_told = |text: &String| text.starts_with(&what);
+    let warnings = bed.status(manager).warnings;
+    assert!(warnings.iter().any(is_told), "{warnings:?}");
+    bed.run_for(11_000_000_000);
+    assert_eq!(bed.status(manager).warnings, [""; 0]);
 }
 
 #[test]
