@@ -386,6 +386,9 @@ impl Discovery {
             .into_iter()
             .filter_map(|(guid, manager)| Some((subnet.find(guid)?, manager)))
             .collect();
+        // In an order that does not depend on which answer came first.
+        let unreachable = &mut self.found.unreachable;
+        unreachable.sort_by(|one, other| one.name.cmp(&other.name));
         (subnet, self.found)
     }
 }

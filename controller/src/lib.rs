@@ -54,7 +54,7 @@
 //! | `schedule` | times of the next sweeps, retries, aborts in a row | `request_sweep`, `take_due`, `sweep_done` |
 //! | `exchange` | SMPs in flight and those that wait | `push`, `next`, `answered`, `expire` |
 //! | `discovery`, `light_sweep` | the state of one sweep | `request`, `complete`, `finish` |
-//! | `verification` | whose turn it is to be read back by a light sweep | `start`, `complete`, `warnings` |
+//! | `verification` | whose turn it is to be read back by a light sweep | `start`, `complete`, `take_warnings` |
 //! | `election` | priority, ActCount | `sm_info`, `reply` |
 //! | `inventory` | names, present devices, unresponsive ports | `names`, `update` |
 //! | `plan::Planner` | guid2lid, the whole fabric, labels of a fat tree | `plan`, `missing`, `expects` |

@@ -4,6 +4,8 @@
 //! since the last discovery cleared it, and the own port for its state. On any sign of change, or
 //! silence, a full sweep follows.
 
+use std::collections::BTreeSet;
+
 use wire::attr::{PortInfo, SmInfo, SwitchInfo};
 
 use crate::smp::{Answer, Request};
@@ -27,6 +29,9 @@ pub(crate) struct LightSweep {
     pub(crate) changed: bool,
     /// The master's SMInfo.
     pub(crate) master: Option<SmInfo>,
+    /// Devices that are not read back: they do not answer, or have lost their tables by a restart.
+    /// The heavy sweep that follows must not wait for them.
+    left_out: BTreeSet<Index>,
 }
 
 /// All requests of a light sweep.
@@ -58,17 +63,29 @@ pub(crate) fn request(query: Query, subnet: &Subnet) -> Option<Request> {
 }
 
 impl LightSweep {
+    /// A device is not read back in this sweep.
+    pub(crate) fn leave_out(&mut self, index: Index) {
+        self.left_out.insert(index);
+    }
+
+    /// Whether a device is read back in this sweep.
+    pub(crate) fn reads_back(&self, index: Index) -> bool {
+        !self.left_out.contains(&index)
+    }
+
     /// Takes in the outcome of a request.
     pub(crate) fn complete(&mut self, query: Query, answer: Answer<'_>, subnet: &Subnet) {
         let changed = match query {
             Query::Switch(index) => {
                 let known = subnet.devices.get(index).and_then(|device| device.switch);
-                match (answer.attribute::<SwitchInfo>(), known) {
-                    (Ok(now), Some(known)) => {
-                        now.port_state_change || now.linear_fdb_top != known.linear_fdb_top
-                    }
-                    _ => true,
+                let now = answer.attribute::<SwitchInfo>().ok();
+                let is_same = now
+                    .zip(known)
+                    .is_some_and(|(now, known)| now.linear_fdb_top == known.linear_fdb_top);
+                if !is_same {
+                    self.leave_out(index);
                 }
+                !is_same || now.is_some_and(|now| now.port_state_change)
             }
             Query::OwnPort => {
                 let known = subnet

@@ -72,8 +72,11 @@ impl Report {
     /// How the subnet stands at `now`, but for the counters of SMPs.
     pub(crate) fn status(&self, now: Time) -> Status {
         let mut status = self.status.clone();
-        let warnings = self.warnings.iter();
-        status.warnings = warnings.map(|(_, text)| text.clone()).collect();
+        for (_, text) in &self.warnings {
+            if !status.warnings.contains(text) {
+                status.warnings.push(text.clone());
+            }
+        }
         match status.phase {
             Phase::Discovering => status.discovery_ns = now.since_ns(self.sweep_started),
             Phase::Programming => status.programming_ns = now.since_ns(self.programming_started),
@@ -168,16 +171,21 @@ impl Report {
         self.warn_of(Source::Occurrence, text);
     }
 
-    /// Adds a warning that stands until its source is [replaced](Self::replace).
+    /// Adds a warning that stands until its source is [replaced](Self::replace). Two sources may give
+    /// the same: it stands until both are.
     pub(crate) fn warn_of(&mut self, source: Source, text: String) {
-        if self.warnings.iter().any(|(_, other)| *other == text) {
+        let mut alike = self.warnings.iter().filter(|(_, other)| *other == text);
+        let is_told = alike.clone().next().is_some();
+        if alike.any(|&(other, _)| other == source) {
             return;
         }
         if self.warnings.len() == LIST_MAX {
             self.warnings.remove(0);
         }
         self.warnings.push((source, text.clone()));
-        self.push(SmEvent::Warning(text));
+        if !is_told {
+            self.push(SmEvent::Warning(text));
+        }
     }
 
     /// Replaces the warnings of a source: one that is not given again is resolved.
@@ -275,6 +283,21 @@ mod tests {
         report.resolve(Source::OwnLink);
         report.resolve(sweep);
         assert_eq!(report.status(Time(0)).warnings, ["from elsewhere"]);
+    }
+
+    #[test]
+    fn a_warning_of_two_sources_is_told_once_and_stands_until_both_are_resolved() {
+        let mut report = Report::default();
+        let text = || vec!["h2 is left out: it does not answer".to_owned()];
+        report.replace(Source::Programming, text());
+        report.replace(Source::Sweep, text());
+        assert_eq!(report.status(Time(0)).warnings, text());
+        assert!(matches!(report.poll(), Some(SmEvent::Warning(_))));
+        assert_eq!(report.poll(), None);
+        report.resolve(Source::Programming);
+        assert_eq!(report.status(Time(0)).warnings, text());
+        report.resolve(Source::Sweep);
+        assert_eq!(report.status(Time(0)).warnings, [""; 0]);
     }
 
     #[test]

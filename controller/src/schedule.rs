@@ -8,6 +8,8 @@
 //! * A heavy sweep that falls due aborts what is under way, at most [`ABORTS_MAX`] times in a row:
 //!   then one is let through, so that a flapping link does not keep the rest of the subnet down.
 
+use std::collections::BTreeSet;
+
 use link::Time;
 
 /// How often in a row a sweep may be aborted by the next.
@@ -43,6 +45,8 @@ pub(crate) struct Schedule {
     aborts: u32,
     initial_repeats: u32,
     incomplete_sweeps: u32,
+    /// Names of what the latest complete sweep could not manage.
+    unreachable: BTreeSet<String>,
     unlinked_sweeps: u32,
 }
 
@@ -56,6 +60,7 @@ impl Schedule {
             aborts: 0,
             initial_repeats: 0,
             incomplete_sweeps: 0,
+            unreachable: BTreeSet::new(),
             unlinked_sweeps: 0,
         }
     }
@@ -118,14 +123,20 @@ impl Schedule {
         confirm
     }
 
-    /// Other devices are unreachable than before: retries begin at their shortest time again.
-    pub(crate) fn unreachable_changed(&mut self) {
-        self.incomplete_sweeps = 0;
-    }
-
-    /// A heavy sweep has ended. An incomplete one is followed by another.
-    pub(crate) fn sweep_done(&mut self, now: Time, incomplete: bool) {
+    /// A heavy sweep has ended. An incomplete one is followed by another. `unreachable`: names of what
+    /// it could not discover or write; where they are others than before, retries begin at their
+    /// shortest time again.
+    pub(crate) fn sweep_done(
+        &mut self,
+        now: Time,
+        incomplete: bool,
+        unreachable: BTreeSet<String>,
+    ) {
         self.aborts = 0;
+        if unreachable != self.unreachable {
+            self.incomplete_sweeps = 0;
+            self.unreachable = unreachable;
+        }
         if incomplete {
             let delay_ns = RETRY_NS << self.incomplete_sweeps.min(8);
             self.incomplete_sweeps += 1;
@@ -191,7 +202,7 @@ mod tests {
         assert!(!schedule.aborts_others(Time(5)));
         assert_eq!(schedule.deadline(false), None);
         assert_eq!(schedule.deadline(true), Some(Time(5)));
-        schedule.sweep_done(Time(6), false);
+        schedule.sweep_done(Time(6), false, BTreeSet::new());
         assert!(schedule.aborts_others(Time(6)));
     }
 
@@ -199,7 +210,7 @@ mod tests {
     fn incomplete_sweeps_are_retried_at_growing_intervals() {
         let mut schedule = Schedule::new(0);
         let mut delay_ns = || {
-            schedule.sweep_done(Time(0), true);
+            schedule.sweep_done(Time(0), true, BTreeSet::from(["h2".to_owned()]));
             let at = schedule.deadline(true).map(|at| at.0);
             schedule.take_due(Time(u64::MAX));
             at
@@ -210,8 +221,7 @@ mod tests {
             delay_ns();
         }
         assert_eq!(delay_ns(), Some(RETRY_NS_MAX));
-        schedule.unreachable_changed();
-        schedule.sweep_done(Time(0), true);
+        schedule.sweep_done(Time(0), true, BTreeSet::from(["h3".to_owned()]));
         assert_eq!(schedule.deadline(true), Some(Time(RETRY_NS)));
     }
 

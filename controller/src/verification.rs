@@ -40,6 +40,7 @@ pub(crate) enum Item {
 pub(crate) struct Verification {
     /// What was read last.
     last: Option<(Guid, Item)>,
+    /// The first differences that have not been told yet, and how many there are in all.
     differences: Vec<String>,
     count: usize,
 }
@@ -47,8 +48,6 @@ pub(crate) struct Verification {
 impl Verification {
     /// What the next light sweep reads.
     pub(crate) fn start(&mut self, subnet: &Subnet, mirrors: &Mirrors) -> Vec<(Index, Item)> {
-        self.differences.clear();
-        self.count = 0;
         let devices = &subnet.devices;
         let after = self.last;
         let first = after.map_or(0, |(guid, _)| {
@@ -109,11 +108,11 @@ impl Verification {
         true
     }
 
-    /// The warnings of the light sweep.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.differences.clone();
-        if self.count > warnings.len() {
-            let more = self.count - warnings.len();
+    /// Takes out the warnings of the light sweep, and of those before it that were aborted.
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
+        let mut warnings = core::mem::take(&mut self.differences);
+        let more = core::mem::take(&mut self.count) - warnings.len();
+        if more > 0 {
             warnings.push(format!(
                 "{more} more tables and ports were changed by somebody else: they are set again"
             ));

@@ -83,7 +83,9 @@ impl Sm {
             (Job::LightSweep(query), Activity::LightSweep(..)) => {
                 light_sweep::request(query, &self.fabric.subnet)
             }
-            (Job::Verify(index, item), Activity::LightSweep(..)) => {
+            (Job::Verify(index, item), Activity::LightSweep(light_sweep, _))
+                if light_sweep.reads_back(index) =>
+            {
                 verification::request((index, item), &self.fabric.subnet)
             }
             (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_) | Job::Verify(..), _) => None,
@@ -108,12 +110,20 @@ impl Sm {
             (Job::LightSweep(query), Activity::LightSweep(light_sweep, _)) => {
                 light_sweep.complete(query, answer, &self.fabric.subnet);
             }
-            (Job::Verify(index, item), Activity::LightSweep(light_sweep, _)) => {
+            (Job::Verify(index, _), Activity::LightSweep(light_sweep, _))
+                if matches!(answer, Answer::Timeout) =>
+            {
+                light_sweep.leave_out(index);
+            }
+            (Job::Verify(index, item), Activity::LightSweep(light_sweep, _))
+                if light_sweep.reads_back(index) =>
+            {
                 let (subnet, mirrors) = (&self.fabric.subnet, &mut self.mirrors);
                 let read = (index, item);
                 light_sweep.changed |= self.verification.complete(read, answer, subnet, mirrors);
             }
-            // An answer to a request of an activity that was aborted in the meantime.
+            // An answer to a request of an activity that was aborted in the meantime, or of a device
+            // that is no longer read back.
             (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_) | Job::Verify(..), _) => {}
         }
         self.activity = activity;
@@ -252,15 +262,6 @@ impl Sm {
         self.report.discovery_done(now);
         let ports = core::mem::take(&mut discovered.unresponsive_ports);
         self.inventory.set_unresponsive_ports(ports);
-        let known = self.report.unreachable();
-        let names = |device: &crate::control::Unreachable| device.name.clone();
-        if !known
-            .iter()
-            .map(names)
-            .eq(discovered.unreachable.iter().map(names))
-        {
-            self.schedule.unreachable_changed();
-        }
         self.fabric.subnet = subnet;
         if !self.report.has_been_up() && self.schedule.confirm_discovery() {
             self.push_light_sweep(light_sweep::queries(&self.fabric.subnet));
@@ -286,7 +287,7 @@ impl Sm {
             };
         }
         if self.report.is_up() {
-            let warnings = self.verification.warnings();
+            let warnings = self.verification.take_warnings();
             self.report.replace(Source::ForeignWrites, warnings);
         }
         if light_sweep.changed {
@@ -401,6 +402,8 @@ impl Sm {
         if !is_incomplete {
             self.report.resolve(Source::MKey);
         }
+        let names = unreachable.iter().map(|device| device.name.clone());
+        let names = names.collect();
         self.report.set_unreachable(unreachable);
         self.update_report();
         self.administration.subnet_changed(&self.fabric);
@@ -410,7 +413,7 @@ impl Sm {
         let events = self.inventory.update(devices, |guid| planner.expects(guid));
         self.report.push_all(events);
         self.outbox.send_all(self.qos.release_notices(now));
-        self.schedule.sweep_done(now, is_incomplete);
+        self.schedule.sweep_done(now, is_incomplete, names);
         self.schedule_light_sweep(now);
     }
 

@@ -110,6 +110,52 @@ fn an_m_key_that_somebody_sets_is_told_whether_or_not_it_hides_the_device() {
     }
 }
 
+/// Heavy sweeps in a hundred seconds.
+fn sweeps(bed: &mut Bed, host: NodeId) -> u64 {
+    let before = bed.status(host).generation;
+    bed.run_for(100_000_000_000);
+    bed.status(host).generation - before
+}
+
+#[test]
+fn sweeps_for_the_sake_of_a_locked_switch_become_rare() {
+    for protection in [1, 2] {
+        let (mut bed, host) = up("ring-4-1");
+        let switch = bed.id("s2");
+        let nowhere = LinearForwardingTable([PortNum::NONE; 64]);
+        bed.set_behind_the_manager(switch, 0, &nowhere);
+        lock(&mut bed, switch, protection);
+        // It answers, but a block that must be written cannot be.
+        bed.run_for(30_000_000_000);
+        let count = sweeps(&mut bed, host);
+        assert!((5..=20).contains(&count), "{protection}: {count}");
+        // A change of state that cannot be cleared.
+        bed.cut(end(&bed, "s2", 3));
+        bed.run_for(30_000_000_000);
+        let count = sweeps(&mut bed, host);
+        assert!((5..=20).contains(&count), "{protection}: {count}");
+    }
+}
+
+#[test]
+fn a_switch_that_falls_silent_is_found_without_waiting_for_all_its_tables() {
+    let mut bed = Bed::with_vls(graph("ring-4-1"), 1, 4);
+    let host = first_host(&bed.graph);
+    let config = SmConfig {
+        smps_in_flight: 1,
+        ..SmConfig::default()
+    };
+    bed.start(host, config);
+    bed.run_until_up(host);
+    bed.run_for(MENDED_NS);
+    let switch = bed.id("s2");
+    bed.silence(switch, true);
+    let start = bed.now;
+    bed.run_until(host, |status| status.phase != Phase::Up);
+    // The rest of the interval, five tries of one request, and those of few more.
+    assert!(bed.now < start + 13_000_000_000, "{:?}", bed.now);
+}
+
 #[test]
 fn a_foreign_write_is_mended_within_two_light_sweeps_and_told() {
     let mut bed = Bed::with_vls(graph("ring-4-1"), 1, 4);
