@@ -178,7 +178,12 @@ impl Qos {
         let known = self.connections.get(&asked.id).map(|one| &one.granted);
         let answer = if request.method() == Method::DELETE {
             if known.is_some_and(|one| !fabric.speaks_for(lid, [one.source, one.destination])) {
-                return vendor::response(request, MadStatus::SA_DENIED);
+                // While the subnet is not up, LIDs tell nothing of who asks.
+                let status = match is_up {
+                    true => MadStatus::SA_DENIED,
+                    false => MadStatus::BUSY,
+                };
+                return vendor::response(request, status);
             }
             self.release(&asked)
         } else if is_up {
@@ -383,4 +388,32 @@ fn dropped(subnet: &Subnet, lost: &QosConnection) -> String {
         name(lost.destination),
         lost.cause
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_while_the_subnet_is_not_up_is_busy_and_not_denied() {
+        let mut qos = Qos::new(true, None).unwrap();
+        let granted = QosConnection {
+            id: 1,
+            ..QosConnection::default()
+        };
+        let connection = Connection {
+            granted,
+            reservation: None,
+            path: Vec::new(),
+        };
+        qos.connections.insert(1, connection);
+        let release = Mad::vendor(Method::DELETE, 0, 7, &granted);
+        let mut status = |is_up| {
+            let answer = qos.serve_one(&Fabric::default(), is_up, Lid::new(4), &release);
+            answer.status()
+        };
+        assert_eq!(status(false), MadStatus::BUSY);
+        assert_eq!(status(true), MadStatus::SA_DENIED);
+        assert!(qos.connections.contains_key(&1), "it stands");
+    }
 }
