@@ -128,7 +128,9 @@ impl ControllerClient {
         let answer = self.client.vendor(self.sm, method, 0, asked).await?;
         match answer.status() {
             MadStatus::OK => Ok(answer.vendor_attribute()?),
-            MadStatus::BUSY => bail!("the controller has too many requests: try again"),
+            MadStatus::BUSY => {
+                bail!("the controller has too many requests, or the subnet is not up: try again")
+            }
             status => bail!("the controller refuses the request (status {status})"),
         }
     }
