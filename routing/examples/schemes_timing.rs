@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use routing::lid_assignment::{Assignment, PathScheme, Scheme};
 use routing::network::{Network, UpDown};
 use routing::{Options, RoutingEngine};
+use strum::VariantArray as _;
 use topologies::{Graph, parse};
 
 fn best<T>(mut run: impl FnMut() -> T) -> Duration {
@@ -41,13 +42,13 @@ fn main() {
     let network = Network::new(&graph);
     let updown = UpDown::new(&network).unwrap();
     println!("irregular-64-8-8-1 (512 hosts)");
-    for paths in PathScheme::ALL {
+    for &paths in PathScheme::VARIANTS {
         let time = best(|| paths.routes(&network, &updown).unwrap());
-        println!("  paths {:<18} {time:?}", paths.name());
+        println!("  paths {paths:<18} {time:?}");
         let routes = paths.routes(&network, &updown).unwrap();
         for scheme in [Scheme::Greedy, Scheme::SplitMergeL, Scheme::ColorL] {
             let time = best(|| Assignment::new(&network, &routes, scheme).unwrap());
-            println!("    assign {:<16} {time:?}", scheme.name());
+            println!("    assign {scheme:<16} {time:?}");
         }
     }
     for name in [

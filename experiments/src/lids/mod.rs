@@ -10,7 +10,7 @@ mod reading;
 mod show;
 mod summary;
 
-use routing::lid_assignment::{Assignment, Scheme};
+use routing::lid_assignment::{Assignment, PathScheme, Scheme};
 use routing::network::Network;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub(crate) struct Point {
     /// The graph's seed.
     pub(super) graph_seed: u64,
     /// How paths were found.
-    pub(super) routing: String,
+    pub(super) routing: PathScheme,
     /// LIDs of all hosts, each host's rounded up to a power of two.
     pub(super) lids_greedy: u32,
     /// As by `split-merge-s`.
@@ -81,7 +81,7 @@ impl Experiment<4> for LidsPlan {
     }
 
     fn label(&self, [reading, size, routing, graph]: At) -> String {
-        let routing = self.routings()[routing].name();
+        let routing = self.routings()[routing];
         let (reading, size) = (self.reading[reading], self.sizes[size]);
         format!("{size} {routing}, graph {graph} ({reading})")
     }
@@ -112,7 +112,7 @@ impl Experiment<4> for LidsPlan {
             degree: self.degree,
             graph: number,
             graph_seed,
-            routing: routing.name().to_owned(),
+            routing,
             lids_greedy: lids(Scheme::Greedy)?,
             lids_split_merge_s: lids(Scheme::SplitMergeS)?,
             lids_split_merge_l: lids(Scheme::SplitMergeL)?,

@@ -3,8 +3,7 @@
 use core::fmt;
 
 use routing::lid_assignment::{PathScheme, Scheme};
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::experiment::Refusal;
 use crate::lids::reading::Reading;
@@ -106,33 +105,9 @@ pub(crate) struct RoutingScheme {
     /// Its name in tables and plots.
     pub(super) name: String,
     /// How paths are found.
-    #[serde(deserialize_with = "path_scheme")]
     pub(super) routing: PathScheme,
     /// How LIDs are assigned.
-    #[serde(deserialize_with = "assignment")]
     pub(super) assign: Scheme,
-}
-
-fn path_scheme<'de, D: Deserializer<'de>>(text: D) -> Result<PathScheme, D::Error> {
-    named(text, &PathScheme::ALL, PathScheme::name)
-}
-
-fn assignment<'de, D: Deserializer<'de>>(text: D) -> Result<Scheme, D::Error> {
-    named(text, &Scheme::ALL, Scheme::name)
-}
-
-/// The value of that name.
-fn named<'de, D: Deserializer<'de>, T: Copy>(
-    text: D,
-    values: &[T],
-    name: fn(T) -> &'static str,
-) -> Result<T, D::Error> {
-    let given = String::deserialize(text)?;
-    let found = values.iter().find(|&&value| name(value) == given);
-    found.copied().ok_or_else(|| {
-        let known: Vec<&str> = values.iter().map(|&value| name(value)).collect();
-        D::Error::custom(format!("{given:?}: {}", known.join(", ")))
-    })
 }
 
 /// The paper's results on one size, in the order of the schemes.

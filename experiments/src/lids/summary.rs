@@ -85,7 +85,7 @@ impl<'a> Summary<'a> {
     ) -> Option<Sample> {
         let here = self.points.iter().filter(|point| {
             (point.hosts, point.switches) == (size.hosts, size.switches)
-                && point.routing == scheme.routing.name()
+                && point.routing == scheme.routing
         });
         let values: Option<Vec<f64>> = here
             .map(|point| match measure {

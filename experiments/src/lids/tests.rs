@@ -73,7 +73,7 @@ fn point(hosts: u32, routing: &str, lids: u32, load_max: f64) -> Point {
         degree: 3,
         graph: 0,
         graph_seed: 0,
-        routing: routing.to_owned(),
+        routing: routing.parse().unwrap(),
         lids_greedy: lids,
         lids_split_merge_s: 0,
         lids_split_merge_l: 0,

@@ -1,5 +1,6 @@
 //! Which configuration each pair of hosts uses, for all destinations.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::Lmc;
 
 use super::LidError;
@@ -10,7 +11,8 @@ use super::splits::Problem;
 use crate::network::Network;
 
 /// How paths to a destination are distributed over LIDs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Scheme {
     /// First come, first fitted.
     Greedy,
@@ -25,37 +27,9 @@ pub enum Scheme {
     /// The fewest LIDs there can be, by search.
     Exact,
 }
+wire::choice!(Scheme, "assignment of LIDs");
 
 impl Scheme {
-    /// All schemes.
-    pub const ALL: [Self; 6] = [
-        Self::Greedy,
-        Self::SplitMergeS,
-        Self::SplitMergeL,
-        Self::ColorS,
-        Self::ColorL,
-        Self::Exact,
-    ];
-
-    /// The name by which it is chosen.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Greedy => "greedy",
-            Self::SplitMergeS => "split-merge-s",
-            Self::SplitMergeL => "split-merge-l",
-            Self::ColorS => "color-s",
-            Self::ColorL => "color-l",
-            Self::Exact => "exact",
-        }
-    }
-
-    /// The scheme of that name.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scheme| scheme.name() == name)
-    }
-
     /// Solves the problem of one destination: the number of each path's configuration.
     ///
     /// # Errors

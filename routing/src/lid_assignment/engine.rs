@@ -1,5 +1,6 @@
 //! The routings of LID07 as engines.
 
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::Graph;
 
 use super::assignment::{Assignment, Scheme};
@@ -22,41 +23,21 @@ impl From<LidError> for RoutingError {
 }
 
 /// How paths are chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PathScheme {
-    /// See [`shortest_widest`].
+    /// The least loaded shortest up*/down* path for each pair.
     ShortestWidest,
-    /// See [`path_selection`].
+    /// Balanced up*/down* paths for each pair that take few LIDs.
     PathSelection,
-    /// See [`fully_explicit`].
+    /// One up*/down* tree for each host.
     FullyExplicit,
 }
+wire::choice!(PathScheme, "path computation");
 
 impl PathScheme {
-    /// All of them.
-    pub const ALL: [Self; 3] = [
-        Self::ShortestWidest,
-        Self::PathSelection,
-        Self::FullyExplicit,
-    ];
-
-    /// The name by which it is chosen.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ShortestWidest => "shortest-widest",
-            Self::PathSelection => "path-selection",
-            Self::FullyExplicit => "fully-explicit",
-        }
-    }
-
-    /// The scheme of that name.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scheme| scheme.name() == name)
-    }
-
-    /// The paths for every pair of hosts.
+    /// The paths for every pair of hosts: [`shortest_widest`], [`path_selection`],
+    /// [`fully_explicit`].
     ///
     /// # Errors
     /// [`LidError::NotConnected`], [`LidError::Paths`].

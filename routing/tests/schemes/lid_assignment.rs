@@ -3,6 +3,7 @@
 use routing::lid_assignment::{Assignment, PathScheme, Scheme, tables};
 use routing::network::{Network, UpDown};
 use routing::{Options, RoutingEngine, Tables, verify};
+use strum::VariantArray as _;
 use topologies::{Endpoint, Graph};
 use wire::{Lid, PortNum};
 
@@ -44,9 +45,9 @@ fn tables_realise_exactly_the_paths_given() {
         let graph = fabric(name);
         let network = Network::new(&graph);
         let updown = UpDown::new(&network).unwrap();
-        for paths in PathScheme::ALL {
+        for &paths in PathScheme::VARIANTS {
             let routes = paths.routes(&network, &updown).unwrap();
-            for scheme in Scheme::ALL {
+            for &scheme in Scheme::VARIANTS {
                 let assignment = Assignment::new(&network, &routes, scheme).unwrap();
                 let tables = tables(
                     RoutingEngine::PathSelection,

@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use daemon::choice::{choice, plain_choice};
+use routing::lid_assignment::PathScheme;
 use routing::qos::{Layout, LinkRate};
 use routing::{LidBase, RoutingEngine, multicast};
+
+use super::lids::{Assign, assign_parser, path_parser};
 
 /// Which tables.
 #[derive(Clone, Debug, Args)]
@@ -225,19 +228,19 @@ Exit code: 0; 1 if a scheme finds no assignment (exact gives up on large fabrics
 pub struct Lids {
     /// A generated topology or a file, as for `up`
     pub topology: String,
-    /// Path computation: shortest-widest, path-selection
-    #[arg(long, default_value = "path-selection", value_name = "PATHS",
-          value_parser = ["shortest-widest", "path-selection"])]
-    pub paths: String,
-    /// Assignment of LIDs, separated by commas: greedy, split-merge-s, split-merge-l, color-s,
-    /// color-l, exact; to compare with: fully-explicit, renaming
+    /// Path computation
+    #[arg(long, value_parser = path_parser(), default_value_t = PathScheme::PathSelection,
+          value_name = "PATHS")]
+    pub paths: PathScheme,
+    /// Assignment of LIDs, separated by commas; to compare with: fully-explicit, renaming
     #[arg(
         long,
+        value_parser = assign_parser(),
         default_value = "color-l",
         value_name = "NAME,NAME..",
         value_delimiter = ','
     )]
-    pub assign: Vec<String>,
+    pub assign: Vec<Assign>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use routing::RoutingEngine;
 use routing::lid_assignment::{Assignment, LidError, PathScheme, Routes, Scheme};
 use routing::network::{Network, UpDown};
 use serde::Serialize;
 use topologies::Graph;
-
+use wire::choice::{Choice, UnknownName};
 use wire::convert::{real, u64_of};
 
 use super::args::Lids;
@@ -16,9 +18,9 @@ use crate::usage::{self, UsageError};
 
 /// The result of an assignment.
 #[derive(Debug, Serialize)]
-struct SchemeJson<'a> {
-    assign: &'a str,
-    paths: &'static str,
+struct SchemeJson {
+    assign: &'static str,
+    paths: PathScheme,
     /// The sum over all hosts, each rounded up to a power of two.
     lids: u32,
     lids_per_destination: f64,
@@ -30,34 +32,71 @@ struct SchemeJson<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct FailedJson<'a> {
-    assign: &'a str,
+struct FailedJson {
+    assign: &'static str,
     error: String,
 }
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     topology: &'a str,
-    paths: &'a str,
+    paths: PathScheme,
     hosts: usize,
-    schemes: Vec<SchemeJson<'a>>,
-    failed: Vec<FailedJson<'a>>,
+    schemes: Vec<SchemeJson>,
+    failed: Vec<FailedJson>,
 }
 
-/// Where a scheme's paths come from, and how they are assigned.
-fn parts(assign: &str, paths: PathScheme) -> Result<(PathScheme, Scheme), UsageError> {
-    match assign {
-        "fully-explicit" => Ok((PathScheme::FullyExplicit, Scheme::Greedy)),
-        "renaming" => Ok((PathScheme::ShortestWidest, Scheme::Greedy)),
-        name => Scheme::by_name(name)
-            .map(|scheme| (paths, scheme))
-            .ok_or_else(|| {
-                let known = Scheme::ALL.map(Scheme::name).join(", ");
-                UsageError(format!(
-                    "no assignment is called {name:?}; there are {known}, fully-explicit, renaming"
-                ))
-            }),
+/// What `--assign` takes: an assignment to the paths of `--paths`, or one with paths of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assign {
+    /// The assignment, to the paths of `--paths`.
+    To(Scheme),
+    /// One LID a host.
+    FullyExplicit,
+    /// Destination renaming.
+    Renaming,
+}
+
+/// The assignments with paths of their own.
+const WITH_OWN_PATHS: [Assign; 2] = [Assign::FullyExplicit, Assign::Renaming];
+
+impl Assign {
+    fn name(self) -> &'static str {
+        match self {
+            Self::To(scheme) => scheme.name(),
+            Self::FullyExplicit => PathScheme::FullyExplicit.name(),
+            Self::Renaming => RoutingEngine::Renaming.name(),
+        }
     }
+
+    fn from_name(name: &str) -> Result<Self, UnknownName> {
+        match WITH_OWN_PATHS.into_iter().find(|one| one.name() == name) {
+            Some(own) => Ok(own),
+            None => Ok(Self::To(Scheme::from_name(name)?)),
+        }
+    }
+
+    /// Where the paths come from, and how LIDs are assigned to them.
+    fn parts(self, paths: PathScheme) -> (PathScheme, Scheme) {
+        match self {
+            Self::To(scheme) => (paths, scheme),
+            Self::FullyExplicit => (PathScheme::FullyExplicit, Scheme::Greedy),
+            Self::Renaming => (PathScheme::ShortestWidest, Scheme::Greedy),
+        }
+    }
+}
+
+/// Takes the name of an assignment.
+pub(super) fn assign_parser() -> impl TypedValueParser<Value = Assign> {
+    let own = WITH_OWN_PATHS.into_iter().map(Assign::name);
+    PossibleValuesParser::new(Scheme::names().chain(own)).try_map(|name| Assign::from_name(&name))
+}
+
+/// Takes the name of a path computation with several LIDs a host.
+pub(super) fn path_parser() -> impl TypedValueParser<Value = PathScheme> {
+    let several = [PathScheme::ShortestWidest, PathScheme::PathSelection];
+    PossibleValuesParser::new(several.map(Choice::name))
+        .try_map(|name| PathScheme::from_name(&name))
 }
 
 /// Assigns LIDs by each scheme and prints what it takes.
@@ -67,25 +106,20 @@ fn parts(assign: &str, paths: PathScheme) -> Result<(PathScheme, Scheme), UsageE
 pub fn run(options: &Lids) -> Result<()> {
     let topology = usage::topology(&options.topology)?;
     let graph = &topology.graph;
-    let unknown = || UsageError(format!("no paths are called {:?}", options.paths));
-    let paths = PathScheme::by_name(&options.paths).ok_or_else(unknown)?;
-    let schemes = options
-        .assign
-        .iter()
-        .map(|assign| Ok((assign.as_str(), parts(assign, paths)?)))
-        .collect::<Result<Vec<_>, UsageError>>()?;
     let network = Network::new(graph);
     let refused = |error: LidError| UsageError(error.to_string());
     let updown = UpDown::new(&network).ok_or_else(|| refused(LidError::NotConnected))?;
     let mut routes: Vec<(PathScheme, Routes)> = Vec::new();
     let mut report = Report {
         topology: &topology.name,
-        paths: &options.paths,
+        paths: options.paths,
         hosts: network.hosts().len(),
         schemes: Vec::new(),
         failed: Vec::new(),
     };
-    for (assign, (paths, scheme)) in schemes {
+    for &assign in &options.assign {
+        let (paths, scheme) = assign.parts(options.paths);
+        let assign = assign.name();
         if !routes.iter().any(|(known, _)| *known == paths) {
             let computed = paths.routes(&network, &updown).map_err(refused)?;
             routes.push((paths, computed));
@@ -95,12 +129,9 @@ pub fn run(options: &Lids) -> Result<()> {
         };
         match Assignment::new(&network, routes, scheme) {
             Ok(assignment) => {
-                let figures = figures(graph, &network, routes, &assignment);
-                report.schemes.push(SchemeJson {
-                    assign,
-                    paths: paths.name(),
-                    ..figures
-                });
+                let whose = (assign, paths);
+                let figures = figures(whose, graph, &network, routes, &assignment);
+                report.schemes.push(figures);
             }
             Err(error) => report.failed.push(FailedJson {
                 assign,
@@ -120,11 +151,12 @@ pub fn run(options: &Lids) -> Result<()> {
 }
 
 fn figures(
+    (assign, paths): (&'static str, PathScheme),
     graph: &Graph,
     network: &Network,
     routes: &Routes,
     assignment: &Assignment,
-) -> SchemeJson<'static> {
+) -> SchemeJson {
     let counts: Vec<u32> = (0..routes.hosts())
         .map(|host| assignment.count(host))
         .collect();
@@ -139,8 +171,8 @@ fn figures(
     let lids = assignment.lids();
     let hosts = real(u64_of(routes.hosts().max(1)));
     SchemeJson {
-        assign: "",
-        paths: "",
+        assign,
+        paths,
         lids,
         lids_per_destination: f64::from(lids) / hosts,
         lids_per_destination_max: counts
