@@ -118,7 +118,7 @@ impl Experiment<6> for LoadPlan {
         let seed = mix(seed, u64::from(number(run)));
         let load = Load {
             pattern: self.traffic[traffic].pattern(),
-            sl_choice: self.lane_choice(),
+            sl_choice: self.sl_choice(),
             bytes_per_ns: self.loads[load],
             warmup_ns: self.warmup_ns,
             measure_ns: self.measure_ns,

@@ -191,7 +191,7 @@ impl LoadPlan {
         model(vls, self.packet_bytes, self.credits, self.lifetime)
     }
 
-    pub(super) fn lane_choice(&self) -> SlChoice {
+    pub(super) fn sl_choice(&self) -> SlChoice {
         match self.vl_choice {
             VlChoice::Random => SlChoice::Random,
             VlChoice::Connection => SlChoice::Connection,
