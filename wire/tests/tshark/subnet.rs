@@ -205,7 +205,7 @@ fn tables() {
     let arbitration = VlArbTable(std::array::from_fn(|at| {
         let at = u8::try_from(at).unwrap();
         VlArbEntry {
-            vl: Vl::constant(at),
+            vl: Vl::truncate(at),
             weight: 255 - at,
         }
     }));
