@@ -80,6 +80,77 @@ fn forms_of_topologies_are_those_of_the_readme() {
     }
 }
 
+/// The source files below a folder, by path from the root of the repository, with their text.
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders = vec![root.join(folder)];
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).expect("text");
+                let name = path.strip_prefix(&root).expect("below the root");
+                files.push((name.display().to_string(), text));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn the_form_of_a_topology_is_written_in_its_own_module_only() {
+    let crates = [
+        "controller",
+        "daemon",
+        "experiments",
+        "ibemu",
+        "netio",
+        "routing",
+        "sim",
+        "topologies",
+    ];
+    let files: Vec<(String, String)> = crates
+        .iter()
+        .flat_map(|name| sources(&Path::new(name).join("src")))
+        .collect();
+    for form in topologies::forms() {
+        let writes = |(name, text): &&(String, String)| {
+            let is_test = name.ends_with("tests.rs");
+            !is_test && text.contains(&format!("\"{form}\""))
+        };
+        let names: Vec<&str> = files
+            .iter()
+            .filter(writes)
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let [name] = names[..] else {
+            panic!("{form} is written in {names:?}");
+        };
+        assert!(name.starts_with("topologies/src/kinds/"), "{form}: {name}");
+        assert_ne!(name, "topologies/src/kinds/mod.rs", "{form}");
+    }
+}
+
+#[test]
+fn files_that_the_guide_for_contributors_names_are_there() {
+    let text = document("CONTRIBUTING.md");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let paths: Vec<&str> = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| word.contains('/') && !word.contains([' ', '\n']))
+        .filter(|word| !word.contains("NAME") && !word.starts_with("target/"))
+        .collect();
+    assert!(paths.len() > 8, "{paths:?}");
+    for path in paths {
+        assert!(root.join(path).exists(), "CONTRIBUTING.md names {path}");
+    }
+}
+
 #[test]
 fn reasons_of_drops_are_those_of_the_formats() {
     let text = document("docs/formats.md");

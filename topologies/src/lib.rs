@@ -11,19 +11,15 @@
 //! ```
 
 mod error;
-mod fat_tree;
-mod generate;
 mod graph;
-mod irregular;
-mod kind;
+mod kinds;
 mod names;
 mod text;
 mod topology;
 
 pub use error::{NODES_MAX, SWITCH_PORTS_MAX, TextError, TextProblem, TopologyError};
-pub use fat_tree::{Below, FatTree, SwitchLabel};
 pub use graph::{Endpoint, Graph, GraphError, Node, NodeId, NodeKind};
-pub use kind::{Kind, forms};
+pub use kinds::{Below, FatTree, SwitchLabel, forms};
 pub use names::{host_guid, switch_guid};
 pub use text::{read_text, write_ibnetdiscover, write_net};
 pub use topology::{Topology, parse};

@@ -14,9 +14,3 @@ pub fn host_guid(index: usize) -> Guid {
 pub fn switch_guid(index: usize) -> Guid {
     Guid(0x021b_e200_0000_0000 + (index as u64 + 1) * 0x10)
 }
-
-/// Numbers with dots between them.
-pub(crate) fn join(numbers: &[u32]) -> String {
-    let words: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    words.join(".")
-}

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::TopologyError;
 use crate::graph::Graph;
-use crate::kind::Kind;
+use crate::kinds;
 use crate::text::read_text;
 
 /// A graph, and what was asked for to get it.
@@ -14,8 +14,6 @@ pub struct Topology {
     pub graph: Graph,
     /// The name in its normal form (`clos-2-2-2` for `clos-2-2-2-1`), or the path.
     pub name: String,
-    /// The kind and its numbers; `None` if it was read from a file.
-    pub kind: Option<Kind>,
 }
 
 /// Makes the topology of that name, or reads it from the file at that path.
@@ -24,12 +22,11 @@ pub struct Topology {
 /// [`TopologyError`]: an unknown name, numbers that are impossible, a file that cannot be read
 /// or is wrong (with the line).
 pub fn parse(given: &str) -> Result<Topology, TopologyError> {
-    let unknown = match Kind::parse(given) {
-        Ok(kind) => {
+    let unknown = match kinds::read(given) {
+        Ok(topology) => {
             return Ok(Topology {
-                graph: kind.graph()?,
-                name: kind.to_string(),
-                kind: Some(kind),
+                graph: topology.graph()?,
+                name: topology.to_string(),
             });
         }
         Err(error) => error,
@@ -51,6 +48,5 @@ pub fn parse(given: &str) -> Result<Topology, TopologyError> {
     Ok(Topology {
         graph,
         name: given.to_owned(),
-        kind: None,
     })
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::error::TextError;
 use crate::graph::{Graph, NodeKind};
-use crate::kind::Kind;
+use crate::kinds;
 
 fn message(text: &str) -> String {
     read_text(text).unwrap_err().to_string()
@@ -19,7 +19,7 @@ fn every_kind_reads_back_from_both_formats_with_names_guids_ports_and_order() {
         "irregular-8-2-3-5",
         "star-5",
     ] {
-        let graph = Kind::parse(name).unwrap().graph().unwrap();
+        let graph = kinds::read(name).unwrap().graph().unwrap();
         assert_eq!(read_text(&write_net(&graph)).unwrap(), graph, "{name}");
         assert_eq!(
             read_text(&write_ibnetdiscover(&graph)).unwrap(),

@@ -16,9 +16,11 @@
 use wire::PortNum;
 use wire::convert::saturate;
 
+use super::PortsAndLevels;
 use crate::error::{NODES_MAX, SWITCH_PORTS_MAX, TopologyError};
 use crate::graph::{Endpoint, Graph, Node, NodeId, NodeKind};
-use crate::names::{host_guid, join, switch_guid};
+use crate::kinds::numbers::join;
+use crate::names::{host_guid, switch_guid};
 
 /// The shape FT(m, n), and arithmetic on its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl FatTree {
     /// [`TopologyError`] if `ports` is odd or not 2 to 254, `levels` is 0 or above 64, or the
     /// tree has more nodes than a subnet has LIDs.
     pub fn new(ports: u64, levels: u64) -> Result<Self, TopologyError> {
-        let topology = format!("fat-tree-{ports}-{levels}");
+        let topology = PortsAndLevels { ports, levels }.to_string();
         let range = |what, value, min, max| TopologyError::OutOfRange {
             topology: topology.clone(),
             what,
@@ -339,7 +341,7 @@ impl FatTree {
     /// `h3.1.0` for P(310).
     #[must_use]
     pub fn host_name(&self, pid: u32) -> String {
-        format!("h{}", join(&self.host_digits(pid)))
+        format!("h{}", join(&self.host_digits(pid), "."))
     }
 
     /// `s1.3.0` for SW<30, 1>; the one switch of a tree of one level is `s0`.
@@ -347,7 +349,15 @@ impl FatTree {
     pub fn switch_name(&self, label: SwitchLabel) -> String {
         let mut numbers = vec![u32::from(label.level)];
         numbers.extend(self.switch_digits(label));
-        format!("s{}", join(&numbers))
+        format!("s{}", join(&numbers, "."))
+    }
+
+    fn topology(&self) -> String {
+        let numbers = PortsAndLevels {
+            ports: self.ports.into(),
+            levels: self.levels.into(),
+        };
+        numbers.to_string()
     }
 
     /// IBFT(m, n) with port `k` of the paper on InfiniBand port `k + 1`: hosts by PID, then
@@ -357,7 +367,7 @@ impl FatTree {
     /// None in practice: the numbers were checked when the shape was made.
     pub fn graph(&self) -> Result<Graph, TopologyError> {
         let refuse = |source| TopologyError::Graph {
-            topology: format!("fat-tree-{}-{}", self.ports, self.levels),
+            topology: self.topology(),
             source,
         };
         let mut graph = Graph::new();

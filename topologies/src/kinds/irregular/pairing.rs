@@ -1,8 +1,8 @@
 //! Random connected regular graphs of switches (LID07 evaluates on such).
 //!
-//! Stubs (ends of cables that have not met yet) are paired at random; pairs that would make a loop
-//! or a second cable between two switches give their stubs back for another round, and a pairing
-//! that gets stuck is thrown away. A dense graph is made as the complement of a sparse one.
+//! Stubs (ends of cables that are not joined yet) are paired at random. Pairs that would make a loop
+//! or a second cable between two switches are undone, and their stubs are paired anew in another
+//! round. A pairing that cannot be completed is discarded. A dense graph is made as the complement of a sparse one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,14 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-/// How many pairings are tried before giving up. One in ten or more succeeds.
+/// How many pairings are tried. One in ten or more succeeds.
 const ATTEMPTS_MAX: usize = 10_000;
 
 /// The cables of a random connected simple graph of `switches` with `degree` neighbours each:
 /// pairs of switches, the smaller first, in order. The same numbers give the same graph.
 ///
 /// `switches * degree` is even, `degree` below `switches`, and 2 or more unless `switches` is
-/// below 3; otherwise, and if chance is against us ten thousand times, there is none.
+/// below 3. `None` if that does not hold, or if [`ATTEMPTS_MAX`] pairings have failed.
 pub(crate) fn connected(switches: usize, degree: usize, seed: u64) -> Option<Vec<(usize, usize)>> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     for _ in 0..ATTEMPTS_MAX {
