@@ -1,7 +1,7 @@
 //! Performance management and subnet administration.
 
 use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo};
-use wire::pma::ClassPortInfo;
+use wire::pma::{ClassPortInfo, PortCounters, PortCountersExtended};
 use wire::sa::{
     McMemberRecord, NodeRecord, PathRecord, PortInfoRecord, Rmpp, RmppKind, SaHeader, SaRecord,
     Selector, rmpp_flag,
@@ -67,80 +67,89 @@ fn with_class_port_info(case: Case) -> Case {
         .field("infiniband.classportinfo.trapqkey", 0xc1c2_c3c4u32)
 }
 
+fn with_counters(case: Case, counters: &PortCounters) -> Case {
+    case.field("infiniband.portcounters.portselect", 1u8)
+        .field(
+            "infiniband.portcounters.counterselect",
+            counters.counter_select,
+        )
+        .field(
+            "infiniband.portcounters.symbolerrorcounter",
+            counters.symbol_error,
+        )
+        .field("infiniband.portcounters.linkerrorrecoverycounter", 6u8)
+        .field(
+            "infiniband.portcounters.linkdownedcounter",
+            counters.link_downed,
+        )
+        .field("infiniband.portcounters.portrcverrors", counters.rcv_errors)
+        .field(
+            "infiniband.portcounters.portrcvremotephysicalerrors",
+            0x0a0bu16,
+        )
+        .field(
+            "infiniband.portcounters.portrcvswitchrelayerrors",
+            0x0c0du16,
+        )
+        .field(
+            "infiniband.portcounters.portxmitdiscards",
+            counters.xmit_discards,
+        )
+        .field("infiniband.portcounters.portxmitconstrainterrors", 0x10u8)
+        .field("infiniband.portcounters.portrcvconstrainterrors", 0x11u8)
+        .field("infiniband.portcounters.locallinkintegrityerrors", 1u8)
+        .field("infiniband.portcounters.excessivebufferoverrunerrors", 3u8)
+        .field("infiniband.portcounters.vl15dropped", counters.vl15_dropped)
+        .field("infiniband.portcounters.portxmitdata", counters.xmit_data)
+        .field("infiniband.portcounters.portrcvdata", counters.rcv_data)
+        .field("infiniband.portcounters.portxmitpkts", counters.xmit_pkts)
+        .field("infiniband.portcounters.portrcvpkts", counters.rcv_pkts)
+}
+
+fn with_extended_counters(case: Case, extended: &PortCountersExtended) -> Case {
+    case.field("infiniband.portcounters_ext.portselect", 1u8)
+        .field(
+            "infiniband.portcounters_ext.counterselect",
+            extended.counter_select,
+        )
+        .field(
+            "infiniband.portcounters_ext.portxmitdata",
+            extended.xmit_data,
+        )
+        .field("infiniband.portcounters_ext.portrcvdata", extended.rcv_data)
+        .field(
+            "infiniband.portcounters_ext.portxmitpkts",
+            extended.xmit_pkts,
+        )
+        .field("infiniband.portcounters_ext.portrcvpkts", extended.rcv_pkts)
+        .field(
+            "infiniband.portcounters_ext.portunicastxmitpkts",
+            extended.unicast_xmit_pkts,
+        )
+        .field(
+            "infiniband.portcounters_ext.portunicastrcvpkts",
+            extended.unicast_rcv_pkts,
+        )
+        .field(
+            "infiniband.portcounters_ext.portmulticastxmitpkts",
+            0x3838_3838_3838_3838u64,
+        )
+        .field(
+            "infiniband.portcounters_ext.portmulticastrcvpkts",
+            0x4040_4040_4040_4040u64,
+        )
+}
+
 #[test]
 fn counters() {
     let counters = fixtures::port_counters();
     let extended = fixtures::port_counters_extended();
     judge(&[
-        pma(AttributeId::PORT_COUNTERS, &counters)
-            .field("infiniband.portcounters.portselect", 1u8)
-            .field(
-                "infiniband.portcounters.counterselect",
-                counters.counter_select,
-            )
-            .field(
-                "infiniband.portcounters.symbolerrorcounter",
-                counters.symbol_error,
-            )
-            .field("infiniband.portcounters.linkerrorrecoverycounter", 6u8)
-            .field(
-                "infiniband.portcounters.linkdownedcounter",
-                counters.link_downed,
-            )
-            .field("infiniband.portcounters.portrcverrors", counters.rcv_errors)
-            .field(
-                "infiniband.portcounters.portrcvremotephysicalerrors",
-                0x0a0bu16,
-            )
-            .field(
-                "infiniband.portcounters.portrcvswitchrelayerrors",
-                0x0c0du16,
-            )
-            .field(
-                "infiniband.portcounters.portxmitdiscards",
-                counters.xmit_discards,
-            )
-            .field("infiniband.portcounters.portxmitconstrainterrors", 0x10u8)
-            .field("infiniband.portcounters.portrcvconstrainterrors", 0x11u8)
-            .field("infiniband.portcounters.locallinkintegrityerrors", 1u8)
-            .field("infiniband.portcounters.excessivebufferoverrunerrors", 3u8)
-            .field("infiniband.portcounters.vl15dropped", counters.vl15_dropped)
-            .field("infiniband.portcounters.portxmitdata", counters.xmit_data)
-            .field("infiniband.portcounters.portrcvdata", counters.rcv_data)
-            .field("infiniband.portcounters.portxmitpkts", counters.xmit_pkts)
-            .field("infiniband.portcounters.portrcvpkts", counters.rcv_pkts),
-        pma(AttributeId::PORT_COUNTERS_EXTENDED, &extended)
-            .field("infiniband.portcounters_ext.portselect", 1u8)
-            .field(
-                "infiniband.portcounters_ext.counterselect",
-                extended.counter_select,
-            )
-            .field(
-                "infiniband.portcounters_ext.portxmitdata",
-                extended.xmit_data,
-            )
-            .field("infiniband.portcounters_ext.portrcvdata", extended.rcv_data)
-            .field(
-                "infiniband.portcounters_ext.portxmitpkts",
-                extended.xmit_pkts,
-            )
-            .field("infiniband.portcounters_ext.portrcvpkts", extended.rcv_pkts)
-            .field(
-                "infiniband.portcounters_ext.portunicastxmitpkts",
-                extended.unicast_xmit_pkts,
-            )
-            .field(
-                "infiniband.portcounters_ext.portunicastrcvpkts",
-                extended.unicast_rcv_pkts,
-            )
-            .field(
-                "infiniband.portcounters_ext.portmulticastxmitpkts",
-                0x3838_3838_3838_3838u64,
-            )
-            .field(
-                "infiniband.portcounters_ext.portmulticastrcvpkts",
-                0x4040_4040_4040_4040u64,
-            ),
+        with_counters(pma(AttributeId::PORT_COUNTERS, &counters), &counters),
+        with_extended_counters(
+            pma(AttributeId::PORT_COUNTERS_EXTENDED, &extended),
+            &extended,
+        ),
         with_class_port_info(pma(AttributeId::CLASS_PORT_INFO, &class_port_info())),
     ]);
 }
@@ -198,6 +207,67 @@ fn sa<R: SaRecord>(record: &R) -> [Case; 2] {
     })
 }
 
+fn with_path(case: Case, path: &PathRecord) -> Case {
+    case.text("infiniband.pathrecord.dgid", "fe80::3")
+        .text("infiniband.pathrecord.sgid", "fe80::4")
+        .field("infiniband.pathrecord.dlid", path.dlid.get())
+        .field("infiniband.pathrecord.slid", path.slid.get())
+        .field("infiniband.pathrecord.rawtraffic", path.raw_traffic)
+        .field("infiniband.pathrecord.flowlabel", path.flow_label)
+        .field("infiniband.pathrecord.hoplimit", path.hop_limit)
+        .field("infiniband.pathrecord.tclass", path.tclass)
+        .field("infiniband.pathrecord.reversible", path.reversible)
+        .field("infiniband.pathrecord.numbpath", path.numb_path)
+        .field("infiniband.pathrecord.p_key", path.pkey)
+        .field("infiniband.pathrecord.sl", path.sl.get())
+        .field("infiniband.pathrecord.mtuselector", path.mtu_selector as u8)
+        .field("infiniband.pathrecord.mtu", path.mtu)
+        .field(
+            "infiniband.pathrecord.rateselector",
+            path.rate_selector as u8,
+        )
+        .field("infiniband.pathrecord.rate", path.rate)
+        .field("infiniband.pathrecord.packetlifetimeselector", 3u8)
+        .field(
+            "infiniband.pathrecord.packetlifetime",
+            path.packet_life_time,
+        )
+        .field("infiniband.pathrecord.preference", path.preference)
+}
+
+fn with_group(case: Case, group: &McMemberRecord) -> Case {
+    case.text(
+        "infiniband.mcmemberrecord.mgid",
+        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    )
+    .text("infiniband.mcmemberrecord.portgid", "fe80::5")
+    .field("infiniband.mcmemberrecord.q_key", group.qkey)
+    .field("infiniband.mcmemberrecord.mlid", group.mlid.get())
+    .field(
+        "infiniband.mcmemberrecord.mtuselector",
+        group.mtu_selector as u8,
+    )
+    .field("infiniband.mcmemberrecord.mtu", group.mtu)
+    .field("infiniband.mcmemberrecord.tclass", group.tclass)
+    .field("infiniband.mcmemberrecord.p_key", group.pkey)
+    .field(
+        "infiniband.mcmemberrecord.rateselector",
+        group.rate_selector as u8,
+    )
+    .field("infiniband.mcmemberrecord.rate", group.rate)
+    .field("infiniband.mcmemberrecord.packetlifetimeselector", 2u8)
+    .field(
+        "infiniband.mcmemberrecord.packetlifetime",
+        group.packet_life_time,
+    )
+    .field("infiniband.mcmemberrecord.sl", group.sl.get())
+    .field("infiniband.mcmemberrecord.flowlabel", group.flow_label)
+    .field("infiniband.mcmemberrecord.hoplimit", group.hop_limit)
+    .field("infiniband.mcmemberrecord.scope", group.scope)
+    .field("infiniband.mcmemberrecord.joinstate", group.join_state)
+    .field("infiniband.mcmemberrecord.proxyjoin", group.proxy_join)
+}
+
 #[test]
 fn paths_and_groups() {
     let path = PathRecord {
@@ -214,65 +284,8 @@ fn paths_and_groups() {
         ..fixtures::mc_member_record()
     };
     let mut cases = Vec::new();
-    cases.extend(sa(&path).map(|case| {
-        case.text("infiniband.pathrecord.dgid", "fe80::3")
-            .text("infiniband.pathrecord.sgid", "fe80::4")
-            .field("infiniband.pathrecord.dlid", path.dlid.get())
-            .field("infiniband.pathrecord.slid", path.slid.get())
-            .field("infiniband.pathrecord.rawtraffic", path.raw_traffic)
-            .field("infiniband.pathrecord.flowlabel", path.flow_label)
-            .field("infiniband.pathrecord.hoplimit", path.hop_limit)
-            .field("infiniband.pathrecord.tclass", path.tclass)
-            .field("infiniband.pathrecord.reversible", path.reversible)
-            .field("infiniband.pathrecord.numbpath", path.numb_path)
-            .field("infiniband.pathrecord.p_key", path.pkey)
-            .field("infiniband.pathrecord.sl", path.sl.get())
-            .field("infiniband.pathrecord.mtuselector", path.mtu_selector as u8)
-            .field("infiniband.pathrecord.mtu", path.mtu)
-            .field(
-                "infiniband.pathrecord.rateselector",
-                path.rate_selector as u8,
-            )
-            .field("infiniband.pathrecord.rate", path.rate)
-            .field("infiniband.pathrecord.packetlifetimeselector", 3u8)
-            .field(
-                "infiniband.pathrecord.packetlifetime",
-                path.packet_life_time,
-            )
-            .field("infiniband.pathrecord.preference", path.preference)
-    }));
-    cases.extend(sa(&group).map(|case| {
-        case.text(
-            "infiniband.mcmemberrecord.mgid",
-            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-        )
-        .text("infiniband.mcmemberrecord.portgid", "fe80::5")
-        .field("infiniband.mcmemberrecord.q_key", group.qkey)
-        .field("infiniband.mcmemberrecord.mlid", group.mlid.get())
-        .field(
-            "infiniband.mcmemberrecord.mtuselector",
-            group.mtu_selector as u8,
-        )
-        .field("infiniband.mcmemberrecord.mtu", group.mtu)
-        .field("infiniband.mcmemberrecord.tclass", group.tclass)
-        .field("infiniband.mcmemberrecord.p_key", group.pkey)
-        .field(
-            "infiniband.mcmemberrecord.rateselector",
-            group.rate_selector as u8,
-        )
-        .field("infiniband.mcmemberrecord.rate", group.rate)
-        .field("infiniband.mcmemberrecord.packetlifetimeselector", 2u8)
-        .field(
-            "infiniband.mcmemberrecord.packetlifetime",
-            group.packet_life_time,
-        )
-        .field("infiniband.mcmemberrecord.sl", group.sl.get())
-        .field("infiniband.mcmemberrecord.flowlabel", group.flow_label)
-        .field("infiniband.mcmemberrecord.hoplimit", group.hop_limit)
-        .field("infiniband.mcmemberrecord.scope", group.scope)
-        .field("infiniband.mcmemberrecord.joinstate", group.join_state)
-        .field("infiniband.mcmemberrecord.proxyjoin", group.proxy_join)
-    }));
+    cases.extend(sa(&path).map(|case| with_path(case, &path)));
+    cases.extend(sa(&group).map(|case| with_group(case, &group)));
     judge(&cases);
 }
 

@@ -19,6 +19,12 @@ fn port_info() -> PortInfo {
 
 /// All that tshark 4.0 shows: its layout ends with the round trip latency.
 fn with_port_info(case: Case, port: &PortInfo) -> Case {
+    let parts = [with_management, with_link, with_vls, with_enforcement];
+    parts.into_iter().fold(case, |case, with| with(case, port))
+}
+
+/// Keys, LIDs and capabilities.
+fn with_management(case: Case, port: &PortInfo) -> Case {
     case.field("infiniband.portinfo.m_key", port.m_key)
         .field("infiniband.portinfo.guid", port.gid_prefix)
         .field("infiniband.portinfo.lid", port.lid.get())
@@ -34,94 +40,106 @@ fn with_port_info(case: Case, port: &PortInfo) -> Case {
             port.local_port_num.get(),
         )
         .field(
-            "infiniband.portinfo.linkwidthenabled",
-            port.link_width_enabled,
-        )
-        .field(
-            "infiniband.portinfo.linkwidthsupported",
-            port.link_width_supported,
-        )
-        .field(
-            "infiniband.portinfo.linkwidthactive",
-            port.link_width_active,
-        )
-        .field(
-            "infiniband.portinfo.linkspeedsupported",
-            port.link_speed_supported,
-        )
-        .field("infiniband.portinfo.portstate", port.port_state as u8)
-        .field(
-            "infiniband.portinfo.portphysicalstate",
-            port.port_phys_state as u8,
-        )
-        .field(
-            "infiniband.portinfo.linkdowndefaultstate",
-            port.link_down_default_state,
-        )
-        .field(
             "infiniband.portinfo.m_keyprotectbits",
             port.m_key_protect_bits,
         )
         .field("infiniband.portinfo.lmc", port.lmc.get())
-        .field(
-            "infiniband.portinfo.linkspeedactive",
-            port.link_speed_active,
-        )
-        .field(
-            "infiniband.portinfo.linkspeedenabled",
-            port.link_speed_enabled,
-        )
-        .field(
-            "infiniband.portinfo.neighbormtu",
-            port.neighbor_mtu.map_or(0, Mtu::code),
-        )
         .field("infiniband.portinfo.mastersmsl", port.master_sm_sl.get())
-        .field(
-            "infiniband.portinfo.vlcap",
-            port.vl_cap.map_or(0, VlCount::code),
-        )
         .field("infiniband.portinfo.inittype", port.init_type)
-        .field("infiniband.portinfo.vlhighlimit", port.vl_high_limit)
-        .field(
-            "infiniband.portinfo.vlarbitrationhighcap",
-            port.vl_arbitration_high_cap,
-        )
-        .field(
-            "infiniband.portinfo.vlarbitrationlowcap",
-            port.vl_arbitration_low_cap,
-        )
         .field("infiniband.portinfo.inittypereply", port.init_type_reply)
+        .field("infiniband.portinfo.guidcap", port.guid_cap)
         .field(
-            "infiniband.portinfo.mtucap",
-            port.mtu_cap.map_or(0, Mtu::code),
+            "infiniband.portinfo.clientreregister",
+            port.client_reregister,
         )
-        .field("infiniband.portinfo.vlstallcount", port.vl_stall_count)
-        .field("infiniband.portinfo.hoqlife", port.hoq_life)
-        .field(
-            "infiniband.portinfo.operationalvls",
-            port.operational_vls.map_or(0, VlCount::code),
-        )
-        .field("infiniband.portinfo.partitionenforcementinbound", true)
+}
+
+/// Width, speed and states of the link.
+fn with_link(case: Case, port: &PortInfo) -> Case {
+    case.field(
+        "infiniband.portinfo.linkwidthenabled",
+        port.link_width_enabled,
+    )
+    .field(
+        "infiniband.portinfo.linkwidthsupported",
+        port.link_width_supported,
+    )
+    .field(
+        "infiniband.portinfo.linkwidthactive",
+        port.link_width_active,
+    )
+    .field(
+        "infiniband.portinfo.linkspeedsupported",
+        port.link_speed_supported,
+    )
+    .field(
+        "infiniband.portinfo.linkspeedactive",
+        port.link_speed_active,
+    )
+    .field(
+        "infiniband.portinfo.linkspeedenabled",
+        port.link_speed_enabled,
+    )
+    .field("infiniband.portinfo.portstate", port.port_state as u8)
+    .field(
+        "infiniband.portinfo.portphysicalstate",
+        port.port_phys_state as u8,
+    )
+    .field(
+        "infiniband.portinfo.linkdowndefaultstate",
+        port.link_down_default_state,
+    )
+    .field("infiniband.portinfo.localphyerrors", port.local_phy_errors)
+    .field("infiniband.portinfo.overrunerrors", port.overrun_errors)
+    .field("infiniband.portinfo.maxcredithint", port.max_credit_hint)
+    .field(
+        "infiniband.portinfo.linkroundtriplatency",
+        port.link_round_trip_latency,
+    )
+}
+
+/// MTUs, VLs and arbitration.
+fn with_vls(case: Case, port: &PortInfo) -> Case {
+    case.field(
+        "infiniband.portinfo.neighbormtu",
+        port.neighbor_mtu.map_or(0, Mtu::code),
+    )
+    .field(
+        "infiniband.portinfo.mtucap",
+        port.mtu_cap.map_or(0, Mtu::code),
+    )
+    .field(
+        "infiniband.portinfo.vlcap",
+        port.vl_cap.map_or(0, VlCount::code),
+    )
+    .field(
+        "infiniband.portinfo.operationalvls",
+        port.operational_vls.map_or(0, VlCount::code),
+    )
+    .field("infiniband.portinfo.vlhighlimit", port.vl_high_limit)
+    .field(
+        "infiniband.portinfo.vlarbitrationhighcap",
+        port.vl_arbitration_high_cap,
+    )
+    .field(
+        "infiniband.portinfo.vlarbitrationlowcap",
+        port.vl_arbitration_low_cap,
+    )
+    .field("infiniband.portinfo.vlstallcount", port.vl_stall_count)
+    .field("infiniband.portinfo.hoqlife", port.hoq_life)
+}
+
+/// Enforcement of partitions, violations and times.
+fn with_enforcement(case: Case, port: &PortInfo) -> Case {
+    case.field("infiniband.portinfo.partitionenforcementinbound", true)
         .field("infiniband.portinfo.partitionenforcementoutbound", false)
         .field("infiniband.portinfo.filterrawinbound", false)
         .field("infiniband.portinfo.filterrawoutbound", true)
         .field("infiniband.portinfo.m_keyviolations", port.m_key_violations)
         .field("infiniband.portinfo.p_keyviolations", port.p_key_violations)
         .field("infiniband.portinfo.q_keyviolations", port.q_key_violations)
-        .field("infiniband.portinfo.guidcap", port.guid_cap)
-        .field(
-            "infiniband.portinfo.clientreregister",
-            port.client_reregister,
-        )
         .field("infiniband.portinfo.subnettimeout", port.subnet_timeout)
         .field("infiniband.portinfo.resptimevalue", port.resp_time_value)
-        .field("infiniband.portinfo.localphyerrors", port.local_phy_errors)
-        .field("infiniband.portinfo.overrunerrors", port.overrun_errors)
-        .field("infiniband.portinfo.maxcredithint", port.max_credit_hint)
-        .field(
-            "infiniband.portinfo.linkroundtriplatency",
-            port.link_round_trip_latency,
-        )
 }
 
 #[test]

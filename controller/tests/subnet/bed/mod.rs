@@ -6,42 +6,24 @@
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
 mod node;
+mod packets;
 mod station;
+mod time;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controller::control::{Phase, Status};
+use controller::control::Status;
 use controller::{Sm, SmConfig, SmEvent};
 use link::{PortState, Time};
-use mad::agent::{Arrival, Next, handle_smp};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use mad::sma::Outcome;
-use mad::smi::Origin;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::attr::Attribute;
-use wire::{Lid, Lmc, Mad, MadStatus, Method, MgmtClass, PortNum, Qpn, Sl};
+use wire::{Mad, MadStatus, Method, PortNum};
 
 pub use node::{BedNode, Change};
 use station::{Random, Station};
-
-const HOP_NS_MIN: u64 = 1_000;
-const HOP_NS_SPREAD: u64 = 20_000;
-/// No scenario takes longer than this, in nanoseconds of virtual time.
-const SCENARIO_NS_MAX: u64 = 120_000_000_000;
-
-#[derive(Clone, Copy, Debug)]
-struct Packet {
-    dlid: Lid,
-    slid: Lid,
-    qpn: Qpn,
-    mad: Mad,
-}
-
-enum Event {
-    Arrive(Endpoint, Box<Packet>),
-    Client(NodeId, FromAgent),
-    Trap(NodeId),
-}
+use time::Event;
 
 /// The fabric.
 pub struct Bed {
@@ -261,114 +243,6 @@ impl Bed {
         self.traps(end.node);
     }
 
-    fn traps(&mut self, id: NodeId) {
-        let now = self.now;
-        while let Some(trap) = self.stations[id.index()].sma.poll_trap(now) {
-            let packet = Packet {
-                dlid: trap.dlid,
-                slid: trap.slid,
-                qpn: Qpn::SMI,
-                mad: trap.mad,
-            };
-            self.route(id, packet);
-        }
-        if let Some(at) = self.stations[id.index()].sma.deadline() {
-            self.at(at, Event::Trap(id));
-        }
-    }
-
-    fn at(&mut self, at: Time, event: Event) {
-        self.last_event += 1;
-        self.events.insert((at, self.last_event), event);
-    }
-
-    /// Runs until the manager beside `host` is up again: it has completed a sweep that began no
-    /// earlier than now, and nothing more is wanted of it at once.
-    pub fn run_until_up(&mut self, host: NodeId) -> Status {
-        let before = self.status(host).generation;
-        self.run_until(host, |status| {
-            status.phase == Phase::Up && status.generation > before
-        })
-    }
-
-    /// Runs until the manager's report is as wanted.
-    pub fn run_until(&mut self, host: NodeId, wanted: impl Fn(&Status) -> bool) -> Status {
-        let limit = self.now + SCENARIO_NS_MAX;
-        loop {
-            let status = self.status(host);
-            if wanted(&status) {
-                return status;
-            }
-            assert!(
-                self.now < limit && self.step(),
-                "not reached: {status:#?}\n{:#?}",
-                self.events_reported
-            );
-        }
-    }
-
-    /// Runs for so long.
-    pub fn run_for(&mut self, ns: u64) {
-        let end = self.now + ns;
-        while self.next_moment().is_some_and(|at| at <= end) {
-            self.step();
-        }
-        self.now = end;
-    }
-
-    fn next_moment(&self) -> Option<Time> {
-        let event = self.events.keys().next().map(|&(at, _)| at);
-        let deadlines = self.managers.values().filter_map(Sm::deadline);
-        deadlines
-            .map(|deadline| deadline.at.max(self.now))
-            .chain(event)
-            .min()
-    }
-
-    /// Does what is next. `false` if there is nothing.
-    fn step(&mut self) -> bool {
-        let Some(moment) = self.next_moment() else {
-            return false;
-        };
-        self.now = self.now.max(moment);
-        let due: Vec<NodeId> = self
-            .managers
-            .iter()
-            .filter(|(_, sm)| {
-                sm.deadline()
-                    .is_some_and(|deadline| deadline.at <= self.now)
-            })
-            .map(|(&host, _)| host)
-            .collect();
-        for host in due {
-            let now = self.now;
-            self.manager(host).tick(now);
-            self.drain(host);
-        }
-        while let Some((&(at, _), _)) = self.events.first_key_value() {
-            if at > self.now {
-                break;
-            }
-            match self.events.pop_first() {
-                Some((_, Event::Arrive(end, packet))) => self.arrive(end, *packet),
-                Some((_, Event::Client(host, message))) => self.client(host, message),
-                Some((_, Event::Trap(id))) => self.traps(id),
-                None => {}
-            }
-        }
-        true
-    }
-
-    fn client(&mut self, host: NodeId, message: FromAgent) {
-        let now = self.now;
-        if let Some(sm) = self.managers.get_mut(&host) {
-            sm.handle(now, message);
-            self.drain(host);
-        } else if let FromAgent::Received(message) = message {
-            self.received.push((host, message));
-        }
-    }
-
     /// Takes out what a manager has to send and to tell.
     fn drain(&mut self, host: NodeId) {
         loop {
@@ -398,128 +272,5 @@ impl Bed {
         while let Some(event) = self.manager(host).poll_event() {
             self.events_reported.push((host, event));
         }
-    }
-
-    /// A program beside `host` sends a MAD.
-    pub fn write(&mut self, host: NodeId, message: &MadMessage) {
-        let mad = Mad::from_bytes(*message.mad);
-        // A directed route begins and ends without LIDs.
-        let own = match message.lid {
-            Lid::PERMISSIVE => Lid::PERMISSIVE,
-            _ => self.address(host).0,
-        };
-        let packet = Packet {
-            dlid: message.lid,
-            slid: own,
-            qpn: message.qpn,
-            mad,
-        };
-        let to_itself = message.lid == Lid::PERMISSIVE || self.has_lid(host, message.lid);
-        if to_itself {
-            self.take(host, Origin::Here, packet);
-        } else {
-            self.route(host, packet);
-        }
-    }
-
-    /// LID and LMC of a node.
-    pub fn address(&self, id: NodeId) -> (Lid, Lmc) {
-        let port = match self.graph.node(id).kind {
-            NodeKind::Switch => PortNum::MANAGEMENT,
-            NodeKind::Host => PortNum::new(1),
-        };
-        let settings = self.stations[id.index()].sma.settings(port);
-        (settings.lid, settings.lmc)
-    }
-
-    fn has_lid(&self, id: NodeId, lid: Lid) -> bool {
-        let (base, lmc) = self.address(id);
-        lid.belongs_to(base, lmc)
-    }
-
-    /// A LID-routed packet leaves a node by its table.
-    fn route(&mut self, id: NodeId, packet: Packet) {
-        if self.has_lid(id, packet.dlid) {
-            return self.take(id, Origin::Here, packet);
-        }
-        let port = match self.graph.node(id).kind {
-            NodeKind::Host => PortNum::new(1),
-            NodeKind::Switch => self.node(id).exit(packet.dlid),
-        };
-        self.leave(Endpoint { node: id, port }, packet);
-    }
-
-    fn leave(&mut self, end: Endpoint, packet: Packet) {
-        let lost = self.random.below(1000) < self.loss_per_mille;
-        let delay = HOP_NS_MIN + self.random.below(HOP_NS_SPREAD);
-        if let Some(peer) = self.graph.peer(end)
-            && !self.down.contains(&end)
-            && !lost
-        {
-            self.at(self.now + delay, Event::Arrive(peer, Box::new(packet)));
-        }
-    }
-
-    fn arrive(&mut self, end: Endpoint, packet: Packet) {
-        if self.down.contains(&end) {
-            return;
-        }
-        let directed = packet.dlid == Lid::PERMISSIVE;
-        if directed || self.has_lid(end.node, packet.dlid) {
-            self.take(end.node, Origin::Port(end.port), packet);
-        } else if self.graph.node(end.node).kind == NodeKind::Switch {
-            self.route(end.node, packet);
-        }
-    }
-
-    /// A packet is for this node.
-    fn take(&mut self, id: NodeId, origin: Origin, packet: Packet) {
-        let message = |mad: &Mad| {
-            FromAgent::Received(MadMessage {
-                lid: packet.slid,
-                qpn: packet.qpn,
-                sl: Sl::default(),
-                mad: Box::new(*mad.as_bytes()),
-            })
-        };
-        if !packet.mad.class().is_subnet_management() {
-            return self.at(self.now, Event::Client(id, message(&packet.mad)));
-        }
-        let sm_here = self.registered.contains(&(id, MgmtClass::SUBN_LID.0));
-        let now = self.now;
-        let station = &mut self.stations[id.index()];
-        let mut mad = packet.mad;
-        let arrival = Arrival {
-            origin,
-            slid: packet.slid,
-            dlid: packet.dlid,
-        };
-        let next = handle_smp(
-            now,
-            &mut station.sma,
-            &mut station.node,
-            &mut mad,
-            arrival,
-            sm_here,
-        );
-        let answered = !packet.mad.method().is_response() && mad.method().is_response();
-        if station.silent && answered {
-            return;
-        }
-        let packet = Packet { mad, ..packet };
-        match next {
-            Next::Directed(port) => self.leave(Endpoint { node: id, port }, packet),
-            Next::ToLid { dlid, slid } => self.route(
-                id,
-                Packet {
-                    dlid,
-                    slid,
-                    ..packet
-                },
-            ),
-            Next::Client => self.at(self.now, Event::Client(id, message(&mad))),
-            Next::Discard(_) => {}
-        }
-        self.traps(id);
     }
 }
