@@ -86,10 +86,21 @@ fn point(hosts: u32, routing: &str, lids: u32, load_max: f64) -> Point {
     }
 }
 
+/// Asserts that replacing one text of the plan by another is refused with these parts of a message.
+fn refuse(cases: &[(&str, &str, [&str; 2])]) {
+    for (from, to, wanted) in cases {
+        let error = refused(from, to);
+        assert!(error.starts_with("test.toml"), "{error}");
+        for part in wanted {
+            assert!(error.contains(part), "{to}: {part} in {error}");
+        }
+    }
+}
+
 #[test]
-fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
+fn graphs_that_cannot_be_are_refused_with_line_and_what_is_allowed() {
     assert_eq!(Plan::parse("test.toml", TEXT).unwrap().points(), [8, 4]);
-    for (from, to, wanted) in [
+    refuse(&[
         ("degree = 3", "degree = 3\nspeed = 9", ["line 9", "speed"]),
         (
             "degree = 3",
@@ -132,6 +143,12 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
             "graphs = 1001",
             ["line 9: graphs: 1001", "1 to 1000"],
         ),
+    ]);
+}
+
+#[test]
+fn unknown_names_and_references_are_refused_with_line_and_what_is_allowed() {
+    refuse(&[
         (
             "\"path-selection\"",
             "\"shortest\"",
@@ -165,13 +182,7 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
             "[[reading]]\nroot = \"top\"\n[quick]",
             ["line 41", "centre"],
         ),
-    ] {
-        let error = refused(from, to);
-        assert!(error.starts_with("test.toml"), "{error}");
-        for part in wanted {
-            assert!(error.contains(part), "{to}: {part} in {error}");
-        }
-    }
+    ]);
 }
 
 #[test]

@@ -7,9 +7,9 @@ use sim::{
 use crate::ExperimentError;
 use crate::experiment::rounded;
 use crate::windows::measure::{Delays, Leaves, count, edges, shared_links};
-use crate::windows::pattern::{WindowTiming, patterns, traffic_sources};
+use crate::windows::pattern::{Pattern, WindowTiming, patterns, traffic_sources};
 use crate::windows::plan::WindowsPlan;
-use crate::windows::scheme::{Paths, WindowPaths};
+use crate::windows::scheme::{Paths, Scheme, WindowPaths};
 use crate::windows::{Point, Task};
 
 /// Switches on the way to a host of the same leaf, and of another.
@@ -29,12 +29,7 @@ pub(super) fn run(
     let hosts = leaves.hosts();
     let patterns = patterns(number(hosts), plan.windows, plan.keep_percent, seed);
     let scheme = &plan.fabric[task.fabric].schemes[task.scheme];
-    let mut paths = Paths::new(scheme, prepared, mix(seed, 4))?;
-    let windows = (0u32..).zip(&patterns);
-    let window_paths: Result<Vec<WindowPaths>, _> = windows
-        .map(|(window, pattern)| paths.next(window, pattern))
-        .collect();
-    let window_paths = window_paths?;
+    let window_paths = paths_of_windows(scheme, prepared, &patterns, seed)?;
     let model = plan.model();
     let timing = WindowTiming {
         window_ns: plan.window_ns,
@@ -45,10 +40,7 @@ pub(super) fn run(
     let limit_ns = span_ns.saturating_mul(count(hosts)) + DRAIN_NS_MAX;
     let empty_ns = PATH_SWITCHES.map(|switches| plan.empty_network_ns(switches));
     let edges = edges(empty_ns, limit_ns);
-    let mut workload = Workload::empty(hosts, PATH_SWITCHES.len(), Until::Delivered(limit_ns));
-    for flow in &mut workload.flows {
-        flow.delays_ns.clone_from(&edges);
-    }
+    let mut workload = empty_workload(hosts, limit_ns, &edges);
     let bytes = plan.packet_bytes;
     let is_within = |from, to| leaves.is_within(from, to);
     workload.hosts = traffic_sources(&patterns, &window_paths, timing, bytes, seed, is_within);
@@ -91,6 +83,29 @@ pub(super) fn run(
         latency_within_max_ns: delays.max_within(),
         traversals: record.traversals,
     })
+}
+
+/// The paths of the connections of every window.
+fn paths_of_windows(
+    scheme: &Scheme,
+    prepared: &RoutedFabric,
+    patterns: &[Pattern],
+    seed: u64,
+) -> Result<Vec<WindowPaths>, ExperimentError> {
+    let mut paths = Paths::new(scheme, prepared, mix(seed, 4))?;
+    let windows = (0u32..).zip(patterns);
+    windows
+        .map(|(window, pattern)| paths.next(window, pattern))
+        .collect()
+}
+
+/// A workload without traffic, which counts delays between these edges for each length of path.
+fn empty_workload(hosts: usize, limit_ns: u64, edges: &[u64]) -> Workload {
+    let mut workload = Workload::empty(hosts, PATH_SWITCHES.len(), Until::Delivered(limit_ns));
+    for flow in &mut workload.flows {
+        flow.delays_ns = edges.to_vec();
+    }
+    workload
 }
 
 /// Checks what every run must keep: invariants of the simulator, and delivery of all packets.
