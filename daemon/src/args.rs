@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use link::{ConfigError, LinkTimeouts, Pacing, PortConfig};
-use tracing::level_filters::LevelFilter;
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 
 use netio::transport::LinkSpec;
 
 use crate::choice::{choice, plain_choice};
+use crate::logging::LogLevel;
 
 /// Records that a frame may hold unless `--frame-packets` says otherwise: as many as fit.
 const FRAME_PACKETS: u16 = u16::MAX;
@@ -42,9 +42,9 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
-    /// The least severe events to log to stderr: off, error, warn, info, debug or trace
-    #[arg(long, default_value = "info")]
-    pub log_level: LevelFilter,
+    /// The least severe events to log to stderr.
+    #[arg(long, default_value_t = LogLevel::Info, help = LogLevel::help())]
+    pub log_level: LogLevel,
 }
 
 impl DeviceArgs {

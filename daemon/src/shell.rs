@@ -18,12 +18,12 @@ use link::{Device, PortConfig};
 use recording::{Header, Kind};
 use thiserror::Error;
 use tokio::task::LocalSet;
-use tracing::level_filters::LevelFilter;
 
 use crate::args::{DeviceArgs, LinkArgs};
 use crate::cables::Cables;
 use crate::control::serve;
 use crate::device::{DeviceControl, Protocol};
+use crate::logging::{self, LogLevel};
 use crate::recorder::{Recording, Writer};
 use crate::signals::ShutdownSignals;
 use netio::NetError;
@@ -69,10 +69,10 @@ fn wait(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
 /// # Errors
 /// If the runtime cannot be had; else what `main` returns.
 pub fn run<E: From<NetError>>(
-    log_level: LevelFilter,
+    log_level: LogLevel,
     main: impl Future<Output = Result<(), E>>,
 ) -> Result<(), E> {
-    crate::logging::to_stderr(log_level);
+    logging::to_stderr(log_level);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

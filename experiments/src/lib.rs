@@ -45,9 +45,9 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 pub use lids::LidsPlan;
-pub use load::{Band, LoadPlan, Traffic, VlChoice};
+pub use load::{Band, LoadPlan, Traffic};
 pub use multicast::MulticastPlan;
-pub use network::{Credits, FaultKind, PlannedFault};
+pub use network::{FaultKind, PlannedFault};
 pub use overview::{Overview, report};
 pub use plan::{Plan, PlanError};
 pub use qos::{

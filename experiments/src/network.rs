@@ -4,25 +4,16 @@ use serde::Deserialize;
 use sim::{CableEnd, CreditReturn, Fault, FaultPlan, Model};
 use wire::PortNum;
 
-/// How credits get back, see [`CreditReturn`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Credits {
-    /// At once.
-    #[default]
-    Ideal,
-    /// As flow-control packets.
-    Packets,
-}
-
 /// The network of MLID04 with so many VLs, packets of that length, and these credits and lifetimes.
-pub(crate) fn model(vls: u8, packet_bytes: u16, credits: Credits, lifetime: Option<u8>) -> Model {
+pub(crate) fn model(
+    vls: u8,
+    packet_bytes: u16,
+    credits: CreditReturn,
+    lifetime: Option<u8>,
+) -> Model {
     Model {
         packet_bytes,
-        credits: match credits {
-            Credits::Ideal => CreditReturn::Ideal,
-            Credits::Packets => CreditReturn::Packets,
-        },
+        credits,
         lifetime,
         ..Model::mlid04(vls)
     }

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use link::DropReason;
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
-use sim::{FaultPlan, Model, RoutedFabric, Until, Workload, WorkloadResult, real};
+use sim::{CreditReturn, FaultPlan, Model, RoutedFabric, Until, Workload, WorkloadResult, real};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
-use crate::network::{Credits, PlannedFault, fault_plan, model};
+use crate::network::{PlannedFault, fault_plan, model};
 
 pub use packets::{Trace, TraceError, TraceFlow};
 
@@ -36,7 +36,7 @@ pub struct TracePlan {
     pub packet_bytes: u16,
     /// How credits get back.
     #[serde(default)]
-    pub credits: Credits,
+    pub credits: CreditReturn,
     /// How groups are realised.
     #[serde(default)]
     pub multicast: routing::multicast::Scheme,
@@ -255,7 +255,7 @@ impl Experiment<2> for TracePlan {
                     self.packet_bytes
                 ),
             ),
-            ("Credits", format!("{:?}", self.credits).to_lowercase()),
+            ("Credits", self.credits.to_string()),
             ("Faults", self.fault.len().to_string()),
         ]
     }

@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
 use controller::QosChoice;
 use daemon::choice::{choice, plain_choice};
+use daemon::logging::LogLevel;
 use netio::transport::Transport;
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use serde::{Deserialize, Serialize};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use wire::choice::Choice as _;
 use wire::{LinkSpeed, LinkWidth, Mtu};
 
 use crate::names::{FabricName, PortName};
@@ -112,6 +115,12 @@ fn topology_help() -> String {
         "{}; or the path of a file in the text of ibnetdiscover or ibsim",
         topologies::forms().join(", ")
     )
+}
+
+/// Takes a log level, but not `off`: what fails on a fabric is always logged.
+fn log_level() -> impl TypedValueParser<Value = LogLevel> {
+    let names = LogLevel::names().filter(|&name| name != LogLevel::Off.name());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<LogLevel>())
 }
 
 /// `ibemu up`.
@@ -251,9 +260,9 @@ pub struct LinkOptions {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     pub silence_ms: Option<u32>,
     /// Log level of the devices
-    #[arg(long, default_value = "info", value_name = "LEVEL", help_heading = "Fabric",
-          value_parser = ["error", "warn", "info", "debug", "trace"])]
-    pub log_level: String,
+    #[arg(long, default_value_t = LogLevel::Info, value_name = "LEVEL", help_heading = "Fabric",
+          value_parser = log_level())]
+    pub log_level: LogLevel,
 }
 
 /// `ibemu down`.
@@ -416,13 +425,15 @@ pub struct Restart {
 }
 
 /// The text of a topology file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum TopoFormat {
     /// As ibnetdiscover prints it
     Ibnetdiscover,
     /// As ibsim reads it
     Net,
 }
+wire::choice!(TopoFormat, "format of topologies");
 
 /// `ibemu topo`.
 #[derive(Debug, Args)]
@@ -430,7 +441,7 @@ pub struct Topo {
     /// A generated topology or a file, as for `up`
     pub topology: String,
     /// The text to write
-    #[arg(long, value_enum, default_value = "ibnetdiscover")]
+    #[arg(long, value_parser = choice::<TopoFormat>(), default_value_t = TopoFormat::Ibnetdiscover)]
     pub format: TopoFormat,
 }
 

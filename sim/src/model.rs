@@ -3,6 +3,7 @@
 use core::num::NonZeroU16;
 
 use link::{Pacing, PortConfig};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use switchd::Timing;
 use thiserror::Error;
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu, convert};
@@ -17,7 +18,8 @@ const VCRC_BYTES: u16 = 2;
 const NO_LIFETIME_LIMIT: u8 = 20;
 
 /// How the credits of a freed buffer get back to the sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum CreditReturn {
     /// In the very moment in which the buffer is freed.
     #[default]
@@ -25,6 +27,7 @@ pub enum CreditReturn {
     /// As flow-control packets with the propagation delay of any packet. They take no byte time.
     Packets,
 }
+wire::choice!(CreditReturn, "return of credits");
 
 /// Parameters of links and devices. Sizes of packets count from LRH to ICRC, as in the papers.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 use wire::convert;
 
@@ -41,7 +42,8 @@ pub enum Pattern {
 }
 
 /// How a packet gets its service level, and with it its VL.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SlChoice {
     /// Drawn anew for every packet.
     #[default]
@@ -49,6 +51,7 @@ pub enum SlChoice {
     /// Drawn once for each pair of hosts.
     Connection,
 }
+wire::choice!(SlChoice, "choice of service levels");
 
 /// A workload that makes no sense on a fabric.
 #[derive(Clone, Debug, PartialEq, Error)]

@@ -4,29 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use netio::transport::Transport;
 use serde_json::Value;
+use wire::choice::Choice as _;
 
 use crate::{Traces, ibemu_command};
-
-/// How cables are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// veth pairs between network namespaces; needs root.
-    Veth,
-    /// UDP sockets on loopback.
-    Udp,
-}
-
-impl Transport {
-    /// As `--transport` takes it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Veth => "veth",
-            Self::Udp => "udp",
-        }
-    }
-}
 
 /// What a finished command left.
 #[derive(Debug)]

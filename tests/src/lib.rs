@@ -11,8 +11,9 @@ mod stock;
 mod traces;
 
 pub use binary::{ibemu, ibemu_command};
-pub use fabric::{Fabric, Outcome, Transport};
+pub use fabric::{Fabric, Outcome};
 pub use live::{Smps, named};
+pub use netio::transport::Transport;
 pub use stock::{OpenSm, diags, ibnetdiscover, umad2sim};
 pub use traces::Traces;
 

@@ -11,11 +11,11 @@ use clap::Parser;
 use controller::{QosChoice, Sm, SmConfig};
 use daemon::choice::choice;
 use daemon::control::serve;
+use daemon::logging::LogLevel;
 use daemon::signals::ShutdownSignals;
 use netio::seqpacket::Listener;
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
-use tracing::level_filters::LevelFilter;
 use wire::Lmc;
 
 use manager::Manager;
@@ -67,9 +67,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = SmConfig::default().smps_in_flight)]
     smps: usize,
 
-    /// The least severe events to log to stderr: off, error, warn, info, debug or trace
-    #[arg(long, default_value = "info")]
-    log_level: LevelFilter,
+    /// The least severe events to log to stderr.
+    #[arg(long, default_value_t = LogLevel::Info, help = LogLevel::help())]
+    log_level: LogLevel,
 }
 
 fn lmc(text: &str) -> Result<Lmc, String> {

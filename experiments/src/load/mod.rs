@@ -6,15 +6,14 @@ mod plan;
 
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
-use sim::{Load, LoadResult, RoutedFabric, mix, number};
+use sim::{CreditReturn, Load, LoadResult, RoutedFabric, SlChoice, mix, number};
 
-pub use plan::{Band, LoadPlan, Traffic, VlChoice};
+pub use plan::{Band, LoadPlan, Traffic};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::{self, Curve, Figure};
-use crate::network::Credits;
 
 /// One run of a plan and what came of it. Times in nanoseconds, traffic in bytes/ns and host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,7 +117,7 @@ impl Experiment<6> for LoadPlan {
         let seed = mix(seed, u64::from(number(run)));
         let load = Load {
             pattern: self.traffic[traffic].pattern(),
-            sl_choice: self.sl_choice(),
+            sl_choice: self.vl_choice,
             bytes_per_ns: self.loads[load],
             warmup_ns: self.warmup_ns,
             measure_ns: self.measure_ns,
@@ -192,12 +191,14 @@ fn point(
 fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
     let model = plan.model(1);
     let credits = match plan.credits {
-        Credits::Ideal => "ideal: in the moment in which a buffer is freed",
-        Credits::Packets => "flow-control packets, which fly like all others and take no byte time",
+        CreditReturn::Ideal => "ideal: in the moment in which a buffer is freed",
+        CreditReturn::Packets => {
+            "flow-control packets, which fly like all others and take no byte time"
+        }
     };
     let vl_choice = match plan.vl_choice {
-        VlChoice::Random => "drawn for each packet",
-        VlChoice::Connection => "drawn for each pair of hosts",
+        SlChoice::Random => "drawn for each packet",
+        SlChoice::Connection => "drawn for each pair of hosts",
     };
     let faults = match plan.fault.len() {
         0 => "none".to_owned(),

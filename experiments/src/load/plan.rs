@@ -2,10 +2,11 @@
 
 use routing::RoutingEngine;
 use serde::Deserialize;
-use sim::{FaultPlan, Model, Pattern, SlChoice};
+use sim::{CreditReturn, FaultPlan, Model, Pattern, SlChoice};
+use strum::IntoStaticStr;
 
 use crate::experiment::Refusal;
-use crate::network::{Credits, PlannedFault, fault_plan, model};
+use crate::network::{PlannedFault, fault_plan, model};
 
 /// A run is no longer than this, nanoseconds.
 const SPAN_NS_MAX: u64 = 1_000_000_000;
@@ -24,10 +25,10 @@ pub struct LoadPlan {
     pub packet_bytes: u16,
     /// How credits get back.
     #[serde(default)]
-    pub credits: Credits,
+    pub credits: CreditReturn,
     /// How packets get their VLs.
     #[serde(default, alias = "lanes")]
-    pub vl_choice: VlChoice,
+    pub vl_choice: SlChoice,
     /// Offered loads, bytes/ns and host, ascending.
     pub loads: Vec<f64>,
     /// Nanoseconds before measurement.
@@ -56,20 +57,10 @@ fn one() -> u32 {
     1
 }
 
-/// How packets get their VLs, see [`SlChoice`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum VlChoice {
-    /// Drawn for each packet.
-    #[default]
-    Random,
-    /// Drawn for each pair of hosts.
-    Connection,
-}
-
 /// A workload.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "pattern")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Traffic {
     /// To everybody.
     Uniform {},
@@ -101,13 +92,12 @@ impl Traffic {
     /// Its name in tables and plots.
     #[must_use]
     pub fn name(&self) -> String {
+        let pattern: &str = self.into();
         match self {
-            Self::Uniform {} => "uniform".to_owned(),
-            Self::Centric { percent, .. } => format!("{percent}%-centric"),
-            Self::Permutation {} => "permutation".to_owned(),
-            Self::Shift { by } => format!("shift-{by}"),
-            Self::AllToAll {} => "all-to-all".to_owned(),
+            Self::Centric { percent, .. } => format!("{percent}%-{pattern}"),
+            Self::Shift { by } => format!("{pattern}-{by}"),
             Self::Bursty { packets } => format!("bursts-of-{packets}"),
+            Self::Uniform {} | Self::Permutation {} | Self::AllToAll {} => pattern.to_owned(),
         }
     }
 
@@ -189,13 +179,6 @@ impl LoadPlan {
     /// The network's model with so many VLs.
     pub(super) fn model(&self, vls: u8) -> Model {
         model(vls, self.packet_bytes, self.credits, self.lifetime)
-    }
-
-    pub(super) fn sl_choice(&self) -> SlChoice {
-        match self.vl_choice {
-            VlChoice::Random => SlChoice::Random,
-            VlChoice::Connection => SlChoice::Connection,
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use routing::multicast::Scheme;
 use wire::Sl;
 
 use crate::multicast::Task;
-use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName};
+use crate::multicast::plan::{Delivery, Grouping, MulticastPlan};
 use sim::PACKET_BYTES_MIN;
 use sim::mix;
 use sim::{AddressVector, Destination, Group, SendRequest, TrafficSource, Until, Workload};
@@ -77,8 +77,8 @@ impl Draw {
         let mut workload =
             Workload::empty(index(hosts), self.sources.len(), Until::Delivered(limit_ns));
         workload.scheme = match task.scheme {
-            SchemeName::Cyclic => Scheme::Cyclic,
-            SchemeName::SpanningTree | SchemeName::Unicast => Scheme::SpanningTree,
+            Delivery::Multicast(scheme) => scheme,
+            Delivery::Unicast => Scheme::default(),
         };
         let group = |members: &Vec<u32>| Group {
             members: members.clone(),
@@ -86,8 +86,8 @@ impl Draw {
         workload.groups = self.groups.iter().map(group).collect();
         for (&(source, group), flow) in self.sources.iter().zip(0..) {
             let to = match task.scheme {
-                SchemeName::Unicast => Destination::Each(group),
-                SchemeName::Cyclic | SchemeName::SpanningTree => Destination::Group(group),
+                Delivery::Unicast => Destination::Each(group),
+                Delivery::Multicast(_) => Destination::Group(group),
             };
             let address = AddressVector {
                 to,

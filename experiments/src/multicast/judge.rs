@@ -1,7 +1,7 @@
 //! Results compared with the statements of MCAST07 and with an independent simulation.
 
 use crate::experiment::Verdict;
-use crate::multicast::plan::{Band, Grouping, SchemeName, Share, Statement};
+use crate::multicast::plan::{Band, Delivery, Grouping, Share, Statement};
 use crate::multicast::summary::{Case, SMALL_BYTES_MAX, Summary};
 
 /// Two times closer than this part of each other count as equal.
@@ -114,7 +114,7 @@ impl Range {
     }
 }
 
-fn ratios(summary: &Summary<'_>, cases: &[Case], scheme: SchemeName, over: SchemeName) -> Ratios {
+fn ratios(summary: &Summary<'_>, cases: &[Case], scheme: Delivery, over: Delivery) -> Ratios {
     let ratio = |case: &Case| Some((*case, summary.ratio(case, scheme, over)?.mean));
     cases.iter().filter_map(ratio).collect()
 }
@@ -123,18 +123,13 @@ fn ratios(summary: &Summary<'_>, cases: &[Case], scheme: SchemeName, over: Schem
 fn gains(summary: &Summary<'_>, grouping: Grouping, wanted: impl Fn(&Case) -> bool) -> Ratios {
     let cases = summary.cases(grouping);
     let cases: Vec<Case> = cases.into_iter().filter(wanted).collect();
-    ratios(
-        summary,
-        &cases,
-        SchemeName::SpanningTree,
-        SchemeName::Cyclic,
-    )
+    ratios(summary, &cases, Delivery::SPANNING_TREE, Delivery::CYCLIC)
 }
 
 fn faster_than_unicast(summary: &Summary<'_>) -> Vec<Verdict> {
-    let verdict = |grouping: Grouping, scheme: SchemeName, by: &str| {
+    let verdict = |grouping: Grouping, scheme: Delivery, by: &str| {
         let cases = summary.cases(grouping);
-        let ratios = ratios(summary, &cases, SchemeName::Unicast, scheme);
+        let ratios = ratios(summary, &cases, Delivery::Unicast, scheme);
         let slower = ratios.iter().filter(|(_, ratio)| *ratio <= 1.0).count();
         let least = Range::of(&ratios)?.least;
         let common = match grouping {
@@ -154,8 +149,8 @@ fn faster_than_unicast(summary: &Summary<'_>) -> Vec<Verdict> {
     };
     let of_grouping = |&grouping: &Grouping| {
         [
-            verdict(grouping, SchemeName::Cyclic, "cases 1 and 2, remark 1"),
-            verdict(grouping, SchemeName::SpanningTree, "cases 1 and 2"),
+            verdict(grouping, Delivery::CYCLIC, "cases 1 and 2, remark 1"),
+            verdict(grouping, Delivery::SPANNING_TREE, "cases 1 and 2"),
         ]
     };
     let groupings = summary.plan.grouping.iter();
@@ -252,7 +247,7 @@ fn longer_with_sources(summary: &Summary<'_>) -> Vec<Verdict> {
         return Vec::new();
     };
     let cases = summary.cases(summary.main_grouping());
-    let verdict = |&scheme: &SchemeName| {
+    let verdict = |&scheme: &Delivery| {
         let ratio = |case: &Case| {
             let few = Case {
                 sources: fewest,
@@ -311,7 +306,7 @@ fn lead(
     axis: &str,
     least_of: impl Fn(&Case) -> Option<Case>,
 ) -> Option<Verdict> {
-    let (unicast, cyclic) = (SchemeName::Unicast, SchemeName::Cyclic);
+    let (unicast, cyclic) = (Delivery::Unicast, Delivery::CYCLIC);
     let lead = |case: &Case| {
         let ratio = summary.ratio(case, unicast, cyclic)?.mean;
         let saved_ns = (ratio - 1.0) * summary.mean_ns(case, cyclic)?;

@@ -23,7 +23,7 @@ use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
 use crate::multicast::draw::Draw;
-use crate::multicast::plan::{Grouping, SchemeName, Share};
+use crate::multicast::plan::{Delivery, Grouping, Share};
 use crate::multicast::summary::Summary;
 
 /// One draw, and its results.
@@ -44,7 +44,7 @@ pub(crate) struct Point {
     /// Packets of a message.
     pub(super) packets: u32,
     /// How messages come to groups.
-    pub(super) scheme: SchemeName,
+    pub(super) scheme: Delivery,
     /// Which draw, from 0.
     pub(super) run: u32,
     /// The draw's seed.
@@ -68,7 +68,7 @@ pub(super) struct Task {
     pub(super) sources: Share,
     pub(super) groups: Share,
     pub(super) size_bytes: u32,
-    pub(super) scheme: SchemeName,
+    pub(super) scheme: Delivery,
     pub(super) run: u32,
 }
 
@@ -76,7 +76,7 @@ impl Task {
     /// Whether another draw would be the same: everybody sends to everybody by multicast. (In
     /// unicast members are served in an order that is drawn.)
     fn has_one_draw(&self) -> bool {
-        self.sources.is_all() && self.groups.is_all() && self.scheme != SchemeName::Unicast
+        self.sources.is_all() && self.groups.is_all() && self.scheme != Delivery::Unicast
     }
 }
 

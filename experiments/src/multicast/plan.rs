@@ -3,8 +3,11 @@
 use core::fmt;
 
 use routing::RoutingEngine;
+use routing::multicast::Scheme;
 use serde::{Deserialize, Serialize};
 use sim::{Model, PACKET_BYTES_MIN};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use wire::choice::{Choice, UnknownName};
 
 use crate::experiment::Refusal;
 
@@ -20,7 +23,7 @@ pub struct MulticastPlan {
     /// The routing engine; its paths are those of unicast.
     pub(super) routing: RoutingEngine,
     /// What is compared.
-    pub(super) schemes: Vec<SchemeName>,
+    pub(super) schemes: Vec<Delivery>,
     /// Whose groups they are; the first is the one that statements and bands are about.
     #[serde(default = "own")]
     pub(super) grouping: Vec<Grouping>,
@@ -50,46 +53,62 @@ fn own() -> Vec<Grouping> {
     vec![Grouping::Own]
 }
 
-/// How a message comes to a group.
+/// How a message comes to a group, written by the name of the multicast scheme, or `unicast`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum SchemeName {
-    /// A tree for each offset of sources (MCAST07).
-    Cyclic,
-    /// One tree.
-    SpanningTree,
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum Delivery {
+    /// By the trees of a multicast scheme.
+    Multicast(Scheme),
     /// To one member after the other.
     Unicast,
 }
 
-impl fmt::Display for SchemeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cyclic => "cyclic",
-            Self::SpanningTree => "spanning-tree",
+impl Delivery {
+    pub(super) const CYCLIC: Self = Self::Multicast(Scheme::Cyclic);
+    pub(super) const SPANNING_TREE: Self = Self::Multicast(Scheme::SpanningTree);
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Multicast(scheme) => scheme.name(),
             Self::Unicast => "unicast",
-        })
+        }
+    }
+}
+
+impl TryFrom<String> for Delivery {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if name == Self::Unicast.name() {
+            return Ok(Self::Unicast);
+        }
+        let scheme = name.parse().map(Self::Multicast);
+        scheme.map_err(|error: UnknownName| format!("{error}; or {}", Self::Unicast))
+    }
+}
+
+impl From<Delivery> for String {
+    fn from(delivery: Delivery) -> Self {
+        delivery.name().to_owned()
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
 /// Whose groups they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Grouping {
     /// Each source has drawn a group of its own among the other hosts.
     Own,
     /// All sources send to one group, drawn among all hosts.
     Common,
 }
-
-impl fmt::Display for Grouping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Own => "own",
-            Self::Common => "common",
-        })
-    }
-}
+wire::choice!(Grouping, "grouping");
 
 /// How many of the hosts, written `one`, `40%`, `all`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -199,9 +218,9 @@ pub(crate) enum Statement {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Band {
     /// The scheme.
-    pub(super) scheme: SchemeName,
+    pub(super) scheme: Delivery,
     /// The one to divide by.
-    pub(super) over: SchemeName,
+    pub(super) over: Delivery,
     /// How many hosts send.
     pub(super) sources: Share,
     /// How many hosts a group has.
@@ -252,7 +271,7 @@ impl MulticastPlan {
             return Err(("topology", format!("{hosts} hosts: at least 2")));
         }
         let labels = routing::fat_tree::recognise(&topology.graph);
-        if let (Err(reason), true) = (labels, self.schemes.contains(&SchemeName::Cyclic)) {
+        if let (Err(reason), true) = (labels, self.schemes.contains(&Delivery::CYCLIC)) {
             let what = format!("cyclic multicast needs a fat tree: {reason}");
             return Err(("topology", what));
         }
@@ -288,10 +307,10 @@ impl MulticastPlan {
     }
 
     /// Draws of a scheme.
-    pub(super) fn runs_of(&self, scheme: SchemeName) -> u32 {
+    pub(super) fn runs_of(&self, scheme: Delivery) -> u32 {
         match scheme {
-            SchemeName::Unicast => self.unicast_runs.unwrap_or(self.runs),
-            SchemeName::Cyclic | SchemeName::SpanningTree => self.runs,
+            Delivery::Unicast => self.unicast_runs.unwrap_or(self.runs),
+            Delivery::Multicast(_) => self.runs,
         }
     }
 

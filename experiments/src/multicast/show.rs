@@ -1,7 +1,7 @@
 //! Conditions, plots like the paper's, tables.
 
 use crate::figure::{Axis, Curve, Figure};
-use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName, Share, Show};
+use crate::multicast::plan::{Delivery, Grouping, MulticastPlan, Share, Show};
 use crate::multicast::summary::{Case, SMALL_BYTES_MAX, Summary};
 use sim::real;
 
@@ -138,7 +138,7 @@ fn times(
             .iter()
             .filter(|case| (case.size_bytes <= SMALL_BYTES_MAX) == is_small)
             .collect();
-        let curve = |&scheme: &SchemeName| {
+        let curve = |&scheme: &Delivery| {
             Curve::measured(
                 scheme.to_string(),
                 cases
@@ -164,10 +164,10 @@ fn times(
 fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
     let plan = summary.plan;
     let kinds = [
-        (SchemeName::SpanningTree, "Figure 17: speed-up"),
-        (SchemeName::Unicast, "Speed-up"),
+        (Delivery::SPANNING_TREE, "Figure 17: speed-up"),
+        (Delivery::Unicast, "Speed-up"),
     ];
-    let plot = |(scheme, figure): (SchemeName, &str)| {
+    let plot = |(scheme, figure): (Delivery, &str)| {
         let mut curves = Vec::new();
         for &sources in &plan.sources {
             for &size_bytes in &plan.sizes_bytes {
@@ -178,7 +178,7 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
                         groups,
                         size_bytes,
                     };
-                    let ratio = summary.ratio(&case, scheme, SchemeName::Cyclic)?;
+                    let ratio = summary.ratio(&case, scheme, Delivery::CYCLIC)?;
                     Some((groups.percent()?, ratio.mean))
                 };
                 curves.push(Curve::measured(
@@ -198,7 +198,7 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
             curves,
             x: Axis::linear("members of a group, % of the hosts"),
             y: match scheme {
-                SchemeName::Unicast => Axis::logarithmic(format!("time of {scheme} / cyclic")),
+                Delivery::Unicast => Axis::logarithmic(format!("time of {scheme} / cyclic")),
                 _ => Axis::linear(format!("time of {scheme} / cyclic")),
             },
         })
@@ -225,15 +225,15 @@ fn table(summary: &Summary<'_>, grouping: Grouping, sources: Share) -> Figure {
             let mean = summary.mean_ns(&case, scheme);
             mean.map_or_else(String::new, |ns| format!("{:.2}", ns / 1000.0))
         }));
-        let tree = summary.ratio(&case, SchemeName::SpanningTree, SchemeName::Cyclic);
-        let unicast = summary.ratio(&case, SchemeName::Unicast, SchemeName::Cyclic);
+        let tree = summary.ratio(&case, Delivery::SPANNING_TREE, Delivery::CYCLIC);
+        let unicast = summary.ratio(&case, Delivery::Unicast, Delivery::CYCLIC);
         let cell = |text: Option<String>| text.unwrap_or_default();
         row.push(cell(tree.map(|ratio| format!("{:.3}", ratio.mean))));
         row.push(cell(
             tree.map(|ratio| format!("{:.3} to {:.3}", ratio.min, ratio.max)),
         ));
         row.push(cell(unicast.map(|ratio| format!("{:.2}", ratio.mean))));
-        let draws = summary.draws(&case, SchemeName::Cyclic);
+        let draws = summary.draws(&case, Delivery::CYCLIC);
         row.push(draws.to_string());
         row
     });

@@ -1,7 +1,7 @@
 //! Times of all draws of a point, and ratios of schemes that saw the same draws.
 
 use crate::multicast::Point;
-use crate::multicast::plan::{Grouping, MulticastPlan, SchemeName, Share};
+use crate::multicast::plan::{Delivery, Grouping, MulticastPlan, Share};
 use sim::real;
 
 /// The longest message that counts as small, bytes: the paper shows small and large sizes apart.
@@ -61,7 +61,7 @@ pub(super) struct Summary<'a> {
 
 impl Summary<'_> {
     /// Times of the draws of a scheme, by number of the draw, nanoseconds.
-    fn times(&self, case: &Case, scheme: SchemeName) -> Vec<(u32, f64)> {
+    fn times(&self, case: &Case, scheme: Delivery) -> Vec<(u32, f64)> {
         let here = self.points.iter();
         let here = here.filter(|point| point.scheme == scheme && Case::of(point) == *case);
         here.map(|point| (point.run, real(point.completion_ns)))
@@ -69,19 +69,19 @@ impl Summary<'_> {
     }
 
     /// Mean time of a scheme over its draws, nanoseconds.
-    pub(super) fn mean_ns(&self, case: &Case, scheme: SchemeName) -> Option<f64> {
+    pub(super) fn mean_ns(&self, case: &Case, scheme: Delivery) -> Option<f64> {
         let times = self.times(case, scheme);
         let count = u32::try_from(times.len()).ok().filter(|&count| count > 0)?;
         Some(times.iter().map(|(_, ns)| ns).sum::<f64>() / f64::from(count))
     }
 
     /// How many draws of a scheme there are.
-    pub(super) fn draws(&self, case: &Case, scheme: SchemeName) -> usize {
+    pub(super) fn draws(&self, case: &Case, scheme: Delivery) -> usize {
         self.times(case, scheme).len()
     }
 
     /// How much longer `scheme` takes than `over` on the same draws.
-    pub(super) fn ratio(&self, case: &Case, scheme: SchemeName, over: SchemeName) -> Option<Ratio> {
+    pub(super) fn ratio(&self, case: &Case, scheme: Delivery, over: Delivery) -> Option<Ratio> {
         let (times, others) = (self.times(case, scheme), self.times(case, over));
         let pairs = times.iter().filter_map(|&(run, ns)| {
             let other = others.iter().find(|&&(other, _)| other == run)?;

@@ -86,7 +86,7 @@ fn cycle_ns(bytes: u64) -> u64 {
 fn from_one_source_multicast_takes_what_the_longest_path_and_the_bytes_take() {
     let plan = plan(TEXT);
     let points = points(&plan, |task| {
-        task.sources == Share::One && task.groups.is_all() && task.scheme != SchemeName::Unicast
+        task.sources == Share::One && task.groups.is_all() && task.scheme != Delivery::Unicast
     });
     assert_eq!(points.len(), 2 * 2 * 3 * 3);
     for point in points {
@@ -107,7 +107,7 @@ fn from_one_source_unicast_sends_one_packet_after_the_other_in_the_order_drawn()
     let plan = plan(TEXT);
     let fabric = plan.share(1).unwrap();
     let is_wanted = |task: &Task| {
-        let is_unicast = task.sources == Share::One && task.scheme == SchemeName::Unicast;
+        let is_unicast = task.sources == Share::One && task.scheme == Delivery::Unicast;
         is_unicast && task.groups.is_all() && task.grouping == Grouping::Own
     };
     for (at, task) in tasks(&plan).into_iter().filter(|(_, task)| is_wanted(task)) {
@@ -133,7 +133,7 @@ fn draws_are_nested_and_no_source_is_in_a_group_of_its_own() {
         sources,
         groups,
         size_bytes: 32,
-        scheme: SchemeName::Cyclic,
+        scheme: Delivery::CYCLIC,
         run: 0,
     };
     let part = Share::Percent;
@@ -176,8 +176,8 @@ fn everybody_to_everybody_by_multicast_is_run_once() {
         all.iter().filter(here).count()
     };
     // Two groupings, three sizes.
-    assert_eq!(count(SchemeName::Cyclic), 6);
-    assert_eq!(count(SchemeName::Unicast), 12);
+    assert_eq!(count(Delivery::CYCLIC), 6);
+    assert_eq!(count(Delivery::Unicast), 12);
     let others = 2 * 5 * 3;
     assert_eq!(all.len(), others * (3 + 3 + 2) + 6 + 6 + 12);
 }
@@ -210,7 +210,7 @@ fn the_same_plan_and_seed_give_the_same_bytes_on_any_number_of_threads() {
 /// A point of hand-made times.
 fn made(
     (grouping, sources, groups, size_bytes): (Grouping, Share, Share, u32),
-    scheme: SchemeName,
+    scheme: Delivery,
     run: u32,
     completion_ns: u64,
 ) -> Point {
@@ -240,9 +240,9 @@ fn verdicts(rule: impl Fn(Share, Share, u32) -> [u64; 3]) -> Vec<(String, Verdic
     for (_, task) in tasks(&plan) {
         let times = rule(task.sources, task.groups, task.size_bytes);
         let time = match task.scheme {
-            SchemeName::Cyclic => times[0],
-            SchemeName::SpanningTree => times[1],
-            SchemeName::Unicast => times[2],
+            Delivery::CYCLIC => times[0],
+            Delivery::SPANNING_TREE => times[1],
+            Delivery::Unicast => times[2],
         };
         let case = (task.grouping, task.sources, task.groups, task.size_bytes);
         points.push(made(case, task.scheme, task.run, time));
@@ -334,11 +334,11 @@ fn ratios_compare_only_draws_that_both_schemes_have_seen() {
     let plan = plan(TEXT);
     let case = (Grouping::Own, Share::Percent(50), Share::Percent(25), 32);
     let points = [
-        made(case, SchemeName::Cyclic, 0, 100),
-        made(case, SchemeName::Cyclic, 1, 300),
-        made(case, SchemeName::Cyclic, 2, 5000),
-        made(case, SchemeName::Unicast, 0, 300),
-        made(case, SchemeName::Unicast, 1, 600),
+        made(case, Delivery::CYCLIC, 0, 100),
+        made(case, Delivery::CYCLIC, 1, 300),
+        made(case, Delivery::CYCLIC, 2, 5000),
+        made(case, Delivery::Unicast, 0, 300),
+        made(case, Delivery::Unicast, 1, 600),
     ];
     let summary = Summary {
         plan: &plan,
@@ -350,14 +350,14 @@ fn ratios_compare_only_draws_that_both_schemes_have_seen() {
         groups: case.2,
         size_bytes: case.3,
     };
-    let ratio = summary.ratio(&case, SchemeName::Unicast, SchemeName::Cyclic);
+    let ratio = summary.ratio(&case, Delivery::Unicast, Delivery::CYCLIC);
     let ratio = ratio.unwrap();
     assert_eq!(
         [ratio.mean, ratio.min, ratio.max],
         [900.0 / 400.0, 2.0, 3.0]
     );
-    assert_eq!(summary.mean_ns(&case, SchemeName::Cyclic), Some(1800.0));
-    let none = summary.ratio(&case, SchemeName::SpanningTree, SchemeName::Cyclic);
+    assert_eq!(summary.mean_ns(&case, Delivery::CYCLIC), Some(1800.0));
+    let none = summary.ratio(&case, Delivery::SPANNING_TREE, Delivery::CYCLIC);
     assert_eq!(none, None);
 }
 

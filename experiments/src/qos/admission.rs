@@ -8,7 +8,6 @@ use routing::RoutingEngine;
 use routing::qos::{FillOptions, FillReport, Layout, LinkRate, QosError};
 use serde::{Deserialize, Serialize};
 use sim::{mix, number};
-use wire::choice::Choice as _;
 
 use crate::ExperimentError;
 use crate::axes::Axis;
@@ -76,7 +75,7 @@ pub struct AdmissionPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// The link rate.
-    rate: String,
+    rate: LinkRate,
     /// The topology's name.
     topology: String,
     /// Which run of this point, from 0.
@@ -149,7 +148,7 @@ impl Experiment<3> for AdmissionPlan {
     }
 
     fn label(&self, [rate, topology, run]: At) -> String {
-        let (topology, rate) = (&self.topologies[topology], self.rates[rate].rate.name());
+        let (topology, rate) = (&self.topologies[topology], self.rates[rate].rate);
         format!("{topology} at {rate}, run {run}")
     }
 
@@ -221,7 +220,7 @@ fn point(
         None => "none",
     };
     Point {
-        rate: rate.name().to_owned(),
+        rate,
         topology: topology.to_owned(),
         run,
         seed: how.seed,

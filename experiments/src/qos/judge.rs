@@ -1,8 +1,10 @@
 //! Compares measured values with VLARB01's statements.
 
+use routing::qos::Layout;
+
 use crate::experiment::Verdict;
 use crate::qos::lists::{Counts, LEVELS};
-use crate::qos::plan::{QosPlan, Subject};
+use crate::qos::plan::{BestEffort, QosPlan, Subject};
 use crate::qos::point::HALF;
 use crate::qos::summary::{Summary, mean};
 use crate::qos::workload::{DELAYS_32, JITTER_8};
@@ -64,7 +66,7 @@ pub(super) fn judge(plan: &QosPlan, summaries: &[Summary<'_>]) -> Vec<Verdict> {
 
 /// Whether it is a configuration that the paper has measured.
 pub(super) fn is_paper_configuration(summary: &Summary<'_>) -> bool {
-    summary.first.layout == "contiguous" && summary.first.best_effort == "idle"
+    summary.first.layout == Layout::Contiguous && summary.first.best_effort == BestEffort::Idle
 }
 
 /// Name of the network and length of packets.
@@ -249,18 +251,18 @@ fn promised(heading: &str, summary: &Summary<'_>) -> Verdict {
 fn layouts(full: &[&Summary<'_>]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for contiguous in full {
-        if contiguous.first.layout != "contiguous" {
+        if contiguous.first.layout != Layout::Contiguous {
             continue;
         }
         let is_other = |other: &&&Summary<'_>| {
-            other.first.layout == "interleaved"
+            other.first.layout == Layout::Interleaved
                 && other.first.best_effort == contiguous.first.best_effort
                 && name(other) == name(contiguous)
         };
         let Some(interleaved) = full.iter().find(is_other) else {
             continue;
         };
-        let is_backlogged = contiguous.first.best_effort == "backlogged";
+        let is_backlogged = contiguous.first.best_effort == BestEffort::Backlogged;
         let heading = format!(
             "{}, best effort {}",
             name(contiguous),

@@ -18,7 +18,6 @@ mod workload;
 use routing::RoutingEngine;
 use routing::qos::{FillOptions, link_rate};
 use sim::{FaultPlan, mix};
-use wire::choice::Choice as _;
 
 pub use admission::{AdmissionPlan, AdmissionReference, RatePlan};
 pub use plan::{BestEffort, QosPlan, Reference, Subject};
@@ -60,8 +59,8 @@ impl Experiment<6> for QosPlan {
             "{}, {} bytes, {} entries, best effort {}, {} connections tried, run {}",
             self.topologies[task.topology],
             task.packet_bytes,
-            task.layout.name(),
-            task.best_effort.name(),
+            task.layout,
+            task.best_effort,
             task.tries,
             task.run
         )
@@ -138,8 +137,8 @@ fn run_one(
     let parameters = RunParameters {
         topology: &plan.topologies[task.topology],
         packet_bytes: task.packet_bytes,
-        layout: task.layout.name(),
-        best_effort: task.best_effort.name(),
+        layout: task.layout,
+        best_effort: task.best_effort,
         tries: task.tries,
         run: task.run,
         seed,

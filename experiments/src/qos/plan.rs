@@ -6,6 +6,7 @@ use routing::RoutingEngine;
 use routing::qos::Layout;
 use serde::Deserialize;
 use sim::Model;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::experiment::Refusal;
 use crate::qos::workload::{DATA_VLS, Span};
@@ -69,25 +70,15 @@ fn idle() -> Vec<BestEffort> {
 }
 
 /// What hosts send in addition to the connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum BestEffort {
     /// Nothing; its share stays reserved.
     Idle,
     /// As much as possible, to all other hosts in turn.
     Backlogged,
 }
-
-impl BestEffort {
-    /// Its name in plans and results.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Backlogged => "backlogged",
-        }
-    }
-}
+wire::choice!(BestEffort, "best effort");
 
 /// What a report shows and judges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -1,11 +1,12 @@
 //! The result of a run as one line of the CSV.
 
-use routing::qos::FillReport;
+use routing::qos::{FillReport, Layout};
 use serde::{Deserialize, Serialize};
 use topologies::{Graph, NodeKind};
 
 use crate::experiment::rounded;
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
+use crate::qos::plan::BestEffort;
 use crate::qos::workload::{DELAYS_32, Stream};
 use sim::FlowRecord;
 use sim::WorkloadResult;
@@ -23,9 +24,9 @@ pub(crate) struct Point {
     /// Bytes of a packet, LRH to ICRC.
     pub(super) packet_bytes: u16,
     /// Where the entries of a VL stand in a table.
-    pub(super) layout: String,
+    pub(super) layout: Layout,
     /// What hosts send in addition to the connections.
-    pub(super) best_effort: String,
+    pub(super) best_effort: BestEffort,
     /// Connections that were to be tried.
     pub(super) tries: u32,
     /// Which run of this point, from 0.
@@ -89,8 +90,8 @@ pub(crate) struct Point {
 pub(super) struct RunParameters<'a> {
     pub(super) topology: &'a str,
     pub(super) packet_bytes: u16,
-    pub(super) layout: &'a str,
-    pub(super) best_effort: &'a str,
+    pub(super) layout: Layout,
+    pub(super) best_effort: BestEffort,
     pub(super) tries: u32,
     pub(super) run: u32,
     pub(super) seed: u64,
@@ -130,8 +131,8 @@ pub(super) fn point(
     Point {
         topology: parameters.topology.to_owned(),
         packet_bytes: parameters.packet_bytes,
-        layout: parameters.layout.to_owned(),
-        best_effort: parameters.best_effort.to_owned(),
+        layout: parameters.layout,
+        best_effort: parameters.best_effort,
         tries: parameters.tries,
         run: parameters.run,
         seed: parameters.seed,

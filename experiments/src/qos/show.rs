@@ -146,8 +146,8 @@ fn overview(plan: &QosPlan, full: &[&Summary<'_>]) -> Figure {
         let refused: u64 = summary.points.iter().map(|point| point.refused).sum();
         vec![
             name(summary),
-            first.layout.clone(),
-            first.best_effort.clone(),
+            first.layout.to_string(),
+            first.best_effort.to_string(),
             span(least, most),
             reference.map_or_else(String::new, |r| r.established.to_string()),
             share(|point| point.reserved_mean),

@@ -1,6 +1,9 @@
 //! Points that differ by their run only, summarised.
 
+use routing::qos::Layout;
+
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
+use crate::qos::plan::BestEffort;
 use crate::qos::point::{Point, is_better};
 use sim::real;
 
@@ -38,12 +41,12 @@ pub(super) fn summaries(points: &[Point]) -> Vec<Summary<'_>> {
     summaries
 }
 
-fn key(point: &Point) -> (&str, u16, &str, &str, u32) {
+fn key(point: &Point) -> (&str, u16, Layout, BestEffort, u32) {
     (
         &point.topology,
         point.packet_bytes,
-        &point.layout,
-        &point.best_effort,
+        point.layout,
+        point.best_effort,
         point.tries,
     )
 }

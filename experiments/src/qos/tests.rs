@@ -1,5 +1,6 @@
 use std::fs;
 
+use crate::qos::BestEffort;
 use crate::{Options, Plan, Results, run};
 
 const WORK: &str = r#"
@@ -72,7 +73,7 @@ fn best_effort_takes_what_connections_leave_and_no_more() {
     let points = points.unwrap();
     assert_eq!(points.len(), 8);
     for point in &points {
-        let is_backlogged = point.best_effort == "backlogged";
+        let is_backlogged = point.best_effort == BestEffort::Backlogged;
         assert_eq!(
             point.delivered_best_effort > 0.2,
             is_backlogged,

@@ -32,7 +32,7 @@ pub(super) struct Series<'a> {
 impl Series<'_> {
     /// Sums over the points whose number of trees is in the range.
     pub(super) fn sum(&self, trees: impl Fn(u32) -> bool) -> Sum {
-        let (sequence, policy) = (self.sequence.to_string(), self.policy.to_string());
+        let (sequence, policy) = (self.sequence, self.policy);
         let is_here = |point: &&Point| {
             (point.leaves, point.hosts) == (self.size.leaves, self.size.hosts)
                 && point.sequence == sequence

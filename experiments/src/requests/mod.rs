@@ -31,9 +31,9 @@ pub(crate) struct Point {
     /// Routing trees.
     pub(super) trees: u32,
     /// Which requests are made.
-    pub(super) sequence: String,
+    pub(super) sequence: Sequence,
     /// How connections are given trees.
-    pub(super) policy: String,
+    pub(super) policy: Policy,
     /// Part of the hosts that send.
     pub(super) occupancy_percent: u8,
     /// Which run of this point, from 0.
@@ -164,8 +164,8 @@ impl Experiment<6> for RequestsPlan {
             leaves: size.leaves,
             hosts: size.hosts,
             trees,
-            sequence: task.sequence.to_string(),
-            policy: policy.to_string(),
+            sequence: task.sequence,
+            policy,
             occupancy_percent,
             run: task.run,
             seed,

@@ -1,6 +1,7 @@
 //! Parameters of plans of request sequences.
 
 use serde::Deserialize;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::experiment::Refusal;
 
@@ -48,8 +49,8 @@ impl core::fmt::Display for Size {
 }
 
 /// Which requests are made, in which order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Sequence {
     /// One by one between leaves, each from an idle host to an idle host drawn at random; before
     /// each, random connections end so that the occupancy is kept.
@@ -61,20 +62,11 @@ pub(crate) enum Sequence {
     /// destination are busy or not.
     Windows,
 }
-
-impl core::fmt::Display for Sequence {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Random => "random",
-            Self::Worst => "worst",
-            Self::Windows => "windows",
-        })
-    }
-}
+wire::choice!(Sequence, "sequence of requests");
 
 /// How connections are given trees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Policy {
     /// The first tree that is free at both leaves; no connection is moved.
     Fixed,
@@ -82,15 +74,7 @@ pub(crate) enum Policy {
     /// two chains.
     Rearrange,
 }
-
-impl core::fmt::Display for Policy {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::Fixed => "fixed",
-            Self::Rearrange => "rearrange",
-        })
-    }
-}
+wire::choice!(Policy, "policy");
 
 impl RequestsPlan {
     /// Numbers of trees for a fabric.

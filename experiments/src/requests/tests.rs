@@ -1,6 +1,6 @@
 use std::fs;
 
-use super::plan::{Policy, RequestsPlan, Size};
+use super::plan::{Policy, RequestsPlan, Sequence, Size};
 use super::sequence::{random, windows, worst};
 use super::{Point, judge};
 use crate::axes::Points;
@@ -147,7 +147,7 @@ fn verdicts_hold_on_what_is_so_and_fail_on_what_is_made_up() {
     };
     assert_eq!(failed(&measured), Vec::<String>::new());
     for point in &mut measured {
-        if point.trees == 5 && point.sequence == "random" {
+        if point.trees == 5 && point.sequence == Sequence::Random {
             // 5 = 2n - 1.
             point.blocked = 1;
             point.moves = 1;

@@ -30,7 +30,7 @@ pub(super) fn judge(plan: &WindowsPlan, points: &[Point]) -> Vec<Verdict> {
             let of = |scheme: &Scheme| -> Vec<&Point> {
                 points_of(points, fabric, scheme, guard_ns).collect()
             };
-            let controlled = of(&Scheme::Controller);
+            let controlled = of(&Scheme::CONTROLLER);
             if controlled.is_empty() {
                 continue;
             }
@@ -42,7 +42,7 @@ pub(super) fn judge(plan: &WindowsPlan, points: &[Point]) -> Vec<Verdict> {
             verdicts.push(no_link_shared(name, &controlled));
             verdicts.push(all_is_accepted(name, &controlled));
             for scheme in &fabric.schemes {
-                if *scheme != Scheme::Controller {
+                if *scheme != Scheme::CONTROLLER {
                     verdicts.push(tail_is_not_longer(name, &controlled, &of(scheme)));
                 }
             }

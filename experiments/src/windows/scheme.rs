@@ -7,9 +7,10 @@ use routing::RoutingEngine;
 use routing::clos::{Clos, Controller, Mode};
 use routing::network::{HostPort, Network};
 use serde::Deserialize;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Graph, NodeId};
 use wire::Lid;
-use wire::choice::UnknownName;
+use wire::choice::{Choice, UnknownName};
 
 use crate::ExperimentError;
 use crate::windows::pattern::{Pattern, window_rng};
@@ -17,17 +18,25 @@ use sim::RoutedFabric;
 use sim::SetupError;
 use sim::{index, number};
 
-/// A path selection scheme. Written by name: `controller`, `random-tree`,
-/// `random-packet`, or a routing engine's.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) enum Scheme {
+/// How paths are selected on the tables of CLOS04.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub(crate) enum TreeChoice {
     /// CLOS04's connection controller gives each connection of a window a tree.
     Controller,
     /// Each connection uses a random tree in each window.
     RandomTree,
     /// Each packet uses a random tree.
     RandomPacket,
+}
+wire::choice!(TreeChoice, "choice of trees");
+
+/// A path selection scheme, written by the name of a choice of trees or of a routing engine.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Scheme {
+    /// The tables of CLOS04.
+    Trees(TreeChoice),
     /// The tables and the path selection of a routing engine.
     Engine(RoutingEngine),
 }
@@ -36,35 +45,35 @@ impl TryFrom<String> for Scheme {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        Ok(match name.as_str() {
-            "controller" => Self::Controller,
-            "random-tree" => Self::RandomTree,
-            "random-packet" => Self::RandomPacket,
-            name => Self::Engine(name.parse().map_err(|error: UnknownName| {
-                format!("{error}; or controller, random-tree, random-packet")
-            })?),
-        })
+        if let Ok(choice) = name.parse() {
+            return Ok(Self::Trees(choice));
+        }
+        name.parse()
+            .map(Self::Engine)
+            .map_err(|error: UnknownName| {
+                let choices: Vec<&str> = TreeChoice::names().collect();
+                format!("{error}; or {}", choices.join(", "))
+            })
     }
 }
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Controller => f.write_str("controller"),
-            Self::RandomTree => f.write_str("random-tree"),
-            Self::RandomPacket => f.write_str("random-packet"),
+            Self::Trees(choice) => choice.fmt(f),
             Self::Engine(engine) => engine.fmt(f),
         }
     }
 }
 
 impl Scheme {
+    /// CLOS04's connection controller.
+    pub(super) const CONTROLLER: Self = Self::Trees(TreeChoice::Controller);
+
     /// The fabric with the tables of the scheme.
     pub(super) fn prepare(&self, graph: &Graph) -> Result<RoutedFabric, SetupError> {
         match self {
-            Self::Controller | Self::RandomTree | Self::RandomPacket => {
-                RoutedFabric::new(graph, RoutingEngine::Clos)
-            }
+            Self::Trees(_) => RoutedFabric::new(graph, RoutingEngine::Clos),
             Self::Engine(engine) => RoutedFabric::new(graph, *engine),
         }
     }
@@ -109,7 +118,7 @@ impl<'a> Paths<'a> {
         let clos = Clos::recognise(graph, &network);
         let clos = clos.map_err(|error| SetupError::Routing(error.into()))?;
         let selection = match scheme {
-            Scheme::Controller => {
+            Scheme::Trees(TreeChoice::Controller) => {
                 let leaves = clos.leaf_of().to_vec();
                 let controller = Controller::new(leaves, clos.trees(), Mode::Rearrange);
                 let controller = controller.map_err(control_violation)?;
@@ -121,8 +130,8 @@ impl<'a> Paths<'a> {
                 }
                 Selection::Controller(Box::new(controller), numbers, places)
             }
-            Scheme::RandomTree => Selection::Tree(seed),
-            Scheme::RandomPacket => Selection::Packet,
+            Scheme::Trees(TreeChoice::RandomTree) => Selection::Tree(seed),
+            Scheme::Trees(TreeChoice::RandomPacket) => Selection::Packet,
             Scheme::Engine(_) => Selection::Tables,
         };
         Ok(Self {

@@ -206,10 +206,10 @@ fn without_the_controller_connections_share_links_and_packets_wait() {
 
 #[test]
 fn the_controller_gives_dlids_of_one_tree_each_that_share_no_link() {
-    let prepared = Scheme::Controller
+    let prepared = Scheme::CONTROLLER
         .prepare(&topologies::parse("clos-4-4-2-2").unwrap().graph)
         .unwrap();
-    let mut paths = Paths::new(&Scheme::Controller, &prepared, 1).unwrap();
+    let mut paths = Paths::new(&Scheme::CONTROLLER, &prepared, 1).unwrap();
     let mut moved = 0;
     for (window, pattern) in (0u32..).zip(&patterns(16, 50, 70, 5)) {
         let window_paths = paths.next(window, pattern).unwrap();

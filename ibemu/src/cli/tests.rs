@@ -102,6 +102,8 @@ fn help_lists_every_name_that_a_choice_has() {
         lists::<LinkRate>(verb, "rate");
         lists::<LidBase>(verb, "lid-base");
     }
+    lists::<TopoFormat>("topo", "format");
+    lists::<offline::Dump>("route", "dump");
     lists::<LinkRate>("admit", "rate");
     lists::<Layout>("admit", "layout");
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use daemon::control::Answer;
+use daemon::logging::LogLevel;
 use daemon::signals::ShutdownSignals;
 use futures_util::{StreamExt, stream};
 use netio::seqpacket::Listener;
@@ -39,7 +40,7 @@ const FILES_BESIDES: u64 = 512;
 /// # Errors
 /// If there is no such fabric, or it has a supervisor already.
 pub fn run(path: &Path) -> Result<()> {
-    daemon::logging::to_stderr(tracing::level_filters::LevelFilter::INFO);
+    daemon::logging::to_stderr(LogLevel::Info);
     netio::process::new_session();
     let dir = FabricDir::at(path)?;
     let state = FabricState::require(&dir)?;

@@ -87,7 +87,7 @@ pub(super) fn device_arguments(
         };
         arguments.add("--link", format!("{}={medium}", end.port));
     }
-    arguments.add("--log-level", &state.options.links.log_level);
+    arguments.add("--log-level", state.options.links.log_level.name());
     if let Some(folder) = &state.options.record {
         arguments.add("--record", recordings::file(folder, &device.handle));
     }

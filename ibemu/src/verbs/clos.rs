@@ -6,8 +6,10 @@ mod round;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use daemon::choice::choice;
 use serde::Serialize;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::vendor::WindowState;
 use wire::{Lid, MadStatus, Method};
 
@@ -32,19 +34,21 @@ pub enum Clos {
 }
 
 /// Who sends to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Permutation {
     /// Every host to another one, chosen by the seed
     Random,
     /// Every host to the one a round's number of hosts further on
     Shift,
 }
+wire::choice!(Permutation, "permutation");
 
 /// `ibemu clos run`.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Who sends to whom
-    #[arg(long, value_enum, default_value = "random")]
+    #[arg(long, value_parser = choice::<Permutation>(), default_value_t = Permutation::Random)]
     pub permutation: Permutation,
     /// Permutations, one after the other, 1 to 100000
     #[arg(short, long, default_value_t = 1, value_name = "NUMBER",

@@ -2,9 +2,11 @@
 //! datagrams through the fabric.
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
+use daemon::choice::choice;
 use hostd::control::HostIdentity;
 use serde::Serialize;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::vendor::{QosCause, QosConnection};
 use wire::{Guid, Lid, MadStatus, Method};
 
@@ -39,7 +41,7 @@ pub struct Connect {
     #[arg(short, long, value_name = "RATE")]
     pub rate: Rate,
     /// What is promised
-    #[arg(long, value_enum, default_value = "db")]
+    #[arg(long, value_parser = choice::<Class>(), default_value_t = Class::Db)]
     pub class: Class,
     /// How many entries of an arbitration table the turns of the connection's VL may be apart, 1 to
     /// 64 [default: any]
@@ -51,13 +53,15 @@ pub struct Connect {
 }
 
 /// What a connection is promised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Class {
     /// Dedicated bandwidth: the low-priority table
     Db,
     /// Dedicated bandwidth, time sensitive: the high-priority table
     Dbts,
 }
+wire::choice!(Class, "class of connections");
 
 /// `ibemu qos release`.
 #[derive(Debug, Args)]
@@ -80,7 +84,7 @@ struct Connection {
     id: u32,
     source: String,
     destination: String,
-    class: &'static str,
+    class: Class,
     rate_bps: u64,
     distance: u8,
     sl: u8,
@@ -221,7 +225,7 @@ async fn list(dir: &FabricDir, state: &FabricState, options: &List) -> Result<()
             one.id.to_string(),
             one.source,
             one.destination,
-            one.class.to_owned(),
+            one.class.to_string(),
             bit_rate(one.rate_bps),
             one.sl.to_string(),
             one.dlid.to_string(),
@@ -235,7 +239,10 @@ fn connection(state: &FabricState, answer: &QosConnection) -> Connection {
         id: answer.id,
         source: host_name(state, answer.source),
         destination: host_name(state, answer.destination),
-        class: if answer.time_sensitive { "dbts" } else { "db" },
+        class: match answer.time_sensitive {
+            true => Class::Dbts,
+            false => Class::Db,
+        },
         rate_bps: answer.rate_bps,
         distance: answer.distance,
         sl: answer.sl.get(),

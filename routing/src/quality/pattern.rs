@@ -6,7 +6,9 @@ use core::str::FromStr;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
+use wire::choice::Choice;
 
 /// Who sends to whom. Hosts are numbered from 0 in order of port GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,14 +78,70 @@ fn shuffled(hosts: usize, seed: u64) -> Vec<usize> {
     order
 }
 
+/// The names of patterns, without their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+enum Name {
+    AllToAll,
+    Permutation,
+    AllToOne,
+    Bisection,
+    Shift,
+}
+wire::choice!(Name, "traffic pattern");
+
+impl Name {
+    /// What help texts call the number that follows the name.
+    fn number(self) -> Option<&'static str> {
+        match self {
+            Self::AllToAll => None,
+            Self::Permutation | Self::Bisection => Some("SEED"),
+            Self::AllToOne => Some("HOST"),
+            Self::Shift => Some("BY"),
+        }
+    }
+
+    /// The pattern of this name with that number, or if it is left out with 0, for a shift 1.
+    /// `None` if there is none with it.
+    fn pattern(self, number: Option<u64>) -> Option<Pattern> {
+        let seed = number.unwrap_or(0);
+        Some(match self {
+            Self::AllToAll => match number {
+                None => Pattern::AllToAll,
+                Some(_) => return None,
+            },
+            Self::Permutation => Pattern::Permutation { seed },
+            Self::AllToOne => Pattern::AllToOne {
+                host: usize::try_from(number.unwrap_or(0)).ok()?,
+            },
+            Self::Bisection => Pattern::Bisection { seed },
+            Self::Shift => Pattern::Shift {
+                by: usize::try_from(number.unwrap_or(1)).ok()?,
+            },
+        })
+    }
+}
+
+impl Pattern {
+    /// How patterns are written, for help texts: `shift-BY`.
+    #[must_use]
+    pub fn forms() -> Vec<String> {
+        let form = |&name: &Name| match name.number() {
+            Some(number) => format!("{name}-{number}"),
+            None => name.to_string(),
+        };
+        Name::VARIANTS.iter().map(form).collect()
+    }
+}
+
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AllToAll => write!(f, "all-to-all"),
-            Self::Permutation { seed } => write!(f, "permutation-{seed}"),
-            Self::AllToOne { host } => write!(f, "all-to-one-{host}"),
-            Self::Bisection { seed } => write!(f, "bisection-{seed}"),
-            Self::Shift { by } => write!(f, "shift-{by}"),
+            Self::AllToAll => write!(f, "{}", Name::AllToAll),
+            Self::Permutation { seed } => write!(f, "{}-{seed}", Name::Permutation),
+            Self::AllToOne { host } => write!(f, "{}-{host}", Name::AllToOne),
+            Self::Bisection { seed } => write!(f, "{}-{seed}", Name::Bisection),
+            Self::Shift { by } => write!(f, "{}-{by}", Name::Shift),
         }
     }
 }
@@ -91,8 +149,9 @@ impl fmt::Display for Pattern {
 /// A text that names no pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "no traffic pattern is called {0:?}; there are all-to-all, permutation-SEED, all-to-one-HOST, \
-     bisection-SEED, shift-BY"
+    "no traffic pattern is called {given:?}; there are {}",
+    Pattern::forms().join(", "),
+    given = .0
 )]
 pub struct UnknownPattern(pub String);
 
@@ -101,33 +160,16 @@ impl FromStr for Pattern {
 
     /// Reads what [`fmt::Display`] writes. A number that is left out is 0, for a shift 1.
     fn from_str(text: &str) -> Result<Self, UnknownPattern> {
-        let unknown = || UnknownPattern(text.to_owned());
-        let number = |rest: &str, default: u64| match rest.strip_prefix('-') {
-            Some(digits) => digits.parse::<u64>().map_err(|_| unknown()),
-            None if rest.is_empty() => Ok(default),
-            None => Err(unknown()),
+        let read = |&name: &Name| {
+            let number = match text.strip_prefix(name.name())? {
+                "" => None,
+                rest => Some(rest.strip_prefix('-')?.parse().ok()?),
+            };
+            name.pattern(number)
         };
-        let index = |rest, default| usize::try_from(number(rest, default)?).map_err(|_| unknown());
-        if text == "all-to-all" {
-            Ok(Self::AllToAll)
-        } else if let Some(rest) = text.strip_prefix("permutation") {
-            Ok(Self::Permutation {
-                seed: number(rest, 0)?,
-            })
-        } else if let Some(rest) = text.strip_prefix("all-to-one") {
-            Ok(Self::AllToOne {
-                host: index(rest, 0)?,
-            })
-        } else if let Some(rest) = text.strip_prefix("bisection") {
-            Ok(Self::Bisection {
-                seed: number(rest, 0)?,
-            })
-        } else if let Some(rest) = text.strip_prefix("shift") {
-            Ok(Self::Shift {
-                by: index(rest, 1)?,
-            })
-        } else {
-            Err(unknown())
-        }
+        let mut patterns = Name::VARIANTS.iter().filter_map(read);
+        patterns
+            .next()
+            .ok_or_else(|| UnknownPattern(text.to_owned()))
     }
 }

@@ -76,9 +76,21 @@ fn names_of_patterns_are_read_as_they_are_written() {
         assert_eq!(pattern.to_string().parse(), Ok(pattern));
     }
     assert_eq!("shift".parse(), Ok(Pattern::Shift { by: 1 }));
-    for wrong in ["", "shift-x", "shifty", "all-to-none", "permutation-"] {
+    for wrong in [
+        "",
+        "shift-x",
+        "shifty",
+        "all-to-none",
+        "permutation-",
+        "all-to-all-1",
+    ] {
         assert!(wrong.parse::<Pattern>().is_err(), "{wrong}");
     }
+    assert_eq!(
+        "all".parse::<Pattern>().unwrap_err().to_string(),
+        "no traffic pattern is called \"all\"; there are all-to-all, permutation-SEED, \
+         all-to-one-HOST, bisection-SEED, shift-BY"
+    );
 }
 
 #[test]

@@ -16,7 +16,7 @@ pub(super) fn established(
 ) -> Option<[u32; 2]> {
     let here = points
         .iter()
-        .filter(|point| point.rate == rate.name() && point.topology == topology);
+        .filter(|point| point.rate == rate && point.topology == topology);
     // A fill ends with the first connection that cannot be established.
     let counts = here.map(|point| point.established.min(tries));
     Some([counts.clone().min()?, counts.max()?])

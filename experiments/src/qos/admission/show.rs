@@ -119,7 +119,7 @@ pub(super) fn refusals(plan: &AdmissionPlan, points: &[Point]) -> Figure {
         for topology in &plan.topologies {
             let here = points
                 .iter()
-                .filter(|point| point.rate == rate.name() && point.topology == *topology);
+                .filter(|point| point.rate == rate && point.topology == *topology);
             let here: Vec<&Point> = here.collect();
             let count = real(u64::try_from(here.len().max(1)).unwrap_or(1));
             let mean = |value: fn(&Point) -> f64| {

@@ -33,7 +33,7 @@ fn plan() -> AdmissionPlan {
 
 fn point_with(run: u32, established: u32, first_refusal: &str) -> Point {
     Point {
-        rate: "1x".to_owned(),
+        rate: LinkRate::X1,
         topology: "mesh-2x2-1".to_owned(),
         run,
         seed: 1,

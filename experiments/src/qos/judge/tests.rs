@@ -40,8 +40,8 @@ fn sound() -> Point {
     Point {
         topology: "mesh-2x2-1".to_owned(),
         packet_bytes: 256,
-        layout: "contiguous".to_owned(),
-        best_effort: "idle".to_owned(),
+        layout: Layout::Contiguous,
+        best_effort: BestEffort::Idle,
         tries: 8,
         run: 0,
         seed: 1,
@@ -150,10 +150,10 @@ fn utilisation_and_the_number_of_connections_are_held_against_their_ranges() {
     assert!(failed[2].contains("is delivered"));
 }
 
-fn backlogged(layout: &str, late: u64, longest_ns: u64) -> Point {
+fn backlogged(layout: Layout, late: u64, longest_ns: u64) -> Point {
     let mut point = sound();
-    point.layout = layout.to_owned();
-    point.best_effort = "backlogged".to_owned();
+    point.layout = layout;
+    point.best_effort = BestEffort::Backlogged;
     point.delays_by_sl.0[3] = counts(&[0, 0, 5, 0, 0, 0, 0, late]);
     point.delay_max_ns_by_sl = counts(&[10, 10, longest_ns, longest_ns]);
     point
@@ -162,8 +162,8 @@ fn backlogged(layout: &str, late: u64, longest_ns: u64) -> Point {
 #[test]
 fn layouts_are_compared_under_the_same_best_effort() {
     let good = [
-        backlogged("contiguous", 3, 400),
-        backlogged("interleaved", 1, 100),
+        backlogged(Layout::Contiguous, 3, 400),
+        backlogged(Layout::Interleaved, 1, 100),
     ];
     assert_eq!(failures(&good), [""; 0]);
     let verdicts = judge(&plan(), &summaries(&good));
@@ -175,8 +175,8 @@ fn layouts_are_compared_under_the_same_best_effort() {
     let promised = verdicts.iter().filter(|v| v.expected.contains("promised"));
     assert_eq!(promised.count(), 2);
     let bad = [
-        backlogged("contiguous", 0, 100),
-        backlogged("interleaved", 0, 100),
+        backlogged(Layout::Contiguous, 0, 100),
+        backlogged(Layout::Interleaved, 0, 100),
     ];
     assert_eq!(failures(&bad).len(), 3);
 }

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use daemon::choice::{choice, plain_choice};
 use routing::lid_assignment::PathScheme;
 use routing::qos::{Layout, LinkRate};
+use routing::quality::Pattern;
 use routing::{LidBase, RoutingEngine, multicast};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use super::lids::{Assign, assign_parser, path_parser};
 
@@ -52,7 +54,8 @@ pub struct Extras {
 }
 
 /// A table to print as text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Dump {
     /// Forwarding tables as dump_fts prints them; OpenSM takes them with -R file -U
     Lft,
@@ -61,6 +64,7 @@ pub enum Dump {
     /// LIDs as OpenSM's file guid2lid: port GUID, first LID, last LID
     Lids,
 }
+wire::choice!(Dump, "table to print");
 
 /// `ibemu route`.
 #[derive(Clone, Debug, Args)]
@@ -92,7 +96,7 @@ pub struct Route {
     #[arg(long, conflicts_with = "dump", help_heading = "Output")]
     pub json: bool,
     /// Print one kind of table as text
-    #[arg(long, value_enum, value_name = "TABLE", help_heading = "Output")]
+    #[arg(long, value_parser = choice::<Dump>(), value_name = "TABLE", help_heading = "Output")]
     pub dump: Option<Dump>,
     /// Print the way of a packet from one node to another, to the LID that the scheme selects
     #[arg(
@@ -102,6 +106,22 @@ pub struct Route {
         help_heading = "Output"
     )]
     pub path: Option<String>,
+}
+
+/// The help of `--pattern`.
+fn pattern_help() -> String {
+    let forms = Pattern::forms().into_iter().map(|form| {
+        let is_of_host = form.ends_with("HOST");
+        form + if is_of_host {
+            " (by number, from 0)"
+        } else {
+            ""
+        }
+    });
+    format!(
+        "A traffic pattern to count link loads for, besides those always counted: {}; once for each",
+        forms.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// `ibemu verify`.
@@ -150,11 +170,10 @@ pub struct Verify {
     #[command(flatten)]
     /// What is on top of them.
     pub extras: Extras,
-    /// A traffic pattern to count link loads for, besides those always counted: all-to-all,
-    /// permutation-SEED, all-to-one-HOST (by number, from 0), bisection-SEED, shift-BY; once for
-    /// each
-    #[arg(long = "pattern", value_name = "PATTERN", help_heading = "Quality")]
-    pub patterns: Vec<routing::quality::Pattern>,
+    /// Traffic patterns to count link loads for.
+    #[arg(long = "pattern", value_name = "PATTERN", help_heading = "Quality",
+          help = pattern_help())]
+    pub patterns: Vec<Pattern>,
     /// Leave the figures of quality out: they take longest on large fabrics
     #[arg(long, conflicts_with = "patterns", help_heading = "Quality")]
     pub no_quality: bool,
