@@ -120,7 +120,7 @@ pub fn handle_smp(
     if is_for_client(mad, sm_here) {
         return Next::Client;
     }
-    match sma.handle(now, node, mad, arrival_port) {
+    match sma.handle(now, node, mad, arrival_port, arrival.slid) {
         Outcome::NoResponse(reason) => Next::Discard(reason.into()),
         Outcome::Answered if mad.class() == MgmtClass::SUBN_DIR => {
             let action = smi.route(mad, Origin::Here);

@@ -28,6 +28,10 @@ pub enum ToAgent {
         /// Management class.
         class: u8,
     },
+    /// Answer this Get of an attribute of the host's own port, as the driver of an adapter does: it
+    /// is not sent, and no M_Key is asked for. The answer is [`FromAgent::Received`], with the
+    /// transaction id unchanged.
+    ReadOwn(Box<[u8; 256]>),
 }
 
 /// From the host to a client.

@@ -5,13 +5,14 @@
 //! is turned into its answer in place:
 //!
 //! * wrong version, method or attribute: the status of IBA 13.4.7, nothing changed;
-//! * wrong M_Key: no answer, and a violation counted (IBA 14.2.4);
+//! * wrong M_Key: no answer, a violation counted, and trap 256 (IBA 14.2.4, [`m_key`]);
 //! * an attribute modifier or value that is not legal: status "invalid field", nothing changed;
 //! * else the attribute as it is, after a `Set` as it has become.
 //!
-//! Left out on purpose: M_Key leases (a port with a lease keeps its key), traps 256 to 259,
-//! `Notice` polling, random forwarding tables, partition enforcement by switches.
+//! Left out on purpose: traps 257 to 259, `Notice` polling, random forwarding tables, partition
+//! enforcement by switches.
 
+mod m_key;
 mod node;
 mod port_info;
 mod tables;
@@ -20,7 +21,9 @@ mod trap;
 use link::Time;
 use thiserror::Error;
 use tracing::debug;
-use wire::attr::{Attribute, NodeDescription, NodeInfo, Notice, PortInfo, SwitchInfo, Trap144};
+use wire::attr::{
+    Attribute, NodeDescription, NodeInfo, Notice, PortInfo, SwitchInfo, Trap144, Trap256,
+};
 use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
 use wire::{Lid, PortNum};
 
@@ -199,30 +202,53 @@ impl Sma {
     }
 
     /// Answers `mad`, which came in on port `arrival` (port 0 of a switch, port 1 of a channel
-    /// adapter, if it was written here), in place. Direction and hops of a directed route are left
-    /// to the SMI, but for the D bit, which an answer gets.
+    /// adapter, if it was written here) in a packet from `slid`, in place. Direction and hops of a
+    /// directed route are left to the SMI, but for the D bit, which an answer gets.
     pub fn handle(
         &mut self,
         now: Time,
         node: &mut impl Node,
         mad: &mut Mad,
         arrival: PortNum,
+        slid: Lid,
     ) -> Outcome {
         match mad.method() {
-            Method::TRAP_REPRESS => {
-                self.traps.repress(mad.tid());
-                return Outcome::NoResponse(NoResponse::TrapRepressed);
-            }
             Method::TRAP | Method::SEND | Method::REPORT => {
                 return Outcome::NoResponse(NoResponse::NotARequest);
             }
             method if method.is_response() => return Outcome::NoResponse(NoResponse::NotARequest),
             _ => {}
         }
-        if !self.check_m_key(node.identity().is_switch(), mad, arrival) {
-            self.m_key_violated(now, node.identity(), mad, arrival);
+        if !self.check_m_key(now, node.identity().is_switch(), mad, arrival) {
+            // A manager without the key that represses a trap is not told of it: it would repress
+            // that trap in the same way.
+            if mad.method() != Method::TRAP_REPRESS {
+                self.m_key_violated(now, node.identity(), mad, arrival, slid);
+            }
             return Outcome::NoResponse(NoResponse::BadMKey);
         }
+        if mad.method() == Method::TRAP_REPRESS {
+            self.traps.repress(mad.tid());
+            return Outcome::NoResponse(NoResponse::TrapRepressed);
+        }
+        self.answer(now, node, mad, arrival);
+        Outcome::Answered
+    }
+
+    /// Answers a `Get` of the driver of `port` of a channel adapter, in place: no M_Key is asked
+    /// for, and a protected one not shown.
+    pub fn read_own(&mut self, now: Time, node: &mut impl Node, mad: &mut Mad, port: PortNum) {
+        if let Some(entry) = self.ports.get_mut(port.index()) {
+            entry.m_key.expire(now);
+        }
+        if mad.method() == Method::GET {
+            return self.answer(now, node, mad, port);
+        }
+        mad.set_method(Method::GET_RESP);
+        mad.set_status(MadStatus::BAD_METHOD);
+    }
+
+    fn answer(&mut self, now: Time, node: &mut impl Node, mad: &mut Mad, arrival: PortNum) {
         let status = match self.execute(now, node, mad, arrival) {
             Ok(()) => MadStatus::OK,
             Err(Refusal::Status(status)) => status,
@@ -235,7 +261,6 @@ impl Sma {
         mad.set_method(Method::GET_RESP);
         mad.set_status(status);
         mad.set_returning(directed);
-        Outcome::Answered
     }
 
     /// The port whose M_Key protects the node.
@@ -244,28 +269,27 @@ impl Sma {
         self.ports.get_mut(port)
     }
 
-    /// The M_Key check (IBA 14.2.4.1): an open port (key 0) admits everything; protection below 2
-    /// lets a wrong key read.
-    fn check_m_key(&mut self, is_switch: bool, mad: &Mad, arrival: PortNum) -> bool {
-        let Some(m_key_port) = self.m_key_port(is_switch, arrival) else {
-            return false;
-        };
-        let admitted = m_key_port.m_key == 0
-            || m_key_port.m_key == mad.m_key()
-            || (mad.method() == Method::GET && m_key_port.m_key_protect < 2);
-        if !admitted {
-            m_key_port.m_key_violations = m_key_port.m_key_violations.saturating_add(1);
-        }
-        admitted
+    /// The M_Key check (IBA 14.2.4.1).
+    fn check_m_key(&mut self, now: Time, is_switch: bool, mad: &Mad, arrival: PortNum) -> bool {
+        self.m_key_port(is_switch, arrival)
+            .is_some_and(|port| port.m_key.admits(now, mad.method(), mad.m_key()))
     }
 
     /// Tells the subnet manager of a request with a wrong M_Key (trap 256): nobody answers it.
-    fn m_key_violated(&mut self, now: Time, identity: &Identity, mad: &Mad, arrival: PortNum) {
+    fn m_key_violated(
+        &mut self,
+        now: Time,
+        identity: &Identity,
+        mad: &Mad,
+        arrival: PortNum,
+        slid: Lid,
+    ) {
         let (port, producer) = match identity.is_switch() {
             true => (PortNum::MANAGEMENT, Notice::PRODUCER_SWITCH),
             false => (arrival, Notice::PRODUCER_CHANNEL_ADAPTER),
         };
-        let notice = Notice::bad_m_key(producer, self.settings(port).lid, mad);
+        let request = Trap256::of(slid, mad);
+        let notice = Notice::bad_m_key(producer, self.settings(port).lid, &request);
         self.raise(now, port, notice);
     }
 
@@ -345,11 +369,9 @@ impl Sma {
             }
         }
         let link = link_of(&|port| node.link(port));
-        let mut response = self.ports[port.index()].port_info(role, &capabilities, link, arrival);
-        // A protected key is returned only to a requester that knows it (IBA 14.2.4.1).
-        if response.m_key_protect_bits == 1 && mad.m_key() != response.m_key {
-            response.m_key = 0;
-        }
+        let presented = mad.m_key();
+        let port = &self.ports[port.index()];
+        let response = port.port_info(role, &capabilities, link, arrival, presented);
         mad.set_smp_attribute(&response);
         Ok(())
     }

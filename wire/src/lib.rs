@@ -9,7 +9,8 @@
 //! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
 //! - local sockets: [`control`], [`umad2sim`];
 //! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`]; from one number
-//!   type to another: [`convert`]; choices among named values: [`mod@choice`].
+//!   type to another: [`convert`]; choices among named values: [`mod@choice`];
+//!   the management key as its administrator keeps it: [`MKey`].
 //!
 //! A format of fixed length implements [`Format`].
 
@@ -26,6 +27,7 @@ pub mod flow;
 mod format;
 pub mod grh;
 pub mod lrh;
+mod m_key;
 pub mod mad;
 pub mod mtu;
 pub mod packet;
@@ -46,6 +48,7 @@ pub use flow::{FlowControl, FlowOp};
 pub use format::Format;
 pub use grh::{Gid, Grh};
 pub use lrh::{Lnh, Lrh};
+pub use m_key::{MKey, MKeyError};
 pub use mad::{AttributeId, Mad, MadHeader, MadStatus, Method, MgmtClass};
 pub use mtu::Mtu;
 pub use packet::{DataPacket, GlobalRoute, Transport, UdPacket};

@@ -169,7 +169,7 @@ fn remember(standing: &mut Vec<ToAgent>, message: &ToAgent) {
         _ => false,
     };
     match message {
-        ToAgent::Send(_) => {}
+        ToAgent::Send(_) | ToAgent::ReadOwn(_) => {}
         ToAgent::Register { .. } | ToAgent::SetIsSm(_) => {
             standing.retain(|other| !same(other));
             standing.push(message.clone());

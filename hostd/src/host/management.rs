@@ -54,6 +54,7 @@ impl Host {
                 self.push_event(Event::Mad { client, message });
             }
             ToAgent::Unregister { class } => self.clients.unregister(client, class),
+            ToAgent::ReadOwn(bytes) => self.read_own(now, client, *bytes),
             ToAgent::SetIsSm(is_sm) => {
                 self.clients.set_is_sm(client, is_sm);
                 self.update_is_sm(now);
@@ -71,6 +72,22 @@ impl Host {
     fn update_is_sm(&mut self, now: Time) {
         self.sma
             .set_is_sm(now, &self.adapter, PORT, self.clients.is_sm());
+    }
+
+    /// Answers a client as a driver does.
+    fn read_own(&mut self, now: Time, client: ClientId, bytes: [u8; 256]) {
+        let mut mad = Mad::from_bytes(bytes);
+        if !mad.class().is_subnet_management() {
+            return self.drop_one(DropReason::BadMad);
+        }
+        self.sma.read_own(now, &mut self.adapter, &mut mad, PORT);
+        let message = FromAgent::Received(MadMessage {
+            lid: Lid::PERMISSIVE,
+            qpn: Qpn::SMI,
+            sl: Sl::default(),
+            mad: Box::new(*mad.as_bytes()),
+        });
+        self.push_event(Event::Mad { client, message });
     }
 
     fn send_mad(&mut self, now: Time, client: ClientId, message: MadMessage) {

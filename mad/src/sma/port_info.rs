@@ -9,6 +9,7 @@ use link::PhysicalState;
 use wire::attr::{PKeyTable, PortInfo, PortPhysState, PortState, VlCount, capability};
 use wire::{Guid, Lid, LinkRate, LinkSpeed, LinkWidth, PortNum};
 
+use super::m_key::KeyGuard;
 use super::node::{Identity, LinkCommand, LinkStatus, PortCapabilities, PortSettings};
 
 /// LinkWidthEnabled: all supported.
@@ -72,15 +73,12 @@ impl Role {
 #[derive(Clone, Debug)]
 pub(super) struct Port {
     pub(super) settings: PortSettings,
-    pub(super) m_key: u64,
-    pub(super) m_key_protect: u8,
-    pub(super) m_key_violations: u16,
+    pub(super) m_key: KeyGuard,
     pub(super) gid_prefix: u64,
     pub(super) is_sm: bool,
     pub(super) subnet_timeout: u8,
     pub(super) pkeys: [u16; PKEYS as usize],
     pub(super) guids: [Guid; GUIDS as usize],
-    m_key_lease_period: u16,
     widths_enabled: u8,
     speeds_enabled: u8,
     extended_speeds_enabled: u8,
@@ -135,9 +133,7 @@ impl Port {
                 operational_vls: VlCount::at_most(caps.vls).map_or(1, VlCount::vls),
                 ..PortSettings::INITIAL
             },
-            m_key: 0,
-            m_key_protect: 0,
-            m_key_violations: 0,
+            m_key: KeyGuard::default(),
             gid_prefix: if role.is_addressed() {
                 DEFAULT_GID_PREFIX
             } else {
@@ -147,7 +143,6 @@ impl Port {
             subnet_timeout: DEFAULT_SUBNET_TIMEOUT,
             pkeys,
             guids,
-            m_key_lease_period: 0,
             widths_enabled,
             speeds_enabled,
             extended_speeds_enabled,
@@ -176,14 +171,15 @@ impl Port {
         }
     }
 
-    /// PortInfo as `Get` returns it to a request that came in on `arrival`. `link` is `None` for
-    /// port 0 of a switch.
+    /// PortInfo as `Get` returns it to a request that came in on `arrival` and gave `presented` as
+    /// M_Key. `link` is `None` for port 0 of a switch.
     pub(super) fn port_info(
         &self,
         role: Role,
         caps: &PortCapabilities,
         link: Option<LinkStatus>,
         arrival: PortNum,
+        presented: u64,
     ) -> PortInfo {
         let (widths, speeds, extended) = supported(caps.rate);
         let rate = link.map_or(caps.rate, |link| link.rate);
@@ -218,10 +214,7 @@ impl Port {
             info.hoq_life = self.settings.hoq_life;
         }
         if role.is_addressed() {
-            info.m_key = self.m_key;
-            info.m_key_protect_bits = self.m_key_protect;
-            info.m_key_lease_period = self.m_key_lease_period;
-            info.m_key_violations = self.m_key_violations;
+            self.m_key.show(&mut info, presented);
             info.gid_prefix = self.gid_prefix;
             info.lid = self.settings.lid;
             info.lmc = self.settings.lmc;
@@ -271,10 +264,7 @@ impl Port {
         self.settings.lmc = requested.lmc;
         self.settings.sm_lid = requested.master_sm_lid;
         self.settings.sm_sl = requested.master_sm_sl;
-        self.m_key = requested.m_key;
-        self.m_key_protect = requested.m_key_protect_bits;
-        self.m_key_lease_period = requested.m_key_lease_period;
-        self.m_key_violations = requested.m_key_violations;
+        self.m_key.set(requested);
         self.gid_prefix = requested.gid_prefix;
         self.subnet_timeout = requested.subnet_timeout;
         Ok(())

@@ -44,7 +44,7 @@ struct Pending {
     last_sent: Option<Time>,
 }
 
-/// The traps of one node, by trap number: the agent sends three kinds.
+/// The traps of one node, by trap number.
 #[derive(Debug, Default)]
 pub(super) struct Traps {
     pending: BTreeMap<u16, Pending>,

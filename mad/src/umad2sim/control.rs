@@ -1,7 +1,7 @@
 //! The control socket: connections of programs, and their queries about the host.
 //!
-//! Queries about the port go to the host's own agent as a directed-route SMP without hops, so that
-//! the answer is what any subnet manager would see.
+//! Queries about the port go to the host's own agent, which answers them as it answers its driver: a
+//! program must not need the M_Key to open the adapter.
 
 use link::Time;
 use wire::attr::{NodeInfo, PKeyTable, PortInfo};

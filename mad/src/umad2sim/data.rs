@@ -34,6 +34,16 @@ fn message(lid: Lid, qpn: wire::Qpn, mad: &Mad) -> ToAgent {
     })
 }
 
+impl<A> InFlight<A> {
+    /// What the host is asked.
+    fn message(&self) -> ToAgent {
+        match self.purpose {
+            Purpose::Program(_) => message(self.lid, self.qpn, &self.mad),
+            Purpose::Control { .. } => ToAgent::ReadOwn(Box::new(*self.mad.as_bytes())),
+        }
+    }
+}
+
 impl Slot {
     fn push(&mut self, datagram: &DataDatagram, counts: &mut ServerCounts) {
         if self.queue.len() >= QUEUE_MAX {
@@ -91,7 +101,7 @@ impl<A: Clone> Server<A> {
             && let Some(request) = self.waiting.pop_front()
         {
             let (slot, tid) = (request.slot, request.mad.tid());
-            let message = message(request.lid, request.qpn, &request.mad);
+            let message = request.message();
             let timing = self.config.timing;
             // There is room, so nothing is refused; the same id again replaces a request whose
             // program has given it up.
@@ -121,7 +131,7 @@ impl<A: Clone> Server<A> {
         loop {
             match self.in_flight.poll(now) {
                 Some(Due::Retry { request, .. }) => {
-                    let message = message(request.lid, request.qpn, &request.mad);
+                    let message = request.message();
                     let slot = request.slot;
                     self.outputs.push_back(Output::Agent { slot, message });
                 }

@@ -96,6 +96,10 @@ fn sent(outputs: &[Output<&'static str>]) -> Vec<Mad> {
             message: ToAgent::Send(message),
             ..
         } => Some(Mad::from_bytes(*message.mad)),
+        Output::Agent {
+            message: ToAgent::ReadOwn(bytes),
+            ..
+        } => Some(Mad::from_bytes(**bytes)),
         _ => None,
     });
     sent.collect()

@@ -11,10 +11,10 @@
 //! ```
 //! A vendor's notice (G = 0) has VendorID and DeviceID for ProducerType and TrapNumber.
 
-use crate::attr::Attribute;
+use crate::attr::{Attribute, Trap256};
 use crate::format::{array, put, put_u16, put_u24, put_u32, u16_at, u24_at, u32_at};
 use crate::mad::AttributeId;
-use crate::{Format, Gid, Lid, Mad, ParseError};
+use crate::{Format, Gid, Lid, ParseError};
 
 /// Numbers of generic traps (IBA 14.2.5.1).
 pub mod trap {
@@ -110,15 +110,11 @@ impl Notice {
         }
     }
 
-    /// Trap 256: the port with this LID was sent `request` without the right M_Key. The agent does
-    /// not know the requester's LID, nor its path: they are 0.
+    /// Trap 256: the port with this LID was sent a request without the right M_Key.
     #[must_use]
-    pub fn bad_m_key(producer_type: u32, lid: Lid, request: &Mad) -> Self {
+    pub fn bad_m_key(producer_type: u32, lid: Lid, request: &Trap256) -> Self {
         let mut details = [0; 54];
-        details[6] = request.method().0;
-        details[8..10].copy_from_slice(&request.attr_id().0.to_be_bytes());
-        details[10..14].copy_from_slice(&request.attr_mod().to_be_bytes());
-        details[14..22].copy_from_slice(&request.m_key().to_be_bytes());
+        request.emit(&mut details);
         Self {
             is_generic: true,
             notice_type: Self::TYPE_SECURITY,

@@ -2,10 +2,10 @@
 
 use wire::attr::{
     GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, Notice,
-    PKeyTable, PortInfo, SlToVlTable, SmInfo, TrapGid, TrapLid, VlArbEntry, VlArbTable, VlCount,
-    trap,
+    PKeyTable, PortInfo, SlToVlTable, SmInfo, Trap256, TrapGid, TrapLid, VlArbEntry, VlArbTable,
+    VlCount, trap,
 };
-use wire::{Format, Guid, Lid, PortNum, Sl, Vl};
+use wire::{AttributeId, Format, Guid, Lid, MKey, MKeyError, Mad, Method, PortNum, Sl, Vl};
 
 use crate::check::{bad, gid, golden, hex, refused};
 use crate::fixtures::{self, node_info, port_info};
@@ -163,6 +163,73 @@ fn notices() {
         &vendor,
         &format!("7f 02c903 0040 0009 fffe 000000000000 fe80000000000000 0102030405060708 {tail}"),
     );
+}
+
+#[test]
+fn the_details_of_a_wrong_m_key() {
+    let zeros = |count| "00".repeat(count);
+    let directed = fixtures::bad_m_key();
+    let details = format!(
+        "0000 0304 ffff 02 00 0015 05060708 1112131415161718 00 83 090806 {}",
+        zeros(27)
+    );
+    golden(&directed, &details);
+    golden(
+        &Notice::bad_m_key(Notice::PRODUCER_SWITCH, Lid::new(0x0102), &directed),
+        &format!("82 000002 0100 0102 0000 {details}"),
+    );
+    let routed = Trap256 {
+        route: None,
+        ..directed
+    };
+    golden(
+        &routed,
+        &format!(
+            "0000 0304 0000 02 00 0015 05060708 1112131415161718 00 00 {}",
+            zeros(30)
+        ),
+    );
+    let shown = format!("{directed:?}");
+    assert!(!shown.contains("1229"), "{shown} must not show the key");
+}
+
+#[test]
+fn the_way_of_a_request_is_told_as_far_as_a_notice_holds_it() {
+    let path: Vec<PortNum> = (1..=40).map(PortNum::new).collect();
+    let mut smp = Mad::directed_smp(Method::GET, AttributeId::NODE_INFO, 0, 1, &path).unwrap();
+    for (entry, port) in smp.return_path_mut()[1..].iter_mut().zip(101..) {
+        *entry = port;
+    }
+    let route = Trap256::of(Lid::PERMISSIVE, &smp).route.unwrap();
+    assert!(route.is_truncated);
+    assert_eq!(route.ports(), (101..=130).collect::<Vec<u8>>());
+    let routed = Mad::lid_smp(Method::GET, AttributeId::NODE_INFO, 0, 1);
+    assert_eq!(Trap256::of(Lid::new(3), &routed).route, None);
+}
+
+#[test]
+fn a_file_of_one_m_key_is_read_and_its_faults_are_told_without_showing_it() {
+    let read = |text: &str| MKey::read(text).map(MKey::get);
+    assert_eq!(read("0x1234\n"), Ok(0x1234));
+    assert_eq!(read("# ours\n\n 0xffffffffffffffff # all\n"), Ok(u64::MAX));
+    let key = MKey::new(0xab).unwrap();
+    assert_eq!(MKey::read(&key.write()), Ok(key));
+    assert_eq!(MKey::new(0), None);
+    assert_eq!(read("# none\n"), Err(MKeyError::Empty));
+    assert_eq!(read("0x1\n0x2\n"), Err(MKeyError::Second(2)));
+    for text in [
+        "0x0",
+        "1234",
+        "0x",
+        "0x+12",
+        "0x12345678901234567",
+        "0x12 34",
+    ] {
+        let error = read(&format!("#\n{text}\n")).unwrap_err();
+        assert_eq!(error, MKeyError::NoKey(2), "{text}");
+    }
+    assert!(!format!("{key:?}").contains("ab"));
+    assert!(!MKeyError::NoKey(1).to_string().contains("1234"));
 }
 
 pub(crate) const PORT_INFO: &str = "0102030405060708 1112131415161718 2122 3132 41424344 5152 6162

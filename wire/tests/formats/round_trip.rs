@@ -122,6 +122,7 @@ round_trips! {
     trap_lid: wire::attr::TrapLid, nothing;
     trap_gid: wire::attr::TrapGid, nothing;
     trap_144: wire::attr::Trap144, nothing;
+    trap_256: wire::attr::Trap256, nothing;
     class_port_info: wire::pma::ClassPortInfo, nothing;
     port_counters: wire::pma::PortCounters, nothing;
     port_counters_extended: wire::pma::PortCountersExtended, nothing;

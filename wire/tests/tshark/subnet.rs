@@ -283,3 +283,22 @@ fn subnet_managers_and_their_notices() {
     }));
     judge(&cases);
 }
+
+#[test]
+fn notices_of_wrong_keys() {
+    let bad_m_key = fixtures::bad_m_key();
+    let notice = Notice::bad_m_key(Notice::PRODUCER_SWITCH, Lid::new(0x0102), &bad_m_key);
+    let cases = both(&notice, 0).map(|case| {
+        case.field("infiniband.notice.trapnumberdeviceid", 256u16)
+            .field("infiniband.trap.lidaddr", bad_m_key.lid.get())
+            .field("infiniband.trap.drslid", 0xffffu16)
+            .field("infiniband.trap.method", bad_m_key.method.0)
+            .field("infiniband.trap.attributeid", bad_m_key.attr_id.0)
+            .field("infiniband.trap.attributemodifier", bad_m_key.attr_mod)
+            .field("infiniband.trap.mkey", bad_m_key.m_key)
+            .field("infiniband.trap.drnotice", true)
+            .field("infiniband.trap.drpathtruncated", false)
+            .field("infiniband.trap.drhopcount", 3u8)
+    });
+    judge(&cases);
+}

@@ -19,7 +19,7 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use mad::sma::Outcome;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::attr::Attribute;
-use wire::{Mad, MadStatus, Method, PortNum};
+use wire::{Lid, Mad, MadStatus, Method, PortNum};
 
 pub use node::{BedNode, Change};
 use station::{Random, Station};
@@ -38,6 +38,8 @@ pub struct Bed {
     random: Random,
     /// How many of a thousand packets are lost on each hop.
     pub loss_per_mille: u64,
+    /// The M_Key with which a test asks agents.
+    pub m_key: u64,
     /// Events of the managers, by host.
     pub events_reported: Vec<(NodeId, SmEvent)>,
     /// Answers of subnet administration and other datagrams to hosts without a manager.
@@ -67,6 +69,7 @@ impl Bed {
             last_event: 0,
             random: Random(seed.wrapping_mul(2).wrapping_add(1)),
             loss_per_mille: 0,
+            m_key: 0,
             events_reported: Vec::new(),
             received: Vec::new(),
         };
@@ -176,10 +179,11 @@ impl Bed {
             NodeKind::Switch => PortNum::MANAGEMENT,
             NodeKind::Host => PortNum::new(1),
         };
+        mad.set_m_key(self.m_key);
         let station = &mut self.stations[id.index()];
         let outcome = station
             .sma
-            .handle(self.now, &mut station.node, &mut mad, port);
+            .handle(self.now, &mut station.node, &mut mad, port, Lid::ZERO);
         assert_eq!(outcome, Outcome::Answered);
         mad
     }
@@ -257,6 +261,7 @@ impl Bed {
                     let answer = FromAgent::Registered { class, registered };
                     self.at(self.now, Event::Client(host, answer));
                 }
+                ToAgent::ReadOwn(_) => unreachable!("a manager has no driver"),
                 ToAgent::Unregister { class } => {
                     self.registered.remove(&(host, class));
                 }

@@ -14,6 +14,9 @@ pub(super) const RATE: LinkRate = LinkRate {
     speed: LinkSpeed::Qdr,
 };
 
+/// Source LID of what the agent is asked.
+pub(super) const ASKER: Lid = Lid::new(9);
+
 pub(super) fn port(number: u8) -> PortNum {
     PortNum::new(number)
 }
@@ -219,7 +222,7 @@ impl Bench {
         let (id, tid) = (mad.attr_id(), mad.tid());
         match self
             .sma
-            .handle(self.now, &mut self.node, &mut mad, self.arrival)
+            .handle(self.now, &mut self.node, &mut mad, self.arrival, ASKER)
         {
             Outcome::NoResponse(_) => None,
             Outcome::Answered => {
