@@ -7,6 +7,8 @@ use thiserror::Error;
 use wire::Lmc;
 use wire::convert::u64_of;
 
+use crate::Protection;
+
 /// Options of an [`crate::Sm`]. [`SmConfig::default`] suits a fabric of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmConfig {
@@ -32,6 +34,9 @@ pub struct SmConfig {
     pub trap_delay_ns: u64,
     /// Priority among subnet managers (IBA 14.4.1), 0..=15; the highest is master.
     pub priority: u8,
+    /// The M_Key that protects the ports of the subnet; `None`: what ports hold is left as it is, and
+    /// requests give the key 0.
+    pub protection: Option<Protection>,
     /// Whether connections may be promised bandwidth.
     pub qos: QosChoice,
     /// How multicast groups are given trees.
@@ -57,6 +62,7 @@ impl Default for SmConfig {
             sweep_interval_ns: 10_000_000_000,
             trap_delay_ns: 2_000_000,
             priority: 8,
+            protection: None,
             qos: QosChoice::None,
             multicast: Scheme::SpanningTree,
             windows_per_s: 60,
@@ -123,7 +129,12 @@ impl SmConfig {
     /// # Errors
     /// [`ConfigError::OutOfRange`], [`ConfigError::Tables`].
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let protect_bits = self
+            .protection
+            .map_or(0, |protection| protection.protect_bits);
+        let protect_bits_max = u64::from(Protection::PROTECT_BITS_MAX);
         let ranges = [
+            ("protect_bits", u64::from(protect_bits), 0, protect_bits_max),
             ("smps_in_flight", u64_of(self.smps_in_flight), 1, 4096),
             ("timeout_ns", self.timeout_ns, 1_000_000, u64::MAX),
             ("retries", u64::from(self.retries), 0, 100),

@@ -23,9 +23,10 @@ use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo, SmInfo, SwitchIn
 use wire::smp::HOPS_MAX;
 use wire::{Guid, PortNum};
 
+use crate::Protection;
 use crate::control::Unreachable;
 use crate::smp::{Answer, Failure, Request};
-use crate::subnet::{Device, Index, Subnet, has_link, is_locked};
+use crate::subnet::{Device, Index, Subnet, has_link};
 
 /// More devices than there are unicast LIDs cannot be managed.
 const DEVICES_MAX: usize = 49_151;
@@ -79,15 +80,17 @@ pub(crate) type Queries = Vec<(Query, u8)>;
 impl Discovery {
     /// Starts a discovery. Devices whose name is in `names` are not asked for it again. A device
     /// that is known to be there is asked up to `retries` times more, what a link leads to
-    /// `probe_retries` times; through a port in `unresponsive` it is asked once.
+    /// `probe_retries` times; through a port in `unresponsive` it is asked once. `protection`: how this
+    /// manager protects the ports.
     pub(crate) fn start(
+        protection: Option<Protection>,
         names: BTreeMap<Guid, String>,
         unresponsive: BTreeSet<(Guid, PortNum)>,
         retries: u8,
         probe_retries: u8,
     ) -> (Self, Queries) {
         let discovery = Self {
-            subnet: Subnet::default(),
+            subnet: Subnet::new(protection),
             names,
             retries,
             probe_retries,
@@ -313,8 +316,9 @@ impl Discovery {
     }
 
     fn port_found(&mut self, index: Index, port: PortNum, info: PortInfo) -> Queries {
+        let is_locked = self.subnet.is_locked(&info);
         let device = &mut self.subnet.devices[index];
-        if device.failure.is_some() && port == device.end_port() && is_locked(&info) {
+        if device.failure.is_some() && port == device.end_port() && is_locked {
             // It ignores a Set, and this is why.
             device.failure = Some(Failure::Locked.to_string());
         }
@@ -419,7 +423,10 @@ fn beyond_reach(subnet: &Subnet) -> Option<String> {
 /// The warning of devices that are protected by an M_Key, which this manager does not have, if there
 /// are any.
 fn locked(subnet: &Subnet) -> Option<String> {
-    let is_locked = |device: &&Device| device.end_port_info().is_some_and(is_locked);
+    let is_locked = |device: &&Device| {
+        let info = device.end_port_info();
+        info.is_some_and(|info| subnet.is_locked(info))
+    };
     let devices = subnet.devices.iter().filter(is_locked);
     let (count, device) = (devices.clone().count(), devices.clone().next()?);
     Some(format!(

@@ -84,6 +84,7 @@ mod outbox;
 mod persistence;
 mod plan;
 mod port_settings;
+mod protection;
 mod qos;
 mod report;
 mod sa;
@@ -100,4 +101,5 @@ mod writer;
 
 pub use config::{ConfigError, QosChoice, SmConfig};
 pub use event::{SmEvent, UpSummary};
+pub use protection::Protection;
 pub use sm::Sm;

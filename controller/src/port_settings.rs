@@ -45,6 +45,9 @@ pub(crate) fn end_port(subnet: &Subnet, plan: &Plan, index: Index) -> Option<Por
     wanted.master_sm_sl = Sl::default();
     wanted.gid_prefix = Gid::DEFAULT_PREFIX;
     wanted.subnet_timeout = SUBNET_TIMEOUT;
+    if let Some(protection) = &subnet.protection {
+        protection.apply(&mut wanted);
+    }
     Some(wanted)
 }
 
@@ -81,6 +84,9 @@ pub(crate) fn link_port(basis: &Basis<'_>, (index, port): (Index, PortNum)) -> O
     Some(wanted)
 }
 
+/// A value of a counter of violations that leaves it as it is: only a 0 resets one.
+const KEEP: u16 = u16::MAX;
+
 /// The port's own PortInfo as a Set that changes nothing.
 fn untouched(info: &PortInfo) -> PortInfo {
     PortInfo {
@@ -91,6 +97,9 @@ fn untouched(info: &PortInfo) -> PortInfo {
         link_speed_enabled: 0,
         link_speed_ext_enabled: 0,
         client_reregister: false,
+        m_key_violations: KEEP,
+        p_key_violations: KEEP,
+        q_key_violations: KEEP,
         ..*info
     }
 }
@@ -101,6 +110,7 @@ pub(crate) fn differs(info: &PortInfo, wanted: &PortInfo) -> bool {
         (
             (info.lid, info.lmc, info.master_sm_lid, info.master_sm_sl),
             (info.gid_prefix, info.subnet_timeout),
+            (info.m_key, info.m_key_protect_bits, info.m_key_lease_period),
             (info.neighbor_mtu, info.operational_vls),
             (info.hoq_life, info.vl_stall_count, info.vl_high_limit),
         )

@@ -12,6 +12,10 @@ use crate::fabric::Fabric;
 /// How many events wait at most; the oldest go first.
 const EVENTS_MAX: usize = 4096;
 
+/// How many warnings of refused requests stand at a time: whoever sends such requests must not push
+/// other warnings out.
+const REFUSALS_MAX: usize = 8;
+
 /// What a warning follows from. Those of one source are replaced together, so that one whose cause
 /// has gone leaves the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +183,12 @@ impl Report {
         if alike.any(|&(other, _)| other == source) {
             return;
         }
-        if self.warnings.len() == LIST_MAX {
+        let of_source = |&(other, _): &(Source, String)| other == source;
+        let is_full = source == Source::MKey
+            && self.warnings.iter().filter(|one| of_source(one)).count() == REFUSALS_MAX;
+        if is_full && let Some(oldest) = self.warnings.iter().position(of_source) {
+            self.warnings.remove(oldest);
+        } else if self.warnings.len() == LIST_MAX {
             self.warnings.remove(0);
         }
         self.warnings.push((source, text.clone()));
@@ -298,6 +307,18 @@ mod tests {
         assert_eq!(report.status(Time(0)).warnings, text());
         report.resolve(Source::Sweep);
         assert_eq!(report.status(Time(0)).warnings, [""; 0]);
+    }
+
+    #[test]
+    fn warnings_of_refused_requests_push_no_others_out() {
+        let mut report = Report::default();
+        report.warn_of(Source::OwnLink, "no link".into());
+        for asker in 0..1000 {
+            report.warn_of(Source::MKey, format!("refused {asker}"));
+        }
+        let warnings = report.status(Time(0)).warnings;
+        assert_eq!(warnings.len(), 1 + REFUSALS_MAX);
+        assert_eq!((&*warnings[0], &*warnings[8]), ("no link", "refused 999"));
     }
 
     #[test]

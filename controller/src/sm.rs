@@ -19,6 +19,7 @@ use crate::inventory::Inventory;
 use crate::outbox::Outbox;
 use crate::persistence::Persistence;
 use crate::plan::Planner;
+use crate::protection::given_key;
 use crate::qos::Qos;
 use crate::report::{Report, Source};
 use crate::sa::{Administration, Context};
@@ -209,6 +210,11 @@ impl Sm {
         }
     }
 
+    /// The M_Key of this manager's requests.
+    fn m_key(&self) -> u64 {
+        given_key(self.config.protection.as_ref())
+    }
+
     fn received(&mut self, now: Time, message: &MadMessage) {
         let mad = Mad::from_bytes(*message.mad);
         let is_response = mad.method().is_response();
@@ -265,7 +271,7 @@ impl Sm {
             self.abort_for_sweep(now);
             while let Some((transaction, job)) = self.exchange.next(now) {
                 let request = self.smp_request(job);
-                match request.and_then(|request| request.message(transaction)) {
+                match request.and_then(|request| request.message(transaction, self.m_key())) {
                     Some(message) => self.outbox.send(message),
                     None => self.exchange.withdraw(transaction),
                 }

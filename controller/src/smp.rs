@@ -42,9 +42,9 @@ impl Request {
         }
     }
 
-    /// The directed-route SMP, ready for the host's MAD socket; `None` if the route has more hops
-    /// than an SMP holds.
-    pub(crate) fn message(&self, transaction: u64) -> Option<MadMessage> {
+    /// The directed-route SMP with that M_Key, ready for the host's MAD socket; `None` if the route has
+    /// more hops than an SMP holds.
+    pub(crate) fn message(&self, transaction: u64, m_key: u64) -> Option<MadMessage> {
         let mut mad = Mad::directed_smp(
             self.method,
             self.attribute,
@@ -53,6 +53,7 @@ impl Request {
             &self.route,
         )
         .ok()?;
+        mad.set_m_key(m_key);
         *mad.smp_data_mut() = self.data;
         Some(message(Lid::PERMISSIVE, Qpn::SMI, &mad))
     }

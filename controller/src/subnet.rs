@@ -6,6 +6,9 @@ use topologies::{Endpoint, Graph, GraphError, Node, NodeId, NodeKind};
 use wire::attr::{NodeInfo, PortInfo, PortState, SwitchInfo};
 use wire::{Guid, Lid, PortNum};
 
+use crate::Protection;
+use crate::protection::given_key;
+
 /// A device by its position in a [`Subnet`].
 pub(crate) type Index = usize;
 
@@ -107,11 +110,21 @@ pub(crate) struct Subnet {
     pub(crate) devices: Vec<Device>,
     /// The position of this manager's own host.
     pub(crate) own: Index,
+    /// How this manager protects the ports, if it does.
+    pub(crate) protection: Option<Protection>,
     by_guid: BTreeMap<Guid, Index>,
     by_end_port: BTreeMap<Guid, Index>,
 }
 
 impl Subnet {
+    /// No devices; this is how the manager protects their ports, if it does.
+    pub(crate) fn new(protection: Option<Protection>) -> Self {
+        Self {
+            protection,
+            ..Self::default()
+        }
+    }
+
     /// Adds a device that is not there yet.
     pub(crate) fn add(&mut self, device: Device) -> Index {
         let index = self.devices.len();
@@ -138,6 +151,26 @@ impl Subnet {
                 .end_port_info()
                 .is_some_and(|info| lid.belongs_to(info.lid, info.lmc))
         })
+    }
+
+    /// The device to which the cables at these ports lead, one after the other, from `index` on.
+    pub(crate) fn follow(&self, index: Index, ports: impl Iterator<Item = u8>) -> Option<Index> {
+        let mut at = index;
+        for port in ports {
+            let port = self.devices.get(at)?.ports.get(usize::from(port))?;
+            at = port.peer?.0;
+        }
+        Some(at)
+    }
+
+    /// Whether a port is protected by an M_Key that this manager does not have. With protection, who
+    /// does not know the key reads it as zero (IBA 14.2.4.1).
+    pub(crate) fn is_locked(&self, info: &PortInfo) -> bool {
+        let given = given_key(self.protection.as_ref());
+        match info.m_key {
+            0 => info.m_key_protect_bits != 0,
+            key => key != given,
+        }
     }
 
     /// Joins two ports. `false` if one of them is already joined to another.
@@ -175,7 +208,7 @@ impl Subnet {
         let own = new_index.get(self.own).copied().flatten().unwrap_or(0);
         let mut finished = Self {
             own,
-            ..Self::default()
+            ..Self::new(self.protection)
         };
         let mut left_out = Vec::new();
         let mut devices: Vec<Option<Device>> = self.devices.into_iter().map(Some).collect();
@@ -299,12 +332,6 @@ pub(crate) fn has_link(info: &PortInfo) -> bool {
         info.port_state,
         PortState::Init | PortState::Armed | PortState::Active
     )
-}
-
-/// Whether a port is protected by an M_Key. With protection, who does not know the key reads it as
-/// zero (IBA 14.2.4.1).
-pub(crate) fn is_locked(info: &PortInfo) -> bool {
-    info.m_key != 0 || info.m_key_protect_bits != 0
 }
 
 fn is_managed(device: &Device) -> bool {

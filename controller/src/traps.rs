@@ -5,7 +5,7 @@
 //! further traps are gathered: the loss of one switch makes all its neighbours report.
 
 use mad::local::MadMessage;
-use wire::attr::{Notice, Trap144, trap};
+use wire::attr::{Notice, Trap144, Trap256, trap};
 use wire::{Format as _, Mad, Method, Qpn};
 
 use crate::smp::message;
@@ -22,7 +22,7 @@ pub(crate) enum Cause {
     /// The node has other capabilities, or another system image GUID.
     Capability,
     /// Somebody has asked without the right M_Key.
-    BadMKey,
+    BadMKey(Trap256),
     /// Another generic trap, by number.
     Other(u16),
 }
@@ -44,15 +44,19 @@ impl Cause {
                     false => Self::Capability,
                 }
             }
-            trap::BAD_M_KEY => Self::BadMKey,
+            trap::BAD_M_KEY => match Trap256::parse(&notice.details) {
+                Ok((details, _)) => Self::BadMKey(details),
+                Err(_) => Self::Other(trap::BAD_M_KEY),
+            },
             number => Self::Other(number),
         }
     }
 }
 
-/// TrapRepress for a trap.
-pub(crate) fn repress(from: &MadMessage, request: &Mad) -> MadMessage {
+/// TrapRepress for a trap, with that M_Key.
+pub(crate) fn repress(from: &MadMessage, request: &Mad, m_key: u64) -> MadMessage {
     let mut repress = *request;
+    repress.set_m_key(m_key);
     repress.set_method(Method::TRAP_REPRESS);
     message(from.lid, Qpn::SMI, &repress)
 }

@@ -188,8 +188,7 @@ fn difference(
             // One that was restarted, or whose link has changed, has lost its settings by itself.
             let is_new = has_link(&held) != has_link(known)
                 || (held.lid == Lid::ZERO && known.lid != Lid::ZERO);
-            let differs = port_settings::differs(&held, known)
-                || (held.m_key, held.m_key_protect_bits) != (known.m_key, known.m_key_protect_bits);
+            let differs = port_settings::differs(&held, known);
             (differs && !is_new).then(|| format!("PortInfo of port {port}"))
         }
         Item::Lft(block) => {

@@ -32,7 +32,7 @@ use crate::groups::Groups;
 use crate::plan::Plan;
 use crate::port_settings::{self, Basis};
 use crate::smp::{Answer, Failure, Request};
-use crate::subnet::{Device, Index, Subnet, is_locked};
+use crate::subnet::{Device, Index, Subnet};
 pub(crate) use mirror::{Mirror, Mirrors};
 
 /// A request to a device.
@@ -291,7 +291,9 @@ impl Programming {
             let device = target.subnet.devices.get(write.device());
             let end_port = device.and_then(Device::end_port_info);
             let failure = match failure {
-                Failure::Timeout if end_port.is_some_and(is_locked) => Failure::Locked,
+                Failure::Timeout if end_port.is_some_and(|info| target.subnet.is_locked(info)) => {
+                    Failure::Locked
+                }
                 failure => failure,
             };
             self.failures.insert(write.device(), failure.to_string());

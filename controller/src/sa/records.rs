@@ -1,7 +1,7 @@
 //! Records of nodes, ports, links, forwarding tables and subnet managers (IBA 15.2.5).
 
 use topologies::NodeKind;
-use wire::attr::{NodeDescription, NodeInfo, NodeType};
+use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo};
 use wire::sa::{
     DATA_LEN, LftRecord, LinkRecord, MftRecord, NodeRecord, PortInfoRecord, SmInfoRecord,
     SwitchInfoRecord,
@@ -116,6 +116,11 @@ impl View<'_> {
                     continue;
                 };
                 if wanted.is_none_or(|wanted| wanted == number) {
+                    // Who knows the M_Key need not ask for it (IBA 15.4.1).
+                    let port_info = PortInfo {
+                        m_key: 0,
+                        ..port_info
+                    };
                     records.push(PortInfoRecord {
                         lid,
                         port: number,

@@ -226,6 +226,7 @@ impl Sm {
             true => retries.min(PROBE_RETRIES),
         };
         let (discovery, queries) = Discovery::start(
+            self.config.protection,
             self.inventory.names().clone(),
             self.inventory.unresponsive_ports().clone(),
             retries,
@@ -263,7 +264,9 @@ impl Sm {
         let ports = core::mem::take(&mut discovered.unresponsive_ports);
         self.inventory.set_unresponsive_ports(ports);
         self.fabric.subnet = subnet;
-        if !self.report.has_been_up() && self.schedule.confirm_discovery() {
+        // Nothing at all is found if the own host gives no answer: to be told at once.
+        let is_found = !self.fabric.subnet.devices.is_empty();
+        if is_found && !self.report.has_been_up() && self.schedule.confirm_discovery() {
             self.push_light_sweep(light_sweep::queries(&self.fabric.subnet));
             let discovered = Some(Box::new(discovered));
             self.activity = Activity::LightSweep(LightSweep::default(), discovered);

@@ -7,6 +7,7 @@ use wire::{Lid, Mad};
 
 use super::Sm;
 use super::sequence::Activity;
+use crate::protection;
 use crate::report::Source;
 use crate::traps::{self, Cause};
 
@@ -16,11 +17,13 @@ impl Sm {
         let Ok(notice) = request.smp_attribute::<Notice>() else {
             return;
         };
-        self.outbox.send(traps::repress(from, request));
-        self.administration.report(now, &notice);
+        let m_key = self.m_key();
+        self.outbox.send(traps::repress(from, request, m_key));
+        let told = protection::without_key(&notice);
+        self.administration.report(now, &told);
         let subnet = &self.fabric.subnet;
-        let issuer = subnet.find_lid(notice.issuer_lid);
-        let issuer = issuer.and_then(|index| subnet.devices.get(index));
+        let issuer_index = subnet.find_lid(notice.issuer_lid);
+        let issuer = issuer_index.and_then(|index| subnet.devices.get(index));
         match Cause::of(&notice) {
             Cause::NotGeneric => return,
             Cause::LinkState => {
@@ -42,12 +45,20 @@ impl Sm {
                     return;
                 }
             }
-            Cause::BadMKey => {
+            Cause::BadMKey(details) => {
                 let name = self.name_of(notice.issuer_lid);
-                let text = format!(
-                    "{name} was asked without its M_Key and does not answer that (trap 256): it \
-                     cannot be managed from here until its M_Key is cleared"
-                );
+                // Whose key is this manager's is refused as this manager is.
+                let text = if details.m_key == m_key {
+                    format!(
+                        "{name} was asked without its M_Key and does not answer that (trap 256): it \
+                         cannot be managed from here until its M_Key is cleared"
+                    )
+                } else {
+                    let name_of = |lid| self.name_of(lid);
+                    let asker = protection::asker(&details, issuer_index, subnet, name_of);
+                    let request = protection::request(&details);
+                    format!("{name} has refused a {request} with a wrong M_Key, {asker} (trap 256)")
+                };
                 return self.report.warn_of(Source::MKey, text);
             }
             Cause::Other(number) => {

@@ -14,13 +14,13 @@ use crate::{assert_connected, assert_programmed, end, first_host, graph, offline
 /// A light sweep comes every ten seconds, and mends within the next.
 const MENDED_NS: u64 = 11_000_000_000;
 
-fn is_warned(bed: &Bed, text: &str) -> bool {
+pub(crate) fn is_warned(bed: &Bed, text: &str) -> bool {
     bed.events_reported
         .iter()
         .any(|(_, event)| matches!(event, SmEvent::Warning(warning) if warning.contains(text)))
 }
 
-fn warnings(bed: &Bed, host: NodeId, text: &str) -> usize {
+pub(crate) fn warnings(bed: &Bed, host: NodeId, text: &str) -> usize {
     let warnings = bed.status(host).warnings;
     warnings.iter().filter(|one| one.contains(text)).count()
 }
