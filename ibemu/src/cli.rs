@@ -190,6 +190,30 @@ pub struct Up {
           value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: Option<u8>,
 
+    /// Protect the subnet by an M_Key: whoever does not know it cannot change switches and hosts. A
+    /// file with 0x and up to 16 hexadecimal digits that nobody else can read, or the word random for
+    /// a key that is drawn; either way it stands in the fabric's directory, file m_key (docs/security.md)
+    /// [default: no M_Key, as OpenSM's]
+    #[arg(long, value_name = "FILE", help_heading = "Subnet manager")]
+    #[serde(default)]
+    pub m_key: Option<PathBuf>,
+    /// What may be read without the M_Key: 0 everything, the key too; 1 everything but the key; 2 and 3
+    /// nothing (M_KeyProtectBits) [default: 1]
+    #[arg(long, value_name = "LEVEL", requires = "m_key", help_heading = "Subnet manager",
+          value_parser = clap::value_parser!(u8).range(0..=3))]
+    #[serde(default)]
+    pub m_key_protection: Option<u8>,
+    /// How long after a refused request a port without a subnet manager that knows the M_Key lets it be
+    /// read, seconds, 0 to 65535; 0: never (M_KeyLeasePeriod) [default: 0]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        requires = "m_key",
+        help_heading = "Subnet manager"
+    )]
+    #[serde(default)]
+    pub m_key_lease: Option<u16>,
+
     /// Whether connections may be promised bandwidth (ibemu qos); needs two or more --vls, and 8 or
     /// 15 to keep rates apart
     #[arg(long, value_parser = choice::<QosChoice>(), default_value_t = QosChoice::None,

@@ -11,14 +11,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use netio::directory::PrivateDirectory;
+use netio::secret_file::read_secret;
+use wire::MKey;
 
 use crate::names::FabricName;
 
-/// The state file, the supervisor's journal, the user's tables and the directory of the logs, by
-/// their names in the fabric's directory.
+/// The state file, the supervisor's journal, the user's tables, the subnet's M_Key and the directory
+/// of the logs, by their names in the fabric's directory.
 pub const STATE: &str = "fabric.json";
 pub(crate) const JOURNAL: &str = "processes.jsonl";
 pub(crate) const TABLES: &str = "tables.lfts";
+pub(crate) const M_KEY: &str = "m_key";
 pub(crate) const LOGS: &str = "log";
 
 /// The longest path of a socket, bytes (`sun_path` without its NUL).
@@ -121,6 +124,28 @@ impl FabricDir {
     #[must_use]
     pub fn tables(&self) -> PathBuf {
         self.path.join(TABLES)
+    }
+
+    /// The file of the subnet's M_Key, with `--m-key`.
+    #[must_use]
+    pub fn m_key_file(&self) -> PathBuf {
+        self.path.join(M_KEY)
+    }
+
+    /// The subnet's M_Key; `None` if it has none.
+    ///
+    /// # Errors
+    /// If its file cannot be used.
+    pub fn m_key(&self) -> Result<Option<MKey>> {
+        let path = self.m_key_file();
+        match read_secret(&path) {
+            Ok(text) => {
+                let key = MKey::read(&text);
+                Ok(Some(key.with_context(|| path.display().to_string())?))
+            }
+            Err(error) if error.cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The directory of the logs.

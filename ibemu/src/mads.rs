@@ -11,7 +11,7 @@ use wire::attr::Attribute;
 use wire::convert::nanoseconds;
 use wire::sa::{PathRecord, SaHeader, SaRecord, path_component};
 use wire::vendor::VendorAttribute;
-use wire::{AttributeId, Format, Gid, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
+use wire::{AttributeId, Format, Gid, Guid, Lid, MKey, Mad, Method, PortNum, Qpn, Sl};
 
 use crate::dir::FabricDir;
 use crate::state::NodeState;
@@ -39,6 +39,8 @@ fn addressed(lid: Lid, qpn: Qpn, mad: &Mad) -> ToAgent {
 pub struct MadClient {
     connection: Connection,
     host: String,
+    /// The subnet's M_Key; 0 if it has none.
+    m_key: u64,
     last_tid: u32,
 }
 
@@ -46,7 +48,7 @@ impl MadClient {
     /// Connects to the MAD socket of `host`.
     ///
     /// # Errors
-    /// If the host does not run.
+    /// If the host does not run, or the subnet's M_Key cannot be read.
     pub fn connect(dir: &FabricDir, host: &NodeState) -> Result<Self> {
         let connection = Connection::connect(&dir.mad(&host.handle)).with_context(|| {
             format!("{} cannot be asked; does it run? (ibemu status)", host.name)
@@ -54,6 +56,7 @@ impl MadClient {
         Ok(Self {
             connection,
             host: host.name.clone(),
+            m_key: dir.m_key()?.map_or(0, MKey::get),
             last_tid: 0,
         })
     }
@@ -64,7 +67,8 @@ impl MadClient {
     /// If the device does not answer, or refuses.
     pub async fn smp<A: Attribute>(&mut self, modifier: u32, route: &[PortNum]) -> Result<A> {
         let tid = self.next_tid();
-        let mad = Mad::directed_smp(Method::GET, A::ID, modifier, tid, route)?;
+        let mut mad = Mad::directed_smp(Method::GET, A::ID, modifier, tid, route)?;
+        mad.set_m_key(self.m_key);
         let answer = self.exchange(Lid::PERMISSIVE, Qpn::SMI, &mad).await?;
         let status = answer.status().without_direction();
         if status.0 != 0 {

@@ -122,6 +122,9 @@ pub struct FabricState {
     umad_names: Vec<String>,
 }
 
+/// M_KeyProtectBits without `--m-key-protection`: diagnostics read, and only who knows the key sets.
+const M_KEY_PROTECTION: u8 = 1;
+
 /// How many random bytes an abstract name holds.
 const NAME_RANDOM_BYTES: usize = 16;
 
@@ -371,6 +374,14 @@ impl FabricState {
             .unwrap_or_else(|| 250u32.saturating_mul(cables.div_ceil(256).max(1)));
         let silence = links.silence_ms.unwrap_or(keepalive.saturating_mul(4));
         (keepalive, silence)
+    }
+
+    /// M_KeyProtectBits of the ports, if an M_Key protects them.
+    #[must_use]
+    pub fn m_key_protection(&self) -> Option<u8> {
+        let options = &self.options;
+        options.m_key.as_ref()?;
+        Some(options.m_key_protection.unwrap_or(M_KEY_PROTECTION))
     }
 
     /// The base of the abstract names on which a host answers ibsim's client library.

@@ -5,7 +5,8 @@
 //!   hands in, pulls, sends, and sleeps in `epoll` until the next frame or deadline;
 //! - [`seqpacket`], [`datagram`]: local sockets, for the control thread;
 //! - [`namespace`], [`process`]: for the command that starts daemons;
-//! - [`directory`]: files that no other user can change;
+//! - [`directory`]: files that no other user can change; [`secret_file`]: files that no other user can
+//!   read;
 //! - [`clock`].
 //!
 //! Crate `daemon` builds daemons of these.
@@ -18,6 +19,7 @@ mod error;
 pub mod namespace;
 mod poll;
 pub mod process;
+pub mod secret_file;
 pub mod seqpacket;
 pub mod transport;
 

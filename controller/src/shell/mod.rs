@@ -8,15 +8,16 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller::{QosChoice, Sm, SmConfig};
+use controller::{Protection, QosChoice, Sm, SmConfig};
 use daemon::choice::choice;
 use daemon::control::serve;
 use daemon::logging::LogLevel;
 use daemon::signals::ShutdownSignals;
+use netio::secret_file::read_secret;
 use netio::seqpacket::Listener;
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
-use wire::Lmc;
+use wire::{Lmc, MKey};
 
 use manager::Manager;
 
@@ -45,6 +46,20 @@ pub(crate) struct Arguments {
     /// LID mask control of the hosts, 0 to 7; without it, what the routing wants
     #[arg(long, value_name = "N", value_parser = lmc)]
     lmc: Option<Lmc>,
+
+    /// File of the M_Key that protects the subnet; nobody else can read it
+    #[arg(long, value_name = "PATH")]
+    m_key: Option<PathBuf>,
+
+    /// What may be read without the M_Key, 0 to 3 (M_KeyProtectBits)
+    #[arg(long, value_name = "LEVEL", default_value_t = 1, requires = "m_key",
+          value_parser = clap::value_parser!(u8).range(0..=3))]
+    m_key_protection: u8,
+
+    /// How long after a refused request a port lets the M_Key be read, seconds; 0: never
+    /// (M_KeyLeasePeriod)
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "m_key")]
+    m_key_lease: u16,
 
     /// How multicast groups are given trees
     #[arg(long, value_name = "SCHEME", value_parser = choice::<Scheme>(),
@@ -84,6 +99,7 @@ struct Remembered {
     guid2lid: Option<String>,
     connections: Option<String>,
     tables: Option<String>,
+    m_key: Option<MKey>,
 }
 
 impl Arguments {
@@ -92,6 +108,11 @@ impl Arguments {
             routing: self.routing,
             tables: remembered.tables,
             lmc: self.lmc,
+            protection: remembered.m_key.map(|m_key| Protection {
+                m_key,
+                protect_bits: self.m_key_protection,
+                lease_period_s: self.m_key_lease,
+            }),
             qos: self.qos,
             multicast: self.multicast,
             windows_per_s: self.windows,
@@ -120,6 +141,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         guid2lid: read_if_there(&guid_file)?,
         connections: read_if_there(&connections_file)?,
         tables: tables.transpose()?,
+        m_key: arguments.m_key.as_deref().map(read_m_key).transpose()?,
     });
     let sm = Sm::new(config)
         .with_context(|| format!("cannot use what is in {}", arguments.dir.display()))?;
@@ -135,6 +157,11 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         () = manager.shutdown_requested() => Ok(()),
         () = signals.next() => Ok(()),
     }
+}
+
+fn read_m_key(path: &Path) -> Result<MKey> {
+    let text = read_secret(path)?;
+    MKey::read(&text).with_context(|| path.display().to_string())
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>> {

@@ -150,6 +150,12 @@ pub(super) fn controller_arguments(
     if let Some(lmc) = options.lmc {
         arguments.add("--lmc", lmc.to_string());
     }
+    if let Some(protection) = state.m_key_protection() {
+        arguments.add("--m-key", dir.m_key_file());
+        arguments.add("--m-key-protection", protection.to_string());
+        let lease = options.m_key_lease.unwrap_or_default();
+        arguments.add("--m-key-lease", lease.to_string());
+    }
     arguments.add("--multicast", options.multicast.name());
     arguments.add("--qos", options.qos.name());
     if let Some(windows) = options.windows {

@@ -52,6 +52,7 @@ struct SmReport {
     kind: &'static str,
     node: Option<String>,
     lid: Option<u16>,
+    m_key_protection: Option<u8>,
     phase: Option<&'static str>,
     reason: Option<String>,
     generation: u64,
@@ -230,6 +231,7 @@ async fn sm(dir: &FabricDir, state: &FabricState) -> SmReport {
     let report = SmReport {
         kind: "ibemu",
         node: Some(state.nodes[node].name.clone()),
+        m_key_protection: state.m_key_protection(),
         ..report
     };
     match ask::subnet(dir, STATUS_TIMEOUT).await {
@@ -331,7 +333,10 @@ fn sm_line(sm: &SmReport) -> String {
     } else {
         format!("; {}, LMC {}, {} LIDs", sm.engine, sm.lmc, sm.lids_used)
     };
-    format!("beside {node}, {phase}{reason}{degraded}{engine}")
+    let m_key = sm.m_key_protection.map_or_else(String::new, |protection| {
+        format!("; M_Key protection {protection}")
+    });
+    format!("beside {node}, {phase}{reason}{degraded}{engine}{m_key}")
 }
 
 fn table(devices: &[Device]) -> Table {

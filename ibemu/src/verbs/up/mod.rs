@@ -1,5 +1,6 @@
 //! `ibemu up`: brings a fabric up and verifies it; leaves nothing behind if that fails.
 
+mod m_key;
 mod phases;
 mod progress;
 mod tables;
@@ -35,6 +36,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
     let topology = usage::topology(&options.topology)?;
     let tables = tables::given(&topology, options)?;
+    let m_key = m_key::given(options)?;
     let dir = FabricDir::of(fabric);
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;
@@ -51,6 +53,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let limit = Duration::from_secs(u64::from(options.timeout));
     let work = async {
         tables::keep(&dir, tables.as_deref())?;
+        m_key::keep(&dir, m_key)?;
         bring_up(&dir, &mut state, &mut progress, limit).await
     };
     let result = tokio::select! {
@@ -59,7 +62,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     };
     progress.clear();
     match result {
-        Ok(standing) => announce(&state, &standing, &progress),
+        Ok(standing) => announce(&dir, &state, &standing, &progress),
         Err(failed) => Err(clean_up(&dir, failed).await),
     }
 }
@@ -138,7 +141,12 @@ fn contents(state: &FabricState) -> String {
 }
 
 /// Prints a summary of the fabric and how to use it.
-fn announce(state: &FabricState, standing: &Summary, progress: &Progress) -> Result<()> {
+fn announce(
+    dir: &FabricDir,
+    state: &FabricState,
+    standing: &Summary,
+    progress: &Progress,
+) -> Result<()> {
     output::line(format!(
         "fabric {} is up: {}, {}",
         state.fabric,
@@ -156,6 +164,12 @@ fn announce(state: &FabricState, standing: &Summary, progress: &Progress) -> Res
         None => output::line(
             "  subnet    none: every link is in Init and waits for a subnet manager of yours",
         )?,
+    }
+    if let Some(protection) = state.m_key_protection() {
+        output::line(format!(
+            "  M_Key     protection {protection}; the key is in {}",
+            dir.m_key_file().display()
+        ))?;
     }
     for warning in standing.subnet.iter().flat_map(|subnet| &subnet.warnings) {
         output::line(format!("  note      {warning}"))?;
