@@ -1,12 +1,12 @@
-//! The cables of one device, as its control side knows them: local addresses, and what was counted
-//! below the core.
+//! The cables of one device, as its control side knows them: its ends, and what was counted below
+//! the core.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use link::PortConfig;
 use wire::PortNum;
 use wire::control::DeviceReply;
+use wire::udplink::UdpEndpoint;
 
 use netio::NetError;
 use netio::transport::{Link, LinkCounters, LinkSpec};
@@ -24,7 +24,7 @@ pub struct Cables {
 #[derive(Debug)]
 struct End {
     port: PortNum,
-    address: Option<SocketAddr>,
+    endpoint: Option<UdpEndpoint>,
     counters: Arc<LinkCounters>,
 }
 
@@ -53,7 +53,7 @@ impl Cables {
             .iter()
             .map(|link| End {
                 port: link.port(),
-                address: link.endpoint(),
+                endpoint: link.endpoint(),
                 counters: Arc::clone(link.counters()),
             })
             .collect();
@@ -81,12 +81,12 @@ impl Cables {
         }
     }
 
-    /// The local UDP addresses, in ascending order of port.
+    /// The UDP ends, in ascending order of port.
     #[must_use]
-    pub fn endpoints(&self) -> Vec<(PortNum, SocketAddr)> {
+    pub fn endpoints(&self) -> Vec<(PortNum, UdpEndpoint)> {
         self.ends
             .iter()
-            .filter_map(|end| Some((end.port, end.address?)))
+            .filter_map(|end| Some((end.port, end.endpoint?)))
             .collect()
     }
 
@@ -95,7 +95,7 @@ impl Cables {
     pub fn has_endpoint(&self, port: PortNum) -> bool {
         self.ends
             .iter()
-            .any(|end| end.port == port && end.address.is_some())
+            .any(|end| end.port == port && end.endpoint.is_some())
     }
 
     /// Adds to the reply of a core what only its shell knows: the process's number, and the
@@ -127,12 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn every_udp_cable_has_an_address_of_its_own() {
+    fn every_udp_cable_has_an_address_a_secret_and_an_epoch_of_its_own() {
         let cables = open(&["3=udp:127.0.0.1", "1=udp:127.0.0.1"]).unwrap();
         let endpoints = cables.endpoints();
         let ports: Vec<_> = endpoints.iter().map(|(port, _)| port.get()).collect();
         assert_eq!(ports, [1, 3]);
-        assert_ne!(endpoints[0].1, endpoints[1].1);
+        let [one, other] = [0, 1].map(|at: usize| endpoints[at].1);
+        assert_ne!(one.address, other.address);
+        assert_ne!(one.secret, other.secret);
+        assert_ne!(one.epoch, other.epoch);
     }
 
     #[test]

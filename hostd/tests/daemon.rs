@@ -20,7 +20,9 @@ use recording::{End, Ending, Entry, Kind, Reader};
 use tempfile::TempDir;
 use wire::attr::NodeInfo;
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
-use wire::mad::{AttributeId, Mad, Method};
+use wire::mad::{AttributeId, Mad, Method, MgmtClass};
+use wire::record::RecordKind;
+use wire::udplink::{UdpEndpoint, UdpLinkHeader};
 use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram};
 use wire::{Format, Guid, Lid, PortNum, Qpn, Sl};
 
@@ -54,15 +56,22 @@ impl Daemon {
     }
 
     fn start_in(directory: Rc<TempDir>, number: u64, more: &[&str]) -> Self {
+        let more = [&["--log-level", "error"], more].concat();
+        Self::start_with(directory, number, &more, Stdio::inherit())
+    }
+
+    /// As [`Daemon::start_in`], with its standard error.
+    fn start_with(directory: Rc<TempDir>, number: u64, more: &[&str], stderr: Stdio) -> Self {
         let name = format!("h{number}");
         let child = Command::new(env!("CARGO_BIN_EXE_hostd"))
             .args(["--name", &name, "--guid", &format!("{number:x}")])
             .arg("--dir")
             .arg(directory.path())
-            .args(["--link", "1=udp:127.0.0.1", "--log-level", "error"])
+            .args(["--link", "1=udp:127.0.0.1"])
             .args(["--unpaced", "--silence-ms", "600000"])
             .args(more)
             .stdin(Stdio::null())
+            .stderr(stderr)
             .spawn()
             .unwrap();
         let daemon = Self {
@@ -101,14 +110,25 @@ impl Daemon {
         });
     }
 
-    fn connect(&self, other: &Self) {
-        let DeviceReply::Endpoints(ends) = other.ask(DeviceRequest::Endpoints) else {
+    fn endpoint(&self) -> UdpEndpoint {
+        let DeviceReply::Endpoints(ends) = self.ask(DeviceRequest::Endpoints) else {
             panic!("no endpoints");
         };
-        let (port, peer) = ends[0];
+        let (port, end) = ends[0];
         assert_eq!(port, PORT);
+        end
+    }
+
+    fn connect(&self, other: &Self) {
+        let (port, peer) = (PORT, other.endpoint());
         let connect = DeviceRequest::Connect { port, peer };
         assert_eq!(self.ask(connect), DeviceReply::Done);
+    }
+
+    fn counter(&self, name: &str) -> u64 {
+        let counters = self.port().counters;
+        let found = counters.iter().find(|(counter, _)| counter == name);
+        found.map_or(0, |&(_, count)| count)
     }
 
     /// Waits for the end of the process.
@@ -161,33 +181,84 @@ fn a_daemon_says_who_it_is_and_leaves_when_asked() {
 }
 
 #[test]
+#[expect(clippy::disallowed_types, reason = "the daemon's log")]
+fn a_log_that_cannot_be_written_ends_no_daemon() {
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let directory = Rc::new(tempfile::tempdir().unwrap());
+    let more = ["--log-level", "trace"];
+    let mut daemon = Daemon::start_with(directory, 0x1f, &more, full.into());
+    // Something to log: a request that makes no sense.
+    let stranger = BlockingConnection::connect(&daemon.socket("ctl"), TIMEOUT).unwrap();
+    stranger.send(&[0xff]).unwrap();
+    assert_eq!(stranger.receive().unwrap(), None);
+    assert_eq!(daemon.port().state, DOWN);
+    assert_eq!(daemon.ask(DeviceRequest::Shutdown), DeviceReply::Done);
+    assert!(daemon.ended().success());
+}
+
+#[test]
+fn idle_clients_of_the_mad_socket_keep_nobody_out() {
+    netio::process::raise_open_files(1000).unwrap();
+    let (one, _other) = pair();
+    let connect = || BlockingConnection::connect(&one.socket("mad"), TIMEOUT).unwrap();
+    let manager = connect();
+    let class = MgmtClass::SUBN_ADM.0;
+    send(&manager, &ToAgent::Register { class });
+    let registered = manager.receive().unwrap().expect("the daemon lives");
+    let registered: FromAgent = wire::control::decode(&registered).unwrap();
+    assert!(matches!(registered, FromAgent::Registered { .. }));
+    let crowd: Vec<_> = (0..200).map(|_| connect()).collect();
+    // The last: who has registered has kept its connection meanwhile.
+    for (socket, tid) in [(&connect(), 1), (&manager, 2)] {
+        ask_neighbour(socket, tid);
+        assert_eq!(answer_of_neighbour(socket, tid), Guid(0x22));
+    }
+    drop(crowd);
+}
+
+#[test]
 fn a_mad_crosses_the_cable_and_its_answer_comes_back_to_its_sender() {
     let (one, _other) = pair();
-    let sockets = [0u64, 1].map(|tid| {
+    let sockets = [0u64, 1].map(|number| {
         let socket = BlockingConnection::connect(&one.socket("mad"), TIMEOUT).unwrap();
-        let mad = node_info(0xaaaa_bbbb_0000_0000 + tid, &[PORT]);
-        let message = ToAgent::Send(MadMessage {
-            lid: Lid::PERMISSIVE,
-            qpn: Qpn::constant(0),
-            sl: Sl::constant(0),
-            mad: Box::new(*mad.as_bytes()),
-        });
-        socket
-            .send(&wire::control::encode(&message).unwrap())
-            .unwrap();
+        let tid = 0xaaaa_bbbb_0000_0000 + number;
+        ask_neighbour(&socket, tid);
         (socket, tid)
     });
     for (socket, tid) in sockets {
-        let answer = socket.receive().unwrap().expect("the daemon lives");
-        let FromAgent::Received(answer) = wire::control::decode(&answer).unwrap() else {
-            panic!("something else than a MAD");
-        };
-        let (mad, _) = Mad::parse(&answer.mad[..]).unwrap();
-        assert_eq!(mad.tid(), 0xaaaa_bbbb_0000_0000 + tid);
-        assert_eq!(mad.method(), Method::GET_RESP);
-        let info: NodeInfo = mad.smp_attribute().unwrap();
-        assert_eq!(info.node_guid, Guid(0x22));
+        assert_eq!(answer_of_neighbour(&socket, tid), Guid(0x22));
     }
+}
+
+fn send(socket: &BlockingConnection, message: &ToAgent) {
+    let bytes = wire::control::encode(message).unwrap();
+    socket.send(&bytes).unwrap();
+}
+
+/// Asks the device at the other end of the cable who it is.
+fn ask_neighbour(socket: &BlockingConnection, tid: u64) {
+    let message = ToAgent::Send(MadMessage {
+        lid: Lid::PERMISSIVE,
+        qpn: Qpn::constant(0),
+        sl: Sl::constant(0),
+        mad: Box::new(*node_info(tid, &[PORT]).as_bytes()),
+    });
+    send(socket, &message);
+}
+
+/// Its GUID.
+fn answer_of_neighbour(socket: &BlockingConnection, tid: u64) -> Guid {
+    let answer = socket.receive().unwrap().expect("the daemon lives");
+    let FromAgent::Received(answer) = wire::control::decode(&answer).unwrap() else {
+        panic!("something else than a MAD");
+    };
+    let (mad, _) = Mad::parse(&answer.mad[..]).unwrap();
+    assert_eq!((mad.tid(), mad.method()), (tid, Method::GET_RESP));
+    let info: NodeInfo = mad.smp_attribute().unwrap();
+    info.node_guid
 }
 
 #[test]
@@ -210,9 +281,43 @@ fn a_killed_daemon_comes_back_on_another_socket_and_the_link_with_it() {
     again.connect(&one);
     again.wait_for_state(INIT);
     one.wait_for_state(INIT);
-    let downed = |(name, count): &(String, u64)| name == "LinkDownedCounter" && *count == 1;
-    let counters = one.port().counters;
-    assert!(counters.iter().any(downed), "{counters:?}");
+    assert_eq!(one.counter("LinkDownedCounter"), 1);
+}
+
+#[test]
+#[expect(clippy::disallowed_types, reason = "a stranger's socket")]
+fn who_takes_the_port_of_a_dead_peer_neither_takes_the_link_down_nor_trains_it() {
+    let (one, mut other) = pair();
+    let (at_one, at_other) = (one.endpoint().address, other.endpoint().address);
+    other.child.kill().unwrap();
+    other.ended();
+    let squatter = std::net::UdpSocket::bind(at_other).unwrap();
+    squatter.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let mut heard = [0; 4096];
+    for round in 1..=3 {
+        // A keep-alive: all that a stranger can know of what the link needs.
+        let length = squatter.recv(&mut heard).unwrap();
+        let (header, records) = UdpLinkHeader::parse(&heard[..length]).unwrap();
+        let down = [RecordKind::LinkDown as u8, 0, 0, 0];
+        let mut later = header;
+        later.epoch = later.epoch.wrapping_add(1);
+        for (header, records) in [(header, records), (header, &down), (later, &down)] {
+            let forged = [&header.to_bytes::<{ UdpLinkHeader::LEN }>()[..], records].concat();
+            squatter.send_to(&forged, at_one).unwrap();
+        }
+        eventually("the forged ones are counted", || {
+            (one.counter("frames_dropped_wrong_secret") == 3 * round).then_some(())
+        });
+    }
+    assert_eq!(one.port().state, INIT);
+    assert_eq!(one.counter("LinkDownedCounter"), 0);
+
+    let again = Daemon::start_in(Rc::clone(&other.directory), 0x22, &[]);
+    one.connect(&again);
+    again.connect(&one);
+    again.wait_for_state(INIT);
+    one.wait_for_state(INIT);
+    assert_eq!(one.counter("LinkDownedCounter"), 1);
 }
 
 #[test]

@@ -143,6 +143,14 @@ impl PrivateDirectory {
             .map_err(|errno| self.failed("write", name, errno))
     }
 
+    /// Gives the file `from` the name `to`; one that had it goes.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none; else what the file system says.
+    pub fn rename(&self, from: &str, to: &str) -> Result<(), NetError> {
+        renameat(&self.fd, from, &self.fd, to).map_err(|errno| self.failed("rename", from, errno))
+    }
+
     fn open_file(&self, verb: &str, name: &str, flags: OFlags) -> Result<File, NetError> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)

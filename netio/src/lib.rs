@@ -5,9 +5,9 @@
 //!   hands in, pulls, sends, and sleeps in `epoll` until the next frame or deadline;
 //! - [`seqpacket`], [`datagram`]: local sockets, for the control thread;
 //! - [`namespace`], [`process`]: for the command that starts daemons;
-//! - [`directory`]: files that no other user can change; [`secret_file`]: files that no other user can
-//!   read;
-//! - [`clock`].
+//! - [`directory`]: files that no other user can change; [`log_file`]: logs among them;
+//!   [`secret_file`]: files that no other user can read;
+//! - [`clock`], [`random`].
 //!
 //! Crate `daemon` builds daemons of these.
 
@@ -16,9 +16,11 @@ pub mod datagram;
 pub mod dataplane;
 pub mod directory;
 mod error;
+pub mod log_file;
 pub mod namespace;
 mod poll;
 pub mod process;
+pub mod random;
 pub mod secret_file;
 pub mod seqpacket;
 pub mod transport;

@@ -137,6 +137,14 @@ pub fn schedule_as_batch() {
     }
 }
 
+/// Makes a write beyond the limit of file sizes (`RLIMIT_FSIZE`) fail with `EFBIG`; without this it
+/// ends the process. Programs that the process starts inherit it.
+pub fn survive_file_size_limit() {
+    // SAFETY: to ignore a signal runs no code of ours in a handler. The call fails for numbers that are
+    // no signals only.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Makes the calling process the leader of a session without terminal: the signals of the terminal
 /// it was started from no longer reach it. A leader of a process group stays where it is.
 pub fn new_session() {

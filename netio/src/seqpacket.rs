@@ -98,7 +98,14 @@ impl Listener {
                 tracing::warn!("{}: connection refused: {error}", self.path.display());
                 continue;
             }
-            return Connection::new(socket);
+            match Connection::new(socket) {
+                Ok(connection) => return Ok(connection),
+                Err(error) => {
+                    // The runtime can watch no more at the moment; those that it watches go on.
+                    tracing::warn!("{}: a connection was closed: {error}", self.path.display());
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
         }
     }
 }

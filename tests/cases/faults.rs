@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use daemon::control::ControlClient;
 use e2e::{Fabric, Outcome, Transport, within};
 use hostd::control::{FlowReport, FlowState, Reply, Request};
+use netio::process::Pidfd;
 
 const RECOVERY: Duration = Duration::from_secs(3);
 /// How long a verb may take until its traffic runs.
@@ -177,6 +179,34 @@ fn a_restart_of_the_controller_loses_no_packet() {
     assert_eq!(lids(&fabric), before, "LIDs are sticky over a restart");
     fabric.assert_no_errors_logged();
     fabric.down();
+}
+
+#[test]
+fn a_supervisor_tells_a_device_of_its_cables_that_its_predecessor_had_not_told() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    let pid = fabric.pid("h1");
+    kill(fabric.pid("supervisor"));
+    // Started again, and nobody is there to connect it: as if the supervisor had done that and ended.
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).expect("a command line");
+    let line = String::from_utf8(line).expect("UTF-8");
+    let mut words = line.split_terminator('\0');
+    let process = Pidfd::open(pid.cast_unsigned()).expect("h1 runs");
+    kill(pid);
+    assert!(process.wait(START).expect("a process"), "h1 goes on");
+    let mut again = std::process::Command::new(words.next().expect("a program"))
+        .args(words)
+        .spawn()
+        .expect("h1 starts");
+    let socket = fabric.dir().join("h1.ctl");
+    within(START, "h1 answers", || {
+        let client = ControlClient::connect(&socket, START);
+        client.map_err(|error| error.to_string())
+    });
+    // Starts the next supervisor.
+    assert_eq!(fabric.device("h1")["state"], "running");
+    within(RECOVERY, "all pairs answer", || fabric.all_pairs());
+    fabric.down();
+    let _ = again.wait();
 }
 
 #[test]

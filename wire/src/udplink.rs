@@ -1,22 +1,40 @@
-//! The header in front of the records of a link over UDP.
+//! The header in front of the records of a link over UDP, and what the two ends of one must know of
+//! each other.
 //!
-//! InfiniBand links neither reorder nor duplicate, and a restarted peer must not use old
-//! credits; UDP promises none of that.
+//! InfiniBand links neither reorder nor duplicate, and a restarted peer must not use old credits; UDP
+//! promises none of that. And anybody on a machine can send a datagram to any port of it, or take the
+//! port of a process that has ended. So each end of a link has, for as long as its socket lives:
+//!
+//! - a *secret*, a random number that whoever sends to it must know. It goes over control sockets
+//!   only, which other users cannot reach. The two directions have a secret each: who takes the port
+//!   of a dead end and so receives what its peer sends learns what the dead end wanted to see, and not
+//!   what its peer wants to see;
+//! - an *epoch*, a random number that names its life. A receiver knows the epoch of the one peer
+//!   that it is connected to and takes no other, so there is no order of epochs that could wrap.
 //!
 //! ```text
-//! +---------------+---------------+-------------------------------+
-//! |    Version    |       0       |            LinkId             |
-//! +---------------+---------------+-------------------------------+
-//! |             Epoch             |           Sequence            |
-//! +-------------------------------+-------------------------------+
+//! +---------------+-----------------------------------------------+
+//! |  Version = 2  |                       0                       |
+//! +---------------+-----------------------------------------------+
+//! |                           Sequence                            |
+//! +---------------------------------------------------------------+
+//! |                    Secret of the receiver (8)                 |
+//! +---------------------------------------------------------------+
+//! |                     Epoch of the sender (8)                   |
+//! +---------------------------------------------------------------+
 //! ```
 
-use crate::format::{put_u16, u16_at};
+use std::fmt;
+use std::net::SocketAddr;
+
+use bincode::{Decode, Encode};
+
+use crate::format::{put_u32, put_u64, u32_at, u64_at};
 use crate::{Format, ParseError};
 
 /// A number that counts datagrams and wraps around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sequence(pub u16);
+pub struct Sequence(pub u32);
 
 impl Sequence {
     /// The next number.
@@ -25,40 +43,64 @@ impl Sequence {
         Self(self.0.wrapping_add(1))
     }
 
-    /// How many steps forward lead from `earlier` here: 1..=0x7fff is newer, 0 the same and
+    /// How many steps forward lead from `earlier` here: 1..=0x7fff_ffff is newer, 0 the same and
     /// anything above older.
     #[must_use]
-    pub const fn steps_from(self, earlier: Self) -> u16 {
+    pub const fn steps_from(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Whether this is later than `other`, across a wrap: at most 0x7fff steps ahead of it.
+    /// Whether this is later than `other`, across a wrap: at most 0x7fff_ffff steps ahead of it.
     #[must_use]
     pub const fn is_after(self, other: Self) -> bool {
         let steps = self.steps_from(other);
-        steps != 0 && steps < 0x8000
+        steps != 0 && steps < 0x8000_0000
     }
 }
 
+/// What a datagram must carry to be taken. It is never printed: who sees it can send.
+///
+/// Two secrets are compared as whole numbers, which takes the same time whatever they have in
+/// common.
+#[derive(Clone, Copy, PartialEq, Eq, Encode, Decode)]
+pub struct LinkSecret(pub u64);
+
+impl fmt::Debug for LinkSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LinkSecret(..)")
+    }
+}
+
+/// One end of a link over UDP, as the other end must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct UdpEndpoint {
+    /// Where it receives, and sends from.
+    pub address: SocketAddr,
+    /// What datagrams to it must carry.
+    pub secret: LinkSecret,
+    /// What its own datagrams carry: the number of its life.
+    pub epoch: u64,
+}
+
 /// The header in front of the records of a link over UDP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpLinkHeader {
-    /// Which link, so that a datagram for another one is noticed.
-    pub link_id: u16,
-    /// Chosen anew by the sender each time it opens the link.
-    pub epoch: u16,
-    /// Number of the datagram within the epoch, from 0.
+    /// Number of the datagram since the sender was connected to this receiver, from 0.
     pub sequence: Sequence,
+    /// The receiver's.
+    pub secret: LinkSecret,
+    /// The sender's.
+    pub epoch: u64,
 }
 
 impl UdpLinkHeader {
     /// The length in bytes, as a constant for array types.
-    pub const LEN: usize = 8;
+    pub const LEN: usize = 24;
     /// The version of this layout.
-    pub const VERSION: u8 = 1;
+    pub const VERSION: u8 = 2;
 }
 
-/// Besides truncation, parsing refuses another version. The reserved byte is not looked at.
+/// Besides truncation, parsing refuses another version. The reserved bytes are not looked at.
 impl Format for UdpLinkHeader {
     const NAME: &'static str = "UDP link header";
     const LEN: usize = Self::LEN;
@@ -72,16 +114,16 @@ impl Format for UdpLinkHeader {
             });
         }
         Ok(Self {
-            link_id: u16_at(raw, 2),
-            epoch: u16_at(raw, 4),
-            sequence: Sequence(u16_at(raw, 6)),
+            sequence: Sequence(u32_at(raw, 4)),
+            secret: LinkSecret(u64_at(raw, 8)),
+            epoch: u64_at(raw, 16),
         })
     }
 
     fn write(&self, raw: &mut [u8]) {
         raw[0] = Self::VERSION;
-        put_u16(raw, 2, self.link_id);
-        put_u16(raw, 4, self.epoch);
-        put_u16(raw, 6, self.sequence.0);
+        put_u32(raw, 4, self.sequence.0);
+        put_u64(raw, 8, self.secret.0);
+        put_u64(raw, 16, self.epoch);
     }
 }

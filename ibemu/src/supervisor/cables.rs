@@ -1,11 +1,10 @@
-//! Sends devices the state of their cables: the address of the other end (UDP), and whether it is
-//! plugged.
+//! Sends devices the state of their cables: the other end (UDP: its address, its secret and its
+//! epoch), and whether it is plugged.
 //!
 //! A cable counts as plugged at one end if nobody has pulled it and the device at its other end
 //! runs.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,6 +12,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use netio::transport::Transport;
 use wire::PortNum;
 use wire::control::{DeviceReply, DeviceRequest};
+use wire::udplink::UdpEndpoint;
 
 use super::fleet::Fleet;
 use super::protocol::Target;
@@ -111,18 +111,18 @@ impl Fleet {
         Ok(())
     }
 
-    /// Sends all devices the UDP addresses of the other ends of their cables.
+    /// UDP: sends all devices the other ends of their cables.
     pub(super) async fn connect_all(&self) -> Result<()> {
         if self.state.options.transport != Transport::Udp {
             return Ok(());
         }
         let nodes = 0..self.state.nodes.len();
-        let endpoints: Vec<BTreeMap<End, SocketAddr>> = stream::iter(nodes.clone())
+        let endpoints: Vec<BTreeMap<End, UdpEndpoint>> = stream::iter(nodes.clone())
             .map(|node| self.endpoints(node))
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
-        let endpoints: BTreeMap<End, SocketAddr> = endpoints.into_iter().flatten().collect();
+        let endpoints: BTreeMap<End, UdpEndpoint> = endpoints.into_iter().flatten().collect();
         stream::iter(nodes)
             .map(|node| self.connect(node, &endpoints))
             .buffer_unordered(AT_ONCE)
@@ -130,8 +130,43 @@ impl Fleet {
             .await
     }
 
-    /// Where a device receives.
-    async fn endpoints(&self, node: usize) -> Result<BTreeMap<End, SocketAddr>> {
+    /// Sends the devices that run the other ends of their cables again, which changes nothing where
+    /// they know them: a predecessor may have been ended before it had told all.
+    pub(super) async fn connect_adopted(&self) {
+        if self.state.options.transport != Transport::Udp {
+            return;
+        }
+        let runs = |&node: &usize| self.is_running(Self::target(node));
+        let running: Vec<usize> = (0..self.state.nodes.len()).filter(runs).collect();
+        let mut endpoints = BTreeMap::new();
+        let mut asked = stream::iter(running.clone())
+            .map(|node| async move { (node, self.endpoints(node).await) })
+            .buffer_unordered(AT_ONCE);
+        while let Some((node, ends)) = asked.next().await {
+            match ends {
+                Ok(ends) => endpoints.extend(ends),
+                Err(error) => self.warn_unconnected(node, &error),
+            }
+        }
+        stream::iter(running)
+            .for_each_concurrent(AT_ONCE, |node| {
+                let endpoints = &endpoints;
+                async move {
+                    if let Err(error) = self.connect(node, endpoints).await {
+                        self.warn_unconnected(node, &error);
+                    }
+                }
+            })
+            .await;
+    }
+
+    fn warn_unconnected(&self, node: usize, error: &anyhow::Error) {
+        let name = &self.state.nodes[node].name;
+        tracing::warn!("{name} was not told of its cables: {error:#}");
+    }
+
+    /// A device's own ends.
+    async fn endpoints(&self, node: usize) -> Result<BTreeMap<End, UdpEndpoint>> {
         let mut client = self.client(node, ask::REQUEST_TIMEOUT)?;
         match client.ask(&DeviceRequest::Endpoints).await? {
             DeviceReply::Endpoints(endpoints) => Ok(endpoints
@@ -145,9 +180,8 @@ impl Fleet {
         }
     }
 
-    /// Sends a device the addresses of the other ends of its cables, as far as `endpoints` has
-    /// them.
-    async fn connect(&self, node: usize, endpoints: &BTreeMap<End, SocketAddr>) -> Result<()> {
+    /// Sends a device the other ends of its cables, as far as `endpoints` has them.
+    async fn connect(&self, node: usize, endpoints: &BTreeMap<End, UdpEndpoint>) -> Result<()> {
         let mut client = self.client(node, ask::REQUEST_TIMEOUT)?;
         for end in self.ends(node) {
             let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) else {
@@ -159,7 +193,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Reconnects a device that was started again: addresses, and cables at both ends.
+    /// Reconnects a device that was started again: UDP ends, and cables at both ends.
     pub(super) async fn rejoin(&self, node: usize) -> Result<()> {
         let ends = self.ends(node);
         if self.state.options.transport == Transport::Udp {
@@ -181,7 +215,7 @@ impl Fleet {
         self.await_links(node, plugged).await
     }
 
-    /// Exchanges addresses between a device that was started again and its running neighbours.
+    /// Exchanges ends between a device that was started again and its running neighbours.
     async fn reconnect(&self, node: usize, ends: &[End]) -> Result<()> {
         let mut endpoints = self.endpoints(node).await?;
         let neighbours: std::collections::BTreeSet<usize> = ends

@@ -68,6 +68,7 @@ async fn serve_fabric(dir: FabricDir, state: FabricState) -> Result<()> {
         fleet,
         changes: Rc::new(Mutex::new(())),
     };
+    server.connect_adopted();
     let served = daemon::control::serve(&listener, move |request| {
         let server = server.clone();
         async move { Answer::from(server.answer(request).await) }
@@ -105,6 +106,15 @@ impl Server {
             } => done(self.cable(node, port, plugged).await),
             Request::Restart { what } => done(self.restart(what).await),
         }
+    }
+
+    /// Tells adopted devices of each other, besides serving requests.
+    fn connect_adopted(&self) {
+        let server = self.clone();
+        tokio::task::spawn_local(async move {
+            let _changes = server.changes.lock().await;
+            server.fleet.connect_adopted().await;
+        });
     }
 
     fn start(&self) -> Reply {

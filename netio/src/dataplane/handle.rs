@@ -2,16 +2,18 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, TrySendError};
 use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 use wire::PortNum;
+use wire::udplink::UdpEndpoint;
 
 use crate::poll::{EventFd, register};
 
@@ -21,7 +23,7 @@ pub(super) enum Request<C> {
     /// For the core.
     Command(C),
     /// UDP: the peer of a port.
-    Connect(PortNum, SocketAddr),
+    Connect(PortNum, UdpEndpoint),
     /// Send what is ready, then end.
     Stop,
 }
@@ -52,22 +54,59 @@ pub struct Running<C, E> {
 pub struct Handle<C> {
     requests: Sender<Request<C>>,
     wake: Arc<EventFd>,
+    /// The thread has taken requests, or has ended.
+    room: Arc<Notify>,
 }
 
 impl<C> Handle<C> {
-    pub(super) fn new(requests: Sender<Request<C>>, wake: Arc<EventFd>) -> Self {
-        Self { requests, wake }
+    pub(super) fn new(requests: Sender<Request<C>>, wake: Arc<EventFd>, room: Arc<Notify>) -> Self {
+        Self {
+            requests,
+            wake,
+            room,
+        }
+    }
+
+    /// Sends `request`, or gives it back if there is no room for it now.
+    fn offer(&self, request: Request<C>) -> Result<Option<Request<C>>, RequestError> {
+        match self.requests.try_send(request) {
+            Ok(()) => {
+                self.wake.signal();
+                Ok(None)
+            }
+            Err(TrySendError::Full(request)) => Ok(Some(request)),
+            Err(TrySendError::Disconnected(_)) => Err(RequestError::Ended),
+        }
     }
 
     fn send(&self, request: Request<C>) -> Result<(), RequestError> {
-        self.requests
-            .try_send(request)
-            .map_err(|error| match error {
-                TrySendError::Full(_) => RequestError::Full,
-                TrySendError::Disconnected(_) => RequestError::Ended,
-            })?;
-        self.wake.signal();
-        Ok(())
+        match self.offer(request)? {
+            None => Ok(()),
+            Some(_) => Err(RequestError::Full),
+        }
+    }
+
+    /// Sends `request` as soon as there is room for it.
+    async fn send_when_room(&self, mut request: Request<C>) -> Result<(), RequestError> {
+        loop {
+            let mut room = std::pin::pin!(self.room.notified());
+            // From here on no room is missed.
+            room.as_mut().enable();
+            match self.offer(request)? {
+                None => return Ok(()),
+                Some(back) => request = back,
+            }
+            room.await;
+        }
+    }
+
+    async fn send_within(
+        &self,
+        request: Request<C>,
+        timeout: Duration,
+    ) -> Result<(), RequestError> {
+        let sent = tokio::time::timeout(timeout, self.send_when_room(request));
+        sent.await.unwrap_or(Err(RequestError::Full))
     }
 
     /// Hands `command` to the core.
@@ -78,12 +117,21 @@ impl<C> Handle<C> {
         self.send(Request::Command(command))
     }
 
-    /// UDP: the peer of `port` receives at `peer`. The link starts anew if that is another address
-    /// than before.
+    /// Hands `command` to the core; waits for room, `timeout` at most. If the future is dropped the
+    /// command has been sent or not. To be called inside a tokio runtime with time.
     ///
     /// # Errors
     /// [`RequestError`]
-    pub fn connect(&self, port: PortNum, peer: SocketAddr) -> Result<(), RequestError> {
+    pub async fn command_within(&self, command: C, timeout: Duration) -> Result<(), RequestError> {
+        self.send_within(Request::Command(command), timeout).await
+    }
+
+    /// UDP: the peer of `port` is `peer`. The link starts anew if that is another one, or another
+    /// life of it, than before.
+    ///
+    /// # Errors
+    /// [`RequestError`]
+    pub fn connect(&self, port: PortNum, peer: UdpEndpoint) -> Result<(), RequestError> {
         self.send(Request::Connect(port, peer))
     }
 
@@ -94,6 +142,15 @@ impl<C> Handle<C> {
     pub fn stop(&self) -> Result<(), RequestError> {
         self.send(Request::Stop)
     }
+
+    /// As [`Self::stop`]; waits for room, `timeout` at most. To be called inside a tokio runtime with
+    /// time.
+    ///
+    /// # Errors
+    /// [`RequestError`]
+    pub async fn stop_within(&self, timeout: Duration) -> Result<(), RequestError> {
+        self.send_within(Request::Stop, timeout).await
+    }
 }
 
 impl<C> Clone for Handle<C> {
@@ -101,6 +158,7 @@ impl<C> Clone for Handle<C> {
         Self {
             requests: self.requests.clone(),
             wake: Arc::clone(&self.wake),
+            room: Arc::clone(&self.room),
         }
     }
 }

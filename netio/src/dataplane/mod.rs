@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::thread;
 
 use link::Device;
+use tokio::sync::Notify;
 
 pub use handle::{Events, Handle, RequestError, Running};
 
@@ -72,11 +73,13 @@ where
     let failed = |source| NetError::new("set up the dataplane thread", source);
     let order_wake = Arc::new(EventFd::new().map_err(failed)?);
     let event_wake = Arc::new(EventFd::new().map_err(failed)?);
+    let room = Arc::new(Notify::new());
     let (request_sender, requests) = crossbeam_channel::bounded(REQUESTS_MAX);
     let (event_sender, event_receiver) = crossbeam_channel::bounded(EVENTS_MAX);
     let channels = shell::Channels {
         requests,
         order_wake: Arc::clone(&order_wake),
+        room: Arc::clone(&room),
         events: event_sender,
         event_wake: Arc::clone(&event_wake),
     };
@@ -92,7 +95,7 @@ where
         })
         .map_err(failed)?;
     Ok(Running {
-        handle: Handle::new(request_sender, order_wake),
+        handle: Handle::new(request_sender, order_wake, room),
         events,
         thread,
     })

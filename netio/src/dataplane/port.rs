@@ -1,8 +1,7 @@
 //! One port of a running device: its link, its carrier, and frames that wait for room.
 
-use std::net::SocketAddr;
-
 use link::Time;
+use wire::udplink::UdpEndpoint;
 
 use crate::NetError;
 use crate::poll::Epoll;
@@ -83,21 +82,13 @@ impl Port {
         }
     }
 
-    /// UDP: takes in where the peer is.
-    pub(super) fn connect(&mut self, peer: SocketAddr) -> Result<CarrierChange, NetError> {
+    /// UDP: takes in who the peer is. Frames that were meant for another one are dropped.
+    pub(super) fn connect(&mut self, peer: UdpEndpoint) -> Result<CarrierChange, NetError> {
         if !self.link.connect(peer)? {
             return Ok(CarrierChange::None);
         }
+        self.discard_unsent();
         Ok(self.carrier_change(true, true))
-    }
-
-    /// UDP: whether the peer has started anew.
-    pub(super) fn take_restart(&mut self) -> CarrierChange {
-        if self.link.take_restart() {
-            self.carrier_change(true, true)
-        } else {
-            CarrierChange::None
-        }
     }
 
     /// veth: takes in a change of an interface.

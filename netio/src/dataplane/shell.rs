@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use link::{Device, FrameBuf, Input, Time};
+use tokio::sync::Notify;
 use wire::PortNum;
 
 use super::handle::Request;
@@ -44,6 +45,8 @@ const TOKEN_CARRIERS: u64 = u64::MAX - 1;
 pub(super) struct Channels<C, E> {
     pub(super) requests: Receiver<Request<C>>,
     pub(super) order_wake: Arc<EventFd>,
+    /// Tells who waits for room that requests were taken.
+    pub(super) room: Arc<Notify>,
     pub(super) events: Sender<E>,
     pub(super) event_wake: Arc<EventFd>,
 }
@@ -57,11 +60,15 @@ impl<C, E> Channels<C, E> {
 
 /// Wakes the control thread when the dataplane thread ends in whatever way, so that it sees the
 /// closed channel.
-struct WakeAtEnd(Arc<EventFd>);
+struct WakeAtEnd {
+    events: Arc<EventFd>,
+    room: Arc<Notify>,
+}
 
 impl Drop for WakeAtEnd {
     fn drop(&mut self) {
-        self.0.signal();
+        self.events.signal();
+        self.room.notify_waiters();
     }
 }
 
@@ -107,7 +114,10 @@ impl<C, E> Prepared<C, E> {
             ports.push(port);
         }
         Ok(Self {
-            _end: WakeAtEnd(Arc::clone(&channels.event_wake)),
+            _end: WakeAtEnd {
+                events: Arc::clone(&channels.event_wake),
+                room: Arc::clone(&channels.room),
+            },
             channels,
             ports,
             places,
@@ -254,12 +264,9 @@ impl<D: Device> Shell<D> {
                 let Some(bytes) = port.link.records(&self.io.receive.frame(index)) else {
                     continue;
                 };
-                let change = port.take_restart();
-                let number = port.link.port();
-                report_carrier(&mut self.device, number, change);
                 if port.is_up() {
                     let input = Input::Frame {
-                        port: number,
+                        port: port.link.port(),
                         head: now,
                         tail: now,
                         bytes,
@@ -285,9 +292,10 @@ impl<D: Device> Shell<D> {
         for _ in 0..ORDERS_A_ROUND {
             match self.io.channels.requests.try_recv() {
                 Ok(request) => self.execute(request),
-                Err(_) => return,
+                Err(_) => return self.io.channels.room.notify_waiters(),
             }
         }
+        self.io.channels.room.notify_waiters();
         self.io.channels.order_wake.signal();
     }
 

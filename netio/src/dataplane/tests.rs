@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use link::{Deadline, DeadlineCause, Device, FrameBuf, Input, PortSet, Time};
 use wire::PortNum;
+use wire::udplink::{LinkSecret, UdpEndpoint};
 
 use super::*;
 use crate::transport::{LinkCounter, LinkSpec, Medium};
@@ -193,18 +194,24 @@ async fn a_deadline_is_kept_without_any_input() {
     stop(running).await;
 }
 
+/// A plain socket as the end of a link.
+fn end_of(socket: &UdpSocket) -> UdpEndpoint {
+    UdpEndpoint {
+        address: socket.local_addr().unwrap(),
+        secret: LinkSecret(1),
+        epoch: 2,
+    }
+}
+
 #[tokio::test]
 async fn datagrams_of_strangers_are_never_handed_in() {
     let link = open();
     let counters = Arc::clone(link.counters());
-    let at = link.endpoint().unwrap();
+    let at = link.endpoint().unwrap().address;
     let mut running = start(link, false, 1);
     let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
-    running
-        .handle
-        .connect(PORT, peer.local_addr().unwrap())
-        .unwrap();
+    running.handle.connect(PORT, end_of(&peer)).unwrap();
     assert_eq!(next(&mut running).await, Seen::Carrier(true));
     stranger
         .send_to(&[1, 0, 0, 0, 0, 0, 0, 0, 1, 7], at)
@@ -221,12 +228,12 @@ async fn datagrams_of_strangers_are_never_handed_in() {
 #[tokio::test]
 async fn an_absent_peer_is_counted_and_not_fatal() {
     let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = gone.local_addr().unwrap();
+    let end = end_of(&gone);
     drop(gone);
     let link = open();
     let counters = Arc::clone(link.counters());
     let mut running = start(link, false, 1);
-    running.handle.connect(PORT, address).unwrap();
+    running.handle.connect(PORT, end).unwrap();
     assert_eq!(next(&mut running).await, Seen::Carrier(true));
     for _ in 0..4 {
         running.handle.command(Ask::Send(vec![1])).unwrap();

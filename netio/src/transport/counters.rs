@@ -25,8 +25,10 @@ counters! {
     Truncated = "frames_dropped_truncated",
     /// Received frames that are not of this link, or of another version.
     Foreign = "frames_dropped_foreign",
-    /// Received frames of an earlier life of the peer.
-    OldEpoch = "frames_dropped_old_epoch",
+    /// UDP: received frames without this end's secret: their sender cannot be its peer.
+    WrongSecret = "frames_dropped_wrong_secret",
+    /// UDP: received frames of another life of the peer than the one that this end is connected to.
+    StaleEpoch = "frames_dropped_stale_epoch",
     /// Received frames that came twice, or after a later one.
     OutOfOrder = "frames_dropped_out_of_order",
     /// Frames that never came, by the gaps in the sequence: lost below, most often because the

@@ -6,9 +6,10 @@
 //! | | veth | UDP |
 //! |---|---|---|
 //! | socket | `AF_PACKET`, one EtherType, bound to the interface | connected |
-//! | header | Ethernet, 14 bytes | link header, 8 bytes: epoch and sequence |
+//! | header | Ethernet, 14 bytes | link header, 24 bytes: secret, epoch and sequence |
 //! | carrier | the interface's, reported by rtnetlink | whether the peer is known |
 //! | privileges | `CAP_NET_RAW` in its namespace | none |
+//! | who else can send | root, inside the namespace | anybody, but without the secret |
 //!
 //! A frame is at most [`FRAME_BYTES_MAX`] long. Longer ones would carry more, but the kernel holds
 //! a frame in one piece of memory, and pieces above 32 KiB are slow to come by and charged double.
@@ -29,6 +30,8 @@ use std::sync::Arc;
 use rustix::net::sockopt;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::PortNum;
+use wire::convert::usize_of;
+use wire::udplink::UdpEndpoint;
 
 pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
 pub(crate) use carrier::{Carriers, InterfaceChange};
@@ -177,12 +180,12 @@ impl Link {
         self.port
     }
 
-    /// Where the peer has to send (UDP).
+    /// What the peer must know of this end (UDP).
     #[must_use]
-    pub fn endpoint(&self) -> Option<SocketAddr> {
+    pub fn endpoint(&self) -> Option<UdpEndpoint> {
         match &self.socket {
             Socket::Veth(_) => None,
-            Socket::Udp(link) => Some(link.local()),
+            Socket::Udp(link) => Some(link.endpoint()),
         }
     }
 
@@ -243,7 +246,7 @@ impl Link {
         match checked {
             Ok((records, missing)) => {
                 if missing > 0 {
-                    let missing = usize::from(missing);
+                    let missing = usize_of(missing);
                     counters.add_many(LinkCounter::Missing, missing);
                 }
                 Some(records)
@@ -320,21 +323,13 @@ impl Link {
 
     /// UDP: connects to `peer`. Whether it is another one than before, so that the link must start
     /// anew.
-    pub(crate) fn connect(&mut self, peer: SocketAddr) -> Result<bool, NetError> {
+    pub(crate) fn connect(&mut self, peer: UdpEndpoint) -> Result<bool, NetError> {
         match &mut self.socket {
             Socket::Udp(link) => link.connect(peer),
             Socket::Veth(_) => Err(NetError::refused(
-                format!("connect port {} to {peer}", self.port),
+                format!("connect port {} to {}", self.port, peer.address),
                 "the port's cable is a veth pair, which needs no address",
             )),
-        }
-    }
-
-    /// UDP: whether the peer has started anew since the last call.
-    pub(crate) fn take_restart(&mut self) -> bool {
-        match &mut self.socket {
-            Socket::Udp(link) => link.take_restart(),
-            Socket::Veth(_) => false,
         }
     }
 

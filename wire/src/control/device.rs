@@ -4,8 +4,7 @@
 //! One message a `SOCK_SEQPACKET`
 //! packet, one reply a request, in order.
 
-use std::net::SocketAddr;
-
+use crate::udplink::UdpEndpoint;
 use crate::{Guid, PortNum};
 use bincode::{Decode, Encode};
 
@@ -14,14 +13,15 @@ use bincode::{Decode, Encode};
 pub enum DeviceRequest {
     /// Who are you? Answered by [`DeviceReply::Identity`].
     Identify,
-    /// The local UDP addresses of the device's cables. Answered by [`DeviceReply::Endpoints`].
+    /// The device's ends of its UDP cables, with what the other ends must know of them. Answered
+    /// by [`DeviceReply::Endpoints`].
     Endpoints,
-    /// UDP: the other end of a port's cable is at `peer`. Link-up starts anew if it has changed.
+    /// UDP: the other end of a port's cable is `peer`. Link-up starts anew if it has changed.
     Connect {
         /// The port.
         port: PortNum,
-        /// Where its peer receives.
-        peer: SocketAddr,
+        /// The other end.
+        peer: UdpEndpoint,
     },
     /// The cable of a port is pulled (`false`) or plugged (`true`).
     Cable {
@@ -48,8 +48,8 @@ pub enum DeviceReply {
         /// Process id.
         pid: u32,
     },
-    /// Local UDP addresses, one a cable, in ascending order of port.
-    Endpoints(Vec<(PortNum, SocketAddr)>),
+    /// Ends of UDP cables, in ascending order of port.
+    Endpoints(Vec<(PortNum, UdpEndpoint)>),
     /// Every port's status, in ascending order of port.
     Ports(Vec<PortStatus>),
     /// Done.

@@ -1,7 +1,7 @@
 //! Headers of link packets, and what carries link packets between processes.
 
 use wire::ether::LinkEthernet;
-use wire::udplink::{Sequence, UdpLinkHeader};
+use wire::udplink::{LinkSecret, Sequence, UdpLinkHeader};
 use wire::{
     Aeth, Bth, Delimiter, Deth, FlowControl, FlowOp, Format, Gid, Grh, Guid, Lid, Lnh, Lrh, Opcode,
     ParseError, PortNum, Psn, Qpn, RecordKind, Reth, Sl, Training, Vl,
@@ -287,17 +287,18 @@ fn training_of_another_version_or_without_epoch_is_refused() {
 #[test]
 fn udp_link_header() {
     let value = UdpLinkHeader {
-        link_id: 0x0102,
-        epoch: 0x0304,
-        sequence: Sequence(0x0506),
+        sequence: Sequence(0x0102_0304),
+        secret: LinkSecret(0x0506_0708_090a_0b0c),
+        epoch: 0x0d0e_0f10_1112_1314,
     };
-    golden(&value, "01 00 0102 0304 0506");
+    let bytes = "02 000000 01020304 05060708090a0b0c 0d0e0f1011121314";
+    golden(&value, bytes);
     assert_eq!(
-        refused::<UdpLinkHeader>("01 00 0102 0304 0506", 0, 0),
+        refused::<UdpLinkHeader>(bytes, 0, 1),
         ParseError::BadVersion {
             what: "UDP link header",
-            value: 0,
-            expected: 1
+            value: 1,
+            expected: 2
         }
     );
 }
@@ -306,17 +307,17 @@ fn udp_link_header() {
 fn a_sequence_number_is_later_across_the_wrap_and_never_both_ways() {
     let at = Sequence;
     assert!(at(1).is_after(at(0)));
-    assert!(at(0).is_after(at(0xffff)));
-    assert!(!at(0xffff).is_after(at(0)));
+    assert!(at(0).is_after(at(0xffff_ffff)));
+    assert!(!at(0xffff_ffff).is_after(at(0)));
     assert!(!at(5).is_after(at(5)));
-    assert!(at(0x7fff).is_after(at(0)));
+    assert!(at(0x7fff_ffff).is_after(at(0)));
     assert!(
-        !at(0x8000).is_after(at(0)),
+        !at(0x8000_0000).is_after(at(0)),
         "half way round counts as old, either way"
     );
-    assert!(!at(0).is_after(at(0x8000)));
-    assert_eq!(at(0xffff).next(), at(0));
-    assert_eq!(at(2).steps_from(at(0xfffe)), 4);
+    assert!(!at(0).is_after(at(0x8000_0000)));
+    assert_eq!(at(0xffff_ffff).next(), at(0));
+    assert_eq!(at(2).steps_from(at(0xffff_fffe)), 4);
 }
 
 #[test]

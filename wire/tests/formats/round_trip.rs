@@ -104,7 +104,7 @@ round_trips! {
         raw[20..22].fill(0);
         lpcrc(raw);
     };
-    udp_link: wire::udplink::UdpLinkHeader, |raw| raw[0] = 1;
+    udp_link: wire::udplink::UdpLinkHeader, |raw| raw[0] = 2;
     ethernet: wire::ether::LinkEthernet, |raw| raw[12..].copy_from_slice(&[0x88, 0xb5]);
     mad_header: wire::MadHeader, nothing;
     node_info: wire::attr::NodeInfo, |raw| node_type(&mut raw[2]);
