@@ -1,7 +1,8 @@
 //! Requests and replies over a local socket: one message a packet, one reply a request, in order.
 //!
-//! The codec is `wire::control`'s (capped bincode). A server serves a bounded number of clients; a
-//! message that does not decode ends its sender's connection.
+//! The codec is `wire::control`'s (capped bincode). A server serves a bounded number of clients; when
+//! more come, idle ones are disconnected ([`crate::clients`]). A message that does not decode ends its
+//! sender's connection.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,11 +17,13 @@ use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
+use crate::clients::{Clients, Place};
 use netio::NetError;
 use netio::seqpacket::{BlockingConnection, Connection, Listener};
 
-/// Clients that a server has at once; further ones wait.
-pub const CLIENTS_MAX: usize = 32;
+/// Clients that a server has at once. For a further one an idle one has to leave; if none is idle,
+/// it waits.
+pub const CLIENTS_MAX: usize = 64;
 
 /// Why a request got no reply.
 #[derive(Debug, Error)]
@@ -196,17 +199,15 @@ where
     H: Fn(Req) -> F + Clone + 'static,
     F: Future<Output = Answer<Rep>> + 'static,
 {
-    let mut clients = JoinSet::new();
+    let clients = Clients::new(CLIENTS_MAX);
+    let mut tasks = JoinSet::new();
     loop {
-        while clients.try_join_next().is_some() {}
-        if clients.len() >= CLIENTS_MAX {
-            clients.join_next().await;
-            continue;
-        }
         let connection = listener.accept().await?;
+        let place = clients.place().await;
+        while tasks.try_join_next().is_some() {}
         let handler = handler.clone();
-        clients.spawn_local(async move {
-            if let Err(error) = serve_client(&connection, handler).await {
+        tasks.spawn_local(async move {
+            if let Err(error) = serve_client(&connection, handler, &place).await {
                 tracing::debug!("a control connection ended: {error}");
             }
         });
@@ -216,6 +217,7 @@ where
 async fn serve_client<Req, Rep, H, F>(
     connection: &Connection,
     handler: H,
+    place: &Place,
 ) -> Result<(), ControlError>
 where
     Req: Decode<()>,
@@ -223,17 +225,33 @@ where
     H: Fn(Req) -> F,
     F: Future<Output = Answer<Rep>>,
 {
-    while let Some(message) = connection.receive().await? {
+    loop {
+        let message = tokio::select! {
+            biased;
+            message = connection.receive() => message?,
+            () = place.told_to_leave() => None,
+        };
+        let Some(message) = message else {
+            return Ok(());
+        };
+        place.begin();
         let answer = handler(wire::control::decode(&message)?).await;
-        let sent_reply = connection
-            .send(&wire::control::encode(&answer.reply)?)
-            .await;
+        let reply = wire::control::encode(&answer.reply)?;
+        place.end();
+        // A client that does not read its replies is idle too.
+        let sent_reply = tokio::select! {
+            biased;
+            sent = connection.send(&reply) => Some(sent),
+            () = place.told_to_leave() => None,
+        };
         if let Some(sent) = answer.sent {
             sent.notify_one();
         }
-        sent_reply?;
+        match sent_reply {
+            Some(sent) => sent?,
+            None => return Ok(()),
+        }
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -286,6 +304,47 @@ mod tests {
             drop(clients);
             let reply: Vec<u32> = last.request(&4u32).await.unwrap();
             assert_eq!(reply, [4, 8]);
+        };
+        LocalSet::new()
+            .run_until(async {
+                tokio::select! {
+                    ended = serve(&listener, double) => panic!("{ended:?}"),
+                    () = work => {}
+                }
+            })
+            .await;
+    }
+
+    /// Connects that many clients on another thread, because connecting blocks. Each has asked that
+    /// often.
+    async fn crowd(path: &Path, count: usize, requests: u32) -> Vec<ControlClient> {
+        let path = path.to_owned();
+        let connect = move || {
+            let mut client = ControlClient::connect(&path, TIMEOUT).unwrap();
+            for request in 0..requests {
+                let _: Vec<u32> = client.request(&request).unwrap();
+            }
+            client
+        };
+        tokio::task::spawn_blocking(move || (0..count).map(|_| connect()).collect())
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn two_hundred_idle_clients_keep_nobody_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.ctl");
+        let listener = Listener::bind(&path).unwrap();
+        let work = async {
+            let silent = crowd(&path, 200, 0).await;
+            let idle = crowd(&path, 100, 1).await;
+            for request in 0..10u32 {
+                let mut client = AsyncControlClient::connect(&path, TIMEOUT).unwrap();
+                let reply: Vec<u32> = client.request(&request).await.unwrap();
+                assert_eq!(reply, [request, request * 2]);
+            }
+            drop((silent, idle));
         };
         LocalSet::new()
             .run_until(async {

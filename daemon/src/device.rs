@@ -1,6 +1,6 @@
 //! The control side of one device's daemon: what all devices answer on their control sockets.
 //!
-//! Addresses are answered here, the rest by the core on the dataplane thread; what only the shell
+//! Ends of UDP cables are answered here, the rest by the core on the dataplane thread; what only the shell
 //! knows is added to the core's replies.
 
 use std::rc::Rc;
@@ -16,9 +16,6 @@ use netio::dataplane::{Handle, RequestError};
 
 /// How long the dataplane thread may refuse the requests to shut down.
 const SHUTDOWN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Time between two attempts to give them.
-const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The control messages of one kind of device.
 pub trait Protocol {
@@ -130,27 +127,14 @@ impl<P: Protocol> DeviceControl<P> {
     /// [`RequestError::Ended`] if the thread has ended already; [`RequestError::Full`] if it takes no
     /// request for two seconds, so that it cannot be told.
     pub async fn begin_shutdown(&self) -> Result<(), RequestError> {
-        let shutdown = || {
-            let (token, _) = self.pending.begin();
-            P::command(token, P::from_device(DeviceRequest::Shutdown))
-        };
+        let (token, _) = self.pending.begin();
+        let shutdown = P::command(token, P::from_device(DeviceRequest::Shutdown));
         let deadline = Instant::now() + SHUTDOWN_REQUEST_TIMEOUT;
-        offer(deadline, || self.handle.command(shutdown())).await?;
-        offer(deadline, || self.handle.stop()).await
-    }
-}
-
-/// Offers a request until it is taken, the thread has ended, or the deadline has passed.
-async fn offer(
-    deadline: Instant,
-    request: impl Fn() -> Result<(), RequestError>,
-) -> Result<(), RequestError> {
-    loop {
-        match request() {
-            Err(RequestError::Full) if Instant::now() < deadline => {
-                tokio::time::sleep(RETRY_INTERVAL).await;
-            }
-            taken_or_not => return taken_or_not,
-        }
+        self.handle
+            .command_within(shutdown, SHUTDOWN_REQUEST_TIMEOUT)
+            .await?;
+        self.handle
+            .stop_within(deadline.saturating_duration_since(Instant::now()))
+            .await
     }
 }

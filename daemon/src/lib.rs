@@ -6,7 +6,8 @@
 //! puts them together for a device.
 //!
 //! - [`args`]: the options that all devices' daemons share;
-//! - [`control`]: requests and replies over a local socket, the server and its clients;
+//! - [`control`]: requests and replies over a local socket, the server and its clients; [`clients`]:
+//!   how many there are at once;
 //! - [`device`]: what every device's control socket answers; [`cables`]: what only its shell knows;
 //! - [`recorder`]: writes all that a device was handed and did to a file (crate `recording`);
 //! - [`logging`], [`signals`].
@@ -14,6 +15,7 @@
 pub mod args;
 pub mod cables;
 pub mod choice;
+pub mod clients;
 pub mod control;
 pub mod device;
 pub mod logging;

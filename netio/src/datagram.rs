@@ -125,12 +125,17 @@ impl AbstractSocket {
             .await
     }
 
-    /// Sends to `receiver` if it has room now.
+    /// Sends to `receiver`; waits while it has no room, for ever if it never reads. If the future is
+    /// dropped the datagram has gone whole or not at all.
+    ///
+    /// A socket without a peer counts as writable however full its receivers are, but it is woken
+    /// when one of them has read something from it, which is when it is worth another attempt.
     ///
     /// # Errors
-    /// `WouldBlock` if it has none, `ConnectionRefused` if it is gone.
-    pub fn try_send_to(&self, datagram: &[u8], receiver: &Address) -> io::Result<()> {
-        self.fd.get_ref().send_to(datagram, receiver).map(drop)
+    /// `ConnectionRefused` if it is gone.
+    pub async fn send_to(&self, datagram: &[u8], receiver: &Address) -> io::Result<()> {
+        let send = |socket: &Socket| socket.send_to(datagram, receiver).map(drop);
+        self.fd.async_io(Interest::WRITABLE, send).await
     }
 }
 
@@ -240,7 +245,7 @@ mod tests {
             uid: crate::process::effective_uid(),
         };
         assert_eq!(sender.credentials, Some(expected));
-        server.try_send_to(b"answer", &sender.address).unwrap();
+        server.send_to(b"answer", &sender.address).await.unwrap();
         let (length, _) = client.receive(&mut buffer).await.unwrap();
         assert_eq!(&buffer[..length], b"answer");
     }
@@ -263,6 +268,35 @@ mod tests {
         drop(reader);
         let gone = sender.try_send(&[3; 288]).unwrap_err();
         assert_eq!(gone.kind(), io::ErrorKind::ConnectionRefused);
+    }
+
+    #[tokio::test]
+    async fn a_full_receiver_is_waited_for_without_a_connection() {
+        let sender = AbstractSocket::bind(&name("unconnected")).unwrap();
+        let receiver = AbstractSocket::bind(&name("receiver")).unwrap();
+        let to = address(&name("receiver")).unwrap();
+        let mut sent: u32 = 0;
+        let send = async {
+            loop {
+                sender.send_to(&sent.to_ne_bytes(), &to).await.unwrap();
+                sent += 1;
+            }
+        };
+        let mut received: u32 = 0;
+        let receive = async {
+            tokio::task::yield_now().await;
+            let mut buffer = [0; 4];
+            while received < 1_000 {
+                receiver.receive(&mut buffer).await.unwrap();
+                assert_eq!(u32::from_ne_bytes(buffer), received);
+                received += 1;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = send => {}
+            () = receive => {}
+        }
     }
 
     /// Sends a datagram with a descriptor: the writing end of a pipe, whose reading end is returned.

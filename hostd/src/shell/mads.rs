@@ -4,6 +4,10 @@
 //! own; when that is full, further messages for it are dropped, which its own timeouts handle. A
 //! full command queue of the dataplane thread delays the client that sends, no other; a command
 //! that cannot be sent for two seconds is dropped and counted.
+//!
+//! When all places are taken and another client comes, the one that has been idle for longest is
+//! disconnected; never one that has registered for requests, as a subnet manager does: it may have
+//! nothing to say for long.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -12,6 +16,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use daemon::clients::{Clients, Place};
 use daemon::control::{CLIENTS_MAX, ControlError};
 use hostd::{ClientId, Command};
 use mad::local::{FromAgent, ToAgent};
@@ -26,11 +31,9 @@ pub(super) const FIRST_CLIENT: u32 = 1 << 16;
 /// Messages that wait for one client to read at most.
 const QUEUE_MAX: usize = 8192;
 
-/// Time between two attempts to send a command to the dataplane thread whose queue is full.
-const RETRY_INTERVAL: Duration = Duration::from_millis(1);
-
-/// Attempts to send one: some two seconds. A thread whose queue is full for so long is stuck.
-const ATTEMPTS: u32 = 2000;
+/// How long a command may wait for room in the dataplane thread's queue. A thread whose queue is full
+/// for so long is stuck.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends commands of the MAD sockets' clients to the dataplane thread.
 #[derive(Debug)]
@@ -50,15 +53,13 @@ impl CommandSender {
 
     /// Sends `command` to the host. One that cannot be sent in time is dropped, which is reported
     /// to the host when its queue has room again.
-    pub(super) async fn send(&self, command: &Command) {
-        for _ in 0..ATTEMPTS {
-            self.report_drops();
-            match self.handle.command(command.clone()) {
-                Ok(()) => return,
-                // Nobody takes it any more: the shutdown must not wait for it.
-                Err(RequestError::Ended) => return,
-                Err(RequestError::Full) => tokio::time::sleep(RETRY_INTERVAL).await,
-            }
+    pub(super) async fn send(&self, command: Command) {
+        self.report_drops();
+        let sent = self.handle.command_within(command, COMMAND_TIMEOUT);
+        match sent.await {
+            // Of a thread that has ended nobody must wait for anything: the shutdown least of all.
+            Ok(()) | Err(RequestError::Ended) => return,
+            Err(RequestError::Full) => {}
         }
         self.dropped.set(self.dropped.get().saturating_add(1));
         tracing::warn!(
@@ -79,8 +80,14 @@ impl CommandSender {
 #[derive(Debug)]
 pub(super) struct MadServer {
     commands: CommandSender,
-    clients: RefCell<BTreeMap<ClientId, mpsc::Sender<FromAgent>>>,
+    clients: RefCell<BTreeMap<ClientId, Client>>,
     last: Cell<u32>,
+}
+
+#[derive(Debug)]
+struct Client {
+    queue: mpsc::Sender<FromAgent>,
+    place: Rc<Place>,
 }
 
 impl MadServer {
@@ -94,24 +101,30 @@ impl MadServer {
 
     /// Serves clients until accepting fails.
     pub(super) async fn serve(self: &Rc<Self>, listener: &Listener) -> io::Result<()> {
+        let clients = Clients::new(CLIENTS_MAX);
         let mut tasks = JoinSet::new();
         loop {
-            while tasks.try_join_next().is_some() {}
-            if tasks.len() >= CLIENTS_MAX {
-                tasks.join_next().await;
-                continue;
-            }
             let connection = listener.accept().await?;
+            let place = Rc::new(clients.place().await);
+            while tasks.try_join_next().is_some() {}
             let server = Rc::clone(self);
-            tasks.spawn_local(async move { server.client(&connection).await });
+            tasks.spawn_local(async move { server.client(&connection, place).await });
         }
     }
 
     /// Queues a message of the host for a client.
     pub(super) fn on_message(&self, client: ClientId, message: FromAgent) {
-        if let Some(queue) = self.clients.borrow().get(&client)
-            && queue.try_send(message).is_err()
+        let clients = self.clients.borrow();
+        let Some(to) = clients.get(&client) else {
+            return;
+        };
+        if let FromAgent::Registered {
+            registered: true, ..
+        } = message
         {
+            to.place.keep();
+        }
+        if to.queue.try_send(message).is_err() {
             tracing::debug!(
                 client = client.0,
                 "the client reads too slowly: MAD dropped"
@@ -120,24 +133,46 @@ impl MadServer {
     }
 
     /// Serves one client until it disconnects.
-    async fn client(&self, connection: &Connection) {
-        let client = ClientId(self.last.get().checked_add(1).unwrap_or(FIRST_CLIENT));
-        self.last.set(client.0);
+    async fn client(&self, connection: &Connection, place: Rc<Place>) {
+        let client = self.next_client();
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
-        self.clients.borrow_mut().insert(client, sender);
-        let Err(error) = self.exchange(client, connection, queue).await;
+        let entry = Client {
+            queue: sender,
+            place: Rc::clone(&place),
+        };
+        self.clients.borrow_mut().insert(client, entry);
+        let error = tokio::select! {
+            ended = self.exchange(client, connection, &place, queue) => match ended {
+                Ok(never) => match never {},
+                Err(error) => error,
+            },
+            () = place.told_to_leave() => ControlError::Closed,
+        };
         tracing::debug!(
             client = client.0,
             "the MAD client has disconnected: {error}"
         );
         self.clients.borrow_mut().remove(&client);
-        self.commands.send(&Command::MadGone { client }).await;
+        self.commands.send(Command::MadGone { client }).await;
+    }
+
+    /// A number that no client has.
+    fn next_client(&self) -> ClientId {
+        let clients = self.clients.borrow();
+        loop {
+            let number = self.last.get().checked_add(1).unwrap_or(FIRST_CLIENT);
+            self.last.set(number);
+            if !clients.contains_key(&ClientId(number)) {
+                return ClientId(number);
+            }
+        }
     }
 
     async fn exchange(
         &self,
         client: ClientId,
         connection: &Connection,
+        place: &Place,
         mut queue: mpsc::Receiver<FromAgent>,
     ) -> Result<Infallible, ControlError> {
         let mut waiting: Option<Vec<u8>> = None;
@@ -153,7 +188,9 @@ impl MadServer {
                 message = connection.receive() => {
                     let message = message?.ok_or(ControlError::Closed)?;
                     let message: ToAgent = wire::control::decode(&message)?;
-                    self.commands.send(&Command::Mad { client, message }).await;
+                    place.begin();
+                    self.commands.send(Command::Mad { client, message }).await;
+                    place.end();
                 }
             }
         }
@@ -211,8 +248,7 @@ mod tests {
         running.thread.join().unwrap();
         let commands = CommandSender::new(running.handle);
         let client = ClientId(1);
-        let command = Command::MadGone { client };
-        let mut sent = pin!(commands.send(&command));
+        let mut sent = pin!(commands.send(Command::MadGone { client }));
         let mut context = Context::from_waker(Waker::noop());
         assert_eq!(sent.as_mut().poll(&mut context), Poll::Ready(()));
     }

@@ -27,12 +27,9 @@ use super::mads::{CommandSender, FIRST_CLIENT};
 /// Longer than any datagram of the protocol, so that an overlong one is detected.
 const DATAGRAM_BYTES: usize = 512;
 
-/// Time between two attempts to answer a program whose socket is full.
-const RETRY_INTERVAL: Duration = Duration::from_millis(1);
-
-/// Attempts to answer it: a program that waits for its answer reads it, so this one is stuck or
-/// gone.
-const ATTEMPTS: u32 = 100;
+/// How long an answer may wait for room at its program, which is where it reads its answers: one
+/// that does not read for so long is stuck.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Slots are below this. (The server uses the number itself for transactions of its own.)
 const SLOT_LIMIT: u16 = u16::MAX;
@@ -198,27 +195,23 @@ impl Umad {
                 }
                 Output::Agent { slot, message } => {
                     let client = client(slot);
-                    this.commands.send(&Command::Mad { client, message }).await;
+                    this.commands.send(Command::Mad { client, message }).await;
                 }
                 Output::AgentGone { slot } => {
                     let client = client(slot);
-                    this.commands.send(&Command::MadGone { client }).await;
+                    this.commands.send(Command::MadGone { client }).await;
                 }
             }
         }
     }
 
     async fn answer(&self, to: &Address, bytes: &[u8]) {
-        for _ in 0..ATTEMPTS {
-            match self.control.try_send_to(bytes, to) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    tokio::time::sleep(RETRY_INTERVAL).await;
-                }
-                Err(error) => return tracing::debug!("the program has disconnected: {error}"),
-                Ok(()) => return,
-            }
+        let sent = self.control.send_to(bytes, to);
+        match tokio::time::timeout(ANSWER_TIMEOUT, sent).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!("the program has disconnected: {error}"),
+            Err(_) => tracing::warn!("a program does not read its answers"),
         }
-        tracing::warn!("a program does not read its answers");
     }
 
     /// Opens the data socket of `slot`, for the program that gave `id`, its process's number.
