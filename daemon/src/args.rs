@@ -9,7 +9,7 @@ use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
 use netio::transport::LinkSpec;
 
 use crate::choice::{choice, plain_choice};
-use crate::logging::LogLevel;
+use crate::logging::LogArgs;
 
 /// Records that a frame may hold unless `--frame-packets` says otherwise: as many as fit.
 const FRAME_PACKETS: u16 = u16::MAX;
@@ -42,9 +42,9 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
 
-    /// The least severe events to log to stderr.
-    #[arg(long, default_value_t = LogLevel::Info, help = LogLevel::help())]
-    pub log_level: LogLevel,
+    #[command(flatten)]
+    /// What is logged, and where to.
+    pub logs: LogArgs,
 }
 
 impl DeviceArgs {

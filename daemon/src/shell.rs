@@ -23,7 +23,7 @@ use crate::args::{DeviceArgs, LinkArgs};
 use crate::cables::Cables;
 use crate::control::serve;
 use crate::device::{DeviceControl, Protocol};
-use crate::logging::{self, LogLevel};
+use crate::logging::LogArgs;
 use crate::recorder::{Recording, Writer};
 use crate::signals::ShutdownSignals;
 use netio::NetError;
@@ -64,15 +64,15 @@ fn wait(what: &'static str) -> impl FnOnce(io::Error) -> DaemonError {
     move |cause| DaemonError::Wait { what, cause }
 }
 
-/// Runs a daemon's control thread: logs to stderr, and whatever `main` waits for.
+/// Runs a daemon's control thread: its logs, and whatever `main` waits for.
 ///
 /// # Errors
 /// If the runtime cannot be had; else what `main` returns.
 pub fn run<E: From<NetError>>(
-    log_level: LogLevel,
+    logs: &LogArgs,
     main: impl Future<Output = Result<(), E>>,
 ) -> Result<(), E> {
-    logging::to_stderr(log_level);
+    let _logs = crate::logging::start(logs);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

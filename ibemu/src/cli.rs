@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use controller::QosChoice;
 use daemon::choice::{choice, plain_choice};
-use daemon::logging::LogLevel;
+use daemon::logging::{LOG_BYTES, LOG_BYTES_MIN, LogLevel};
 use netio::transport::Transport;
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
@@ -287,6 +287,17 @@ pub struct LinkOptions {
     #[arg(long, default_value_t = LogLevel::Info, value_name = "LEVEL", help_heading = "Fabric",
           value_parser = log_level())]
     pub log_level: LogLevel,
+    /// Length at which a log becomes LOG.1, in place of an older one, and a new one begins, bytes,
+    /// 4096 or more
+    #[arg(long, default_value_t = LOG_BYTES, value_name = "BYTES", help_heading = "Fabric",
+          value_parser = clap::value_parser!(u64).range(LOG_BYTES_MIN..))]
+    #[serde(default = "log_bytes")]
+    pub log_bytes: u64,
+}
+
+/// For fabrics that were brought up before there was the option.
+fn log_bytes() -> u64 {
+    LOG_BYTES
 }
 
 /// `ibemu down`.

@@ -1,7 +1,7 @@
 //! The logs of a fabric's processes.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -26,6 +26,27 @@ pub fn last_line(dir: &FabricDir, handle: &str) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
     Some(line.chars().take(QUOTED_MAX).collect())
+}
+
+/// What a process that has ended left in its log, to be put behind how it ended: the last line, and
+/// why it may be missing others, if nothing can be written there (a full disk). Empty if there is
+/// nothing to say.
+#[must_use]
+pub fn last_words(dir: &FabricDir, handle: &str) -> String {
+    let line = last_line(dir, handle);
+    let line = line.map_or_else(String::new, |line| {
+        format!("; last line of its log: {line}")
+    });
+    match write_blank_line(dir, handle) {
+        Ok(()) => line,
+        Err(error) => format!("{line}; its log cannot be written: {error:#}"),
+    }
+}
+
+/// Adds a blank line, which shows whether there is room for others.
+fn write_blank_line(dir: &FabricDir, handle: &str) -> Result<()> {
+    dir.append_log(handle)?.write_all(b"\n")?;
+    Ok(())
 }
 
 /// Copies the fabric's logs to a new directory under the system's temporary one, and returns it;
@@ -101,6 +122,23 @@ mod tests {
         )
         .unwrap();
         assert_eq!(last_line(&dir, "x").as_deref(), Some("last"));
+    }
+
+    #[test]
+    fn last_words_name_the_line_and_what_keeps_a_log_from_being_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+        dir.create().unwrap();
+        assert_eq!(last_words(&dir, "x"), "");
+        fs::write(dir.log("x"), "why\n").unwrap();
+        assert_eq!(last_words(&dir, "x"), "; last line of its log: why");
+        assert_eq!(last_words(&dir, "x"), "; last line of its log: why");
+        fs::create_dir(dir.log("y")).unwrap();
+        let words = last_words(&dir, "y");
+        assert!(
+            words.contains("cannot be written") && words.contains("directory"),
+            "{words}"
+        );
     }
 
     #[test]

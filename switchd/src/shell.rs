@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 /// Runs the switch until shutdown is requested.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    daemon::shell::run(arguments.device.log_level, serve_fabric(arguments))
+    daemon::shell::run(&arguments.device.logs, serve_fabric(arguments))
 }
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {

@@ -11,7 +11,7 @@ use clap::Parser;
 use controller::{Protection, QosChoice, Sm, SmConfig};
 use daemon::choice::choice;
 use daemon::control::serve;
-use daemon::logging::LogLevel;
+use daemon::logging::LogArgs;
 use daemon::signals::ShutdownSignals;
 use netio::secret_file::read_secret;
 use netio::seqpacket::Listener;
@@ -82,9 +82,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = SmConfig::default().smps_in_flight)]
     smps: usize,
 
-    /// The least severe events to log to stderr.
-    #[arg(long, default_value_t = LogLevel::Info, help = LogLevel::help())]
-    log_level: LogLevel,
+    #[command(flatten)]
+    logs: LogArgs,
 }
 
 fn lmc(text: &str) -> Result<Lmc, String> {
@@ -127,7 +126,7 @@ impl Arguments {
 
 /// Runs the manager until shutdown is requested.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    daemon::shell::run(arguments.log_level, serve_fabric(arguments))
+    daemon::shell::run(&arguments.logs, serve_fabric(arguments))
 }
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {

@@ -368,10 +368,7 @@ impl Fleet {
         let members = self.members.borrow();
         let exit = members.get(&target).and_then(|member| member.exit.clone());
         let how = exit.unwrap_or_else(|| "does not run".to_owned());
-        match logs::last_line(&self.dir, self.handle(target)) {
-            Some(line) => format!("{how}; last line of its log: {line}"),
-            None => how,
-        }
+        format!("{how}{}", logs::last_words(&self.dir, self.handle(target)))
     }
 
     /// Records a pulled or plugged cable.

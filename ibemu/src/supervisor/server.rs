@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use daemon::control::Answer;
-use daemon::logging::LogLevel;
+use daemon::logging::{LogArgs, LogLevel};
 use daemon::signals::ShutdownSignals;
 use futures_util::{StreamExt, stream};
 use netio::seqpacket::Listener;
@@ -40,10 +40,14 @@ const FILES_BESIDES: u64 = 512;
 /// # Errors
 /// If there is no such fabric, or it has a supervisor already.
 pub fn run(path: &Path) -> Result<()> {
-    daemon::logging::to_stderr(LogLevel::Info);
     netio::process::new_session();
     let dir = FabricDir::at(path)?;
     let state = FabricState::require(&dir)?;
+    let _logs = daemon::logging::start(&LogArgs {
+        log_level: LogLevel::Info,
+        log: Some(dir.log("supervisor")),
+        log_bytes: state.options.links.log_bytes,
+    });
     let files = u64::try_from(state.nodes.len())? + FILES_BESIDES;
     netio::process::raise_open_files(files).context("cannot raise the limit of open files")?;
     let runtime = tokio::runtime::Builder::new_current_thread()

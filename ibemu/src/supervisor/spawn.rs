@@ -29,6 +29,9 @@ pub(crate) const GUEST_VARIABLES: [&str; 6] = [
     "LD_PRELOAD",
 ];
 
+/// The handle of the controller, which names its log.
+const CONTROLLER: &str = "controller";
+
 /// The path of a program that stands beside this one.
 ///
 /// # Errors
@@ -88,6 +91,7 @@ pub(super) fn device_arguments(
         arguments.add("--link", format!("{}={medium}", end.port));
     }
     arguments.add("--log-level", state.options.links.log_level.name());
+    log_arguments(&mut arguments, dir, state, &device.handle);
     if let Some(folder) = &state.options.record {
         arguments.add("--record", recordings::file(folder, &device.handle));
     }
@@ -110,6 +114,11 @@ pub fn check_link_options(state: &FabricState) -> Result<()> {
     let device = Device::try_parse_from(arguments.0)?;
     device.links.port_config()?;
     Ok(())
+}
+
+fn log_arguments(arguments: &mut Arguments, dir: &FabricDir, state: &FabricState, handle: &str) {
+    arguments.add("--log", dir.log(handle));
+    arguments.add("--log-bytes", state.options.links.log_bytes.to_string());
 }
 
 fn link_arguments(arguments: &mut Arguments, state: &FabricState) {
@@ -161,6 +170,7 @@ pub(super) fn controller_arguments(
     if let Some(windows) = options.windows {
         arguments.add("--windows", windows.to_string());
     }
+    log_arguments(&mut arguments, dir, state, CONTROLLER);
     arguments.0
 }
 
@@ -210,7 +220,7 @@ pub(super) fn spawn(
                 .context("this fabric was brought up with --sm none: it has no controller")?;
             (
                 "controller",
-                "controller",
+                CONTROLLER,
                 state.namespace(host),
                 controller_arguments(dir, state, host),
             )
@@ -312,7 +322,8 @@ mod tests {
         assert_eq!(
             text(controller_arguments(&dir, &state, host)),
             "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1 \
-             --multicast spanning-tree --qos none"
+             --multicast spanning-tree --qos none --log /run/ibemu/ib/log/controller.log \
+             --log-bytes 8388608"
         );
         let line = text(device_arguments(&dir, &state, host, &[]));
         assert!(!line.contains("umad"), "everybody can read it: {line}");

@@ -110,9 +110,9 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
             return Ok(client);
         }
         if let Some(status) = child.try_wait()? {
-            let words = logs::last_line(dir, "supervisor").unwrap_or_default();
+            let words = logs::last_words(dir, "supervisor");
             bail!(
-                "the supervisor ended at once ({status}): {words}; its log: {}",
+                "the supervisor ended at once ({status}){words}; its log: {}",
                 path.display()
             );
         }

@@ -32,6 +32,7 @@ use progress::Progress;
 /// # Errors
 /// If it cannot be brought up as asked; nothing but a copy of the logs is then left behind.
 pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
+    netio::process::survive_file_size_limit();
     // From here on an interrupt cleans up.
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
     let topology = usage::topology(&options.topology)?;

@@ -252,10 +252,7 @@ async fn explain(
     let error = match process {
         Some(process) if process.pid.is_none() => {
             let how = process.exit.unwrap_or_else(|| "has ended".to_owned());
-            let words = logs::last_line(dir, &device.handle);
-            let words = words.map_or_else(String::new, |line| {
-                format!("; last line of its log: {line}")
-            });
+            let words = logs::last_words(dir, &device.handle);
             anyhow!("{} {how}{words}", device.name)
         }
         _ => error,
