@@ -23,6 +23,7 @@ pub mod setup;
 pub mod state;
 pub mod supervisor;
 pub mod teardown;
+mod umad;
 pub mod usage;
 pub mod verbs;
 pub mod verify;

@@ -2,8 +2,7 @@
 //! knows what to remove whatever happens to `up`.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 
 use anyhow::{Context, Result, bail};
 use netio::transport::Transport;
@@ -115,32 +114,10 @@ pub struct FabricState {
     /// Which namespaces exist because of this fabric: names, in the order of `nodes`; none over
     /// UDP.
     pub namespaces: Vec<String>,
-    /// The base of the abstract names on which each node answers ibsim's client library, in the
-    /// order of `nodes`; none in namespaces of their own. Abstract names have no owner, so nobody may
-    /// know them before they are taken.
-    #[serde(default)]
-    umad_names: Vec<String>,
 }
 
 /// M_KeyProtectBits without `--m-key-protection`: diagnostics read, and only who knows the key sets.
 const M_KEY_PROTECTION: u8 = 1;
-
-/// How many random bytes an abstract name holds.
-const NAME_RANDOM_BYTES: usize = 16;
-
-/// Names that nobody can guess, one for each node.
-fn unguessable_names(nodes: usize) -> Result<Vec<String>> {
-    let read = || -> io::Result<Vec<String>> {
-        let mut random = File::open("/dev/urandom")?;
-        let mut bytes = [0; NAME_RANDOM_BYTES];
-        let mut name = || {
-            random.read_exact(&mut bytes)?;
-            Ok(format!("ibemu.{:032x}", u128::from_ne_bytes(bytes)))
-        };
-        (0..nodes).map(|_| name()).collect()
-    };
-    read().context("cannot read /dev/urandom")
-}
 
 impl FabricState {
     /// Plans the fabric: names everything, creates nothing.
@@ -188,10 +165,6 @@ impl FabricState {
                 .collect(),
             Transport::Udp => Vec::new(),
         };
-        let umad_names = match options.transport {
-            Transport::Veth => Vec::new(),
-            Transport::Udp => unguessable_names(nodes.len())?,
-        };
         let mut state = Self {
             version: VERSION,
             fabric: fabric.clone(),
@@ -203,7 +176,6 @@ impl FabricState {
             links,
             sm_node: None,
             namespaces,
-            umad_names,
         };
         state.sm_node = state.choose_sm_node()?;
         Ok(state)
@@ -382,12 +354,6 @@ impl FabricState {
         let options = &self.options;
         options.m_key.as_ref()?;
         Some(options.m_key_protection.unwrap_or(M_KEY_PROTECTION))
-    }
-
-    /// The base of the abstract names on which a host answers ibsim's client library.
-    #[must_use]
-    pub fn umad_socket(&self, node: usize) -> &str {
-        self.umad_names.get(node).map_or("sim", String::as_str)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::net::interface;
 use crate::process::{ENVIRONMENT_LABEL, ProcessRecord};
 use crate::recordings;
 use crate::state::{End, FabricState, Kind};
+use crate::umad;
 use netio::transport::{Medium, Transport};
 use wire::choice::Choice as _;
 
@@ -77,7 +78,7 @@ pub(super) fn device_arguments(
     match device.kind {
         Kind::Switch => arguments.add("--ports", device.ports.to_string()),
         Kind::Host if state.options.transport == Transport::Veth => {
-            arguments.add("--umad-socket", state.umad_socket(node));
+            arguments.add("--umad-socket", umad::IN_NAMESPACE);
         }
         // Command lines can be read by everybody; the environment is the user's.
         Kind::Host => {}
@@ -238,13 +239,8 @@ pub(super) fn spawn(
     for variable in GUEST_VARIABLES {
         command.env_remove(variable);
     }
-    if let Target::Device(node) = target
-        && state.options.transport == Transport::Udp
-    {
-        command.env(
-            hostd::UMAD_SOCKET,
-            state.umad_socket(usize::try_from(node)?),
-        );
+    if name == Kind::Host.program() && state.options.transport == Transport::Udp {
+        command.env(hostd::UMAD_SOCKET, umad::draw(dir, handle)?);
     }
     let namespace = namespace.map(Namespace::open).transpose()?;
     if let Some(namespace) = &namespace {

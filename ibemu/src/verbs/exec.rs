@@ -18,6 +18,7 @@ use crate::dir::FabricDir;
 use crate::names::FabricName;
 use crate::process::ENVIRONMENT_LABEL;
 use crate::state::{FabricState, Kind};
+use crate::umad;
 use netio::transport::Transport;
 
 /// The warning for a program that will not find the fabric.
@@ -55,7 +56,8 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
             None => {}
         }
         if state.options.transport == Transport::Udp {
-            command.env("IBSIM_SOCKNAME", state.umad_socket(node));
+            let base = umad::of_running(&dir, &state.nodes[node].handle)?;
+            command.env("IBSIM_SOCKNAME", base);
         } else {
             command.env_remove("IBSIM_SOCKNAME");
         }

@@ -2,11 +2,9 @@
 //! which nobody else can read, so that a controller that is restarted has it; command lines, logs and
 //! `fabric.json` hold its file's name only.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use netio::secret_file::read_secret;
 use wire::MKey;
 
@@ -40,13 +38,8 @@ pub(super) fn given(options: &Up) -> Result<Option<MKey>> {
 }
 
 fn draw() -> Result<MKey> {
-    let mut random = File::open("/dev/urandom").context("cannot read /dev/urandom")?;
     loop {
-        let mut bytes = [0; 8];
-        random
-            .read_exact(&mut bytes)
-            .context("cannot read /dev/urandom")?;
-        if let Some(key) = MKey::new(u64::from_ne_bytes(bytes)) {
+        if let Some(key) = MKey::new(netio::random::number()?) {
             return Ok(key);
         }
     }

@@ -1,0 +1,71 @@
+//! The bases of the abstract socket names on which hosts answer ibsim's client library.
+//!
+//! Such names have no owner: who knows one can take it while it is free. In a namespace of its own
+//! that is no matter, and a host has the library's default. Over UDP a host gets a name that nobody
+//! can guess, another one at each start: names once taken show in `/proc/net/unix`, so a second life
+//! under the first one's could be kept from starting. It is told to the host and to the programs that
+//! `ibemu exec` runs beside it, by the file `<node>.umad` in the fabric's directory.
+
+use std::io;
+
+use anyhow::{Context, Result, bail};
+
+use crate::dir::FabricDir;
+
+/// The library's default.
+pub(crate) const IN_NAMESPACE: &str = "sim";
+
+/// How many random bytes a name holds.
+const RANDOM_BYTES: usize = 16;
+
+fn file(handle: &str) -> String {
+    format!("{handle}.umad")
+}
+
+/// Draws the name of a host that is about to be started, and writes it down.
+///
+/// # Errors
+/// If there is nothing random, or it cannot be written.
+pub(crate) fn draw(dir: &FabricDir, handle: &str) -> Result<String> {
+    let random = u128::from_ne_bytes(netio::random::bytes::<RANDOM_BYTES>()?);
+    let base = format!("ibemu.{random:032x}");
+    dir.require()?.replace(&file(handle), base.as_bytes())?;
+    Ok(base)
+}
+
+/// The name of a host that was started.
+///
+/// # Errors
+/// If it was not, or the file cannot be read.
+pub(crate) fn of_running(dir: &FabricDir, handle: &str) -> Result<String> {
+    let bytes = match dir.require()?.read(&file(handle)) {
+        Err(error) if error.cause.kind() == io::ErrorKind::NotFound => {
+            bail!("{handle} has not been started: restart it (ibemu restart {handle})")
+        }
+        other => other?,
+    };
+    let path = || dir.path().join(file(handle));
+    String::from_utf8(bytes).with_context(|| format!("{} is damaged", path().display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_start_of_each_host_has_a_name_that_nobody_can_guess() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
+        dir.create().unwrap();
+        let absent = format!("{:#}", of_running(&dir, "h0").unwrap_err());
+        assert!(absent.contains("ibemu restart h0"), "{absent}");
+        let first = draw(&dir, "h0").unwrap();
+        let random = first.strip_prefix("ibemu.").unwrap();
+        assert!(random.len() == 32 && u128::from_str_radix(random, 16).is_ok());
+        assert_eq!(of_running(&dir, "h0").unwrap(), first);
+        let again = draw(&dir, "h0").unwrap();
+        let other = draw(&dir, "h1").unwrap();
+        assert!(first != again && again != other && first != other);
+        assert_eq!(of_running(&dir, "h0").unwrap(), again);
+    }
+}
