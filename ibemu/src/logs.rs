@@ -10,14 +10,21 @@ use crate::dir::{self, FabricDir};
 
 /// How much of a log's end is read.
 const TAIL_BYTES: u64 = 8 * 1024;
+/// Room that a log must have for its last words to be complete: more than what is left of a block of
+/// the disk.
+const ROOM_BYTES: usize = 8 * 1024;
 /// The longest line that is quoted, characters.
 const QUOTED_MAX: usize = 400;
 
-/// The last line of a log that is not blank.
+/// The last line of a log that is not blank; of the older file, if the log has just begun anew.
 #[must_use]
 pub fn last_line(dir: &FabricDir, handle: &str) -> Option<String> {
     let logs = dir.open().ok()??.open_below(dir::LOGS).ok()?;
-    let mut file = logs.open_to_read(&format!("{handle}.log")).ok()?;
+    let last = |name: String| last_line_of(logs.open_to_read(&name).ok()?);
+    last(format!("{handle}.log")).or_else(|| last(format!("{handle}.log.1")))
+}
+
+fn last_line_of(mut file: File) -> Option<String> {
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))
         .ok()?;
@@ -37,16 +44,19 @@ pub fn last_words(dir: &FabricDir, handle: &str) -> String {
     let line = line.map_or_else(String::new, |line| {
         format!("; last line of its log: {line}")
     });
-    match write_blank_line(dir, handle) {
+    match try_to_write(dir, handle) {
         Ok(()) => line,
         Err(error) => format!("{line}; its log cannot be written: {error:#}"),
     }
 }
 
-/// Adds a blank line, which shows whether there is room for others.
-fn write_blank_line(dir: &FabricDir, handle: &str) -> Result<()> {
-    dir.append_log(handle)?.write_all(b"\n")?;
-    Ok(())
+/// Writes blank lines behind a log, and takes them away again: whether there was room for words.
+fn try_to_write(dir: &FabricDir, handle: &str) -> Result<()> {
+    let mut file = dir.append_log(handle)?;
+    let length = file.metadata()?.len();
+    let written = file.write_all(&[b'\n'; ROOM_BYTES]);
+    file.set_len(length)?;
+    Ok(written?)
 }
 
 /// Copies the fabric's logs to a new directory under the system's temporary one, and returns it;
@@ -122,6 +132,9 @@ mod tests {
         )
         .unwrap();
         assert_eq!(last_line(&dir, "x").as_deref(), Some("last"));
+        fs::rename(&path, dir.logs().join("x.log.1")).unwrap();
+        fs::write(&path, "").unwrap();
+        assert_eq!(last_line(&dir, "x").as_deref(), Some("last"));
     }
 
     #[test]
@@ -132,7 +145,7 @@ mod tests {
         assert_eq!(last_words(&dir, "x"), "");
         fs::write(dir.log("x"), "why\n").unwrap();
         assert_eq!(last_words(&dir, "x"), "; last line of its log: why");
-        assert_eq!(last_words(&dir, "x"), "; last line of its log: why");
+        assert_eq!(fs::read_to_string(dir.log("x")).unwrap(), "why\n");
         fs::create_dir(dir.log("y")).unwrap();
         let words = last_words(&dir, "y");
         assert!(

@@ -13,6 +13,7 @@ mod help;
 mod lids;
 mod refusals;
 mod route;
+mod streams;
 mod verdicts;
 mod window;
 
