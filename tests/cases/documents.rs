@@ -189,3 +189,42 @@ fn sizes_are_those_of_the_formats() {
     }
     says(&text, &format!("{PAIRS_MAX} times source's LID"));
 }
+
+/// Whether the documentation of a source file has an example that rustdoc would run.
+fn has_example(source: &str) -> bool {
+    let mut is_inside = false;
+    source.lines().any(|line| {
+        let comment = line.trim_start();
+        let text = comment
+            .strip_prefix("//!")
+            .or_else(|| comment.strip_prefix("///"));
+        let Some(language) = text.and_then(|text| text.trim_start().strip_prefix("```")) else {
+            return false;
+        };
+        is_inside = !is_inside;
+        is_inside && !["text", "toml", "sh", "console", "json"].contains(&language)
+    })
+}
+
+/// rustdoc takes seconds to find that a crate has no examples, so crates without any say so.
+#[test]
+fn examples_in_documentation_are_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let manifest = document("Cargo.toml");
+    let members = section(&manifest, "members = [", "]");
+    for member in members.split(',').map(|word| word.trim().trim_matches('"')) {
+        if member.is_empty() {
+            continue;
+        }
+        let manifest = document(&format!("{member}/Cargo.toml"));
+        let are_run = !manifest.contains("doctest = false");
+        let files = crate::modules::sources(&root.join(member).join("src"));
+        let example = files.iter().find(|(_, source)| has_example(source));
+        let example = example.map(|(path, _)| path);
+        assert_eq!(
+            are_run,
+            example.is_some(),
+            "`doctest = false` in {member}/Cargo.toml stands where there is no example; {example:?}"
+        );
+    }
+}

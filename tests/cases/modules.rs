@@ -17,7 +17,7 @@ const CRATES: [&str; 2] = ["routing", "sim"];
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Files below a crate's `src`, by path from there, with their text.
-fn sources(root: &Path) -> Vec<(PathBuf, String)> {
+pub(crate) fn sources(root: &Path) -> Vec<(PathBuf, String)> {
     let mut folders = vec![root.to_owned()];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {

@@ -1,0 +1,19 @@
+//! End-to-end tests, one module a subject.
+
+mod agreement;
+mod cleanliness;
+mod clos;
+mod diagnostics;
+mod documents;
+mod engines;
+mod experiments;
+mod faults;
+mod keys;
+mod limits;
+mod messages;
+mod modules;
+mod multicast;
+mod qos;
+mod reachability;
+mod recording;
+mod stock_programs;
