@@ -106,7 +106,7 @@ fn stock_diagnostics_are_answered_only_with_the_m_key_and_others_are_told() {
 
 #[test]
 fn with_protection_of_what_is_set_stock_diagnostics_read_and_set_only_with_the_m_key() {
-    let (fabric, _folder) = protected("star-3", "1");
+    let (fabric, _folder) = protected("star-4", "1");
     let listed = ibnetdiscover(&fabric, "h1");
     assert!(listed.contains("h2"), "{listed}");
     let lid = fabric.device("s0")["lid"].to_string();
@@ -125,12 +125,12 @@ fn with_protection_of_what_is_set_stock_diagnostics_read_and_set_only_with_the_m
     let disable = ["ibportstate", "-t", "300", &lid, port, "disable"];
     let refused = diags(&fabric, "h1", &disable);
     assert_ne!(refused.code, 0, "{refused}");
-    active(3);
+    active(4);
     let set = |what: &str| diags(&fabric, "h1", &["ibportstate", "-y", KEY, &lid, port, what]);
     let _ = set("disable").success();
-    active(2);
-    let _ = set("enable").success();
     active(3);
+    let _ = set("enable").success();
+    active(4);
     fabric.down();
 }
 
