@@ -165,6 +165,8 @@ impl Node for Adapter {
         }
     }
 
+    fn set_pkeys(&mut self, _port: PortNum, _keys: &[u16; 32]) {}
+
     fn forwarding(&mut self) -> Option<&mut dyn Forwarding> {
         None
     }

@@ -44,7 +44,7 @@ use mad::pma::Pma;
 use mad::sma::{Identity, Node, Sma};
 use tracing::info;
 use wire::attr::{NodeType, PKeyTable};
-use wire::{Guid, Lid, PortNum, UdPacket, Vl};
+use wire::{Guid, Lid, PortNum, UdPacket, Vl, p_key};
 
 use crate::adapter::{Adapter, PORT};
 use crate::clients::{ClientId, Clients};
@@ -258,6 +258,12 @@ impl Host {
         keys.copied()
             .find(|&key| key != 0)
             .unwrap_or(PKeyTable::DEFAULT_FULL)
+    }
+
+    /// The key of packets in the partition of `pkey`: a full membership's if the table has one; the key of
+    /// [`Self::own_pkey`] for 0 and where the port is no member.
+    fn key_of(&self, pkey: u16) -> u16 {
+        p_key::own_key(self.sma.pkeys(PORT), pkey).unwrap_or_else(|| self.own_pkey())
     }
 
     fn send(&mut self, now: Time, datagram: &UdPacket<'_>) {

@@ -9,8 +9,10 @@
 //! * an attribute modifier or value that is not legal: status "invalid field", nothing changed;
 //! * else the attribute as it is, after a `Set` as it has become.
 //!
-//! Left out on purpose: traps 257 to 259, `Notice` polling, random forwarding tables, partition
-//! enforcement by switches.
+//! The dataplane tells the agent of packets with a wrong P_Key or Q_Key: they are counted and raise traps
+//! 257 to 259.
+//!
+//! Left out on purpose: `Notice` polling, random forwarding tables, suppression of traps for multicast.
 
 mod m_key;
 mod node;
@@ -22,7 +24,8 @@ use link::Time;
 use thiserror::Error;
 use tracing::debug;
 use wire::attr::{
-    Attribute, NodeDescription, NodeInfo, Notice, PortInfo, SwitchInfo, Trap144, Trap256,
+    Attribute, NodeDescription, NodeInfo, Notice, PortInfo, SwitchInfo, Trap144, Trap256, Trap257,
+    Trap259, trap as number,
 };
 use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
 use wire::{Lid, PortNum};
@@ -182,6 +185,62 @@ impl Sma {
         self.raise(now, PortNum::MANAGEMENT, notice);
     }
 
+    /// A packet has come to port 0 of a switch or a port of a channel adapter with a P_Key that is not in
+    /// its table: counted, and told by trap 257.
+    pub fn p_key_violated(
+        &mut self,
+        now: Time,
+        identity: &Identity,
+        port: PortNum,
+        packet: &Trap257,
+    ) {
+        if let Some(entry) = self.ports.get_mut(port.index()) {
+            entry.p_key_violations = entry.p_key_violations.saturating_add(1);
+        }
+        self.bad_packet_key(now, identity, port, (number::BAD_P_KEY, packet));
+    }
+
+    /// The same with a Q_Key that is not its queue pair's: trap 258.
+    pub fn q_key_violated(
+        &mut self,
+        now: Time,
+        identity: &Identity,
+        port: PortNum,
+        packet: &Trap257,
+    ) {
+        if let Some(entry) = self.ports.get_mut(port.index()) {
+            entry.q_key_violations = entry.q_key_violations.saturating_add(1);
+        }
+        self.bad_packet_key(now, identity, port, (number::BAD_Q_KEY, packet));
+    }
+
+    fn bad_packet_key(
+        &mut self,
+        now: Time,
+        identity: &Identity,
+        port: PortNum,
+        (number, packet): (u16, &Trap257),
+    ) {
+        let producer = match identity.is_switch() {
+            true => Notice::PRODUCER_SWITCH,
+            false => Notice::PRODUCER_CHANNEL_ADAPTER,
+        };
+        let lid = self.settings(port).lid;
+        let notice = Notice::bad_packet_key(number, producer, lid, packet);
+        self.raise(now, port, notice);
+    }
+
+    /// The partitions of external port `packet.port` of a switch have stopped `count` packets, the last of
+    /// which is `packet`: counted, and told by trap 259. The LID of the switch is filled in.
+    pub fn p_key_blocked(&mut self, now: Time, count: u16, packet: &Trap259) {
+        if let Some(entry) = self.ports.get_mut(packet.port.index()) {
+            entry.p_key_violations = entry.p_key_violations.saturating_add(count);
+        }
+        let switch = self.settings(PortNum::MANAGEMENT).lid;
+        let notice = Notice::bad_p_key_at_switch(switch, &Trap259 { switch, ..*packet });
+        self.raise(now, PortNum::MANAGEMENT, notice);
+    }
+
     fn raise(&mut self, now: Time, port: PortNum, notice: Notice) {
         let Some(port) = self.ports.get(port.index()) else {
             return;
@@ -321,7 +380,7 @@ impl Sma {
             AttributeId::SWITCH_INFO if is_switch => self.switch_info(node, mad, set)?,
             AttributeId::PORT_INFO => self.port_info(now, node, mad, set, arrival)?,
             AttributeId::GUID_INFO => self.guid_info(node.identity(), mad, set, arrival)?,
-            AttributeId::PKEY_TABLE => self.pkey_table(node.identity(), mad, set, arrival)?,
+            AttributeId::PKEY_TABLE => self.pkey_table(node, mad, set, arrival)?,
             AttributeId::SL_TO_VL_TABLE => tables::sl_to_vl(node, mad, set)?,
             AttributeId::VL_ARB_TABLE => tables::vl_arbitration(node, mad, set, arrival)?,
             AttributeId::LINEAR_FORWARDING_TABLE if is_switch => tables::linear(node, mad, set)?,
@@ -420,9 +479,9 @@ impl Sma {
             port_state_change: numbers.port_state_change,
             optimized_sl_to_vl: OPTIMIZED_SL_TO_VL,
             lids_per_port: 0,
-            partition_enforcement_cap: 0,
-            inbound_enforcement_cap: false,
-            outbound_enforcement_cap: false,
+            partition_enforcement_cap: PKEYS,
+            inbound_enforcement_cap: true,
+            outbound_enforcement_cap: true,
             filter_raw_inbound_cap: false,
             filter_raw_outbound_cap: false,
             enhanced_port0: false,

@@ -13,6 +13,7 @@ use tracing::trace;
 use wire::convert::u64_of;
 use wire::{PortNum, Vl};
 
+use crate::partitions::{INBOUND, OUTBOUND};
 use crate::plane::{Due, Head, Plane, PortVl};
 
 /// Packets for port 0 that wait at most.
@@ -44,6 +45,11 @@ impl Plane {
             }
             let step = if port.has_outlived(now, head.entered) {
                 self.drop_head(now, from, from.port, DropReason::Lifetime);
+                Step::Moved
+            } else if self.partitions.checks_in(from.port)
+                && !self.partitions.passes(from.port, head, &self.pool)
+            {
+                self.drop_head(now, from, from.port, INBOUND);
                 Step::Moved
             } else if head.lrh.dlid.is_multicast() {
                 let ports = self.multicast.lookup(head.lrh.dlid, from.port);
@@ -78,6 +84,10 @@ impl Plane {
             return Step::Moved;
         };
         let vl = port.sl_to_vl().map(from.port, lrh.sl);
+        if self.partitions.checks_out(output) && !self.may_leave(from, output) {
+            self.drop_head(now, from, output, OUTBOUND);
+            return Step::Moved;
+        }
         match self.room(PortVl { port: output, vl }, bytes) {
             Admission::Room => {
                 self.move_head(now, from, PortVl { port: output, vl });
@@ -94,6 +104,12 @@ impl Plane {
         }
     }
 
+    /// Whether the partitions of a port let the head of an input VL out.
+    fn may_leave(&mut self, from: PortVl, output: PortNum) -> bool {
+        let head = self.ports[from.port.index() - 1].input(from.vl);
+        head.is_none_or(|head| self.partitions.passes(output, head, &self.pool))
+    }
+
     /// Forwards a multicast head by its row of the multicast table. It is dropped if the row is
     /// empty, like a unicast packet without an entry (IBA 18.2.4.3). A row with the input port only
     /// is the end of a branch of the tree.
@@ -104,6 +120,15 @@ impl Plane {
             return Step::Moved;
         }
         ports.remove(from.port);
+        if self.partitions.checks_any_out() {
+            for output in ports.iter() {
+                if self.partitions.checks_out(output) && !self.may_leave(from, output) {
+                    ports.remove(output);
+                    self.copies_made += 1;
+                    self.count_drop(output, OUTBOUND);
+                }
+            }
+        }
         self.replicate(now, from, ports)
     }
 

@@ -21,6 +21,7 @@ mod crossbar;
 mod inspect;
 mod management;
 mod node;
+mod partitions;
 mod plane;
 mod ports;
 mod switch;

@@ -10,8 +10,9 @@ use mad::pma::Pma;
 use mad::sma::Sma;
 use mad::smi::Origin;
 use tracing::trace;
+use wire::attr::Trap257;
 use wire::packet::MAD_PACKET_LEN;
-use wire::{DataPacket, Deth, Lid, Mad, MgmtClass, PortNum, Qpn, Sl, UdPacket, Vl};
+use wire::{DataPacket, Deth, Gid, Lid, Mad, MgmtClass, PortNum, Qpn, Sl, UdPacket, Vl, p_key};
 
 use crate::plane::{Plane, PortVl};
 
@@ -35,9 +36,29 @@ struct Received {
     sl: Sl,
     dest_qp: Qpn,
     src_qp: Qpn,
+    pkey: u16,
     qkey: u32,
+    /// Source and destination GID of its GRH.
+    gids: Option<(Gid, Gid)>,
     /// When the last byte of its packet arrives: no response leaves before.
     tail: Time,
+}
+
+impl Received {
+    /// What traps 257 and 258 tell of it.
+    fn details(&self, key: u32) -> Trap257 {
+        let (sgid, dgid) = self.gids.unwrap_or_default();
+        Trap257 {
+            slid: self.slid,
+            dlid: self.dlid,
+            key,
+            sl: self.sl,
+            src_qp: self.src_qp,
+            dest_qp: self.dest_qp,
+            sgid,
+            dgid,
+        }
+    }
 }
 
 impl Management {
@@ -132,7 +153,18 @@ impl Management {
         if received.dest_qp != Qpn::GSI {
             return Err(DropReason::NoQueuePair);
         }
+        let keys = self.sma.pkeys(PortNum::MANAGEMENT);
+        let own_key = p_key::own_key(keys, received.pkey);
+        let Some(pkey) = own_key.filter(|_| p_key::admits(keys, received.pkey)) else {
+            let packet = received.details(u32::from(received.pkey));
+            let at = PortNum::MANAGEMENT;
+            self.sma.p_key_violated(now, &plane.identity, at, &packet);
+            return Err(DropReason::RcvPartition);
+        };
         if received.qkey != Deth::QKEY_GSI {
+            let packet = received.details(received.qkey);
+            let at = PortNum::MANAGEMENT;
+            self.sma.q_key_violated(now, &plane.identity, at, &packet);
             return Err(DropReason::BadQkey);
         }
         let mut mad = received.mad;
@@ -150,6 +182,7 @@ impl Management {
         }
         let answer = UdPacket {
             dest_qp: received.src_qp,
+            pkey,
             ..UdPacket::gmp(
                 received.dlid,
                 received.slid,
@@ -235,7 +268,9 @@ fn read(plane: &mut Plane, packet: Packet) -> Result<Received, DropReason> {
         sl: datagram.sl,
         dest_qp: datagram.dest_qp,
         src_qp: datagram.src_qp,
+        pkey: datagram.pkey,
         qkey: datagram.qkey,
+        gids: datagram.global.map(|global| (global.sgid, global.dgid)),
         tail,
     })
 }

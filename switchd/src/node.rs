@@ -44,6 +44,8 @@ impl Node for Plane {
         if number == PortNum::MANAGEMENT {
             self.lid = settings.lid;
         }
+        let (inbound, outbound) = (settings.partitions_in, settings.partitions_out);
+        self.partitions.enforce(number, inbound, outbound);
         if let Some(port) = self.port_mut(number) {
             port.set_neighbor_mtu(settings.mtu);
             port.set_operational_vls(settings.operational_vls);
@@ -114,6 +116,11 @@ impl Node for Plane {
                 Priority::High => port.arbiter_mut().set_high(entries.iter().copied()),
             }
         }
+    }
+
+    fn set_pkeys(&mut self, port: PortNum, keys: &[u16; 32]) {
+        debug!(port = port.get(), "P_Key table set");
+        self.partitions.set_keys(port, keys);
     }
 
     fn forwarding(&mut self) -> Option<&mut dyn Forwarding> {

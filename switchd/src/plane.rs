@@ -8,6 +8,7 @@ use mad::sma::Identity;
 use wire::attr::NodeType;
 use wire::{Lid, PortNum, Vl};
 
+use crate::partitions::Partitions;
 use crate::ports::Ports;
 use crate::tables::{LinearTable, MulticastTable};
 use crate::{SwitchConfig, SwitchError, Timing};
@@ -76,6 +77,7 @@ pub(crate) struct Plane {
     /// By [`Plane::index`], of a multicast head: the ports that are still to get their copy.
     pub(crate) pending_copies: Box<[PortSet]>,
     pub(crate) multicast: MulticastTable,
+    pub(crate) partitions: Partitions,
     pub(crate) identity: Identity,
     /// What every external port was built with.
     pub(crate) port_config: PortConfig,
@@ -123,6 +125,7 @@ impl Plane {
             lid: Lid::ZERO,
             linear: LinearTable::default(),
             multicast: MulticastTable::default(),
+            partitions: Partitions::new(config.ports),
             vls,
             heads: vec![Head::default(); data_vls].into_boxed_slice(),
             pending_copies: vec![PortSet::EMPTY; data_vls].into_boxed_slice(),

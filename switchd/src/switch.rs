@@ -128,6 +128,7 @@ impl Switch {
         plane.advance_arrived(arrival.now, number);
         if !plane.inbox.is_empty() {
             self.management.take_inbox(arrival.now, plane);
+            self.trap_at = self.management.trap_at();
         }
     }
 
@@ -144,6 +145,7 @@ impl Switch {
         }
         if !(self.plane.inbox.is_empty() && self.plane.replies.is_empty()) {
             self.management.take_inbox(now, &mut self.plane);
+            self.trap_at = self.management.trap_at();
         }
     }
 
@@ -158,6 +160,10 @@ impl Switch {
         }
         if trap {
             self.management.sma.link_changed(now);
+            self.trap_at = self.management.trap_at();
+        }
+        while let Some((count, packet)) = self.plane.partitions.take_stopped() {
+            self.management.sma.p_key_blocked(now, count, &packet);
             self.trap_at = self.management.trap_at();
         }
         if self.trap_at <= now {
@@ -324,6 +330,7 @@ impl Device for Switch {
         // Room in an output VL may have let a packet for port 0 through behind the one that got it.
         if !(plane.inbox.is_empty() && plane.replies.is_empty()) {
             self.management.take_inbox(now, plane);
+            self.trap_at = self.management.trap_at();
         }
         plane.ports.refresh();
         frame.records() - before

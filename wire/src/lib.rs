@@ -10,7 +10,7 @@
 //! - local sockets: [`control`], [`umad2sim`];
 //! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`]; from one number
 //!   type to another: [`convert`]; choices among named values: [`mod@choice`];
-//!   the management key as its administrator keeps it: [`MKey`].
+//!   the management key as its administrator keeps it: [`MKey`]; partition keys: [`p_key`].
 //!
 //! A format of fixed length implements [`Format`].
 
@@ -30,6 +30,7 @@ pub mod lrh;
 mod m_key;
 pub mod mad;
 pub mod mtu;
+pub mod p_key;
 pub mod packet;
 pub mod pma;
 pub mod rate;

@@ -106,7 +106,7 @@ impl Host {
                 dgid: record.mgid,
             }),
             solicited: false,
-            pkey: self.own_pkey(),
+            pkey: self.key_of(record.pkey),
             dest_qp: Qpn::MULTICAST,
             psn: wire::Psn::truncate(packet.head.sequence),
             qkey: record.qkey,

@@ -225,14 +225,7 @@ impl Host {
             if !is_answerable(datagram.slid) {
                 return Err(DropReason::BadMad);
             }
-            self.send_gmp_from(
-                now,
-                &mad,
-                datagram.dlid,
-                datagram.slid,
-                datagram.src_qp,
-                datagram.sl,
-            );
+            self.answer_gmp(now, &mad, datagram);
             return Ok(());
         }
         let grants = mad.is_vendor() && mad.attr_id() == vendor::WINDOW_GRANT;
@@ -278,8 +271,7 @@ impl Host {
         }
         mad.set_method(Method::GET_RESP);
         mad.set_status(MadStatus::OK);
-        let (dlid, qpn, sl) = (datagram.slid, datagram.src_qp, datagram.sl);
-        self.send_gmp_from(now, mad, datagram.dlid, dlid, qpn, sl);
+        self.answer_gmp(now, mad, datagram);
         Ok(())
     }
 
@@ -325,8 +317,7 @@ impl Host {
         }
         mad.set_method(Method::GET_RESP);
         mad.set_status(MadStatus::OK);
-        let (dlid, qpn, sl) = (datagram.slid, datagram.src_qp, datagram.sl);
-        self.send_gmp_from(now, mad, datagram.dlid, dlid, qpn, sl);
+        self.answer_gmp(now, mad, datagram);
         Ok(())
     }
 
@@ -346,6 +337,21 @@ impl Host {
             &UdPacket {
                 pkey,
                 dest_qp: qpn,
+                ..datagram
+            },
+        );
+    }
+
+    /// Answers a datagram of QP1 in its partition.
+    fn answer_gmp(&mut self, now: Time, mad: &Mad, request: &UdPacket<'_>) {
+        let (slid, dlid) = (request.dlid, request.slid);
+        let datagram = UdPacket::gmp(slid, dlid, request.sl, Vl::default(), mad);
+        let pkey = self.key_of(request.pkey);
+        self.send(
+            now,
+            &UdPacket {
+                pkey,
+                dest_qp: request.src_qp,
                 ..datagram
             },
         );

@@ -1,8 +1,9 @@
 //! From the port's input VLs to the queue pairs.
 
 use link::{DropReason, Time};
+use wire::attr::Trap257;
 use wire::bth::Opcode;
-use wire::{DataPacket, Deth, Format, Lid, Qpn, UdPacket, Vl};
+use wire::{DataPacket, Deth, Format, Lid, Qpn, UdPacket, Vl, p_key};
 
 use super::{Host, service_datagram};
 use crate::adapter::PORT;
@@ -69,18 +70,38 @@ impl Host {
         }
         let datagram = UdPacket::parse(&packet).map_err(|_| malformed(&packet))?;
         if !self.admits_pkey(datagram.pkey) {
+            let details = details(&datagram, u32::from(datagram.pkey));
+            let identity = &self.adapter.identity;
+            self.sma.p_key_violated(now, identity, PORT, &details);
             return Err(DropReason::RcvPartition);
         }
         if datagram.dlid.is_multicast() {
             return self.group_datagram(&datagram);
         }
+        let taken = self.take_datagram(now, at, &datagram, bytes.len());
+        if taken == Err(DropReason::BadQkey) {
+            let details = details(&datagram, datagram.qkey);
+            let identity = &self.adapter.identity;
+            self.sma.q_key_violated(now, identity, PORT, &details);
+        }
+        taken
+    }
+
+    /// A datagram for one of the host's queue pairs.
+    fn take_datagram(
+        &mut self,
+        now: Time,
+        at: Time,
+        datagram: &UdPacket<'_>,
+        bytes: usize,
+    ) -> Result<(), DropReason> {
         match datagram.dest_qp {
-            Qpn::GSI if datagram.qkey == Deth::QKEY_GSI => self.gmp_packet(now, &datagram),
+            Qpn::GSI if datagram.qkey == Deth::QKEY_GSI => self.gmp_packet(now, datagram),
             PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN if datagram.qkey == SERVICE_QKEY => {
-                self.service_packet(now, at, &datagram, bytes.len())
+                self.service_packet(now, at, datagram, bytes)
             }
             Qpn::GSI | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN => Err(DropReason::BadQkey),
-            _ => self.program_datagram(&datagram),
+            _ => self.program_datagram(datagram),
         }
     }
 
@@ -90,10 +111,7 @@ impl Host {
         if self.last_valid_pkey == Some(pkey) {
             return true;
         }
-        let matches = |&own: &u16| {
-            own & 0x7fff != 0 && (own ^ pkey) & 0x7fff == 0 && (own | pkey) & 0x8000 != 0
-        };
-        let admitted = self.sma.pkeys(PORT).iter().any(matches);
+        let admitted = p_key::admits(self.sma.pkeys(PORT), pkey);
         if admitted {
             self.last_valid_pkey = Some(pkey);
         }
@@ -180,7 +198,7 @@ impl Host {
         payload.copy_from_slice(request.payload);
         answer.emit(payload);
         let qps = (PING_QPN, request.src_qp);
-        let pkey = self.own_pkey();
+        let pkey = self.key_of(request.pkey);
         let datagram =
             service_datagram(&self.adapter, request.slid, qps, request.sl, pkey, payload);
         self.send(
@@ -234,6 +252,22 @@ impl Host {
                 ..datagram
             },
         );
+    }
+}
+
+/// What traps 257 and 258 tell of a datagram with that key.
+fn details(datagram: &UdPacket<'_>, key: u32) -> Trap257 {
+    let gids = datagram.global.map(|global| (global.sgid, global.dgid));
+    let (sgid, dgid) = gids.unwrap_or_default();
+    Trap257 {
+        slid: datagram.slid,
+        dlid: datagram.dlid,
+        key,
+        sl: datagram.sl,
+        src_qp: datagram.src_qp,
+        dest_qp: datagram.dest_qp,
+        sgid,
+        dgid,
     }
 }
 

@@ -1,9 +1,12 @@
 use hostd::queue_pair::{FromQueuePair, IncomingDatagram, OutgoingDatagram, ToQueuePair};
 use hostd::{ClientId, Command, Event};
 use link::{DropReason, PortConfig};
-use wire::attr::{MulticastForwardingTable, PKeyTable};
-use wire::mad::{AttributeId, MadStatus, Method};
-use wire::{Gid, Lid, Qpn, Sl};
+use mad::local::{FromAgent, ToAgent};
+use wire::attr::{
+    MulticastForwardingTable, Notice, PKeyTable, PortInfo, PortPhysState, PortState, Trap257,
+};
+use wire::mad::{AttributeId, Mad, MadStatus, Method};
+use wire::{Format as _, Gid, Lid, Qpn, Sl};
 
 use crate::bed::{Bed, CLIENT, lid};
 use crate::manage::bring_up_star;
@@ -250,4 +253,79 @@ fn a_packet_of_another_partition_is_dropped() {
         let after = dropped(&mut bed, 1, DropReason::RcvPartition);
         assert_eq!(after - before, u64::from(!passes));
     }
+    assert_eq!(port_info(&mut bed).p_key_violations, 1);
+}
+
+/// PortInfo of the second host.
+fn port_info(bed: &mut Bed) -> PortInfo {
+    let answer = bed.directed(Method::GET, AttributeId::PORT_INFO, 1, &[1, 2], |_| {});
+    answer.smp_attribute().unwrap()
+}
+
+#[test]
+fn wrong_keys_are_told_to_the_subnet_manager() {
+    let mut bed = Bed::star(2, PortConfig::default());
+    bring_up_star(&mut bed, 2);
+    let (from, there) = (open(&mut bed, 0), open(&mut bed, 1));
+    let info = PortInfo {
+        master_sm_lid: lid(1),
+        port_state: PortState::NoChange,
+        port_phys_state: PortPhysState::NoChange,
+        ..port_info(&mut bed)
+    };
+    bed.directed(Method::SET, AttributeId::PORT_INFO, 1, &[1, 2], |mad| {
+        mad.set_smp_attribute(&info);
+    });
+    let mut keys = PKeyTable::default();
+    keys.0[0] = 0x8001;
+    let send = |bed: &mut Bed, qkey: u32| {
+        // The first host stands for the subnet manager, but not while a test asks a question: a trap
+        // must not come between that and its answer.
+        let mad = |message| Command::Mad {
+            client: CLIENT,
+            message,
+        };
+        bed.command(0, mad(ToAgent::Register { class: 1 }));
+        bed.events[0].clear();
+        let datagram = to(lid(2), there, qkey);
+        say(
+            bed,
+            0,
+            ToQueuePair::Send {
+                qpn: from,
+                datagram,
+            },
+        );
+        bed.run(100_000_000);
+        bed.command(0, mad(ToAgent::Unregister { class: 1 }));
+        let traps = bed.events[0].iter().filter_map(|event| match event {
+            Event::Mad {
+                message: FromAgent::Received(message),
+                ..
+            } => Some(Mad::from_bytes(*message.mad)),
+            _ => None,
+        });
+        let traps = traps.filter(|mad| mad.method() == Method::TRAP);
+        let notices: Vec<Notice> = traps.map(|mad| mad.smp_attribute().unwrap()).collect();
+        bed.events[0].clear();
+        notices.first().copied()
+    };
+    assert_eq!(send(&mut bed, QKEY), None);
+    let notice = send(&mut bed, QKEY + 1).expect("a trap");
+    assert_eq!((notice.trap_number, notice.issuer_lid), (258, lid(2)));
+    let (details, _) = Trap257::parse(&notice.details).unwrap();
+    assert_eq!((details.slid, details.dlid), (lid(1), lid(2)));
+    assert_eq!(
+        (details.key, details.src_qp, details.dest_qp),
+        (QKEY + 1, from, there)
+    );
+    bed.directed(Method::SET, AttributeId::PKEY_TABLE, 0, &[1, 2], |mad| {
+        mad.set_smp_attribute(&keys);
+    });
+    let notice = send(&mut bed, QKEY).expect("a trap");
+    assert_eq!(notice.trap_number, 257);
+    let (details, _) = Trap257::parse(&notice.details).unwrap();
+    assert_eq!((details.key, details.slid), (0xffff, lid(1)));
+    let info = port_info(&mut bed);
+    assert_eq!((info.p_key_violations, info.q_key_violations), (1, 1));
 }

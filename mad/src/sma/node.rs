@@ -50,6 +50,11 @@ pub trait Node {
     /// operational (IBA 7.6.9).
     fn set_arbitration(&mut self, port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]);
 
+    /// Sets the partitions of an external port of a switch: the keys that its packets may have where
+    /// [`PortSettings::partitions_in`] or [`PortSettings::partitions_out`] asks for it. Not called for port
+    /// 0, nor on a channel adapter, which reads [`Sma::pkeys`](super::Sma::pkeys).
+    fn set_pkeys(&mut self, port: PortNum, keys: &[u16; 32]);
+
     /// The switch's forwarding tables; `None` on a channel adapter.
     fn forwarding(&mut self) -> Option<&mut dyn Forwarding>;
 }
@@ -196,6 +201,11 @@ pub struct PortSettings {
     pub vl_stall_count: u8,
     /// LimitOfHighPriority: units of 4096 bytes; 255 is unlimited, 0 one packet (IBA 7.6.9.2).
     pub vl_high_limit: u8,
+    /// PartitionEnforcementInbound: an external port of a switch lets packets in only with a P_Key of its
+    /// table.
+    pub partitions_in: bool,
+    /// PartitionEnforcementOutbound: the same of what goes out.
+    pub partitions_out: bool,
 }
 
 impl PortSettings {
@@ -210,6 +220,8 @@ impl PortSettings {
         hoq_life: 31,
         vl_stall_count: 0,
         vl_high_limit: 0,
+        partitions_in: false,
+        partitions_out: false,
     };
 }
 

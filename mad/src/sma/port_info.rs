@@ -74,6 +74,10 @@ impl Role {
 pub(super) struct Port {
     pub(super) settings: PortSettings,
     pub(super) m_key: KeyGuard,
+    /// Packets with a P_Key that the port does not take.
+    pub(super) p_key_violations: u16,
+    /// Packets with a Q_Key that their queue pair does not take.
+    pub(super) q_key_violations: u16,
     pub(super) gid_prefix: u64,
     pub(super) is_sm: bool,
     pub(super) subnet_timeout: u8,
@@ -134,6 +138,8 @@ impl Port {
                 ..PortSettings::INITIAL
             },
             m_key: KeyGuard::default(),
+            p_key_violations: 0,
+            q_key_violations: 0,
             gid_prefix: if role.is_addressed() {
                 DEFAULT_GID_PREFIX
             } else {
@@ -207,11 +213,15 @@ impl Port {
             operational_vls: VlCount::at_most(self.settings.operational_vls),
             local_phy_errors: self.local_phy_errors,
             overrun_errors: self.overrun_errors,
+            p_key_violations: self.p_key_violations,
+            q_key_violations: self.q_key_violations,
             ..PortInfo::default()
         };
         if role == Role::SwitchExternal {
             info.vl_stall_count = self.settings.vl_stall_count;
             info.hoq_life = self.settings.hoq_life;
+            info.partition_enforcement_inbound = self.settings.partitions_in;
+            info.partition_enforcement_outbound = self.settings.partitions_out;
         }
         if role.is_addressed() {
             self.m_key.show(&mut info, presented);
@@ -245,6 +255,13 @@ impl Port {
             command = link_command(link, requested)?;
         }
         next.set_vls(caps, requested)?;
+        // Only a 0 resets a counter.
+        if requested.p_key_violations == 0 {
+            next.p_key_violations = 0;
+        }
+        if requested.q_key_violations == 0 {
+            next.q_key_violations = 0;
+        }
         Ok((next, command))
     }
 
@@ -309,6 +326,8 @@ impl Port {
         self.overrun_errors = requested.overrun_errors;
         if role == Role::SwitchExternal {
             self.settings.hoq_life = requested.hoq_life;
+            self.settings.partitions_in = requested.partition_enforcement_inbound;
+            self.settings.partitions_out = requested.partition_enforcement_outbound;
             if requested.vl_stall_count != 0 {
                 self.settings.vl_stall_count = requested.vl_stall_count;
             }

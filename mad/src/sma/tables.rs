@@ -50,27 +50,29 @@ impl Sma {
         Ok(())
     }
 
-    /// P_KeyTable: one block of port 0 or of the arrival port. Switches enforce no partitions, so
-    /// their external ports have no table.
+    /// P_KeyTable: one block of a switch's port or of the arrival port.
     pub(super) fn pkey_table(
         &mut self,
-        identity: &Identity,
+        node: &mut impl Node,
         mad: &mut Mad,
         set: bool,
         arrival: PortNum,
     ) -> Result<(), BadField> {
         let (number, block) = halves(mad);
-        let number = if identity.is_switch() {
-            usize::from(number)
-        } else {
-            arrival.index()
+        let is_switch = node.identity().is_switch();
+        let number = match is_switch {
+            true => PortNum::new(u8::try_from(number).map_err(|_| MODIFIER)?),
+            false => arrival,
         };
-        if block != 0 || (identity.is_switch() && number != 0) {
+        if block != 0 {
             return Err(MODIFIER);
         }
-        let port = self.ports.get_mut(number).ok_or(MODIFIER)?;
+        let port = self.ports.get_mut(number.index()).ok_or(MODIFIER)?;
         if set {
             port.pkeys = read::<PKeyTable>(mad)?.0;
+            if is_switch && number != PortNum::MANAGEMENT {
+                node.set_pkeys(number, &port.pkeys);
+            }
         }
         mad.set_smp_attribute(&PKeyTable(port.pkeys));
         Ok(())

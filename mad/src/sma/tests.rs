@@ -2,5 +2,6 @@ mod attributes;
 mod fake;
 mod m_key;
 mod nonsense;
+mod partitions;
 mod port;
 mod traps;

@@ -9,4 +9,5 @@ mod forwarding;
 mod hostile;
 mod management;
 mod multicast;
+mod partitions;
 mod timing;

@@ -24,7 +24,7 @@ pub use node_info::{NodeInfo, NodeType};
 pub use notice::{Notice, Trap144, TrapGid, TrapLid, trap};
 pub use pkey_table::PKeyTable;
 pub use port_info::{PortInfo, PortPhysState, PortState, VlCount, capability};
-pub use security_traps::{Trap256, TrapRoute};
+pub use security_traps::{Trap256, Trap257, Trap259, TrapRoute};
 pub use sl_to_vl::SlToVlTable;
 pub use sm_info::{SmInfo, SmState};
 pub use switch_info::SwitchInfo;

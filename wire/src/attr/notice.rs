@@ -11,7 +11,7 @@
 //! ```
 //! A vendor's notice (G = 0) has VendorID and DeviceID for ProducerType and TrapNumber.
 
-use crate::attr::{Attribute, Trap256};
+use crate::attr::{Attribute, Trap256, Trap257, Trap259};
 use crate::format::{array, put, put_u16, put_u24, put_u32, u16_at, u24_at, u32_at};
 use crate::mad::AttributeId;
 use crate::{Format, Gid, Lid, ParseError};
@@ -120,6 +120,41 @@ impl Notice {
             notice_type: Self::TYPE_SECURITY,
             producer_type,
             trap_number: trap::BAD_M_KEY,
+            issuer_lid: lid,
+            toggle: false,
+            count: 0,
+            details,
+        }
+    }
+
+    /// Trap 257 or 258 (`number`): the port with this LID was sent a packet with a P_Key or Q_Key that
+    /// it does not take.
+    #[must_use]
+    pub fn bad_packet_key(number: u16, producer_type: u32, lid: Lid, packet: &Trap257) -> Self {
+        let mut details = [0; 54];
+        packet.emit(&mut details);
+        Self {
+            is_generic: true,
+            notice_type: Self::TYPE_SECURITY,
+            producer_type,
+            trap_number: number,
+            issuer_lid: lid,
+            toggle: false,
+            count: 0,
+            details,
+        }
+    }
+
+    /// Trap 259: a packet with a P_Key that a port of the switch with this LID does not let through.
+    #[must_use]
+    pub fn bad_p_key_at_switch(lid: Lid, packet: &Trap259) -> Self {
+        let mut details = [0; 54];
+        packet.emit(&mut details);
+        Self {
+            is_generic: true,
+            notice_type: Self::TYPE_SECURITY,
+            producer_type: Self::PRODUCER_SWITCH,
+            trap_number: trap::BAD_P_KEY_SWITCH,
             issuer_lid: lid,
             toggle: false,
             count: 0,

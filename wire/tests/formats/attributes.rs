@@ -2,8 +2,8 @@
 
 use wire::attr::{
     GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, Notice,
-    PKeyTable, PortInfo, SlToVlTable, SmInfo, Trap256, TrapGid, TrapLid, VlArbEntry, VlArbTable,
-    VlCount, trap,
+    PKeyTable, PortInfo, SlToVlTable, SmInfo, Trap256, Trap259, TrapGid, TrapLid, VlArbEntry,
+    VlArbTable, VlCount, trap,
 };
 use wire::{AttributeId, Format, Guid, Lid, MKey, MKeyError, Mad, Method, PortNum, Sl, Vl};
 
@@ -191,6 +191,34 @@ fn the_details_of_a_wrong_m_key() {
     );
     let shown = format!("{directed:?}");
     assert!(!shown.contains("1229"), "{shown} must not show the key");
+}
+
+#[test]
+fn the_details_of_a_wrong_p_key_or_q_key() {
+    let gids = format!("{} {}", "11".repeat(16), "22".repeat(16));
+    golden(
+        &fixtures::bad_packet_key(),
+        &format!("0000 0102 0304 05060708 90 0a0b0c 00 0d0e0f {gids}"),
+    );
+    let packet = fixtures::bad_packet_key();
+    let valid = Trap259::LID1 | Trap259::LID2 | Trap259::PKEY | Trap259::SL | Trap259::QP2;
+    let at_switch = Trap259 {
+        valid,
+        slid: packet.slid,
+        dlid: packet.dlid,
+        p_key: 0x0506,
+        sl: packet.sl,
+        src_qp: packet.src_qp,
+        dest_qp: packet.dest_qp,
+        sgid: packet.sgid,
+        dgid: packet.dgid,
+        switch: Lid::new(0x3132),
+        port: PortNum::new(0x33),
+    };
+    golden(
+        &at_switch,
+        &format!("002f 0102 0304 0506 90 0a0b0c 00 0d0e0f {gids} 3132 33"),
+    );
 }
 
 #[test]

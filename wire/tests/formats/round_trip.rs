@@ -123,6 +123,8 @@ round_trips! {
     trap_gid: wire::attr::TrapGid, nothing;
     trap_144: wire::attr::Trap144, nothing;
     trap_256: wire::attr::Trap256, nothing;
+    trap_257: wire::attr::Trap257, nothing;
+    trap_259: wire::attr::Trap259, nothing;
     class_port_info: wire::pma::ClassPortInfo, nothing;
     port_counters: wire::pma::PortCounters, nothing;
     port_counters_extended: wire::pma::PortCountersExtended, nothing;

@@ -5,7 +5,7 @@
 
 use wire::attr::{
     Attribute, GuidInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription,
-    NodeInfo, NodeType, Notice, PKeyTable, SlToVlTable, VlArbEntry, VlArbTable,
+    NodeInfo, NodeType, Notice, PKeyTable, SlToVlTable, VlArbEntry, VlArbTable, trap,
 };
 use wire::{AttributeId, Guid, Lid, Mad, MadStatus, Method, PortNum, Vl};
 
@@ -288,7 +288,7 @@ fn subnet_managers_and_their_notices() {
 fn notices_of_wrong_keys() {
     let bad_m_key = fixtures::bad_m_key();
     let notice = Notice::bad_m_key(Notice::PRODUCER_SWITCH, Lid::new(0x0102), &bad_m_key);
-    let cases = both(&notice, 0).map(|case| {
+    let mut cases = Vec::from(both(&notice, 0).map(|case| {
         case.field("infiniband.notice.trapnumberdeviceid", 256u16)
             .field("infiniband.trap.lidaddr", bad_m_key.lid.get())
             .field("infiniband.trap.drslid", 0xffffu16)
@@ -299,6 +299,20 @@ fn notices_of_wrong_keys() {
             .field("infiniband.trap.drnotice", true)
             .field("infiniband.trap.drpathtruncated", false)
             .field("infiniband.trap.drhopcount", 3u8)
-    });
+    }));
+    let packet = fixtures::bad_packet_key();
+    for number in [trap::BAD_P_KEY, trap::BAD_Q_KEY] {
+        let producer = Notice::PRODUCER_CHANNEL_ADAPTER;
+        let notice = Notice::bad_packet_key(number, producer, Lid::new(5), &packet);
+        cases.extend(both(&notice, 0).map(|case| {
+            case.field("infiniband.notice.trapnumberdeviceid", number)
+                .field("infiniband.trap.lidaddr1", packet.slid.get())
+                .field("infiniband.trap.lidaddr2", packet.dlid.get())
+                .field("infiniband.trap.key", packet.key)
+                .field("infiniband.trap.sl", packet.sl.get())
+                .field("infiniband.trap.qp1", packet.src_qp.get())
+                .field("infiniband.trap.qp2", packet.dest_qp.get())
+        }));
+    }
     judge(&cases);
 }

@@ -33,6 +33,8 @@ pub enum Change {
     Sl2Vl(PortNum, PortNum),
     /// A table of an arbiter.
     Arbitration(PortNum, Priority),
+    /// The partitions of an external port.
+    Partitions(PortNum),
 }
 
 /// A switch or host.
@@ -46,6 +48,7 @@ pub struct BedNode {
     lft: Vec<PortNum>,
     mft: BTreeMap<(u16, u8), [u16; 32]>,
     top: Lid,
+    pkeys: BTreeMap<PortNum, [u16; 32]>,
     /// Since last taken.
     pub changes: Vec<Change>,
 }
@@ -75,6 +78,7 @@ impl BedNode {
             lft: vec![PortNum::NONE; entries],
             mft: BTreeMap::new(),
             top: Lid::ZERO,
+            pkeys: BTreeMap::new(),
             changes: Vec::new(),
         }
     }
@@ -186,6 +190,12 @@ impl Node for BedNode {
     fn set_arbitration(&mut self, port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]) {
         self.changes.push(Change::Arbitration(port, priority));
         self.arbitration.insert((port, priority), *entries);
+    }
+
+    fn set_pkeys(&mut self, port: PortNum, keys: &[u16; 32]) {
+        if self.pkeys.insert(port, *keys) != Some(*keys) {
+            self.changes.push(Change::Partitions(port));
+        }
     }
 
     fn forwarding(&mut self) -> Option<&mut dyn Forwarding> {

@@ -81,7 +81,7 @@ fn modifiers_that_name_nothing_are_refused() {
             (AttributeId::MULTICAST_FORWARDING_TABLE, 2),
             (AttributeId::MULTICAST_FORWARDING_TABLE, 0x2000_0000),
             (AttributeId::PKEY_TABLE, 1),
-            (AttributeId::PKEY_TABLE, 0x0001_0000),
+            (AttributeId::PKEY_TABLE, 0x0015_0000),
             (AttributeId::GUID_INFO, 1),
             (AttributeId::SL_TO_VL_TABLE, 0x0000_0100),
             (AttributeId::SL_TO_VL_TABLE, 0x0000_0115),

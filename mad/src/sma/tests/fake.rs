@@ -90,6 +90,7 @@ pub(super) struct Fake {
     /// Calls that have set SL-to-VL mappings.
     pub(super) vl_writes: usize,
     pub(super) arbitration: BTreeMap<(PortNum, Priority), [VlArbEntry; 64]>,
+    pub(super) pkeys: BTreeMap<PortNum, [u16; 32]>,
 }
 
 impl Fake {
@@ -112,6 +113,7 @@ impl Fake {
             vls: BTreeMap::new(),
             vl_writes: 0,
             arbitration: BTreeMap::new(),
+            pkeys: BTreeMap::new(),
         }
     }
 
@@ -186,6 +188,11 @@ impl Node for Fake {
 
     fn set_arbitration(&mut self, port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]) {
         self.arbitration.insert((port, priority), *entries);
+    }
+
+    fn set_pkeys(&mut self, port: PortNum, keys: &[u16; 32]) {
+        assert!(self.identity.is_switch() && port != PortNum::MANAGEMENT);
+        self.pkeys.insert(port, *keys);
     }
 
     fn forwarding(&mut self) -> Option<&mut dyn Forwarding> {

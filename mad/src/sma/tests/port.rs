@@ -124,6 +124,8 @@ fn an_adapter_takes_its_address_vls_and_limits() {
         hoq_life: 31,
         vl_stall_count: 0,
         vl_high_limit: 7,
+        partitions_in: false,
+        partitions_out: false,
     };
     assert_eq!(
         bench.node.settings[&port(1)],
