@@ -10,6 +10,19 @@ use topologies::{Topology, TopologyError};
 #[error("{0}")]
 pub struct UsageError(pub String);
 
+/// The topology of that name or file with its nodes in the order of GUIDs: what is printed about it does
+/// not depend on the order of lines in the file.
+///
+/// # Errors
+/// [`UsageError`] if there is none.
+pub fn ordered_topology(given: &str) -> Result<Topology> {
+    let topology = topology(given)?;
+    Ok(Topology {
+        graph: topology.graph.in_guid_order(),
+        ..topology
+    })
+}
+
 /// The topology of that name or file.
 ///
 /// # Errors

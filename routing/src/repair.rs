@@ -64,7 +64,7 @@ pub fn repair(graph: &Graph, before: &Graph, old: &Tables) -> Result<Repair, Rou
     }
     let promises = repair.tables.promises;
     let can_deadlock =
-        |tables: &Tables| promises.deadlock_free && verify(graph, tables, promises).cycle.is_some();
+        |tables: &Tables| promises.deadlock_free && has_credit_loop(graph, tables, promises);
     let untouched = repair.tables.lfts.clone();
     for (&lid, one) in &broken {
         reroute(&network, &mut repair.tables, lid, one);
@@ -83,6 +83,14 @@ pub fn repair(graph: &Graph, before: &Graph, old: &Tables) -> Result<Repair, Rou
         }
     }
     Ok(repair)
+}
+
+/// Whether packets between hosts can wait for each other in a cycle; with tables that use one VL, the
+/// packets of switches' own ports count too.
+fn has_credit_loop(graph: &Graph, tables: &Tables, promises: Promises) -> bool {
+    let report = verify(graph, tables, promises);
+    let one_vl = tables.vl_assignment.is_none();
+    report.cycle.is_some() || one_vl && report.switch_cycle.is_some()
 }
 
 /// The old tables with the nodes of the new graph.

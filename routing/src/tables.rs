@@ -79,7 +79,7 @@ pub struct Promises {
     pub minimal: bool,
     /// There is no credit loop.
     pub deadlock_free: bool,
-    /// Switches without hosts reach base LIDs only; every other switch reaches every LID.
+    /// Switches without hosts need to reach base LIDs only; every other switch reaches every LID.
     pub from_hosts_only: bool,
 }
 

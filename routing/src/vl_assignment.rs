@@ -69,6 +69,13 @@ impl VlAssignment {
         }
     }
 
+    /// The highest SL that packets have.
+    #[must_use]
+    pub fn sl_max(&self) -> Sl {
+        let sls = self.sls.iter().flatten().copied();
+        sls.max().unwrap_or_default()
+    }
+
     /// The SL of packets from a port to a LID: that of the switch that it is, or is cabled to.
     #[must_use]
     pub fn sl_from(&self, graph: &Graph, source: Endpoint, dlid: Lid) -> Sl {

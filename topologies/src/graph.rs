@@ -237,6 +237,32 @@ impl Graph {
             })
     }
 
+    /// The same graph with its nodes in the order of their GUIDs: one result for any order of lines in
+    /// a file.
+    #[must_use]
+    pub fn in_guid_order(&self) -> Self {
+        let order: Vec<NodeId> = self.by_guid.values().copied().collect();
+        let mut now = vec![NodeId::from_index(0); order.len()];
+        for (place, was) in order.iter().enumerate() {
+            now[was.index()] = NodeId::from_index(place);
+        }
+        let moved = |end: Endpoint| Endpoint {
+            node: now[end.node.index()],
+            ..end
+        };
+        let peers = |was: &NodeId| {
+            let peers = self.peers[was.index()].iter();
+            peers.map(|peer| peer.map(moved)).collect()
+        };
+        let renamed = |id: &NodeId| now[id.index()];
+        Self {
+            nodes: order.iter().map(|&was| self.node(was).clone()).collect(),
+            peers: order.iter().map(peers).collect(),
+            by_name: self.by_name.iter().map(|(name, id)| (name.clone(), renamed(id))).collect(),
+            by_guid: self.by_guid.iter().map(|(&guid, id)| (guid, renamed(id))).collect(),
+        }
+    }
+
     /// Every cable once, as (smaller end, larger end), in order.
     pub fn links(&self) -> impl Iterator<Item = (Endpoint, Endpoint)> + '_ {
         self.ids().flat_map(move |node| {
@@ -281,6 +307,28 @@ mod tests {
         assert_eq!(graph.links().collect::<Vec<_>>(), [(end(a, 2), end(b, 1))]);
         assert_eq!(graph.disconnect(end(b, 1)), Some(end(a, 2)));
         assert_eq!(graph.links().count(), 0);
+    }
+
+    #[test]
+    fn in_the_order_of_guids_nodes_keep_their_names_ports_and_cables() {
+        let (mut graph, a, b) = two_switches();
+        let host = Node {
+            name: "h".into(),
+            kind: NodeKind::Host,
+            guid: Guid(0),
+            ports: 1,
+        };
+        let host = graph.add(host).unwrap();
+        graph.connect(end(b, 1), end(a, 2)).unwrap();
+        graph.connect(end(host, 1), end(a, 1)).unwrap();
+        let ordered = graph.in_guid_order();
+        let names: Vec<&str> = ordered.ids().map(|id| ordered.node(id).name.as_str()).collect();
+        assert_eq!(names, ["h", "a", "b"]);
+        let [h, a, b] = ["h", "a", "b"].map(|name| ordered.find(name).unwrap());
+        assert_eq!(ordered.find_guid(Guid(2)), Some(b));
+        assert_eq!(ordered.peer(end(h, 1)), Some(end(a, 1)));
+        assert_eq!(ordered.peer(end(a, 2)), Some(end(b, 1)));
+        assert_eq!(ordered.in_guid_order(), ordered);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 mod help;
 mod lids;
+mod order;
 mod refusals;
 mod route;
 mod streams;

@@ -4,7 +4,8 @@
 //! nothing, the tables do: a switch that keeps a LID for itself (port 0) owns it, else the one host
 //! to whose port a switch sends it. LIDs without an owner stay in the tables and are not verified.
 //!
-//! Nothing is promised of such tables; [`crate::verify()`] finds out what they do.
+//! Nothing is promised of such tables; [`crate::verify()`] finds out what they do. Switches without hosts
+//! need entries for base LIDs only: routing trees of Clos fabrics leave the others out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,6 +149,12 @@ pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, Unfit> {
     if let Some(cycle) = report.cycle.clone() {
         worth.push(in_words(&Problem::Deadlock(cycle)));
     }
+    if let Some(cycle) = &report.switch_cycle {
+        let cycle = report.describe_cycle(graph, cycle);
+        worth.push(format!(
+            "credit loop with packets of switches' port 0: {cycle}"
+        ));
+    }
     Ok(worth)
 }
 
@@ -171,6 +178,15 @@ impl Engine for File {
         Ok(tables(graph, network, dumps)?)
     }
 }
+
+/// Of tables that were given only what InfiniBand itself demands is asked: packets from hosts arrive on
+/// every LID, those of switches without hosts on base LIDs.
+const PROMISES: Promises = Promises {
+    up_down: false,
+    minimal: false,
+    deadlock_free: false,
+    from_hosts_only: true,
+};
 
 /// Tables as they were read.
 ///
@@ -197,7 +213,7 @@ pub fn tables(graph: &Graph, network: &Network, dumps: &[SwitchDump]) -> Result<
         network,
         lids,
         rows,
-        Promises::default(),
+        PROMISES,
     );
     tables.warnings = warnings(network, &tables, dumps);
     Ok(tables)

@@ -17,7 +17,7 @@ impl Described<'_> {
         &self.graph.node(id).name
     }
 
-    fn channels(&self, cycle: &[Channel]) -> String {
+    pub(super) fn channels(&self, cycle: &[Channel]) -> String {
         let words: Vec<String> = cycle
             .iter()
             .map(|c| format!("{} port {} VL {}", self.name(c.switch), c.port, c.vl))
@@ -85,6 +85,10 @@ impl fmt::Display for Described<'_> {
             && !report.problems.iter().any(is_deadlock)
         {
             write!(f, "\ndeadlock possible: {}", self.channels(cycle))?;
+        }
+        if let Some(cycle) = &report.switch_cycle {
+            let cycle = self.channels(cycle);
+            write!(f, "\ncredit loop with packets of switches' port 0: {cycle}")?;
         }
         Ok(())
     }

@@ -3,19 +3,19 @@
 //!
 //! For each LID the entries of all switches make a function from switch to next switch. It is
 //! walked once: every switch ends at the owner, or at a dropped packet, a dead port, a port that
-//! does not own the LID, or in a loop. The same walk gives hops, turns, and channel dependencies.
+//! does not own the LID, or in a loop. The same walk gives hops and turns. Credit loops have a walk of
+//! their own, packet by packet with its service level ([`credit_loops`]).
 //!
 //! Cost: switches x LIDs, and one search of the graph for each switch with hosts.
 
 use core::fmt;
 
+mod credit_loops;
 mod describe;
-mod vls;
 
 use topologies::{Endpoint, Graph, NodeId};
 use wire::{Lid, PortNum, Vl};
 
-use crate::dependencies::Dependencies;
 use crate::lids::LidRange;
 use crate::network::Network;
 use crate::tables::{Promises, Tables};
@@ -98,8 +98,13 @@ pub struct Report {
     pub hops_max: u32,
     /// (switch with hosts, host LID) pairs whose path is longer than the shortest, promised or not.
     pub not_minimal: u64,
-    /// A credit loop, if there is one, promised or not.
+    /// A credit loop of packets between hosts, if there is one, promised or not: from every host to
+    /// every LID of every other, on the VLs of [`Tables::vl_assignment`] or else on VL 0.
     pub cycle: Option<Vec<Channel>>,
+    /// A credit loop of those packets together with packets from and to port 0 of switches (general
+    /// management); `None` also where [`Self::cycle`] is one already. It is no problem by itself: engines
+    /// that use service levels give them to hosts only.
+    pub switch_cycle: Option<Vec<Channel>>,
     /// Broken promises and unreachable LIDs in all.
     pub problem_count: u64,
     /// The first [`PROBLEMS_SHOWN`] of them.
@@ -130,6 +135,16 @@ impl Report {
         .problem(problem)
     }
 
+    /// The channels of a credit loop in words.
+    #[must_use]
+    pub fn describe_cycle(&self, graph: &Graph, cycle: &[Channel]) -> String {
+        describe::Described {
+            report: self,
+            graph,
+        }
+        .channels(cycle)
+    }
+
     /// The report in words, a line for each problem shown.
     #[must_use]
     pub fn describe<'a>(&'a self, graph: &'a Graph) -> impl fmt::Display + 'a {
@@ -144,9 +159,9 @@ impl Report {
 /// owner is missing, or not connected to a switch, are not asked for, nor are switches that no
 /// cables join to the owner.
 ///
-/// Minimality and up*/down* are about packets between hosts. The latter needs
-/// [`Tables::order`]; tables that promise it without having an order break it everywhere. Where
-/// tables assign VLs, only packets between hosts count for credit loops, each with its service level.
+/// Minimality, up*/down* and freedom from deadlock are about packets between hosts. Up*/down* needs
+/// [`Tables::order`]; tables that promise it without having an order break it everywhere. Packets from and
+/// to switches themselves are judged apart ([`Report::switch_cycle`]).
 #[must_use]
 pub fn verify(graph: &Graph, tables: &Tables, promises: Promises) -> Report {
     let network = Network::new(graph);
@@ -185,7 +200,6 @@ struct Checker<'a> {
     behind: Vec<Vec<Behind>>,
     /// By switch; 0 everywhere if the tables have no order.
     order: Vec<u32>,
-    dependencies: Dependencies<'a>,
     report: Report,
     /// By switch, for the LID at hand.
     steps: Vec<Step>,
@@ -229,7 +243,6 @@ impl<'a> Checker<'a> {
             promises,
             behind,
             order,
-            dependencies: Dependencies::new(network),
             report: Report::default(),
             steps: vec![Step::NoEntry; network.switches().len()],
             walked: vec![Walked::No; network.switches().len()],
@@ -265,7 +278,6 @@ impl<'a> Checker<'a> {
         for lid in range.lids() {
             self.steps(lid, owner);
             self.walk(lid, switch, is_host, range.base);
-            self.dependencies(lid);
             if is_host && self.promises.up_down {
                 self.turns(lid);
             }
@@ -426,48 +438,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn dependencies(&mut self, lid: Lid) {
-        let channel = |switch: usize| {
-            let node = self.network.switches()[switch];
-            self.network
-                .channel_by_port(switch, self.tables.lft(node).get(lid))
-        };
-        for switch in 0..self.steps.len() {
-            let Step::To(next) = self.steps[switch] else {
-                continue;
-            };
-            if !matches!(self.steps[next], Step::To(_)) {
-                continue;
-            }
-            if let (Some(held), Some(onward)) = (channel(switch), channel(next)) {
-                self.dependencies.add(held, onward);
-            }
-        }
-    }
-
     fn credit_loops(&mut self) {
-        let found = match &self.tables.vl_assignment {
-            Some(assignment) => vls::cycle(self.network, self.tables, assignment),
-            None => self.cycle(),
-        };
-        let Some(cycle) = found else { return };
+        let found = credit_loops::credit_loops(self.network, self.tables);
+        self.report.switch_cycle = found.switches;
+        let Some(cycle) = found.hosts else { return };
         if self.promises.deadlock_free {
             self.report.add(|| Problem::Deadlock(cycle.clone()));
         }
         self.report.cycle = Some(cycle);
-    }
-
-    /// A cycle where every packet is on VL 0.
-    fn cycle(&self) -> Option<Vec<Channel>> {
-        let channels = self.dependencies.cycle()?.into_iter();
-        let named = channels.map(|channel| {
-            let Endpoint { node, port } = self.network.endpoint(channel);
-            Channel {
-                switch: node,
-                port,
-                vl: Vl::default(),
-            }
-        });
-        Some(named.collect())
     }
 }

@@ -25,6 +25,10 @@ pub(crate) fn checked(graph: &Graph, name: &str, options: &Options) -> Tables {
     let tables = route(graph, name, options);
     let report = checked_report(graph, &tables);
     assert!(report.is_ok(), "{name}: {}", report.describe(graph));
+    if tables.promises.deadlock_free && tables.vl_assignment.is_none() {
+        let text = report.describe(graph);
+        assert_eq!(report.switch_cycle, None, "{name}: {text}");
+    }
     tables
 }
 

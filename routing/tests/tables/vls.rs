@@ -4,7 +4,7 @@ use routing::{Options, Problem, Promises, Tables, VlAssignment, verify};
 use topologies::{Graph, NodeId};
 use wire::{PortNum, Sl, Vl};
 
-use crate::support::{fabric, route};
+use crate::support::{fabric, route, without};
 
 /// Everything clockwise on a ring: the least that deadlocks.
 fn clockwise(graph: &Graph) -> Tables {
@@ -88,6 +88,28 @@ fn service_levels_on_vls_of_their_own_break_the_credit_loop() {
         words.contains("port") && words.contains("VL 1 -> "),
         "{words}"
     );
+}
+
+#[test]
+fn one_definition_holds_with_and_without_service_levels_and_switches_are_judged_apart() {
+    // Hosts at the two ends of a cable only: their packets cross one channel each way.
+    let graph = fabric("ring-5-1");
+    let host = |name: &str| graph.find(name).unwrap();
+    let far: Vec<NodeId> = ["h2", "h3", "h4"].map(host).into();
+    let graph = without(&graph, &far, &[]);
+    let mut tables = clockwise(&graph);
+    for data_vls in [None, Some(1), Some(2)] {
+        tables.vl_assignment = data_vls.map(|vls| VlAssignment::identity(&graph, vls));
+        let report = verify(&graph, &tables, DEMANDED);
+        // Between the two hosts packets go round, but never all the way on one another's channels.
+        assert_eq!(report.cycle, None, "{data_vls:?}");
+        assert!(report.is_ok(), "{}", report.describe(&graph));
+        // Packets of switches' own ports do.
+        let cycle = report.switch_cycle.clone().unwrap();
+        assert_eq!(cycle.len(), 5, "{data_vls:?}");
+        let words = report.describe(&graph).to_string();
+        assert!(words.contains("packets of switches' port 0: s"), "{words}");
+    }
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub fn run(options: &Compare) -> Result<()> {
         let text = "file needs tables; `ibemu verify --tables` says what they are worth";
         return Err(UsageError(text.to_owned()).into());
     }
-    let topology = usage::topology(&options.topology)?;
+    let topology = usage::ordered_topology(&options.topology)?;
     let how = tables::options(&options.scheme)?;
     let mut report = Report {
         topology: topology.name.clone(),

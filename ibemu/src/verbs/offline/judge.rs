@@ -45,13 +45,14 @@ struct ReportJson<'a> {
     problem_count: u64,
     problems: Vec<ProblemJson>,
     cycle: Option<Vec<ChannelJson<'a>>>,
+    switch_cycle: Option<Vec<ChannelJson<'a>>>,
     usage: UsageJson,
     quality: Option<QualityJson>,
     warnings: Vec<String>,
 }
 
 /// Holds tables against everything that tables should do: what the engine promises, that every
-/// LID arrives, and that there is no credit loop, promised or not.
+/// LID arrives, and that packets between hosts form no credit loop, promised or not.
 pub(super) fn judged(routed: &Routed) -> Report {
     let promises = Promises {
         deadlock_free: true,
@@ -106,6 +107,10 @@ pub fn run(options: &Verify) -> Result<()> {
         problem_count: problems,
         problems: shown.chain(others.take(PROBLEMS_SHOWN)).collect(),
         cycle: found.cycle.as_ref().map(|cycle| channels(graph, cycle)),
+        switch_cycle: found
+            .switch_cycle
+            .as_ref()
+            .map(|cycle| channels(graph, cycle)),
         usage: UsageJson::of(graph, tables),
         quality: (!options.no_quality)
             .then(|| QualityJson::of(graph, tables, seed, &options.patterns)),
@@ -114,7 +119,7 @@ pub fn run(options: &Verify) -> Result<()> {
     if options.json {
         output::json(&report)?;
     } else {
-        print(&report)?;
+        print(&report, &credit_loops(graph, &found))?;
     }
     match problems {
         0 => Ok(()),
@@ -146,7 +151,24 @@ fn channels<'a>(graph: &'a Graph, cycle: &[Channel]) -> Vec<ChannelJson<'a>> {
     cycle.iter().map(channel).collect()
 }
 
-fn print(report: &ReportJson<'_>) -> Result<()> {
+/// What is said about credit loops: which packets were followed, and the verdict.
+fn credit_loops(graph: &Graph, found: &Report) -> [String; 2] {
+    let between = match found.cycle {
+        Some(_) => "yes",
+        None => "none",
+    };
+    let switches = match (&found.switch_cycle, &found.cycle) {
+        (Some(cycle), _) => found.describe_cycle(graph, cycle),
+        (None, Some(_)) => "as between hosts".to_owned(),
+        (None, None) => "none".to_owned(),
+    };
+    [
+        format!("credit loops, packets from every host to every LID of every other host: {between}"),
+        format!("credit loops, these and packets from and to port 0 of switches: {switches}"),
+    ]
+}
+
+fn print(report: &ReportJson<'_>, credit_loops: &[String; 2]) -> Result<()> {
     output::line(format!("{}, routing {}", report.topology, report.routing))?;
     let mut cells: Vec<(&str, String)> = vec![
         ("FOLLOWED", report.paths.to_string()),
@@ -175,6 +197,9 @@ fn print(report: &ReportJson<'_>) -> Result<()> {
             ]);
         }
         output::line(loads)?;
+    }
+    for line in credit_loops {
+        output::line(line)?;
     }
     for warning in &report.warnings {
         output::line(format!("warning: {warning}"))?;

@@ -104,7 +104,7 @@ pub(super) fn path_parser() -> impl TypedValueParser<Value = PathScheme> {
 /// # Errors
 /// If there are no such schemes, no paths, or a scheme finds no assignment.
 pub fn run(options: &Lids) -> Result<()> {
-    let topology = usage::topology(&options.topology)?;
+    let topology = usage::ordered_topology(&options.topology)?;
     let graph = &topology.graph;
     let network = Network::new(graph);
     let refused = |error: LidError| UsageError(error.to_string());

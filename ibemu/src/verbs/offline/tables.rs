@@ -28,7 +28,7 @@ impl Routed {
         file: Option<&Path>,
         scheme: &Scheme,
     ) -> Result<Self> {
-        let topology = usage::topology(topology)?;
+        let topology = usage::ordered_topology(topology)?;
         let mut options = options(scheme)?;
         if let Some(path) = file {
             if routing != RoutingEngine::File {
@@ -107,7 +107,7 @@ pub(super) fn end_port(graph: &Graph, node: NodeId) -> Option<Endpoint> {
     Some(Endpoint { node, port })
 }
 
-/// Connected hosts in order of the topology.
+/// Connected hosts in the order of GUIDs.
 pub(super) fn hosts(graph: &Graph) -> Vec<NodeId> {
     graph
         .hosts()
