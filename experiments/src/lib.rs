@@ -55,7 +55,7 @@ pub use qos::{
 };
 pub use requests::RequestsPlan;
 pub use statement::Statement;
-pub use trace::{Trace, TraceError, TraceFile, TraceFlow, TracePlan};
+pub use trace::{Trace, TraceError, TraceFile, TraceFlow, TracePlan, TraceVlChoice};
 pub use windows::WindowsPlan;
 
 use sim::SetupError;
@@ -78,6 +78,22 @@ pub enum ExperimentError {
     /// A run cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// A fabric cannot be used as its plan says.
+    #[error("{fabric}: {source}")]
+    Fabric {
+        /// Which one, and on how many VLs.
+        fabric: String,
+        /// Why not.
+        source: SetupError,
+    },
+    /// Connections with promised bandwidth on tables that have service levels of their own.
+    #[error("{topology}: {routing} needs the VLs for itself; choose an engine that does not")]
+    ServiceLevels {
+        /// The topology.
+        topology: String,
+        /// The routing engine.
+        routing: routing::RoutingEngine,
+    },
     /// A checker found what must never happen: a fault of the simulator or of a device.
     #[error("a rule was broken: {0}")]
     Violation(String),

@@ -3,17 +3,19 @@
 mod packets;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use link::DropReason;
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
-use sim::{CreditReturn, FaultPlan, Model, RoutedFabric, Until, Workload, WorkloadResult, real};
+use sim::{CreditReturn, FaultPlan, Model, RoutedFabric, Until, VlTables, Workload, WorkloadResult, real};
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
-use crate::network::{PlannedFault, fault_plan, model};
+use crate::network::{FaultKind, PlannedFault, fault_plan, model};
 
 pub use packets::{Trace, TraceError, TraceFlow};
 
@@ -32,6 +34,9 @@ pub struct TracePlan {
     pub schemes: Vec<RoutingEngine>,
     /// Numbers of data VLs: 1, 2, 4, 8 or 15.
     pub vls: Vec<u8>,
+    /// Whose service levels packets have.
+    #[serde(default)]
+    pub vl_choice: TraceVlChoice,
     /// Bytes of the longest packet, LRH to ICRC: what buffers are sized by.
     pub packet_bytes: u16,
     /// How credits get back.
@@ -49,6 +54,19 @@ pub struct TracePlan {
     #[serde(default)]
     pub fault: Vec<PlannedFault>,
 }
+
+/// How packets of a trace get their VLs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum TraceVlChoice {
+    /// By the service levels and SL-to-VL tables of the engine; with an engine that has none as
+    /// [`TraceVlChoice::Trace`].
+    #[default]
+    Engine,
+    /// By the service level in the trace, modulo the number of VLs, whatever the engine says.
+    Trace,
+}
+wire::choice!(TraceVlChoice, "choice of VLs");
 
 /// A trace's file and what stood in it when the plan was read: results depend on both.
 #[derive(Clone, Debug, Deserialize)]
@@ -116,13 +134,38 @@ impl TracePlan {
         fault_plan(&self.fault, seed)
     }
 
-    fn offer(&self, trace: &Trace) -> Workload {
-        let mut offer = trace.workload(Until::Delivered(self.limit_ns));
+    /// The workload on so many VLs; `by_engine`: packets have the engine's service levels.
+    fn offer(&self, trace: &Trace, vls: u8, by_engine: bool) -> Workload {
+        let until = Until::Delivered(self.limit_ns);
+        let mut offer = if by_engine {
+            trace.workload_by_engine(until)
+        } else {
+            trace.workload(until)
+        };
+        if !by_engine {
+            offer.vl_tables = Arc::new(VlTables::modulo(vls));
+        }
         offer.scheme = self.multicast;
         // A trace is played whole: all of it may wait.
         let longest = trace.hosts.iter().map(Vec::len).max();
         offer.backlog = offer.backlog.max(longest.unwrap_or(0));
         offer
+    }
+
+    /// How hosts take packets in.
+    fn host_sink(&self) -> String {
+        let at_once = "a host takes each packet out of its input buffer as it comes in";
+        let slow = self.fault.iter().filter(|fault| fault.what == FaultKind::SlowDrain);
+        let slow: Vec<String> = slow
+            .map(|fault| {
+                let PlannedFault { node, at_ns, ns_per_packet, .. } = fault;
+                format!("{node} from {at_ns} ns on one each {ns_per_packet} ns")
+            })
+            .collect();
+        match slow.is_empty() {
+            true => at_once.to_owned(),
+            false => format!("{at_once}; {}", slow.join(", ")),
+        }
     }
 
     fn point(&self, scene: &Scene, [scheme, vls]: [usize; 2], record: &WorkloadResult) -> Point {
@@ -200,7 +243,8 @@ impl Experiment<2> for TracePlan {
         for &vls in &self.vls {
             let model = self.model(vls);
             model.check().map_err(|error| ("vls", error.to_string()))?;
-            let offer = self.offer(&trace).check(trace.hosts.len(), &model);
+            let offer = self.offer(&trace, vls, false);
+            let offer = offer.check(trace.hosts.len(), &model);
             offer.map_err(|error| ("file", format!("{path}: {error}")))?;
         }
         Ok(())
@@ -227,8 +271,10 @@ impl Experiment<2> for TracePlan {
 
     fn run(&self, scene: &Scene, at: [usize; 2], seed: u64) -> Result<Point, ExperimentError> {
         let [scheme, vls] = at;
-        let (model, offer) = (self.model(self.vls[vls]), self.offer(&scene.trace));
-        let record = scene.fabrics[scheme].run_workload(&model, &offer, &self.faults(seed))?;
+        let (fabric, vls) = (&scene.fabrics[scheme], self.vls[vls]);
+        let by_engine = self.vl_choice == TraceVlChoice::Engine && fabric.has_service_levels();
+        let offer = self.offer(&scene.trace, vls, by_engine);
+        let record = fabric.run_workload(&self.model(vls), &offer, &self.faults(seed))?;
         match record.violations.first() {
             Some(violation) => Err(ExperimentError::Violation(violation.to_string())),
             None => Ok(self.point(scene, at, &record)),
@@ -237,6 +283,13 @@ impl Experiment<2> for TracePlan {
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
         let model = self.model(1);
+        let by_trace = "the service level in the trace modulo the number of VLs";
+        let vl_choice = match self.vl_choice {
+            TraceVlChoice::Engine => {
+                format!("that of the engine's service level; with engines that have none {by_trace}")
+            }
+            TraceVlChoice::Trace => by_trace.to_owned(),
+        };
         vec![
             ("Topology", self.topology.clone()),
             ("Trace", self.file.path.display().to_string()),
@@ -255,7 +308,9 @@ impl Experiment<2> for TracePlan {
                     self.packet_bytes
                 ),
             ),
+            ("Host sink", self.host_sink()),
             ("Credits", self.credits.to_string()),
+            ("VL of a packet", vl_choice),
             ("Faults", self.fault.len().to_string()),
         ]
     }

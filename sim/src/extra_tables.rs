@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use routing::Tables;
+use routing::{SlToVl, Tables};
 use routing::multicast::{Mft, Multicast, MulticastError, Options};
 use topologies::{Endpoint, Graph, NodeId};
 use wire::{Guid, Lid, PortNum};
@@ -11,7 +11,7 @@ use wire::{Guid, Lid, PortNum};
 use crate::numbers::index;
 use crate::source_queues::Groups;
 use crate::traffic_host::TrafficHost;
-use crate::workload::{Arbitration, Destination, VlTables, Workload, WorkloadError};
+use crate::workload::{Arbitration, Destination, Workload, WorkloadError};
 
 /// Tables that are installed beside linear forwarding tables.
 #[derive(Debug, Default)]
@@ -21,29 +21,49 @@ pub(crate) struct ExtraTables {
     /// By host and group: the multicast LID to send to.
     pub(crate) mlids: Vec<Arc<[Lid]>>,
     pub(crate) groups: Arc<Groups>,
-    pub(crate) vl_tables: Arc<VlTables>,
+    /// The SL-to-VL table of every pair of ports that has none of its own; `None`: modulo.
+    pub(crate) sl2vl: Option<SlToVl>,
     pub(crate) arbitration: BTreeMap<Endpoint, Arbitration>,
-    pub(crate) sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), [wire::Vl; 16]>,
+    pub(crate) sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), SlToVl>,
 }
 
 /// The multicast trees that a workload uses: by group and tree, who sends.
 type Senders = BTreeMap<(u32, usize), BTreeSet<u32>>;
 
 impl ExtraTables {
-    /// The tables that a workload asks for.
+    /// The SL-to-VL tables of an engine that has some.
+    pub(crate) fn of_engine(tables: &Tables) -> Self {
+        let Some(assignment) = &tables.vl_assignment else {
+            return Self::default();
+        };
+        Self {
+            sl2vl: Some(assignment.sl2vl),
+            sl2vl_by_ports: assignment.by_ports.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// The tables that a workload asks for, with the SL-to-VL tables of the engine unless the workload
+    /// has its own.
     pub(crate) fn new(
         graph: &Graph,
         tables: &Tables,
         workload: &Workload,
     ) -> Result<Self, WorkloadError> {
         let members = workload.groups.iter().map(|group| group.members.clone());
+        let of_engine = match workload.vl_tables.sl2vl {
+            Some(_) => Self::default(),
+            None => Self::of_engine(tables),
+        };
+        let mut sl2vl_by_ports = of_engine.sl2vl_by_ports;
+        sl2vl_by_ports.extend(workload.vl_tables.sl2vl_by_ports.iter().copied());
         let mut extra_tables = Self {
             groups: Arc::new(Groups {
                 members: members.collect(),
             }),
-            vl_tables: Arc::clone(&workload.vl_tables),
+            sl2vl: workload.vl_tables.sl2vl.or(of_engine.sl2vl),
             arbitration: workload.vl_tables.arbitration.iter().cloned().collect(),
-            sl2vl_by_ports: workload.vl_tables.sl2vl_by_ports.iter().copied().collect(),
+            sl2vl_by_ports,
             ..Self::default()
         };
         for (port, tables) in &extra_tables.arbitration {
@@ -118,7 +138,7 @@ impl ExtraTables {
     /// Writes the tables of a host's port.
     pub(crate) fn write_host(&self, id: NodeId, host: &mut TrafficHost) {
         let port = host.port_mut();
-        if let Some(vls) = self.vl_tables.sl2vl {
+        if let Some(vls) = self.sl2vl {
             port.sl_to_vl_mut().set_row(PortNum::MANAGEMENT, vls);
         }
         let end = Endpoint {

@@ -22,7 +22,8 @@ pub(crate) struct QueuedSend {
     pub(crate) to: Destination,
     /// [`Lid::ZERO`]: the one that the scheme chooses.
     pub(crate) dlid: Lid,
-    pub(crate) sl: Sl,
+    /// `None`: the one that the routing engine gives for each DLID.
+    pub(crate) sl: Option<Sl>,
     pub(crate) flow: u32,
     /// Of every packet but the last.
     pub(crate) bytes: u16,
@@ -136,7 +137,7 @@ impl Paced {
         let address = AddressVector {
             to: Destination::Host(to),
             dlid: None,
-            sl: Sl::constant(sl),
+            sl: sl.map(Sl::truncate),
             flow: self.flow,
         };
         QueuedSend::single(generated, &address, self.bytes)

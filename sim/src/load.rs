@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use link::DropReason;
-use routing::{Options, RoutingEngine, Tables};
-use topologies::{Graph, NodeKind};
+use routing::{Options, RoutingEngine, RoutingError, Tables};
+use topologies::{Graph, NodeId, NodeKind};
 use wire::{Lid, convert};
 
 use crate::balance::Balance;
@@ -15,19 +15,22 @@ use crate::faults::FaultPlan;
 use crate::generator::{Generator, NO_FLOW, Paced};
 use crate::model::Model;
 use crate::node::Node;
-use crate::numbers::{number, real};
+use crate::numbers::{index, number, real};
 use crate::packet_tracker::Violation;
-use crate::pattern::{Draw, Pattern, SlChoice, check_rate, permutation};
+use crate::pattern::{Draw, Levels, Pattern, SlChoice, check_rate, permutation};
 use crate::setup::{SetupError, build};
-use crate::source_queues::SourceQueues;
+use crate::source_queues::{Addressing, SourceQueues};
 use crate::workload::BACKLOG_DEFAULT;
+
+/// Data VLs that a port has at most.
+const VLS_MAX: u8 = 15;
 
 /// The load of hosts, and the window in which it is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// To whom.
     pub pattern: Pattern,
-    /// How packets get their VLs.
+    /// How packets get their service levels, and with them their VLs.
     pub sl_choice: SlChoice,
     /// What every host sends, in bytes/ns, LRH to ICRC: a packet at a constant rate, the first one
     /// at a random moment of the first interval.
@@ -48,7 +51,7 @@ impl Load {
     pub fn uniform(bytes_per_ns: f64, seed: u64) -> Self {
         Self {
             pattern: Pattern::Uniform,
-            sl_choice: SlChoice::Random,
+            sl_choice: SlChoice::Engine,
             bytes_per_ns,
             warmup_ns: 30_000,
             measure_ns: 60_000,
@@ -109,13 +112,17 @@ pub struct RoutedFabric {
 }
 
 impl RoutedFabric {
-    /// Computes the tables of a fabric by one of the engines of [`routing`].
+    /// Computes the tables of a fabric by one of the engines of [`routing`]. How many VLs they need
+    /// is held against the model when they are used.
     ///
     /// # Errors
     /// [`SetupError::Routing`]: the engine cannot apply.
     pub fn new(graph: &Graph, engine: RoutingEngine) -> Result<Self, SetupError> {
-        let tables = engine.route(graph, &Options::default())?;
-        Ok(Self::with_tables(graph, tables))
+        let options = Options {
+            data_vls: Some(VLS_MAX),
+            ..Options::default()
+        };
+        Ok(Self::with_tables(graph, engine.route(graph, &options)?))
     }
 
     /// A fabric with tables made elsewhere.
@@ -139,6 +146,50 @@ impl RoutedFabric {
         &self.tables
     }
 
+    /// Whether the engine gives packets service levels of its own.
+    #[must_use]
+    pub fn has_service_levels(&self) -> bool {
+        self.tables.vl_assignment.is_some()
+    }
+
+    /// Whether so many data VLs are enough for the service levels of the engine.
+    ///
+    /// # Errors
+    /// [`RoutingError::VlsExhausted`]: the engine needs more.
+    pub fn check_vls(&self, vls: u8) -> Result<(), SetupError> {
+        match &self.tables.vl_assignment {
+            Some(assignment) if assignment.data_vls > vls => Err(RoutingError::VlsExhausted {
+                engine: self.tables.engine,
+                needed: usize::from(assignment.data_vls),
+                have: vls,
+            }
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of service levels that the engine uses, at least 1.
+    pub(crate) fn levels(&self) -> u8 {
+        let assignment = self.tables.vl_assignment.as_ref();
+        assignment.map_or(1, |assignment| assignment.sl_max().get() + 1)
+    }
+
+    /// How a host addresses its packets.
+    pub(crate) fn addressing(
+        &self,
+        (own, id): (u32, NodeId),
+        extra_tables: &ExtraTables,
+    ) -> Addressing {
+        let of_own = |lists: &[Arc<[Lid]>]| lists.get(index(own)).cloned().unwrap_or_default();
+        Addressing {
+            dlids: of_own(&self.dlids),
+            mlids: of_own(&extra_tables.mlids),
+            groups: Arc::clone(&extra_tables.groups),
+            tables: Arc::clone(&self.tables),
+            switch: self.graph.cables(id).next().map(|(_, peer)| peer.node),
+        }
+    }
+
     /// The fabric.
     #[must_use]
     pub fn graph(&self) -> &Graph {
@@ -158,7 +209,8 @@ impl RoutedFabric {
     /// they find is part of the outcome.
     ///
     /// # Errors
-    /// [`SetupError`]: the fabric cannot be built or the load makes no sense on it.
+    /// [`SetupError`]: the fabric cannot be built, the load makes no sense on it, or the engine needs more
+    /// VLs than the model has.
     pub fn run(
         &self,
         model: &Model,
@@ -179,42 +231,43 @@ impl RoutedFabric {
         let hosts = self.graph.hosts().count();
         load.pattern.check(hosts)?;
         check_rate(load.bytes_per_ns)?;
+        let levels = load.sl_choice.levels(self.has_service_levels(), model.vls);
+        let (extra_tables, count) = match levels {
+            Levels::Engine => {
+                model.check()?;
+                self.check_vls(model.vls)?;
+                (ExtraTables::of_engine(&self.tables), self.levels())
+            }
+            Levels::PerPacket(_) | Levels::PerPair(_) => (ExtraTables::default(), model.vls),
+        };
         let mut fabric = build(
             Arc::clone(&self.graph),
             Arc::clone(&self.tables),
             model,
             faults.clone(),
-            ExtraTables::default(),
-            model.vls,
+            extra_tables,
+            count,
         )?;
+        let extra_tables = Arc::clone(&fabric.extra_tables);
         let start = fabric.now;
         fabric.measure.from = start + load.warmup_ns;
         fabric.measure.until = start + load.warmup_ns + load.measure_ns;
         let interval_ps = interval_ps(model, load.bytes_per_ns);
         let partners = permutation(number(hosts), load.seed);
-        for ((own, id), dlids) in (0u32..).zip(self.graph.hosts()).zip(&self.dlids) {
-            let dlids = Arc::clone(dlids);
-            let draw = Draw::new(
-                load.pattern.clone(),
-                load.sl_choice,
-                model.vls,
-                own,
-                &partners,
-                load.seed,
-            );
+        for (own, id) in (0u32..).zip(self.graph.hosts()) {
+            let draw = Draw::new(load.pattern.clone(), levels, own, &partners, load.seed);
             let window = (start, fabric.measure.until);
             let paced = Paced::new(draw, interval_ps, window, model.packet_bytes, NO_FLOW);
             if let Node::TrafficHost(host) = &mut fabric.nodes[id.index()] {
                 host.start(SourceQueues::new(
                     own,
                     Generator::Paced(Box::new(paced)),
-                    (dlids, Arc::default()),
-                    Arc::default(),
+                    self.addressing((own, id), &extra_tables),
                     host.port(),
                     BACKLOG_DEFAULT,
                 ));
             }
-            fabric.service(crate::numbers::number(id.index()));
+            fabric.service(number(id.index()));
         }
         fabric.schedule_faults(start);
         fabric.queue.push(start, Event::Audit);

@@ -45,13 +45,39 @@ pub enum Pattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum SlChoice {
-    /// Drawn anew for every packet.
+    /// The routing engine's service level for source and DLID, on the VLs of its SL-to-VL tables;
+    /// with an engine that has neither, as [`SlChoice::Random`].
     #[default]
+    Engine,
+    /// Drawn anew for every packet.
     Random,
     /// Drawn once for each pair of hosts.
     Connection,
 }
 wire::choice!(SlChoice, "choice of service levels");
+
+impl SlChoice {
+    /// The service levels of packets with an engine that has, or has not, service levels of its own,
+    /// on so many VLs.
+    pub(crate) fn levels(self, engine_has: bool, vls: u8) -> Levels {
+        match self {
+            Self::Engine if engine_has => Levels::Engine,
+            Self::Engine | Self::Random => Levels::PerPacket(vls.max(1)),
+            Self::Connection => Levels::PerPair(vls.max(1)),
+        }
+    }
+}
+
+/// The service levels that a pattern's packets have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Levels {
+    /// Those of the routing engine: nothing is drawn.
+    Engine,
+    /// One of so many, drawn for each packet.
+    PerPacket(u8),
+    /// One of so many, drawn for each pair of hosts.
+    PerPair(u8),
+}
 
 /// A workload that makes no sense on a fabric.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -121,8 +147,7 @@ pub(crate) fn check_rate(bytes_per_ns: f64) -> Result<(), PatternError> {
 #[derive(Debug)]
 pub(crate) struct Draw {
     pattern: Pattern,
-    sl_choice: SlChoice,
-    vls: u8,
+    levels: Levels,
     own: u32,
     hosts: u32,
     /// Where a permutation sends this host.
@@ -161,8 +186,7 @@ pub fn mix(seed: u64, value: u64) -> u64 {
 impl Draw {
     pub(crate) fn new(
         pattern: Pattern,
-        sl_choice: SlChoice,
-        vls: u8,
+        levels: Levels,
         own: u32,
         partners: &[u32],
         seed: u64,
@@ -171,8 +195,7 @@ impl Draw {
         let partner = partners.get(index(own));
         Self {
             pattern,
-            sl_choice,
-            vls: vls.max(1),
+            levels,
             own,
             hosts,
             partner: partner.copied().unwrap_or(own),
@@ -193,8 +216,8 @@ impl Draw {
         if drawn < self.own { drawn } else { drawn + 1 }
     }
 
-    /// The next packet's destination and service level.
-    pub(crate) fn next(&mut self) -> (u32, u8) {
+    /// The next packet's destination and service level; `None` for the routing engine's.
+    pub(crate) fn next(&mut self) -> (u32, Option<u8>) {
         let to = match self.pattern {
             Pattern::Uniform => self.other(),
             Pattern::Centric { percent, target } => {
@@ -216,13 +239,14 @@ impl Draw {
             }
         };
         self.sent = self.sent.wrapping_add(1);
-        let sl = match self.sl_choice {
-            _ if self.vls == 1 => 0,
-            SlChoice::Random => self.random.random_range(0..self.vls),
-            SlChoice::Connection => {
+        let sl = match self.levels {
+            Levels::Engine => None,
+            Levels::PerPacket(1) | Levels::PerPair(1) => Some(0),
+            Levels::PerPacket(levels) => Some(self.random.random_range(0..levels)),
+            Levels::PerPair(levels) => {
                 let pair = u64::from(self.own) << 32 | u64::from(to);
-                let sl = mix(self.seed, pair) % u64::from(self.vls);
-                convert::saturate(sl)
+                let sl = mix(self.seed, pair) % u64::from(levels);
+                Some(convert::saturate(sl))
             }
         };
         (to, sl)
@@ -233,9 +257,9 @@ impl Draw {
 mod tests {
     use super::*;
 
-    fn draws(pattern: Pattern, own: u32, count: usize) -> Vec<(u32, u8)> {
+    fn draws(pattern: Pattern, own: u32, count: usize) -> Vec<(u32, Option<u8>)> {
         let partners = permutation(8, 3);
-        let mut draw = Draw::new(pattern, SlChoice::Random, 2, own, &partners, 3);
+        let mut draw = Draw::new(pattern, Levels::PerPacket(2), own, &partners, 3);
         (0..count).map(|_| draw.next()).collect()
     }
 
@@ -244,7 +268,7 @@ mod tests {
         let mut counts = [0u32; 8];
         for (to, sl) in draws(Pattern::Uniform, 3, 7000) {
             counts[usize::try_from(to).unwrap()] += 1;
-            assert!(sl < 2);
+            assert!(sl.unwrap() < 2);
         }
         assert_eq!(counts[3], 0);
         let others = counts.iter().enumerate().filter(|&(host, _)| host != 3);

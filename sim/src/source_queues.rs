@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use link::{Admission, Port, Time};
+use routing::Tables;
+use topologies::NodeId;
 use wire::{Lid, PortNum, Sl, Vl};
 
 use crate::generator::{Generator, NO_FLOW, QueuedSend};
@@ -60,16 +62,36 @@ pub(crate) struct Generated {
     pub(crate) refused: bool,
 }
 
+/// What a host's packets are addressed by.
+#[derive(Clone, Debug)]
+pub(crate) struct Addressing {
+    /// By destination: the DLID for it.
+    pub(crate) dlids: Arc<[Lid]>,
+    /// By group: the multicast LID to which this host sends.
+    pub(crate) mlids: Arc<[Lid]>,
+    pub(crate) groups: Arc<Groups>,
+    /// The tables whose service levels packets have that ask for none.
+    pub(crate) tables: Arc<Tables>,
+    /// The switch at which the host is.
+    pub(crate) switch: Option<NodeId>,
+}
+
+impl Addressing {
+    /// The engine's service level for a DLID; 0 for multicast LIDs and if the engine has none.
+    fn sl(&self, dlid: Lid) -> Sl {
+        let assignment = self.tables.vl_assignment.as_ref().zip(self.switch);
+        assignment.map_or_else(Sl::default, |(assignment, switch)| {
+            assignment.sl(switch, dlid)
+        })
+    }
+}
+
 /// What a host sends.
 #[derive(Debug)]
 pub(crate) struct SourceQueues {
     generator: Generator,
     own: u32,
-    /// By destination: the DLID for it.
-    dlids: Arc<[Lid]>,
-    /// By group: the multicast LID to which this host sends.
-    mlids: Arc<[Lid]>,
-    groups: Arc<Groups>,
+    addressing: Addressing,
     /// By service level.
     queues: [VecDeque<QueuedSend>; LEVELS],
     /// Service levels with something that waits: bit n for level n.
@@ -93,8 +115,7 @@ impl SourceQueues {
     pub(crate) fn new(
         own: u32,
         generator: Generator,
-        (dlids, mlids): (Arc<[Lid]>, Arc<[Lid]>),
-        groups: Arc<Groups>,
+        addressing: Addressing,
         port: &Port,
         backlog: usize,
     ) -> Self {
@@ -110,9 +131,7 @@ impl SourceQueues {
         Self {
             generator,
             own,
-            dlids,
-            mlids,
-            groups,
+            addressing,
             queues: Default::default(),
             levels: 0,
             vls,
@@ -173,9 +192,20 @@ impl SourceQueues {
         if matches!(send.to, Destination::Each(_)) {
             self.skip_sender(&mut send);
         }
-        let level = send.sl.index();
+        self.enqueue(send);
+    }
+
+    /// Puts a send behind all others of its service level.
+    fn enqueue(&mut self, send: QueuedSend) {
+        let level = self.level_of(&send).index();
         self.queues[level].push_back(send);
         self.levels |= 1 << level;
+    }
+
+    /// The service level of a send's next packet.
+    fn level_of(&self, send: &QueuedSend) -> Sl {
+        send.sl
+            .unwrap_or_else(|| self.addressing.sl(self.destination(send).1))
     }
 
     fn note(&mut self, send: &QueuedSend, packets: u32, refused: bool) {
@@ -206,7 +236,7 @@ impl SourceQueues {
 
     /// Members of a group but the host itself.
     fn receivers(&self, group: u32) -> u32 {
-        let members = self.groups.members.get(index(group));
+        let members = self.addressing.groups.members.get(index(group));
         let others = members.map_or(0, |members| {
             members.iter().filter(|&&member| member != self.own).count()
         });
@@ -217,7 +247,7 @@ impl SourceQueues {
         let Destination::Each(group) = send.to else {
             return None;
         };
-        let members = self.groups.members.get(index(group))?;
+        let members = self.addressing.groups.members.get(index(group))?;
         members.get(index(send.member)).copied()
     }
 
@@ -264,16 +294,19 @@ impl SourceQueues {
         self.vls[vl].1 = number(level);
         let mut send = *self.queues[level].front()?;
         let bytes = send.next_bytes();
-        let (to, dlid, copies) = self.destination(&send);
+        let (to, dlid) = self.destination(&send);
         let injected = Injected {
             sequence: self.sequence,
             generated: send.generated,
             to,
             dlid,
-            sl: send.sl,
+            sl: Sl::truncate(u8::try_from(level).ok()?),
             bytes,
             flow: send.flow,
-            copies,
+            copies: match to {
+                Target::Host(_) => 1,
+                Target::Group(group) => self.receivers(group),
+            },
             has_explicit_dlid: send.dlid != Lid::ZERO || matches!(to, Target::Group(_)),
         };
         self.sequence += 1;
@@ -298,34 +331,42 @@ impl SourceQueues {
                 send.left = send.packets;
             }
         }
+        let goes_on = send.left > 0;
+        // The next member may be reached on another service level.
+        let stays = goes_on && self.level_of(&send).index() == level;
         let queue = &mut self.queues[level];
-        if send.left > 0 {
+        if stays {
             if let Some(head) = queue.front_mut() {
                 *head = send;
             }
             return;
         }
         queue.pop_front();
-        self.waiting -= 1;
         if queue.is_empty() {
             self.levels &= !(1 << level);
         }
+        if goes_on {
+            self.enqueue(send);
+        } else {
+            self.waiting -= 1;
+        }
     }
 
-    fn destination(&self, send: &QueuedSend) -> (Target, Lid, u32) {
+    /// To whom the next packet of a send goes, and on which DLID.
+    fn destination(&self, send: &QueuedSend) -> (Target, Lid) {
         let dlid_of = |lids: &[Lid], at: u32| lids.get(index(at)).copied().unwrap_or(Lid::ZERO);
         match send.to {
             Destination::Host(host) if send.dlid == Lid::ZERO => {
-                (Target::Host(host), dlid_of(&self.dlids, host), 1)
+                (Target::Host(host), dlid_of(&self.addressing.dlids, host))
             }
-            Destination::Host(host) => (Target::Host(host), send.dlid, 1),
+            Destination::Host(host) => (Target::Host(host), send.dlid),
             Destination::Group(group) => {
-                let mlid = dlid_of(&self.mlids, group);
-                (Target::Group(group), mlid, self.receivers(group))
+                let mlid = dlid_of(&self.addressing.mlids, group);
+                (Target::Group(group), mlid)
             }
             Destination::Each(_) => {
                 let host = self.member(send).unwrap_or(self.own);
-                (Target::Host(host), dlid_of(&self.dlids, host), 1)
+                (Target::Host(host), dlid_of(&self.addressing.dlids, host))
             }
         }
     }

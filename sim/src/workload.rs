@@ -46,20 +46,21 @@ pub struct AddressVector {
     /// The DLID, for [`Destination::Host`]; `None` for the one that the scheme chooses for these
     /// hosts.
     pub dlid: Option<Lid>,
-    /// The service level.
-    pub sl: Sl,
+    /// The service level; `None` for the one that the routing engine gives to packets of this host
+    /// to that DLID, which is 0 for groups and with engines that have no service levels.
+    pub sl: Option<Sl>,
     /// Which flow it counts for: a number below the length of [`Workload::flows`].
     pub flow: u32,
 }
 
 impl AddressVector {
-    /// To a host by the scheme's own path, on service level 0.
+    /// To a host by the scheme's own path and service level.
     #[must_use]
     pub fn to_host(host: u32, flow: u32) -> Self {
         Self {
             to: Destination::Host(host),
             dlid: None,
-            sl: Sl::constant(0),
+            sl: None,
             flow,
         }
     }
@@ -117,7 +118,7 @@ pub enum TrafficSource {
     Patterned {
         /// To whom.
         pattern: Pattern,
-        /// How packets get their service level: 0 to the model's VLs less one.
+        /// How packets get their service level; one that is drawn is 0 to the model's VLs less one.
         sl_choice: SlChoice,
         /// How much, LRH to ICRC.
         bytes_per_ns: f64,
@@ -172,16 +173,33 @@ pub struct Arbitration {
     pub high_limit: u8,
 }
 
-/// Which VLs service levels take, and how VLs share links. Empty: a VL is the service level
-/// modulo the number of VLs, and VLs share equally.
+/// Which VLs service levels take, and how VLs share links. Empty: ports have the SL-to-VL tables of
+/// the routing engine, or if it has none a VL is the service level modulo the number of VLs; VLs share
+/// equally.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VlTables {
-    /// The VLs of the service levels at every port.
+    /// The VLs of the service levels at every port, whatever the routing engine says.
     pub sl2vl: Option<[Vl; 16]>,
     /// Switch, port in, port out: where that differs.
     pub sl2vl_by_ports: Vec<((NodeId, PortNum, PortNum), [Vl; 16])>,
     /// By output port.
     pub arbitration: Vec<(Endpoint, Arbitration)>,
+}
+
+impl VlTables {
+    /// A VL is the service level modulo the number of VLs, whatever the routing engine says.
+    #[must_use]
+    pub fn modulo(vls: u8) -> Self {
+        let vl = |sl: Sl| Vl::constant(sl.get() % vls.clamp(1, 15));
+        let mut table = [Vl::default(); 16];
+        for (sl, place) in Sl::all().zip(&mut table) {
+            *place = vl(sl);
+        }
+        Self {
+            sl2vl: Some(table),
+            ..Self::default()
+        }
+    }
 }
 
 /// All that hosts send in a run.

@@ -90,7 +90,8 @@ impl RoutedFabric {
     /// ```
     ///
     /// # Errors
-    /// [`SetupError`]: the fabric cannot be built or the workload makes no sense on it.
+    /// [`SetupError`]: the fabric cannot be built, the workload makes no sense on it, or the engine
+    /// needs more VLs than the model has and the workload has no SL-to-VL table of its own.
     pub fn run_workload(
         &self,
         model: &Model,
@@ -99,6 +100,9 @@ impl RoutedFabric {
     ) -> Result<WorkloadResult, SetupError> {
         model.check()?;
         workload.check(self.dlids.len(), model)?;
+        if workload.vl_tables.sl2vl.is_none() {
+            self.check_vls(model.vls)?;
+        }
         let extra_tables = ExtraTables::new(&self.graph, &self.tables, workload)?;
         let mut fabric = build(
             Arc::clone(&self.graph),
@@ -106,7 +110,7 @@ impl RoutedFabric {
             model,
             faults.clone(),
             extra_tables,
-            levels(workload, model),
+            self.levels_of(workload, model),
         )?;
         let start = fabric.now;
         let count_from = start + workload.count_from_ns;
@@ -129,18 +133,17 @@ impl RoutedFabric {
         let extra_tables = Arc::clone(&fabric.extra_tables);
         let partners = permutation(number(self.dlids.len()), workload.seed);
         let hosts = (0u32..).zip(self.graph.hosts());
-        let routes = self.dlids.iter().zip(&extra_tables.mlids);
-        for (((own, id), (dlids, mlids)), sources) in hosts.zip(routes).zip(&workload.hosts) {
+        for ((own, id), sources) in hosts.zip(&workload.hosts) {
             let paced = |at: u64, source: &TrafficSource| {
-                drawn(source, own, model, &partners, mix(workload.seed, at), start)
+                let seed = mix(workload.seed, at);
+                self.drawn(source, own, model, (&partners, seed), start)
             };
             let generator = Generator::Merged(Merged::new(start, model, sources, paced));
             if let Node::TrafficHost(host) = &mut fabric.nodes[id.index()] {
                 host.start(SourceQueues::new(
                     own,
                     generator,
-                    (Arc::clone(dlids), Arc::clone(mlids)),
-                    Arc::clone(&extra_tables.groups),
+                    self.addressing((own, id), &extra_tables),
                     host.port(),
                     workload.backlog,
                 ));
@@ -148,48 +151,45 @@ impl RoutedFabric {
             fabric.service(number(id.index()));
         }
     }
-}
 
-/// Service levels that packets of a workload have.
-fn levels(workload: &Workload, model: &Model) -> u8 {
-    let sources = workload.hosts.iter().flatten();
-    let drawn = sources.filter(|source| matches!(source, TrafficSource::Patterned { .. }));
-    let drawn = drawn.map(|_| model.vls).max().unwrap_or(0);
-    let listed = workload
-        .addresses()
-        .map(|(_, address)| address.sl.get() + 1)
-        .max();
-    drawn.max(listed.unwrap_or(0))
-}
+    /// The number of service levels that packets of a workload have.
+    fn levels_of(&self, workload: &Workload, model: &Model) -> u8 {
+        let sources = workload.hosts.iter().flatten();
+        let drawn = sources.filter(|source| matches!(source, TrafficSource::Patterned { .. }));
+        let drawn = drawn.map(|_| model.vls).max().unwrap_or(0);
+        let listed = workload
+            .addresses()
+            .filter_map(|(_, address)| address.sl)
+            .map(|sl| sl.get() + 1)
+            .max();
+        drawn.max(listed.unwrap_or(0)).max(self.levels())
+    }
 
-fn drawn(
-    source: &TrafficSource,
-    own: u32,
-    model: &Model,
-    partners: &[u32],
-    seed: u64,
-    start: Time,
-) -> Option<Paced> {
-    let TrafficSource::Patterned {
-        pattern,
-        sl_choice,
-        bytes_per_ns,
-        flow,
-        until_ns,
-    } = source
-    else {
-        return None;
-    };
-    let draw = Draw::new(pattern.clone(), *sl_choice, model.vls, own, partners, seed);
-    let interval = interval_ps(model, *bytes_per_ns);
-    let window = (start, start + *until_ns);
-    Some(Paced::new(
-        draw,
-        interval,
-        window,
-        model.packet_bytes,
-        *flow,
-    ))
+    fn drawn(
+        &self,
+        source: &TrafficSource,
+        own: u32,
+        model: &Model,
+        (partners, seed): (&[u32], u64),
+        start: Time,
+    ) -> Option<Paced> {
+        let TrafficSource::Patterned {
+            pattern,
+            sl_choice,
+            bytes_per_ns,
+            flow,
+            until_ns,
+        } = source
+        else {
+            return None;
+        };
+        let levels = sl_choice.levels(self.has_service_levels(), model.vls);
+        let draw = Draw::new(pattern.clone(), levels, own, partners, seed);
+        let interval = interval_ps(model, *bytes_per_ns);
+        let window = (start, start + *until_ns);
+        let paced = Paced::new(draw, interval, window, model.packet_bytes, *flow);
+        Some(paced)
+    }
 }
 
 /// Lets time pass until the run is over; whether nothing is in flight any more.

@@ -7,6 +7,7 @@ mod plan;
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
 use sim::{CreditReturn, Load, LoadResult, RoutedFabric, SlChoice, mix, number};
+use topologies::Graph;
 
 pub use plan::{Band, LoadPlan, Traffic};
 
@@ -104,7 +105,7 @@ impl Experiment<6> for LoadPlan {
             let topology = topologies::parse(name)?;
             let schemes = self.schemes.iter();
             let prepared: Result<Vec<_>, _> = schemes
-                .map(|&scheme| RoutedFabric::new(&topology.graph, scheme))
+                .map(|&scheme| self.fabric(name, &topology.graph, scheme))
                 .collect();
             fabrics.push(prepared?);
         }
@@ -158,6 +159,28 @@ impl Experiment<6> for LoadPlan {
     }
 }
 
+impl LoadPlan {
+    /// A fabric whose tables work on every number of VLs of the plan.
+    fn fabric(
+        &self,
+        name: &str,
+        graph: &Graph,
+        scheme: RoutingEngine,
+    ) -> Result<RoutedFabric, ExperimentError> {
+        let fabric = RoutedFabric::new(graph, scheme)?;
+        if self.vl_choice == SlChoice::Engine {
+            for &vls in &self.vls {
+                let enough = fabric.check_vls(vls);
+                enough.map_err(|source| ExperimentError::Fabric {
+                    fabric: format!("{name}, {vls} VLs"),
+                    source,
+                })?;
+            }
+        }
+        Ok(fabric)
+    }
+}
+
 fn point(
     plan: &LoadPlan,
     [topology, traffic, vls, scheme, _, run]: At,
@@ -197,6 +220,10 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
         }
     };
     let vl_choice = match plan.vl_choice {
+        SlChoice::Engine => {
+            "that of the engine's service level for source and destination; with engines that have none, \
+             drawn for each packet"
+        }
         SlChoice::Random => "drawn for each packet",
         SlChoice::Connection => "drawn for each pair of hosts",
     };

@@ -26,7 +26,7 @@ pub struct LoadPlan {
     /// How credits get back.
     #[serde(default)]
     pub credits: CreditReturn,
-    /// How packets get their VLs.
+    /// How packets get their service levels, and with them their VLs: `engine` if left out.
     #[serde(default, alias = "lanes")]
     pub vl_choice: SlChoice,
     /// Offered loads, bytes/ns and host, ascending.

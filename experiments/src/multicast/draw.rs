@@ -10,7 +10,6 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use routing::multicast::Scheme;
-use wire::Sl;
 
 use crate::multicast::Task;
 use crate::multicast::plan::{Delivery, Grouping, MulticastPlan};
@@ -92,7 +91,7 @@ impl Draw {
             let address = AddressVector {
                 to,
                 dlid: None,
-                sl: Sl::constant(0),
+                sl: None,
                 flow,
             };
             if let Some(sources) = workload.hosts.get_mut(index(source)) {

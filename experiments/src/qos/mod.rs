@@ -95,7 +95,14 @@ fn fabrics(
 ) -> Result<Vec<QosFabric>, ExperimentError> {
     let fabric = |name: &String| {
         let topology = topologies::parse(name)?;
-        Ok(QosFabric::new(&topology.graph, routing)?)
+        let fabric = QosFabric::new(&topology.graph, routing)?;
+        match fabric.has_service_levels() {
+            true => Err(ExperimentError::ServiceLevels {
+                topology: name.clone(),
+                routing,
+            }),
+            false => Ok(fabric),
+        }
     };
     topologies.iter().map(fabric).collect()
 }

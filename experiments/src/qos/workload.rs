@@ -77,6 +77,11 @@ impl QosFabric {
         Ok((admission, report))
     }
 
+    /// Whether the routing engine gives packets service levels, as connections do.
+    pub(super) fn has_service_levels(&self) -> bool {
+        self.routed.has_service_levels()
+    }
+
     fn host(&self, node: NodeId) -> Option<u32> {
         let index = self.hosts.iter().position(|&host| host == node)?;
         u32::try_from(index).ok()
@@ -158,7 +163,7 @@ pub(super) fn workload(
     for (flow, stream) in (0u32..).zip(streams) {
         let band = Band::ALL[stream.level.min(LEVELS - 1)];
         let address = AddressVector {
-            sl: levels.sl(Class::Dedicated(band)),
+            sl: Some(levels.sl(Class::Dedicated(band))),
             ..AddressVector::to_host(stream.to, flow)
         };
         let source = TrafficSource::ConstantRate(ConstantRate {
@@ -181,7 +186,7 @@ pub(super) fn workload(
                     .into_iter()
                     .map(|to| TrafficSource::Backlogged {
                         address: AddressVector {
-                            sl: levels.sl(Class::BestEffort),
+                            sl: Some(levels.sl(Class::BestEffort)),
                             ..AddressVector::to_host(to, best_effort)
                         },
                         bytes: model.packet_bytes,

@@ -131,6 +131,22 @@ impl Trace {
         workload
     }
 
+    /// The same with the service levels of the routing engine in place of the trace's.
+    #[must_use]
+    pub fn workload_by_engine(&self, until: Until) -> Workload {
+        let mut workload = self.workload(until);
+        for source in workload.hosts.iter_mut().flatten() {
+            if let TrafficSource::Packets(requests) = source {
+                let mut by_engine = requests.to_vec();
+                for request in &mut by_engine {
+                    request.address.sl = None;
+                }
+                *requests = Arc::from(by_engine);
+            }
+        }
+        workload
+    }
+
     /// The names of a flow: source and destination. `None` if there is no such flow.
     #[must_use]
     pub fn names(&self, graph: &Graph, flow: u32) -> Option<(String, String)> {
@@ -165,7 +181,7 @@ impl Reader<'_> {
                     address: AddressVector {
                         to,
                         dlid: None,
-                        sl,
+                        sl: Some(sl),
                         flow: self.flow(source, to, sl),
                     },
                     bytes: length(bytes)?,

@@ -309,7 +309,7 @@ impl<'f> SwitchConfigurator<'f> {
         let extra_tables = self.extra_tables();
         for input in (0..=self.ports()).map(PortNum::new) {
             let special = extra_tables.sl2vl_by_ports.get(&(self.id(), input, port));
-            if let Some(vls) = special.or(extra_tables.vl_tables.sl2vl.as_ref()) {
+            if let Some(vls) = special.or(extra_tables.sl2vl.as_ref()) {
                 let modifier = SlToVlTable::switch_modifier(input, port);
                 self.ask(Method::SET, modifier, Some(&SlToVlTable(*vls)))?;
             }

@@ -162,7 +162,7 @@ impl Workload {
             }
             _ => {}
         }
-        self.check_level(address.sl, model)
+        self.check_level(address.sl.unwrap_or_default(), model)
     }
 
     fn check_level(&self, sl: Sl, model: &Model) -> Result<(), String> {

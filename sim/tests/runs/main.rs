@@ -5,5 +5,6 @@
 mod deadlock;
 mod faults;
 mod load;
+mod service_levels;
 mod twin;
 mod workload;

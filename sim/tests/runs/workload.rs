@@ -41,7 +41,7 @@ fn on_level(to: Destination, sl: u8, flow: u32) -> AddressVector {
     AddressVector {
         to,
         dlid: None,
-        sl: Sl::constant(sl),
+        sl: Some(Sl::constant(sl)),
         flow,
     }
 }
