@@ -26,8 +26,10 @@ const SLACK_NS: u64 = 10_000;
 pub(super) struct Draw {
     /// Hosts that send, and the group of each.
     pub(super) sources: Vec<(u32, u32)>,
-    /// Members by group, in the order in which unicast serves them.
+    /// Members by group, in an order that is drawn.
     pub(super) groups: Vec<Vec<u32>>,
+    /// Of the orders in which sources of a common group serve it by unicast.
+    seed: u64,
 }
 
 impl Draw {
@@ -53,7 +55,21 @@ impl Draw {
         Self {
             sources: sources.map(|(host, at)| (host, group_of(at))).collect(),
             groups,
+            seed,
         }
+    }
+
+    /// The members of each source's group, by source, in the order in which it serves them by unicast:
+    /// its own. In one order for all, sources would stand in line for one member after the other.
+    pub(super) fn unicast_orders(&self, grouping: Grouping) -> Vec<Vec<u32>> {
+        let order = |&(source, group): &(u32, u32)| {
+            let members = self.groups.get(index(group)).into_iter().flatten().copied();
+            match grouping {
+                Grouping::Own => members.collect(),
+                Grouping::Common => some_of(members, u32::MAX, mix(self.seed, order_of(source))),
+            }
+        };
+        self.sources.iter().map(order).collect()
     }
 
     /// Deliveries of one packet from each source.
@@ -79,13 +95,16 @@ impl Draw {
             Delivery::Multicast(scheme) => scheme,
             Delivery::Unicast => Scheme::default(),
         };
-        let group = |members: &Vec<u32>| Group {
-            members: members.clone(),
+        let groups = match task.scheme {
+            Delivery::Unicast => self.unicast_orders(task.grouping),
+            Delivery::Multicast(_) => self.groups.clone(),
         };
-        workload.groups = self.groups.iter().map(group).collect();
+        let groups = groups.into_iter().map(|members| Group { members });
+        workload.groups = groups.collect();
         for (&(source, group), flow) in self.sources.iter().zip(0..) {
             let to = match task.scheme {
-                Delivery::Unicast => Destination::Each(group),
+                // A group a source, in its order.
+                Delivery::Unicast => Destination::Each(flow),
                 Delivery::Multicast(_) => Destination::Group(group),
             };
             let address = AddressVector {
@@ -116,6 +135,11 @@ fn message(address: AddressVector, size_bytes: u32, packets: u32) -> TrafficSour
         1 => TrafficSource::Packets(request(size_bytes)),
         _ => TrafficSource::Messages(request(size_bytes - headers)),
     }
+}
+
+/// Which number of a draw's seed gives a source's order. Groups take those from 0 on.
+fn order_of(source: u32) -> u64 {
+    u64::from(source) + (1 << 32) + 2
 }
 
 /// The first so many of a list in random order: all of it if there are no more.

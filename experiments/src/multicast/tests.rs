@@ -103,6 +103,29 @@ fn from_one_source_multicast_takes_what_the_longest_path_and_the_bytes_take() {
 }
 
 #[test]
+fn each_source_of_a_common_group_serves_it_in_an_order_of_its_own() {
+    let plan = plan(TEXT);
+    let is_wanted = |task: &Task| {
+        let everybody = task.sources.is_all() && task.groups.is_all();
+        let unicast = task.scheme == Delivery::Unicast;
+        everybody && unicast && task.grouping == Grouping::Common && task.run == 0
+    };
+    let (_, task) = tasks(&plan).into_iter().find(|(_, task)| is_wanted(task)).unwrap();
+    let draw = |seed| Draw::new(&task, 8, seed).workload(&plan, &task, 8);
+    let workload = draw(1);
+    let orders: BTreeSet<Vec<u32>> = workload.groups.iter().map(|group| group.members.clone()).collect();
+    assert_eq!(orders.len(), 8, "{orders:?}");
+    for order in &orders {
+        let members: BTreeSet<u32> = order.iter().copied().collect();
+        assert!(members.into_iter().eq(0..8));
+    }
+    assert_eq!(workload.groups, draw(1).groups);
+    assert_ne!(workload.groups, draw(2).groups);
+    let firsts: BTreeSet<u32> = orders.iter().map(|order| order[0]).collect();
+    assert!(firsts.len() > 2, "sources begin with different members");
+}
+
+#[test]
 fn from_one_source_unicast_sends_one_packet_after_the_other_in_the_order_drawn() {
     let plan = plan(TEXT);
     let fabric = plan.share(1).unwrap();
