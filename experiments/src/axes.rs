@@ -9,6 +9,7 @@
 //! point 7 = 1 * (3 * 2) + 0 * 2 + 1  -->  b, 1 VL, run 1
 //! ```
 
+use crate::checks::not_empty;
 use crate::experiment::Refusal;
 
 /// The product of the axes has at most so many times the points that a kind allows: leaving out is
@@ -63,7 +64,7 @@ impl<const AXES: usize> Points<AXES> {
         has: impl Fn([usize; AXES]) -> bool,
     ) -> Result<Self, Refusal> {
         if let Some(axis) = axes.iter().find(|axis| axis.is_list && axis.len == 0) {
-            return Err((axis.key, "the list is empty: at least one".to_owned()));
+            not_empty::<()>(axis.key, &[])?;
         }
         let last = axes.last().map_or("kind", |axis| axis.key);
         let refuse = |points: usize| Err((last, format!("{points} points: 1 to {max}")));

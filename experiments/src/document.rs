@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
+use crate::checks::{not_finite, shortened, shown};
 use crate::experiment::Refusal;
 use crate::paper::PaperPoints;
 use crate::plan::PlanError;
@@ -41,6 +42,10 @@ pub(crate) struct Head {
     /// Why statements do not hold.
     #[serde(default)]
     pub(crate) explain: Vec<Explanation>,
+    /// Whether each explanation must be of a statement: those of the whole plan may be of statements that
+    /// the reduced plan does not make.
+    #[serde(skip)]
+    pub(crate) explains_this: bool,
     /// Points that the paper gives, for plots.
     #[serde(default)]
     pub(crate) paper_points: Vec<PaperPoints>,
@@ -67,6 +72,8 @@ pub(crate) struct Document<'t> {
     file: &'t str,
     text: &'t str,
     table: Spanned<DeTable<'t>>,
+    /// Whether the explanations are written for this form of the plan.
+    explains_this: bool,
 }
 
 impl<'t> Document<'t> {
@@ -76,7 +83,16 @@ impl<'t> Document<'t> {
     /// [`PlanError`]: not TOML, or `quick` is not a table.
     pub(crate) fn parse(file: &'t str, text: &'t str) -> Result<[Self; 2], PlanError> {
         let table = DeTable::parse(text).map_err(|error| syntax(file, text, error))?;
-        let mut whole = Self { file, text, table };
+        if let Some((key, number, at)) = not_finite(table.get_ref()) {
+            let what = format!("{number}: a number that is finite");
+            return Err(wrong(file, line_at(text, at), (key, what)));
+        }
+        let mut whole = Self {
+            file,
+            text,
+            table,
+            explains_this: true,
+        };
         let refuse = |what: String| Err(whole.refuse((OVERLAY, what)));
         let overlay = match whole.table.get_ref().get(OVERLAY).map(Spanned::get_ref) {
             Some(DeValue::Table(overlay)) => overlay.clone(),
@@ -88,6 +104,7 @@ impl<'t> Document<'t> {
         }
         whole.table.get_mut().remove(OVERLAY);
         let mut quick = whole.clone();
+        quick.explains_this = overlay.contains_key("explain");
         lay_over(quick.table.get_mut(), overlay);
         Ok([whole, quick])
     }
@@ -110,9 +127,12 @@ impl<'t> Document<'t> {
         if name.is_empty() || !name.chars().all(is_name) || name == "index" {
             let allowed = "letters, digits and hyphens, and not \"index\"";
             let line = line_of(&head, "name", self.text);
-            return Err(self.wrong(line, ("name", allowed.to_owned())));
+            return Err(wrong(self.file, line, ("name", allowed.to_owned())));
         }
-        Ok(read)
+        Ok(Head {
+            explains_this: self.explains_this,
+            ..read
+        })
     }
 
     /// Reads what is there.
@@ -130,16 +150,20 @@ impl<'t> Document<'t> {
 
     /// What is wrong with the value of a key, and on which line.
     pub(crate) fn refuse(&self, refusal: Refusal) -> PlanError {
-        self.wrong(line_of(&self.table, refusal.0, self.text), refusal)
+        wrong(
+            self.file,
+            line_of(&self.table, refusal.0, self.text),
+            refusal,
+        )
     }
+}
 
-    fn wrong(&self, line: usize, (key, what): Refusal) -> PlanError {
-        PlanError::Value {
-            file: self.file.to_owned(),
-            line,
-            key,
-            what,
-        }
+fn wrong(file: &str, line: usize, (key, what): (&str, String)) -> PlanError {
+    PlanError::Value {
+        file: file.to_owned(),
+        line,
+        key: shortened(key),
+        what: shortened(&what),
     }
 }
 
@@ -164,15 +188,19 @@ fn syntax(file: &str, text: &str, mut error: toml::de::Error) -> PlanError {
     error.set_input(Some(text));
     PlanError::Syntax {
         file: file.to_owned(),
-        error: Box::new(error),
+        error: shown(text, &error),
     }
 }
 
 /// The line of a key, from 1: of the table itself, or else the first one below it; 1 if there is
 /// none.
 fn line_of(table: &Spanned<DeTable<'_>>, key: &str, text: &str) -> usize {
-    let start = place_of(table.get_ref(), key).unwrap_or(0);
-    let before = text.get(..start).unwrap_or(text);
+    line_at(text, place_of(table.get_ref(), key).unwrap_or(0))
+}
+
+/// The line of a place in a text, from 1.
+fn line_at(text: &str, place: usize) -> usize {
+    let before = text.get(..place).unwrap_or(text);
     before.bytes().filter(|&byte| byte == b'\n').count() + 1
 }
 
@@ -244,7 +272,7 @@ link.speed = 5
 
     fn both(text: &str) -> Result<[Parameters; 2], PlanError> {
         let [mut whole, mut quick] = Document::parse("test.toml", text)?;
-        assert_eq!(whole.take_head()?, quick.take_head()?);
+        assert_eq!(whole.take_head()?.name, quick.take_head()?.name);
         Ok([whole.read()?, quick.read()?])
     }
 
@@ -281,6 +309,42 @@ link.speed = 5
         assert!(refused("loads = [1]", "name = \"x\"").contains("line 17: quick"));
         assert!(refused("\"small\"", "\"index\"").contains("line 2: name: letters"));
         assert!(refused("name = \"small\"", "").contains("name"));
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_refused_wherever_they_stand() {
+        for number in ["nan", "-nan", "inf", "-inf", "1e999"] {
+            let in_a_list = refused("[1, 2, 3]", &format!("[1, {number}, 3]"));
+            assert!(in_a_list.contains("line 5: loads: "), "{in_a_list}");
+            assert!(in_a_list.contains("finite"), "{in_a_list}");
+            let in_a_table = refused("min = 2", &format!("min = {number}"));
+            assert!(in_a_table.contains("line 15: min: "), "{in_a_table}");
+            let in_the_overlay = refused("speed = 5", &format!("speed = {number}"));
+            assert!(
+                in_the_overlay.contains("line 19: speed: "),
+                "{in_the_overlay}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_is_short_however_long_the_plan_is() {
+        let long = |text: &str| text.repeat(100_000 / text.len());
+        for text in [
+            long("["),
+            format!("{} = 1", long("a.") + "a"),
+            format!("x = {}", long("[")),
+            format!("x = {}", long("{a=")),
+            format!("{TEXT}[{}]", long("a.") + "a"),
+            TEXT.replace("link.speed", &long("b")),
+            TEXT.replace("runs = 4", &format!("runs = \"{}\"", long("c"))),
+            TEXT.replace("\"small\"", &format!("\"{}\"", long("!"))),
+        ] {
+            let error = both(&text).unwrap_err().to_string();
+            assert!(error.len() < 3000, "{} bytes", error.len());
+            let says_where = error.contains("line ") || error.contains("recursion limit");
+            assert!(says_where, "{error}");
+        }
     }
 
     #[test]

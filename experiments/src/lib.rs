@@ -15,6 +15,7 @@
 
 mod axes;
 mod checkpoint;
+mod checks;
 mod document;
 #[cfg(test)]
 mod example;
@@ -106,6 +107,17 @@ pub enum ExperimentError {
         point: String,
         /// Why.
         source: Box<Self>,
+    },
+    /// An explanation that is of no statement.
+    #[error(
+        "{plan}: [[explain]] {statement:?} is part of no statement of the plan; the results are written. \
+         The statements are those of its report"
+    )]
+    Unused {
+        /// Which plan.
+        plan: String,
+        /// The statement that it is about.
+        statement: String,
     },
     /// A folder without results.
     #[error("{}: no results here: `ibemu sim run` or `ibemu sim batch` writes them", .0.display())]

@@ -60,7 +60,7 @@ pub enum PlanError {
         /// The file or plan.
         file: String,
         /// What is wrong where.
-        error: Box<toml::de::Error>,
+        error: String,
     },
     /// A value that makes no sense.
     #[error("{file}, line {line}: {key}: {what}")]
@@ -70,7 +70,7 @@ pub enum PlanError {
         /// The line on which the key stands first; 1 where it does not.
         line: usize,
         /// The key.
-        key: &'static str,
+        key: String,
         /// What is wrong, and what is allowed.
         what: String,
     },

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::checkpoint::{Checkpoints, unwritable, write_whole};
+use crate::checks::shortened;
 use crate::experiment::Experiment;
 use crate::output::Report;
-use crate::statement::explained;
+use crate::statement::{explained, unused};
 use crate::variant::Variant;
 use crate::{ExperimentError, Options, Results, html, output, paper};
 
@@ -112,7 +113,9 @@ impl<E: Experiment<AXES>, const AXES: usize> Job for Work<E, AXES> {
         let Variant {
             head, experiment, ..
         } = &*self.variant;
-        let statements = explained(experiment.judge(&points), &head.explain);
+        let verdicts = experiment.judge(&points);
+        let unused = unused(&verdicts, &head.explain[..]).filter(|_| head.explains_this);
+        let statements = explained(verdicts, &head.explain);
         let mut figures = experiment.figures(&points);
         paper::add(&mut figures, &head.paper, &head.paper_points);
         let files =
@@ -137,6 +140,12 @@ impl<E: Experiment<AXES>, const AXES: usize> Job for Work<E, AXES> {
         let text = html::report(&report);
         write_whole(html, text.as_bytes())?;
         self.checkpoints.discard()?;
+        if let Some(explanation) = unused {
+            return Err(ExperimentError::Unused {
+                plan: head.name.clone(),
+                statement: shortened(&explanation.statement),
+            });
+        }
         Ok(Results {
             points: points.len(),
             statements,

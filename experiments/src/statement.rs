@@ -28,6 +28,17 @@ pub struct Statement {
     pub why: Option<String>,
 }
 
+/// The first explanation that is of no verdict: no text of one contains its statement.
+pub(crate) fn unused<'e>(
+    verdicts: &[Verdict],
+    explanations: &'e [Explanation],
+) -> Option<&'e Explanation> {
+    explanations.iter().find(|explanation| {
+        let mut expected = verdicts.iter().map(|verdict| &verdict.expected);
+        !expected.any(|expected| expected.contains(&explanation.statement))
+    })
+}
+
 /// Verdicts with the explanations of those that do not hold; several of one are joined.
 pub(crate) fn explained(verdicts: Vec<Verdict>, explanations: &[Explanation]) -> Vec<Statement> {
     let statement = |verdict: Verdict| {
@@ -49,6 +60,23 @@ pub(crate) fn explained(verdicts: Vec<Verdict>, explanations: &[Explanation]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_explanation_of_no_statement_is_found_whether_the_others_hold_or_not() {
+        let verdict = Verdict {
+            expected: "4 VLs: mlid gains".to_owned(),
+            measured: "1".to_owned(),
+            holds: Some(true),
+        };
+        let explain = |statement: &str| Explanation {
+            statement: statement.to_owned(),
+            why: "Because.".to_owned(),
+        };
+        let given = [explain("4 VLs"), explain("8 VLs")];
+        let verdicts = [verdict];
+        assert_eq!(unused(&verdicts, &given), Some(&given[1]));
+        assert_eq!(unused(&verdicts, &given[..1]), None);
+    }
 
     #[test]
     fn a_statement_that_does_not_hold_has_the_explanations_of_its_words() {

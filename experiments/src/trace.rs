@@ -8,7 +8,9 @@ use std::sync::Arc;
 use link::DropReason;
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
-use sim::{CreditReturn, FaultPlan, Model, RoutedFabric, Until, VlTables, Workload, WorkloadResult, real};
+use sim::{
+    CreditReturn, FaultPlan, Model, RoutedFabric, Until, VlTables, Workload, WorkloadResult, real,
+};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::ExperimentError;
@@ -155,10 +157,18 @@ impl TracePlan {
     /// How hosts take packets in.
     fn host_sink(&self) -> String {
         let at_once = "a host takes each packet out of its input buffer as it comes in";
-        let slow = self.fault.iter().filter(|fault| fault.what == FaultKind::SlowDrain);
+        let slow = self
+            .fault
+            .iter()
+            .filter(|fault| fault.what == FaultKind::SlowDrain);
         let slow: Vec<String> = slow
             .map(|fault| {
-                let PlannedFault { node, at_ns, ns_per_packet, .. } = fault;
+                let PlannedFault {
+                    node,
+                    at_ns,
+                    ns_per_packet,
+                    ..
+                } = fault;
                 format!("{node} from {at_ns} ns on one each {ns_per_packet} ns")
             })
             .collect();
@@ -286,7 +296,9 @@ impl Experiment<2> for TracePlan {
         let by_trace = "the service level in the trace modulo the number of VLs";
         let vl_choice = match self.vl_choice {
             TraceVlChoice::Engine => {
-                format!("that of the engine's service level; with engines that have none {by_trace}")
+                format!(
+                    "that of the engine's service level; with engines that have none {by_trace}"
+                )
             }
             TraceVlChoice::Trace => by_trace.to_owned(),
         };

@@ -204,6 +204,75 @@ fn a_statement_that_does_not_hold_says_why_in_the_report_and_in_the_json() {
 }
 
 #[test]
+fn an_explanation_of_no_statement_is_an_error_when_the_results_are_written() {
+    let out = tempfile::tempdir().unwrap();
+    let attempt = |text: &str, quick: bool| {
+        let plan = Plan::parse("small.toml", text).unwrap();
+        let options = Options {
+            quick,
+            seed: 7,
+            threads: 2,
+        };
+        run(&plan, options, out.path(), &|_, _| {})
+    };
+    let explain = "\n[[explain]]\nstatement = \"saturation mlod/slid\"\nwhy = \"Because.\"\n";
+    let error = attempt(&format!("{PLAN}{explain}"), false).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("small: [[explain]] \"saturation mlod/slid\""),
+        "{text}"
+    );
+    assert!(out.path().join("small.html").exists());
+    // The reduced plan may leave statements of the whole one out, but not explain what it has not.
+    let fewer = format!("{PLAN}{explain}\n[quick]\nruns = 1\n");
+    attempt(&fewer, true).unwrap();
+    let own =
+        format!("{PLAN}[quick]\nruns = 1\n[[quick.explain]]\nstatement = \"x1\"\nwhy = \"y\"\n");
+    assert!(
+        attempt(&own, true)
+            .unwrap_err()
+            .to_string()
+            .contains("\"x1\"")
+    );
+}
+
+#[test]
+fn vls_follow_the_engine_unless_the_plan_says_otherwise() {
+    let out = tempfile::tempdir().unwrap();
+    let attempt = |change: &[(&str, &str)]| {
+        let text = PLAN.split("[[band]]").next().unwrap();
+        let mut text = text
+            .replace("fat-tree-4-2", "ring-5-2")
+            .replace("\"slid\", \"mlid\"", "\"dor\", \"dfsssp\"")
+            .replace("vls = [1]", "vls = [2]")
+            .replace("[0.03, 0.1]", "[0.2]")
+            .replace("observations = [1, 2]", "");
+        for (from, to) in change {
+            assert!(text.contains(from));
+            text = text.replace(from, to);
+        }
+        let plan = Plan::parse("small.toml", &text).unwrap();
+        let options = Options {
+            quick: false,
+            seed: 7,
+            threads: 2,
+        };
+        run(&plan, options, out.path(), &|_, _| {})
+    };
+    let found = |results: Results| results.statements[0].clone();
+    let by_engine = found(attempt(&[]).unwrap());
+    assert_eq!(by_engine.measured, "0 of 4 points", "{by_engine:?}");
+    let drawn = [("runs = 2", "runs = 2\nvl_choice = \"random\"")];
+    let drawn = found(attempt(&[drawn[0], ("10000", "40000")]).unwrap());
+    assert_eq!(drawn.holds, Some(false), "{drawn:?}");
+    let refused = attempt(&[("vls = [2]", "vls = [2, 1]")]).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "ring-5-2, 1 VLs: dor needs 2 data VLs to be free of deadlock on this fabric, ports have 1"
+    );
+}
+
+#[test]
 fn several_plans_give_what_each_gives_alone_and_one_that_fails_harms_no_other() {
     let out = tempfile::tempdir().unwrap();
     let alone = attempt(&out.path().join("alone"), 1).unwrap();
@@ -258,6 +327,29 @@ fn a_trace_is_played_under_every_scheme_and_is_told_where_it_is_wrong() {
         ["fat-tree-4-2", "mlid", "1", "2", "3", "3", "0"]
     );
     assert_eq!(fields[10], (248 + 508).to_string(), "{csv}");
+    let json = fs::read(&results.files[1]).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(
+        json["conditions"]["Host sink"],
+        "a host takes each packet out of its input buffer as it comes in"
+    );
+    // Engines with service levels of their own use them, unless the plan says that the trace's count.
+    let ring = "0,h0,h2,32,9\n0,h1,h0,32,3\n";
+    let on_ring = |line: &str| {
+        fs::write(&file, ring).unwrap();
+        let text = format!(
+            "kind = \"trace\"\nname = \"ring\"\ntitle = \"A ring\"\ntopology = \"ring-5-1\"\n\
+             file = {file:?}\nschemes = [\"dor\"]\nvls = [1]\npacket_bytes = 32\n\
+             limit_ns = 100000\n{line}"
+        );
+        let plan = Plan::parse("ring.toml", &text).unwrap();
+        run(&plan, options, out.path(), &|_, _| {})
+    };
+    let refused = on_ring("").unwrap_err();
+    let why = std::error::Error::source(&refused).unwrap().to_string();
+    assert!(why.starts_with("dor needs 2 data VLs"), "{refused}: {why}");
+    let results = on_ring("vl_choice = \"trace\"\n").unwrap();
+    assert!(results.statements.iter().all(|v| v.holds == Some(true)));
     let error = plan(&text.replace("h3.1", "h9.9")).unwrap_err().to_string();
     assert!(error.contains("line 5: file"), "{error}");
     assert!(

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use routing::{SlToVl, Tables};
 use routing::multicast::{Mft, Multicast, MulticastError, Options};
+use routing::{SlToVl, Tables};
 use topologies::{Endpoint, Graph, NodeId};
 use wire::{Guid, Lid, PortNum};
 

@@ -258,8 +258,16 @@ impl Graph {
         Self {
             nodes: order.iter().map(|&was| self.node(was).clone()).collect(),
             peers: order.iter().map(peers).collect(),
-            by_name: self.by_name.iter().map(|(name, id)| (name.clone(), renamed(id))).collect(),
-            by_guid: self.by_guid.iter().map(|(&guid, id)| (guid, renamed(id))).collect(),
+            by_name: self
+                .by_name
+                .iter()
+                .map(|(name, id)| (name.clone(), renamed(id)))
+                .collect(),
+            by_guid: self
+                .by_guid
+                .iter()
+                .map(|(&guid, id)| (guid, renamed(id)))
+                .collect(),
         }
     }
 
@@ -322,7 +330,10 @@ mod tests {
         graph.connect(end(b, 1), end(a, 2)).unwrap();
         graph.connect(end(host, 1), end(a, 1)).unwrap();
         let ordered = graph.in_guid_order();
-        let names: Vec<&str> = ordered.ids().map(|id| ordered.node(id).name.as_str()).collect();
+        let names: Vec<&str> = ordered
+            .ids()
+            .map(|id| ordered.node(id).name.as_str())
+            .collect();
         assert_eq!(names, ["h", "a", "b"]);
         let [h, a, b] = ["h", "a", "b"].map(|name| ordered.find(name).unwrap());
         assert_eq!(ordered.find_guid(Guid(2)), Some(b));

@@ -5,6 +5,7 @@ use core::fmt;
 use routing::lid_assignment::{PathScheme, Scheme};
 use serde::Deserialize;
 
+use crate::checks::{bounds, not_empty, not_negative};
 use crate::experiment::Refusal;
 use crate::lids::reading::Reading;
 
@@ -185,9 +186,7 @@ impl LidsPlan {
     }
 
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        if self.measures.is_empty() {
-            return Err(("measures", "the list is empty: at least one".to_owned()));
-        }
+        not_empty("measures", &self.measures)?;
         for size in &self.sizes {
             self.check_size(*size)?;
         }
@@ -204,6 +203,7 @@ impl LidsPlan {
         self.check_names()?;
         for reference in &self.reference {
             for (key, measure) in [("lids", Measure::Lids), ("load", Measure::Load)] {
+                not_negative(key, reference.of(measure))?;
                 let given = reference.of(measure).len();
                 if ![0, self.scheme.len()].contains(&given) {
                     let (size, schemes) = (reference.size, self.scheme.len());
@@ -213,10 +213,8 @@ impl LidsPlan {
                 }
             }
         }
-        match self.band.iter().find(|band| band.min > band.max) {
-            Some(band) => Err(("min", format!("{} is above max, {}", band.min, band.max))),
-            None => Ok(()),
-        }
+        let mut bands = self.band.iter();
+        bands.try_for_each(|band| bounds(band.min, band.max))
     }
 
     fn check_size(&self, size: Size) -> Result<(), Refusal> {
@@ -265,9 +263,7 @@ impl LidsPlan {
         }
         for order in &self.order {
             known("least", &order.least)?;
-            if order.than.is_empty() {
-                return Err(("than", "the list is empty: at least one".to_owned()));
-            }
+            not_empty("than", &order.than)?;
             order.than.iter().try_for_each(|name| known("than", name))?;
         }
         Ok(())

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use sim::{CreditReturn, FaultPlan, Model, Pattern, SlChoice};
 use strum::IntoStaticStr;
 
+use crate::checks::bounds;
 use crate::experiment::Refusal;
 use crate::network::{PlannedFault, fault_plan, model};
 
@@ -162,9 +163,8 @@ impl LoadPlan {
                 return Err((key, format!("{ns}: {least} to {SPAN_NS_MAX} nanoseconds")));
             }
         }
-        if let Some(band) = self.band.iter().find(|band| band.min > band.max) {
-            return Err(("min", format!("{} is above max, {}", band.min, band.max)));
-        }
+        let mut bands = self.band.iter();
+        bands.try_for_each(|band| bounds(band.min, band.max))?;
         match self.observations.iter().find(|n| !(1..=5).contains(*n)) {
             Some(number) => Err(("observations", format!("{number}: MLID04 has 1 to 5"))),
             None => Ok(()),

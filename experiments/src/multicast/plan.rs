@@ -9,6 +9,7 @@ use sim::{Model, PACKET_BYTES_MIN};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::choice::{Choice, UnknownName};
 
+use crate::checks::{bounds, not_empty};
 use crate::experiment::Refusal;
 
 /// The most packets of a message.
@@ -235,9 +236,7 @@ pub(crate) struct Band {
 
 impl MulticastPlan {
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        if self.shows.is_empty() {
-            return Err(("shows", "the list is empty: at least one".to_owned()));
-        }
+        not_empty("shows", &self.shows)?;
         self.check_fabric()?;
         self.check_sizes()?;
         for (key, is_valid, what) in [
@@ -257,10 +256,8 @@ impl MulticastPlan {
             let what = format!("1 to {}, the runs of the other schemes", self.runs);
             return Err(("unicast_runs", what));
         }
-        match self.band.iter().find(|band| band.min > band.max) {
-            Some(band) => Err(("min", format!("{} is above max, {}", band.min, band.max))),
-            None => Ok(()),
-        }
+        let mut bands = self.band.iter();
+        bands.try_for_each(|band| bounds(band.min, band.max))
     }
 
     fn check_fabric(&self) -> Result<(), Refusal> {

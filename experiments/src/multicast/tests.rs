@@ -110,10 +110,17 @@ fn each_source_of_a_common_group_serves_it_in_an_order_of_its_own() {
         let unicast = task.scheme == Delivery::Unicast;
         everybody && unicast && task.grouping == Grouping::Common && task.run == 0
     };
-    let (_, task) = tasks(&plan).into_iter().find(|(_, task)| is_wanted(task)).unwrap();
+    let (_, task) = tasks(&plan)
+        .into_iter()
+        .find(|(_, task)| is_wanted(task))
+        .unwrap();
     let draw = |seed| Draw::new(&task, 8, seed).workload(&plan, &task, 8);
     let workload = draw(1);
-    let orders: BTreeSet<Vec<u32>> = workload.groups.iter().map(|group| group.members.clone()).collect();
+    let orders: BTreeSet<Vec<u32>> = workload
+        .groups
+        .iter()
+        .map(|group| group.members.clone())
+        .collect();
     assert_eq!(orders.len(), 8, "{orders:?}");
     for order in &orders {
         let members: BTreeSet<u32> = order.iter().copied().collect();

@@ -11,6 +11,7 @@ use sim::{mix, number};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
+use crate::checks::not_empty;
 use crate::experiment::{Experiment, Refusal, Verdict, rounded};
 use crate::figure::Figure;
 use crate::qos::fabrics;
@@ -127,9 +128,8 @@ impl Experiment<3> for AdmissionPlan {
     type Shared = Vec<QosFabric>;
 
     fn check(&self) -> Result<(), Refusal> {
-        if self.rates.iter().any(|rate| rate.tries.is_empty()) {
-            return Err(("tries", "the list is empty: at least one".to_owned()));
-        }
+        let mut rates = self.rates.iter();
+        rates.try_for_each(|rate| not_empty("tries", &rate.tries))?;
         check_topologies(&self.topologies)?;
         check_tries("retries", &[self.retries])?;
         for rate in &self.rates {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use sim::Model;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
+use crate::checks::not_empty;
 use crate::experiment::Refusal;
 use crate::qos::workload::{DATA_VLS, Span};
 
@@ -126,9 +127,7 @@ pub(super) struct Task {
 
 impl QosPlan {
     pub(super) fn check(&self) -> Result<(), Refusal> {
-        if self.shows.is_empty() {
-            return Err(("shows", "the list is empty: at least one".to_owned()));
-        }
+        not_empty("shows", &self.shows)?;
         check_topologies(&self.topologies)?;
         for &bytes in &self.packet_bytes {
             let model = self.model(bytes).check();

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use sim::{Model, interval_ps};
 use topologies::Graph;
 
+use crate::checks::not_empty;
 use crate::experiment::Refusal;
 use crate::windows::scheme::Scheme;
 
@@ -107,12 +108,7 @@ impl WindowsPlan {
 
     fn check_fabric(&self, fabric: &Fabric) -> Result<(), Refusal> {
         let name = &fabric.topology;
-        if fabric.schemes.is_empty() {
-            return Err((
-                "schemes",
-                format!("{name}: the list is empty: at least one"),
-            ));
-        }
+        not_empty("schemes", &fabric.schemes)?;
         let refuse = |what: String| Err(("topology", format!("{name}: {what}")));
         let graph = match topologies::parse(name) {
             Ok(topology) => topology.graph,

@@ -21,7 +21,10 @@ fn shuffled(text: &str, seed: usize) -> String {
     let mut records: Vec<(usize, Vec<&str>)> = (0..).map(place).zip(records).collect();
     records.sort_unstable();
     let records = records.into_iter().map(|(_, record)| record.join("\n"));
-    format!("# shuffled\n\n{}\n", records.collect::<Vec<_>>().join("\n\n"))
+    format!(
+        "# shuffled\n\n{}\n",
+        records.collect::<Vec<_>>().join("\n\n")
+    )
 }
 
 /// Both outputs and the exit code of each command.
@@ -47,11 +50,33 @@ fn verify_route_and_compare_say_the_same_of_shuffled_lines() {
         &["verify", "FILE", "--routing", "minhop", "--json"],
         &["verify", "FILE", "--routing", "updn"],
         &["verify", "FILE", "--routing", "dfsssp", "--json"],
-        &["verify", "FILE", "--routing", "minhop", "--group", "all", "--no-quality"],
+        &[
+            "verify",
+            "FILE",
+            "--routing",
+            "minhop",
+            "--group",
+            "all",
+            "--no-quality",
+        ],
         &["route", "FILE", "--routing", "dfsssp", "--json"],
         &["route", "FILE", "--routing", "minhop", "--dump", "lft"],
-        &["route", "FILE", "--routing", "minhop", "--group", "all", "--dump", "mft"],
-        &["compare", "FILE", "--routing", "minhop,updn,mlid,dor,path-selection"],
+        &[
+            "route",
+            "FILE",
+            "--routing",
+            "minhop",
+            "--group",
+            "all",
+            "--dump",
+            "mft",
+        ],
+        &[
+            "compare",
+            "FILE",
+            "--routing",
+            "minhop,updn,mlid,dor,path-selection",
+        ],
         &["lids", "FILE", "--json"],
     ];
     for topology in ["torus-5x5-1", "fat-tree-4-3", "irregular-8-2-4-3"] {
@@ -61,7 +86,10 @@ fn verify_route_and_compare_say_the_same_of_shuffled_lines() {
         for seed in 0..4 {
             let (_folder, path) = file("topology", &shuffled(&text, seed));
             for (found, wanted) in said(&commands, as_text(&path)).iter().zip(&wanted) {
-                assert!(found == wanted, "{topology}, shuffle {seed}:\n{found}\nnot\n{wanted}");
+                assert!(
+                    found == wanted,
+                    "{topology}, shuffle {seed}:\n{found}\nnot\n{wanted}"
+                );
             }
         }
     }
@@ -71,7 +99,14 @@ fn verify_route_and_compare_say_the_same_of_shuffled_lines() {
 fn problems_of_given_tables_are_listed_in_one_order() {
     let text = printed(&["topo", "fat-tree-4-2", "--format", "net"]);
     let (_folder, path) = file("topology", &text);
-    let lft = ["route", as_text(&path), "--routing", "slid", "--dump", "lft"];
+    let lft = [
+        "route",
+        as_text(&path),
+        "--routing",
+        "slid",
+        "--dump",
+        "lft",
+    ];
     let tables = printed(&lft);
     // Every other entry is missing.
     let kept: Vec<&str> = tables
@@ -81,7 +116,13 @@ fn problems_of_given_tables_are_listed_in_one_order() {
         .map(|(_, line)| line)
         .collect();
     let (_tables_folder, tables) = file("tables", &kept.join("\n"));
-    let verify: [&[&str]; 1] = [&["verify", "FILE", "--tables", as_text(&tables), "--no-quality"]];
+    let verify: [&[&str]; 1] = [&[
+        "verify",
+        "FILE",
+        "--tables",
+        as_text(&tables),
+        "--no-quality",
+    ]];
     let wanted = said(&verify, as_text(&path));
     assert!(wanted[0].matches("unreachable").count() > 5, "{wanted:?}");
     for seed in 0..4 {

@@ -208,13 +208,7 @@ pub fn tables(graph: &Graph, network: &Network, dumps: &[SwitchDump]) -> Result<
         .iter()
         .map(|node| core::mem::take(&mut lfts[node.index()]))
         .collect();
-    let mut tables = Tables::generic(
-        RoutingEngine::File,
-        network,
-        lids,
-        rows,
-        PROMISES,
-    );
+    let mut tables = Tables::generic(RoutingEngine::File, network, lids, rows, PROMISES);
     tables.warnings = warnings(network, &tables, dumps);
     Ok(tables)
 }

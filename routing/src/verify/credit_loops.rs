@@ -108,7 +108,9 @@ impl<'a> Walker<'a> {
                     self.followed[node] = 0;
                 }
                 for (switch, &node) in network.switches().iter().enumerate() {
-                    let sl = self.assignment.map_or_else(Sl::default, |a| a.sl(node, lid));
+                    let sl = self
+                        .assignment
+                        .map_or_else(Sl::default, |a| a.sl(node, lid));
                     if from_hosts {
                         for place in 0..self.entries[switch].len() {
                             self.follow(switch, self.entries[switch][place], lid, sl);

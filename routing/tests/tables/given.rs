@@ -72,7 +72,10 @@ fn tables_of_a_clos_fabric_are_judged_alike_computed_and_read_back() {
             (report.pairs, report.hops_max, report.not_minimal, cycles)
         };
         assert_eq!(judged(&back), judged(&tables), "{name}");
-        assert_eq!(routing::file::check(&graph, &back).unwrap(), Vec::<String>::new());
+        assert_eq!(
+            routing::file::check(&graph, &back).unwrap(),
+            Vec::<String>::new()
+        );
     }
 }
 

@@ -102,11 +102,20 @@ fn a_workload_takes_the_engine_s_levels_member_by_member() {
     };
     let record = torus.run_workload(&model, &workload, &FaultPlan::default());
     let record = record.unwrap();
-    assert_eq!((record.violations.clone(), &record.deadlock), (vec![], &None));
+    assert_eq!(
+        (record.violations.clone(), &record.deadlock),
+        (vec![], &None)
+    );
     // Messages of three packets to 24 others.
     assert_eq!(record.flows[0].delivered, 25 * 24 * 3);
     assert!(record.is_complete);
     // Both VLs of the rings carry packets.
-    let on = |vl: usize| record.ports.iter().map(|port| port.vls[vl].packets).sum::<u64>();
+    let on = |vl: usize| {
+        record
+            .ports
+            .iter()
+            .map(|port| port.vls[vl].packets)
+            .sum::<u64>()
+    };
     assert!(on(0) > 0 && on(1) > 0);
 }

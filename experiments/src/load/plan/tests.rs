@@ -59,6 +59,27 @@ fn what_is_wrong_is_told_with_file_and_line() {
 }
 
 #[test]
+fn bounds_of_statements_are_not_negative_and_not_the_wrong_way_round() {
+    let band = |min: &str, max: &str| {
+        let band = "\n[[band]]\nscheme = \"mlid\"\nvls = 1\ntraffic = \"uniform\"\n";
+        let text = format!("{TEXT}{band}min = {min}\nmax = {max}\n");
+        Plan::parse("test.toml", &text).map_err(|error| error.to_string())
+    };
+    assert!(band("0.0", "1.0").is_ok());
+    let refused = |min, max| band(min, max).unwrap_err();
+    assert_eq!(
+        refused("-0.1", "1.0"),
+        "test.toml, line 24: min: -0.1: 0 or more"
+    );
+    assert_eq!(
+        refused("0.2", "0.1"),
+        "test.toml, line 24: min: 0.2 is above max, 0.1"
+    );
+    assert!(refused("nan", "1.0").contains("line 24: min: nan"));
+    assert!(refused("0.0", "inf").contains("line 25: max: inf"));
+}
+
+#[test]
 fn faults_are_part_of_a_plan_and_name_what_is_in_all_its_fabrics() {
     let fault = "\n[[fault]]\nat_ns = 500\nwhat = \"link-down\"\nnode = \"s0.0\"\nport = 1\n";
     let text = format!("{TEXT}{fault}");

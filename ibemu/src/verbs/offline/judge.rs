@@ -163,7 +163,9 @@ fn credit_loops(graph: &Graph, found: &Report) -> [String; 2] {
         (None, None) => "none".to_owned(),
     };
     [
-        format!("credit loops, packets from every host to every LID of every other host: {between}"),
+        format!(
+            "credit loops, packets from every host to every LID of every other host: {between}"
+        ),
         format!("credit loops, these and packets from and to port 0 of switches: {switches}"),
     ]
 }

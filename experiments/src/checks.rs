@@ -1,0 +1,97 @@
+//! Checks of values that several kinds of plans share, and how much of a plan an error repeats.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::experiment::Refusal;
+
+/// The longest part of a message that a plan's own text makes, characters.
+const MESSAGE_CHARS_MAX: usize = 1000;
+
+/// A list with at least one value.
+///
+/// # Errors
+/// The key, if there is none.
+pub(crate) fn not_empty<T>(key: &'static str, values: &[T]) -> Result<(), Refusal> {
+    match values {
+        [] => Err((key, "the list is empty: at least one".to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// The bounds `min` and `max` of a statement: 0 or more, the least first. That they are numbers and
+/// finite is checked for whole files.
+///
+/// # Errors
+/// `min` or `max`, and what is allowed.
+pub(crate) fn bounds(min: f64, max: f64) -> Result<(), Refusal> {
+    not_negative("min", &[min])?;
+    if min > max {
+        return Err(("min", format!("{min} is above max, {max}")));
+    }
+    Ok(())
+}
+
+/// Numbers of which none is below 0.
+///
+/// # Errors
+/// The key, if one is.
+pub(crate) fn not_negative(key: &'static str, values: &[f64]) -> Result<(), Refusal> {
+    match values
+        .iter()
+        .find(|value| !(value.is_finite() && **value >= 0.0))
+    {
+        Some(value) => Err((key, format!("{value}: 0 or more"))),
+        None => Ok(()),
+    }
+}
+
+/// The first number of a table that is not finite: its key, its text, and where it stands.
+pub(crate) fn not_finite<'t>(table: &'t DeTable<'_>) -> Option<(&'t str, &'t str, usize)> {
+    let found = table.iter().filter_map(|(key, value)| {
+        let (key, text, at) = not_finite_in(key.get_ref(), value)?;
+        Some((key, text, at))
+    });
+    found.min_by_key(|&(_, _, at)| at)
+}
+
+fn not_finite_in<'t>(
+    key: &'t str,
+    value: &'t Spanned<DeValue<'_>>,
+) -> Option<(&'t str, &'t str, usize)> {
+    match value.get_ref() {
+        DeValue::Float(float) => {
+            let number: Option<f64> = float.as_str().parse().ok();
+            let is_finite = number.is_some_and(f64::is_finite);
+            (!is_finite).then(|| (key, float.as_str(), value.span().start))
+        }
+        DeValue::Array(values) => {
+            let mut values = values.iter();
+            values.find_map(|value| not_finite_in(key, value))
+        }
+        DeValue::Table(table) => not_finite(table),
+        _ => None,
+    }
+}
+
+/// A message of bounded length, whatever a plan has put into it.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{} ..", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// What a reader of TOML says, with the line that it is about as long as that is of a length to be read.
+pub(crate) fn shown(text: &str, error: &toml::de::Error) -> String {
+    let whole = error.to_string();
+    if whole.chars().nth(MESSAGE_CHARS_MAX).is_none() {
+        return whole;
+    }
+    let start = error.span().map_or(0, |span| span.start);
+    let before = text.get(..start).unwrap_or(text);
+    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+    let message = shortened(error.message());
+    format!("line {line}, column {column}: {message}")
+}
