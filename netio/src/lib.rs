@@ -17,6 +17,7 @@ pub mod dataplane;
 pub mod directory;
 mod error;
 pub mod log_file;
+mod memory;
 pub mod namespace;
 mod poll;
 pub mod process;

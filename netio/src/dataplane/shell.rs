@@ -11,6 +11,7 @@ use super::handle::Request;
 use super::port::{Blocked, CarrierChange, Port};
 use crate::NetError;
 use crate::clock;
+use crate::memory::Review;
 use crate::poll::{Epoll, EventFd};
 use crate::transport::{
     Carriers, FRAME_BYTES_MAX, Link, LinkCounter, RECEIVE_MAX, ReceiveBatch, SendBatch,
@@ -138,6 +139,7 @@ impl<C, E> Prepared<C, E> {
             more: true,
             idle: false,
             stopping: None,
+            memory: Review::default(),
         }
         .run();
     }
@@ -154,6 +156,7 @@ struct Shell<D: Device> {
     idle: bool,
     /// Told to stop; when at the latest.
     stopping: Option<Time>,
+    memory: Review,
 }
 
 impl<D: Device> Shell<D> {
@@ -174,6 +177,11 @@ impl<D: Device> Shell<D> {
             self.send_again(now);
             self.transmit(now);
             self.deliver_events();
+            if self.memory.is_due(now) {
+                self.io.receive.review();
+                self.io.send.review();
+                self.memory.trim();
+            }
             if let Some(latest) = self.stopping
                 && (now >= latest || self.nothing_to_send(now))
             {

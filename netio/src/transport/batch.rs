@@ -2,7 +2,8 @@
 //! shared by all links of a daemon.
 //!
 //! The memory is asked for zeroed and so costs nothing until it is touched: an idle daemon holds the
-//! pages of one or two short frames.
+//! pages of one or two short frames. What a busy time has touched is given back after it
+//! ([`crate::memory`]).
 //!
 //! Both calls are made by hand: rustix has no `recvmmsg`, and its `sendmmsg` builds headers for every
 //! call that here are prepared once.
@@ -10,7 +11,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use wire::convert::usize_of;
+
 use crate::error::check;
+use crate::memory::Touched;
 
 /// Frames that one receiving call takes at most.
 pub(crate) const RECEIVE_MAX: usize = 16;
@@ -56,6 +60,7 @@ unsafe impl<const N: usize> Send for Vectors<N> {}
 /// Received frames.
 pub(crate) struct ReceiveBatch {
     memory: Vec<u8>,
+    touched: Touched,
     vectors: Vectors<RECEIVE_MAX>,
 }
 
@@ -71,8 +76,14 @@ impl ReceiveBatch {
     pub(crate) fn new() -> Self {
         Self {
             memory: vec![0; RECEIVE_MAX * RECEIVE_STRIDE],
+            touched: Touched::default(),
             vectors: Vectors::new(),
         }
+    }
+
+    /// Gives memory back that was not needed since the last call. No frame is there afterwards.
+    pub(crate) fn review(&mut self) {
+        self.touched.review(&mut self.memory);
     }
 
     /// Takes what waits at `fd`, [`RECEIVE_MAX`] frames at most, without blocking. Returns how many
@@ -94,7 +105,15 @@ impl ReceiveBatch {
                 std::ptr::null_mut(),
             )
         })?;
-        Ok(usize::try_from(count).unwrap_or(0))
+        let count = usize::try_from(count).unwrap_or(0);
+        if let Some(last) = count.checked_sub(1) {
+            let longest = self.vectors.headers[..count]
+                .iter()
+                .map(|header| header.msg_len);
+            let longest = longest.max().unwrap_or(0);
+            self.touched.note(last * RECEIVE_STRIDE + usize_of(longest));
+        }
+        Ok(count)
     }
 
     /// The `index`th frame that the last call took.
@@ -114,6 +133,7 @@ impl ReceiveBatch {
 /// Frames to be sent, one behind the other.
 pub(crate) struct SendBatch {
     memory: Vec<u8>,
+    touched: Touched,
     vectors: Vectors<SEND_MAX>,
     /// Where each frame starts and ends.
     bounds: [(usize, usize); SEND_MAX],
@@ -125,11 +145,18 @@ impl SendBatch {
     pub(crate) fn new() -> Self {
         Self {
             memory: vec![0; SEND_BYTES],
+            touched: Touched::default(),
             vectors: Vectors::new(),
             bounds: [(0, 0); SEND_MAX],
             count: 0,
             used: 0,
         }
+    }
+
+    /// Forgets all frames, and gives memory back that was not needed since the last call.
+    pub(crate) fn review(&mut self) {
+        self.clear();
+        self.touched.review(&mut self.memory);
     }
 
     /// Forgets all frames.
@@ -156,6 +183,7 @@ impl SendBatch {
         let end = self.used + length;
         self.bounds[self.count] = (self.used, end);
         self.count += 1;
+        self.touched.note(end);
         // Each frame starts on a cache line of its own.
         self.used = end.next_multiple_of(64).min(self.memory.len());
     }
