@@ -1,12 +1,12 @@
 //! The channel adapter: one port, its packet memory, and its settings by the subnet manager.
 
-use link::{Counts, PhysicalState, Pool, Port, PortConfig, PortState, SetState, Time};
+use link::{Counts, Packet, PhysicalState, Pool, Port, PortConfig, PortState, SetState, Time};
 use mad::sma::{
     Forwarding, Identity, LinkCommand, LinkStatus, Node, PortCapabilities, PortSettings, Priority,
 };
 use tracing::debug;
 use wire::attr::VlArbEntry;
-use wire::{Lid, PortNum, Sl, Vl};
+use wire::{Lid, PortNum, Sl, TrafficKind, Vl};
 
 /// The adapter's only port.
 pub(crate) const PORT: PortNum = PortNum::new(1);
@@ -15,6 +15,39 @@ const OWN: PortNum = PortNum::MANAGEMENT;
 /// Entries of each arbitration table.
 const ARBITRATION_ENTRIES: u8 = 64;
 
+/// What a host has sent and received of the hosts' own traffic, by kind.
+#[derive(Debug, Default)]
+pub(crate) struct TrafficCounts {
+    sent: [u64; TrafficKind::COUNT],
+    delivered: [u64; TrafficKind::COUNT],
+}
+
+impl TrafficCounts {
+    /// Counts a packet that is made; from here on it is delivered, dropped or under way.
+    #[inline]
+    pub(crate) fn count_sent(&mut self, kind: Option<TrafficKind>) {
+        if let Some(kind) = kind {
+            self.sent[kind.index()] += 1;
+        }
+    }
+
+    /// Counts a packet that its queue pair has taken.
+    #[inline]
+    pub(crate) fn count_delivered(&mut self, kind: TrafficKind) {
+        self.delivered[kind.index()] += 1;
+    }
+
+    /// As `sent.KIND` and `delivered.KIND`, those that are not 0.
+    fn named(&self) -> impl Iterator<Item = (String, u64)> {
+        let named = |prefix: &'static str, counts: [u64; TrafficKind::COUNT]| {
+            let kinds = TrafficKind::ALL.into_iter().zip(counts);
+            kinds.map(move |(kind, count)| (format!("{prefix}.{}", kind.name()), count))
+        };
+        let all = named("sent", self.sent).chain(named("delivered", self.delivered));
+        all.filter(|&(_, count)| count > 0)
+    }
+}
+
 /// The channel adapter: a port and its packet memory.
 #[derive(Debug)]
 pub(crate) struct Adapter {
@@ -22,6 +55,7 @@ pub(crate) struct Adapter {
     pub(crate) port: Port,
     pub(crate) pool: Pool,
     pub(crate) settings: PortSettings,
+    pub(crate) traffic: TrafficCounts,
     /// A command that takes the link down. It is executed once the response to it has been sent.
     pending_link_command: Option<LinkCommand>,
 }
@@ -33,6 +67,7 @@ impl Adapter {
             port,
             pool,
             settings: PortSettings::INITIAL,
+            traffic: TrafficCounts::default(),
             pending_link_command: None,
         }
     }
@@ -55,6 +90,24 @@ impl Adapter {
     /// The same, read only.
     pub(crate) fn all_counts(&self) -> &Counts {
         self.port.counts()
+    }
+
+    /// What the port counts, and of the hosts' own traffic what was sent, what was delivered, and as
+    /// `queued.KIND` what is in the port or in `waiting` for it.
+    pub(crate) fn counters<'a>(
+        &self,
+        waiting: impl Iterator<Item = &'a Packet>,
+    ) -> Vec<(String, u64)> {
+        let mut queued = self.port.queued_traffic(&self.pool);
+        for kind in waiting.filter_map(|packet| packet.traffic_kind(&self.pool)) {
+            queued[kind.index()] += 1;
+        }
+        let queued = TrafficKind::ALL.into_iter().zip(queued);
+        let queued = queued
+            .filter(|&(_, count)| count > 0)
+            .map(|(kind, count)| (format!("queued.{}", kind.name()), count));
+        let counts = self.port.counts().named();
+        counts.chain(self.traffic.named()).chain(queued).collect()
     }
 
     fn config(&self) -> &PortConfig {

@@ -12,11 +12,11 @@ use wire::{Gid, Guid, Lid, Lmc, Qpn, Sl};
 /// The queue pair of every host that sends pings back (Q_Key [`SERVICE_QKEY`]).
 pub const PING_QPN: Qpn = Qpn::constant(0x1b0);
 /// The queue pair of every host that counts traffic and acknowledges it (Q_Key [`SERVICE_QKEY`]).
-pub const SINK_QPN: Qpn = Qpn::constant(0x1b1);
+pub const SINK_QPN: Qpn = wire::traffic::SINK_QPN;
 /// The queue pair that pings are sent from.
 pub const PINGER_QPN: Qpn = Qpn::constant(0x1b2);
 /// The queue pair that traffic is sent from.
-pub const SOURCE_QPN: Qpn = Qpn::constant(0x1b3);
+pub const SOURCE_QPN: Qpn = wire::traffic::SOURCE_QPN;
 /// The Q_Key of the four queue pairs above. The highest bit is clear, so that an unprivileged
 /// consumer could use it too (IBA 10.2.5).
 pub const SERVICE_QKEY: u32 = 0x0000_1bed;

@@ -284,6 +284,10 @@ impl Host {
     fn advance(&mut self, now: Time) {
         self.adapter.execute_pending_link_command(now);
         self.adapter.port.tick(now, &mut self.adapter.pool);
+        if self.adapter.pool.review(now) {
+            self.adapter.port.release_memory();
+            self.outbox.release_memory();
+        }
         while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
         {
             info!(?from, ?to, ?cause, "port state");
@@ -299,9 +303,14 @@ impl Host {
             self.send_ping(now, &ping);
         }
         while let Some(query) = self.source.poll(now) {
-            self.send_query(now, &query);
+            // Its flow sends another one if no answer comes.
+            if !self.outbox.is_crowded() {
+                self.send_query(now, &query);
+            }
         }
-        while let Some(reply) = self.sink.poll(now) {
+        while !self.outbox.is_crowded()
+            && let Some(reply) = self.sink.poll(now)
+        {
             self.send_sink_reply(now, &reply);
         }
         self.poll_groups(now);
@@ -419,7 +428,7 @@ impl Device for Host {
         let traffic = [
             self.pinger.deadline(),
             self.source.deadline(),
-            self.sink.deadline(),
+            self.sink.deadline().filter(|_| !self.outbox.is_crowded()),
             self.multicast.deadline(),
         ];
         let traffic = traffic.into_iter().flatten().min();

@@ -7,12 +7,15 @@ use std::collections::VecDeque;
 use link::{Admission, DropReason, Packet, PacketError, Refusal, Time};
 use tracing::warn;
 use wire::packet::VCRC_LEN;
-use wire::{Mtu, UdPacket, Vl};
+use wire::{Mtu, TrafficKind, UdPacket, Vl};
 
 use crate::adapter::Adapter;
 
 /// Packets that wait for room in their VLs at most, all VLs together.
 const BACKLOG_MAX: usize = 4096;
+/// From so many waiting packets on the replies of the traffic sink are held back, and become one a
+/// flow; the source repeats its queries later.
+const CROWDED: usize = 256;
 /// Packets to the host itself that wait at most.
 const LOOPED_MAX: usize = 4096;
 /// The longest packet, LRH to VCRC.
@@ -58,7 +61,7 @@ impl Outbox {
             adapter.vl(datagram.sl)
         };
         if !is_smp && vl == Vl::MANAGEMENT {
-            adapter.counts().drop_one(DropReason::SlToVl);
+            drop_datagram(adapter, DropReason::SlToVl, &datagram);
             return None;
         }
         let datagram = UdPacket { vl, ..*datagram };
@@ -66,7 +69,7 @@ impl Outbox {
             Ok(len) => Some((vl, len)),
             Err(error) => {
                 warn!(%error, "datagram not sent");
-                adapter.counts().drop_one(DropReason::NeighborMtu);
+                drop_datagram(adapter, DropReason::NeighborMtu, &datagram);
                 None
             }
         }
@@ -86,8 +89,10 @@ impl Outbox {
                 packet.tail = now.max(self.not_before);
                 self.push(now, adapter, vl, packet);
             }
-            Err(PacketError::Pool(_)) => adapter.counts().drop_one(DropReason::PoolFull),
-            Err(PacketError::Malformed(_)) => adapter.counts().drop_one(DropReason::BadLength),
+            Err(PacketError::Pool(_)) => drop_datagram(adapter, DropReason::PoolFull, datagram),
+            Err(PacketError::Malformed(_)) => {
+                drop_datagram(adapter, DropReason::BadLength, datagram);
+            }
         }
     }
 
@@ -99,7 +104,7 @@ impl Outbox {
         if self.looped.len() < LOOPED_MAX {
             self.looped.push_back(self.scratch[..len].into());
         } else {
-            adapter.counts().drop_one(DropReason::ReceiverFull);
+            drop_datagram(adapter, DropReason::ReceiverFull, datagram);
         }
     }
 
@@ -117,14 +122,14 @@ impl Outbox {
             backlog.push_back(packet);
             self.waiting += 1;
         } else {
-            packet.release(&mut adapter.pool);
-            let full = vl == Vl::MANAGEMENT;
-            let reason = if full {
+            let reason = if vl == Vl::MANAGEMENT {
                 DropReason::Vl15Full
             } else {
                 DropReason::PoolFull
             };
-            adapter.counts().drop_one(reason);
+            let kind = packet.traffic_kind(&adapter.pool);
+            packet.release(&mut adapter.pool);
+            adapter.counts().drop_packet(reason, kind);
         }
     }
 
@@ -146,9 +151,27 @@ impl Outbox {
         }
     }
 
+    /// All packets that wait for room in their VLs.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.backlog.iter().flatten()
+    }
+
     /// Whether something waits for room in its vl.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting > 0
+    }
+
+    /// Whether so much waits that what can be said later should wait elsewhere.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.waiting >= CROWDED
+    }
+
+    /// Gives memory of queues that have been long back.
+    pub(crate) fn release_memory(&mut self) {
+        self.looped.shrink_to_fit();
+        for backlog in &mut self.backlog {
+            backlog.shrink_to_fit();
+        }
     }
 
     /// Whether [`Outbox::flush`] would move something.
@@ -168,6 +191,11 @@ impl Outbox {
     pub(crate) fn poll_looped(&mut self) -> Option<Box<[u8]>> {
         self.looped.pop_front()
     }
+}
+
+fn drop_datagram(adapter: &mut Adapter, reason: DropReason, datagram: &UdPacket<'_>) {
+    let kind = TrafficKind::of_datagram(datagram);
+    adapter.counts().drop_packet(reason, kind);
 }
 
 /// Assembles the bytes of a received packet, LRH to VCRC, and returns its length.

@@ -3,12 +3,11 @@
 //! All numbers are big endian. Each payload starts with a magic number and a kind, so that a
 //! datagram of another origin is recognised as foreign.
 
-use wire::{Format, Lid, ParseError};
+use wire::traffic::{KIND_AT, MAGIC as FLOW_MAGIC};
+use wire::{Format, Lid, ParseError, TrafficKind};
 
 /// The first four bytes of a ping: "ping".
 const ECHO_MAGIC: u32 = 0x7069_6e67;
-/// The first four bytes of a traffic packet: "perf".
-const FLOW_MAGIC: u32 = 0x7065_7266;
 
 /// Bytes of a node name in an answer to a ping.
 pub(crate) const NAME_LEN: usize = 32;
@@ -103,19 +102,6 @@ impl Format for Echo {
     }
 }
 
-/// The kind of a datagram of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FlowKind {
-    /// Source to sink: a packet of traffic.
-    Data = 1,
-    /// Source to sink: everything before `sequence` has been sent; report.
-    Query = 2,
-    /// Sink to source: counts only.
-    Ack = 3,
-    /// Sink to source: counts and latency, the answer to a query.
-    Report = 4,
-}
-
 /// The head of each datagram of a flow.
 ///
 /// ```text
@@ -124,7 +110,7 @@ pub(crate) enum FlowKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowHead {
     /// What it is.
-    pub(crate) kind: FlowKind,
+    pub(crate) kind: TrafficKind,
     /// The sink acknowledges after this many packets; 0: only when it is quiet.
     pub(crate) ack_every: u16,
     /// The flow's number at its source.
@@ -156,13 +142,8 @@ impl Format for FlowHead {
             return Err(bad("traffic magic", magic));
         }
         Ok(Self {
-            kind: match raw[4] {
-                1 => FlowKind::Data,
-                2 => FlowKind::Query,
-                3 => FlowKind::Ack,
-                4 => FlowKind::Report,
-                other => return Err(bad("traffic kind", other.into())),
-            },
+            kind: TrafficKind::from_code(raw[KIND_AT])
+                .ok_or_else(|| bad("traffic kind", raw[KIND_AT].into()))?,
             ack_every: u16_at(raw, 6),
             flow: u32_at(raw, 8),
             run: u32_at(raw, 12),
@@ -173,7 +154,7 @@ impl Format for FlowHead {
 
     fn write(&self, raw: &mut [u8]) {
         put(raw, 0, FLOW_MAGIC.to_be_bytes());
-        raw[4] = self.kind as u8;
+        raw[KIND_AT] = self.kind.code();
         put(raw, 6, self.ack_every.to_be_bytes());
         put(raw, 8, self.flow.to_be_bytes());
         put(raw, 12, self.run.to_be_bytes());
@@ -291,7 +272,7 @@ mod tests {
                 sent_at_ns: n,
                 name: [7; NAME_LEN],
             });
-            for kind in [FlowKind::Data, FlowKind::Query, FlowKind::Ack, FlowKind::Report] {
+            for kind in TrafficKind::ALL {
                 there_and_back(&FlowHead {
                     kind,
                     ack_every: lid,

@@ -5,6 +5,8 @@
 
 use core::ops::Index;
 
+use wire::TrafficKind;
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident = $name:literal,)+) => {
         /// The counters of one port (IBA 16.1.3.5, 16.1.4.4), 64 bits wide: what management
@@ -61,6 +63,9 @@ counters! {
     rcv_remote_physical_errors = "PortRcvRemotePhysicalErrors",
     /// Packets that a switch could not forward: DLID without a port, loop back.
     rcv_switch_relay_errors = "PortRcvSwitchRelayErrors",
+    /// Packets refused on the way in, for whatever reason. Ours: what a peer has sent is received,
+    /// refused, or lost on the cable.
+    rcv_refused_pkts = "RcvRefusedPkts",
     /// Packets that could not leave: port not active, too long, lifetime over.
     xmit_discards = "PortXmitDiscards",
     /// Packets refused on the way out: partition or raw filter.
@@ -187,20 +192,30 @@ reasons! {
     ReceiverFull = "drop.receiver-full" => Nothing,
 }
 
-/// Drops by reason.
+/// Counts by reason.
+type ByReason = [u64; DropReason::COUNT];
+
+/// Drops by reason, and those of the hosts' traffic by kind as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drops(Box<[u64; DropReason::COUNT]>);
+pub struct Drops {
+    all: Box<ByReason>,
+    /// By kind; `None` until there is one, which saves memory in a large fabric.
+    traffic: Option<Box<[ByReason; TrafficKind::COUNT]>>,
+}
 
 impl Default for Drops {
     fn default() -> Self {
-        Self(Box::new([0; DropReason::COUNT]))
+        Self {
+            all: Box::new([0; DropReason::COUNT]),
+            traffic: None,
+        }
     }
 }
 
 impl Index<DropReason> for Drops {
     type Output = u64;
     fn index(&self, reason: DropReason) -> &u64 {
-        &self.0[reason.index()]
+        &self.all[reason.index()]
     }
 }
 
@@ -210,10 +225,28 @@ impl Drops {
         DropReason::ALL.iter().map(|&reason| (reason, self[reason]))
     }
 
+    /// How many of the drops for a reason were packets of traffic of that kind.
+    #[must_use]
+    pub fn of_kind(&self, reason: DropReason, kind: TrafficKind) -> u64 {
+        let traffic = self.traffic.as_ref();
+        traffic.map_or(0, |traffic| traffic[kind.index()][reason.index()])
+    }
+
+    /// The kinds and reasons for which packets of traffic were dropped, with their counts, in a
+    /// stable order.
+    pub fn traffic(&self) -> impl Iterator<Item = (TrafficKind, DropReason, u64)> {
+        let any = self.traffic.is_some();
+        let kinds = TrafficKind::ALL.into_iter().filter(move |_| any);
+        kinds
+            .flat_map(|kind| DropReason::ALL.iter().map(move |&reason| (kind, reason)))
+            .map(|(kind, reason)| (kind, reason, self.of_kind(reason, kind)))
+            .filter(|&(_, _, count)| count > 0)
+    }
+
     /// All drops together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.all.iter().sum()
     }
 }
 
@@ -227,6 +260,15 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Counts the drop of a packet, which is of `kind` if it is of the hosts' traffic.
+    pub fn drop_packet(&mut self, reason: DropReason, kind: Option<TrafficKind>) {
+        self.drop_one(reason);
+        if let Some(kind) = kind {
+            let traffic = self.drops.traffic.get_or_insert_default();
+            traffic[kind.index()][reason.index()] += 1;
+        }
+    }
+
     /// Counts one drop, under its reason and under the specification's counter.
     pub fn drop_one(&mut self, reason: DropReason) {
         self.drop_many(reason, 1);
@@ -234,7 +276,7 @@ impl Counts {
 
     /// Counts `count` drops for the same reason.
     pub fn drop_many(&mut self, reason: DropReason, count: u64) {
-        self.drops.0[reason.index()] += count;
+        self.drops.all[reason.index()] += count;
         let spec = &mut self.spec;
         let counter = match reason.feeds() {
             Feeds::RcvErrors => &mut spec.rcv_errors,
@@ -251,15 +293,20 @@ impl Counts {
     }
 
     /// Every count that is worth a line: the specification's counters, then the drops that have
-    /// happened, by name.
+    /// happened, by name; then those of traffic, as `dropped.KIND.REASON`.
     pub fn named(&self) -> impl Iterator<Item = (String, u64)> {
         let spec = self.spec.iter();
         let drops = self
             .drops
             .iter()
             .map(|(reason, count)| (reason.name(), count));
+        let traffic = self.drops.traffic().map(|(kind, reason, count)| {
+            let reason = reason.name().trim_start_matches("drop.");
+            (format!("dropped.{}.{reason}", kind.name()), count)
+        });
         spec.chain(drops.filter(|&(_, count)| count > 0))
             .map(|(name, count)| (name.to_owned(), count))
+            .chain(traffic)
     }
 }
 
@@ -288,6 +335,27 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), DropReason::ALL.len());
+    }
+
+    #[test]
+    fn drops_of_traffic_count_among_all_and_by_kind() {
+        let mut counts = Counts::default();
+        counts.drop_packet(DropReason::LinkDown, Some(TrafficKind::Data));
+        counts.drop_packet(DropReason::LinkDown, Some(TrafficKind::Data));
+        counts.drop_packet(DropReason::LinkDown, Some(TrafficKind::Report));
+        counts.drop_packet(DropReason::LinkDown, None);
+        assert_eq!(counts.drops[DropReason::LinkDown], 4);
+        assert_eq!(counts.spec.xmit_discards, 4);
+        let listed: Vec<_> = counts
+            .named()
+            .filter(|(name, _)| name.starts_with("drop"))
+            .collect();
+        let wanted = [
+            ("drop.link-down", 4),
+            ("dropped.data.link-down", 2),
+            ("dropped.report.link-down", 1),
+        ];
+        assert_eq!(listed, wanted.map(|(name, count)| (name.to_owned(), count)));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A packet inside a device: its own LRH and VCRC, a payload that copies may share, its times.
 
 use wire::crc::vcrc_update_vl;
-use wire::{DataPacket, Format, Lrh, ParseError, Vl};
+use wire::{DataPacket, Format, Lrh, ParseError, TrafficKind, Vl};
 
 use crate::config::blocks;
-use crate::{Payload, Pool, PoolError, Time};
+use crate::{Counts, DropReason, Payload, Pool, PoolError, Time};
 
 /// A packet in a device's buffers.
 ///
@@ -78,6 +78,18 @@ impl Packet {
     #[must_use]
     pub fn blocks(&self) -> u16 {
         blocks(self.bytes())
+    }
+
+    /// Which packet of the hosts' traffic this is; `None` if it is none of it.
+    #[must_use]
+    pub fn traffic_kind(&self, pool: &Pool) -> Option<TrafficKind> {
+        TrafficKind::of_body(self.lrh.lnh, pool.bytes(&self.payload))
+    }
+
+    /// Gives the packet back, dropped for `reason`, and counts that.
+    pub fn discard(self, pool: &mut Pool, counts: &mut Counts, reason: DropReason) {
+        counts.drop_packet(reason, self.traffic_kind(pool));
+        self.release(pool);
     }
 
     /// Moves the packet to another VL and updates its VCRC.

@@ -1,19 +1,26 @@
 //! The memory of packets: fixed slots in a few sizes, counted references, a limit.
 //!
 //! A [`Payload`] is a handle on what stands between the LRH and the VCRC of a packet. Slots are
-//! made in chunks when they are first needed and never given back, so that a device that has seen
-//! its busiest moment allocates no more. Copies of a multicast packet share one slot.
+//! made in chunks when they are first needed and kept, so that a device that has seen its busiest
+//! moment allocates no more; a device that has been quiet for seconds gives them back
+//! ([`Pool::review`]). Copies of a multicast packet share one slot.
 //!
 //! The owner of a [`Payload`] must return it with [`Pool::release`]; the handle is neither
 //! `Clone` nor `Copy`, so that this happens once.
 
 use thiserror::Error;
 
+use crate::Time;
+
 /// Slot sizes in bytes. 320 holds a management packet, the larger ones a packet of each MTU with
 /// all its headers.
 const SIZES: [usize; 7] = [64, 128, 320, 640, 1152, 2176, 4224];
 /// Bytes of one chunk of slots, about.
 const CHUNK_BYTES: usize = 32 * 1024;
+/// How often the use of slots is reviewed, nanoseconds.
+const REVIEW_NS: u64 = 5_000_000_000;
+/// Slots are given back if less than one of so many was in use at any moment since the last review.
+const SLOTS_A_USED_ONE: usize = 8;
 
 /// A handle on the bytes of one packet between LRH and VCRC.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,6 +81,9 @@ pub struct Pool {
     bytes: usize,
     limit: usize,
     live: usize,
+    /// The most handles that were out at a time since the last review.
+    most: usize,
+    review_at: Time,
 }
 
 impl Pool {
@@ -89,7 +99,33 @@ impl Pool {
             bytes: 0,
             limit,
             live: 0,
+            most: 0,
+            review_at: Time::ZERO,
         }
+    }
+
+    /// Gives all slots back if none is in use and few were for the last seconds. Looks every five
+    /// seconds, however often it is called. Returns whether memory was given back: then other
+    /// memory that was needed in the busy time can be, too.
+    pub fn review(&mut self, now: Time) -> bool {
+        if now < self.review_at {
+            return false;
+        }
+        self.review_at = now + REVIEW_NS;
+        let most = std::mem::replace(&mut self.most, self.live);
+        let slots: usize = self
+            .classes
+            .iter()
+            .map(|class| class.references.len())
+            .sum();
+        // A chunk a size is what a quiet device uses.
+        let many = self.bytes > CHUNK_BYTES * SIZES.len();
+        let quiet = self.live == 0 && most.saturating_mul(SLOTS_A_USED_ONE) < slots && many;
+        if quiet {
+            self.classes = Default::default();
+            self.bytes = 0;
+        }
+        quiet
     }
 
     /// Stores a copy of `bytes`.
@@ -178,6 +214,7 @@ impl Pool {
         };
         self.classes[class_at].references[slot as usize] = 1;
         self.live += 1;
+        self.most = self.most.max(self.live);
         Ok(Payload {
             class: u8::try_from(class_at).map_err(|_| too_long)?,
             slot,
@@ -274,6 +311,30 @@ mod tests {
         assert_eq!(refused, PoolError::Full { limit: 0 });
         pool.release(held.pop().unwrap());
         assert!(pool.insert(&[0; 4000]).is_ok());
+    }
+
+    #[test]
+    fn slots_are_given_back_after_a_busy_time_and_made_again() {
+        let mut pool = Pool::new(1 << 24);
+        let second = |s: u64| Time(s * 1_000_000_000);
+        let busy = |pool: &mut Pool| {
+            let held: Vec<_> = (0..5000).map(|_| pool.insert(&[0; 280]).unwrap()).collect();
+            held.into_iter().for_each(|payload| pool.release(payload));
+        };
+        assert!(!pool.review(second(0)));
+        busy(&mut pool);
+        let made = pool.bytes_made();
+        assert!(!pool.review(second(5)), "it was busy");
+        let one = pool.insert(&[7; 280]).unwrap();
+        assert!(!pool.review(second(10)), "a packet is in it");
+        assert_eq!((pool.bytes_made(), pool.bytes(&one)), (made, &[7; 280][..]));
+        pool.release(one);
+        assert!(!pool.review(second(14)), "too soon");
+        assert!(pool.review(second(15)));
+        assert_eq!(pool.bytes_made(), 0);
+        assert!(!pool.review(second(20)), "there is nothing to give back");
+        busy(&mut pool);
+        assert_eq!((pool.bytes_made(), pool.handles()), (made, 0));
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod transmit;
 
 use std::collections::VecDeque;
 
-use wire::{Guid, Mtu, PortNum, Vl};
+use wire::{Guid, Mtu, PortNum, TrafficKind, Vl};
 
 pub use receive::Arrival;
 pub use supervise::SetState;
@@ -457,11 +457,34 @@ impl Port {
             }
             Admission::Full => Err(Refusal::Full(packet)),
             Admission::Drop(reason) => {
-                packet.release(pool);
-                self.counts.drop_one(reason);
+                packet.discard(pool, &mut self.counts, reason);
                 Err(Refusal::Dropped(reason))
             }
         }
+    }
+
+    /// Gives memory of buffers and queues that have been long back.
+    pub fn release_memory(&mut self) {
+        for VlBuffers { input, output } in &mut self.vl_buffers {
+            input.queue.release_memory();
+            output.release_memory();
+        }
+        self.management_in.shrink_to_fit();
+        self.management_out.shrink_to_fit();
+    }
+
+    /// How many packets of the hosts' traffic are in the port's buffers and queues, by kind
+    /// ([`TrafficKind::index`]). Looks into each packet: for reports.
+    #[must_use]
+    pub fn queued_traffic(&self, pool: &Pool) -> [u64; TrafficKind::COUNT] {
+        let mut queued = [0; TrafficKind::COUNT];
+        let buffers = self.vl_buffers.iter();
+        let packets =
+            buffers.flat_map(|buffer| buffer.input.queue.iter().chain(buffer.output.packets()));
+        for kind in packets.filter_map(|packet| packet.traffic_kind(pool)) {
+            queued[kind.index()] += 1;
+        }
+        queued
     }
 
     /// Whether a VL's output queue is empty.

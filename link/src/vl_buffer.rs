@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::credits::{ReceiveCredits, SendCredits};
-use crate::{Packet, Pool, Time};
+use crate::{Packet, Time};
 
 /// Packets in order, the first of them in place.
 #[derive(Debug, Default)]
@@ -35,6 +35,14 @@ impl Fifo {
         } else {
             self.rest.push_back(packet);
         }
+    }
+
+    pub(crate) fn release_memory(&mut self) {
+        self.rest.shrink_to_fit();
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.first.iter().chain(&self.rest)
     }
 
     #[inline]
@@ -155,14 +163,18 @@ impl VlQueue {
         self.head_since
     }
 
-    /// Drops everything; how many packets that were.
-    pub(crate) fn clear(&mut self, pool: &mut Pool) -> u64 {
-        let mut dropped = 0;
-        while let Some(packet) = self.queue.pop_front() {
-            packet.release(pool);
-            dropped += 1;
-        }
+    pub(crate) fn release_memory(&mut self) {
+        self.queue.release_memory();
+    }
+
+    /// Takes everything out.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Packet> {
         self.used = 0;
-        dropped
+        std::iter::from_fn(|| self.queue.pop_front())
+    }
+
+    /// All packets, in order.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.queue.iter()
     }
 }

@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use link::{Admission, DropReason, Packet, PortSet, Time};
 use tracing::trace;
 use wire::convert::u64_of;
-use wire::{PortNum, Vl};
+use wire::{PortNum, TrafficKind, Vl};
 
 use crate::partitions::{INBOUND, OUTBOUND};
 use crate::plane::{Due, Head, Plane, PortVl};
@@ -125,7 +125,7 @@ impl Plane {
                 if self.partitions.checks_out(output) && !self.may_leave(from, output) {
                     ports.remove(output);
                     self.copies_made += 1;
-                    self.count_drop(output, OUTBOUND);
+                    self.count_drop(output, OUTBOUND, None);
                 }
             }
         }
@@ -157,7 +157,7 @@ impl Plane {
                 }
                 Admission::Drop(reason) => {
                     self.copies_made += 1;
-                    self.count_drop(output, reason);
+                    self.count_drop(output, reason, None);
                 }
             }
         }
@@ -255,7 +255,7 @@ impl Plane {
         match admission {
             Admission::Drop(reason) => {
                 self.copies_made += 1;
-                self.count_drop(output.port, reason);
+                self.count_drop(output.port, reason, None);
             }
             Admission::Room | Admission::Full => self.copy_head(now, from, output),
         }
@@ -332,18 +332,25 @@ impl Plane {
 
     /// Drops the head of an input VL; `counter_port` is the port that counts it.
     fn drop_head(&mut self, now: Time, from: PortVl, counter_port: PortNum, reason: DropReason) {
-        self.count_drop(counter_port, reason);
-        if let Some(packet) = self.ports[from.port.index() - 1].take(from.vl) {
-            self.release_buffer(now, from, packet.blocks(), packet.tail);
-            packet.release(&mut self.pool);
-        }
+        let Some(packet) = self.ports[from.port.index() - 1].take(from.vl) else {
+            return;
+        };
+        self.count_drop(counter_port, reason, packet.traffic_kind(&self.pool));
+        self.release_buffer(now, from, packet.blocks(), packet.tail);
+        packet.release(&mut self.pool);
     }
 
-    /// Counts a drop at a port.
-    pub(crate) fn count_drop(&mut self, port: PortNum, reason: DropReason) {
+    /// Counts the drop of a packet at a port; `kind` if it is of the hosts' traffic, which knows no
+    /// multicast.
+    pub(crate) fn count_drop(
+        &mut self,
+        port: PortNum,
+        reason: DropReason,
+        kind: Option<TrafficKind>,
+    ) {
         trace!(port = port.get(), reason = reason.name(), "packet dropped");
         if let Some(port) = self.port_mut(port) {
-            port.counts_mut().drop_one(reason);
+            port.counts_mut().drop_packet(reason, kind);
         }
     }
 

@@ -85,7 +85,7 @@ impl Management {
                 Err(reason) => Err(reason),
             };
             if let Err(reason) = outcome {
-                plane.count_drop(input, reason);
+                plane.count_drop(input, reason, None);
             }
         }
     }
@@ -132,12 +132,13 @@ impl Management {
     /// Reads packets that the crossbar has delivered to port 0, and answers them.
     pub(crate) fn take_inbox(&mut self, now: Time, plane: &mut Plane) {
         while let Some((input, packet)) = plane.inbox.pop_front() {
+            let kind = packet.traffic_kind(&plane.pool);
             let outcome = match read(plane, packet) {
                 Ok(received) => self.answer_gmp(now, plane, received),
                 Err(reason) => Err(reason),
             };
             if let Err(reason) = outcome {
-                plane.count_drop(input, reason);
+                plane.count_drop(input, reason, kind);
             }
         }
         send_replies(now, plane);
@@ -239,7 +240,7 @@ fn send_replies(now: Time, plane: &mut Plane) {
             }
             Some((to, Admission::Drop(reason))) => {
                 reply.release(&mut plane.pool);
-                plane.count_drop(to.port, reason);
+                plane.count_drop(to.port, reason, None);
             }
             None => {
                 trace!(dlid = lrh.dlid.get(), "response without a route");
@@ -310,7 +311,7 @@ fn forward_vl15(now: Time, plane: &mut Plane, input: PortNum, mut packet: Packet
     let output = plane.linear.lookup(packet.lrh.dlid);
     if plane.port(output).is_none() {
         packet.release(&mut plane.pool);
-        plane.count_drop(input, DropReason::NoRoute);
+        plane.count_drop(input, DropReason::NoRoute, None);
         return;
     }
     packet.head = now;
@@ -335,5 +336,5 @@ fn send_vl15(now: Time, plane: &mut Plane, output: PortNum, packet: Packet) {
         Admission::Drop(reason) => reason,
     };
     packet.release(&mut plane.pool);
-    plane.count_drop(output, reason);
+    plane.count_drop(output, reason, None);
 }

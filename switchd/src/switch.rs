@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use bincode::{Decode, Encode};
 use link::{Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState};
-use link::{DeadlineCause, Time};
+use link::{DeadlineCause, Port, Time};
 use tracing::{info, trace};
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
-use wire::{PortNum, Vl};
+use wire::{PortNum, TrafficKind, Vl};
 
 use crate::control::{PortDrops, Reply, Request};
 use crate::management::Management;
@@ -137,6 +137,11 @@ impl Switch {
             self.plane.ports[number.index() - 1].tick(now, &mut self.plane.pool);
         }
         self.plane.run_timers(now);
+        if self.plane.pool.review(now) {
+            for port in self.plane.ports.iter_mut() {
+                port.release_memory();
+            }
+        }
         let mut from = PortNum::MANAGEMENT;
         while let Some(number) = self.plane.waiting_ports.at_or_after(from) {
             self.plane.serve_all(now, number);
@@ -252,9 +257,18 @@ impl Switch {
             lmc: 0,
             vls: port.operational_vls(),
             mtu: port.neighbor_mtu().bytes(),
-            counters: port.counts().named().collect(),
+            counters: self.counters(port),
         });
         core::iter::once(management).chain(external).collect()
+    }
+
+    /// What a port counts, and as `queued.KIND` the packets of traffic that are in it.
+    fn counters(&self, port: &Port) -> Vec<(String, u64)> {
+        let queued = port.queued_traffic(&self.plane.pool);
+        let queued = TrafficKind::ALL.into_iter().zip(queued);
+        let named = |(kind, count): (TrafficKind, u64)| (format!("queued.{}", kind.name()), count);
+        let queued = queued.filter(|&(_, count)| count > 0).map(named);
+        port.counts().named().chain(queued).collect()
     }
 
     fn drops(&self) -> Vec<PortDrops> {

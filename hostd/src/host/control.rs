@@ -133,7 +133,7 @@ impl Host {
             lmc: settings.lmc.get(),
             vls: port.operational_vls(),
             mtu: port.neighbor_mtu().bytes(),
-            counters: port.counts().named().collect(),
+            counters: self.adapter.counters(self.outbox.packets()),
         }
     }
 }

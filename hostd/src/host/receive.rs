@@ -3,14 +3,14 @@
 use link::{DropReason, Time};
 use wire::attr::Trap257;
 use wire::bth::Opcode;
-use wire::{DataPacket, Deth, Format, Lid, Qpn, UdPacket, Vl, p_key};
+use wire::{DataPacket, Deth, Format, Lid, Qpn, TrafficKind, UdPacket, Vl, p_key};
 
 use super::{Host, service_datagram};
 use crate::adapter::PORT;
 use crate::control::{PING_QPN, PINGER_QPN, SERVICE_QKEY, SINK_QPN, SOURCE_QPN};
 use crate::outbox::assemble;
 use crate::ping::PingSend;
-use crate::service::{Echo, FlowHead, FlowKind, NAME_LEN, SinkCounts};
+use crate::service::{Echo, FlowHead, NAME_LEN, SinkCounts};
 use crate::traffic::{Peer, Query, SinkReply, rounded};
 
 /// Bytes of a service packet besides its payload, LRH to VCRC.
@@ -53,7 +53,8 @@ impl Host {
     pub(super) fn accept(&mut self, now: Time, at: Time, bytes: &[u8]) {
         self.outbox.answer_from(at);
         if let Err(reason) = self.dispatch(now, at, bytes) {
-            self.drop_one(reason);
+            let kind = TrafficKind::of_packet(bytes);
+            self.adapter.counts().drop_packet(reason, kind);
         }
         self.outbox.answer_from(now);
     }
@@ -142,7 +143,7 @@ impl Host {
             }
             SINK_QPN => {
                 let (head, _) = FlowHead::parse(payload).map_err(unknown)?;
-                if !matches!(head.kind, FlowKind::Data | FlowKind::Query) {
+                if !matches!(head.kind, TrafficKind::Data | TrafficKind::Query) {
                     return Err(DropReason::NotForUs);
                 }
                 let from = Peer {
@@ -151,8 +152,13 @@ impl Host {
                     sl: datagram.sl,
                     to: datagram.dlid,
                 };
-                let reply = self.sink.receive(at, from, &head, bytes);
-                if let Some(reply) = reply.map_err(|_| DropReason::ReceiverFull)? {
+                let hold = self.outbox.is_crowded();
+                let reply = self.sink.receive(at, from, &head, bytes, hold);
+                let reply = reply.map_err(|_| DropReason::ReceiverFull)?;
+                if from.qpn == SOURCE_QPN {
+                    self.adapter.traffic.count_delivered(head.kind);
+                }
+                if let Some(reply) = reply {
                     self.send_sink_reply(now, &reply);
                 }
                 Ok(())
@@ -161,10 +167,13 @@ impl Host {
                 let (head, rest) = FlowHead::parse(payload).map_err(unknown)?;
                 let (counts, rest) = SinkCounts::parse(rest).map_err(unknown)?;
                 let latency = match head.kind {
-                    FlowKind::Ack => None,
-                    FlowKind::Report => Some(Format::parse(rest).map_err(unknown)?.0),
-                    FlowKind::Data | FlowKind::Query => return Err(DropReason::NotForUs),
+                    TrafficKind::Acknowledgement => None,
+                    TrafficKind::Report => Some(Format::parse(rest).map_err(unknown)?.0),
+                    TrafficKind::Data | TrafficKind::Query => return Err(DropReason::NotForUs),
                 };
+                if datagram.src_qp == SINK_QPN {
+                    self.adapter.traffic.count_delivered(head.kind);
+                }
                 self.source.handle_reply(at, &head, counts, latency);
                 Ok(())
             }
@@ -229,7 +238,7 @@ impl Host {
         let qps = (SOURCE_QPN, query.qpn);
         let pkey = self.own_pkey();
         let datagram = service_datagram(&self.adapter, query.dlid, qps, query.sl, pkey, &payload);
-        self.send(now, &datagram);
+        self.send_traffic(now, &datagram);
     }
 
     pub(super) fn send_sink_reply(&mut self, now: Time, reply: &SinkReply) {
@@ -245,13 +254,19 @@ impl Host {
         let qps = (SINK_QPN, qpn);
         let pkey = self.own_pkey();
         let datagram = service_datagram(&self.adapter, lid, qps, sl, pkey, &payload[..len]);
-        self.send(
+        self.send_traffic(
             now,
             &UdPacket {
                 slid: to,
                 ..datagram
             },
         );
+    }
+
+    fn send_traffic(&mut self, now: Time, datagram: &UdPacket<'_>) {
+        let kind = TrafficKind::of_datagram(datagram);
+        self.adapter.traffic.count_sent(kind);
+        self.send(now, datagram);
     }
 }
 

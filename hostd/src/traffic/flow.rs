@@ -2,10 +2,12 @@
 
 use link::Time;
 use wire::convert::saturate;
-use wire::{Format, Lid, Psn, Qpn, UdPacket, Vl};
+use wire::{Format, Lid, Psn, Qpn, TrafficKind, UdPacket, Vl};
 
-use crate::control::{FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SOURCE_QPN};
-use crate::service::{FlowHead, FlowKind, SinkCounts};
+use crate::control::{
+    FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SINK_QPN, SOURCE_QPN,
+};
+use crate::service::{FlowHead, SinkCounts};
 
 /// A running flow queries its sink this often.
 const QUERY_NS: u64 = 500_000_000;
@@ -33,6 +35,8 @@ pub(super) struct Flow {
     pub(super) state: FlowState,
     /// A whole packet; number, time and CRCs are written for each.
     template: Box<[u8]>,
+    /// What its packets count as; `None` if they go to a queue pair that is no sink.
+    pub(super) kind: Option<TrafficKind>,
     pub(super) run: u32,
     ack_every: u16,
     /// The next packet's number: packets sent.
@@ -81,7 +85,7 @@ fn template(request: &PerfRequest, run: u32, ack_every: u16, size: u16, pkey: u1
     let mut payload = vec![0; usize::from(size) - PAYLOAD_AT - TRAILER];
     noise(request.seed, &mut payload);
     let head = FlowHead {
-        kind: FlowKind::Data,
+        kind: TrafficKind::Data,
         ack_every,
         flow: request.flow,
         run,
@@ -136,6 +140,7 @@ impl Flow {
         };
         Self {
             state: FlowState::Running,
+            kind: (request.qpn == SINK_QPN).then_some(TrafficKind::Data),
             template: template(&request, run, ack_every, size, pkey),
             run,
             ack_every,
@@ -307,7 +312,7 @@ impl Flow {
     /// The header of a query to the sink.
     pub(super) fn query(&self, now: Time) -> FlowHead {
         FlowHead {
-            kind: FlowKind::Query,
+            kind: TrafficKind::Query,
             ack_every: self.ack_every,
             flow: self.request.flow,
             run: self.run,

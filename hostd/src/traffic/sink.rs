@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use link::Time;
 use wire::convert::usize_of;
-use wire::{Lid, Qpn, Sl};
+use wire::{Lid, Qpn, Sl, TrafficKind};
 
 use crate::control::{Latency, PERF_REPORTS_MAX, SINK_FLOWS_MAX, SinkFlow};
 use crate::latency::Durations;
-use crate::service::{FlowHead, FlowKind, SinkCounts};
+use crate::service::{FlowHead, SinkCounts};
 
 /// How long a packet may stay unacknowledged.
 const ACK_DELAY_NS: u64 = 1_000_000;
@@ -56,6 +56,8 @@ struct SourceCounts {
     first_at: Time,
     last_at: Time,
     unacknowledged: u32,
+    /// A query that is not answered yet: when it was sent. A later one takes its place.
+    unanswered: Option<u64>,
     /// What [`Sink::acks`] holds for the flow. It stays there when the flow is acknowledged
     /// sooner, so that a busy flow touches the timers once a delay and not once a window.
     ack_at: Option<Time>,
@@ -80,6 +82,7 @@ impl SourceCounts {
             first_at: now,
             last_at: now,
             unacknowledged: 0,
+            unanswered: None,
             ack_at: None,
             latency: Durations::new(),
         }
@@ -118,8 +121,11 @@ impl SourceCounts {
         self.latency.record(at.since_ns(Time(head.sent_at_ns)));
     }
 
-    fn reply(&mut self, flow: u32, kind: FlowKind, sent_at_ns: u64) -> SinkReply {
+    fn reply(&mut self, flow: u32, kind: TrafficKind, sent_at_ns: u64) -> SinkReply {
         self.unacknowledged = 0;
+        if kind == TrafficKind::Report {
+            self.unanswered = None;
+        }
         SinkReply {
             to: self.from,
             head: FlowHead {
@@ -131,7 +137,7 @@ impl SourceCounts {
                 sent_at_ns,
             },
             counts: self.counts,
-            latency: (kind == FlowKind::Report).then(|| self.latency.summary()),
+            latency: (kind == TrafficKind::Report).then(|| self.latency.summary()),
         }
     }
 }
@@ -145,6 +151,7 @@ pub(crate) struct Sink {
 
 impl Sink {
     /// Handles a data packet or query that arrived at `at`. Returns the reply to send now, if any.
+    /// With `hold` there is none: [`Sink::poll`] gives one for all packets of the flow until then.
     ///
     /// # Errors
     /// The table of flows is full: the packet is not counted.
@@ -154,6 +161,7 @@ impl Sink {
         from: Peer,
         head: &FlowHead,
         bytes: usize,
+        hold: bool,
     ) -> Result<Option<SinkReply>, Full> {
         let key = (from.lid, head.flow);
         if !self.flows.contains_key(&key) {
@@ -170,25 +178,32 @@ impl Sink {
                 ..SourceCounts::new(from, head.run, at)
             };
         }
-        if head.kind == FlowKind::Query {
+        let wait_ns = if head.kind == TrafficKind::Query {
             counted.advance(counted.next.max(head.sequence));
+            if !hold {
+                return Ok(Some(counted.reply(
+                    head.flow,
+                    TrafficKind::Report,
+                    head.sent_at_ns,
+                )));
+            }
+            counted.unanswered = Some(head.sent_at_ns);
+            0
+        } else {
+            counted.take(at, head, bytes);
+            counted.unacknowledged += 1;
+            ACK_DELAY_NS
+        };
+        let enough = head.ack_every > 0 && counted.unacknowledged >= u32::from(head.ack_every);
+        if enough && !hold {
             return Ok(Some(counted.reply(
                 head.flow,
-                FlowKind::Report,
-                head.sent_at_ns,
-            )));
-        }
-        counted.take(at, head, bytes);
-        counted.unacknowledged += 1;
-        if head.ack_every > 0 && counted.unacknowledged >= u32::from(head.ack_every) {
-            return Ok(Some(counted.reply(
-                head.flow,
-                FlowKind::Ack,
+                TrafficKind::Acknowledgement,
                 head.sent_at_ns,
             )));
         }
         if counted.ack_at.is_none() {
-            let ack_at = at + ACK_DELAY_NS;
+            let ack_at = at + wait_ns;
             counted.ack_at = Some(ack_at);
             self.acks.insert((ack_at, key));
         }
@@ -211,7 +226,7 @@ impl Sink {
         Ok(())
     }
 
-    /// The next acknowledgement that has waited long enough at `now`. Call until `None`.
+    /// The next acknowledgement or report that has waited long enough at `now`. Call until `None`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<SinkReply> {
         while let Some(&(at, key)) = self.acks.first() {
             if at > now {
@@ -222,8 +237,11 @@ impl Sink {
                 continue;
             };
             counted.ack_at = None;
+            if let Some(sent_at_ns) = counted.unanswered {
+                return Some(counted.reply(key.1, TrafficKind::Report, sent_at_ns));
+            }
             if counted.unacknowledged > 0 {
-                return Some(counted.reply(key.1, FlowKind::Ack, 0));
+                return Some(counted.reply(key.1, TrafficKind::Acknowledgement, 0));
             }
         }
         None
@@ -276,7 +294,7 @@ mod tests {
 
     fn data(sequence: u64) -> FlowHead {
         FlowHead {
-            kind: FlowKind::Data,
+            kind: TrafficKind::Data,
             ack_every: 4,
             flow: 1,
             run: 1,
@@ -288,7 +306,7 @@ mod tests {
     fn feed(sink: &mut Sink, numbers: &[u64]) -> Vec<SinkReply> {
         let take = |&number: &u64| {
             let at = Time(1000 * number + 500);
-            sink.receive(at, FROM, &data(number), 290).unwrap()
+            sink.receive(at, FROM, &data(number), 290, false).unwrap()
         };
         numbers.iter().filter_map(take).collect()
     }
@@ -321,13 +339,14 @@ mod tests {
         let mut sink = Sink::default();
         feed(&mut sink, &[0, 1]);
         let query = FlowHead {
-            kind: FlowKind::Query,
+            kind: TrafficKind::Query,
             ..data(10)
         };
-        let reply = sink.receive(Time(9), FROM, &query, 98).unwrap().unwrap();
+        let reply = sink.receive(Time(9), FROM, &query, 98, false);
+        let reply = reply.unwrap().unwrap();
         assert_eq!(
             (reply.head.kind, reply.head.sequence),
-            (FlowKind::Report, 10)
+            (TrafficKind::Report, 10)
         );
         assert_eq!(
             (reply.counts.received, reply.latency.unwrap().samples),
@@ -340,11 +359,32 @@ mod tests {
     }
 
     #[test]
+    fn replies_that_are_held_back_become_one() {
+        let mut sink = Sink::default();
+        for number in 0..100 {
+            let query = FlowHead {
+                kind: TrafficKind::Query,
+                ..data(number)
+            };
+            for head in [data(number), query] {
+                let reply = sink.receive(Time(number), FROM, &head, 290, true);
+                assert!(reply.unwrap().is_none());
+            }
+        }
+        let later = Time(ACK_DELAY_NS + 100);
+        let reply = sink.poll(later).unwrap();
+        assert_eq!(reply.head.kind, TrafficKind::Report);
+        assert_eq!((reply.head.sequence, reply.head.sent_at_ns), (100, 99_000));
+        assert!(sink.poll(later).is_none());
+        assert_eq!(sink.deadline(), None);
+    }
+
+    #[test]
     fn a_new_run_of_a_flow_starts_from_nothing() {
         let mut sink = Sink::default();
         feed(&mut sink, &[0, 1, 2]);
         let again = FlowHead { run: 2, ..data(0) };
-        sink.receive(Time(0), FROM, &again, 290).unwrap();
+        sink.receive(Time(0), FROM, &again, 290, false).unwrap();
         assert_eq!(sink.reports(0)[0].received, 1);
         assert_eq!(sink.acks.len(), 1, "one timer a flow");
     }
@@ -368,12 +408,16 @@ mod tests {
         let mut sink = Sink::default();
         let flow = |flow| FlowHead { flow, ..data(0) };
         for id in 0..u32::try_from(SINK_FLOWS_MAX).unwrap() {
-            sink.receive(Time(u64::from(id)), FROM, &flow(id), 290)
-                .unwrap();
+            let at = Time(u64::from(id));
+            sink.receive(at, FROM, &flow(id), 290, false).unwrap();
         }
         let last = flow(u32::MAX);
-        assert_eq!(sink.receive(Time(5000), FROM, &last, 290).err(), Some(Full));
-        assert!(sink.receive(Time(QUIET_NS), FROM, &last, 290).is_ok());
+        let too_soon = sink.receive(Time(5000), FROM, &last, 290, false);
+        assert_eq!(too_soon.err(), Some(Full));
+        assert!(
+            sink.receive(Time(QUIET_NS), FROM, &last, 290, false)
+                .is_ok()
+        );
         assert_eq!(sink.flows.len(), SINK_FLOWS_MAX);
         assert!(
             !sink.flows.contains_key(&(FROM.lid, 0)),

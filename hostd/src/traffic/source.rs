@@ -318,9 +318,11 @@ fn admission(adapter: &Adapter, vl: Vl, size: usize) -> Admission {
 /// counted.
 #[inline]
 fn emit(now: Time, flow: &mut Flow, adapter: &mut Adapter, vl: Vl) {
+    adapter.traffic.count_sent(flow.kind);
+    let kind = flow.kind;
     let bytes = flow.next_packet(now, adapter.settings.lid, vl);
     match Packet::from_bytes(&mut adapter.pool, now, bytes) {
         Ok(packet) => adapter.port.enqueue(now, vl, packet),
-        Err(_) => adapter.counts().drop_one(DropReason::PoolFull),
+        Err(_) => adapter.counts().drop_packet(DropReason::PoolFull, kind),
     }
 }

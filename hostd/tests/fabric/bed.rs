@@ -1,12 +1,13 @@
 //! A fabric in virtual time: hosts and switches joined by cables with a delay.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use hostd::control::{Reply, Request};
 use hostd::{ClientId, Command, Event, Host, HostConfig};
 use link::{Deadline, Device, FrameBuf, Input, PortConfig, PortSet, Time};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use switchd::{Switch, SwitchConfig};
+use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 use wire::mad::{AttributeId, Mad, Method};
 use wire::{Guid, Lid, PortNum, Qpn, Sl};
 
@@ -105,6 +106,9 @@ pub(crate) struct Bed {
     pub(crate) fate: Fate,
     tids: u64,
     traffic_tick_ns: u64,
+    /// Nodes that do nothing, as a process that is stopped; frames wait for them.
+    stopped: BTreeSet<usize>,
+    held: Vec<(usize, PortNum, Vec<u8>)>,
 }
 
 impl Bed {
@@ -119,7 +123,63 @@ impl Bed {
             fate: Box::new(|_| true),
             tids: 0,
             traffic_tick_ns: 0,
+            stopped: BTreeSet::new(),
+            held: Vec::new(),
         }
+    }
+
+    /// Stops a node, as a signal does with a process.
+    pub(crate) fn stop(&mut self, node: usize) {
+        self.stopped.insert(node);
+    }
+
+    /// Lets a stopped node go on with the frames that have come in the meantime.
+    pub(crate) fn resume(&mut self, node: usize) {
+        self.stopped.remove(&node);
+        let held = std::mem::take(&mut self.held);
+        for (to, port, bytes) in held {
+            if to == node {
+                self.nodes[to].frame(self.now, port, &bytes);
+            } else {
+                self.held.push((to, port, bytes));
+            }
+        }
+    }
+
+    /// Asks any node what every device answers.
+    pub(crate) fn ask_device(&mut self, node: usize, request: DeviceRequest) -> DeviceReply {
+        let now = self.now;
+        let switch = match &mut self.nodes[node] {
+            Node::Switch(switch) => switch,
+            Node::Host(_) => {
+                return match self.ask(node, Request::Device(request)) {
+                    Reply::Device(reply) => reply,
+                    other => panic!("{other:?}"),
+                };
+            }
+        };
+        let request = switchd::control::Request::Device(request);
+        let command = switchd::Command { token: 1, request };
+        switch.handle(now, Input::Command(command));
+        match switch.poll_event() {
+            Some(switchd::Event::Reply {
+                reply: switchd::control::Reply::Device(reply),
+                ..
+            }) => reply,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The ports of every node.
+    pub(crate) fn all_ports(&mut self) -> Vec<PortStatus> {
+        let mut all = Vec::new();
+        for node in 0..self.nodes.len() {
+            match self.ask_device(node, DeviceRequest::Ports) {
+                DeviceReply::Ports(ports) => all.extend(ports),
+                other => panic!("{other:?}"),
+            }
+        }
+        all
     }
 
     /// Two hosts joined by one cable.
@@ -195,7 +255,7 @@ impl Bed {
 
     /// Takes out all that nodes want to send and tell.
     fn pump(&mut self) {
-        for number in 0..self.nodes.len() {
+        for number in (0..self.nodes.len()).filter(|number| !self.stopped.contains(number)) {
             for port in self.nodes[number].ready(self.now).iter() {
                 loop {
                     let mut memory = vec![0; FRAME_BYTES];
@@ -227,7 +287,9 @@ impl Bed {
         let due_at = self
             .nodes
             .iter()
-            .filter_map(|node| Some(node.deadline()?.at))
+            .enumerate()
+            .filter(|(number, _)| !self.stopped.contains(number))
+            .filter_map(|(_, node)| Some(node.deadline()?.at))
             .min();
         let Some(at) = frame_at
             .into_iter()
@@ -243,9 +305,16 @@ impl Bed {
             && entry.key().0 <= self.now
         {
             let (node, port, bytes) = entry.remove();
-            self.nodes[node].frame(self.now, port, &bytes);
+            if self.stopped.contains(&node) {
+                self.held.push((node, port, bytes));
+            } else {
+                self.nodes[node].frame(self.now, port, &bytes);
+            }
         }
-        for node in &mut self.nodes {
+        for (number, node) in self.nodes.iter_mut().enumerate() {
+            if self.stopped.contains(&number) {
+                continue;
+            }
             if node.deadline().is_some_and(|due| due.at <= self.now) {
                 node.tick(self.now);
             }

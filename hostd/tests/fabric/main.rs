@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod accounting;
 mod bed;
 mod datagram;
 mod grants;

@@ -7,7 +7,7 @@ use wire::{LinkRate, LinkSpeed, LinkWidth, Sl};
 use crate::bed::{Bed, CABLE_NS, lid};
 use crate::manage::{bring_up_pair, bring_up_star};
 
-fn flow(number: u32, to: u16) -> PerfRequest {
+pub(crate) fn flow(number: u32, to: u16) -> PerfRequest {
     PerfRequest {
         flow: number,
         dlid: lid(to),
@@ -22,7 +22,7 @@ fn flow(number: u32, to: u16) -> PerfRequest {
     }
 }
 
-fn start(bed: &mut Bed, host: usize, request: PerfRequest) {
+pub(crate) fn start(bed: &mut Bed, host: usize, request: PerfRequest) {
     assert_eq!(bed.ask(host, Request::PerfStart(request)), Reply::Done);
 }
 
@@ -33,7 +33,7 @@ fn report(bed: &mut Bed, host: usize, flow: u32) -> FlowReport {
     }
 }
 
-fn finish(bed: &mut Bed, host: usize, flow: u32) -> FlowReport {
+pub(crate) fn finish(bed: &mut Bed, host: usize, flow: u32) -> FlowReport {
     for _ in 0..10_000 {
         let report = report(bed, host, flow);
         if matches!(report.state, FlowState::Finished | FlowState::Abandoned) {
@@ -45,7 +45,7 @@ fn finish(bed: &mut Bed, host: usize, flow: u32) -> FlowReport {
 }
 
 /// 1x SDR: 2 Gb/s behind the line code, packet by packet.
-fn paced() -> PortConfig {
+pub(crate) fn paced() -> PortConfig {
     PortConfig {
         rate: LinkRate {
             width: LinkWidth::X1,

@@ -3,7 +3,7 @@
 use wire::packet::MAD_PACKET_LEN;
 use wire::{
     DataPacket, FlowControl, Format, Lid, Lnh, Mtu, ParseError, Record, RecordKind, Records, Sl,
-    Training, Vl,
+    TrafficKind, Training, Vl,
 };
 
 use crate::config::blocks;
@@ -41,7 +41,7 @@ impl Port {
     /// counted.
     pub fn receive(&mut self, arrival: Arrival, frame: &[u8], pool: &mut Pool) {
         if !self.is_plugged() {
-            self.counts.drop_one(DropReason::PortNotReady);
+            self.refuse_frame(frame);
             return;
         }
         self.training.note_received(arrival.now);
@@ -53,12 +53,33 @@ impl Port {
         }
     }
 
+    /// Counts each record of a frame that comes while the cable is not plugged.
+    #[cold]
+    fn refuse_frame(&mut self, frame: &[u8]) {
+        for record in Records::new(frame) {
+            match record {
+                Ok(record) if record.kind == RecordKind::Data => {
+                    self.refuse(record.bytes, DropReason::PortNotReady);
+                }
+                _ => self.counts.drop_one(DropReason::PortNotReady),
+            }
+        }
+    }
+
+    /// Counts a packet that is not let in.
+    #[cold]
+    fn refuse(&mut self, packet: &[u8], reason: DropReason) {
+        self.counts.spec.rcv_refused_pkts += 1;
+        let kind = TrafficKind::of_packet(packet);
+        self.counts.drop_packet(reason, kind);
+    }
+
     #[inline]
     fn receive_record(&mut self, arrival: Arrival, record: Record<'_>, pool: &mut Pool) {
         match record.kind {
             RecordKind::Data => {
                 if let Err(reason) = self.receive_packet(arrival, record.bytes, pool) {
-                    self.counts.drop_one(reason);
+                    self.refuse(record.bytes, reason);
                 }
             }
             RecordKind::FlowControl => match FlowControl::parse(record.bytes) {

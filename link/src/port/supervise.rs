@@ -121,19 +121,18 @@ impl Port {
     }
 
     fn clear_outputs(&mut self, pool: &mut Pool) {
-        let mut dropped = 0;
-        for buffer in &mut self.vl_buffers {
-            dropped += buffer.output.clear(pool);
-        }
-        for packet in self.management_out.drain(..) {
-            packet.release(pool);
-            dropped += 1;
+        let counts = &mut self.counts;
+        let data = self
+            .vl_buffers
+            .iter_mut()
+            .flat_map(|buffer| buffer.output.drain());
+        for packet in data.chain(self.management_out.drain(..)) {
+            packet.discard(pool, counts, DropReason::LinkDown);
         }
         self.leaving = None;
         self.waiting = 0;
         self.sendable = 0;
         self.stalled_since = None;
-        self.counts.drop_many(DropReason::LinkDown, dropped);
     }
 
     /// Does what is due: silence, lifetimes. What is due to be sent waits for
@@ -175,8 +174,7 @@ impl Port {
                     break;
                 };
                 buffer.free(packet.blocks());
-                packet.release(pool);
-                self.counts.drop_one(reason);
+                packet.discard(pool, &mut self.counts, reason);
             }
             self.refresh(vl);
         }
