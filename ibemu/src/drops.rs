@@ -1,19 +1,11 @@
-//! Drop counters of all devices of a fabric, by reason.
+//! Drop counters of ports, by reason.
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use wire::control::PortStatus;
 
-use crate::ask::{DeviceClient, REQUEST_TIMEOUT};
-use crate::dir::FabricDir;
-use crate::state::FabricState;
-
-/// How many devices are queried at a time.
-const AT_ONCE: usize = 16;
 /// The prefix of the names of drop counters.
-const PREFIX: &str = "drop.";
+pub const PREFIX: &str = "drop.";
 
 /// Counts by reason; reasons without a count are left out.
 pub type Drops = BTreeMap<String, u64>;
@@ -32,28 +24,11 @@ pub fn of_ports(ports: &[PortStatus]) -> Drops {
     drops
 }
 
-/// The drops of the whole fabric.
-///
-/// # Errors
-/// If a device does not answer.
-pub async fn of_fabric(dir: &FabricDir, state: &FabricState) -> Result<Drops> {
-    stream::iter(&state.nodes)
-        .map(|node| async move {
-            let mut client = DeviceClient::connect(dir, node, REQUEST_TIMEOUT)?;
-            Ok(of_ports(&client.ports().await?))
-        })
-        .buffer_unordered(AT_ONCE)
-        .try_fold(Drops::new(), |sum, drops| async move {
-            anyhow::Ok(add(sum, &drops))
-        })
-        .await
-}
-
-fn add(mut sum: Drops, drops: &Drops) -> Drops {
+/// Adds `drops` to `sum`.
+pub fn add(sum: &mut Drops, drops: &Drops) {
     for (reason, count) in drops {
         *sum.entry(reason.clone()).or_default() += count;
     }
-    sum
 }
 
 /// The differences of `after` to `before`.

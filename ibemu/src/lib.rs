@@ -4,6 +4,7 @@
 //! supervisor, which starts the devices. Every other verb reads `fabric.json` and asks the
 //! processes themselves over their control sockets.
 
+pub mod accounting;
 pub mod ask;
 pub mod cli;
 pub mod dir;

@@ -1,16 +1,20 @@
 //! Which LIDs the hosts of a live fabric have.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hostd::control::HostIdentity;
+use serde::Serialize;
 use wire::Lid;
 
 use crate::ask::{DeviceClient, REQUEST_TIMEOUT};
 use crate::dir::FabricDir;
+use crate::output;
 use crate::state::FabricState;
 
 /// How many hosts are queried at a time.
 const AT_ONCE: usize = 16;
+/// Hosts that a verdict names; the rest is counted.
+const NAMES_MAX: usize = 20;
 /// The state of a port that packets may cross (IBA 14.2.5.6).
 const ACTIVE: u8 = 4;
 
@@ -63,6 +67,88 @@ pub async fn of_host(dir: &FabricDir, state: &FabricState, node: usize) -> Resul
         );
     }
     Ok(HostLids { node, identity })
+}
+
+/// A host that cannot take part.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: String,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+impl LeftOut {
+    /// What a verb that is for all hosts fails with when some cannot take part; `None` if all can.
+    #[must_use]
+    pub fn verdict(left_out: &[Self]) -> Option<String> {
+        let names: Vec<&str> = left_out
+            .iter()
+            .take(NAMES_MAX)
+            .map(|host| host.name.as_str())
+            .collect();
+        let more = match left_out.len() - names.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!left_out.is_empty()).then(|| {
+            format!(
+                "{} hosts cannot be reached and are left out: {}{more} (ibemu status)",
+                left_out.len(),
+                names.join(", ")
+            )
+        })
+    }
+
+    /// Prints one line a host.
+    ///
+    /// # Errors
+    /// If standard output fails.
+    pub fn print(left_out: &[Self]) -> Result<()> {
+        left_out.iter().try_for_each(|host| {
+            output::line(format!("{} is left out: {}", host.name, host.reason))
+        })
+    }
+}
+
+/// Those of the hosts at positions `nodes` that can be reached, and those that cannot, each in
+/// order.
+pub async fn reachable(
+    dir: &FabricDir,
+    state: &FabricState,
+    nodes: impl IntoIterator<Item = usize>,
+) -> (Vec<HostLids>, Vec<LeftOut>) {
+    let asked: Vec<(usize, Result<HostLids>)> = stream::iter(nodes)
+        .map(|node| async move { (node, of_host(dir, state, node).await) })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    let (mut hosts, mut left_out) = (Vec::with_capacity(asked.len()), Vec::new());
+    for (node, host) in asked {
+        match host {
+            Ok(host) => hosts.push(host),
+            Err(error) => left_out.push(LeftOut {
+                name: state.nodes[node].name.clone(),
+                reason: format!("{error:#}"),
+            }),
+        }
+    }
+    (hosts, left_out)
+}
+
+/// The first host that can be reached.
+///
+/// # Errors
+/// If none can: why the first cannot.
+pub async fn of_any(dir: &FabricDir, state: &FabricState) -> Result<HostLids> {
+    let mut first_error = None;
+    for node in state.hosts() {
+        match of_host(dir, state, node).await {
+            Ok(host) => return Ok(host),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    Err(first_error.unwrap_or_else(|| anyhow!("the fabric has no host")))
 }
 
 /// The LIDs of all hosts, in order.

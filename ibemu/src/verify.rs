@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use futures_util::{StreamExt, TryStreamExt, stream};
-use hostd::control::{PING_TARGETS_MAX, PingRequest, PingResult, Reply, Request};
+use futures_util::{StreamExt, stream};
+use hostd::control::{Latency, PING_TARGETS_MAX, PingRequest, PingResult, Reply, Request};
 use rand::seq::index;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -78,10 +78,8 @@ pub struct PairResult {
     pub fault: Option<String>,
 }
 
-/// Sends echo requests between `pairs` of `hosts`; `progress` is called with the number done.
-///
-/// # Errors
-/// If a host cannot be asked to send. Pairs that do not answer are results, not errors.
+/// Sends echo requests between `pairs` of `hosts`; `progress` is called with the number done. Pairs
+/// that do not answer, and those whose source cannot be asked to send, are results with a fault.
 pub async fn ping_pairs(
     dir: &FabricDir,
     state: &FabricState,
@@ -89,21 +87,41 @@ pub async fn ping_pairs(
     pairs: &[Pair],
     echo: Echo,
     mut progress: impl FnMut(usize),
-) -> Result<Vec<PairResult>> {
+) -> Vec<PairResult> {
     let by_source: Vec<&[Pair]> = pairs
         .chunk_by(|a, b| a.0 == b.0)
         .flat_map(|same| same.chunks(PING_TARGETS_MAX))
         .collect();
     let mut results = Vec::with_capacity(pairs.len());
     let mut asked = stream::iter(by_source)
-        .map(|pairs| ask_one(dir, state, hosts, pairs, echo))
+        .map(|pairs| async move {
+            let asked = ask_one(dir, state, hosts, pairs, echo).await;
+            asked.unwrap_or_else(|error| not_asked(pairs, &error))
+        })
         .buffer_unordered(SOURCES_AT_ONCE);
-    while let Some(some) = asked.try_next().await? {
+    while let Some(some) = asked.next().await {
         results.extend(some);
         progress(results.len());
     }
     results.sort_by_key(|result| result.pair);
-    Ok(results)
+    results
+}
+
+/// The results of pairs whose source cannot be asked.
+fn not_asked(pairs: &[Pair], error: &anyhow::Error) -> Vec<PairResult> {
+    let result = |&pair: &Pair| PairResult {
+        pair,
+        ping: PingResult {
+            dlid: Lid::ZERO,
+            sent: 0,
+            received: 0,
+            rtt: Latency::default(),
+            responder: String::new(),
+            responder_lid: Lid::ZERO,
+        },
+        fault: Some(format!("{error:#}")),
+    };
+    pairs.iter().map(result).collect()
 }
 
 /// Echo requests from one source.

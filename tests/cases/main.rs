@@ -13,6 +13,7 @@ mod limits;
 mod messages;
 mod modules;
 mod multicast;
+mod perf;
 mod qos;
 mod reachability;
 mod recording;

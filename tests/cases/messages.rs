@@ -51,9 +51,29 @@ fn a_dangling_link_in_a_file_is_told_with_its_line() {
 fn a_routing_that_cannot_be_applied_says_why_and_leaves_nothing() {
     let fabric = Fabric::planned(Transport::Udp);
     let refused = fabric.try_up("ring-5-1", &["--routing", "mlid"]);
-    assert!(matches!(refused.code, 1 | 2), "{refused}");
-    assert!(refused.stderr.contains("mlid"), "{refused}");
+    refused.fails_with(2, "mlid");
     fabric.assert_gone();
+}
+
+#[test]
+fn options_that_do_not_go_together_are_refused_before_anything_starts() {
+    for (topology, options, word) in [
+        ("star-2", &["--qos", "vlarb01", "--vls", "1"][..], "--vls"),
+        ("star-2", &["--windows", "60"], "--routing clos"),
+        ("fat-tree-4-2", &["--lmc", "3"], "LMC 3"),
+        ("star-2", &["--sm", "none", "--qos", "vlarb01"], "--sm none"),
+        (
+            "star-2",
+            &["--sm", "none", "--routing", "file", "--tables", "/x"],
+            "/x",
+        ),
+    ] {
+        let fabric = Fabric::planned(Transport::Udp);
+        let refused = fabric.try_up(topology, options);
+        refused.fails_with(2, word);
+        assert!(!refused.stderr.contains("fabric"), "it began: {refused}");
+        fabric.assert_gone();
+    }
 }
 
 #[test]

@@ -278,6 +278,6 @@ fn stock_opensm_carries_the_groups_of_our_hosts() {
 fn a_scheme_that_does_not_fit_the_fabric_says_what_does() {
     let fabric = Fabric::planned(Transport::Udp);
     let refused = fabric.try_up("ring-5-1", &["--multicast", "cyclic"]);
-    refused.fails_with(1, "--multicast spanning-tree");
+    refused.fails_with(2, "--multicast spanning-tree");
     fabric.assert_gone();
 }

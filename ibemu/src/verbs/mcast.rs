@@ -6,7 +6,7 @@ mod test;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use hostd::control::{GroupMembership, MulticastSend, Reply, Request};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use wire::{Gid, Guid};
 
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
-use crate::lids;
+use crate::lids::{self, LeftOut};
 use crate::mads::MadClient;
 use crate::names::FabricName;
 use crate::output::{self, Align, Table};
@@ -166,21 +166,21 @@ pub async fn run(fabric: &FabricName, verb: &Mcast) -> Result<()> {
         Mcast::Join(options) => {
             let (mgid, send_only) = (options.group.gid(), options.send_only);
             let join = Request::Join { mgid, send_only };
-            let hosts = named(&state, &options.hosts)?;
+            let (hosts, left_out) = named(&dir, &state, &options.hosts).await?;
             for (host, membership) in change(&dir, &state, &hosts, &join).await? {
                 let name = &state.nodes[host].name;
                 let mlid = membership.mlid.get();
                 output::line(format!("{name} is in {mgid}, multicast LID {mlid:#06x}"))?;
             }
-            Ok(())
+            complain(&left_out)
         }
         Mcast::Leave(options) => {
             let mgid = options.group.gid();
-            let hosts = named(&state, &options.hosts)?;
+            let (hosts, left_out) = named(&dir, &state, &options.hosts).await?;
             for (host, _) in change(&dir, &state, &hosts, &Request::Leave { mgid }).await? {
                 output::line(format!("{} has left {mgid}", state.nodes[host].name))?;
             }
-            Ok(())
+            complain(&left_out)
         }
         Mcast::Send(options) => {
             let host = state.find_host(&options.host)?;
@@ -198,12 +198,30 @@ pub async fn run(fabric: &FabricName, verb: &Mcast) -> Result<()> {
     }
 }
 
-/// The positions of hosts by name, or of all.
-fn named(state: &FabricState, names: &[String]) -> Result<Vec<usize>> {
+/// The positions of hosts by name; of `all` those that can be reached, and the others.
+async fn named(
+    dir: &FabricDir,
+    state: &FabricState,
+    names: &[String],
+) -> Result<(Vec<usize>, Vec<LeftOut>)> {
     if names.iter().any(|name| name == "all") {
-        return Ok(state.hosts().collect());
+        let (hosts, left_out) = lids::reachable(dir, state, state.hosts()).await;
+        return Ok((hosts.iter().map(|host| host.node).collect(), left_out));
     }
-    names.iter().map(|name| state.find_host(name)).collect()
+    let mut hosts: Vec<usize> = Vec::with_capacity(names.len());
+    for name in names {
+        let host = state.find_host(name)?;
+        if !hosts.contains(&host) {
+            hosts.push(host);
+        }
+    }
+    Ok((hosts, Vec::new()))
+}
+
+/// Names the hosts that are left out; an error if there are any.
+fn complain(left_out: &[LeftOut]) -> Result<()> {
+    LeftOut::print(left_out)?;
+    LeftOut::verdict(left_out).map_or(Ok(()), |verdict| Err(anyhow!(verdict)))
 }
 
 /// Lets hosts join or leave, all at once.
@@ -241,11 +259,8 @@ struct GroupListing {
 
 /// All memberships, from subnet administration.
 async fn memberships(dir: &FabricDir, state: &FabricState) -> Result<Vec<McMemberRecord>> {
-    let Some(host) = state.hosts().next() else {
-        bail!("the fabric has no host");
-    };
-    let asker = lids::of_host(dir, state, host).await?;
-    let mut client = MadClient::connect(dir, &state.nodes[host])?;
+    let asker = lids::of_any(dir, state).await?;
+    let mut client = MadClient::connect(dir, &state.nodes[asker.node])?;
     client.table(asker.identity.sm_lid).await
 }
 

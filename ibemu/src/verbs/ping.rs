@@ -10,7 +10,7 @@ use super::path;
 use crate::ask::{self, DeviceClient};
 use crate::cli::Ping;
 use crate::dir::FabricDir;
-use crate::lids::{self, HostLids};
+use crate::lids::{self, HostLids, LeftOut};
 use crate::names::FabricName;
 use crate::output;
 use crate::paths;
@@ -160,7 +160,12 @@ fn check(result: &PingResult, to: &HostLids, destination: &str) -> Result<()> {
 }
 
 async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()> {
-    let hosts = lids::of_all(dir, state).await?;
+    let (hosts, left_out) = lids::reachable(dir, state, state.hosts()).await;
+    if let Some(offset) = options.dlid_offset {
+        for host in &hosts {
+            host.with_offset(offset)?;
+        }
+    }
     let pairs = verify::all_pairs(hosts.len());
     let echo = Echo {
         count: options.count.unwrap_or(COUNTS.1),
@@ -170,55 +175,96 @@ async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()>
         timeout_ms: options.timeout,
         dlid_offset: options.dlid_offset,
     };
-    let results = verify::ping_pairs(dir, state, &hosts, &pairs, echo, |_| {}).await?;
-    let failed: Vec<&PairResult> = results
-        .iter()
-        .filter(|result| result.fault.is_some())
-        .collect();
+    let results = verify::ping_pairs(dir, state, &hosts, &pairs, echo, |_| {}).await;
     let mut rtts: Vec<u64> = results
         .iter()
         .filter(|result| result.ping.rtt.samples > 0)
         .map(|result| result.ping.rtt.mean_ns)
         .collect();
     rtts.sort_unstable();
-    let name = |host: usize| hosts[host].identity.name.as_str();
-    if options.json {
-        let failed: Vec<_> = failed
+    let sweep = Sweep {
+        hosts: &hosts,
+        pairs: results.len(),
+        failed: results
             .iter()
-            .map(|result| {
-                json!({
-                    "source": name(result.pair.0), "destination": name(result.pair.1),
-                    "dlid": result.ping.dlid.get(), "wrong": result.fault,
-                })
-            })
-            .collect();
-        output::json(&json!({
-            "pairs": results.len(), "answered": results.len() - failed.len(), "failed": failed,
-            "rtt": {"min_ns": rtts.first(), "p50_ns": median(&rtts), "max_ns": rtts.last()},
-        }))?;
+            .filter(|result| result.fault.is_some())
+            .collect(),
+        rtts,
+        left_out: &left_out,
+    };
+    if options.json {
+        sweep.json()?;
     } else {
-        for result in failed.iter().take(LISTED_MAX) {
+        sweep.print()?;
+    }
+    sweep.verdict()
+}
+
+/// The results of all pairs.
+struct Sweep<'a> {
+    hosts: &'a [HostLids],
+    pairs: usize,
+    failed: Vec<&'a PairResult>,
+    /// Mean round-trip times of the pairs that answer, in ascending order.
+    rtts: Vec<u64>,
+    left_out: &'a [LeftOut],
+}
+
+impl Sweep<'_> {
+    fn name(&self, host: usize) -> &str {
+        self.hosts[host].identity.name.as_str()
+    }
+
+    fn json(&self) -> Result<()> {
+        let failed = self.failed.iter().map(|result| {
+            json!({
+                "source": self.name(result.pair.0), "destination": self.name(result.pair.1),
+                "dlid": result.ping.dlid.get(), "wrong": result.fault,
+            })
+        });
+        let failed: Vec<_> = failed.collect();
+        let rtts = &self.rtts;
+        output::json(&json!({
+            "pairs": self.pairs, "answered": self.pairs - failed.len(), "failed": failed,
+            "unreachable": self.left_out,
+            "rtt": {"min_ns": rtts.first(), "p50_ns": median(rtts), "max_ns": rtts.last()},
+        }))
+    }
+
+    fn print(&self) -> Result<()> {
+        LeftOut::print(self.left_out)?;
+        for result in self.failed.iter().take(LISTED_MAX) {
             output::line(format!(
                 "{} to {} (LID {}): {}",
-                name(result.pair.0),
-                name(result.pair.1),
+                self.name(result.pair.0),
+                self.name(result.pair.1),
                 result.ping.dlid,
                 result.fault.as_deref().unwrap_or("")
             ))?;
         }
-        if failed.len() > LISTED_MAX {
-            output::line(format!("and {} more", failed.len() - LISTED_MAX))?;
+        if self.failed.len() > LISTED_MAX {
+            output::line(format!("and {} more", self.failed.len() - LISTED_MAX))?;
         }
-        output::line(all_in_one_line(results.len(), failed.len(), &rtts))?;
+        output::line(all_in_one_line(self.pairs, self.failed.len(), &self.rtts))
     }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        bail!(
-            "{} of {} pairs of hosts do not answer",
-            failed.len(),
-            results.len()
-        )
+
+    fn verdict(&self) -> Result<()> {
+        let silent = (!self.failed.is_empty()).then(|| {
+            format!(
+                "{} of {} pairs of hosts do not answer",
+                self.failed.len(),
+                self.pairs
+            )
+        });
+        let wrong: Vec<String> = silent
+            .into_iter()
+            .chain(LeftOut::verdict(self.left_out))
+            .collect();
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            bail!(wrong.join("; "))
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use wire::PortNum;
 use wire::attr::MulticastForwardingTable;
 
 use super::Format;
 use crate::dir::FabricDir;
+use crate::lids;
 use crate::mads::MadClient;
 use crate::output::{self, Align, Table};
 use crate::state::FabricState;
@@ -43,9 +44,7 @@ pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) 
 
 /// Reads each switch's blocks from the first on until one holds nothing.
 async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
-    let Some(host) = state.hosts().next() else {
-        bail!("the fabric has no host to ask from");
-    };
+    let host = lids::of_any(dir, state).await?.node;
     let routes = routes(state, host);
     let mut client = MadClient::connect(dir, &state.nodes[host])?;
     let mut tables = Tables::new();

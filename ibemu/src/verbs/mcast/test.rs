@@ -12,6 +12,7 @@ use wire::{Gid, Guid};
 use super::{GROUP_TIMEOUT, Test, change, named, owner};
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
+use crate::lids::LeftOut;
 use crate::output;
 use crate::state::FabricState;
 
@@ -40,13 +41,14 @@ struct Report {
     copies_received: u64,
     duplicates: u64,
     wrong: Vec<Wrong>,
+    unreachable: Vec<LeftOut>,
 }
 
 /// By receiver and source: packets received.
 type Counts = BTreeMap<(usize, Guid), MulticastSource>;
 
 pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Test) -> Result<()> {
-    let hosts = named(state, &options.group)?;
+    let (hosts, left_out) = named(dir, state, &options.group).await?;
     let mgid = options.mgid.gid();
     let join = Request::Join {
         mgid,
@@ -63,20 +65,31 @@ pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Test) ->
         let name = state.nodes[*host].name.clone();
         (name, membership.mlid.get())
     });
-    let report = judge(state, options, &hosts, run, &counts, mlids.collect());
+    let report = Report {
+        unreachable: left_out,
+        ..judge(state, options, &hosts, run, &counts, mlids.collect())
+    };
     if options.json {
         output::json(&report)?;
     } else {
+        LeftOut::print(&report.unreachable)?;
         print(&report)?;
     }
-    if report.wrong.is_empty() {
-        Ok(())
-    } else {
-        bail!(
+    let incomplete = (!report.wrong.is_empty()).then(|| {
+        format!(
             "{} of {} pairs of members did not get each packet once",
             report.wrong.len(),
             hosts.len() * hosts.len()
         )
+    });
+    let wrong: Vec<String> = incomplete
+        .into_iter()
+        .chain(LeftOut::verdict(&report.unreachable))
+        .collect();
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        bail!(wrong.join("; "))
     }
 }
 
@@ -191,6 +204,7 @@ fn judge(
         copies_received: of_run(counts, run).map(|source| source.received).sum(),
         duplicates: of_run(counts, run).map(|source| source.duplicates).sum(),
         wrong,
+        unreachable: Vec::new(),
     }
 }
 

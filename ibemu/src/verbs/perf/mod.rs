@@ -1,25 +1,31 @@
 //! `ibemu perf`: traffic between hosts.
 //!
 //! Every flow is one source sending to one destination's counting queue pair, which acknowledges;
-//! the source keeps the counts of both ends. What was dropped on the way is the difference of all
-//! devices' drop counters.
+//! the source keeps the counts of both ends. Where all packets are, those of data, of queries,
+//! acknowledgements and reports, is the difference of all devices' counts before and after
+//! ([`crate::accounting`]).
 
 mod report;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use daemon::signals::ShutdownSignals;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use hostd::control::{FLOWS_MAX, FlowReport, FlowState, PerfRequest, Reply, Request, SINK_QPN};
+use hostd::control::{
+    FLOWS_MAX, FlowReport, FlowState, PerfRequest, Reply, Request, SINK_FLOWS_MAX, SINK_QPN,
+    SinkFlow,
+};
 use tokio::time::Instant;
-use wire::Sl;
+use wire::{Lid, Sl};
 
+use crate::accounting::Ledger;
 use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
 use crate::cli::Perf;
 use crate::dir::FabricDir;
-use crate::drops;
-use crate::lids::{self, HostLids};
+use crate::lids::{self, HostLids, LeftOut};
 use crate::names::FabricName;
 use crate::paths::{self, Path};
 use crate::state::FabricState;
@@ -46,49 +52,94 @@ pub async fn run(fabric: &FabricName, options: &Perf) -> Result<()> {
     if options.window == Some(0) && options.rate.is_none() {
         return Err(crate::usage::UsageError("--window 0 needs --rate".to_owned()).into());
     }
-    let (hosts, pairs) = involved(&dir, &state, options).await?;
+    let Involved {
+        hosts,
+        pairs,
+        mut left_out,
+    } = involved(&dir, &state, options).await?;
     let bench = Bench {
         dir: &dir,
         state: &state,
         options,
         hosts: &hosts,
     };
+    // From here on an interrupt ends the flows.
+    let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
     bench.check_idle().await?;
-    let before = drops::of_fabric(&dir, &state).await?;
-    let started = Instant::now();
-    bench.start(&pairs).await?;
-    let flows = bench.finish(&pairs).await?;
-    let elapsed = started.elapsed();
-    let dropped = drops::since(&drops::of_fabric(&dir, &state).await?, &before);
     bench.clear().await?;
-    report::print(&hosts, &flows, &dropped, elapsed, options)?;
+    let ledger = Ledger::open(&dir, &state).await;
+    let started = Instant::now();
+    if let Err(error) = bench.start(&pairs).await {
+        // What was started is not left behind; the first error says what is wrong.
+        let _ = bench.clear().await;
+        return Err(error);
+    }
+    let (flows, gone) = bench.finish(&pairs, &mut leave).await;
+    let elapsed = started.elapsed();
+    let account = ledger.settle(&dir, &state).await;
+    let flows = bench.with_counts_of_sinks(flows).await;
+    // A host that has gone has nothing left to forget.
+    let _ = bench.clear().await;
+    left_out.extend(gone);
+    let ran = report::Ran {
+        hosts: &hosts,
+        flows: &flows,
+        account: &account,
+        left_out: &left_out,
+        elapsed,
+    };
+    report::print(&ran, options)?;
+    verdict(&flows, &left_out)
+}
+
+/// What went wrong, if anything did.
+fn verdict(flows: &[Flow], left_out: &[LeftOut]) -> Result<()> {
     let abandoned = flows
         .iter()
         .filter(|(_, flow)| flow.state == FlowState::Abandoned)
         .count();
-    if abandoned > 0 {
-        bail!(
+    let abandoned = (abandoned > 0).then(|| {
+        format!(
             "{abandoned} of {} flows were abandoned: their sinks did not reply",
             flows.len()
-        );
+        )
+    });
+    let wrong: Vec<String> = abandoned
+        .into_iter()
+        .chain(LeftOut::verdict(left_out))
+        .collect();
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        bail!(wrong.join("; "))
     }
-    Ok(())
 }
 
-/// The hosts that take part, and who sends to whom among them.
-async fn involved(
-    dir: &FabricDir,
-    state: &FabricState,
-    options: &Perf,
-) -> Result<(Vec<HostLids>, Vec<Pair>)> {
+/// The hosts that take part, who sends to whom among them, and the hosts that cannot take part.
+struct Involved {
+    hosts: Vec<HostLids>,
+    pairs: Vec<Pair>,
+    left_out: Vec<LeftOut>,
+}
+
+async fn involved(dir: &FabricDir, state: &FabricState, options: &Perf) -> Result<Involved> {
     if let (Some(source), Some(destination)) = (&options.source, &options.destination) {
         let source = lids::of_host(dir, state, state.find_host(source)?).await?;
         let destination = lids::of_host(dir, state, state.find_host(destination)?).await?;
-        return Ok((vec![source, destination], vec![(0, 1)]));
+        return Ok(Involved {
+            hosts: vec![source, destination],
+            pairs: vec![(0, 1)],
+            left_out: Vec::new(),
+        });
     }
-    let hosts = lids::of_all(dir, state).await?;
+    let (hosts, left_out) = lids::reachable(dir, state, state.hosts()).await;
     if hosts.len() < 2 {
-        bail!("the fabric has one host only: there is no destination");
+        LeftOut::print(&left_out)?;
+        bail!(
+            "--all needs two hosts that can be reached, and of {} there are {} (ibemu status)",
+            state.hosts().count(),
+            hosts.len()
+        );
     }
     if hosts.len() > FLOWS_MAX {
         bail!(
@@ -97,7 +148,11 @@ async fn involved(
         );
     }
     let pairs = verify::all_pairs(hosts.len());
-    Ok((hosts, pairs))
+    Ok(Involved {
+        hosts,
+        pairs,
+        left_out,
+    })
 }
 
 struct Bench<'a> {
@@ -137,7 +192,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Refuses to disturb traffic that runs; forgets what has run.
+    /// Refuses to disturb traffic that runs.
     async fn check_idle(&self) -> Result<()> {
         let hosts = 0..self.hosts.len();
         let reports: Vec<Vec<FlowReport>> = stream::iter(hosts)
@@ -155,9 +210,10 @@ impl Bench<'_> {
                 );
             }
         }
-        self.clear().await
+        Ok(())
     }
 
+    /// Forgets what has run.
     async fn clear(&self) -> Result<()> {
         stream::iter(0..self.hosts.len())
             .map(|host| async move {
@@ -224,53 +280,130 @@ impl Bench<'_> {
             .await
     }
 
-    /// Waits until all flows have ended; an interrupt ends them early.
-    async fn finish(&self, pairs: &[Pair]) -> Result<Vec<Flow>> {
-        let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
+    /// Waits until all flows have ended; an interrupt ends them early. Also the hosts that have
+    /// ceased to answer, whose flows are not among the others.
+    async fn finish(
+        &self,
+        pairs: &[Pair],
+        leave: &mut ShutdownSignals,
+    ) -> (Vec<Flow>, Vec<LeftOut>) {
         let mut stop_by: Option<Instant> = None;
+        let mut gone: BTreeMap<usize, String> = BTreeMap::new();
         loop {
-            let flows = self.look(pairs).await?;
+            let flows = self.look(pairs, &mut gone).await;
             let ended =
                 |flow: &Flow| matches!(flow.1.state, FlowState::Finished | FlowState::Abandoned);
             if flows.iter().all(ended) || stop_by.is_some_and(|by| Instant::now() > by) {
-                return Ok(flows);
+                let left_out = gone.into_iter().map(|(host, reason)| LeftOut {
+                    name: self.hosts[host].identity.name.clone(),
+                    reason,
+                });
+                return (flows, left_out.collect());
             }
             tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = leave.next() => {
-                    self.stop(pairs).await?;
+                    self.stop(pairs, &mut gone).await;
                     stop_by = Some(Instant::now() + DRAIN_TIMEOUT);
                 }
             }
         }
     }
 
-    async fn look(&self, pairs: &[Pair]) -> Result<Vec<Flow>> {
-        let mut all = Vec::with_capacity(pairs.len());
-        for same in pairs.chunk_by(|a, b| a.0 == b.0) {
-            let flows = self.reports(same[0].0).await?;
-            for &pair in same {
-                let number = u32::try_from(pair.1)?;
-                let flow = flows.iter().find(|flow| flow.flow == number);
-                let flow = flow.with_context(|| {
-                    format!(
-                        "{} has forgotten a flow: was it restarted?",
-                        self.hosts[pair.0].identity.name
-                    )
-                })?;
-                all.push((pair, flow.clone()));
+    /// The flows, and for those that were abandoned what their sinks have counted since they last
+    /// heard of each other, where the sinks answer.
+    async fn with_counts_of_sinks(&self, mut flows: Vec<Flow>) -> Vec<Flow> {
+        let abandoned = |flow: &&mut Flow| flow.1.state == FlowState::Abandoned;
+        let mut sinks: BTreeMap<usize, BTreeMap<(Lid, u32), SinkFlow>> = BTreeMap::new();
+        for (pair, flow) in flows.iter_mut().filter(abandoned) {
+            let counted = match sinks.entry(pair.1) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => new.insert(self.sink(pair.1).await.unwrap_or_default()),
+            };
+            let source = self.hosts[pair.0].identity.lid;
+            let Some(sink) = counted.get(&(source, flow.flow)) else {
+                continue;
+            };
+            flow.delivered = sink.received.min(flow.sent);
+            flow.lost = flow.sent - flow.delivered;
+            flow.duplicates = sink.duplicates;
+            flow.reordered = sink.reordered;
+            flow.bytes_delivered = sink.bytes;
+        }
+        flows
+    }
+
+    /// All flows that a host's sink knows, by source and number.
+    async fn sink(&self, host: usize) -> Result<BTreeMap<(Lid, u32), SinkFlow>> {
+        let mut client = self.client(host)?;
+        let mut all = BTreeMap::new();
+        for _ in 0..=SINK_FLOWS_MAX {
+            let skip = u32::try_from(all.len())?;
+            match client.host(&Request::SinkReport { skip }).await? {
+                Reply::Sink(some) if some.is_empty() => break,
+                Reply::Sink(some) => {
+                    all.extend(
+                        some.into_iter()
+                            .map(|flow| ((flow.source, flow.flow), flow)),
+                    );
+                }
+                other => return Err(unexpected(&other)),
             }
         }
         Ok(all)
     }
 
-    async fn stop(&self, pairs: &[Pair]) -> Result<()> {
+    /// The flows of all sources that answer; `gone` are those that do not, and why.
+    async fn look(&self, pairs: &[Pair], gone: &mut BTreeMap<usize, String>) -> Vec<Flow> {
+        let mut all = Vec::with_capacity(pairs.len());
         for same in pairs.chunk_by(|a, b| a.0 == b.0) {
-            let mut client = self.client(same[0].0)?;
-            for pair in same {
-                let flow = u32::try_from(pair.1)?;
-                Self::order(&mut client, &Request::PerfStop { flow }).await?;
+            let source = same[0].0;
+            if gone.contains_key(&source) {
+                continue;
             }
+            match self.flows_of(same).await {
+                Ok(flows) => all.extend(flows),
+                Err(error) => {
+                    gone.insert(source, format!("{error:#}"));
+                }
+            }
+        }
+        all
+    }
+
+    /// The flows of pairs with one source.
+    async fn flows_of(&self, pairs: &[Pair]) -> Result<Vec<Flow>> {
+        let source = pairs[0].0;
+        let by_number: BTreeMap<u32, FlowReport> = self
+            .reports(source)
+            .await?
+            .into_iter()
+            .map(|flow| (flow.flow, flow))
+            .collect();
+        let flow_of = |&pair: &Pair| {
+            let flow = by_number.get(&u32::try_from(pair.1)?);
+            let flow = flow.context("it has forgotten a flow: was it restarted?")?;
+            Ok((pair, flow.clone()))
+        };
+        pairs.iter().map(flow_of).collect()
+    }
+
+    async fn stop(&self, pairs: &[Pair], gone: &mut BTreeMap<usize, String>) {
+        for same in pairs.chunk_by(|a, b| a.0 == b.0) {
+            let source = same[0].0;
+            if !gone.contains_key(&source)
+                && let Err(error) = self.stop_flows_of(same).await
+            {
+                gone.insert(source, format!("{error:#}"));
+            }
+        }
+    }
+
+    async fn stop_flows_of(&self, pairs: &[Pair]) -> Result<()> {
+        let mut client = self.client(pairs[0].0)?;
+        for pair in pairs {
+            let flow = u32::try_from(pair.1)?;
+            Self::order(&mut client, &Request::PerfStop { flow }).await?;
         }
         Ok(())
     }

@@ -6,22 +6,42 @@ use anyhow::Result;
 use hostd::control::{FlowReport, FlowState, Latency};
 use serde::Serialize;
 
+use wire::TrafficKind;
 use wire::convert::{nanoseconds, saturate};
 
 use super::Flow;
+use crate::accounting::{Account, AtPort};
 use crate::cli::Perf;
 use crate::drops::Drops;
-use crate::lids::HostLids;
+use crate::lids::{HostLids, LeftOut};
 use crate::output::{self, Align, Table};
 use crate::quantity::{bit_rate, duration, per_second};
 
 /// Flows that are listed; with more, only the totals are printed.
 const LISTED_MAX: usize = 32;
+/// Places of drops, of waiting packets and of missing ones that are listed; the rest is counted.
+const PLACES_MAX: usize = 20;
+
+/// What has run, and what came of it.
+pub(super) struct Ran<'a> {
+    /// The hosts that took part.
+    pub(super) hosts: &'a [HostLids],
+    /// The flows between them, whose sources answer.
+    pub(super) flows: &'a [Flow],
+    /// Where all packets are.
+    pub(super) account: &'a Account,
+    /// The hosts that did not take part, or not to the end.
+    pub(super) left_out: &'a [LeftOut],
+    /// How long it took.
+    pub(super) elapsed: Duration,
+}
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     size: u16,
     total: Total<'a>,
+    packets: &'a Account,
+    unreachable: &'a [LeftOut],
     flows: Vec<FlowJson<'a>>,
 }
 
@@ -89,22 +109,20 @@ impl From<Latency> for LatencyJson {
 }
 
 /// Prints the table, or JSON.
-pub(super) fn print(
-    hosts: &[HostLids],
-    flows: &[Flow],
-    dropped: &Drops,
-    elapsed: Duration,
-    options: &Perf,
-) -> Result<()> {
-    let total = total(flows, dropped, elapsed);
+pub(super) fn print(ran: &Ran<'_>, options: &Perf) -> Result<()> {
+    let Ran { hosts, flows, .. } = *ran;
+    let total = total(ran);
     if options.json {
         let flows = flows.iter().map(|flow| flow_json(hosts, flow)).collect();
         return output::json(&Report {
             size: options.size,
             total,
+            packets: ran.account,
+            unreachable: ran.left_out,
             flows,
         });
     }
+    LeftOut::print(ran.left_out)?;
     if flows.len() <= LISTED_MAX {
         output::line(table(hosts, flows))?;
     }
@@ -121,18 +139,83 @@ pub(super) fn print(
         "one-way latency: {}",
         latency_line(&total.latency, total.flows)
     ))?;
-    let reasons: Vec<String> = dropped
-        .iter()
-        .map(|(reason, count)| format!("{count} {reason}"))
-        .collect();
-    if reasons.is_empty() {
-        output::line("dropped: nothing")
-    } else {
-        output::line(format!("dropped: {}", reasons.join(", ")))
-    }
+    print_account(ran.account)
 }
 
-fn total<'a>(flows: &[Flow], dropped: &'a Drops, elapsed: Duration) -> Total<'a> {
+/// Where the packets are: a line for each kind, then the places.
+fn print_account(account: &Account) -> Result<()> {
+    output::line("")?;
+    output::line(packets(account))?;
+    let place = |at: &AtPort| {
+        let AtPort {
+            device,
+            port,
+            kind,
+            reason,
+            packets,
+        } = at;
+        let why = reason.as_ref().map_or("waiting", String::as_str);
+        format!("{device}:{port} {packets} {kind} {why}")
+    };
+    places("dropped", account.drops.iter().map(place))?;
+    places("under way", account.under_way.iter().map(place))?;
+    let cables = account.on_cables.iter().map(|cable| {
+        format!(
+            "{} to {} {} packets of any kind",
+            cable.from, cable.to, cable.packets
+        )
+    });
+    places("on or lost on cables", cables)?;
+    places("restarted, counts lost", account.restarted.iter().cloned())?;
+    places("silent, counts missing", account.silent.iter().cloned())?;
+    let other = account.other_drops();
+    let other = other
+        .iter()
+        .map(|(reason, count)| format!("{count} {reason}"));
+    places("dropped besides, management and other packets", other)
+}
+
+fn packets(account: &Account) -> Table {
+    let mut table = Table::new(&[
+        ("PACKETS", Align::Left),
+        ("SENT", Align::Right),
+        ("DELIVERED", Align::Right),
+        ("DROPPED", Align::Right),
+        ("UNDER WAY", Align::Right),
+        ("UNACCOUNTED", Align::Right),
+    ]);
+    for kind in TrafficKind::ALL {
+        let Some(sums) = account.kinds.get(kind.name()) else {
+            continue;
+        };
+        table.row([
+            kind.name().to_owned(),
+            sums.sent.to_string(),
+            sums.delivered.to_string(),
+            sums.dropped.values().sum::<u64>().to_string(),
+            sums.under_way.to_string(),
+            sums.unaccounted.to_string(),
+        ]);
+    }
+    table
+}
+
+/// A line that lists places, if there are any.
+fn places(what: &str, all: impl Iterator<Item = String>) -> Result<()> {
+    let all: Vec<String> = all.collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let listed = all[..all.len().min(PLACES_MAX)].join(", ");
+    let more = match all.len().saturating_sub(PLACES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    output::line(format!("{what}: {listed}{more}"))
+}
+
+fn total<'a>(ran: &Ran<'a>) -> Total<'a> {
+    let (flows, elapsed) = (ran.flows, ran.elapsed);
     let sum =
         |field: fn(&FlowReport) -> u64| flows.iter().map(|(_, flow)| field(flow)).sum::<u64>();
     // Flows start one after another: the time that they have in common is the longest one.
@@ -156,7 +239,7 @@ fn total<'a>(flows: &[Flow], dropped: &'a Drops, elapsed: Duration) -> Total<'a>
         packets_per_second: per_second(sum(|flow| flow.delivered), elapsed_ns),
         bits_per_second: per_second(bytes.saturating_mul(8), elapsed_ns),
         latency: together(flows),
-        dropped: Some(dropped),
+        dropped: Some(&ran.account.all_drops),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ibemu up`: brings a fabric up and verifies it; leaves nothing behind if that fails.
 
+mod combinations;
 mod m_key;
 mod phases;
 mod progress;
@@ -38,6 +39,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let topology = usage::topology(&options.topology)?;
     let tables = tables::given(&topology, options)?;
     let m_key = m_key::given(options)?;
+    combinations::check(&topology.graph, options)?;
     let dir = FabricDir::of(fabric);
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;

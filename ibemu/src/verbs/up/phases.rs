@@ -364,7 +364,7 @@ async fn pairs(
         progress.show(&format!("{done} of {} pairs of hosts", pairs.len()));
     });
     let results = match timeout_at(deadline, sweep).await {
-        Ok(results) => results?,
+        Ok(results) => results,
         Err(_) => return Err(too_long(state, "pairs of hosts are being verified")),
     };
     let wrong: Vec<&PairResult> = results

@@ -1,0 +1,200 @@
+//! Traffic on a fabric of which something is missing, and the account of every packet.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use e2e::{Fabric, Outcome, Transport, named, within};
+use hostd::control::{FlowReport, FlowState, Reply, Request};
+use serde_json::Value;
+
+/// How long a state of the fabric may take to come about.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn signal(name: &str, pid: u32) {
+    let outcome = Outcome::of(Command::new("kill").args([name, &pid.to_string()]));
+    assert_eq!(outcome.code, 0, "{outcome}");
+}
+
+fn pid(fabric: &Fabric, device: &str) -> u32 {
+    u32::try_from(fabric.pid(device)).expect("a process id")
+}
+
+/// Packets that the flows of a host have delivered so far.
+fn delivered(fabric: &Fabric, host: &str) -> Result<u64, String> {
+    let flows = match fabric.ask_host(host, &Request::PerfReports { from: 0 }) {
+        Reply::PerfAll(flows) => flows,
+        other => panic!("{host}: {other:?}"),
+    };
+    let running = |flow: &FlowReport| flow.state == FlowState::Running && flow.delivered > 0;
+    if !flows.is_empty() && flows.iter().all(running) {
+        Ok(flows.iter().map(|flow| flow.delivered).sum())
+    } else {
+        Err(format!("{flows:?}"))
+    }
+}
+
+/// Traffic between all hosts until it is interrupted.
+fn all_to_all(fabric: &Fabric) -> Child {
+    let mut perf = fabric.command(&["perf", "--all", "--seconds", "600", "--json"]);
+    perf.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let perf = perf.spawn().expect("perf starts");
+    within(LIMIT, "traffic runs", || delivered(fabric, "h1"));
+    perf
+}
+
+/// Ends traffic once every flow of a host moves again, and returns the report.
+fn end(fabric: &Fabric, perf: Child) -> Value {
+    within(LIMIT, "all flows of h1 run again", || {
+        let before = delivered(fabric, "h1")?;
+        within(LIMIT, "packets arrive", || match delivered(fabric, "h1")? {
+            now if now > before => Ok(()),
+            now => Err(format!("{now} after {before}")),
+        });
+        Ok(())
+    });
+    signal("-INT", perf.id());
+    let output = perf.wait_with_output().expect("perf ends");
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+fn sum(reasons: &Value) -> u64 {
+    reasons
+        .as_object()
+        .expect("reasons")
+        .values()
+        .map(number)
+        .sum()
+}
+
+/// Asserts that every packet is delivered, or dropped at a port that says so, and that data lost is
+/// data dropped; returns how much that is.
+#[track_caller]
+fn adds_up(report: &Value) -> u64 {
+    let packets = &report["packets"];
+    for kind in ["data", "query", "acknowledgement", "report"] {
+        let sums = &packets["kinds"][kind];
+        let dropped = sum(&sums["dropped"]);
+        let gone = number(&sums["delivered"]) + dropped;
+        assert_eq!(number(&sums["sent"]), gone, "{kind}: {packets:#}");
+        assert!(number(&sums["sent"]) > 0, "{kind}: {packets:#}");
+        assert_eq!(sums["under_way"], 0, "{kind}: {packets:#}");
+        assert_eq!(sums["unaccounted"], 0, "{kind}: {packets:#}");
+        let drops = packets["drops"].as_array().expect("drops");
+        let placed = drops.iter().filter(|at| at["kind"] == kind);
+        let placed: u64 = placed.map(|at| number(&at["packets"])).sum();
+        assert_eq!(placed, dropped, "{kind}: {packets:#}");
+    }
+    let dropped = sum(&packets["kinds"]["data"]["dropped"]);
+    assert_eq!(number(&report["total"]["lost"]), dropped, "{report:#}");
+    dropped
+}
+
+#[test]
+fn without_a_fault_every_packet_is_delivered() {
+    let fabric = Fabric::up(Transport::Udp, "star-4", &[]);
+    let perf = fabric.call(&["perf", "--all", "--seconds", "0.5", "--json"]);
+    let report = perf.success().json();
+    assert_eq!(adds_up(&report), 0);
+    assert_eq!(report["packets"]["drops"], Value::Array(Vec::new()));
+    fabric.down();
+}
+
+#[test]
+fn a_cable_pulled_under_load_loses_what_its_ports_count() {
+    for transport in [Transport::Udp, Transport::Veth] {
+        let fabric = Fabric::up(transport, "star-4", &[]);
+        let perf = all_to_all(&fabric);
+        // The second host's cable.
+        let _ = fabric.call(&["link", "down", "s0:2"]).success();
+        let _ = fabric.call(&["link", "up", "s0:2"]).success();
+        let report = end(&fabric, perf);
+        assert!(adds_up(&report) > 0, "packets were in queues: {report:#}");
+        fabric.down();
+    }
+}
+
+#[test]
+fn a_host_that_drains_slowly_loses_what_the_switch_counts() {
+    let fabric = Fabric::up(Transport::Udp, "star-4", &["--keepalive-ms", "100"]);
+    let perf = all_to_all(&fabric);
+    let stopped = pid(&fabric, "h1");
+    signal("-STOP", stopped);
+    within(LIMIT, "the switch hears nothing of the host", || {
+        let ports = fabric.switch_ports("s0");
+        let port = ports.iter().find(|port| port.port.get() == 2);
+        let port = port.expect("port 2");
+        let drops = named(port).get("drop.link-down").copied();
+        drops.map(|_| ()).ok_or_else(|| format!("{port:?}"))
+    });
+    signal("-CONT", stopped);
+    let report = end(&fabric, perf);
+    assert!(adds_up(&report) > 0, "packets were in queues: {report:#}");
+    fabric.down();
+}
+
+#[test]
+fn a_dead_host_is_left_out_by_verbs_for_all_hosts_and_ignored_by_those_for_others() {
+    let fabric = Fabric::up(Transport::Udp, "star-4", &["--sm-node", "h3"]);
+    signal("-9", pid(&fabric, "h0"));
+    within(LIMIT, "the switch sees that the host is gone", || {
+        let ports = fabric.switch_ports("s0");
+        let port = ports.iter().find(|port| port.port.get() == 1);
+        let port = port.expect("port 1");
+        if port.state == 1 {
+            Ok(())
+        } else {
+            Err(format!("{port:?}"))
+        }
+    });
+
+    let pair = fabric.call(&["perf", "h1", "h2", "--count", "1000", "--json"]);
+    let report = pair.success().json();
+    assert_eq!(report["total"]["delivered"], 1000, "{report:#}");
+    assert_eq!(report["packets"]["silent"], serde_json::json!(["h0"]));
+    let _ = fabric.call(&["ping", "h1", "h2"]).success();
+    let _ = fabric.call(&["path", "h1", "h2"]).success();
+    let _ = fabric.call(&["mcast", "groups"]).success();
+    let _ = fabric.call(&["mcast", "tables"]).success();
+    for named in [
+        &["ping", "h0", "h1"][..],
+        &["perf", "h1", "h0"],
+        &["path", "h0", "h1"],
+    ] {
+        fabric.call(named).fails_with(1, "h0");
+    }
+
+    let all = fabric.call(&["perf", "--all", "--count", "100", "--json"]);
+    all.fails_with(1, "h0");
+    let report = all.json();
+    assert_eq!(report["total"]["delivered"], 600, "{report:#}");
+    assert_eq!(report["unreachable"][0]["name"], "h0", "{report:#}");
+
+    let all = fabric.call(&["ping", "--all", "--json"]);
+    all.fails_with(1, "h0");
+    let report = all.json();
+    assert_eq!(
+        (&report["pairs"], &report["answered"]),
+        (&6.into(), &6.into())
+    );
+    assert_eq!(report["unreachable"][0]["name"], "h0", "{report:#}");
+
+    let all = fabric.call(&["mcast", "test", "--json"]);
+    all.fails_with(1, "h0");
+    let report = all.json();
+    assert_eq!(
+        (&report["members"], &report["wrong"]),
+        (&3.into(), &serde_json::json!([]))
+    );
+    assert_eq!(report["unreachable"][0]["name"], "h0", "{report:#}");
+
+    let in_words = fabric.call(&["ping", "--all"]);
+    in_words.fails_with(1, "h0");
+    assert!(in_words.stdout.contains("h0 is left out"), "{in_words}");
+    assert!(in_words.stdout.contains("6 of 6 pairs"), "{in_words}");
+    fabric.down();
+}
