@@ -87,6 +87,10 @@ impl Clients {
             }
             match self.next_to_leave() {
                 Some((seat, at)) if at <= Instant::now() => {
+                    tracing::info!(
+                        places = self.places_max,
+                        "all places at a socket are taken: an idle client has to leave"
+                    );
                     seat.told.set(true);
                     seat.leave.notify_one();
                     changed.await;

@@ -34,7 +34,8 @@ pub enum ControlError {
     /// The connection failed or timed out.
     #[error("the control connection failed: {0}")]
     Io(#[from] io::Error),
-    /// The peer has closed the connection: it has exited, or does not know the request.
+    /// The peer has closed the connection: it has exited, does not know the request, or needed the
+    /// place of this client for another one while it was idle.
     #[error("the peer closed the control connection without a reply")]
     Closed,
     /// No reply within the time.

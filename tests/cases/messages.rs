@@ -124,6 +124,9 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--routing", "auto]"),
     ("--tables", "none]"),
     ("--lmc", "what the routing engine wants;"),
+    ("--m-key", "no M_Key, as OpenSM's]"),
+    ("--m-key-protection", "1]"),
+    ("--m-key-lease", "0]"),
     ("--qos", "none]"),
     ("--windows", "60]"),
     ("--multicast", "spanning-tree]"),
@@ -138,6 +141,7 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--keepalive-ms", "250,"),
     ("--silence-ms", "four times --keepalive-ms]"),
     ("--log-level", "info]"),
+    ("--log-bytes", "8388608]"),
 ];
 
 /// The options of a help text with what it says about each, in one line.
@@ -216,6 +220,7 @@ fn an_option_that_is_left_out_has_the_default_of_the_help() {
         ("frame_packets", json!(null)),
         ("keepalive_ms", json!(null)),
         ("log_level", json!("info")),
+        ("log_bytes", json!(8_388_608)),
     ] {
         assert_eq!(options["links"][key], default, "{key} in {options:#}");
     }

@@ -20,7 +20,7 @@ use crate::ask::{self, DeviceClient};
 use crate::linkup;
 use crate::state::End;
 
-/// Timeout of the notification of a neighbour of a dead device.
+/// Timeout of the notification of a neighbour of a dead device, and of adopted devices.
 const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long links may take to come up before other requests are served.
 const LINK_UP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -118,13 +118,13 @@ impl Fleet {
         }
         let nodes = 0..self.state.nodes.len();
         let endpoints: Vec<BTreeMap<End, UdpEndpoint>> = stream::iter(nodes.clone())
-            .map(|node| self.endpoints(node))
+            .map(|node| self.endpoints(node, ask::REQUEST_TIMEOUT))
             .buffered(AT_ONCE)
             .try_collect()
             .await?;
         let endpoints: BTreeMap<End, UdpEndpoint> = endpoints.into_iter().flatten().collect();
         stream::iter(nodes)
-            .map(|node| self.connect(node, &endpoints))
+            .map(|node| self.connect(node, &endpoints, ask::REQUEST_TIMEOUT))
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await
@@ -140,7 +140,7 @@ impl Fleet {
         let running: Vec<usize> = (0..self.state.nodes.len()).filter(runs).collect();
         let mut endpoints = BTreeMap::new();
         let mut asked = stream::iter(running.clone())
-            .map(|node| async move { (node, self.endpoints(node).await) })
+            .map(|node| async move { (node, self.endpoints(node, NEIGHBOUR_TIMEOUT).await) })
             .buffer_unordered(AT_ONCE);
         while let Some((node, ends)) = asked.next().await {
             match ends {
@@ -152,7 +152,8 @@ impl Fleet {
             .for_each_concurrent(AT_ONCE, |node| {
                 let endpoints = &endpoints;
                 async move {
-                    if let Err(error) = self.connect(node, endpoints).await {
+                    let told = self.connect(node, endpoints, NEIGHBOUR_TIMEOUT).await;
+                    if let Err(error) = told {
                         self.warn_unconnected(node, &error);
                     }
                 }
@@ -166,8 +167,12 @@ impl Fleet {
     }
 
     /// A device's own ends.
-    async fn endpoints(&self, node: usize) -> Result<BTreeMap<End, UdpEndpoint>> {
-        let mut client = self.client(node, ask::REQUEST_TIMEOUT)?;
+    async fn endpoints(
+        &self,
+        node: usize,
+        timeout: Duration,
+    ) -> Result<BTreeMap<End, UdpEndpoint>> {
+        let mut client = self.client(node, timeout)?;
         match client.ask(&DeviceRequest::Endpoints).await? {
             DeviceReply::Endpoints(endpoints) => Ok(endpoints
                 .into_iter()
@@ -181,8 +186,13 @@ impl Fleet {
     }
 
     /// Sends a device the other ends of its cables, as far as `endpoints` has them.
-    async fn connect(&self, node: usize, endpoints: &BTreeMap<End, UdpEndpoint>) -> Result<()> {
-        let mut client = self.client(node, ask::REQUEST_TIMEOUT)?;
+    async fn connect(
+        &self,
+        node: usize,
+        endpoints: &BTreeMap<End, UdpEndpoint>,
+        timeout: Duration,
+    ) -> Result<()> {
+        let mut client = self.client(node, timeout)?;
         for end in self.ends(node) {
             let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) else {
                 continue;
@@ -217,16 +227,16 @@ impl Fleet {
 
     /// Exchanges ends between a device that was started again and its running neighbours.
     async fn reconnect(&self, node: usize, ends: &[End]) -> Result<()> {
-        let mut endpoints = self.endpoints(node).await?;
+        let mut endpoints = self.endpoints(node, ask::REQUEST_TIMEOUT).await?;
         let neighbours: std::collections::BTreeSet<usize> = ends
             .iter()
             .filter_map(|end| self.peers.get(end).map(|peer| peer.node))
             .filter(|&neighbour| neighbour != node && self.is_running(Self::target(neighbour)))
             .collect();
         for &neighbour in &neighbours {
-            endpoints.extend(self.endpoints(neighbour).await?);
+            endpoints.extend(self.endpoints(neighbour, ask::REQUEST_TIMEOUT).await?);
         }
-        self.connect(node, &endpoints).await?;
+        self.connect(node, &endpoints, ask::REQUEST_TIMEOUT).await?;
         for &neighbour in &neighbours {
             // Only the ports that lead to the restarted device: the others are as they were.
             let mut client = self.client(neighbour, ask::REQUEST_TIMEOUT)?;
