@@ -6,7 +6,7 @@ use wire::Lmc;
 use crate::dump::SwitchDump;
 use crate::error::RoutingError;
 use crate::fat_tree::FatTreeLabels;
-use crate::lids::{KnownLids, LidBase};
+use crate::lids::{KnownLids, LidBase, Lids, assign};
 use crate::network::Network;
 use crate::tables::Tables;
 
@@ -35,6 +35,16 @@ impl Options {
     #[must_use]
     pub fn data_vls(&self) -> u8 {
         self.data_vls.unwrap_or(8)
+    }
+
+    /// The LIDs that follow for any fabric, one a host unless an LMC is asked for, and how many
+    /// ports lost those that they had.
+    ///
+    /// # Errors
+    /// [`RoutingError::LidSpaceExhausted`].
+    pub(crate) fn assign(&self, network: &Network) -> Result<(Lids, usize), RoutingError> {
+        let lmc = self.lmc.unwrap_or_default();
+        assign(network, lmc, self.lid_base, &self.known)
     }
 }
 

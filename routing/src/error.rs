@@ -210,6 +210,13 @@ pub enum Warning {
     },
 }
 
+impl Warning {
+    /// The warning that so many ports lost the LIDs that they had, if any did.
+    pub(crate) fn lids_changed(ports: usize) -> Option<Self> {
+        (ports > 0).then_some(Self::LidsChanged { ports })
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

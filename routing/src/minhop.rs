@@ -9,7 +9,6 @@ use topologies::Graph;
 use crate::balance::{NextHops, balanced};
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::lids::assign;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Promises, Tables};
@@ -24,12 +23,7 @@ impl Engine for Minhop {
         network: &Network,
         options: &Options,
     ) -> Result<Tables, RoutingError> {
-        let (lids, changed) = assign(
-            network,
-            options.lmc.unwrap_or_default(),
-            options.lid_base,
-            &options.known,
-        )?;
+        let (lids, changed) = options.assign(network)?;
         let rows = balanced(network, &lids, |destination, next_hops| {
             shortest(network, destination, next_hops);
         });
@@ -40,9 +34,7 @@ impl Engine for Minhop {
             from_hosts_only: false,
         };
         let mut tables = Tables::generic(RoutingEngine::Minhop, network, lids, rows, promises);
-        tables
-            .warnings
-            .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
+        tables.warnings.extend(Warning::lids_changed(changed));
         Ok(tables)
     }
 }

@@ -48,9 +48,7 @@ pub fn repair(graph: &Graph, before: &Graph, old: &Tables) -> Result<Repair, Rou
     let network = Network::new(graph);
     let (lids, changed) = assign_known(&network, &old.lids.known())?;
     let mut tables = moved(graph, before, old, lids);
-    tables
-        .warnings
-        .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
+    tables.warnings.extend(Warning::lids_changed(changed));
     let broken = broken(&network, &tables, old.promises.from_hosts_only);
     let here = tables.lids.iter().filter(|range| range.end.is_some());
     let lids = here.map(|range| range.lids().len()).sum();

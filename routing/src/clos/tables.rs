@@ -92,9 +92,7 @@ pub fn tables(
         order[network.switches()[switch].index()] = place;
     }
     tables.order = Some(order);
-    tables
-        .warnings
-        .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
+    tables.warnings.extend(Warning::lids_changed(changed));
     Ok(tables)
 }
 

@@ -27,7 +27,7 @@ use wire::{Lid, PortNum, Sl};
 
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::lids::{Lids, assign};
+use crate::lids::Lids;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
@@ -48,12 +48,7 @@ impl Engine for Dfsssp {
         network: &Network,
         options: &Options,
     ) -> Result<Tables, RoutingError> {
-        let (lids, changed) = assign(
-            network,
-            options.lmc.unwrap_or_default(),
-            options.lid_base,
-            &options.known,
-        )?;
+        let (lids, changed) = options.assign(network)?;
         let targets = targets(network, &lids);
         let trees = trees(network, &targets);
         let layers = layers(network, &targets, &trees, LAYERS_MAX);
@@ -74,9 +69,7 @@ impl Engine for Dfsssp {
         };
         let mut tables = Tables::generic(RoutingEngine::Dfsssp, network, lids, rows, promises);
         tables.vl_assignment = Some(vl_assignment(graph, network, &targets, &layers));
-        tables
-            .warnings
-            .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
+        tables.warnings.extend(Warning::lids_changed(changed));
         Ok(tables)
     }
 }

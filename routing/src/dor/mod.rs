@@ -25,7 +25,6 @@ use wire::{Lid, PortNum, Sl, Vl};
 
 use crate::engine::{Engine, Options};
 use crate::error::{EngineError, RoutingError, Warning};
-use crate::lids::assign;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
@@ -74,12 +73,7 @@ impl Engine for Dor {
                 have: options.data_vls(),
             });
         }
-        let (lids, changed) = assign(
-            network,
-            options.lmc.unwrap_or_default(),
-            options.lid_base,
-            &options.known,
-        )?;
+        let (lids, changed) = options.assign(network)?;
         let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
         let mut targets = Vec::new();
         for host in network.hosts() {
@@ -114,9 +108,7 @@ impl Engine for Dor {
         if !rings.is_empty() {
             tables.vl_assignment = Some(paths.vl_assignment(graph, &rings, &targets[..hosts]));
         }
-        tables
-            .warnings
-            .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
+        tables.warnings.extend(Warning::lids_changed(changed));
         Ok(tables)
     }
 }

@@ -88,7 +88,7 @@ pub fn tables(
         vl_assignment: None,
         warnings: [
             (turns > 0).then_some(Warning::Turns { entries: turns }),
-            (changed > 0).then_some(Warning::LidsChanged { ports: changed }),
+            Warning::lids_changed(changed),
         ]
         .into_iter()
         .flatten()

@@ -26,7 +26,7 @@ use topologies::Graph;
 use crate::balance::{NextHops, UNREACHABLE, balanced};
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::lids::{Lids, assign};
+use crate::lids::Lids;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
@@ -42,12 +42,7 @@ impl Engine for Updn {
         network: &Network,
         options: &Options,
     ) -> Result<Tables, RoutingError> {
-        let (lids, changed) = assign(
-            network,
-            options.lmc.unwrap_or_default(),
-            options.lid_base,
-            &options.known,
-        )?;
+        let (lids, changed) = options.assign(network)?;
         let attempt = far_roots(network).and_then(|roots| routed(network, &lids, &roots));
         let routed = attempt
             .or_else(|| routed(network, &lids, &central_roots(network)))
@@ -64,9 +59,7 @@ impl Engine for Updn {
             order[node.index()] = place;
         }
         tables.order = Some(order);
-        tables
-            .warnings
-            .extend((changed > 0).then_some(Warning::LidsChanged { ports: changed }));
+        tables.warnings.extend(Warning::lids_changed(changed));
         tables
             .warnings
             .extend((routed.detours > 0).then_some(Warning::Detours {
