@@ -188,8 +188,8 @@ impl<Rep> From<Rep> for Answer<Rep> {
     }
 }
 
-/// Serves the clients of `listener`. `handler` makes the reply of each request. To be run inside a [`tokio::task::LocalSet`]; dropping the future
-/// ends all connections.
+/// Serves the clients of `listener` as [`serve_connections`] does. `handler` makes the reply of each
+/// request.
 ///
 /// # Errors
 /// When accepting fails.
@@ -200,18 +200,37 @@ where
     H: Fn(Req) -> F + Clone + 'static,
     F: Future<Output = Answer<Rep>> + 'static,
 {
+    let client = |connection: Connection, place: Place| {
+        let handler = handler.clone();
+        async move {
+            if let Err(error) = serve_client(&connection, handler, &place).await {
+                tracing::debug!("a control connection ended: {error}");
+            }
+        }
+    };
+    serve_connections(listener, client).await
+}
+
+/// Accepts connections, and serves each by the future that `client` makes of it and its place among
+/// [`CLIENTS_MAX`]. To be run inside a [`tokio::task::LocalSet`]; dropping the future ends all
+/// connections.
+///
+/// # Errors
+/// When accepting fails.
+pub async fn serve_connections<F>(
+    listener: &Listener,
+    client: impl Fn(Connection, Place) -> F,
+) -> io::Result<()>
+where
+    F: Future<Output = ()> + 'static,
+{
     let clients = Clients::new(CLIENTS_MAX);
     let mut tasks = JoinSet::new();
     loop {
         let connection = listener.accept().await?;
         let place = clients.place().await;
         while tasks.try_join_next().is_some() {}
-        let handler = handler.clone();
-        tasks.spawn_local(async move {
-            if let Err(error) = serve_client(&connection, handler, &place).await {
-                tracing::debug!("a control connection ended: {error}");
-            }
-        });
+        tasks.spawn_local(client(connection, place));
     }
 }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use wire::control::{DeviceReply, DeviceRequest};
+#[doc(no_inline)]
+pub use wire::control::{DeviceReply, DeviceRequest};
 
 use crate::cables::Cables;
 use crate::control::{Answer, Pending};
@@ -40,6 +41,48 @@ pub trait Protocol {
 
     /// The command for the core; its answer comes back with the token.
     fn command(token: u64, request: Self::Request) -> Self::Command;
+}
+
+/// Makes a [`Protocol`] of a request and a reply whose variants `Device` hold what any device is asked
+/// and answers, the core's command, and how a command is made of a token and a request.
+#[macro_export]
+macro_rules! device_protocol {
+    ($(#[$doc:meta])* $name:ident($request:ident, $reply:ident, $command:ty) = $make:expr) => {
+        $(#[$doc])*
+        struct $name;
+
+        impl $crate::device::Protocol for $name {
+            type Request = $request;
+            type Reply = $reply;
+            type Command = $command;
+
+            fn from_device(request: $crate::device::DeviceRequest) -> $request {
+                $request::Device(request)
+            }
+
+            fn as_device(request: &$request) -> Option<&$crate::device::DeviceRequest> {
+                match request {
+                    $request::Device(request) => Some(request),
+                    _ => None,
+                }
+            }
+
+            fn reply(reply: $crate::device::DeviceReply) -> $reply {
+                $reply::Device(reply)
+            }
+
+            fn as_device_reply(reply: &mut $reply) -> Option<&mut $crate::device::DeviceReply> {
+                match reply {
+                    $reply::Device(reply) => Some(reply),
+                    _ => None,
+                }
+            }
+
+            fn command(token: u64, request: $request) -> $command {
+                ($make)(token, request)
+            }
+        }
+    };
 }
 
 /// The control side of one device.

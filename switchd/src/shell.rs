@@ -5,12 +5,10 @@ use std::rc::Rc;
 use anyhow::Result;
 use clap::Parser;
 use daemon::args::{DeviceArgs, LinkArgs};
-use daemon::device::Protocol;
 use daemon::shell::{Daemon, Plan};
 use recording::Kind;
 use switchd::control::{Reply, Request};
 use switchd::{Command, Event, Switch, SwitchConfig, Timing};
-use wire::control::{DeviceReply, DeviceRequest};
 
 /// Runs one switch of an ibemu fabric
 #[derive(Parser, Debug)]
@@ -55,37 +53,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     daemon.serve(on_event, std::future::pending()).await
 }
 
-/// The control messages of a switch.
-struct SwitchProtocol;
-
-impl Protocol for SwitchProtocol {
-    type Request = Request;
-    type Reply = Reply;
-    type Command = Command;
-
-    fn from_device(request: DeviceRequest) -> Request {
-        Request::Device(request)
-    }
-
-    fn as_device(request: &Request) -> Option<&DeviceRequest> {
-        match request {
-            Request::Device(request) => Some(request),
-            Request::Drops => None,
-        }
-    }
-
-    fn reply(reply: DeviceReply) -> Reply {
-        Reply::Device(reply)
-    }
-
-    fn as_device_reply(reply: &mut Reply) -> Option<&mut DeviceReply> {
-        match reply {
-            Reply::Device(reply) => Some(reply),
-            Reply::Drops(_) => None,
-        }
-    }
-
-    fn command(token: u64, request: Request) -> Command {
-        Command { token, request }
-    }
+daemon::device_protocol! {
+    /// The control protocol of a switch.
+    SwitchProtocol(Request, Reply, Command) = |token, request| Command { token, request }
 }

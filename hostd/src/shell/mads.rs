@@ -16,14 +16,13 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use daemon::clients::{Clients, Place};
-use daemon::control::{CLIENTS_MAX, ControlError};
+use daemon::clients::Place;
+use daemon::control::{ControlError, serve_connections};
 use hostd::{ClientId, Command};
 use mad::local::{FromAgent, ToAgent};
 use netio::dataplane::{Handle, RequestError};
 use netio::seqpacket::{Connection, Listener};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 /// The first client number of this socket; the lower ones are slots of the other one.
 pub(super) const FIRST_CLIENT: u32 = 1 << 16;
@@ -101,15 +100,11 @@ impl MadServer {
 
     /// Serves clients until accepting fails.
     pub(super) async fn serve(self: &Rc<Self>, listener: &Listener) -> io::Result<()> {
-        let clients = Clients::new(CLIENTS_MAX);
-        let mut tasks = JoinSet::new();
-        loop {
-            let connection = listener.accept().await?;
-            let place = Rc::new(clients.place().await);
-            while tasks.try_join_next().is_some() {}
+        let client = |connection, place| {
             let server = Rc::clone(self);
-            tasks.spawn_local(async move { server.client(&connection, place).await });
-        }
+            async move { server.client(&connection, Rc::new(place)).await }
+        };
+        serve_connections(listener, client).await
     }
 
     /// Queues a message of the host for a client.

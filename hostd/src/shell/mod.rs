@@ -17,13 +17,12 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use clap::Parser;
 use daemon::args::{DeviceArgs, LinkArgs};
-use daemon::device::{DeviceControl, Protocol};
+use daemon::device::DeviceControl;
 use daemon::shell::{Daemon, Plan};
 use hostd::control::{Reply, Request};
 use hostd::{Command, Event, Host, HostConfig};
 use netio::seqpacket::Listener;
 use recording::Kind;
-use wire::control::{DeviceReply, DeviceRequest};
 
 use mads::MadServer;
 use umad::Umad;
@@ -136,37 +135,7 @@ impl Sockets {
     }
 }
 
-/// The control protocol of a host.
-struct HostProtocol;
-
-impl Protocol for HostProtocol {
-    type Request = Request;
-    type Reply = Reply;
-    type Command = Command;
-
-    fn from_device(request: DeviceRequest) -> Request {
-        Request::Device(request)
-    }
-
-    fn as_device(request: &Request) -> Option<&DeviceRequest> {
-        match request {
-            Request::Device(request) => Some(request),
-            _ => None,
-        }
-    }
-
-    fn reply(reply: DeviceReply) -> Reply {
-        Reply::Device(reply)
-    }
-
-    fn as_device_reply(reply: &mut Reply) -> Option<&mut DeviceReply> {
-        match reply {
-            Reply::Device(reply) => Some(reply),
-            _ => None,
-        }
-    }
-
-    fn command(token: u64, request: Request) -> Command {
-        Command::Control { token, request }
-    }
+daemon::device_protocol! {
+    /// The control protocol of a host.
+    HostProtocol(Request, Reply, Command) = |token, request| Command::Control { token, request }
 }
