@@ -24,9 +24,6 @@ pub(crate) const TABLES: &str = "tables.lfts";
 pub(crate) const M_KEY: &str = "m_key";
 pub(crate) const LOGS: &str = "log";
 
-/// The longest path of a socket, bytes (`sun_path` without its NUL).
-pub const SOCKET_PATH_MAX: usize = 107;
-
 /// The directory that holds the fabrics of this user.
 #[must_use]
 pub fn runtime() -> PathBuf {

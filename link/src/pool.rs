@@ -139,22 +139,6 @@ impl Pool {
         Ok(payload)
     }
 
-    /// Stores `len` bytes that `fill` writes; it is given zeros.
-    ///
-    /// # Errors
-    /// As [`Pool::insert`].
-    pub fn insert_with(
-        &mut self,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<Payload, PoolError> {
-        let payload = self.allocate(len)?;
-        let slot = &mut self.slot_mut(&payload)[..len];
-        slot.fill(0);
-        fill(slot);
-        Ok(payload)
-    }
-
     /// The bytes of `payload`.
     #[inline]
     #[must_use]
@@ -277,7 +261,7 @@ mod tests {
     fn a_payload_reads_as_it_was_written() {
         let mut pool = Pool::new(1 << 20);
         let one = pool.insert(&[1; 280]).unwrap();
-        let other = pool.insert_with(5, |bytes| bytes[0] = 9).unwrap();
+        let other = pool.insert(&[9, 0, 0, 0, 0]).unwrap();
         assert_eq!(pool.bytes(&one), [1; 280]);
         assert_eq!(pool.bytes(&other), [9, 0, 0, 0, 0]);
         pool.release(one);

@@ -161,26 +161,6 @@ impl Table {
             }),
         }
     }
-
-    /// The most slots that other VLs may send between two turns of a VL: with every VL
-    /// backlogged, its longest wait in units of 64 bytes. `None` if it has no entry.
-    #[must_use]
-    pub fn wait_max(&self, vl: Vl) -> Option<u32> {
-        let mut own: Vec<u8> = self.order[vl.index()].clone();
-        own.sort_unstable();
-        let first = usize::from(*own.first()?);
-        let (mut longest, mut wait) = (0, 0);
-        for step in 1..=ENTRIES {
-            let entry = self.entries[(first + step) % ENTRIES];
-            if entry.weight > 0 && entry.vl == vl {
-                longest = longest.max(wait);
-                wait = 0;
-            } else {
-                wait += u32::from(entry.weight);
-            }
-        }
-        Some(longest)
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,23 @@ fn vl(number: u8) -> Vl {
     Vl::constant(number)
 }
 
+/// The most slots that other VLs may send between two turns of a VL: with every VL backlogged, its
+/// longest wait in units of 64 bytes. `None` if it has no entry.
+fn wait_max(table: &Table, number: u8) -> Option<u32> {
+    let (first, _) = *weights(table, number).first()?;
+    let (mut longest, mut wait) = (0, 0);
+    for step in 1..=ENTRIES {
+        let entry = table.entries()[(first + step) % ENTRIES];
+        if entry.weight > 0 && entry.vl == vl(number) {
+            longest = longest.max(wait);
+            wait = 0;
+        } else {
+            wait += u32::from(entry.weight);
+        }
+    }
+    Some(longest)
+}
+
 fn weights(table: &Table, number: u8) -> Vec<(usize, u8)> {
     (0..ENTRIES)
         .filter(|&at| table.entries()[at].weight > 0 && table.entries()[at].vl == vl(number))
@@ -14,7 +31,7 @@ fn weights(table: &Table, number: u8) -> Vec<(usize, u8)> {
 }
 
 #[test]
-fn connections_of_one_lane_fill_an_entry_before_the_next_is_begun() {
+fn connections_of_one_vl_fill_an_entry_before_the_next_is_begun() {
     let mut table = Table::new(Layout::Contiguous);
     table.add(vl(1), 100).unwrap();
     table.add(vl(2), 7).unwrap();
@@ -25,7 +42,7 @@ fn connections_of_one_lane_fill_an_entry_before_the_next_is_begun() {
 }
 
 #[test]
-fn releasing_one_lane_leaves_the_entries_of_others_where_they_are() {
+fn releasing_one_vl_leaves_the_entries_of_others_where_they_are() {
     let mut table = Table::new(Layout::Interleaved);
     table.add(vl(1), 600).unwrap();
     table.add(vl(2), 700).unwrap();
@@ -48,7 +65,7 @@ fn a_refused_addition_changes_nothing() {
 }
 
 #[test]
-fn interleaving_spreads_a_lane_evenly_and_shortens_its_longest_wait() {
+fn interleaving_spreads_a_vl_evenly_and_shortens_its_longest_wait() {
     let fill = |layout| {
         let mut table = Table::new(layout);
         table.add(vl(0), 4 * 255).unwrap();
@@ -58,15 +75,15 @@ fn interleaving_spreads_a_lane_evenly_and_shortens_its_longest_wait() {
     };
     let grouped = fill(Layout::Contiguous);
     let spread = fill(Layout::Interleaved);
-    assert_eq!(grouped.wait_max(vl(0)), Some(60 * 255));
-    assert_eq!(spread.wait_max(vl(0)), Some(15 * 255));
+    assert_eq!(wait_max(&grouped, 0), Some(60 * 255));
+    assert_eq!(wait_max(&spread, 0), Some(15 * 255));
     let at: Vec<usize> = weights(&spread, 0).iter().map(|&(at, _)| at).collect();
     assert_eq!(at, [0, 16, 32, 48]);
 }
 
 #[test]
-fn a_lane_without_entries_never_gets_a_turn() {
-    assert_eq!(Table::new(Layout::Contiguous).wait_max(vl(3)), None);
+fn a_vl_without_entries_never_gets_a_turn() {
+    assert_eq!(wait_max(&Table::new(Layout::Contiguous), 3), None);
 }
 
 proptest! {
