@@ -1,4 +1,4 @@
-//! What a port is built with: sizes, rate, times.
+//! The configuration of a port: sizes, rate, times.
 
 use core::num::NonZeroU64;
 
@@ -42,7 +42,7 @@ pub enum Pacing {
         scale_milli: NonZeroU64,
         /// How long the port may sleep while packets wait, and then make up for it in one burst,
         /// in nanoseconds. 0 paces packet by packet (virtual time); a live port cannot hold tens
-        /// of thousands of wake-ups a second and wants some milliseconds.
+        /// of thousands of wake-ups a second and needs some milliseconds.
         tick_ns: u64,
     },
 }
@@ -112,9 +112,9 @@ impl Default for LinkTimeouts {
     }
 }
 
-/// What a port is built with.
+/// The configuration of a port.
 ///
-/// `PortConfig::default()` is a 4x SDR port with 8 data VLs, unpaced, as a test wants it.
+/// `PortConfig::default()` is a 4x SDR port with 8 data VLs, unpaced, for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct PortConfig {
     /// GUID of the node, sent to the peer at link-up.

@@ -1,4 +1,4 @@
-//! What a port counts: the counters of the specification, and drops by reason.
+//! The counters of a port: those of the specification, and drops by reason.
 //!
 //! Every packet that is not passed on is dropped for a [`DropReason`]; the reason has a count of
 //! its own and feeds the counter that the specification names for it (IBA 16.1.3.5).
@@ -82,7 +82,7 @@ counters! {
     xmit_wait_ns = "PortXmitWait",
 }
 
-/// Which specification counter a drop feeds.
+/// The specification counter that a drop increments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Feeds {
     RcvErrors,

@@ -1,5 +1,5 @@
-//! Credits of one virtual lane (IBA 7.9.4): the sender's and the receiver's book, in blocks of 64
-//! bytes modulo 4096.
+//! Credits of one virtual lane (IBA 7.9.4): the sender's and the receiver's counters, in blocks of
+//! 64 bytes modulo 4096.
 //!
 //! The receiver advertises how far the sender may count: `FCCL = ABR + min(free, 2048)`, with ABR the
 //! blocks that have arrived. The sender reports how far it has counted: FCTBS, with every
@@ -12,7 +12,7 @@ use crate::config::CREDIT_BLOCKS_MAX;
 
 const MASK: u16 = FlowControl::MODULUS - 1;
 
-/// The sender's book of one VL.
+/// The sender's counters of one VL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SendCredits {
     sent: u16,
@@ -51,7 +51,7 @@ impl SendCredits {
         }
     }
 
-    /// Books a packet of `blocks` as sent.
+    /// Counts a packet of `blocks` as sent.
     #[inline]
     pub(crate) const fn spend(&mut self, blocks: u16) {
         self.sent = self.sent.wrapping_add(blocks) & MASK;
@@ -64,7 +64,7 @@ impl SendCredits {
     }
 }
 
-/// The receiver's book of one VL.
+/// The receiver's counters of one VL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceiveCredits {
     /// ABR: blocks arrived since link-up, corrected by each FCTBS.
@@ -79,7 +79,8 @@ pub(crate) struct ReceiveCredits {
 }
 
 impl ReceiveCredits {
-    /// The book of an empty buffer of `capacity` blocks; the longest packet takes `packet` blocks.
+    /// The counters of an empty buffer of `capacity` blocks; the longest packet takes `packet`
+    /// blocks.
     #[must_use]
     pub(crate) const fn new(capacity: u32, packet: u16) -> Self {
         Self {
@@ -91,7 +92,7 @@ impl ReceiveCredits {
         }
     }
 
-    /// Starts anew at link-up. What is still in the buffer stays booked.
+    /// Starts anew at link-up. Blocks that are still in the buffer stay taken.
     pub(crate) const fn restart(&mut self) {
         self.arrived = 0;
         self.advertised = 0;
@@ -103,7 +104,7 @@ impl ReceiveCredits {
         self.capacity - self.used
     }
 
-    /// Books a packet of `blocks` into the buffer. `false` if it finds no room: it was sent
+    /// Counts a packet of `blocks` into the buffer. `false` if it has no room: it was sent
     /// without credit, is dropped, and does not count as arrived.
     #[inline]
     #[must_use]
@@ -116,7 +117,7 @@ impl ReceiveCredits {
         true
     }
 
-    /// Books `blocks` out of the buffer.
+    /// Frees `blocks` of the buffer.
     #[inline]
     pub(crate) const fn release(&mut self, blocks: u16) {
         debug_assert!(blocks as u32 <= self.used);
@@ -160,7 +161,7 @@ impl ReceiveCredits {
     }
 
     /// Whether a credit update is due at once: it adds a quarter of what can be advertised, or the
-    /// peer could not send the longest packet and now can. Less waits for a frame that goes anyway.
+    /// peer could not send the longest packet and now can. Smaller ones wait for the next frame.
     #[inline]
     #[must_use]
     pub(crate) const fn needs_update(&self) -> bool {
@@ -177,8 +178,8 @@ impl ReceiveCredits {
             || (self.outstanding() < self.packet && self.window() >= self.packet)
     }
 
-    /// Whether a credit update should ride in a frame that goes anyway: it adds an eighth of what
-    /// can be advertised, for ten bytes.
+    /// Whether a credit update is worth its ten bytes in a frame that is sent for another reason:
+    /// it adds an eighth of what can be advertised.
     #[inline]
     #[must_use]
     pub(crate) const fn should_piggyback(&self) -> bool {
@@ -187,7 +188,7 @@ impl ReceiveCredits {
     }
 }
 
-/// The flow-control packet with `receive`'s limit and `send`'s count; books the limit as
+/// The flow-control packet with `receive`'s limit and `send`'s count; the limit counts as
 /// advertised.
 pub(crate) fn flow_control_packet(
     op: FlowOp,

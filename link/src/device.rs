@@ -5,7 +5,7 @@
 //! 1. hand in all that waits: [`Device::handle`], one call a received frame or command;
 //! 2. for every port in [`Device::ready`], pull frames with [`Device::transmit`] until the core
 //!    has nothing more for that port or the transport takes no more;
-//! 3. take what is left to tell with [`Device::poll_event`];
+//! 3. take the device's events with [`Device::poll_event`];
 //! 4. wait for input until [`Device::deadline`], then hand in [`Input::Tick`].
 //!
 //! Pulling, where a push of each packet would also do, gives the arbiter a choice and makes
@@ -19,9 +19,9 @@ use crate::{FrameBuf, Time};
 
 /// A device without IO: a switch or a channel adapter.
 pub trait Device {
-    /// What the local control side may ask of the device (never configuration: that is a MAD).
+    /// Commands of the local control side (never configuration: that is a MAD).
     type Command;
-    /// What the device tells its shell.
+    /// Events of the device, for its shell.
     type Event;
 
     /// Takes in one thing that has happened. Never blocks, never fails: what is wrong with a
@@ -35,7 +35,7 @@ pub trait Device {
     /// the frame's room. Returns how many records were added; 0 means nothing is ready.
     fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize;
 
-    /// The next thing to tell the shell, oldest first.
+    /// The next event for the shell, oldest first.
     fn poll_event(&mut self) -> Option<Self::Event>;
 
     /// Until when nothing is due without input, and who waits for it; `None`: nothing is.
@@ -61,12 +61,12 @@ pub enum Input<'a, C> {
     Carrier {
         /// The port.
         port: PortNum,
-        /// Whether there is a peer that could be heard.
+        /// Whether there is a peer at the other end.
         up: bool,
     },
     /// The deadline is due.
     Tick,
-    /// The local control side asks for something.
+    /// A command of the local control side.
     Command(C),
 }
 
@@ -75,7 +75,7 @@ pub enum Input<'a, C> {
 pub struct Deadline {
     /// The moment.
     pub at: Time,
-    /// What is due.
+    /// The action that is due.
     pub cause: DeadlineCause,
 }
 
@@ -90,12 +90,12 @@ impl Deadline {
     }
 }
 
-/// What is due at a deadline.
+/// The action that is due at a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeadlineCause {
     /// A flow-control packet or keep-alive is to be sent on this port.
     KeepAlive(PortNum),
-    /// The port goes down if nothing is heard until then.
+    /// The port goes down if nothing is received until then.
     Silence(PortNum),
     /// Pacing holds back the next packet of this port.
     Pacing(PortNum),

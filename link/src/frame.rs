@@ -34,7 +34,7 @@ impl<'a> FrameBuf<'a> {
         self.records < self.records_max && len <= self.bytes.len() - self.used
     }
 
-    /// What is left: bytes, and records.
+    /// The remaining room: bytes, and records.
     #[must_use]
     pub fn room(&self) -> (usize, usize) {
         (

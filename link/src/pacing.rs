@@ -3,7 +3,7 @@
 //! The pacer keeps the moment at which the link is free again, to the picosecond, so that rounding
 //! never adds up. A port that paces packet by packet (`tick_ns` 0) sends when that moment has
 //! come. A live port sleeps one tick longer than it has to and may then make up for two ticks in
-//! one burst: timers slip, the rate does not.
+//! one burst, so that late timers do not lower the rate.
 
 use wire::convert::u64_of;
 
@@ -77,8 +77,8 @@ impl Pacer {
         self.free_at + self.tick_ns
     }
 
-    /// Books a packet of `bytes`, LRH to VCRC, that starts now and whose last byte comes in at `tail`; when its
-    /// last byte has left.
+    /// Occupies the link with a packet of `bytes`, LRH to VCRC, that starts now and whose last byte
+    /// comes in at `tail`. Returns when its last byte has left.
     #[inline]
     pub(crate) fn spend(&mut self, now: Time, bytes: usize, tail: Time) -> Time {
         let Some(ps_per_kilobyte) = self.ps_per_kilobyte else {

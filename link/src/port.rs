@@ -1,4 +1,4 @@
-//! One port: what comes in on a cable, what leaves by it, and whether there is a link.
+//! One port: reception, transmission and the state of the link.
 //!
 //! ```text
 //!             receive                                        offer, enqueue
@@ -40,7 +40,7 @@ use crate::{
 /// How many events a port keeps for its device; beyond, the newest is merged into the last.
 const EVENTS_MAX: usize = 16;
 
-/// What a port tells its device.
+/// An event of a port, for its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortEvent {
     /// The logical state has changed.
@@ -49,12 +49,12 @@ pub enum PortEvent {
         from: PortState,
         /// The state now.
         to: PortState,
-        /// What changed it.
+        /// The cause.
         cause: Cause,
     },
 }
 
-/// What changed a port's state.
+/// The cause of a change of a port's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The link: cable, peer, silence. IBA 14.3.7 wants a trap for it (from a switch).
@@ -205,7 +205,7 @@ impl Port {
         self.number
     }
 
-    /// What the port was built with.
+    /// The configuration that the port was built with.
     #[must_use]
     pub fn config(&self) -> &PortConfig {
         &self.config
@@ -218,7 +218,7 @@ impl Port {
         self.state
     }
 
-    /// What the physical link is doing.
+    /// The state of the physical link.
     #[must_use]
     pub fn physical(&self) -> PhysicalState {
         self.training.physical()

@@ -9,7 +9,7 @@ use wire::{PortNum, Sl, Vl};
 /// The rows of one output port: one for each input port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlToVl {
-    /// What all rows are, as long as they are the same: found without a look at the rows.
+    /// The content of all rows as long as they are the same, which saves looking a row up.
     every: Option<[Vl; 16]>,
     ports_in: u8,
     rows: Box<[[Vl; 16]]>,

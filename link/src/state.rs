@@ -1,4 +1,4 @@
-//! The logical state of a port (IBA 7.2): what may pass, and what changes it.
+//! The logical state of a port (IBA 7.2): which packets pass, and the events that change it.
 //!
 //! ```text
 //!             link up                SetArmed               SetActive, or the first
@@ -35,7 +35,7 @@ pub enum PortState {
     Active = 4,
 }
 
-/// What the physical link is doing. The discriminant is PortInfo's PortPhysicalState.
+/// The state of the physical link. The discriminant is PortInfo's PortPhysicalState.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[repr(u8)]
 pub enum PhysicalState {
@@ -55,7 +55,7 @@ pub enum PhysicalState {
 pub enum PortStateEvent {
     /// The physical link has come up.
     LinkUp,
-    /// The physical link has gone.
+    /// The physical link has gone down.
     LinkDown,
     /// Management sets PortState to Down.
     SetDown,
@@ -73,7 +73,7 @@ pub enum PortStateEvent {
 pub struct InvalidTransition {
     /// The state that the port is in, and stays in.
     pub from: PortState,
-    /// What was asked for.
+    /// The event that does not apply to it.
     pub event: PortStateEvent,
 }
 

@@ -28,7 +28,7 @@
 
 use crate::{LinkTimeouts, PhysicalState, Time};
 
-/// Where link-up stands.
+/// The phase of link-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// No cable, or switched off.
@@ -43,7 +43,7 @@ pub(crate) enum Phase {
     Up,
 }
 
-/// What link-up reacts to.
+/// An input of link-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkInput {
     /// Cable plugged, or switched on.
@@ -61,19 +61,19 @@ pub(crate) enum LinkInput {
     FlowControl,
     /// The peer takes the link down.
     PeerDown,
-    /// Nothing was heard for too long.
+    /// Nothing was received for too long.
     Silence,
-    /// Management wants the link brought up anew.
+    /// Management restarts the link.
     Retrain,
 }
 
-/// What comes of an input.
+/// The effect of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LinkEffect {
     Nothing,
     /// The link has come up.
     CameUp,
-    /// The link was up and is no more.
+    /// The link was up and has gone down.
     WentDown,
     /// The peer waits for credit updates.
     UpdateCredits,

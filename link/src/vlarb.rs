@@ -24,7 +24,7 @@ const WEIGHT_UNIT_BYTES: usize = 64;
 /// Bytes of one unit of LimitOfHighPriority.
 const LIMIT_UNIT_BYTES: i64 = 4096;
 
-/// Where one table stands.
+/// The arbiter's state in one table.
 #[derive(Clone, Debug, Default)]
 struct Wheel {
     /// The VLs that have weight in some entry.

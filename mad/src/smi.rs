@@ -36,7 +36,7 @@ pub enum Origin {
     Lid(PortNum),
 }
 
-/// What the SMI does with an SMP (IBA 14.2.2: discard, handle or send).
+/// The SMI's decision on an SMP (IBA 14.2.2: discard, handle or send).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Its route ends here: a request is for the SMA, an answer for the local client.
@@ -72,7 +72,7 @@ pub enum Discard {
     DrSlid,
 }
 
-/// The subnet management interface of a node, with what it must know of that node.
+/// The subnet management interface of a node, with the properties of the node that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Smi {
     /// Whether SMPs may pass through: it is a switch.

@@ -195,7 +195,7 @@ mod tests {
         attempts: 3,
     };
 
-    /// What comes out when the table is polled at the moments that `next` gives.
+    /// The events when the table is polled at the moments that `next` gives.
     fn trace(
         mut next: impl FnMut(&Transactions<char>, Time) -> Option<Time>,
     ) -> Vec<(u64, String)> {

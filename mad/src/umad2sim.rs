@@ -69,7 +69,7 @@ pub const WAITING_MAX: usize = 65_536;
 /// The upper 16 bits of the transaction ids of the server's own requests: no slot's.
 const OWN_TIDS: u64 = 0xffff << 48;
 
-/// Classes whose unsolicited datagrams a subnet manager hears.
+/// Classes whose unsolicited datagrams a subnet manager receives.
 const SM_CLASSES: [MgmtClass; 3] = [
     MgmtClass::SUBN_LID,
     MgmtClass::SUBN_DIR,
@@ -141,7 +141,7 @@ struct Slot {
     /// The id that it gave: its process id.
     id: u32,
     is_sm: bool,
-    /// What it has not read yet.
+    /// Messages that it has not read yet.
     queue: VecDeque<Box<[u8; DataDatagram::LEN]>>,
 }
 
@@ -225,7 +225,7 @@ impl<A: Clone> Server<A> {
     }
 
     /// The connected programs: slot, and the process id that the program gave, for a shell that
-    /// checks whether they are alive.
+    /// checks whether they still run.
     pub fn programs(&self) -> impl Iterator<Item = (u16, u32)> {
         self.slots.iter().map(|(&slot, program)| (slot, program.id))
     }

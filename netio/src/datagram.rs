@@ -34,7 +34,7 @@ pub struct Sender {
     pub credentials: Option<Credentials>,
 }
 
-/// Who sent a datagram, by the kernel's word.
+/// The sender of a datagram as the kernel states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Process; 0 if it is not of this process's pid namespace.
@@ -48,7 +48,7 @@ pub struct Credentials {
 pub struct AbstractSocket {
     fd: AsyncFd<Socket>,
     name: String,
-    /// The kernel tells the sender's credentials with every datagram.
+    /// The kernel adds the sender's credentials to every datagram.
     with_credentials: bool,
 }
 
@@ -72,7 +72,7 @@ impl AbstractSocket {
         })
     }
 
-    /// From now on sends to, and only hears, the socket of that abstract name.
+    /// From now on sends to, and receives only from, the socket of that abstract name.
     ///
     /// # Errors
     /// `ConnectionRefused` if there is none.
@@ -82,7 +82,7 @@ impl AbstractSocket {
             .map_err(|source| NetError::new(format!("connect @{} to @{name}", self.name), source))
     }
 
-    /// Has the kernel tell the sender's credentials with every datagram.
+    /// Has the kernel add the sender's credentials to every datagram.
     ///
     /// # Errors
     /// If it will not.

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::NetError;
 use crate::process::effective_uid;
 
-/// What to do about a directory that cannot be trusted.
+/// Advice for a directory that cannot be trusted.
 const REMEDY: &str =
     "set IBEMU_RUNTIME_DIR to a directory of your own that nobody else can write to";
 
@@ -99,7 +99,7 @@ impl PrivateDirectory {
         mkdirat(&self.fd, name, Mode::RWXU).map_err(|errno| self.failed("create", name, errno))
     }
 
-    /// What the file `name` holds.
+    /// The content of the file `name`.
     ///
     /// # Errors
     /// `NotFound` if there is none; else what the file system says, also of a symbolic link.
@@ -122,7 +122,7 @@ impl PrivateDirectory {
     /// Opens the file `name` so that everything written is appended; makes it if it is not there.
     ///
     /// # Errors
-    /// What the file system says, also of a symbolic link.
+    /// The file system's error, also for a symbolic link.
     pub fn append(&self, name: &str) -> Result<File, NetError> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE;
         self.open_file("append to", name, flags)
@@ -132,7 +132,7 @@ impl PrivateDirectory {
     /// half of it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The file system's error.
     pub fn replace(&self, name: &str, content: &[u8]) -> Result<(), NetError> {
         let draft = format!("{name}.new");
         let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CREATE;

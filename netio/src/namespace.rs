@@ -79,14 +79,14 @@ impl Namespace {
         .and_then(|()| File::open(&path))
         .map(|file| Self::of(name, file))
         .map_err(|source| {
-            // What was made halfway goes; the first error is the one worth telling.
+            // The half-made namespace is removed; the first error is the one to report.
             let _ = remove_mount(&path);
             failed(source)
         })
     }
 
-    /// Deletes the namespace `name`: unmounts and unlinks it. It lives on while a process is in it.
-    /// A name that does not exist is no error.
+    /// Deletes the namespace `name`: unmounts and unlinks it. It exists until the last process in
+    /// it ends. A name that does not exist is no error.
     ///
     /// # Errors
     /// If it may not be unmounted or unlinked.

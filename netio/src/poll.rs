@@ -27,7 +27,7 @@ pub(crate) struct Ready {
 /// A level-triggered epoll instance.
 pub(crate) struct Epoll {
     fd: OwnedFd,
-    /// What the last wait found ready.
+    /// The descriptors that the last wait found ready.
     ready: Vec<Ready>,
 }
 

@@ -1,4 +1,4 @@
-//! What a routing engine is, and what a user may ask of it.
+//! The interface of routing engines, and their options.
 
 use topologies::Graph;
 use wire::Lmc;
@@ -10,7 +10,7 @@ use crate::lids::{KnownLids, LidBase, Lids, assign};
 use crate::network::Network;
 use crate::tables::Tables;
 
-/// What a user may ask for. The default is what a live fabric wants.
+/// Options of a routing engine. The defaults are those of a live fabric.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// LMC of host ports; `None` leaves it to the engine: as many LIDs as there are paths and room

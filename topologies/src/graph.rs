@@ -47,7 +47,7 @@ pub enum NodeKind {
 pub struct Node {
     /// Unique within the graph; the node description on the fabric.
     pub name: String,
-    /// What it is.
+    /// Switch or host.
     pub kind: NodeKind,
     /// Node GUID, unique within the graph. A host's port `p` has GUID `guid + p`; a switch's
     /// management port has the node's own.
@@ -220,7 +220,7 @@ impl Graph {
             .filter(|&id| self.node(id).kind == NodeKind::Host)
     }
 
-    /// What the cable at `end` leads to.
+    /// The other end of the cable at `end`.
     #[must_use]
     pub fn peer(&self, end: Endpoint) -> Option<Endpoint> {
         *self.peers[end.node.index()].get(end.port.index())?

@@ -10,7 +10,7 @@ use crate::text::read_text;
 /// A graph, and what was asked for to get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// What is connected to what.
+    /// Nodes and cables.
     pub graph: Graph,
     /// The name in its normal form (`clos-2-2-2` for `clos-2-2-2-1`), or the path.
     pub name: String,

@@ -1,4 +1,4 @@
-//! Whether there is a link, what state the port is in, and what time does to it.
+//! The link and the state of the port: how management, the peer and timeouts change them.
 
 use wire::Vl;
 
@@ -76,7 +76,7 @@ impl Port {
         Ok(())
     }
 
-    /// Feeds the logical state; what it does not take leaves it as it is.
+    /// Passes an event to the logical state, which stays as it is where the event does not apply.
     pub(super) fn apply_state_event(&mut self, now: Time, input: PortStateEvent, cause: Cause) {
         let from = self.state;
         let Ok(to) = from.after(input) else {
@@ -89,7 +89,7 @@ impl Port {
         }
     }
 
-    /// Feeds link-up and does what comes of it.
+    /// Passes an input to link-up and carries out the effect.
     pub(super) fn link_input(&mut self, now: Time, input: LinkInput, pool: &mut Pool) {
         match self.training.handle(now, input) {
             LinkEffect::Nothing => {}
@@ -229,7 +229,7 @@ impl Port {
     }
 }
 
-/// What management may set a port's logical state to.
+/// The logical states that management may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetState {
     /// Down, from where the link comes up anew.

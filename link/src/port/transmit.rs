@@ -1,4 +1,4 @@
-//! From VL output queues to a frame: what goes first, under credits and pacing.
+//! From VL output queues to a frame: the order of packets, under credits and pacing.
 
 use wire::{Delimiter, FlowOp, Format, RecordKind, Training, Vl};
 
@@ -194,7 +194,7 @@ impl Port {
         }
     }
 
-    /// Books a packet that has been put into a frame; when its last byte leaves.
+    /// Counts a packet that has been put into a frame. Returns when its last byte leaves.
     #[inline]
     fn sent(
         &mut self,

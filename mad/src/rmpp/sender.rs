@@ -88,7 +88,7 @@ impl Sender {
         Some(segment)
     }
 
-    /// When [`Sender::poll`] has something to do without being told.
+    /// When [`Sender::poll`] has something to do without a received MAD.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         self.due.filter(|_| self.progress == Progress::Running)

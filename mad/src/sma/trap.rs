@@ -15,7 +15,7 @@ use super::node::PortSettings;
 
 /// Two traps of a kind are at least this far apart.
 const SPACING_NS: u64 = 50_000_000;
-/// How often a trap is sent if nobody represses it.
+/// How often a trap is sent if it is not repressed.
 const ATTEMPTS: u8 = 16;
 /// The shortest interval of repetition, for any SubnetTimeOut: half a second.
 const INTERVAL_NS_MIN: u64 = 500_000_000;

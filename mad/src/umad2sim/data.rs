@@ -142,7 +142,7 @@ impl<A: Clone> Server<A> {
         self.start_waiting(now);
     }
 
-    /// Takes in what the host tells its client number `slot`.
+    /// Handles a message of the host for its client number `slot`.
     pub fn handle_agent(&mut self, now: Time, slot: u16, message: FromAgent) {
         match message {
             FromAgent::Received(message) => self.received(now, slot, &message),

@@ -169,7 +169,7 @@ impl<C> fmt::Debug for Handle<C> {
     }
 }
 
-/// An event descriptor that two threads share, as tokio wants to hold it.
+/// An event descriptor that two threads share, as tokio holds it.
 struct Shared(Arc<EventFd>);
 
 impl AsFd for Shared {

@@ -101,7 +101,7 @@ impl Port {
             return CarrierChange::None;
         };
         if reopened {
-            // The kernel forgets the old socket by itself when it is closed.
+            // The kernel removes the old socket when it is closed.
             self.discard_unsent();
             self.blocked = Blocked::No;
             self.watches_writable = false;

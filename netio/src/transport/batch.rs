@@ -66,7 +66,7 @@ pub(crate) struct ReceiveBatch {
 
 /// One received frame.
 pub(crate) struct Received<'a> {
-    /// What has come, cut to the room there is.
+    /// The received bytes, cut to the room of the buffer.
     pub bytes: &'a [u8],
     /// Whether it was longer than that.
     pub truncated: bool,

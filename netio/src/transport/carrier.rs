@@ -87,7 +87,7 @@ impl Carriers {
             match recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((length, _)) => parse(&self.buffer[..length], &mut each),
                 Err(Errno::INTR) => {}
-                // Some were lost; the answer to this tells how things stand now.
+                // Some were lost; the answer to this has the present state of all.
                 Err(Errno::NOBUFS) => {
                     if let Err(error) = self.ask_for_all() {
                         tracing::error!("cannot ask for the network interfaces: {error}");
@@ -134,7 +134,7 @@ fn parse(mut bytes: &[u8], each: &mut impl FnMut(&InterfaceChange<'_>)) {
 /// One `ifinfomsg` with its attributes.
 fn interface(body: &[u8], deleted: bool) -> Option<InterfaceChange<'_>> {
     let header = LinkHeader::parse(body).ok()?;
-    // Other families tell of an interface as the member of a bridge and the like.
+    // Other families describe an interface as the member of a bridge and the like.
     if header.interface_family != AddressFamily::Unspec {
         return None;
     }

@@ -99,7 +99,7 @@ impl UdpLink {
         Ok(true)
     }
 
-    /// What came before the connection may be anybody's.
+    /// Datagrams that came before the connection may be from any sender.
     fn discard_waiting(&self) {
         let mut byte = [0u8; 1];
         for _ in 0..WAITING_MAX {

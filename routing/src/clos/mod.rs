@@ -49,7 +49,7 @@ pub use shape::{Clos, NonBlocking, NotClos};
 pub(crate) use tables::ClosEngine;
 pub use tables::{SpineEntries, TREES_MAX, tables};
 
-/// What a connection controller refuses to do.
+/// Why a connection controller refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ControlError {
     /// Strictly non-blocking operation without the trees for it.

@@ -80,7 +80,7 @@ struct Target {
     lid: Lid,
     /// The switch that owns it, or that its host is attached to.
     switch: usize,
-    /// What the switch does with it.
+    /// The switch's port towards the owner; 0 for the switch itself.
     port: PortNum,
     /// The host, by number; `None` for a switch's own LID.
     host: Option<usize>,

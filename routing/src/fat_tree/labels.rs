@@ -27,7 +27,7 @@ pub enum LabelsDoNotFit {
     },
 }
 
-/// Who is where in an m-port n-tree, and in which ports its cables are.
+/// The labels of the nodes of an m-port n-tree, and the ports of its cables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FatTreeLabels {
     tree: FatTree,
@@ -53,7 +53,7 @@ pub(crate) struct SwitchPlace {
     pub(crate) ports: Vec<PortNum>,
 }
 
-/// What a cable of the tree leads to.
+/// The far end of a cable of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Far {
     pub(crate) guid: Guid,

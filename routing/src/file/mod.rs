@@ -1,11 +1,12 @@
 //! Tables computed elsewhere, from the text of dump_fts ([`crate::dump`]).
 //!
-//! Who owns a LID is what the text says (`portguid`, and the LID on a switch's line). Where it says
-//! nothing, the tables do: a switch that keeps a LID for itself (port 0) owns it, else the one host
-//! to whose port a switch sends it. LIDs without an owner stay in the tables and are not verified.
+//! The owner of a LID is the one that the text names (`portguid`, and the LID on a switch's line).
+//! Where it names none, the tables decide: a switch that keeps a LID for itself (port 0) owns it,
+//! else the one host to whose port a switch sends it. LIDs without an owner stay in the tables and
+//! are not verified.
 //!
-//! Nothing is promised of such tables; [`crate::verify()`] finds out what they do. Switches without hosts
-//! need entries for base LIDs only: routing trees of Clos fabrics leave the others out.
+//! Such tables come without promises; [`crate::verify()`] checks them. Switches without hosts need
+//! entries for base LIDs only: routing trees of Clos fabrics leave the others out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +35,7 @@ pub enum FileError {
     NoSuchSwitch {
         /// The line, from 1.
         line: usize,
-        /// What the text calls it.
+        /// Its name in the text.
         name: String,
         /// The GUID.
         guid: Guid,
@@ -317,7 +318,7 @@ impl Owners {
         Ok(())
     }
 
-    /// What the tables say of LIDs without a word about them.
+    /// The owners that the tables imply for LIDs which the text does not name.
     fn guess(&mut self, graph: &Graph, lfts: &[Lft]) {
         let mut takers: BTreeMap<Lid, BTreeSet<(NodeKind, Guid)>> = BTreeMap::new();
         for node in graph.switches() {

@@ -1,4 +1,4 @@
-//! What multicast forwarding tables do with a packet, followed through the switches.
+//! Follows a packet through the switches by their multicast forwarding tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use wire::{Lid, PortNum};
 
 use super::mft::Mft;
 
-/// What becomes of one multicast packet.
+/// The delivery of one multicast packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// By host port: copies received.
@@ -78,7 +78,7 @@ pub fn deliver<'a>(
     delivery
 }
 
-/// What is wrong with a delivery.
+/// A fault of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryProblem {
     /// Copies go round these output ports.

@@ -28,7 +28,7 @@ pub enum Scheme {
 }
 wire::choice!(Scheme, "multicast scheme");
 
-/// What a member does (the JoinState of IBA 15.2.5.17).
+/// The role of a member (the JoinState of IBA 15.2.5.17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// It sends only.
@@ -71,7 +71,7 @@ pub struct BlockChange {
     pub position: usize,
 }
 
-/// What joining a group gives: the member's multicast LID, and the blocks that changed.
+/// The result of joining a group: the member's multicast LID, and the blocks that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// The multicast LID to which this member sends.

@@ -26,7 +26,7 @@ impl ConnectionId {
     }
 }
 
-/// What is asked for.
+/// A request for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     /// [`Class::TimeSensitive`] or [`Class::Dedicated`].

@@ -38,7 +38,7 @@ impl PortTables {
     }
 }
 
-/// What is wrong with the tables of a port.
+/// A fault in the tables of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A VL has other weights in a table than its connections own together.
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_names_another_lane_is_missing_on_its_own() {
+    fn an_entry_that_names_another_vl_is_missing_on_its_own() {
         let (fabric, mut ports) = filled();
         ports[0].low[0].vl = Vl::constant(14);
         assert_eq!(faults(&fabric, &ports).len(), 2);

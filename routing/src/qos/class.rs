@@ -41,7 +41,7 @@ impl Band {
     }
 }
 
-/// What a packet's sender was promised.
+/// The promise to the sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// DBTS: dedicated bandwidth, time sensitive. Served from the high-priority table.
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_lane_is_named_that_the_port_lacks_and_best_effort_is_never_mixed_with_dedicated() {
+    fn no_vl_is_named_that_the_port_lacks_and_best_effort_is_never_mixed_with_dedicated() {
         for levels in [ServiceLevels::Paper, ServiceLevels::BestEffortFirst] {
             for vls in [1u8, 2, 4, 8, 15] {
                 let best_effort = levels.vl(Class::BestEffort, vls);

@@ -3,7 +3,7 @@
 use thiserror::Error;
 use topologies::Endpoint;
 
-/// What a link lacks for a connection.
+/// The resource that a link lacks for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Cause {
     /// Slots: the link's bandwidth is promised already.
@@ -58,7 +58,7 @@ pub enum QosError {
     Refused {
         /// The output port, the first such on the path.
         at: Endpoint,
-        /// What it lacks.
+        /// The resource that it lacks.
         cause: Cause,
     },
     /// A connection that does not exist (any more).

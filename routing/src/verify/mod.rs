@@ -43,7 +43,7 @@ pub enum Problem {
         from: NodeId,
         /// The LID.
         lid: Lid,
-        /// What becomes of them.
+        /// Why they do not arrive.
         failure: DeliveryFailure,
     },
     /// A path between hosts that is longer than promised.
@@ -174,7 +174,7 @@ pub fn verify(graph: &Graph, tables: &Tables, promises: Promises) -> Report {
     checker.report
 }
 
-/// What a switch does with a packet.
+/// The next step of a packet at a switch.
 #[derive(Clone, Copy, PartialEq)]
 enum Step {
     To(usize),
@@ -184,7 +184,7 @@ enum Step {
     NotOwner,
 }
 
-/// What is behind a port.
+/// The node behind a port, if there is one.
 #[derive(Clone, Copy)]
 enum Behind {
     Nothing,

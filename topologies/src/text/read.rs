@@ -306,14 +306,14 @@ fn end(node: usize, port: u8) -> Endpoint {
     }
 }
 
-/// What stands before, in and behind the first pair of double quotes.
+/// The text before, in and after the first pair of double quotes.
 fn quoted(line: &str) -> Option<(&str, &str, &str)> {
     let (head, rest) = line.split_once('"')?;
     let (id, rest) = rest.split_once('"')?;
     (!id.is_empty()).then_some((head, id, rest))
 }
 
-/// What stands in brackets at the very beginning.
+/// The text in brackets at the very beginning.
 fn bracketed(text: &str) -> Option<&str> {
     Some(text.strip_prefix('[')?.split_once(']')?.0)
 }
