@@ -20,6 +20,30 @@ pub(crate) enum Impairment {
     Corrupted,
 }
 
+/// What becomes of a management packet that is not lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Disturbance {
+    /// How many come, 1 or 2.
+    pub(crate) copies: usize,
+    /// How much later than others each comes.
+    pub(crate) delays_ns: [u64; 2],
+}
+
+impl Disturbance {
+    const NONE: Self = Self {
+        copies: 1,
+        delays_ns: [0; 2],
+    };
+}
+
+/// How management packets are disturbed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unrest {
+    duplication_ppm: u32,
+    delay_ppm: u32,
+    delay_ns_max: u64,
+}
+
 /// One end of a cable, as what leaves by it is concerned.
 #[derive(Clone, Debug, Default)]
 struct End {
@@ -35,6 +59,7 @@ struct End {
     loss_ppm: u32,
     corruption_ppm: u32,
     credit_loss_ppm: u32,
+    unrest: Unrest,
 }
 
 /// All cables, by node and port of either end.
@@ -180,6 +205,45 @@ impl Cables {
         self.end_mut(node, port).credit_loss_ppm = loss.min(MILLION);
     }
 
+    /// Sets the rates, in millionths, at which management packets that leave a port come twice, and
+    /// come late by up to `delay_ns_max`.
+    pub(crate) fn set_unrest(
+        &mut self,
+        node: usize,
+        port: PortNum,
+        (duplication_ppm, delay_ppm): (u32, u32),
+        delay_ns_max: u64,
+    ) {
+        self.end_mut(node, port).unrest = Unrest {
+            duplication_ppm: duplication_ppm.min(MILLION),
+            delay_ppm: delay_ppm.min(MILLION),
+            delay_ns_max,
+        };
+    }
+
+    /// How often a packet that leaves a port comes to the other end, and when. Only packets of VL15
+    /// are disturbed: others are in an order and have credits.
+    #[inline]
+    pub(crate) fn disturb(&mut self, node: usize, port: PortNum, record: &[u8]) -> Disturbance {
+        let unrest = self.end(node, port).unrest;
+        if unrest.duplication_ppm | unrest.delay_ppm == 0
+            || weight(record).0 != wire::Vl::MANAGEMENT.index()
+        {
+            return Disturbance::NONE;
+        }
+        let is_double = self.random.random_range(0..MILLION) < unrest.duplication_ppm;
+        let delays_ns = [0; 2].map(|_| {
+            match self.random.random_range(0..MILLION) < unrest.delay_ppm {
+                true => self.random.random_range(0..=unrest.delay_ns_max),
+                false => 0,
+            }
+        });
+        Disturbance {
+            copies: 1 + usize::from(is_double),
+            delays_ns,
+        }
+    }
+
     /// Whether link control that leaves a port is lost.
     #[inline]
     pub(crate) fn loses_credit(&mut self, node: usize, port: PortNum) -> bool {
@@ -202,10 +266,13 @@ impl Cables {
             return Impairment::Lost;
         }
         if self.random.random_range(0..MILLION) < corruption_ppm {
-            // Behind LRH and BTH, so that the receiver still finds the source of what it drops.
-            let at = self
-                .random
-                .random_range(24.min(record.len() - 1)..record.len());
+            // Behind LRH and BTH of the first packet, so that the receiver still finds the source of
+            // what it drops.
+            let end = record.first_chunk().map_or(record.len(), |&[_, _, high, low]| {
+                let len = usize::from(u16::from_be_bytes([high, low]));
+                (Delimiter::LEN + len).clamp(1, record.len())
+            });
+            let at = self.random.random_range(24.min(end - 1)..end);
             record[at] ^= 1 << self.random.random_range(0..8u8);
             return Impairment::Corrupted;
         }

@@ -17,16 +17,18 @@ use std::sync::Arc;
 
 use link::{DropReason, FrameBuf, Time};
 use routing::Tables;
-use topologies::Graph;
+use topologies::{Endpoint, Graph, NodeId};
 use wire::PortNum;
 
-use crate::cable::{Cables, Impairment};
+use crate::cable::{Cables, Disturbance, Impairment};
+use crate::datagrams::Datagrams;
 use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
 use crate::extra_tables::ExtraTables;
 use crate::faults::{Fault, FaultPlan};
 use crate::flow_counters::FlowCounters;
-use crate::frame::packet_at;
+use crate::frame::{packet_at, packets_in};
+use crate::interposer::{Interposer, Passage};
 use crate::measurement::MeasurementWindow;
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
@@ -128,6 +130,8 @@ pub struct RunCounters {
     pub lost: u64,
     /// Packets damaged on cables.
     pub corrupted: u64,
+    /// Packets that cables have made two of.
+    pub duplicated: u64,
     /// Audits made.
     pub audits: u64,
 }
@@ -154,6 +158,10 @@ pub(crate) struct Fabric {
     pub(crate) host_numbers: Vec<Option<u32>>,
     /// The subnet manager, where one runs.
     pub(crate) management: Management,
+    /// What full hosts send and receive, where there are some.
+    pub(crate) datagrams: Option<Box<Datagrams>>,
+    /// What tampers with frames, if anything.
+    pub(crate) interposer: Option<Box<dyn Interposer>>,
     /// Data packets on cables.
     pub(crate) in_flight: u64,
     /// The first cycle that was found.
@@ -201,6 +209,8 @@ impl Fabric {
             extra_tables: Arc::default(),
             host_numbers,
             management: Management::default(),
+            datagrams: None,
+            interposer: None,
             in_flight: 0,
             deadlock: None,
             audits: true,
@@ -278,10 +288,15 @@ impl Fabric {
             FrameContents::Control { .. } => {}
         }
         if self.cables.is_unbroken(index(node), port, plug_epoch) {
+            if let (Some(datagrams), Node::Host(_)) = (&mut self.datagrams, &self.nodes[index(node)])
+                && let Some(what) = datagrams.at_host(self.now, node, &bytes)
+            {
+                self.tracker.report_violation(self.now, what);
+            }
             self.nodes[index(node)].frame(self.now, port, (head, tail), &bytes);
             self.service(node);
         } else if matches!(what, FrameContents::Packet(_)) {
-            self.counters.lost += 1;
+            self.counters.lost += packets_in(&bytes);
         }
         self.frames_in_flight[slot].bytes = bytes;
         self.free_slots.push(flight);
@@ -413,8 +428,13 @@ impl Fabric {
                 flow_counters.sent(self.now, node, port, &frame[data..]);
             }
         }
+        if let (Some(datagrams), Some(data)) = (&mut self.datagrams, data) {
+            let is_host = matches!(self.nodes[node], Node::Host(_));
+            let host = is_host.then(|| number(node));
+            datagrams.on_cable(self.now, host, &frame[data..]);
+        }
         let Some(peer) = self.cables.peer(node, port) else {
-            self.counters.lost += u64::from(data.is_some());
+            self.counters.lost += data.map_or(0, |data| packets_in(&frame[data..]));
             return;
         };
         let control = data.unwrap_or(frame.len());
@@ -429,7 +449,8 @@ impl Fabric {
             } else {
                 later
             };
-            if !self.cables.loses_credit(node, port) {
+            let passage = self.pass(node, port, control);
+            if passage != Passage::Never && !self.cables.loses_credit(node, port) {
                 let received = self.cables.received(node, port);
                 self.schedule_arrival(peer, (at, at), control, FrameContents::Control { received });
             }
@@ -437,18 +458,42 @@ impl Fabric {
         if packet.is_empty() {
             return;
         }
+        let passage = self.pass(node, port, packet);
+        if passage == Passage::Never {
+            self.counters.lost += packets_in(packet);
+            return;
+        }
         match self.cables.impair(node, port, packet) {
             Impairment::None => {}
             Impairment::Lost => {
-                self.counters.lost += 1;
+                self.counters.lost += packets_in(packet);
                 return;
             }
             Impairment::Corrupted => self.counters.corrupted += 1,
         }
-        self.in_flight += 1;
-        self.cables.packet_sent(node, port, packet);
-        let arrival = (later, tail.max(now) + self.model.flight_ns);
-        self.schedule_arrival(peer, arrival, packet, FrameContents::Packet(id));
+        let Disturbance { copies, delays_ns } = self.cables.disturb(node, port, packet);
+        let copies = copies + usize::from(passage == Passage::Twice);
+        for copy in 0..copies {
+            let delay_ns = delays_ns.get(copy).copied().unwrap_or(0);
+            self.in_flight += 1;
+            self.cables.packet_sent(node, port, packet);
+            let tail = tail.max(now) + self.model.flight_ns + delay_ns;
+            let arrival = (later + delay_ns, tail);
+            self.schedule_arrival(peer, arrival, packet, FrameContents::Packet(id));
+        }
+        self.counters.duplicated += u64::from(copies > 1);
+    }
+
+    /// Lets what tampers with frames see one.
+    #[inline]
+    fn pass(&mut self, node: usize, port: PortNum, frame: &mut [u8]) -> Passage {
+        match &mut self.interposer {
+            None => Passage::Once,
+            Some(interposer) => {
+                let node = NodeId::from_index(node);
+                interposer.pass(self.now, Endpoint { node, port }, frame)
+            }
+        }
     }
 
     fn schedule_arrival(

@@ -39,6 +39,18 @@ pub enum FaultKind {
         /// Packets lost, per million.
         loss_ppm: u32,
     },
+    /// Management packets (VL15) come twice at one rate, and late at another, from now on: those
+    /// behind a late one overtake it.
+    Unrest {
+        /// Whose management packets.
+        end: CableEnd,
+        /// Packets that come twice, per million.
+        duplication_ppm: u32,
+        /// Packets that come late, per million.
+        delay_ppm: u32,
+        /// How late at most, nanoseconds.
+        delay_ns_max: u64,
+    },
     /// A switch crashes: what is in it and on its cables is lost.
     Crash(String),
     /// It is started again and gets the tables that it had.
@@ -124,7 +136,8 @@ impl FaultKind {
             Self::LinkDown(end)
             | Self::LinkUp(end)
             | Self::Rates { end, .. }
-            | Self::CreditLoss { end, .. } => Some(end),
+            | Self::CreditLoss { end, .. }
+            | Self::Unrest { end, .. } => Some(end),
             Self::Crash(_) | Self::Restart(_) | Self::SlowDrain { .. } => None,
         }
     }
@@ -137,6 +150,11 @@ impl FaultKind {
                 ..
             } => [loss_ppm, corruption_ppm],
             Self::CreditLoss { loss_ppm, .. } => [loss_ppm, 0],
+            Self::Unrest {
+                duplication_ppm,
+                delay_ppm,
+                ..
+            } => [duplication_ppm, delay_ppm],
             _ => [0, 0],
         }
     }

@@ -18,3 +18,10 @@ pub(crate) fn packet_at(frame: &[u8]) -> Option<usize> {
     }
     None
 }
+
+/// How many packets a frame holds: one at most where links have a rate.
+pub(crate) fn packets_in(frame: &[u8]) -> u64 {
+    let records = wire::Records::new(frame).filter_map(Result::ok);
+    let packets = records.filter(|record| record.kind == wire::RecordKind::Data);
+    wire::convert::u64_of(packets.count())
+}

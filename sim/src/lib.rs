@@ -35,6 +35,7 @@
 
 mod balance;
 mod cable;
+mod datagrams;
 mod deadlock;
 mod event_queue;
 mod extra_tables;
@@ -43,6 +44,7 @@ mod faults;
 mod flow_counters;
 mod frame;
 mod generator;
+mod interposer;
 mod load;
 mod measurement;
 mod model;
@@ -64,13 +66,14 @@ pub use deadlock::{Deadlock, InputVl};
 pub use fabric::{ManagementError, RunCounters};
 pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultPlan};
 pub use flow_counters::{FlowRecord, PortRecord, VlCounts};
+pub use interposer::{Interposer, Passage};
 pub use load::{Load, LoadResult, RoutedFabric, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use numbers::{index, number, real};
 pub use packet_tracker::Violation;
 pub use pattern::{Pattern, PatternError, SlChoice, mix, permutation};
 pub use setup::SetupError;
-pub use twin::{Twin, TwinConfig, TwinError};
+pub use twin::{DatagramCounts, Twin, TwinConfig, TwinError};
 pub use workload::{
     AddressVector, Arbitration, BACKLOG_DEFAULT, ConstantRate, Destination, FLOWS_MAX, FlowPlan,
     Group, MESSAGE_BYTES_MAX, SendRequest, TrafficSource, Until, VlTables, Workload, WorkloadError,

@@ -1,7 +1,7 @@
 //! The devices of a simulated fabric behind one face.
 
-use hostd::Host;
-use link::{Device, FrameBuf, Input, Port, PortConfig, PortSet, Time};
+use hostd::{Host, HostConfig};
+use link::{ConfigError, Device, FrameBuf, Input, Port, PortConfig, PortSet, Time};
 use switchd::{Switch, SwitchConfig, SwitchError, Timing};
 use wire::{PortNum, convert};
 
@@ -30,6 +30,17 @@ impl Node {
             timing,
         };
         Ok(Self::Switch(Box::new(Switch::new(&config)?)))
+    }
+
+    /// A full host of the fabric, just started.
+    pub(crate) fn host(node: &topologies::Node, port: PortConfig) -> Result<Self, ConfigError> {
+        Ok(Self::Host(Box::new(Host::new(HostConfig {
+            name: node.name.clone(),
+            guid: node.guid,
+            pid: 0,
+            port,
+            traffic_tick_ns: 0,
+        })?)))
     }
 
     pub(crate) fn is_switch(&self) -> bool {

@@ -4,17 +4,17 @@
 //! Nothing is installed from outside: the manager discovers the fabric and programs it by packets
 //! that cross it, as on a live one. Hosts answer what their control sockets would be asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controller::control::{Phase, Status};
 use controller::{Sm, SmConfig};
 use hostd::control::{Reply, Request};
-use hostd::{Command, Host, HostConfig};
+use hostd::{Command, Host};
 use link::{Counts, Device, Input, PortConfig, Time};
 use switchd::{Switch, Timing};
 use thiserror::Error;
-use topologies::{Graph, NodeId, NodeKind};
+use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::PortNum;
 
 use crate::fabric::{Event, Fabric};
@@ -23,6 +23,11 @@ use crate::model::{CreditReturn, Model};
 use crate::node::Node;
 use crate::numbers::number;
 use crate::packet_tracker::PacketTracker;
+
+mod inspect;
+mod outage;
+
+pub use inspect::DatagramCounts;
 
 /// How long is waited at a time, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
@@ -89,7 +94,14 @@ pub enum TwinError {
 #[derive(Debug)]
 pub struct Twin {
     fabric: Fabric,
+    manager: SmConfig,
     token: u64,
+    /// Devices that have crashed and not been started again.
+    down: BTreeSet<NodeId>,
+    /// Ends of cables that are pulled.
+    cut: BTreeSet<Endpoint>,
+    /// The host beside which a manager that was killed is to run again.
+    manager_place: Option<u32>,
 }
 
 impl Twin {
@@ -116,7 +128,8 @@ impl Twin {
             config.faults.clone(),
         );
         let manager = Box::new(Sm::new(config.manager.clone())?);
-        fabric.management.switches = Some((config.port, config.timing));
+        fabric.management.devices = Some((config.port, config.timing));
+        fabric.datagrams = Some(Box::default());
         fabric.management.manager = Some((number(beside.index()), manager));
         for (one, other) in graph.links() {
             for end in [one, other] {
@@ -126,7 +139,14 @@ impl Twin {
         }
         fabric.queue.push(Time(1), Event::Manager);
         fabric.schedule_faults(Time::ZERO);
-        Ok(Self { fabric, token: 0 })
+        Ok(Self {
+            fabric,
+            manager: config.manager.clone(),
+            token: 0,
+            down: BTreeSet::new(),
+            cut: BTreeSet::new(),
+            manager_place: None,
+        })
     }
 
     /// The present.
@@ -243,12 +263,6 @@ fn device(graph: &Graph, id: NodeId, config: &TwinConfig) -> Result<Node, TwinEr
     let node = graph.node(id);
     Ok(match node.kind {
         NodeKind::Switch => Node::switch(node, config.port, config.timing)?,
-        NodeKind::Host => Node::Host(Box::new(Host::new(HostConfig {
-            name: node.name.clone(),
-            guid: node.guid,
-            pid: 0,
-            port: config.port,
-            traffic_tick_ns: 0,
-        })?)),
+        NodeKind::Host => Node::host(node, config.port)?,
     })
 }

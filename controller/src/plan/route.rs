@@ -11,9 +11,9 @@ use topologies::{Graph, NodeKind};
 use wire::Guid;
 
 use routing::clos::{Clos, NotClos};
-use routing::fat_tree::FatTreeLabels;
+use routing::fat_tree::{FatTreeLabels, recognise};
 use routing::network::Network;
-use routing::{Options, Repair, RoutingEngine, RoutingError, Tables, file, repair};
+use routing::{NotFatTree, Options, Repair, RoutingEngine, RoutingError, Tables, file, repair};
 
 use super::{Plan, Planner, is_part};
 use crate::port_settings;
@@ -84,7 +84,25 @@ impl Planner {
     }
 
     fn compute(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        self.routing.route(graph, options)
+        match self.part_of_no_tree(graph, options) {
+            None => self.routing.route(graph, options),
+            Some(reason) => {
+                let mut tables = RoutingEngine::Updn.route(graph, options)?;
+                tables.because = Some(format!("not a fat tree: {reason}"));
+                Ok(tables)
+            }
+        }
+    }
+
+    /// For `auto`: why the whole fabric is no fat tree, if what is there is a part of it. A part may
+    /// happen to be one; another engine would give all ports other LIDs, and take them back when the
+    /// rest has returned.
+    fn part_of_no_tree(&self, graph: &Graph, options: &Options) -> Option<NotFatTree> {
+        let whole = &self.memory.fabric;
+        let asks = self.routing == RoutingEngine::Auto && options.labels.is_none();
+        (asks && is_part(graph, whole))
+            .then(|| recognise(whole).err())
+            .flatten()
     }
 
     /// Whether the whole fabric is a Clos fabric.

@@ -282,3 +282,19 @@ fn a_cable_in_the_wrong_place_is_left_unused_and_the_tree_keeps_its_lids() {
     let hosts: Vec<_> = bed.graph.hosts().collect();
     assert_connected(&bed, &hosts);
 }
+
+#[test]
+fn what_is_left_of_a_star_and_happens_to_be_a_fat_tree_keeps_its_lids() {
+    // Five hosts at one switch are no fat tree, four are.
+    let (mut bed, host) = up("star-5");
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    let before: Vec<_> = hosts.iter().map(|&id| bed.address(id)).collect();
+    let lost = *hosts.last().unwrap();
+    bed.kill(lost);
+    let status = bed.run_until(host, |status| status.phase == Phase::Up && status.degraded);
+    assert!(status.engine.starts_with("updn"), "{}", status.engine);
+    let left = &hosts[..hosts.len() - 1];
+    let after: Vec<_> = left.iter().map(|&id| bed.address(id)).collect();
+    assert_eq!(after, before[..left.len()]);
+    assert_connected(&bed, left);
+}

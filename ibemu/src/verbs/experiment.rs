@@ -48,6 +48,9 @@ pub enum Sim {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Run schedules of faults drawn from seeds, with all checkers; 1 if one fails, and the line that
+    /// replays it
+    Campaign(super::campaign::Campaign),
     /// List the plans that come with the program, and how many points each has, whole and reduced
     List,
 }
@@ -77,6 +80,7 @@ pub struct How {
 pub fn run(what: &Sim) -> Result<()> {
     match what {
         Sim::List => list(),
+        Sim::Campaign(campaign) => super::campaign::run(campaign),
         Sim::Replay { files } => super::replay::run(files),
         Sim::Run { plan, how } => batch(&[find(plan)?], how),
         Sim::Batch { plans, how, .. } => {

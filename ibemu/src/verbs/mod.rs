@@ -1,6 +1,7 @@
 //! The verbs of the command.
 
 mod cable;
+mod campaign;
 mod clos;
 mod down;
 mod exec;

@@ -89,9 +89,15 @@ impl Fabric {
         }
     }
 
-    /// After a packet has been sent: what may still be sent is no more than the peer's buffer.
+    /// After a frame of packets has been sent: what may still be sent, and the first of them, are no
+    /// more than the peer's buffer.
     #[inline]
-    pub(crate) fn check_credits(&mut self, node: usize, port: PortNum, record: &[u8]) {
+    pub(crate) fn check_credits(&mut self, node: usize, port: PortNum, frame: &[u8]) {
+        let Some(&[_, _, high, low]) = frame.first_chunk() else {
+            return;
+        };
+        let bytes = usize::from(u16::from_be_bytes([high, low]));
+        let record = frame.get(..Delimiter::LEN + bytes).unwrap_or(frame);
         let vl = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
         if vl == Vl::MANAGEMENT.get() {
             return;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use link::{DropReason, PortConfig, PortState};
-use topologies::NodeId;
+use topologies::{NodeId, NodeKind};
 use wire::PortNum;
 
 use super::{Event, Fabric};
@@ -38,6 +38,20 @@ impl Fabric {
             (FaultKind::CreditLoss { loss_ppm, .. }, Some((node, port))) => {
                 self.cables.set_credit_loss(node, port, *loss_ppm);
             }
+            (
+                FaultKind::Unrest {
+                    duplication_ppm,
+                    delay_ppm,
+                    delay_ns_max,
+                    ..
+                },
+                Some((node, port)),
+            ) => self.cables.set_unrest(
+                node,
+                port,
+                (*duplication_ppm, *delay_ppm),
+                *delay_ns_max,
+            ),
             (FaultKind::Crash(name), _) => self.crash(name),
             (FaultKind::Restart(name), _) => self.restart(name),
             (
@@ -51,13 +65,16 @@ impl Fabric {
         }
     }
 
-    fn both_ends(&self, node: usize, port: PortNum) -> Vec<(usize, PortNum)> {
+    pub(crate) fn both_ends(&self, node: usize, port: PortNum) -> Vec<(usize, PortNum)> {
         let other = self.cables.other_end(node, port);
         let other = other.map(|(node, port)| (index(node), port));
         core::iter::once((node, port)).chain(other).collect()
     }
 
-    fn unplug(&mut self, node: usize, port: PortNum) {
+    pub(crate) fn unplug(&mut self, node: usize, port: PortNum) {
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.note_change(self.now);
+        }
         for (node, port) in self.both_ends(node, port) {
             self.cables.set_up(node, port, false);
             self.nodes[node].carrier(self.now, port, false);
@@ -65,7 +82,7 @@ impl Fabric {
         }
     }
 
-    fn plug(&mut self, node: usize, port: PortNum) {
+    pub(crate) fn plug(&mut self, node: usize, port: PortNum) {
         let ends = self.both_ends(node, port);
         for &(node, port) in &ends {
             self.cables.set_up(node, port, true);
@@ -116,7 +133,7 @@ impl Fabric {
         }
     }
 
-    fn crash(&mut self, name: &str) {
+    pub(crate) fn crash(&mut self, name: &str) {
         let Some(id) = self.graph.find(name) else {
             return;
         };
@@ -133,27 +150,30 @@ impl Fabric {
         for (reason, count) in self.drops_of(id) {
             *self.dropped_before.entry(reason).or_default() += count;
         }
-        let started = self.counters.events;
-        let epoch = u32::try_from(started % u64::from(u32::MAX / 2)).unwrap_or(1) + 2;
-        let (port, timing) = match self.management.switches {
-            Some((port, timing)) => (
-                PortConfig {
-                    epoch_seed: epoch,
-                    ..port
-                },
-                timing,
-            ),
-            None => {
-                let guid = self.graph.node(id).guid;
-                (self.model.port(guid, epoch), self.model.timing())
-            }
-        };
-        match Node::switch(self.graph.node(id), port, timing) {
+        match self.fresh(id) {
             Ok(fresh) => {
                 self.nodes[node] = fresh;
                 self.unconfigured.insert(node);
             }
-            Err(error) => self.tracker.report_violation(self.now, error.to_string()),
+            Err(error) => self.tracker.report_violation(self.now, error),
+        }
+    }
+
+    /// The device as it is after a start.
+    fn fresh(&self, id: NodeId) -> Result<Node, String> {
+        let started = self.counters.events;
+        let epoch_seed = u32::try_from(started % u64::from(u32::MAX / 2)).unwrap_or(1) + 2;
+        let node = self.graph.node(id);
+        let Some((port, timing)) = self.management.devices else {
+            let port = self.model.port(node.guid, epoch_seed);
+            return Node::switch(node, port, self.model.timing()).map_err(|error| error.to_string());
+        };
+        let port = PortConfig { epoch_seed, ..port };
+        match node.kind {
+            NodeKind::Switch => {
+                Node::switch(node, port, timing).map_err(|error| error.to_string())
+            }
+            NodeKind::Host => Node::host(node, port).map_err(|error| error.to_string()),
         }
     }
 
@@ -176,7 +196,7 @@ impl Fabric {
         all.filter(|&(_, count)| count > 0).collect()
     }
 
-    fn restart(&mut self, name: &str) {
+    pub(crate) fn restart(&mut self, name: &str) {
         let Some(id) = self.graph.find(name) else {
             return;
         };

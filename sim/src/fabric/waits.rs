@@ -9,10 +9,12 @@ use crate::node::Node;
 
 /// VLs of a port that can stand still.
 const DATA_VLS: usize = 15;
+/// LIDs of a block of a forwarding table.
+const BLOCK: usize = routing::BLOCK;
 
 impl Fabric {
     /// Looks for input VLs that wait for each other in a cycle.
-    pub(super) fn find_deadlock(&self) -> Option<Deadlock> {
+    pub(crate) fn find_deadlock(&self) -> Option<Deadlock> {
         let mut first = Vec::with_capacity(self.nodes.len());
         let mut input_vls = Vec::new();
         for id in self.graph.ids() {
@@ -59,7 +61,9 @@ impl Fabric {
         if head.entered > self.stalled_before() || head.lrh.dlid.is_multicast() {
             return None;
         }
-        let out = self.tables.as_ref()?.lft(id).get(head.lrh.dlid);
+        let dlid = usize::from(head.lrh.dlid.get());
+        let block = u16::try_from(dlid / BLOCK).ok()?;
+        let out = switch.linear_block(block)[dlid % BLOCK];
         let output = switch.port(out)?;
         let output_vl = output.sl_to_vl().map(port, head.lrh.sl);
         if output.is_idle(output_vl) || output.credits(output_vl) >= head.blocks() {

@@ -1,0 +1,279 @@
+//! Schedules from seeds.
+
+use core::ops::RangeInclusive;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use routing::multicast::Scheme;
+use routing::{Options, RoutingEngine};
+use topologies::Kind;
+use wire::Lmc;
+
+use crate::schedule::{Fault, FaultKind, Hostility, Schedule, Traffic, TrafficKind};
+
+/// Draws of a topology before a star is taken.
+const DRAWS_MAX: u32 = 1000;
+/// The seed's own generator, apart from those that a run draws from.
+const STREAM: u64 = 0x7363_6865_6475_6c65;
+/// Faults of a schedule at most.
+const FAULTS_MAX: u32 = 12;
+
+/// The limits of what is drawn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Switches and hosts together, 2 to 10,000.
+    pub devices: RangeInclusive<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { devices: 3..=24 }
+    }
+}
+
+impl Schedule {
+    /// The schedule of a seed: the same on every machine.
+    #[must_use]
+    pub fn from_seed(seed: u64, limits: &Limits) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(sim::mix(STREAM, seed));
+        let random = &mut random;
+        let topology = topology(limits, random);
+        let mut schedule = Self::of(topology);
+        schedule.seed = random.random();
+        schedule.vls = [1, 2, 4, 8][random.random_range(0..4)];
+        schedule.lmc = [None, None, Some(0), Some(1), Some(2)][random.random_range(0..5)];
+        schedule.engine = engine(&schedule, random);
+        schedule.trees = trees(&schedule, random);
+        schedule.buffer = random.random_range(1..=8);
+        schedule.is_paced = random.random_bool(0.7);
+        schedule.flight_ns = [20, 100, 1000, 5000][random.random_range(0..4)];
+        schedule.sweep_ms = [200, 500, 1000, 3000][random.random_range(0..4)];
+        schedule.timeout_ms = [5, 20, 50, 200][random.random_range(0..4)];
+        schedule.retries = random.random_range(1..=4);
+        schedule.from_start = random.random_bool(0.2);
+        schedule.length_us = random.random_range(200_000..=4_000_000);
+        draw_traffic(&mut schedule, random);
+        draw_faults(&mut schedule, random);
+        schedule
+    }
+}
+
+fn topology(limits: &Limits, random: &mut ChaCha8Rng) -> Kind {
+    for _ in 0..DRAWS_MAX {
+        let kind = any_topology(limits, random);
+        let fits = |devices: usize| limits.devices.contains(&devices);
+        if kind.graph().is_ok_and(|graph| fits(graph.len())) {
+            return kind;
+        }
+    }
+    let hosts = limits.devices.start().saturating_sub(1).max(1);
+    Kind::Star {
+        hosts: wire::convert::u64_of(hosts),
+    }
+}
+
+fn any_topology(limits: &Limits, random: &mut ChaCha8Rng) -> Kind {
+    let most = wire::convert::u64_of(*limits.devices.end()).max(4);
+    let mut up_to = |limit: u64| random.random_range(1..=limit.min(most).max(1));
+    let hosts = up_to(3);
+    match up_to(8) {
+        1 => Kind::FatTree {
+            ports: 2 * up_to(4),
+            levels: up_to(3),
+        },
+        2 => Kind::Clos {
+            leaves: up_to(6),
+            hosts,
+            spines: up_to(4),
+            links: up_to(2),
+        },
+        3 => Kind::Hypercube {
+            dimensions: up_to(4),
+            hosts,
+        },
+        4 => Kind::Mesh {
+            sizes: (0..up_to(3)).map(|_| up_to(4) + 1).collect(),
+            hosts,
+        },
+        5 => Kind::Torus {
+            sizes: (0..up_to(2)).map(|_| up_to(4) + 1).collect(),
+            hosts,
+        },
+        6 => Kind::Ring {
+            switches: up_to(7) + 2,
+            hosts,
+        },
+        7 => Kind::Star {
+            hosts: up_to(12) + 1,
+        },
+        _ => Kind::Irregular {
+            switches: up_to(most / 2) + 2,
+            hosts,
+            degree: up_to(4) + 1,
+            seed: up_to(1000),
+        },
+    }
+}
+
+/// An engine that applies to the whole fabric.
+fn engine(schedule: &Schedule, random: &mut ChaCha8Rng) -> RoutingEngine {
+    let graph = match schedule.topology.graph() {
+        Ok(graph) => graph,
+        Err(_) => return RoutingEngine::Updn,
+    };
+    const ENGINES: [RoutingEngine; 12] = [
+        RoutingEngine::Auto,
+        RoutingEngine::Mlid,
+        RoutingEngine::Slid,
+        RoutingEngine::Updn,
+        RoutingEngine::Minhop,
+        RoutingEngine::Dfsssp,
+        RoutingEngine::Dor,
+        RoutingEngine::Clos,
+        RoutingEngine::PathSelection,
+        RoutingEngine::ShortestWidest,
+        RoutingEngine::Renaming,
+        RoutingEngine::FullyExplicit,
+    ];
+    let options = Options {
+        lmc: schedule.lmc.and_then(|lmc| Lmc::new(lmc).ok()),
+        data_vls: Some(schedule.vls),
+        ..Options::default()
+    };
+    for _ in 0..ENGINES.len() {
+        let engine = ENGINES[random.random_range(0..ENGINES.len())];
+        if engine.route(&graph, &options).is_ok() {
+            return engine;
+        }
+    }
+    RoutingEngine::Updn
+}
+
+/// A multicast scheme that applies.
+fn trees(schedule: &Schedule, random: &mut ChaCha8Rng) -> Scheme {
+    let is_fat_tree = matches!(schedule.topology, Kind::FatTree { .. });
+    match is_fat_tree && random.random_bool(0.3) {
+        true => Scheme::Cyclic,
+        false => Scheme::SpanningTree,
+    }
+}
+
+fn draw_traffic(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
+    let length_us = schedule.length_us;
+    let add = |schedule: &mut Schedule, at_us: u64, what: TrafficKind| {
+        schedule.traffic.push(Traffic { at_us, what });
+    };
+    for _ in 0..random.random_range(0..4) {
+        let what = TrafficKind::Pings {
+            host: random.random_range(0..64),
+            count: random.random_range(1..20),
+            interval_us: random.random_range(10..100_000),
+        };
+        add(schedule, random.random_range(0..length_us), what);
+    }
+    for _ in 0..random.random_range(0..6) {
+        let what = TrafficKind::Flow {
+            from: random.random_range(0..64),
+            to: random.random_range(0..64),
+            window: random.random_range(1..64),
+            count: random.random_range(1..1000),
+            rate_kbps: [0, 0, 1_000, 20_000][random.random_range(0..4)],
+        };
+        add(schedule, random.random_range(0..length_us), what);
+    }
+    if random.random_bool(0.4) {
+        let members: Vec<u32> = (0..random.random_range(2..8))
+            .map(|_| random.random_range(0..64))
+            .collect();
+        for &host in &members {
+            let at_us = random.random_range(0..length_us / 2);
+            add(schedule, at_us, TrafficKind::Join { host });
+        }
+        for _ in 0..random.random_range(0..4) {
+            let what = TrafficKind::Multicast {
+                host: members[random.random_range(0..members.len())],
+                count: random.random_range(1..50),
+            };
+            add(schedule, random.random_range(length_us / 4..length_us), what);
+        }
+    }
+}
+
+fn draw_faults(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
+    // Many schedules have one kind of fault or a few faults, some have many.
+    let most = [1, 3, FAULTS_MAX][random.random_range(0..3)];
+    for _ in 0..random.random_range(1..=most) {
+        let what = any_fault(random);
+        let at_us = random.random_range(0..schedule.length_us);
+        let most_us = schedule.length_us;
+        let for_us = match what.is_outage() && random.random_bool(0.25) {
+            true => 0,
+            // Short ones are the ones that races are made of.
+            false => match random.random_bool(0.5) {
+                true => random.random_range(1..=20_000),
+                false => random.random_range(1..=most_us),
+            },
+        };
+        schedule.faults.push(Fault {
+            at_us,
+            for_us,
+            what,
+        });
+    }
+}
+
+fn any_fault(random: &mut ChaCha8Rng) -> FaultKind {
+    let cable = random.random_range(0..4096);
+    let ppm = [100, 10_000, 100_000, 500_000][random.random_range(0..4)];
+    let node = random.random_range(0..4096);
+    match random.random_range(0..13) {
+        0 => FaultKind::Loss { cable, ppm },
+        1 => FaultKind::Damage { cable, ppm },
+        2 => FaultKind::CreditLoss { cable, ppm },
+        3 => FaultKind::Duplication { cable, ppm },
+        4 => FaultKind::Delay {
+            cable,
+            ppm,
+            by_us: [10, 1000, 300_000][random.random_range(0..3)],
+        },
+        5..=7 => FaultKind::Cut { cable },
+        8 | 9 => FaultKind::SwitchCrash { switch: node },
+        10 => FaultKind::HostCrash { host: node },
+        11 => FaultKind::ManagerCrash,
+        _ => FaultKind::Hostile {
+            host: node,
+            what: Hostility::ALL[random.random_range(0..Hostility::ALL.len())],
+            count: random.random_range(1..200),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_gives_a_schedule_within_the_limits_that_reads_back() {
+        let limits = Limits { devices: 4..=16 };
+        for seed in 0..300 {
+            let schedule = Schedule::from_seed(seed, &limits);
+            let devices = schedule.topology.graph().unwrap().len();
+            assert!(limits.devices.contains(&devices), "{seed}: {schedule}");
+            assert_eq!(schedule.to_string().parse(), Ok(schedule));
+        }
+    }
+
+    #[test]
+    fn seeds_reach_every_kind_of_fault_traffic_and_most_engines() {
+        use std::collections::BTreeSet;
+        let schedules: Vec<Schedule> = (0..300)
+            .map(|seed| Schedule::from_seed(seed, &Limits::default()))
+            .collect();
+        let faults = schedules.iter().flat_map(|schedule| &schedule.faults);
+        let faults: BTreeSet<&str> = faults.map(|fault| fault.what.name()).collect();
+        assert_eq!(faults.len(), 10, "{faults:?}");
+        let engines: BTreeSet<RoutingEngine> =
+            schedules.iter().map(|schedule| schedule.engine).collect();
+        assert!(engines.len() >= 10, "{engines:?}");
+    }
+}

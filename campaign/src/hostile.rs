@@ -1,0 +1,183 @@
+//! Management datagrams that a host has no business to send.
+//!
+//! What no manager without keys can undo is left out: Sets of PortInfo (an M_Key locks the manager
+//! out), of SwitchInfo and of P_Keys. Nor do Sets lead packets from switch to switch: InfiniBand has
+//! no count of hops, so a loop in foreign tables would carry its packets until the tables are
+//! repaired, at the rate of the links.
+
+use mad::local::{MadMessage, ToAgent};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use wire::attr::{
+    Attribute, LinearForwardingTable, MulticastForwardingTable, Notice, SlToVlTable,
+};
+use wire::mad::{AttributeId, MadStatus, Method, MgmtClass};
+use wire::{Lid, Mad, MadHeader, PortNum, Qpn, Sl, UdPacket, Vl};
+
+use crate::schedule::Hostility;
+
+/// What a hostile host knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Victims<'a> {
+    /// The LID of the subnet manager.
+    pub(crate) manager: Lid,
+    /// LIDs of switches.
+    pub(crate) switches: &'a [Lid],
+    /// Data VLs of every port.
+    pub(crate) vls: u8,
+}
+
+/// Something to send.
+#[derive(Debug)]
+pub(crate) enum Shot {
+    /// By the host's MAD socket.
+    Mad(ToAgent),
+    /// As a packet on the host's cable.
+    Packet(Vec<u8>),
+}
+
+/// The next datagram of a kind; `None` if there is nobody whom it could be for.
+pub(crate) fn shot(
+    what: Hostility,
+    victims: Victims<'_>,
+    random: &mut ChaCha8Rng,
+) -> Option<Shot> {
+    let manager = victims.manager;
+    Some(match what {
+        Hostility::Noise => Shot::Packet(noise(random)?),
+        Hostility::Random => {
+            let mad = random_mad(random);
+            let lid = match random.random_bool(0.5) {
+                true => manager,
+                false => Lid::new(random.random_range(1..64)),
+            };
+            Shot::Mad(send(lid, &mad))
+        }
+        Hostility::Sets => {
+            let at = random.random_range(0..victims.switches.len().max(1));
+            let switch = *victims.switches.get(at)?;
+            Shot::Mad(send(switch, &foreign_set(victims.vls, random)))
+        }
+        Hostility::Traps => {
+            let issuer = match random.random_bool(0.5) {
+                true => Lid::new(random.random_range(0..64)),
+                false => *victims.switches.first()?,
+            };
+            let mut notice = Notice::link_state_change(issuer);
+            if random.random_bool(0.5) {
+                let numbers = [64, 65, 66, 129, 144, 145, 256, 257, 1000];
+                notice.trap_number = numbers[random.random_range(0..numbers.len())];
+            }
+            let mut mad = request(MgmtClass::SUBN_LID, Method::TRAP, AttributeId::NOTICE, random);
+            mad.set_smp_attribute(&notice);
+            Shot::Mad(send(manager, &mad))
+        }
+        Hostility::Answers => {
+            let mut mad = random_mad(random);
+            let header = MadHeader {
+                class: MgmtClass::SUBN_DIR,
+                method: Method::GET_RESP,
+                tid: u64::from(random.random_range(0..4096u32)),
+                ..mad.header()
+            };
+            mad.set_header(&header);
+            Shot::Mad(send(manager, &mad))
+        }
+    })
+}
+
+fn send(lid: Lid, mad: &Mad) -> ToAgent {
+    let qpn = match mad.class().is_subnet_management() {
+        true => Qpn::SMI,
+        false => Qpn::GSI,
+    };
+    ToAgent::Send(MadMessage {
+        lid,
+        qpn,
+        sl: Sl::constant(0),
+        mad: Box::new(*mad.as_bytes()),
+    })
+}
+
+fn request(class: MgmtClass, method: Method, attribute: AttributeId, random: &mut ChaCha8Rng) -> Mad {
+    let mut mad = Mad::lid_smp(method, attribute, 0, random.random());
+    let header = MadHeader {
+        class,
+        ..mad.header()
+    };
+    mad.set_header(&header);
+    mad
+}
+
+/// Random contents behind a plausible header.
+fn random_mad(random: &mut ChaCha8Rng) -> Mad {
+    let mut bytes = [0; Mad::LEN];
+    random.fill(&mut bytes[..]);
+    let mut mad = Mad::from_bytes(bytes);
+    let classes = [0x01, 0x81, 0x03, 0x04, 0x32, 0x07];
+    let methods = [0x01, 0x02, 0x05, 0x06, 0x07, 0x12, 0x15, 0x81];
+    let attributes = [
+        0x01, 0x02, 0x03, 0x10, 0x11, 0x12, 0x15, 0x17, 0x18, 0x19, 0x1b, 0x20, 0x35, 0x38,
+    ];
+    let class = MgmtClass(classes[random.random_range(0..classes.len())]);
+    let mut method = Method(methods[random.random_range(0..methods.len())]);
+    if class.is_subnet_management() && method == Method::SET {
+        method = Method::GET;
+    }
+    let header = MadHeader {
+        base_version: MadHeader::BASE_VERSION,
+        class_version: if class == MgmtClass::SUBN_ADM { 2 } else { 1 },
+        status: MadStatus::OK,
+        class,
+        method,
+        attr_id: AttributeId(attributes[random.random_range(0..attributes.len())]),
+        attr_mod: random.random_range(0..8),
+        ..mad.header()
+    };
+    mad.set_header(&header);
+    mad
+}
+
+/// An SMP with right CRCs and random contents.
+fn noise(random: &mut ChaCha8Rng) -> Option<Vec<u8>> {
+    let mad = random_mad(random);
+    let lid = match random.random_bool(0.5) {
+        true => Lid::PERMISSIVE,
+        false => Lid::new(random.random_range(1..64)),
+    };
+    let packet = UdPacket::smp(Lid::new(random.random_range(1..64)), lid, &mad);
+    let mut bytes = vec![0; packet.len()];
+    packet.emit(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// A Set as a manager sends it, of tables that lead nowhere.
+fn foreign_set(vls: u8, random: &mut ChaCha8Rng) -> Mad {
+    let (attribute, modifier) = match random.random_range(0..3) {
+        0 => (LinearForwardingTable::ID, random.random_range(0..2)),
+        1 => (
+            MulticastForwardingTable::ID,
+            MulticastForwardingTable::modifier(0, 0),
+        ),
+        _ => {
+            let port = |random: &mut ChaCha8Rng| PortNum::new(random.random_range(0..4));
+            let (input, output) = (port(random), port(random));
+            (SlToVlTable::ID, SlToVlTable::switch_modifier(input, output))
+        }
+    };
+    let mut mad = request(MgmtClass::SUBN_LID, Method::SET, attribute, random);
+    mad.set_attr_mod(modifier);
+    match attribute {
+        LinearForwardingTable::ID => {
+            mad.set_smp_attribute(&LinearForwardingTable([PortNum::NONE; 64]));
+        }
+        MulticastForwardingTable::ID => {
+            mad.set_smp_attribute(&MulticastForwardingTable([0; 32]));
+        }
+        _ => {
+            let vl = Vl::constant(random.random_range(0..vls));
+            mad.set_smp_attribute(&SlToVlTable([vl; 16]));
+        }
+    }
+    mad
+}

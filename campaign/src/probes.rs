@@ -1,0 +1,193 @@
+//! When all is quiet again: every host reaches every LID of every other by packets, flows come whole
+//! and in order, groups get each packet once, and no packet is lost on the way.
+
+use std::collections::BTreeMap;
+
+use hostd::control::{FlowState, PingRequest, Reply, Request};
+use topologies::NodeId;
+use wire::{Lid, Sl};
+
+use crate::bed::{Bed, DATAGRAM_BYTES, group};
+use crate::outcome::{Failure, FailureKind};
+use crate::tables::Expected;
+
+/// Echo requests to each LID.
+const PINGS: u32 = 2;
+/// Packets of each flow.
+const FLOW_PACKETS: u64 = 40;
+/// Packets of a flow that are under way at most.
+const FLOW_WINDOW: u32 = 16;
+/// Multicast packets of each member.
+const COPIES: u32 = 3;
+/// Flows and copies arrive within this time, nanoseconds.
+const ARRIVED_NS_MAX: u64 = 20_000_000_000;
+/// How often flows are looked at, nanoseconds.
+const LOOK_NS: u64 = 2_000_000;
+
+/// A host that is left: in the whole fabric and in what is left.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    whole: NodeId,
+    left: NodeId,
+}
+
+/// Probes what is left.
+pub(crate) fn check(bed: &mut Bed<'_>, expected: &Expected) -> Result<(), Failure> {
+    let surviving = &expected.surviving;
+    let hosts: Vec<Host> = surviving
+        .hosts()
+        .filter_map(|left| {
+            let whole = bed.graph.find(&surviving.node(left).name)?;
+            Some(Host { whole, left })
+        })
+        .collect();
+    // What was sent before faults ceased has come or is lost by now; what its hosts still repeat
+    // must arrive like everything else.
+    let before = bed.twin.datagrams();
+    pings(bed, expected, &hosts)?;
+    if expected.is_deadlock_free {
+        flows(bed, expected, &hosts)?;
+    }
+    let after = bed.twin.datagrams();
+    if (after.dropped, after.lost) != (before.dropped, before.lost) && expected.is_deadlock_free {
+        let (dropped, lost) = (after.dropped - before.dropped, after.lost - before.lost);
+        let what = format!("{dropped} packets were dropped and {lost} lost without a fault");
+        return bed.fail(FailureKind::Lossy, what);
+    }
+    // A host that has lost its memberships by a restart still gets what it drops.
+    multicast(bed, &hosts)
+}
+
+/// Every host asks every LID of every other.
+fn pings(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), Failure> {
+    let mut owners: BTreeMap<Lid, &str> = BTreeMap::new();
+    for host in hosts {
+        let name = expected.surviving.node(host.left).name.as_str();
+        owners.extend(expected.lids_of(host.left).into_iter().map(|lid| (lid, name)));
+    }
+    for host in hosts {
+        let own = expected.surviving.node(host.left).name.as_str();
+        let mut levels: BTreeMap<Sl, Vec<Lid>> = BTreeMap::new();
+        for (&lid, _) in owners.iter().filter(|&(_, &owner)| owner != own) {
+            levels.entry(expected.sl(host.left, lid)).or_default().push(lid);
+        }
+        for (sl, targets) in levels {
+            let request = Request::Ping(PingRequest {
+                targets,
+                count: PINGS,
+                interval_us: 10,
+                size: DATAGRAM_BYTES,
+                sl,
+                timeout_ms: 5_000,
+            });
+            let Some(Reply::Ping(results)) = bed.ask(host.whole, request) else {
+                return bed.fail(FailureKind::Unreachable, format!("{own} answers no ping request"));
+            };
+            for result in results {
+                let owner = owners.get(&result.dlid).copied().unwrap_or_default();
+                if result.received != result.sent || result.responder != owner {
+                    let what = format!("{own} asked LID {} of {owner}: {result:?}", result.dlid);
+                    return bed.fail(FailureKind::Unreachable, what);
+                }
+            }
+            bed.pass(1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every host sends to another, all at once, as fast as credits allow.
+fn flows(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), Failure> {
+    if hosts.len() < 2 {
+        return Ok(());
+    }
+    let mut running = Vec::new();
+    for (at, &from) in hosts.iter().enumerate() {
+        for step in [1, hosts.len() / 2, hosts.len() - 1] {
+            let to = hosts[(at + step) % hosts.len()];
+            let lids = expected.lids_of(to.left);
+            let Some(&lid) = lids.get(at % lids.len().max(1)).filter(|_| step > 0) else {
+                continue;
+            };
+            let sl = expected.sl(from.left, lid);
+            let request = bed.flow(lid, (FLOW_WINDOW, 0), FLOW_PACKETS, sl);
+            let flow = request.flow;
+            match bed.ask(from.whole, Request::PerfStart(request)) {
+                Some(Reply::Done) => running.push((from, flow, lid)),
+                other => {
+                    let what = format!("a flow to LID {lid} was answered {other:?}");
+                    return bed.fail(FailureKind::Unreachable, what);
+                }
+            }
+        }
+    }
+    let limit = bed.twin.now() + ARRIVED_NS_MAX;
+    while !running.is_empty() {
+        bed.pass(LOOK_NS)?;
+        if let Some(deadlock) = bed.twin.find_deadlock() {
+            return bed.fail(FailureKind::Deadlock, deadlock.to_string());
+        }
+        let mut left = Vec::new();
+        for (from, flow, lid) in running {
+            let Some(Reply::Perf(report)) = bed.ask(from.whole, Request::PerfReport { flow }) else {
+                return bed.fail(FailureKind::Unreachable, format!("flow {flow} is not known"));
+            };
+            if report.lost + report.duplicates + report.reordered > 0 {
+                let what = format!("a flow to LID {lid}: {report:?}");
+                return bed.fail(FailureKind::Lossy, what);
+            }
+            if report.state != FlowState::Finished {
+                left.push((from, flow, lid));
+            }
+            if bed.twin.now() >= limit {
+                let what = format!("a flow to LID {lid} does not end: {report:?}");
+                return bed.fail(FailureKind::Unreachable, what);
+            }
+        }
+        running = left;
+    }
+    Ok(())
+}
+
+/// Every member sends to the group, and every other member gets that once.
+fn multicast(bed: &mut Bed<'_>, hosts: &[Host]) -> Result<(), Failure> {
+    let mut members = Vec::new();
+    for host in hosts {
+        if let Some(Reply::Groups(groups)) = bed.ask(host.whole, Request::Groups)
+            && groups.iter().any(|membership| membership.joined)
+        {
+            members.push(host.whole);
+        }
+    }
+    for &sender in &members {
+        let request = bed.multicast(COPIES);
+        let Request::MulticastSend(send) = &request else {
+            continue;
+        };
+        let run = send.run;
+        if !matches!(bed.ask(sender, request.clone()), Some(Reply::Done)) {
+            return bed.fail(FailureKind::Multicast, "a member cannot send to the group");
+        }
+        bed.pass(LOOK_NS)?;
+        let guid = bed.graph.node(sender).guid;
+        for &member in members.iter().filter(|&&member| member != sender) {
+            let report = Request::MulticastReport {
+                mgid: group(),
+                skip: 0,
+            };
+            let Some(Reply::Multicast(sources)) = bed.ask(member, report) else {
+                return bed.fail(FailureKind::Multicast, "a member has no report");
+            };
+            let came = sources
+                .iter()
+                .find(|source| source.source.0 == guid.0 + 1 && source.run == run);
+            let counts = came.map(|source| (source.received, source.duplicates));
+            if counts != Some((u64::from(COPIES), 0)) {
+                let [from, to] = [sender, member].map(|id| &bed.graph.node(id).name);
+                let what = format!("of {COPIES} packets of {from} {to} got and got twice: {counts:?}");
+                return bed.fail(FailureKind::Multicast, what);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Runs a schedule: brings a twin up, lets go wrong what is to go wrong, waits until all is quiet
+//! again, and looks at what is left.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use sim::Interposer;
+
+use crate::bed::Bed;
+use crate::outcome::{Failure, FailureKind, Outcome};
+use crate::schedule::Schedule;
+
+/// Runs a schedule. A panic of what is tested is a failure like others.
+#[must_use]
+pub fn run(schedule: &Schedule) -> Outcome {
+    run_with(schedule, &|| None)
+}
+
+/// Runs a schedule with something between the ends of all cables, which `interposer` makes: for
+/// tests of the campaign itself.
+#[must_use]
+pub fn run_with(schedule: &Schedule, interposer: &dyn Fn() -> Option<Box<dyn Interposer>>) -> Outcome {
+    let attempt = catch_unwind(AssertUnwindSafe(|| attempt(schedule, interposer())));
+    attempt.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let what = text.unwrap_or("without a message").to_owned();
+        failed_before(FailureKind::Panic, what)
+    })
+}
+
+/// The outcome of a schedule that did not come to its end.
+fn failed_before(kind: FailureKind, what: String) -> Outcome {
+    Outcome {
+        failure: Some(Failure {
+            kind,
+            at_ns: 0,
+            what,
+        }),
+        digest: 0,
+        virtual_ns: 0,
+        events: 0,
+        datagrams: 0,
+    }
+}
+
+fn attempt(schedule: &Schedule, interposer: Option<Box<dyn Interposer>>) -> Outcome {
+    let mut bed = match Bed::new(schedule) {
+        Ok(bed) => bed,
+        Err(what) => return failed_before(FailureKind::Setup, what),
+    };
+    if let Some(interposer) = interposer {
+        bed.twin.interpose(interposer);
+    }
+    let failure = play(&mut bed).err();
+    bed.outcome(failure)
+}
+
+fn play(bed: &mut Bed<'_>) -> Result<(), Failure> {
+    if !bed.schedule.from_start {
+        bed.come_up()?;
+    }
+    bed.misbehave()?;
+    bed.settle()?;
+    let expected = crate::tables::check(bed)?;
+    crate::probes::check(bed, &expected)?;
+    bed.rest()
+}

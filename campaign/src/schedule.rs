@@ -1,0 +1,246 @@
+//! A schedule: a fabric, what its hosts send, and what goes wrong and when.
+//!
+//! A schedule is written and read as one line of words, so that a failure can be replayed, also by a
+//! later version whose generator draws others. Devices and cables are named by numbers, which count
+//! modulo how many there are: so the same fault is possible on a smaller fabric.
+
+use routing::RoutingEngine;
+use routing::multicast::Scheme;
+use topologies::Kind;
+
+/// The longest schedule, in microseconds of virtual time.
+pub const LENGTH_US_MAX: u64 = 600_000_000;
+/// Flows, pings, groups and faults of a schedule at most, each.
+pub const ITEMS_MAX: usize = 256;
+
+/// A schedule. Times are microseconds from the moment at which the fabric was up (or, of
+/// [`Schedule::from_start`], in which its cables were put in).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The seed of what cables lose and of hostile datagrams.
+    pub seed: u64,
+    /// The fabric.
+    pub topology: Kind,
+    /// How it is routed.
+    pub engine: RoutingEngine,
+    /// LID mask control of the hosts, 0 to 7; `None`: what the engine wants.
+    pub lmc: Option<u8>,
+    /// Data VLs of all ports: 1, 2, 4 or 8.
+    pub vls: u8,
+    /// Packets of the MTU that the input buffer of a VL holds, 1 to 32.
+    pub buffer: u8,
+    /// Whether links have the rate of 1x SDR; otherwise they are as fast as credits allow.
+    pub is_paced: bool,
+    /// Propagation delay of a cable, nanoseconds.
+    pub flight_ns: u64,
+    /// How multicast groups get their trees.
+    pub trees: Scheme,
+    /// Time between two light sweeps, milliseconds.
+    pub sweep_ms: u32,
+    /// How long the manager waits for the answer to an SMP, milliseconds.
+    pub timeout_ms: u32,
+    /// How often it repeats an SMP.
+    pub retries: u8,
+    /// Whether things go wrong from the start on, while the fabric comes up.
+    pub from_start: bool,
+    /// When faults cease: what is lost, damaged and delayed until then is not any more, and what
+    /// is down and is to return has returned.
+    pub length_us: u64,
+    /// What hosts send meanwhile.
+    pub traffic: Vec<Traffic>,
+    /// What goes wrong.
+    pub faults: Vec<Fault>,
+}
+
+/// Something that hosts send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// When it begins.
+    pub at_us: u64,
+    /// What it is.
+    pub what: TrafficKind,
+}
+
+/// Kinds of traffic. Hosts are named by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrafficKind {
+    /// Echo requests from one host to all others.
+    Pings {
+        /// Who asks.
+        host: u32,
+        /// Requests to each.
+        count: u32,
+        /// Microseconds from one to the next.
+        interval_us: u32,
+    },
+    /// A flow of datagrams with a window.
+    Flow {
+        /// Who sends.
+        from: u32,
+        /// To whom.
+        to: u32,
+        /// Packets in flight at most.
+        window: u32,
+        /// Packets in all.
+        count: u32,
+        /// Kilobits a second; 0: as fast as it goes.
+        rate_kbps: u32,
+    },
+    /// A host joins the group.
+    Join {
+        /// Who.
+        host: u32,
+    },
+    /// A host that is in the group sends to it.
+    Multicast {
+        /// Who.
+        host: u32,
+        /// Packets.
+        count: u32,
+    },
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// When.
+    pub at_us: u64,
+    /// For how long; 0: of crashes and cuts for ever, of all else until faults cease.
+    pub for_us: u64,
+    /// What.
+    pub what: FaultKind,
+}
+
+/// Kinds of faults. Rates are in millionths and hold for both directions of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// Packets are lost on a cable.
+    Loss {
+        /// The cable.
+        cable: u32,
+        /// How many, per million.
+        ppm: u32,
+    },
+    /// Packets are damaged on a cable.
+    Damage {
+        /// The cable.
+        cable: u32,
+        /// How many, per million.
+        ppm: u32,
+    },
+    /// Flow control is lost on a cable.
+    CreditLoss {
+        /// The cable.
+        cable: u32,
+        /// How much, per million.
+        ppm: u32,
+    },
+    /// Management packets come twice on a cable.
+    Duplication {
+        /// The cable.
+        cable: u32,
+        /// How many, per million.
+        ppm: u32,
+    },
+    /// Management packets come late on a cable, so that later ones overtake them.
+    Delay {
+        /// The cable.
+        cable: u32,
+        /// How many, per million.
+        ppm: u32,
+        /// By how much at most, microseconds.
+        by_us: u32,
+    },
+    /// A cable is pulled.
+    Cut {
+        /// The cable.
+        cable: u32,
+    },
+    /// A switch crashes.
+    SwitchCrash {
+        /// The switch.
+        switch: u32,
+    },
+    /// A host crashes.
+    HostCrash {
+        /// The host.
+        host: u32,
+    },
+    /// The subnet manager is killed; it always returns.
+    ManagerCrash,
+    /// A host sends management datagrams that it has no business to send.
+    Hostile {
+        /// Who.
+        host: u32,
+        /// What.
+        what: Hostility,
+        /// How many.
+        count: u32,
+    },
+}
+
+/// What a hostile host sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hostility {
+    /// Packets of random bytes with right CRCs, on VL15.
+    Noise,
+    /// MADs of random contents of the classes that managers serve.
+    Random,
+    /// Sets of forwarding tables, SL-to-VL tables and states, as a manager would send them.
+    Sets,
+    /// Traps of events that have not happened, to the manager.
+    Traps,
+    /// Answers to requests that were never sent, to the manager.
+    Answers,
+}
+
+impl Hostility {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::Noise,
+        Self::Random,
+        Self::Sets,
+        Self::Traps,
+        Self::Answers,
+    ];
+
+    /// Its name in a schedule.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Noise => "noise",
+            Self::Random => "random",
+            Self::Sets => "sets",
+            Self::Traps => "traps",
+            Self::Answers => "answers",
+        }
+    }
+}
+
+impl FaultKind {
+    /// Whether it may last for ever, so that the fabric that is left is another.
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::Cut { .. } | Self::SwitchCrash { .. } | Self::HostCrash { .. }
+        )
+    }
+
+    /// Its name in a schedule.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Loss { .. } => "loss",
+            Self::Damage { .. } => "damage",
+            Self::CreditLoss { .. } => "credit-loss",
+            Self::Duplication { .. } => "duplication",
+            Self::Delay { .. } => "delay",
+            Self::Cut { .. } => "cut",
+            Self::SwitchCrash { .. } => "switch-crash",
+            Self::HostCrash { .. } => "host-crash",
+            Self::ManagerCrash => "manager-crash",
+            Self::Hostile { .. } => "hostile",
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Faults that no device should have, planted between the ends of cables: the campaign finds each
+//! within a bounded number of seeds, and by the checker that is there for it.
+
+use std::collections::BTreeSet;
+
+use campaign::{FailureKind, Limits, Schedule, run_with};
+use link::Time;
+use sim::{Interposer, Passage};
+use topologies::Endpoint;
+use wire::mad::{AttributeId, Method};
+use wire::{Delimiter, FlowControl, Format, Mad, PortNum, RecordKind, Records, Training};
+
+/// Bytes before the MAD in the record of an SMP: delimiter, LRH, BTH, DETH.
+const MAD_AT: usize = Delimiter::LEN + 8 + 12 + 8;
+/// When a device begins to be faulty: the fabric has come up.
+const FROM: Time = Time(100_000_000);
+
+/// How many seeds it takes until a planted fault is found, and how. At most `most`.
+fn found(most: u64, plant: &dyn Fn() -> Option<Box<dyn Interposer>>) -> BTreeSet<FailureKind> {
+    let limits = Limits { devices: 3..=8 };
+    for seed in 0..most {
+        let schedule = Schedule::from_seed(seed, &limits);
+        assert_eq!(campaign::run(&schedule).failure, None, "without it: {schedule}");
+        if let Some(failure) = run_with(&schedule, plant).failure {
+            return BTreeSet::from([failure.kind]);
+        }
+    }
+    panic!("not found by {most} seeds");
+}
+
+/// The MAD of a frame that carries one packet, an SMP.
+fn smp(frame: &[u8]) -> Option<Mad> {
+    let is_management = frame.get(Delimiter::LEN)? >> 4 == 15;
+    let bytes = frame.get(MAD_AT..MAD_AT + Mad::LEN)?;
+    (is_management && frame[0] == RecordKind::Data as u8)
+        .then(|| Mad::parse(bytes).ok().map(|(mad, _)| mad))?
+}
+
+/// A port that loses a block of its buffer with each packet of more than 200 bytes: the credits are
+/// never given again.
+#[derive(Debug, Default)]
+struct LostCredit;
+
+impl Interposer for LostCredit {
+    fn pass(&mut self, now: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
+        if now < FROM || from.node.index() != 0 {
+            return Passage::Once;
+        }
+        let mut at = 0;
+        let lengths: Vec<(RecordKind, usize)> = Records::new(frame)
+            .filter_map(Result::ok)
+            .map(|record| (record.kind, record.bytes.len()))
+            .collect();
+        for (kind, length) in lengths {
+            let bytes = &mut frame[at + Delimiter::LEN..at + Delimiter::LEN + length];
+            if kind == RecordKind::FlowControl
+                && let Ok((mut control, _)) = FlowControl::parse(bytes)
+                && control.vl.get() == 0
+            {
+                control.fccl = control.fccl.wrapping_sub(1) % FlowControl::MODULUS;
+                control.emit(bytes);
+            }
+            at += Delimiter::LEN + length;
+        }
+        Passage::Once
+    }
+}
+
+#[test]
+fn a_credit_that_is_never_given_again_is_found() {
+    let kinds = found(3, &|| Some(Box::new(LostCredit)));
+    assert_eq!(kinds, BTreeSet::from([FailureKind::NotAtRest]));
+}
+
+/// A switch whose table holds another port for the highest LID of a block than was written, and
+/// that answers what was written.
+#[derive(Debug, Default)]
+struct WrongEntry {
+    /// By transaction: what was asked for.
+    asked: std::collections::BTreeMap<u64, (usize, u8)>,
+}
+
+impl Interposer for WrongEntry {
+    fn pass(&mut self, _: Time, _: Endpoint, frame: &mut [u8]) -> Passage {
+        let Some(mad) = smp(frame) else {
+            return Passage::Once;
+        };
+        if mad.attr_id() != AttributeId::LINEAR_FORWARDING_TABLE || mad.attr_mod() != 0 {
+            return Passage::Once;
+        }
+        // The block stands behind the MAD's and the SMP's headers.
+        let entries = MAD_AT + 64;
+        if mad.method() == Method::SET && !self.asked.contains_key(&mad.tid()) {
+            let block = &frame[entries..entries + 64];
+            let Some(at) = block.iter().rposition(|&port| port != PortNum::NONE.get()) else {
+                return Passage::Once;
+            };
+            self.asked.insert(mad.tid(), (at, block[at]));
+            rewrite(frame, entries + at, 254);
+        } else if mad.method() == Method::GET_RESP {
+            match self.asked.get(&mad.tid()) {
+                Some(&(at, port)) => rewrite(frame, entries + at, port),
+                None => {
+                    let lies: Vec<(usize, u8)> = self.asked.values().copied().collect();
+                    for (at, port) in lies {
+                        if frame[entries + at] == 254 {
+                            rewrite(frame, entries + at, port);
+                        }
+                    }
+                }
+            }
+        }
+        Passage::Once
+    }
+}
+
+/// Changes a byte of a packet in a frame, and its CRCs.
+fn rewrite(frame: &mut [u8], at: usize, byte: u8) {
+    frame[at] = byte;
+    let packet = &mut frame[Delimiter::LEN..];
+    let end = packet.len();
+    let icrc = wire::crc::icrc(&packet[..end - 6]).to_be_bytes();
+    packet[end - 6..end - 2].copy_from_slice(&icrc);
+    let vcrc = wire::crc::vcrc(&packet[..end - 2]).to_be_bytes();
+    packet[end - 2..].copy_from_slice(&vcrc);
+}
+
+#[test]
+fn an_entry_that_is_not_what_was_written_is_found() {
+    let kinds = found(3, &|| Some(Box::<WrongEntry>::default()));
+    assert_eq!(kinds, BTreeSet::from([FailureKind::Tables]));
+}
+
+/// A device that answers training with the epoch that it heard first, whatever it hears later.
+#[derive(Debug, Default)]
+struct StaleEpoch {
+    /// By end: what it heard first.
+    heard: std::collections::BTreeMap<Endpoint, u32>,
+}
+
+impl Interposer for StaleEpoch {
+    fn pass(&mut self, _: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
+        let training = Records::new(frame)
+            .filter_map(Result::ok)
+            .find(|record| record.kind == RecordKind::Training)
+            .and_then(|record| Training::parse(record.bytes).ok());
+        let Some((training, _)) = training else {
+            return Passage::Once;
+        };
+        if training.heard_epoch == 0 {
+            return Passage::Once;
+        }
+        let first = *self.heard.entry(from).or_insert(training.heard_epoch);
+        let stale = Training {
+            heard_epoch: first,
+            ..training
+        };
+        stale.emit(&mut frame[Delimiter::LEN..]);
+        Passage::Once
+    }
+}
+
+#[test]
+fn an_epoch_from_before_a_restart_is_found() {
+    let kinds = found(12, &|| Some(Box::<StaleEpoch>::default()));
+    assert_eq!(kinds, BTreeSet::from([FailureKind::NotUp]));
+}
+
+/// A switch that sends every hundredth datagram twice.
+#[derive(Debug, Default)]
+struct Doubler(u32);
+
+impl Interposer for Doubler {
+    fn pass(&mut self, _: Time, _: Endpoint, frame: &mut [u8]) -> Passage {
+        let is_data = frame.first() == Some(&(RecordKind::Data as u8));
+        if !is_data || frame[Delimiter::LEN] >> 4 == 15 {
+            return Passage::Once;
+        }
+        self.0 += 1;
+        match self.0 % 100 {
+            0 => Passage::Twice,
+            _ => Passage::Once,
+        }
+    }
+}
+
+#[test]
+fn a_datagram_that_is_sent_twice_is_found() {
+    let kinds = found(3, &|| Some(Box::<Doubler>::default()));
+    assert_eq!(kinds, BTreeSet::from([FailureKind::Checker]));
+}
+
+/// A manager that repeats no request: what has the transaction of one before never leaves its host.
+#[derive(Debug, Default)]
+struct NoRetry(BTreeSet<(Endpoint, u64)>);
+
+impl Interposer for NoRetry {
+    fn pass(&mut self, now: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
+        match smp(frame) {
+            Some(mad) if mad.method() == Method::TRAP => Passage::Once,
+            Some(mad) if now >= FROM && !self.0.insert((from, mad.tid())) => Passage::Never,
+            _ => Passage::Once,
+        }
+    }
+}
+
+#[test]
+fn a_request_that_is_never_repeated_is_found() {
+    let kinds = found(60, &|| Some(Box::<NoRetry>::default()));
+    assert_eq!(kinds, BTreeSet::from([FailureKind::NotUp]));
+}
