@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use controller::SmConfig;
 use controller::control::{Phase, Status};
-use hostd::control::{
-    MulticastSend, PerfRequest, PingRequest, Reply, Request, SINK_QPN,
-};
+use hostd::control::{MulticastSend, PerfRequest, PingRequest, Reply, Request, SINK_QPN};
 use link::{Pacing, PortConfig, Time};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -55,6 +53,8 @@ pub(crate) struct Bed<'s> {
     active: BTreeSet<usize>,
     /// LIDs of hosts when the whole fabric was up first.
     lids: BTreeMap<NodeId, Lid>,
+    /// Hosts that have asked to join the group, and have not been started anew since.
+    pub(crate) members: BTreeSet<NodeId>,
     flows: u32,
     multicasts: u32,
     random: ChaCha8Rng,
@@ -124,7 +124,7 @@ fn config(schedule: &Schedule) -> TwinConfig {
 
 impl<'s> Bed<'s> {
     pub(crate) fn new(schedule: &'s Schedule) -> Result<Self, String> {
-        let graph = schedule.topology.graph().map_err(|error| error.to_string())?;
+        let graph = schedule.graph().map_err(|error| error.to_string())?;
         let twin = Twin::new(&graph, &config(schedule)).map_err(|error| error.to_string())?;
         Ok(Self {
             schedule,
@@ -135,17 +135,14 @@ impl<'s> Bed<'s> {
             graph,
             active: BTreeSet::new(),
             lids: BTreeMap::new(),
+            members: BTreeSet::new(),
             flows: 0,
             multicasts: 0,
             random: ChaCha8Rng::seed_from_u64(sim::mix(schedule.seed, 1)),
         })
     }
 
-    pub(crate) fn fail<T>(
-        &self,
-        kind: FailureKind,
-        what: impl Into<String>,
-    ) -> Result<T, Failure> {
+    pub(crate) fn fail<T>(&self, kind: FailureKind, what: impl Into<String>) -> Result<T, Failure> {
         Err(Failure {
             kind,
             at_ns: self.twin.now().0,
@@ -220,7 +217,9 @@ impl<'s> Bed<'s> {
         if fault.for_us > 0 {
             return Some(fault.at_us.saturating_add(fault.for_us).min(length_us));
         }
-        let lasts = fault.what.is_outage() && !self.is_vital(fault.what);
+        // What is never seen whole may be nothing that its engine could route.
+        let may_last = !self.schedule.from_start && !self.is_vital(fault.what);
+        let lasts = fault.what.is_outage() && may_last;
         (!lasts).then_some(length_us)
     }
 
@@ -257,7 +256,9 @@ impl<'s> Bed<'s> {
 
     fn active(&self) -> impl Iterator<Item = FaultKind> {
         let faults = &self.schedule.faults;
-        self.active.iter().filter_map(|&at| Some(faults.get(at)?.what))
+        self.active
+            .iter()
+            .filter_map(|&at| Some(faults.get(at)?.what))
     }
 
     /// A fault begins or ends.
@@ -377,7 +378,10 @@ impl<'s> Bed<'s> {
             _ => false,
         });
         match is_down {
-            true => self.twin.crash(node),
+            true => {
+                self.members.remove(&node);
+                self.twin.crash(node);
+            }
             false => self.twin.restart(node),
         }
     }
@@ -457,7 +461,10 @@ impl<'s> Bed<'s> {
                     mgid: group(),
                     send_only: false,
                 };
-                self.request(self.host(host), join);
+                let member = self.host(host);
+                self.members
+                    .extend(member.filter(|&member| !self.twin.is_down(member)));
+                self.request(member, join);
             }
             TrafficKind::Multicast { host, count } => {
                 let request = self.multicast(count);
@@ -542,7 +549,9 @@ impl<'s> Bed<'s> {
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         let sweeps_ns = 4 * u64::from(self.schedule.sweep_ms) * 1_000_000;
         self.wait_until_quiet(QUIET_NS.max(sweeps_ns), SETTLED_NS_MAX)?;
-        self.check_lids()
+        self.check_lids()?;
+        self.end_flows();
+        self.pass(REPEATED_NS)
     }
 
     fn wait_until_quiet(&mut self, quiet_ns: u64, within_ns: u64) -> Result<(), Failure> {
@@ -567,18 +576,26 @@ impl<'s> Bed<'s> {
                     Some(what) => self.fail(FailureKind::NotUp, what),
                     None => self.fail(
                         FailureKind::NotQuiet,
-                        format!("sweep {} and no end: {:?}", status.generation, status.warnings),
+                        format!(
+                            "sweep {} and no end: {:?}",
+                            status.generation, status.warnings
+                        ),
                     ),
                 };
             }
         }
     }
 
-    /// Nothing is under way any more: nothing is missing.
-    pub(crate) fn rest(&mut self) -> Result<(), Failure> {
+    /// Hosts forget their flows, also those whose destination is gone and that still ask for it.
+    fn end_flows(&mut self) {
         for host in self.hosts.clone() {
             self.request(Some(host), Request::PerfClear);
         }
+    }
+
+    /// Nothing is under way any more: nothing is missing.
+    pub(crate) fn rest(&mut self) -> Result<(), Failure> {
+        self.end_flows();
         // A manager and its hosts still talk now and then: what is stuck is so at every look.
         let mut found = None;
         for _ in 0..RESTS {
@@ -650,7 +667,12 @@ fn not_up(status: &Status, surviving: &Graph) -> Option<String> {
     Some(format!(
         "the manager is {:?} with {} switches, {} hosts, {} links of {switches}, {hosts}, {links}; \
          unreachable: {:?}; warnings: {:?}",
-        status.phase, status.switches, status.hosts, status.links, status.unreachable, status.warnings
+        status.phase,
+        status.switches,
+        status.hosts,
+        status.links,
+        status.unreachable,
+        status.warnings
     ))
 }
 

@@ -6,7 +6,6 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use routing::multicast::Scheme;
 use routing::{Options, RoutingEngine};
-use topologies::Kind;
 use wire::Lmc;
 
 use crate::schedule::{Fault, FaultKind, Hostility, Schedule, Traffic, TrafficKind};
@@ -38,7 +37,7 @@ impl Schedule {
         let mut random = ChaCha8Rng::seed_from_u64(sim::mix(STREAM, seed));
         let random = &mut random;
         let topology = topology(limits, random);
-        let mut schedule = Self::of(topology);
+        let mut schedule = Self::of(&topology);
         schedule.seed = random.random();
         schedule.vls = [1, 2, 4, 8][random.random_range(0..4)];
         schedule.lmc = [None, None, Some(0), Some(1), Some(2)][random.random_range(0..5)];
@@ -58,66 +57,46 @@ impl Schedule {
     }
 }
 
-fn topology(limits: &Limits, random: &mut ChaCha8Rng) -> Kind {
+fn topology(limits: &Limits, random: &mut ChaCha8Rng) -> String {
     for _ in 0..DRAWS_MAX {
-        let kind = any_topology(limits, random);
+        let name = any_topology(limits, random);
         let fits = |devices: usize| limits.devices.contains(&devices);
-        if kind.graph().is_ok_and(|graph| fits(graph.len())) {
-            return kind;
+        if topologies::parse(&name).is_ok_and(|topology| fits(topology.graph.len())) {
+            return name;
         }
     }
     let hosts = limits.devices.start().saturating_sub(1).max(1);
-    Kind::Star {
-        hosts: wire::convert::u64_of(hosts),
-    }
+    format!("star-{hosts}")
 }
 
-fn any_topology(limits: &Limits, random: &mut ChaCha8Rng) -> Kind {
+fn any_topology(limits: &Limits, random: &mut ChaCha8Rng) -> String {
     let most = wire::convert::u64_of(*limits.devices.end()).max(4);
     let mut up_to = |limit: u64| random.random_range(1..=limit.min(most).max(1));
     let hosts = up_to(3);
     match up_to(8) {
-        1 => Kind::FatTree {
-            ports: 2 * up_to(4),
-            levels: up_to(3),
-        },
-        2 => Kind::Clos {
-            leaves: up_to(6),
-            hosts,
-            spines: up_to(4),
-            links: up_to(2),
-        },
-        3 => Kind::Hypercube {
-            dimensions: up_to(4),
-            hosts,
-        },
-        4 => Kind::Mesh {
-            sizes: (0..up_to(3)).map(|_| up_to(4) + 1).collect(),
-            hosts,
-        },
-        5 => Kind::Torus {
-            sizes: (0..up_to(2)).map(|_| up_to(4) + 1).collect(),
-            hosts,
-        },
-        6 => Kind::Ring {
-            switches: up_to(7) + 2,
-            hosts,
-        },
-        7 => Kind::Star {
-            hosts: up_to(12) + 1,
-        },
-        _ => Kind::Irregular {
-            switches: up_to(most / 2) + 2,
-            hosts,
-            degree: up_to(4) + 1,
-            seed: up_to(1000),
-        },
+        1 => format!("fat-tree-{}-{}", 2 * up_to(4), up_to(3)),
+        2 => format!("clos-{}-{hosts}-{}-{}", up_to(6), up_to(4), up_to(2)),
+        3 => format!("hypercube-{}-{hosts}", up_to(4)),
+        4 => {
+            let sizes: Vec<String> = (0..up_to(3)).map(|_| (up_to(4) + 1).to_string()).collect();
+            format!("mesh-{}-{hosts}", sizes.join("x"))
+        }
+        5 => {
+            let sizes: Vec<String> = (0..up_to(2)).map(|_| (up_to(4) + 1).to_string()).collect();
+            format!("torus-{}-{hosts}", sizes.join("x"))
+        }
+        6 => format!("ring-{}-{hosts}", up_to(7) + 2),
+        7 => format!("star-{}", up_to(12) + 1),
+        _ => {
+            let (switches, degree) = (up_to(most / 2) + 2, up_to(4) + 1);
+            format!("irregular-{switches}-{hosts}-{degree}-{}", up_to(1000))
+        }
     }
 }
 
 /// An engine that applies to the whole fabric.
 fn engine(schedule: &Schedule, random: &mut ChaCha8Rng) -> RoutingEngine {
-    let graph = match schedule.topology.graph() {
+    let graph = match schedule.graph() {
         Ok(graph) => graph,
         Err(_) => return RoutingEngine::Updn,
     };
@@ -151,7 +130,7 @@ fn engine(schedule: &Schedule, random: &mut ChaCha8Rng) -> RoutingEngine {
 
 /// A multicast scheme that applies.
 fn trees(schedule: &Schedule, random: &mut ChaCha8Rng) -> Scheme {
-    let is_fat_tree = matches!(schedule.topology, Kind::FatTree { .. });
+    let is_fat_tree = schedule.topology.starts_with("fat-tree");
     match is_fat_tree && random.random_bool(0.3) {
         true => Scheme::Cyclic,
         false => Scheme::SpanningTree,
@@ -194,7 +173,11 @@ fn draw_traffic(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
                 host: members[random.random_range(0..members.len())],
                 count: random.random_range(1..50),
             };
-            add(schedule, random.random_range(length_us / 4..length_us), what);
+            add(
+                schedule,
+                random.random_range(length_us / 4..length_us),
+                what,
+            );
         }
     }
 }
@@ -257,7 +240,7 @@ mod tests {
         let limits = Limits { devices: 4..=16 };
         for seed in 0..300 {
             let schedule = Schedule::from_seed(seed, &limits);
-            let devices = schedule.topology.graph().unwrap().len();
+            let devices = schedule.graph().unwrap().len();
             assert!(limits.devices.contains(&devices), "{seed}: {schedule}");
             assert_eq!(schedule.to_string().parse(), Ok(schedule));
         }

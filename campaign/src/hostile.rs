@@ -8,9 +8,7 @@
 use mad::local::{MadMessage, ToAgent};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use wire::attr::{
-    Attribute, LinearForwardingTable, MulticastForwardingTable, Notice, SlToVlTable,
-};
+use wire::attr::{Attribute, LinearForwardingTable, MulticastForwardingTable, Notice, SlToVlTable};
 use wire::mad::{AttributeId, MadStatus, Method, MgmtClass};
 use wire::{Lid, Mad, MadHeader, PortNum, Qpn, Sl, UdPacket, Vl};
 
@@ -37,11 +35,7 @@ pub(crate) enum Shot {
 }
 
 /// The next datagram of a kind; `None` if there is nobody whom it could be for.
-pub(crate) fn shot(
-    what: Hostility,
-    victims: Victims<'_>,
-    random: &mut ChaCha8Rng,
-) -> Option<Shot> {
+pub(crate) fn shot(what: Hostility, victims: Victims<'_>, random: &mut ChaCha8Rng) -> Option<Shot> {
     let manager = victims.manager;
     Some(match what {
         Hostility::Noise => Shot::Packet(noise(random)?),
@@ -68,7 +62,12 @@ pub(crate) fn shot(
                 let numbers = [64, 65, 66, 129, 144, 145, 256, 257, 1000];
                 notice.trap_number = numbers[random.random_range(0..numbers.len())];
             }
-            let mut mad = request(MgmtClass::SUBN_LID, Method::TRAP, AttributeId::NOTICE, random);
+            let mut mad = request(
+                MgmtClass::SUBN_LID,
+                Method::TRAP,
+                AttributeId::NOTICE,
+                random,
+            );
             mad.set_smp_attribute(&notice);
             Shot::Mad(send(manager, &mad))
         }
@@ -99,7 +98,12 @@ fn send(lid: Lid, mad: &Mad) -> ToAgent {
     })
 }
 
-fn request(class: MgmtClass, method: Method, attribute: AttributeId, random: &mut ChaCha8Rng) -> Mad {
+fn request(
+    class: MgmtClass,
+    method: Method,
+    attribute: AttributeId,
+    random: &mut ChaCha8Rng,
+) -> Mad {
     let mut mad = Mad::lid_smp(method, attribute, 0, random.random());
     let header = MadHeader {
         class,

@@ -73,7 +73,12 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, rest) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
-        write!(f, "{} at {seconds}.{rest:09} s: {}", self.kind.name(), self.what)
+        write!(
+            f,
+            "{} at {seconds}.{rest:09} s: {}",
+            self.kind.name(),
+            self.what
+        )
     }
 }
 

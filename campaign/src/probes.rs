@@ -63,13 +63,21 @@ fn pings(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), F
     let mut owners: BTreeMap<Lid, &str> = BTreeMap::new();
     for host in hosts {
         let name = expected.surviving.node(host.left).name.as_str();
-        owners.extend(expected.lids_of(host.left).into_iter().map(|lid| (lid, name)));
+        owners.extend(
+            expected
+                .lids_of(host.left)
+                .into_iter()
+                .map(|lid| (lid, name)),
+        );
     }
     for host in hosts {
         let own = expected.surviving.node(host.left).name.as_str();
         let mut levels: BTreeMap<Sl, Vec<Lid>> = BTreeMap::new();
         for (&lid, _) in owners.iter().filter(|&(_, &owner)| owner != own) {
-            levels.entry(expected.sl(host.left, lid)).or_default().push(lid);
+            levels
+                .entry(expected.sl(host.left, lid))
+                .or_default()
+                .push(lid);
         }
         for (sl, targets) in levels {
             let request = Request::Ping(PingRequest {
@@ -81,7 +89,10 @@ fn pings(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), F
                 timeout_ms: 5_000,
             });
             let Some(Reply::Ping(results)) = bed.ask(host.whole, request) else {
-                return bed.fail(FailureKind::Unreachable, format!("{own} answers no ping request"));
+                return bed.fail(
+                    FailureKind::Unreachable,
+                    format!("{own} answers no ping request"),
+                );
             };
             for result in results {
                 let owner = owners.get(&result.dlid).copied().unwrap_or_default();
@@ -129,8 +140,12 @@ fn flows(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), F
         }
         let mut left = Vec::new();
         for (from, flow, lid) in running {
-            let Some(Reply::Perf(report)) = bed.ask(from.whole, Request::PerfReport { flow }) else {
-                return bed.fail(FailureKind::Unreachable, format!("flow {flow} is not known"));
+            let Some(Reply::Perf(report)) = bed.ask(from.whole, Request::PerfReport { flow })
+            else {
+                return bed.fail(
+                    FailureKind::Unreachable,
+                    format!("flow {flow} is not known"),
+                );
             };
             if report.lost + report.duplicates + report.reordered > 0 {
                 let what = format!("a flow to LID {lid}: {report:?}");
@@ -157,6 +172,10 @@ fn multicast(bed: &mut Bed<'_>, hosts: &[Host]) -> Result<(), Failure> {
             && groups.iter().any(|membership| membership.joined)
         {
             members.push(host.whole);
+        } else if bed.members.contains(&host.whole) {
+            let name = bed.graph.node(host.whole).name.clone();
+            let what = format!("{name} has asked to join the group, and is in none");
+            return bed.fail(FailureKind::Multicast, what);
         }
     }
     for &sender in &members {
@@ -184,7 +203,8 @@ fn multicast(bed: &mut Bed<'_>, hosts: &[Host]) -> Result<(), Failure> {
             let counts = came.map(|source| (source.received, source.duplicates));
             if counts != Some((u64::from(COPIES), 0)) {
                 let [from, to] = [sender, member].map(|id| &bed.graph.node(id).name);
-                let what = format!("of {COPIES} packets of {from} {to} got and got twice: {counts:?}");
+                let what =
+                    format!("of {COPIES} packets of {from} {to} got and got twice: {counts:?}");
                 return bed.fail(FailureKind::Multicast, what);
             }
         }

@@ -18,7 +18,10 @@ pub fn run(schedule: &Schedule) -> Outcome {
 /// Runs a schedule with something between the ends of all cables, which `interposer` makes: for
 /// tests of the campaign itself.
 #[must_use]
-pub fn run_with(schedule: &Schedule, interposer: &dyn Fn() -> Option<Box<dyn Interposer>>) -> Outcome {
+pub fn run_with(
+    schedule: &Schedule,
+    interposer: &dyn Fn() -> Option<Box<dyn Interposer>>,
+) -> Outcome {
     let attempt = catch_unwind(AssertUnwindSafe(|| attempt(schedule, interposer())));
     attempt.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);

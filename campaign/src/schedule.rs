@@ -6,7 +6,7 @@
 
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
-use topologies::Kind;
+use topologies::{Graph, TopologyError};
 
 /// The longest schedule, in microseconds of virtual time.
 pub const LENGTH_US_MAX: u64 = 600_000_000;
@@ -19,8 +19,8 @@ pub const ITEMS_MAX: usize = 256;
 pub struct Schedule {
     /// The seed of what cables lose and of hostile datagrams.
     pub seed: u64,
-    /// The fabric.
-    pub topology: Kind,
+    /// The fabric, by the name of its topology.
+    pub topology: String,
     /// How it is routed.
     pub engine: RoutingEngine,
     /// LID mask control of the hosts, 0 to 7; `None`: what the engine wants.
@@ -50,6 +50,16 @@ pub struct Schedule {
     pub traffic: Vec<Traffic>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+}
+
+impl Schedule {
+    /// The fabric.
+    ///
+    /// # Errors
+    /// [`TopologyError`]: there is no such topology.
+    pub fn graph(&self) -> Result<Graph, TopologyError> {
+        Ok(topologies::parse(&self.topology)?.graph)
+    }
 }
 
 /// Something that hosts send.

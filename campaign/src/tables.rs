@@ -56,7 +56,10 @@ pub(crate) fn check(bed: &mut Bed<'_>) -> Result<Expected, Failure> {
         Ok(tables) => tables,
         Err(_) => {
             let lmc = options.known.values().map(|&(_, lmc)| lmc).max();
-            let options = Options { lmc, ..options.clone() };
+            let options = Options {
+                lmc,
+                ..options.clone()
+            };
             match RoutingEngine::Updn.route(&surviving, &options) {
                 Ok(tables) => tables,
                 Err(error) => return bed.fail(FailureKind::Routes, error.to_string()),
@@ -96,7 +99,8 @@ fn has_one_level(surviving: &Graph, tables: &Tables) -> bool {
     let lids = owned(tables);
     let mut switches = surviving.switches();
     switches.all(|switch| {
-        lids.iter().all(|&lid| assignment.sl(switch, lid) == wire::Sl::default())
+        lids.iter()
+            .all(|&lid| assignment.sl(switch, lid) == wire::Sl::default())
     })
 }
 
@@ -166,7 +170,9 @@ fn same_entries(bed: &Bed<'_>, surviving: &Graph, tables: &Tables) -> Result<(),
             let has = entry(bed, name, lid);
             if has != Some(wanted) {
                 let has = has.unwrap_or(PortNum::NONE);
-                different.push(format!("{name} sends LID {lid} to port {has}, not {wanted}"));
+                different.push(format!(
+                    "{name} sends LID {lid} to port {has}, not {wanted}"
+                ));
             }
         }
         different.extend(different_vls(bed, surviving, tables, id));
@@ -181,12 +187,7 @@ fn same_entries(bed: &Bed<'_>, surviving: &Graph, tables: &Tables) -> Result<(),
 }
 
 /// SL-to-VL tables that are not the engine's, where it has some.
-fn different_vls(
-    bed: &Bed<'_>,
-    surviving: &Graph,
-    tables: &Tables,
-    id: NodeId,
-) -> Vec<String> {
+fn different_vls(bed: &Bed<'_>, surviving: &Graph, tables: &Tables, id: NodeId) -> Vec<String> {
     let name = &surviving.node(id).name;
     let (Some(assignment), Some(switch)) = (&tables.vl_assignment, bed.twin.switch(name)) else {
         return Vec::new();

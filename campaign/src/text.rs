@@ -13,7 +13,6 @@ use core::str::FromStr;
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use thiserror::Error;
-use topologies::Kind;
 
 use crate::schedule::{
     Fault, FaultKind, Hostility, ITEMS_MAX, LENGTH_US_MAX, Schedule, Traffic, TrafficKind,
@@ -32,10 +31,10 @@ pub struct ScheduleError {
 impl Schedule {
     /// A quiet schedule on a fabric: nothing is sent, nothing goes wrong.
     #[must_use]
-    pub fn of(topology: Kind) -> Self {
+    pub fn of(topology: &str) -> Self {
         Self {
             seed: 0,
-            topology,
+            topology: topology.to_owned(),
             engine: RoutingEngine::Auto,
             lmc: None,
             vls: 1,
@@ -137,11 +136,18 @@ impl FromStr for Schedule {
             word: text.chars().take(40).collect(),
             problem: "topology=NAME is missing".to_owned(),
         })?;
-        let kind = Kind::parse(topology).map_err(|error| ScheduleError {
-            word: topology.to_owned(),
-            problem: error.to_string(),
-        })?;
-        let mut schedule = Self::of(kind);
+        let mut schedule = Self::of(topology);
+        // A schedule is one line: it takes no files.
+        let is_name = !topology.contains(['/', '.']);
+        let graph = schedule.graph().map_err(|error| error.to_string());
+        let refused = match is_name {
+            true => graph.err(),
+            false => Some("a topology has a name; files are not read".to_owned()),
+        };
+        if let Some(problem) = refused {
+            let word = topology.to_owned();
+            return Err(ScheduleError { word, problem });
+        }
         for word in words {
             let refuse = |problem: String| ScheduleError {
                 word: word.to_owned(),
@@ -332,7 +338,10 @@ mod tests {
     #[test]
     fn what_is_written_reads_back() {
         let schedule: Schedule = TEXT.parse().unwrap();
-        assert_eq!(schedule.to_string(), TEXT.split_whitespace().collect::<Vec<_>>().join(" "));
+        assert_eq!(
+            schedule.to_string(),
+            TEXT.split_whitespace().collect::<Vec<_>>().join(" ")
+        );
         assert_eq!((schedule.traffic.len(), schedule.faults.len()), (4, 10));
     }
 
@@ -340,14 +349,25 @@ mod tests {
     fn what_is_no_schedule_is_named() {
         for (text, problem) in [
             ("engine=updn", "topology=NAME is missing"),
-            ("topology=ring-4-1 engine=best", "no routing engine is called \"best\""),
+            ("topology=sphere-4-1", "sphere-4-1"),
+            ("topology=./ring-4-1", "files are not read"),
+            (
+                "topology=ring-4-1 engine=best",
+                "no routing engine is called \"best\"",
+            ),
             ("topology=ring-4-1 lmc=8", "\"8\" is no number from 0 to 7"),
             ("topology=ring-4-1 cut@1+2", "a number is missing"),
             ("topology=ring-4-1 cut@1+2:3:4", "\"4\" is too much"),
-            ("topology=ring-4-1 loss@1+2:3:1000001", "no number from 0 to 1000000"),
+            (
+                "topology=ring-4-1 loss@1+2:3:1000001",
+                "no number from 0 to 1000000",
+            ),
             ("topology=ring-4-1 flood@1+2", "no such fault"),
             ("topology=ring-4-1 cut", "neither NAME=VALUE nor NAME@TIME"),
-            ("topology=ring-4-1 hostile@1+2:1:words:3", "no hostile datagrams"),
+            (
+                "topology=ring-4-1 hostile@1+2:1:words:3",
+                "no hostile datagrams",
+            ),
         ] {
             let error = text.parse::<Schedule>().unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");

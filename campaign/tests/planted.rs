@@ -7,20 +7,22 @@ use campaign::{FailureKind, Limits, Schedule, run_with};
 use link::Time;
 use sim::{Interposer, Passage};
 use topologies::Endpoint;
-use wire::mad::{AttributeId, Method};
+use wire::mad::{AttributeId, Method, MgmtClass};
 use wire::{Delimiter, FlowControl, Format, Mad, PortNum, RecordKind, Records, Training};
 
 /// Bytes before the MAD in the record of an SMP: delimiter, LRH, BTH, DETH.
 const MAD_AT: usize = Delimiter::LEN + 8 + 12 + 8;
 /// When a device begins to be faulty: the fabric has come up.
 const FROM: Time = Time(100_000_000);
+/// A port that no switch here has.
+const NOWHERE: u8 = 254;
 
 /// How many seeds it takes until a planted fault is found, and how. At most `most`.
 fn found(most: u64, plant: &dyn Fn() -> Option<Box<dyn Interposer>>) -> BTreeSet<FailureKind> {
-    let limits = Limits { devices: 3..=8 };
+    // What `seeds.rs` runs without it, and nothing fails.
+    let limits = Limits { devices: 3..=7 };
     for seed in 0..most {
         let schedule = Schedule::from_seed(seed, &limits);
-        assert_eq!(campaign::run(&schedule).failure, None, "without it: {schedule}");
         if let Some(failure) = run_with(&schedule, plant).failure {
             return BTreeSet::from([failure.kind]);
         }
@@ -72,12 +74,12 @@ fn a_credit_that_is_never_given_again_is_found() {
     assert_eq!(kinds, BTreeSet::from([FailureKind::NotAtRest]));
 }
 
-/// A switch whose table holds another port for the highest LID of a block than was written, and
-/// that answers what was written.
+/// A switch that writes another port into its table than it was told, once, and that answers what it
+/// was told.
 #[derive(Debug, Default)]
 struct WrongEntry {
-    /// By transaction: what was asked for.
-    asked: std::collections::BTreeMap<u64, (usize, u8)>,
+    /// Transaction, place in the block and port of the one that it got wrong.
+    wrong: Option<(u64, usize, u8)>,
 }
 
 impl Interposer for WrongEntry {
@@ -88,27 +90,23 @@ impl Interposer for WrongEntry {
         if mad.attr_id() != AttributeId::LINEAR_FORWARDING_TABLE || mad.attr_mod() != 0 {
             return Passage::Once;
         }
-        // The block stands behind the MAD's and the SMP's headers.
+        // The block stands behind the headers of MAD and SMP.
         let entries = MAD_AT + 64;
-        if mad.method() == Method::SET && !self.asked.contains_key(&mad.tid()) {
-            let block = &frame[entries..entries + 64];
-            let Some(at) = block.iter().rposition(|&port| port != PortNum::NONE.get()) else {
-                return Passage::Once;
-            };
-            self.asked.insert(mad.tid(), (at, block[at]));
-            rewrite(frame, entries + at, 254);
-        } else if mad.method() == Method::GET_RESP {
-            match self.asked.get(&mad.tid()) {
-                Some(&(at, port)) => rewrite(frame, entries + at, port),
-                None => {
-                    let lies: Vec<(usize, u8)> = self.asked.values().copied().collect();
-                    for (at, port) in lies {
-                        if frame[entries + at] == 254 {
-                            rewrite(frame, entries + at, port);
-                        }
-                    }
+        match self.wrong {
+            None if mad.method() == Method::SET => {
+                let block = &frame[entries..entries + 64];
+                let used = block.iter().rposition(|&port| port != PortNum::NONE.get());
+                if let Some(at) = used {
+                    self.wrong = Some((mad.tid(), at, block[at]));
+                    rewrite(frame, entries + at, NOWHERE);
                 }
             }
+            Some((_, at, port))
+                if mad.method() == Method::GET_RESP && frame[entries + at] == NOWHERE =>
+            {
+                rewrite(frame, entries + at, port);
+            }
+            _ => {}
         }
         Passage::Once
     }
@@ -190,16 +188,23 @@ fn a_datagram_that_is_sent_twice_is_found() {
     assert_eq!(kinds, BTreeSet::from([FailureKind::Checker]));
 }
 
-/// A manager that repeats no request: what has the transaction of one before never leaves its host.
+/// Hosts that ask to join a group once and never again: by end of a cable and SLID, who has asked.
 #[derive(Debug, Default)]
-struct NoRetry(BTreeSet<(Endpoint, u64)>);
+struct NoRetry(BTreeSet<(Endpoint, u16)>);
 
 impl Interposer for NoRetry {
-    fn pass(&mut self, now: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
-        match smp(frame) {
-            Some(mad) if mad.method() == Method::TRAP => Passage::Once,
-            Some(mad) if now >= FROM && !self.0.insert((from, mad.tid())) => Passage::Never,
-            _ => Passage::Once,
+    fn pass(&mut self, _: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
+        let bytes = frame.get(MAD_AT..MAD_AT + Mad::LEN).unwrap_or_default();
+        let is_join = Mad::parse(bytes).is_ok_and(|(mad, _)| {
+            mad.class() == MgmtClass::SUBN_ADM
+                && mad.method() == Method::SET
+                && mad.attr_id() == AttributeId::MC_MEMBER_RECORD
+        });
+        let slid = frame.get(Delimiter::LEN + 6..Delimiter::LEN + 8);
+        let slid = slid.map_or(0, |slid| u16::from_be_bytes([slid[0], slid[1]]));
+        match is_join && !self.0.insert((from, slid)) {
+            true => Passage::Never,
+            false => Passage::Once,
         }
     }
 }
@@ -207,5 +212,5 @@ impl Interposer for NoRetry {
 #[test]
 fn a_request_that_is_never_repeated_is_found() {
     let kinds = found(60, &|| Some(Box::<NoRetry>::default()));
-    assert_eq!(kinds, BTreeSet::from([FailureKind::NotUp]));
+    assert_eq!(kinds, BTreeSet::from([FailureKind::Multicast]));
 }

@@ -11,14 +11,41 @@ fn small(seeds: core::ops::Range<u64>) {
         assert!(
             failure.is_none(),
             "seed {seed}: {}\nibemu sim campaign --schedule '{schedule}'",
-            failure.map(|failure| failure.to_string()).unwrap_or_default()
+            failure
+                .map(|failure| failure.to_string())
+                .unwrap_or_default()
         );
     }
 }
 
 #[test]
-fn seeds_0_to_50_hold() {
+fn seeds_0_to_49_hold() {
     small(0..50);
+}
+
+#[test]
+fn seeds_50_to_99_hold() {
+    small(50..100);
+}
+
+#[test]
+fn seeds_100_to_149_hold() {
+    small(100..150);
+}
+
+#[test]
+fn seeds_150_to_199_hold() {
+    small(150..200);
+}
+
+#[test]
+fn seeds_200_to_249_hold() {
+    small(200..250);
+}
+
+#[test]
+fn seeds_250_to_299_hold() {
+    small(250..300);
 }
 
 #[test]

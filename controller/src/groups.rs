@@ -158,10 +158,7 @@ impl Groups {
         if self.scheme != Scheme::Cyclic {
             return Ok(None);
         }
-        let routed = plan
-            .tables
-            .as_ref()
-            .and_then(|tables| tables.labels.clone());
+        let routed = plan.labels.clone();
         let known = self.labels.take();
         let known = known.filter(|labels| labels.fit(&plan.graph).is_ok());
         let labels = match routed.or(known) {

@@ -41,6 +41,9 @@ pub(crate) struct Plan {
     pub(crate) graph: Graph,
     /// The tables of the engine.
     pub(crate) tables: Option<Tables>,
+    /// The labels of the fat tree that the fabric is, or was when it was whole, whatever engine routes
+    /// it.
+    pub(crate) labels: Option<FatTreeLabels>,
 }
 
 impl Plan {
@@ -148,7 +151,7 @@ impl Planner {
             .map_err(|error| format!("what the devices say contradicts itself: {error}"))?;
         let mut warnings = Vec::new();
         let labels = self.labels_for(&mut graph, &mut warnings);
-        let tables = self.route(subnet, &graph, labels, old, &mut warnings)?;
+        let tables = self.route(subnet, &graph, labels.clone(), old, &mut warnings)?;
         if let Some(labels) = &tables.labels {
             self.labels = Some(labels.clone());
         }
@@ -186,6 +189,7 @@ impl Planner {
             degraded,
             warnings,
             graph,
+            labels: tables.labels.clone().or(labels),
             tables: Some(tables),
         })
     }

@@ -232,12 +232,13 @@ impl Cables {
             return Disturbance::NONE;
         }
         let is_double = self.random.random_range(0..MILLION) < unrest.duplication_ppm;
-        let delays_ns = [0; 2].map(|_| {
-            match self.random.random_range(0..MILLION) < unrest.delay_ppm {
-                true => self.random.random_range(0..=unrest.delay_ns_max),
-                false => 0,
-            }
-        });
+        let delays_ns =
+            [0; 2].map(
+                |_| match self.random.random_range(0..MILLION) < unrest.delay_ppm {
+                    true => self.random.random_range(0..=unrest.delay_ns_max),
+                    false => 0,
+                },
+            );
         Disturbance {
             copies: 1 + usize::from(is_double),
             delays_ns,
@@ -268,10 +269,12 @@ impl Cables {
         if self.random.random_range(0..MILLION) < corruption_ppm {
             // Behind LRH and BTH of the first packet, so that the receiver still finds the source of
             // what it drops.
-            let end = record.first_chunk().map_or(record.len(), |&[_, _, high, low]| {
-                let len = usize::from(u16::from_be_bytes([high, low]));
-                (Delimiter::LEN + len).clamp(1, record.len())
-            });
+            let end = record
+                .first_chunk()
+                .map_or(record.len(), |&[_, _, high, low]| {
+                    let len = usize::from(u16::from_be_bytes([high, low]));
+                    (Delimiter::LEN + len).clamp(1, record.len())
+                });
             let at = self.random.random_range(24.min(end - 1)..end);
             record[at] ^= 1 << self.random.random_range(0..8u8);
             return Impairment::Corrupted;

@@ -129,7 +129,8 @@ impl Datagrams {
     pub(crate) fn at_host(&mut self, now: Time, host: u32, frame: &[u8]) -> Option<String> {
         let mut first = None;
         for packet in packets(frame) {
-            let is_whole = DataPacket::parse(packet).is_ok_and(|packet| packet.check_vcrc().is_ok());
+            let is_whole =
+                DataPacket::parse(packet).is_ok_and(|packet| packet.check_vcrc().is_ok());
             if is_whole && let Some(what) = self.received(now, host, packet) {
                 first.get_or_insert(what);
             }
@@ -173,11 +174,16 @@ impl Datagrams {
         let what = || {
             let (slid, dlid, sl) = key;
             let length = packet.len();
-            format!("datagram of {length} bytes from LID {slid} to LID {dlid}, SL {sl}, ICRC {icrc:#010x}")
+            format!(
+                "datagram of {length} bytes from LID {slid} to LID {dlid}, SL {sl}, ICRC {icrc:#010x}"
+            )
         };
         let unknown = || match self.overflowed {
             true => None,
-            false => Some(format!("{}: came to node {at} twice, or was never sent", what())),
+            false => Some(format!(
+                "{}: came to node {at} twice, or was never sent",
+                what()
+            )),
         };
         let Some(flow) = self.flows.get_mut(&key) else {
             return unknown();
@@ -211,7 +217,10 @@ impl Datagrams {
         let is_settled = sent.at > self.changed;
         (in_order.is_none() && is_settled).then(|| {
             let since = now.since_ns(sent.at);
-            format!("{}: came after a later one, {since} ns after it was sent", what())
+            format!(
+                "{}: came after a later one, {since} ns after it was sent",
+                what()
+            )
         })
     }
 }
@@ -219,7 +228,7 @@ impl Datagrams {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{UdPacket, Qpn};
+    use wire::{Qpn, UdPacket};
 
     /// A datagram that carries `number`.
     fn packet(dlid: u16, number: u8) -> Vec<u8> {

@@ -288,7 +288,8 @@ impl Fabric {
             FrameContents::Control { .. } => {}
         }
         if self.cables.is_unbroken(index(node), port, plug_epoch) {
-            if let (Some(datagrams), Node::Host(_)) = (&mut self.datagrams, &self.nodes[index(node)])
+            if let (Some(datagrams), Node::Host(_)) =
+                (&mut self.datagrams, &self.nodes[index(node)])
                 && let Some(what) = datagrams.at_host(self.now, node, &bytes)
             {
                 self.tracker.report_violation(self.now, what);

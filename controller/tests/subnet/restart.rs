@@ -112,3 +112,28 @@ fn a_restart_in_the_middle_of_programming_is_finished_by_the_next_manager() {
     bed.run_until(host, |status| status.phase == Phase::Up);
     assert_programmed(&bed, &offline(&bed.graph));
 }
+
+#[test]
+fn a_manager_that_starts_on_a_degraded_tree_has_cyclic_multicast_whatever_engine_routes_it() {
+    let config = SmConfig {
+        routing: routing::RoutingEngine::Updn,
+        multicast: routing::multicast::Scheme::Cyclic,
+        ..SmConfig::default()
+    };
+    let mut bed = Bed::new(graph("fat-tree-4-2"), 1);
+    let host = first_host(&bed.graph);
+    bed.start(host, config.clone());
+    bed.run_until_up(host);
+    let guid2lid = bed.persisted(host);
+    bed.stop(host);
+    let root = bed.id("s0.0");
+    bed.kill(root);
+    bed.start(host, SmConfig { guid2lid, ..config });
+    let status = bed.run_until(host, |status| {
+        !matches!(
+            status.phase,
+            Phase::Starting | Phase::Discovering | Phase::Programming
+        )
+    });
+    assert_eq!((status.phase, status.degraded), (Phase::Up, true));
+}

@@ -130,8 +130,14 @@ pub(super) fn run(asked: &Campaign) -> Result<()> {
     let summary = Summary {
         schedules: wire::convert::u64_of(outcomes.len()),
         failed: failures.len(),
-        digest: format!("{:016x}", digest(outcomes.iter().map(|(_, outcome, _)| outcome))),
-        virtual_seconds: outcomes.iter().map(|(_, o, _)| o.virtual_ns / 1_000_000_000).sum(),
+        digest: format!(
+            "{:016x}",
+            digest(outcomes.iter().map(|(_, outcome, _)| outcome))
+        ),
+        virtual_seconds: outcomes
+            .iter()
+            .map(|(_, o, _)| o.virtual_ns / 1_000_000_000)
+            .sum(),
         events: outcomes.iter().map(|(_, o, _)| o.events).sum(),
         datagrams: outcomes.iter().map(|(_, o, _)| o.datagrams).sum(),
         seconds: elapsed.as_secs_f64(),
@@ -140,7 +146,11 @@ pub(super) fn run(asked: &Campaign) -> Result<()> {
     };
     print(&summary, asked.json)?;
     if summary.failed > 0 {
-        bail!("{} of {} schedules failed", summary.failed, summary.schedules);
+        bail!(
+            "{} of {} schedules failed",
+            summary.failed,
+            summary.schedules
+        );
     }
     Ok(())
 }
@@ -153,7 +163,8 @@ fn run_seeds(
     end: Option<Instant>,
 ) -> Vec<(u64, Outcome)> {
     let bar = ProgressBar::new(seeds.end - seeds.start);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} schedules, {eta} left") {
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} schedules, {eta} left")
+    {
         bar.set_style(style);
     }
     let next = AtomicU64::new(seeds.start);
@@ -177,7 +188,9 @@ fn run_seeds(
         work();
     });
     bar.finish_and_clear();
-    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut outcomes = outcomes
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     outcomes.sort_by_key(|&(seed, _)| seed);
     outcomes
 }

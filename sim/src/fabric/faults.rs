@@ -46,12 +46,9 @@ impl Fabric {
                     ..
                 },
                 Some((node, port)),
-            ) => self.cables.set_unrest(
-                node,
-                port,
-                (*duplication_ppm, *delay_ppm),
-                *delay_ns_max,
-            ),
+            ) => self
+                .cables
+                .set_unrest(node, port, (*duplication_ppm, *delay_ppm), *delay_ns_max),
             (FaultKind::Crash(name), _) => self.crash(name),
             (FaultKind::Restart(name), _) => self.restart(name),
             (
@@ -166,13 +163,12 @@ impl Fabric {
         let node = self.graph.node(id);
         let Some((port, timing)) = self.management.devices else {
             let port = self.model.port(node.guid, epoch_seed);
-            return Node::switch(node, port, self.model.timing()).map_err(|error| error.to_string());
+            return Node::switch(node, port, self.model.timing())
+                .map_err(|error| error.to_string());
         };
         let port = PortConfig { epoch_seed, ..port };
         match node.kind {
-            NodeKind::Switch => {
-                Node::switch(node, port, timing).map_err(|error| error.to_string())
-            }
+            NodeKind::Switch => Node::switch(node, port, timing).map_err(|error| error.to_string()),
             NodeKind::Host => Node::host(node, port).map_err(|error| error.to_string()),
         }
     }

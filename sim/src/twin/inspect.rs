@@ -134,7 +134,9 @@ impl Twin {
         let full = peer.config().buffer_blocks();
         let full = full.min(u32::from(link::CREDIT_BLOCKS_MAX));
         let vls = port.operational_vls().min(peer.operational_vls());
-        let short = (0..vls).map(Vl::constant).find(|&vl| u32::from(port.credits(vl)) != full)?;
+        let short = (0..vls)
+            .map(Vl::constant)
+            .find(|&vl| u32::from(port.credits(vl)) != full)?;
         let name = &self.fabric.graph.node(id).name;
         let credits = port.credits(short);
         Some(format!(

@@ -137,7 +137,8 @@ impl Twin {
             connections: persisted.connections.or(self.manager.connections.clone()),
             ..self.manager.clone()
         };
-        self.fabric.start_manager(beside, Box::new(Sm::new(config)?));
+        self.fabric
+            .start_manager(beside, Box::new(Sm::new(config)?));
         Ok(())
     }
 
