@@ -7,7 +7,7 @@ use thiserror::Error;
 use wire::Lmc;
 use wire::convert::u64_of;
 
-use crate::Protection;
+use crate::{PartitionEnforcement, Partitions, Protection};
 
 /// Options of an [`crate::Sm`]. [`SmConfig::default`] suits a fabric of any size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,11 @@ pub struct SmConfig {
     /// The M_Key that protects the ports of the subnet; `None`: what ports hold is left as it is, and
     /// requests give the key 0.
     pub protection: Option<Protection>,
+    /// Which ports belong to which partitions; `None`: all are full members of the default one, and
+    /// other keys are left as they are.
+    pub partitions: Option<Partitions>,
+    /// What switches check at the ports towards hosts, where there are partitions.
+    pub partition_enforcement: PartitionEnforcement,
     /// Whether connections may be promised bandwidth.
     pub qos: QosChoice,
     /// How multicast groups are given trees.
@@ -63,6 +68,8 @@ impl Default for SmConfig {
             trap_delay_ns: 2_000_000,
             priority: 8,
             protection: None,
+            partitions: None,
+            partition_enforcement: PartitionEnforcement::Both,
             qos: QosChoice::None,
             multicast: Scheme::SpanningTree,
             windows_per_s: 60,

@@ -12,9 +12,11 @@ use routing::fat_tree::{FatTreeLabels, recognise};
 use routing::multicast::{Mgid, Multicast, MulticastError, Options, Role, Scheme};
 use topologies::NodeId;
 use wire::attr::{MulticastForwardingTable, NodeType};
+use wire::p_key::{DEFAULT_PARTITION, FULL};
 use wire::sa::{McMemberRecord, Selector};
-use wire::{Gid, Guid, Lid, LinkRate, LinkSpeed, LinkWidth, Mtu};
+use wire::{Gid, Guid, Lid, Sl};
 
+use crate::partitions::{Ipoib, Partitions};
 use crate::plan::Plan;
 use crate::port_settings::LIFE_TIME;
 use crate::subnet::{Index, Subnet};
@@ -23,11 +25,7 @@ use crate::subnet::{Index, Subnet};
 const GROUPS_MAX: usize = 4096;
 /// Answers that wait for tables at most.
 const WAITING_MAX: usize = 8192;
-/// The group that every IP over InfiniBand interface of the default partition joins (RFC 4391).
-const BROADCAST: Gid = Gid([
-    0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff,
-]);
-/// Its queue key.
+/// The queue key of the group that every IP over InfiniBand interface of a partition joins (RFC 4391).
 const BROADCAST_QKEY: u32 = 0x0b1b;
 /// The MGID before the first that is allocated to groups created without one.
 const ALLOCATED_MGIDS: u128 = 0xff12_a01b_fe80_0000_0000_0000_0000_0000;
@@ -77,36 +75,29 @@ fn role(join_state: u8) -> Role {
 }
 
 impl Groups {
-    /// No group but the well-known one.
-    pub(crate) fn new(scheme: Scheme) -> Self {
-        let rate = LinkRate {
-            width: LinkWidth::X4,
-            speed: LinkSpeed::Sdr,
-        };
-        let record = McMemberRecord {
-            mgid: BROADCAST,
-            qkey: BROADCAST_QKEY,
-            mtu_selector: Selector::Exactly,
-            mtu: Mtu::Mtu2048.code(),
-            pkey: 0xffff,
-            rate_selector: Selector::Exactly,
-            rate: rate.code().unwrap_or_default(),
-            packet_life_time_selector: Selector::Exactly,
-            packet_life_time: LIFE_TIME,
-            scope: 2,
-            ..McMemberRecord::default()
-        };
-        let broadcast = Group {
-            record,
-            members: BTreeMap::new(),
-            well_known: true,
-        };
+    /// No groups but the well-known ones: the default partition's, or where partitions are given, of each
+    /// that is for IP over InfiniBand.
+    pub(crate) fn new(scheme: Scheme, partitions: Option<&Partitions>) -> Self {
+        let of_default = || vec![broadcast(DEFAULT_PARTITION, Ipoib::default())];
+        let records = partitions.map_or_else(of_default, |partitions| {
+            let all = partitions.all().iter();
+            all.filter_map(|one| Some(broadcast(one.number, one.ipoib?)))
+                .collect()
+        });
+        let well_known = records.into_iter().map(|record| {
+            let group = Group {
+                record,
+                members: BTreeMap::new(),
+                well_known: true,
+            };
+            (record.mgid, group)
+        });
         Self {
             scheme,
             labels: None,
             multicast: None,
             in_force: false,
-            groups: BTreeMap::from([(BROADCAST, broadcast)]),
+            groups: well_known.collect(),
             dirty: false,
             waiting: Vec::new(),
             being_written: 0,
@@ -349,6 +340,29 @@ impl Groups {
     /// It has been asked.
     pub(crate) fn reregistered(&mut self, port: Guid) {
         self.registered.insert(port);
+    }
+}
+
+/// The group of all IP over InfiniBand interfaces of a partition (RFC 4391).
+fn broadcast(partition: u16, ipoib: Ipoib) -> McMemberRecord {
+    let pkey = partition | FULL;
+    let [high, low] = pkey.to_be_bytes();
+    let mut mgid = [0; 16];
+    mgid[..6].copy_from_slice(&[0xff, 0x10 | ipoib.scope, 0x40, 0x1b, high, low]);
+    mgid[12..].fill(0xff);
+    McMemberRecord {
+        mgid: Gid(mgid),
+        qkey: BROADCAST_QKEY,
+        mtu_selector: Selector::Exactly,
+        mtu: ipoib.mtu,
+        pkey,
+        rate_selector: Selector::Exactly,
+        rate: ipoib.rate,
+        packet_life_time_selector: Selector::Exactly,
+        packet_life_time: LIFE_TIME,
+        sl: Sl::truncate(ipoib.sl),
+        scope: ipoib.scope,
+        ..McMemberRecord::default()
     }
 }
 

@@ -81,6 +81,7 @@ mod guid2lid;
 mod inventory;
 mod light_sweep;
 mod outbox;
+mod partitions;
 mod persistence;
 mod plan;
 mod port_settings;
@@ -101,5 +102,8 @@ mod writer;
 
 pub use config::{ConfigError, QosChoice, SmConfig};
 pub use event::{SmEvent, UpSummary};
+pub use partitions::{
+    Ipoib, Member, Membership, Partition, PartitionEnforcement, Partitions, PartitionsError,
+};
 pub use protection::Protection;
 pub use sm::Sm;

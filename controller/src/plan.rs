@@ -19,8 +19,9 @@ use routing::{LabelsDoNotFit, RoutingEngine, Tables, VlAssignment, Warning};
 
 use crate::control::LIST_MAX;
 use crate::guid2lid::Memory;
+use crate::partitions::PKeyTables;
 use crate::subnet::{Index, Subnet};
-use crate::{ConfigError, SmConfig};
+use crate::{ConfigError, PartitionEnforcement, Partitions, SmConfig};
 
 /// LIDs and tables of a subnet.
 #[derive(Debug, Default)]
@@ -44,6 +45,8 @@ pub(crate) struct Plan {
     /// The labels of the fat tree that the fabric is, or was when it was whole, whatever engine routes
     /// it.
     pub(crate) labels: Option<FatTreeLabels>,
+    /// The P_Key tables of the end ports.
+    pub(crate) pkeys: PKeyTables,
 }
 
 impl Plan {
@@ -79,6 +82,8 @@ pub(crate) struct Planner {
     lmc: Option<Lmc>,
     memory: Memory,
     labels: Option<FatTreeLabels>,
+    partitions: Option<Partitions>,
+    enforcement: PartitionEnforcement,
 }
 
 impl Planner {
@@ -96,6 +101,8 @@ impl Planner {
             given: config.tables.as_deref().map(dump::read).transpose()?,
             lmc: config.lmc,
             labels: recognise(&memory.fabric).ok(),
+            partitions: config.partitions.clone(),
+            enforcement: config.partition_enforcement,
             memory,
         })
     }
@@ -161,6 +168,9 @@ impl Planner {
         }
         let degraded = self.is_degraded(&graph);
         warnings.extend(tables.warnings.iter().map(Warning::to_string));
+        let (pkeys, full_tables) =
+            PKeyTables::of(self.partitions.as_ref(), self.enforcement, subnet);
+        warnings.extend(full_tables);
         let because = tables.because.as_deref();
         let lids: Vec<Option<(Lid, Lmc)>> = subnet
             .devices
@@ -191,6 +201,7 @@ impl Planner {
             graph,
             labels: tables.labels.clone().or(labels),
             tables: Some(tables),
+            pkeys,
         })
     }
 

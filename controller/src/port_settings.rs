@@ -77,6 +77,9 @@ pub(crate) fn link_port(basis: &Basis<'_>, (index, port): (Index, PortNum)) -> O
     if device.kind == NodeKind::Switch {
         wanted.hoq_life = LIFE_TIME;
         wanted.vl_stall_count = STALL_COUNT;
+        let (inbound, outbound) = plan.pkeys.enforced(subnet, (index, port));
+        wanted.partition_enforcement_inbound = inbound;
+        wanted.partition_enforcement_outbound = outbound;
     }
     if info.port_state == PortState::Init {
         wanted.port_state = PortState::Armed;
@@ -111,6 +114,10 @@ pub(crate) fn differs(info: &PortInfo, wanted: &PortInfo) -> bool {
             (info.lid, info.lmc, info.master_sm_lid, info.master_sm_sl),
             (info.gid_prefix, info.subnet_timeout),
             (info.m_key, info.m_key_protect_bits, info.m_key_lease_period),
+            (
+                info.partition_enforcement_inbound,
+                info.partition_enforcement_outbound,
+            ),
             (info.neighbor_mtu, info.operational_vls),
             (info.hoq_life, info.vl_stall_count, info.vl_high_limit),
         )

@@ -36,6 +36,8 @@ pub(crate) enum Source {
     Bandwidth,
     /// Traps that tell of a bad M_Key, since the last complete sweep.
     MKey,
+    /// Traps that tell of bad P_Keys and Q_Keys, since the last complete sweep.
+    Partitions,
     /// What the latest light sweep has found changed by somebody else.
     ForeignWrites,
 }
@@ -184,7 +186,7 @@ impl Report {
             return;
         }
         let of_source = |&(other, _): &(Source, String)| other == source;
-        let is_full = source == Source::MKey
+        let is_full = matches!(source, Source::MKey | Source::Partitions)
             && self.warnings.iter().filter(|one| of_source(one)).count() == REFUSALS_MAX;
         if is_full && let Some(oldest) = self.warnings.iter().position(of_source) {
             self.warnings.remove(oldest);

@@ -271,7 +271,8 @@ impl View<'_> {
             AttributeId::PATH_RECORD => {
                 let path: PathRecord = request.sa_record().map_err(|_| invalid)?;
                 let open = request.method() == Method::GET_TABLE;
-                Records::of(&self.paths(&path, query.mask, open)?)
+                let asker = self.fabric.owner(from.lid);
+                Records::of(&self.paths(&path, query.mask, open, asker)?)
             }
             AttributeId::NODE_RECORD => Records::of(&self.nodes(&query)?),
             AttributeId::PORT_INFO_RECORD => Records::of(&self.ports(&query)?),

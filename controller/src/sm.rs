@@ -99,7 +99,7 @@ impl Sm {
             planner: Planner::new(&config)?,
             mirrors: Mirrors::new(),
             verification: Verification::default(),
-            groups: Groups::new(config.multicast),
+            groups: Groups::new(config.multicast, config.partitions.as_ref()),
             administration: Administration::default(),
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),

@@ -5,7 +5,7 @@
 //! further traps are gathered: the loss of one switch makes all its neighbours report.
 
 use mad::local::MadMessage;
-use wire::attr::{Notice, Trap144, Trap256, trap};
+use wire::attr::{Notice, Trap144, Trap256, Trap257, Trap259, trap};
 use wire::{Format as _, Mad, Method, Qpn};
 
 use crate::smp::message;
@@ -23,6 +23,12 @@ pub(crate) enum Cause {
     Capability,
     /// Somebody has asked without the right M_Key.
     BadMKey(Trap256),
+    /// A packet with a P_Key that its receiver does not take.
+    BadPKey(Trap257),
+    /// A packet with a Q_Key that its receiver does not take.
+    BadQKey(Trap257),
+    /// A packet with a P_Key that a port of the switch does not let through.
+    Stopped(Trap259),
     /// Another generic trap, by number.
     Other(u16),
 }
@@ -47,6 +53,18 @@ impl Cause {
             trap::BAD_M_KEY => match Trap256::parse(&notice.details) {
                 Ok((details, _)) => Self::BadMKey(details),
                 Err(_) => Self::Other(trap::BAD_M_KEY),
+            },
+            trap::BAD_P_KEY => match Trap257::parse(&notice.details) {
+                Ok((details, _)) => Self::BadPKey(details),
+                Err(_) => Self::Other(trap::BAD_P_KEY),
+            },
+            trap::BAD_Q_KEY => match Trap257::parse(&notice.details) {
+                Ok((details, _)) => Self::BadQKey(details),
+                Err(_) => Self::Other(trap::BAD_Q_KEY),
+            },
+            trap::BAD_P_KEY_SWITCH => match Trap259::parse(&notice.details) {
+                Ok((details, _)) => Self::Stopped(details),
+                Err(_) => Self::Other(trap::BAD_P_KEY_SWITCH),
             },
             number => Self::Other(number),
         }

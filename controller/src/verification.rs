@@ -6,14 +6,14 @@
 
 use topologies::NodeKind;
 use wire::attr::{
-    LinearForwardingTable, MulticastForwardingTable, PortInfo, SlToVlTable, VlArbTable,
+    LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, SlToVlTable, VlArbTable,
 };
 use wire::{Guid, Lid, PortNum};
 
 use crate::port_settings::{self, ALL_INPUTS};
 use crate::smp::{Answer, Request};
 use crate::subnet::{Device, Index, Subnet, has_link};
-use crate::writer::{Mirror, Mirrors};
+use crate::writer::{Mirror, Mirrors, pkeys_modifier};
 
 /// Reads of one light sweep at most.
 const READS_MAX: usize = 256;
@@ -33,6 +33,8 @@ pub(crate) enum Item {
     Sl2Vl(PortNum, PortNum),
     /// A VL arbitration block of a port.
     VlArb(PortNum, u8),
+    /// A P_Key table of a port.
+    PKeys(PortNum),
 }
 
 /// Where the turn stands, and what this light sweep has found.
@@ -144,6 +146,7 @@ fn items(device: &Device, mirror: &Mirror) -> Vec<Item> {
     }
     let blocks = mirror.arbitration.keys();
     items.extend(blocks.map(|&(port, block)| Item::VlArb(port, block)));
+    items.extend(mirror.pkeys.keys().map(|&port| Item::PKeys(port)));
     items.sort_unstable();
     items.dedup();
     items
@@ -170,6 +173,7 @@ pub(crate) fn request((index, item): (Index, Item), subnet: &Subnet) -> Option<R
         Item::VlArb(port, block) => {
             Request::get::<VlArbTable>(route, VlArbTable::modifier(block, port))
         }
+        Item::PKeys(port) => Request::get::<PKeyTable>(route, pkeys_modifier(device, port)),
     })
 }
 
@@ -221,6 +225,13 @@ fn difference(
             (mirror.arbitration.get(&(port, block))? != &held).then(|| {
                 mirror.arbitration.insert((port, block), held);
                 format!("VLArb block {block} of port {port}")
+            })
+        }
+        Item::PKeys(port) => {
+            let held: PKeyTable = answer.attribute().ok()?;
+            (mirror.pkeys.get(&port)? != &held).then(|| {
+                mirror.pkeys.insert(port, held);
+                format!("P_Key table of port {port}")
             })
         }
     }

@@ -34,16 +34,17 @@ use crate::port_settings::{self, Basis};
 use crate::smp::{Answer, Failure, Request};
 use crate::subnet::{Device, Index, Subnet};
 pub(crate) use mirror::{Mirror, Mirrors};
+pub(crate) use tables::pkeys_modifier;
 
 /// A request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     /// PortInfo of the end port: LID and what goes with it.
     EndPort(Index),
-    /// Reads the P_Key table of an adapter.
-    ReadPKeys(Index),
-    /// Puts the default partition into the P_Key table of an adapter.
-    PKeys(Index),
+    /// Reads the P_Key table of a port.
+    ReadPKeys(Index, PortNum),
+    /// Sets the P_Key table of a port.
+    PKeys(Index, PortNum),
     /// SwitchInfo: LinearFDBTop.
     SwitchInfo(Index),
     /// Reads an LFT block.
@@ -72,8 +73,8 @@ impl Write {
     fn device(self) -> Index {
         match self {
             Self::EndPort(index)
-            | Self::ReadPKeys(index)
-            | Self::PKeys(index)
+            | Self::ReadPKeys(index, _)
+            | Self::PKeys(index, _)
             | Self::SwitchInfo(index)
             | Self::ReadLft(index, _)
             | Self::Lft(index, _)
@@ -239,11 +240,15 @@ impl Programming {
                     host && target.groups.must_reregister(device.end_port_guid());
                 Request::set(route, end_port, &wanted)
             }
-            Write::ReadPKeys(_) => Request::get::<PKeyTable>(route, 0),
-            Write::PKeys(_) => {
-                let mut keys = PKeyTable::default();
-                keys.0[0] = PKeyTable::DEFAULT_FULL;
-                Request::set(route, 0, &keys)
+            Write::ReadPKeys(_, port) => {
+                Request::get::<PKeyTable>(route, tables::pkeys_modifier(device, port))
+            }
+            Write::PKeys(_, port) => {
+                let mirror = target.mirrors.get(&device.guid());
+                let held = mirror.and_then(|mirror| mirror.pkeys.get(&port));
+                let pkeys = &target.plan.pkeys;
+                let wanted = pkeys.wanted(target.subnet, (index, port), held)?;
+                Request::set(route, tables::pkeys_modifier(device, port), &wanted)
             }
             Write::SwitchInfo(_) => {
                 let switch = tables::switch_info(device.switch?, target.plan);
@@ -318,13 +323,16 @@ impl Programming {
                 target.groups.reregistered(guid);
                 target.subnet.devices[index].ports[port.index()].info = Some(info);
             }
-            Write::ReadPKeys(_) => {
-                let keys: PKeyTable = answer.attribute()?;
-                let missing = keys.0[0] != PKeyTable::DEFAULT_FULL;
-                return Ok(missing.then_some(Write::PKeys(index)));
+            Write::ReadPKeys(_, port) => {
+                let held: PKeyTable = answer.attribute()?;
+                mirror.pkeys.insert(port, held);
+                let pkeys = &target.plan.pkeys;
+                let wanted = pkeys.wanted(target.subnet, (index, port), Some(&held));
+                let differs = wanted.is_some_and(|wanted| wanted != held);
+                return Ok(differs.then_some(Write::PKeys(index, port)));
             }
-            Write::PKeys(_) => {
-                answer.attribute::<PKeyTable>()?;
+            Write::PKeys(_, port) => {
+                mirror.pkeys.insert(port, answer.attribute()?);
             }
             Write::SwitchInfo(_) => {
                 let switch: SwitchInfo = answer.attribute()?;

@@ -8,6 +8,7 @@
 //! several of the group, which IBA does not foresee.
 
 use mad::local::MadMessage;
+use wire::p_key::{FULL, PARTITION};
 use wire::sa::{McMemberRecord, SaRecord as _, Selector, mc_member_component as component};
 use wire::{Gid, Guid, Mad, MadStatus, Method};
 
@@ -18,7 +19,7 @@ use super::path::{gid, mtu_within};
 use crate::fabric::Fabric;
 use crate::groups::{Group, Groups};
 use crate::port_settings::LIFE_TIME;
-use crate::subnet::Device;
+use crate::subnet::{Device, Index};
 
 /// What every join and leave must state.
 const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
@@ -28,8 +29,6 @@ const NEEDED_TO_CREATE: u64 =
 /// The bits of JoinState.
 const JOIN_STATES: u8 =
     McMemberRecord::JOIN_FULL | McMemberRecord::JOIN_NON_MEMBER | McMemberRecord::JOIN_SEND_ONLY;
-/// Membership aside, the default partition.
-const DEFAULT_PARTITION: u16 = 0x7fff;
 
 /// The result of a change of a membership.
 pub(super) struct Changed {
@@ -85,9 +84,13 @@ impl MemberRequest<'_> {
             return self.leave(&asked, port, state);
         }
         let (record, created) = match self.groups.get(asked.mgid) {
-            Some(group) => (joined(group, device, &asked, mask)?, None),
+            Some(group) => {
+                self.check_partition(index, group.record.pkey)?;
+                (joined(group, device, &asked, mask)?, None)
+            }
             None => {
                 let record = created(device, &asked, mask)?;
+                self.check_partition(index, record.pkey)?;
                 let mgid = match asked.mgid {
                     Gid([0, ..]) => self.groups.allocate_mgid(),
                     mgid => mgid,
@@ -113,6 +116,12 @@ impl MemberRequest<'_> {
             created,
             ended: None,
         })
+    }
+
+    /// A port joins groups of its partitions only (IBA 15.2.5.17).
+    fn check_partition(&self, index: Index, pkey: u16) -> Result<(), MadStatus> {
+        let key = self.fabric.plan.pkeys.key(index, pkey);
+        key.map(|_| ()).ok_or(MadStatus::SA_REQUEST_INVALID)
     }
 
     fn leave(
@@ -156,7 +165,17 @@ impl View<'_> {
             .and_then(|index| self.fabric.subnet.devices.get(index));
         let asker = asker.map(Device::end_port_guid);
         let mut records = Vec::new();
+        let asker_index = self.fabric.owner(from.lid);
+        let hears = |pkey: u16| {
+            let pkeys = &self.fabric.plan.pkeys;
+            let key = asker_index.and_then(|index| pkeys.key(index, pkey));
+            key.is_some() || !pkeys.is_partitioned()
+        };
         for (mgid, group) in self.groups.iter() {
+            // Groups of other partitions are shown to those only who show themselves trusted.
+            if header.sm_key == 0 && !hears(group.record.pkey) {
+                continue;
+            }
             if header.sm_key != 0 && !group.members.is_empty() {
                 let members = group.members.iter();
                 records.extend(
@@ -215,8 +234,7 @@ fn joined(
     };
     let suits = mtu.is_none_or(|mtu| mtu.code() >= record.mtu)
         && (!asks(component::QKEY) || record.qkey == asked.qkey)
-        && (!asks(component::PKEY)
-            || record.pkey & DEFAULT_PARTITION == asked.pkey & DEFAULT_PARTITION)
+        && (!asks(component::PKEY) || record.pkey & PARTITION == asked.pkey & PARTITION)
         && (!asks(component::SL) || record.sl == asked.sl)
         && (!asks(component::MTU | component::MTU_SELECTOR)
             || exact(record.mtu, asked.mtu_selector, asked.mtu))
@@ -243,7 +261,7 @@ fn created(
         return Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
     }
     let named = asked.mgid != Gid::default();
-    if named && !asked.mgid.is_multicast() || asked.pkey & DEFAULT_PARTITION != DEFAULT_PARTITION {
+    if named && !asked.mgid.is_multicast() || asked.pkey & PARTITION == 0 {
         return Err(MadStatus::SA_REQUEST_INVALID);
     }
     let info = device.end_port_info().ok_or(MadStatus::SA_INVALID_GID)?;
@@ -272,6 +290,8 @@ fn created(
         mlid: wire::Lid::ZERO,
         join_state: 0,
         proxy_join: false,
+        // Full members hear limited ones, too.
+        pkey: asked.pkey | FULL,
         ..*asked
     })
 }

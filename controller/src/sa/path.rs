@@ -13,18 +13,18 @@ use super::View;
 use crate::port_settings::LIFE_TIME;
 use crate::subnet::{Device, Index};
 
-/// Membership aside, the default partition.
-const DEFAULT_PARTITION: u16 = 0x7fff;
 /// Paths of one table at most.
 const PATHS_MAX: usize = 1 << 17;
 
 impl View<'_> {
-    /// The paths that match. With `open` either end may be left out.
+    /// The paths that match, between ports that have a partition in common. With `open` either end may be
+    /// left out. `asker` is told of ports only with which it has one (IBA 15.4.1).
     pub(super) fn paths(
         &self,
         query: &PathRecord,
         mask: u64,
         open: bool,
+        asker: Option<Index>,
     ) -> Result<Vec<PathRecord>, MadStatus> {
         let asks = |bit: u64| mask & bit == bit;
         let all = || (0..self.fabric.subnet.devices.len()).collect::<Vec<Index>>();
@@ -54,7 +54,20 @@ impl View<'_> {
         let mut paths = Vec::new();
         for &source in &sources {
             for &destination in &destinations {
+                let pkeys = &self.fabric.plan.pkeys;
+                let is_told = |end: Index| {
+                    asker.is_some_and(|asker| pkeys.shared(asker, end).is_some())
+                        || !pkeys.is_partitioned()
+                };
+                let pkey = match asks(component::PKEY) {
+                    true => pkeys.shared_in(source, destination, query.pkey),
+                    false => pkeys.shared(source, destination),
+                };
+                let Some(pkey) = pkey.filter(|_| is_told(source) && is_told(destination)) else {
+                    continue;
+                };
                 let path = self.path(source, destination, asked_dlid);
+                let path = path.map(|path| PathRecord { pkey, ..path });
                 paths.extend(path.and_then(|path| restricted(path, query, mask, fixed_sl)));
             }
         }
@@ -65,6 +78,7 @@ impl View<'_> {
     fn group_path(&self, source: Index, mgid: Gid) -> Option<PathRecord> {
         let from = self.fabric.subnet.devices.get(source)?;
         let group = &self.groups.get(mgid)?.record;
+        let pkey = self.fabric.plan.pkeys.key(source, group.pkey)?;
         Some(PathRecord {
             dgid: mgid,
             sgid: gid(from),
@@ -72,7 +86,7 @@ impl View<'_> {
             slid: self.fabric.plan.lid(source)?.0,
             hop_limit: group.hop_limit,
             numb_path: 1,
-            pkey: group.pkey,
+            pkey,
             sl: group.sl,
             mtu_selector: Selector::Exactly,
             mtu: group.mtu,
@@ -132,7 +146,6 @@ impl View<'_> {
             slid,
             reversible: true,
             numb_path: 1,
-            pkey: 0xffff,
             sl: self
                 .fabric
                 .plan
@@ -167,11 +180,10 @@ fn restricted(
         }
         path.sl = query.sl;
     }
-    let partition = !asks(component::PKEY) || query.pkey & DEFAULT_PARTITION == DEFAULT_PARTITION;
     let rate = !asks(component::RATE | component::RATE_SELECTOR)
         || query.rate_selector != Selector::Exactly
         || query.rate == path.rate;
-    if !partition || !rate {
+    if !rate {
         return None;
     }
     if asks(component::MTU | component::MTU_SELECTOR) {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller::{Protection, QosChoice, Sm, SmConfig};
+use controller::{PartitionEnforcement, Partitions, Protection, QosChoice, Sm, SmConfig};
 use daemon::choice::choice;
 use daemon::control::serve;
 use daemon::logging::LogArgs;
@@ -61,6 +61,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "m_key")]
     m_key_lease: u16,
 
+    /// Which ports belong to which partitions, in OpenSM's syntax of partitions.conf
+    #[arg(long, value_name = "PATH")]
+    partitions: Option<PathBuf>,
+
+    /// With --partitions: what switches check at the ports towards hosts
+    #[arg(long, value_parser = choice::<PartitionEnforcement>(),
+          default_value_t = PartitionEnforcement::Both, value_name = "DIRECTIONS")]
+    partition_enforcement: PartitionEnforcement,
+
     /// How multicast groups are given trees
     #[arg(long, value_name = "SCHEME", value_parser = choice::<Scheme>(),
           default_value_t = Scheme::SpanningTree)]
@@ -99,6 +108,7 @@ struct Remembered {
     connections: Option<String>,
     tables: Option<String>,
     m_key: Option<MKey>,
+    partitions: Option<Partitions>,
 }
 
 impl Arguments {
@@ -112,6 +122,8 @@ impl Arguments {
                 protect_bits: self.m_key_protection,
                 lease_period_s: self.m_key_lease,
             }),
+            partitions: remembered.partitions,
+            partition_enforcement: self.partition_enforcement,
             qos: self.qos,
             multicast: self.multicast,
             windows_per_s: self.windows,
@@ -141,6 +153,11 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         connections: read_if_there(&connections_file)?,
         tables: tables.transpose()?,
         m_key: arguments.m_key.as_deref().map(read_m_key).transpose()?,
+        partitions: arguments
+            .partitions
+            .as_deref()
+            .map(read_partitions)
+            .transpose()?,
     });
     let sm = Sm::new(config)
         .with_context(|| format!("cannot use what is in {}", arguments.dir.display()))?;
@@ -161,6 +178,11 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
 fn read_m_key(path: &Path) -> Result<MKey> {
     let text = read_secret(path)?;
     MKey::read(&text).with_context(|| path.display().to_string())
+}
+
+fn read_partitions(path: &Path) -> Result<Partitions> {
+    let text = read_if_there(path)?.with_context(|| format!("{} is not there", path.display()))?;
+    Partitions::read(&text).with_context(|| path.display().to_string())
 }
 
 fn read_if_there(path: &Path) -> Result<Option<String>> {

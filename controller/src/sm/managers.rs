@@ -65,6 +65,7 @@ impl Sm {
             Source::Programming,
             Source::Bandwidth,
             Source::MKey,
+            Source::Partitions,
             Source::ForeignWrites,
         ] {
             self.report.resolve(source);

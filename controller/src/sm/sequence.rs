@@ -404,6 +404,7 @@ impl Sm {
         let is_incomplete = programming.needs_resweep() || !unreachable.is_empty();
         if !is_incomplete {
             self.report.resolve(Source::MKey);
+            self.report.resolve(Source::Partitions);
         }
         let names = unreachable.iter().map(|device| device.name.clone());
         let names = names.collect();

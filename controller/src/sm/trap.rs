@@ -61,6 +61,33 @@ impl Sm {
                 };
                 return self.report.warn_of(Source::MKey, text);
             }
+            Cause::BadPKey(packet) => {
+                let (name, from) = (self.name_of(notice.issuer_lid), self.name_of(packet.slid));
+                let key = packet.key & 0xffff;
+                let text = format!(
+                    "{name} has dropped a packet of {from} with P_Key {key:#06x}, of which it is no \
+                     member or both are limited ones (trap 257)"
+                );
+                return self.report.warn_of(Source::Partitions, text);
+            }
+            Cause::BadQKey(packet) => {
+                let (name, from) = (self.name_of(notice.issuer_lid), self.name_of(packet.slid));
+                let text = format!(
+                    "{name} has dropped a packet of {from} with a wrong Q_Key for queue pair {} (trap 258)",
+                    packet.dest_qp
+                );
+                return self.report.warn_of(Source::Partitions, text);
+            }
+            Cause::Stopped(packet) => {
+                let (name, from) = (self.name_of(notice.issuer_lid), self.name_of(packet.slid));
+                let text = format!(
+                    "port {} of {name} has stopped a packet of {from} to {} with P_Key {:#06x} (trap 259)",
+                    packet.port,
+                    self.name_of(packet.dlid),
+                    packet.p_key
+                );
+                return self.report.warn_of(Source::Partitions, text);
+            }
             Cause::Other(number) => {
                 let name = self.name_of(notice.issuer_lid);
                 return self.report.warn(format!("{name} reports trap {number}"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use wire::attr::{
-    LinearForwardingTable, MulticastForwardingTable, SlToVlTable, SwitchInfo, VlArbTable,
+    LinearForwardingTable, MulticastForwardingTable, PKeyTable, SlToVlTable, SwitchInfo, VlArbTable,
 };
 use wire::{Guid, PortNum};
 
@@ -24,6 +24,8 @@ pub(crate) struct Mirror {
     pub(crate) top: u16,
     /// SL-to-VL tables, by input (or [`ALL_INPUTS`]) and output.
     pub(crate) sl2vl: BTreeMap<(PortNum, PortNum), SlToVlTable>,
+    /// P_Key tables of ports.
+    pub(crate) pkeys: BTreeMap<PortNum, PKeyTable>,
     /// Blocks of the arbitration of a port.
     pub(crate) arbitration: BTreeMap<(PortNum, u8), VlArbTable>,
 }

@@ -32,8 +32,8 @@ pub(super) fn end_ports(target: &mut Target<'_>) -> Vec<Write> {
                 ..Mirror::default()
             };
             target.mirrors.insert(device.guid(), mirror);
-            writes.push(Write::ReadPKeys(index));
         }
+        writes.extend(pkey_writes(target, index, device));
         let wanted = port_settings::end_port(target.subnet, target.plan, index);
         let reregister = info.capability_mask & capability::IS_CLIENT_REREGISTRATION != 0
             && target.groups.must_reregister(device.end_port_guid());
@@ -42,6 +42,25 @@ pub(super) fn end_ports(target: &mut Target<'_>) -> Vec<Write> {
         }
     }
     writes
+}
+
+/// The P_Key tables of a device that differ or are not known.
+fn pkey_writes(target: &Target<'_>, index: Index, device: &Device) -> Vec<Write> {
+    let mirror = target.mirrors.get(&device.guid());
+    let ports = target.plan.pkeys.ports(target.subnet, index);
+    let writes = ports.filter_map(|port| {
+        let held = mirror.and_then(|mirror| mirror.pkeys.get(&port));
+        let wanted = target
+            .plan
+            .pkeys
+            .wanted(target.subnet, (index, port), held)?;
+        match held {
+            Some(held) if *held == wanted => None,
+            Some(_) => Some(Write::PKeys(index, port)),
+            None => Some(Write::ReadPKeys(index, port)),
+        }
+    });
+    writes.collect()
 }
 
 /// LFT blocks but for those that can be deferred, SL-to-VL tables and VL arbitration.

@@ -2,7 +2,7 @@
 
 use topologies::NodeKind;
 use wire::PortNum;
-use wire::attr::{MulticastForwardingTable, SlToVlTable, SwitchInfo, VlArbTable};
+use wire::attr::{MulticastForwardingTable, PKeyTable, SlToVlTable, SwitchInfo, VlArbTable};
 
 use super::{Target, Write};
 use crate::plan::Plan;
@@ -112,6 +112,14 @@ pub(super) fn switch_info(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
 /// SLtoVLMappingTable's modifier for all inputs, in a Set (SwitchInfo:
 /// OptimizedSLtoVLMappingProgramming).
 const ALL_INPUTS_BIT: u32 = 1 << 17;
+
+/// P_KeyTable's modifier for the first block of a port.
+pub(crate) fn pkeys_modifier(device: &Device, port: PortNum) -> u32 {
+    match device.kind {
+        NodeKind::Host => 0,
+        NodeKind::Switch => PKeyTable::switch_modifier(port, 0),
+    }
+}
 
 fn sl2vl_modifier(device: &Device, input: PortNum, output: PortNum, set: bool) -> u32 {
     match (device.kind, input) {

@@ -199,8 +199,9 @@ fn a_fabric_at_rest_gets_light_sweeps_only() {
     let sent = after.smps_sent - before.smps_sent;
     // Ten seconds after the end of one light sweep the next begins: nine in a hundred seconds.
     let light = 20 + 1;
-    // Every port with a cable and port 0 of every switch, and two LFT blocks of each switch.
-    let read_back = (16 + 20 * 4 + 20) + 20 * 2;
+    // Every port with a cable and port 0 of every switch, two LFT blocks of each switch, and the P_Key
+    // table of each host.
+    let read_back = (16 + 20 * 4 + 20) + 20 * 2 + 16;
     assert_eq!(sent, 9 * (light + read_back), "each time");
 }
 

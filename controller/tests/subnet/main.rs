@@ -9,6 +9,7 @@ mod foreign;
 mod hostile;
 mod managers;
 mod multicast;
+mod partitions;
 mod protection;
 mod qos;
 mod restart;
