@@ -437,6 +437,7 @@ impl<'s> Bed<'s> {
                     interval_us,
                     size: DATAGRAM_BYTES,
                     sl: Sl::default(),
+                    pkey: 0,
                     timeout_ms: 100,
                 });
                 self.request(own, request);

@@ -86,6 +86,7 @@ fn pings(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), F
                 interval_us: 10,
                 size: DATAGRAM_BYTES,
                 sl,
+                pkey: 0,
                 timeout_ms: 5_000,
             });
             let Some(Reply::Ping(results)) = bed.ask(host.whole, request) else {

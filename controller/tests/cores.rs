@@ -305,6 +305,7 @@ impl Fabric {
                 interval_us: 0,
                 size: 290,
                 sl: Sl::constant(3),
+                pkey: 0,
                 timeout_ms: 1_000,
             });
             let command = hostd::Command::Control { token: 7, request };

@@ -216,6 +216,8 @@ pub struct PingRequest {
     pub size: u16,
     /// Service level, there and back.
     pub sl: Sl,
+    /// The partition, there and back, by any of its keys; 0 for the first of the host's table.
+    pub pkey: u16,
     /// Milliseconds to wait for each answer.
     pub timeout_ms: u32,
 }

@@ -22,6 +22,8 @@ use crate::service::{Echo, NAME_LEN};
 pub(crate) struct PingSend {
     pub(crate) dlid: Lid,
     pub(crate) sl: Sl,
+    /// The partition; 0 for the first of the host's table.
+    pub(crate) pkey: u16,
     /// Requested packet length, LRH to VCRC.
     pub(crate) size: u16,
     pub(crate) echo: Echo,
@@ -143,6 +145,7 @@ impl Pinger {
             return Some(PingSend {
                 dlid: target.dlid,
                 sl: job.request.sl,
+                pkey: job.request.pkey,
                 size: job.request.size,
                 echo: Echo {
                     answer: false,
@@ -226,6 +229,7 @@ mod tests {
             interval_us: 1000,
             size: 98,
             sl: Sl::default(),
+            pkey: 0,
             timeout_ms: 10,
         }
     }

@@ -350,6 +350,7 @@ fn play(bench: &mut Bench, step: &Step) {
                 interval_us: 1,
                 size: 98,
                 sl: Sl::default(),
+                pkey: 0,
                 timeout_ms: 1,
             }));
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use controller::QosChoice;
+use controller::{PartitionEnforcement, QosChoice};
 use daemon::choice::{choice, plain_choice};
 use daemon::logging::{LOG_BYTES, LOG_BYTES_MIN, LogLevel};
 use netio::transport::Transport;
@@ -213,6 +213,18 @@ pub struct Up {
     )]
     #[serde(default)]
     pub m_key_lease: Option<u16>,
+
+    /// Which ports belong to which partitions, in OpenSM's syntax of partitions.conf (docs/security.md). Hosts
+    /// without a partition in common do not reach each other [default: all are full members of the default
+    /// partition]
+    #[arg(long, value_name = "FILE", help_heading = "Subnet manager")]
+    #[serde(default)]
+    pub partitions: Option<PathBuf>,
+    /// What switches check at the ports towards hosts, besides what hosts check themselves
+    #[arg(long, value_parser = choice::<PartitionEnforcement>(), value_name = "DIRECTIONS",
+          default_value_t = PartitionEnforcement::Both, help_heading = "Subnet manager")]
+    #[serde(default)]
+    pub partition_enforcement: PartitionEnforcement,
 
     /// Whether connections may be promised bandwidth (ibemu qos); needs two or more --vls, and 8 or
     /// 15 to keep rates apart

@@ -16,12 +16,13 @@ use wire::MKey;
 
 use crate::names::FabricName;
 
-/// The state file, the supervisor's journal, the user's tables, the subnet's M_Key and the directory
-/// of the logs, by their names in the fabric's directory.
+/// The state file, the supervisor's journal, the user's tables, the subnet's M_Key, its partitions and
+/// the directory of the logs, by their names in the fabric's directory.
 pub const STATE: &str = "fabric.json";
 pub(crate) const JOURNAL: &str = "processes.jsonl";
 pub(crate) const TABLES: &str = "tables.lfts";
 pub(crate) const M_KEY: &str = "m_key";
+pub(crate) const PARTITIONS: &str = "partitions.conf";
 pub(crate) const LOGS: &str = "log";
 
 /// The directory that holds the fabrics of this user.
@@ -121,6 +122,12 @@ impl FabricDir {
     #[must_use]
     pub fn tables(&self) -> PathBuf {
         self.path.join(TABLES)
+    }
+
+    /// The subnet's partitions, with `--partitions`.
+    #[must_use]
+    pub fn partitions(&self) -> PathBuf {
+        self.path.join(PARTITIONS)
     }
 
     /// The file of the subnet's M_Key, with `--m-key`.

@@ -22,6 +22,9 @@ const SOURCES_AT_ONCE: usize = 8;
 /// How many hosts each host pings in a sample, besides the next one.
 const SAMPLED_PEERS: usize = 3;
 
+/// What is said of two hosts without a partition in common.
+pub const APART: &str = "they have no partition in common (ibemu up --partitions)";
+
 /// The parameters of all echo requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo {
@@ -76,6 +79,8 @@ pub struct PairResult {
     pub ping: PingResult,
     /// The fault; `None` if all requests were answered by the right host.
     pub fault: Option<String>,
+    /// Whether the two have no partition in common: then nothing was sent, which is the fault.
+    pub is_apart: bool,
 }
 
 /// Sends echo requests between `pairs` of `hosts`; `progress` is called with the number done. Pairs
@@ -111,17 +116,23 @@ pub async fn ping_pairs(
 fn not_asked(pairs: &[Pair], error: &anyhow::Error) -> Vec<PairResult> {
     let result = |&pair: &Pair| PairResult {
         pair,
-        ping: PingResult {
-            dlid: Lid::ZERO,
-            sent: 0,
-            received: 0,
-            rtt: Latency::default(),
-            responder: String::new(),
-            responder_lid: Lid::ZERO,
-        },
+        ping: nothing_sent(Lid::ZERO),
         fault: Some(format!("{error:#}")),
+        is_apart: false,
     };
     pairs.iter().map(result).collect()
+}
+
+/// The result of the echo requests to a target that were not sent.
+fn nothing_sent(dlid: Lid) -> PingResult {
+    PingResult {
+        dlid,
+        sent: 0,
+        received: 0,
+        rtt: Latency::default(),
+        responder: String::new(),
+        responder_lid: Lid::ZERO,
+    }
 }
 
 /// Echo requests from one source.
@@ -136,26 +147,24 @@ async fn ask_one(
         return Ok(Vec::new());
     };
     let to: Vec<&HostLids> = pairs.iter().map(|pair| &hosts[pair.1]).collect();
-    let mut by_level: BTreeMap<Sl, Vec<(usize, Lid)>> = BTreeMap::new();
-    for (place, path) in addresses(dir, state, &hosts[source], &to, echo)
-        .await?
-        .into_iter()
-        .enumerate()
-    {
+    let paths = addresses(dir, state, &hosts[source], &to, echo).await?;
+    let mut by_level: BTreeMap<(Sl, u16), Vec<(usize, Lid)>> = BTreeMap::new();
+    for (place, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_apart) {
         by_level
-            .entry(path.sl)
+            .entry((path.sl, path.pkey))
             .or_default()
             .push((place, path.dlid));
     }
     let node = &state.nodes[hosts[source].node];
     let mut results: Vec<Option<PingResult>> = vec![None; pairs.len()];
-    for (sl, targets) in by_level {
+    for ((sl, pkey), targets) in by_level {
         let request = PingRequest {
             targets: targets.iter().map(|&(_, dlid)| dlid).collect(),
             count: echo.count,
             interval_us: echo.interval_us,
             size: echo.size,
             sl,
+            pkey,
             timeout_ms: echo.timeout_ms,
         };
         let mut client = DeviceClient::connect(dir, node, reply_timeout(&request))?;
@@ -168,14 +177,21 @@ async fn ask_one(
             other => bail!("{}: {}", node.name, ask::unexpected(&other)),
         }
     }
-    let results = results.into_iter().flatten();
-    Ok(pairs
-        .iter()
-        .zip(results)
-        .map(|(&pair, ping)| PairResult {
-            pair,
-            fault: fault(&ping, &hosts[pair.1]),
-            ping,
+    let results = pairs.iter().zip(&paths).zip(results);
+    Ok(results
+        .map(|((&pair, path), ping)| match ping {
+            Some(ping) => PairResult {
+                pair,
+                fault: fault(&ping, &hosts[pair.1]),
+                ping,
+                is_apart: false,
+            },
+            None => PairResult {
+                pair,
+                ping: nothing_sent(path.dlid),
+                fault: Some(APART.to_owned()),
+                is_apart: true,
+            },
         })
         .collect())
 }
@@ -194,6 +210,8 @@ async fn addresses(
             .map(|to| Path {
                 dlid: to.identity.lid,
                 sl,
+                pkey: 0,
+                is_apart: false,
             })
             .collect(),
         _ => paths::from_host(dir, state, from, to).await,

@@ -313,6 +313,7 @@ impl Seen {
                     interval_us: 100,
                     size,
                     sl: Sl::new(sl).expect("a service level"),
+                    pkey: 0,
                     timeout_ms: 30_000,
                 })
             });

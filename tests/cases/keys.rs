@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use e2e::{Fabric, Transport, diags, ibnetdiscover, within};
 use tempfile::TempDir;
+use topologies::{Endpoint, Graph};
+use wire::PortNum;
 
 const KEY: &str = "0x1b3dfeed5eed0c0d";
 const RECOVERY: Duration = Duration::from_secs(30);
@@ -206,4 +208,100 @@ fn a_key_file_that_others_can_read_or_that_holds_no_key_is_refused_before_anythi
     up(&["--m-key", "random", "--sm", "none"]).fails_with(2, "your subnet manager");
     up(&["--m-key-protection", "2"]).fails_with(2, "--m-key");
     up(&["--m-key", "random", "--m-key-protection", "4"]).fails_with(2, "0..=3");
+}
+
+/// The port GUID of a host.
+fn port_guid(graph: &Graph, name: &str) -> String {
+    let host = graph.find(name).expect("a host");
+    format!("{:#x}", graph.node(host).guid.0 + 1)
+}
+
+#[test]
+fn hosts_of_other_partitions_do_not_reach_each_other_and_that_is_said() {
+    let graph = topologies::parse("star-4").expect("a topology").graph;
+    let guid = |name: &str| port_guid(&graph, name);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("partitions.conf");
+    let text = format!(
+        "Red = 0x5 : {} = full, {} ;\nBlue = 0x6 : {} = full ;\n",
+        guid("h1"),
+        guid("h2"),
+        guid("h3")
+    );
+    fs::write(&path, &text).expect("a file");
+    let name = path.to_str().expect("UTF-8");
+    let fabric = Fabric::planned(Transport::Udp);
+    let up = fabric.try_up("star-4", &["--partitions", name]).success();
+    // h0 is the manager's, so a full member of the default partition.
+    assert!(up.stdout.contains("all 8 pairs of hosts answer"), "{up}");
+    assert!(up.stdout.contains("4 others have no partition"), "{up}");
+    for (from, to) in [("h1", "h2"), ("h2", "h1"), ("h0", "h3"), ("h3", "h0")] {
+        let _ = fabric.call(&["ping", from, to, "--count", "2"]).success();
+    }
+    let apart = "no partition in common";
+    for (from, to) in [("h1", "h3"), ("h3", "h2")] {
+        fabric.call(&["ping", from, to]).fails_with(1, apart);
+        fabric.call(&["path", from, to]).fails_with(1, apart);
+    }
+    let all = fabric.call(&["ping", "--all"]);
+    assert!(all.stdout.contains(apart), "{all}");
+
+    // What a stock program reads.
+    let lid = |name: &str| fabric.device(name)["lid"].to_string();
+    let table = |asked: &[&str]| {
+        let call = [&["smpquery", "pkeys"], asked].concat();
+        diags(&fabric, "h0", &call).success().stdout
+    };
+    let held = table(&[&lid("h2")]);
+    assert!(held.contains("0x7fff 0x0005 0x0000"), "{held}");
+    let at = graph.peer(Endpoint {
+        node: graph.find("h1").expect("a host"),
+        port: PortNum::new(1),
+    });
+    let at = at.expect("a cable").port.to_string();
+    let held = table(&[&lid("s0"), &at]);
+    assert!(held.contains("0xffff 0x8005 0x0000"), "{held}");
+
+    // Counters of a limited member are for full ones: the default partition's queue pair 1.
+    let _ = diags(&fabric, "h0", &["perfquery", &lid("h3"), "1"]).success();
+    let asked = diags(&fabric, "h1", &["perfquery", "-t", "300", &lid("h3"), "1"]);
+    assert_ne!(asked.code, 0, "{asked}");
+    within(RECOVERY, "the status tells of it", || {
+        let text = fabric.status()["sm"]["warnings"].to_string();
+        match text.contains("h3 has dropped a packet of h1 with P_Key 0x7fff") {
+            true => Ok(()),
+            false => Err(text),
+        }
+    });
+    let _ = fabric.call(&["restart", "h2"]).success();
+    within(
+        RECOVERY,
+        "a restarted host is in its partition again",
+        || {
+            let ping = fabric.call(&["ping", "h1", "h2", "--count", "1"]);
+            match ping.code {
+                0 => Ok(()),
+                _ => Err(ping.to_string()),
+            }
+        },
+    );
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn partitions_that_cannot_be_read_are_refused_with_their_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("partitions.conf");
+    let name = path.to_str().expect("UTF-8");
+    let up = |options: &[&str]| {
+        let fabric = Fabric::planned(Transport::Udp);
+        let outcome = fabric.try_up("star-2", options);
+        fabric.assert_gone();
+        outcome
+    };
+    fs::write(&path, "Red = 5 : ALL ;\nBlue = 6 : h1 ;\n").expect("a file");
+    up(&["--partitions", name]).fails_with(2, "line 2: \"h1\" is no port");
+    up(&["--partitions", "/nowhere"]).fails_with(2, "/nowhere");
+    up(&["--partitions", name, "--sm", "none"]).fails_with(2, "-P");
 }

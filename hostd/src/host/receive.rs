@@ -227,7 +227,7 @@ impl Host {
         let payload = &mut payload[..(len - SERVICE_OVERHEAD.min(len)).max(Echo::LEN)];
         ping.echo.emit(payload);
         let qps = (PINGER_QPN, PING_QPN);
-        let pkey = self.own_pkey();
+        let pkey = self.key_of(ping.pkey);
         let datagram = service_datagram(&self.adapter, ping.dlid, qps, ping.sl, pkey, payload);
         self.send(now, &datagram);
     }

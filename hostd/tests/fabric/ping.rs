@@ -13,6 +13,7 @@ fn ping(bed: &mut Bed, host: usize, targets: Vec<Lid>, count: u32, size: u16) ->
         interval_us: 100,
         size,
         sl: Sl::default(),
+        pkey: 0,
         timeout_ms: 50,
     };
     match bed.ask(host, Request::Ping(request)) {
@@ -82,6 +83,7 @@ fn a_ping_of_the_largest_size_passes_and_a_larger_one_is_refused() {
             interval_us: 0,
             size,
             sl: Sl::default(),
+            pkey: 0,
             timeout_ms: 1,
         };
         assert!(

@@ -166,6 +166,11 @@ pub(super) fn controller_arguments(
         let lease = options.m_key_lease.unwrap_or_default();
         arguments.add("--m-key-lease", lease.to_string());
     }
+    if options.partitions.is_some() {
+        arguments.add("--partitions", dir.partitions());
+        let enforcement = options.partition_enforcement.name();
+        arguments.add("--partition-enforcement", enforcement);
+    }
     arguments.add("--multicast", options.multicast.name());
     arguments.add("--qos", options.qos.name());
     if let Some(windows) = options.windows {

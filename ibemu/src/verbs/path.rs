@@ -19,6 +19,7 @@ use crate::names::FabricName;
 use crate::output::{self, Align, Table};
 use crate::paths::{self, Path};
 use crate::state::FabricState;
+use crate::verify;
 
 /// Entries of one forwarding-table block.
 const BLOCK_LIDS: u16 = 64;
@@ -57,11 +58,12 @@ pub async fn run(fabric: &FabricName, options: &PathTo) -> Result<()> {
     let from = lids::of_host(&dir, &state, source).await?;
     let target = lids::of_host(&dir, &state, destination).await?;
     let path = paths::from_host(&dir, &state, &from, &[&target]).await;
-    let Path { dlid, sl } = *path.first().context("a path for each destination")?;
+    let path = *path.first().context("a path for each destination")?;
     let dlid = match options.dlid_offset {
         Some(offset) => target.with_offset(offset)?,
-        None => dlid,
+        None => path.dlid,
     };
+    let path = Path { dlid, ..path };
     let mut walk = Walk::new(&dir, &state, source)?;
     let outcome = walk.to(dlid).await;
     if options.json {
@@ -69,16 +71,23 @@ pub async fn run(fabric: &FabricName, options: &PathTo) -> Result<()> {
             source: &options.source,
             destination: &options.destination,
             dlid: dlid.get(),
-            sl: sl.get(),
+            sl: path.sl.get(),
             hops: &walk.hops,
         })?;
     } else {
-        print(options, Path { dlid, sl }, &walk.hops)?;
+        print(options, path, &walk.hops)?;
     }
     let arrived = outcome?;
     if arrived != state.nodes[destination].guid() {
         let at = walk.hops.last().map_or("", |hop| hop.node.as_str());
         bail!("LID {dlid} leads to {at}, not to {}", options.destination);
+    }
+    if path.is_apart {
+        let (source, destination) = (&options.source, &options.destination);
+        bail!(
+            "{destination} takes no packets of {source}: {}",
+            verify::APART
+        );
     }
     Ok(())
 }
@@ -115,7 +124,7 @@ pub(super) fn in_one_line(hops: &[Hop]) -> String {
 
 fn print(options: &PathTo, path: Path, hops: &[Hop]) -> Result<()> {
     let (source, destination) = (&options.source, &options.destination);
-    let Path { dlid, sl } = path;
+    let Path { dlid, sl, .. } = path;
     output::line(format!("{source} to {destination}, DLID {dlid}, SL {sl}"))?;
     let mut table = Table::new(&[
         ("HOP", Align::Right),

@@ -74,6 +74,9 @@ async fn one(
     let to = lids::of_host(dir, state, to).await?;
     let path = paths::from_host(dir, state, &from, &[&to]).await;
     let path = path.first().context("a path for each destination")?;
+    if path.is_apart {
+        bail!("{source} does not reach {destination}: {}", verify::APART);
+    }
     let dlid = match options.dlid_offset {
         Some(offset) => to.with_offset(offset)?,
         None => path.dlid,
@@ -89,6 +92,7 @@ async fn one(
         interval_us: options.interval,
         size: options.size,
         sl,
+        pkey: path.pkey,
         timeout_ms: options.timeout,
     };
     let node = &state.nodes[from.node];

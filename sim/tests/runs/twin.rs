@@ -44,6 +44,7 @@ fn ping_all(twin: &mut Twin, graph: &Graph) {
             interval_us: 100,
             size: 290,
             sl: Sl::constant(0),
+            pkey: 0,
             timeout_ms: 1000,
         });
         let token = twin.request(host, request).unwrap();

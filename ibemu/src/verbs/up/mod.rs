@@ -2,6 +2,7 @@
 
 mod combinations;
 mod m_key;
+mod partitions;
 mod phases;
 mod progress;
 mod tables;
@@ -40,6 +41,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let tables = tables::given(&topology, options)?;
     let m_key = m_key::given(options)?;
     combinations::check(&topology.graph, options)?;
+    let partitions = partitions::given(options)?;
     let dir = FabricDir::of(fabric);
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;
@@ -57,6 +59,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let work = async {
         tables::keep(&dir, tables.as_deref())?;
         m_key::keep(&dir, m_key)?;
+        partitions::keep(&dir, partitions.as_deref())?;
         bring_up(&dir, &mut state, &mut progress, limit).await
     };
     let result = tokio::select! {

@@ -369,7 +369,7 @@ async fn pairs(
     };
     let wrong: Vec<&PairResult> = results
         .iter()
-        .filter(|result| result.fault.is_some())
+        .filter(|result| result.fault.is_some() && !result.is_apart)
         .collect();
     if !wrong.is_empty() {
         let listed: Vec<String> = wrong
@@ -399,16 +399,19 @@ async fn pairs(
 }
 
 fn describe(results: &[PairResult], all: usize) -> String {
-    let mut rtts: Vec<u64> = results
-        .iter()
-        .map(|result| result.ping.rtt.mean_ns)
-        .collect();
+    let answered = results.iter().filter(|result| !result.is_apart);
+    let mut rtts: Vec<u64> = answered.map(|result| result.ping.rtt.mean_ns).collect();
     rtts.sort_unstable();
     let median = rtts.get(rtts.len() / 2).copied().unwrap_or(0);
+    let apart = results.len() - rtts.len();
     let which = if results.len() == all {
-        format!("all {all} pairs of hosts answer")
+        format!("all {} pairs of hosts answer", all - apart)
     } else {
-        format!("{} of {all} pairs of hosts, sampled, answer", results.len())
+        format!("{} of {all} pairs of hosts, sampled, answer", rtts.len())
     };
-    format!("{which}, median round trip {}", duration(median))
+    let others = match apart {
+        0 => String::new(),
+        _ => format!("; {apart} others have no partition in common"),
+    };
+    format!("{which}, median round trip {}{others}", duration(median))
 }
