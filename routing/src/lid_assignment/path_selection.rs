@@ -6,6 +6,8 @@
 //! traffic would meet. Again and again the heaviest channel that still has a pair with a choice
 //! crossing it loses one alternative: of the pair with the most left, the longest.
 //!
+//! [`load_selection`](super::load_selection()) weighs alternatives by the load that results.
+//!
 //! Pairs of hosts at the same two switches have the same alternatives. Those with the same ones
 //! left form a [`Class`], so that the search is among classes, not pairs; within a class pairs
 //! take their turn in order.

@@ -5,7 +5,7 @@ use wire::{Guid, PortNum};
 
 use super::*;
 use crate::network::tests::{graph, shuffled};
-use crate::network::{Network, UpDown};
+use crate::network::{LegalPaths, Network, PathLimit, UpDown};
 
 fn network(name: &str) -> Network {
     Network::new(&graph(name))
@@ -263,6 +263,29 @@ mod bands {
     }
 
     #[test]
+    fn by_the_load_that_results_paths_are_balanced_and_need_fewer_lids_as_in_the_paper() {
+        let limit = PathLimit {
+            detour: 1,
+            paths_max: PATHS_MAX,
+        };
+        let (mut loads, mut lids) = ([0.0; 2], [0.0; 2]);
+        for seed in 1..=4 {
+            let network = network(&format!("irregular-16-8-8-{seed}"));
+            let updown = UpDown::new(&network).unwrap();
+            let widest = shortest_widest(&network, &updown, PATHS_MAX).unwrap();
+            let chosen = load_selection(&network, &updown, limit, 4).unwrap();
+            let both = [(widest, Scheme::Greedy), (chosen, Scheme::ColorL)];
+            for (place, (routes, scheme)) in both.iter().enumerate() {
+                let assignment = Assignment::new(&network, routes, *scheme).unwrap();
+                loads[place] += routes.load_max(&network);
+                lids[place] += f64::from(assignment.lids());
+            }
+        }
+        assert!(loads[1] < 0.8 * loads[0], "{loads:?}");
+        assert!(lids[1] < lids[0], "{lids:?}");
+    }
+
+    #[test]
     fn path_selection_ranks_the_heuristics_as_the_paper_does() {
         let means = means(path_selection, Scheme::VARIANTS);
         let [.., color_s, color_l, exact] = means[..] else {
@@ -272,6 +295,34 @@ mod bands {
         assert!((color_l / 466.0 - 1.0).abs() < 0.20, "{means:?}");
         assert!((1.15..1.40).contains(&(color_s / color_l)), "{means:?}");
         assert!(color_l / exact < 1.03, "{means:?}");
+    }
+}
+
+#[test]
+fn paths_chosen_by_load_are_alternatives_and_the_same_whatever_the_order_of_the_graph() {
+    let limit = PathLimit {
+        detour: 1,
+        paths_max: PATHS_MAX,
+    };
+    let fabric = graph("irregular-8-3-4-5");
+    let network = Network::new(&fabric);
+    let updown = UpDown::new(&network).unwrap();
+    let routes = load_selection(&network, &updown, limit, 4).unwrap();
+    for (destination, to) in network.hosts().iter().enumerate() {
+        let paths = LegalPaths::to(&network, &updown, to.switch, limit).unwrap();
+        for (source, from) in network.hosts().iter().enumerate() {
+            if source != destination {
+                let path = routes.path(source, destination);
+                let mut allowed = paths.from(from.switch).iter().take(4);
+                assert!(allowed.any(|one| one[..] == *path), "{path:?}");
+            }
+        }
+    }
+    for seed in 0..3 {
+        let other = Network::new(&shuffled(&fabric, seed));
+        let updown = UpDown::new(&other).unwrap();
+        let same = load_selection(&other, &updown, limit, 4).unwrap();
+        assert_eq!(same, routes);
     }
 }
 
