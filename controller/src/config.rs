@@ -42,6 +42,15 @@ pub struct SmConfig {
     pub partitions: Option<Partitions>,
     /// What switches check at the ports towards hosts, where there are partitions.
     pub partition_enforcement: PartitionEnforcement,
+    /// SM_Key: managers that show another one are not trusted. 0 trusts all, but managers with a key
+    /// do not trust this one. OpenSM's default is 1.
+    pub sm_key: u64,
+    /// How long a manager in standby waits after one poll of the master's SMInfo before the next,
+    /// nanoseconds, 1,000,000..=60,000,000,000.
+    pub poll_interval_ns: u64,
+    /// How often an unanswered poll is sent again before the master counts as gone, 0..=100. Each waits
+    /// [`Self::timeout_ns`] or, over slow paths, longer.
+    pub poll_retries: u8,
     /// Whether connections may be promised bandwidth.
     pub qos: QosChoice,
     /// How multicast groups are given trees.
@@ -53,6 +62,8 @@ pub struct SmConfig {
     /// What the last [`crate::SmEvent::PersistConnections`] carried (the `connections` file), if
     /// anything.
     pub connections: Option<String>,
+    /// What the last [`crate::SmEvent::PersistGroups`] carried (the `groups` file), if anything.
+    pub groups: Option<String>,
 }
 
 impl Default for SmConfig {
@@ -70,13 +81,28 @@ impl Default for SmConfig {
             protection: None,
             partitions: None,
             partition_enforcement: PartitionEnforcement::Both,
+            sm_key: 1,
+            poll_interval_ns: 200_000_000,
+            poll_retries: 2,
             qos: QosChoice::None,
             multicast: Scheme::SpanningTree,
             windows_per_s: 60,
             guid2lid: None,
             connections: None,
+            groups: None,
         }
     }
+}
+
+/// What managers persist for those that come after them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// The text of the latest [`crate::SmEvent::Persist`] of whichever manager, if there is any.
+    pub guid2lid: Option<String>,
+    /// The text of the latest [`crate::SmEvent::PersistConnections`], if there is any.
+    pub connections: Option<String>,
+    /// The text of the latest [`crate::SmEvent::PersistGroups`], if there is any.
+    pub groups: Option<String>,
 }
 
 /// Whether connections may be promised bandwidth.
@@ -120,6 +146,14 @@ pub enum ConfigError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The text of the groups is damaged.
+    #[error("groups, line {line}: {problem}; repair the line or remove the file")]
+    GroupsFile {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The text of the GUID file is damaged.
     #[error("guid2lid, line {line}: {problem}; repair the line or remove the file")]
     GuidFile {
@@ -146,6 +180,13 @@ impl SmConfig {
             ("timeout_ns", self.timeout_ns, 1_000_000, u64::MAX),
             ("retries", u64::from(self.retries), 0, 100),
             ("priority", u64::from(self.priority), 0, 15),
+            (
+                "poll_interval_ns",
+                self.poll_interval_ns,
+                1_000_000,
+                60_000_000_000,
+            ),
+            ("poll_retries", u64::from(self.poll_retries), 0, 100),
             ("windows_per_s", u64::from(self.windows_per_s), 1, 1000),
         ];
         for (option, value, least, most) in ranges {

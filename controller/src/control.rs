@@ -51,17 +51,38 @@ pub enum Phase {
     Programming,
     /// All that was found is programmed and Active.
     Up,
-    /// Another subnet manager of higher priority (or lower GUID) runs the subnet.
+    /// Another subnet manager runs the subnet: this one polls it, and takes over when it is gone.
     Standby {
         /// Port GUID of the master.
         master: Guid,
     },
+    /// Another subnet manager of lower priority (or higher GUID) is master too, as when two subnets are
+    /// joined: this one writes nothing until the other has handed over.
+    AwaitsHandover {
+        /// Port GUID of the other master.
+        master: Guid,
+    },
+    /// The master has disabled this manager: it does nothing until the master enables it.
+    NotActive,
     /// The subnet cannot be brought up as asked. The manager goes on answering, and tries again
     /// when the fabric changes.
     Failed {
         /// What was wrong, and what to do.
         reason: String,
     },
+}
+
+/// A subnet manager beside another host.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct OtherManager {
+    /// The name of its host.
+    pub name: String,
+    /// GUID of its port.
+    pub guid: Guid,
+    /// Its priority, 0..=15.
+    pub priority: u8,
+    /// Its state by the names of IBA 14.4.1: `discovering`, `standby`, `not active`, `master`.
+    pub state: String,
 }
 
 /// A device that cannot be managed.
@@ -100,6 +121,10 @@ pub struct Status {
     pub lids_used: u32,
     /// Ports with a cable that are Active (both ends counted; management ports not).
     pub active_ports: u32,
+    /// Priority of this manager, 0..=15.
+    pub priority: u8,
+    /// Other managers that the latest discovery has found, at most [`LIST_MAX`].
+    pub managers: Vec<OtherManager>,
     /// The latest warnings, oldest first, at most [`LIST_MAX`].
     pub warnings: Vec<String>,
     /// Devices that were there or showed a link but cannot be managed, at most [`LIST_MAX`].

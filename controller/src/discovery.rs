@@ -55,6 +55,7 @@ pub(crate) enum Query {
 pub(crate) struct Discovery {
     subnet: Subnet,
     names: BTreeMap<Guid, String>,
+    is_master: bool,
     retries: u8,
     probe_retries: u8,
     unresponsive: BTreeSet<(Guid, PortNum)>,
@@ -78,7 +79,8 @@ pub(crate) struct Discovered {
 pub(crate) type Queries = Vec<(Query, u8)>;
 
 impl Discovery {
-    /// Starts a discovery. Devices whose name is in `names` are not asked for it again. A device
+    /// Starts a discovery. `is_master`: change flags of switches are cleared, which only the master may
+    /// do unless a switch has never been programmed. Devices whose name is in `names` are not asked for it again. A device
     /// that is known to be there is asked up to `retries` times more, what a link leads to
     /// `probe_retries` times; through a port in `unresponsive` it is asked once. `protection`: how this
     /// manager protects the ports.
@@ -86,12 +88,14 @@ impl Discovery {
         protection: Option<Protection>,
         names: BTreeMap<Guid, String>,
         unresponsive: BTreeSet<(Guid, PortNum)>,
+        is_master: bool,
         retries: u8,
         probe_retries: u8,
     ) -> (Self, Queries) {
         let discovery = Self {
             subnet: Subnet::new(protection),
             names,
+            is_master,
             retries,
             probe_retries,
             unresponsive,
@@ -302,7 +306,8 @@ impl Discovery {
 
     fn switch_found(&mut self, index: Index, switch: SwitchInfo) -> Queries {
         self.subnet.devices[index].switch = Some(switch);
-        if switch.port_state_change {
+        let is_fresh = switch.linear_fdb_top == 0;
+        if switch.port_state_change && (self.is_master || is_fresh) {
             vec![(Query::ClearChange(index), self.retries)]
         } else {
             self.all_ports(index)

@@ -1,8 +1,23 @@
-//! Other subnet managers: who is master (IBA 14.4.1).
+//! Which of several subnet managers is master (IBA 14.4.1).
 //!
-//! The manager of the highest priority is master; between equals the lower port GUID wins. A
-//! manager that finds a better one enters standby and polls its SMInfo. This one sends no
-//! handover: when a better one appears, its next sweep finds it. On receipt of a handover it sweeps.
+//! The manager of the highest priority is master; between equals the lower port GUID wins. Only the
+//! master writes. A manager in standby polls the SMInfo of the master.
+//!
+//! ```text
+//!                   a master or a better manager is found
+//!   ┌─────────────┐ ────────────────────────────────────> ┌─────────┐ ── DISABLE ──> ┌───────────┐
+//!   │ Discovering │                                       │ Standby │                │ NotActive │
+//!   └─────────────┘ <──────── no answer, DISCOVER ─────── └─────────┘ <── STANDBY ── └───────────┘
+//!      │       ^                                            │     ^
+//!      │alone  │own link lost                       HANDOVER│     │handed over
+//!      v       │                                            v     │
+//!   ┌─────────────────────────────────────────────────────────────────┐
+//!   │ Master: hands over to a better manager that it finds; waits for  │
+//!   │         the handover of a lesser one that is master as well      │
+//!   └─────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! A manager that shows another SM_Key is not trusted: it takes no part, and what it sets is refused.
 
 use core::cmp::Reverse;
 
@@ -10,147 +25,306 @@ use mad::local::MadMessage;
 use wire::attr::{SmInfo, SmState};
 use wire::{AttributeId, Guid, Lid, Mad, MadStatus, Method, MgmtClass, Qpn};
 
-use crate::control::Phase;
 use crate::smp::message;
+use crate::subnet::Index;
 
 /// AttributeModifier of a Set(SMInfo): the master hands over (IBA 14.4.1.1).
-const HANDOVER: u32 = 1;
+pub(crate) const HANDOVER: u32 = 1;
+/// The new master confirms that.
+pub(crate) const ACKNOWLEDGE: u32 = 2;
+/// A manager in standby is to rest.
+const DISABLE: u32 = 3;
+/// A resting manager is to stand by.
+const STANDBY: u32 = 4;
+/// A manager in standby is to discover the subnet.
+const DISCOVER: u32 = 5;
+
+/// What the state of a manager depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// A discovery is complete: nobody is better, nobody else is master.
+    Alone,
+    /// A discovery is complete: another manager is master, and this one is better.
+    LesserMasterFound,
+    /// A discovery is complete: another manager is better.
+    BetterFound,
+    /// The manager that is polled does not answer, or is no longer what is waited for.
+    PollFailed,
+    /// The manager to which mastership was handed over has confirmed it.
+    HandedOver,
+    /// The port of the own host has no link.
+    LinkLost,
+    /// Set(SMInfo) HANDOVER.
+    Handover,
+    /// Set(SMInfo) ACKNOWLEDGE.
+    Acknowledge,
+    /// Set(SMInfo) DISABLE.
+    Disable,
+    /// Set(SMInfo) STANDBY.
+    StandBy,
+    /// Set(SMInfo) DISCOVER.
+    Discover,
+}
+
+/// What follows from an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The subnet as discovered is planned and written.
+    Serve,
+    /// The better manager is sent HANDOVER.
+    HandOver,
+    /// The other master is polled until it hands over.
+    Await,
+    /// The master is polled.
+    Poll,
+    /// The subnet is discovered anew.
+    Sweep,
+    /// Nothing is done until STANDBY comes.
+    Rest,
+    /// What was under way goes on.
+    Stay,
+}
+
+/// The next state, and what follows; `None` if there is no such input in that state: a Set is
+/// refused.
+pub(crate) fn transition(state: SmState, input: Input) -> Option<(SmState, Step)> {
+    use Input::{
+        Acknowledge, Alone, BetterFound, Disable, Discover, HandedOver, Handover,
+        LesserMasterFound, LinkLost, PollFailed, StandBy,
+    };
+    use SmState::{Discovering, Master, NotActive, Standby};
+    Some(match (state, input) {
+        (Discovering, Alone) => (Master, Step::Serve),
+        (Discovering, LesserMasterFound | BetterFound) => (Standby, Step::Poll),
+        (Discovering, Handover) => (Discovering, Step::Sweep),
+        (Discovering, LinkLost) => (Discovering, Step::Stay),
+        (Discovering, PollFailed | HandedOver | Acknowledge | Disable | StandBy | Discover) => {
+            return None;
+        }
+
+        (Standby, PollFailed | Discover) => (Discovering, Step::Sweep),
+        (Standby, Handover) => (Master, Step::Sweep),
+        (Standby, Disable) => (NotActive, Step::Rest),
+        (Standby, Acknowledge) => (Standby, Step::Stay),
+        (Standby, Alone | LesserMasterFound | BetterFound | HandedOver | LinkLost | StandBy) => {
+            return None;
+        }
+
+        (NotActive, StandBy) => (Standby, Step::Poll),
+        (
+            NotActive,
+            Alone | LesserMasterFound | BetterFound | PollFailed | HandedOver | LinkLost | Handover
+            | Acknowledge | Disable | Discover,
+        ) => return None,
+
+        (Master, Alone) => (Master, Step::Serve),
+        (Master, BetterFound) => (Master, Step::HandOver),
+        (Master, LesserMasterFound) => (Master, Step::Await),
+        (Master, PollFailed | Handover) => (Master, Step::Sweep),
+        (Master, HandedOver) => (Standby, Step::Poll),
+        (Master, LinkLost) => (Discovering, Step::Stay),
+        (Master, Acknowledge | Disable | StandBy | Discover) => return None,
+    })
+}
 
 /// The rank of a manager: the greatest is master.
-pub(crate) fn rank(manager: &SmInfo) -> (u8, Reverse<Guid>) {
+fn rank(manager: &SmInfo) -> (u8, Reverse<Guid>) {
     (manager.priority, Reverse(manager.guid))
+}
+
+/// What the answer of a polled manager means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Poll {
+    /// It is master, or will be.
+    Alive,
+    /// It is master, but this manager is better: it is to be told.
+    Lesser,
+    /// There is nobody to wait for.
+    Gone,
 }
 
 /// This manager's part in the election.
 #[derive(Debug)]
 pub(crate) struct Election {
+    state: SmState,
     priority: u8,
-    /// Grows with every sweep (SMInfo:ActCount).
-    act_count: u32,
+    sm_key: u64,
+    /// In standby the manager that is polled; as master the other one whose handover is waited for.
+    polled: Option<Guid>,
+    /// Whether this manager has been in standby: then the subnet was managed before.
+    has_stood_by: bool,
 }
 
-/// The answer to a request for SMInfo.
+/// What another manager, or a program, has asked with SMInfo.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct Asked {
     /// The answer.
-    pub(crate) message: MadMessage,
-    /// Whether the master has handed over.
-    pub(crate) is_handover: bool,
+    pub(crate) answer: MadMessage,
+    /// What it has set, and who it is.
+    pub(crate) input: Option<(Input, SmInfo)>,
 }
 
 impl Election {
-    /// A manager of that priority.
-    pub(crate) fn new(priority: u8) -> Self {
+    /// A manager that discovers. `sm_key` 0 trusts every other manager.
+    pub(crate) fn new(priority: u8, sm_key: u64) -> Self {
         Self {
+            state: SmState::Discovering,
             priority,
-            act_count: 0,
+            sm_key,
+            polled: None,
+            has_stood_by: false,
         }
     }
 
-    /// A heavy sweep starts.
-    pub(crate) fn sweep_started(&mut self) {
-        self.act_count = self.act_count.wrapping_add(1);
+    /// The state.
+    pub(crate) fn state(&self) -> SmState {
+        self.state
     }
 
-    /// This manager's SMInfo, at the port of that GUID.
-    pub(crate) fn sm_info(&self, guid: Guid, phase: &Phase, has_been_up: bool) -> SmInfo {
+    /// Whether this manager is master.
+    pub(crate) fn is_master(&self) -> bool {
+        self.state == SmState::Master
+    }
+
+    /// Whether this manager leaves the subnet to another one, so that it neither sweeps nor answers.
+    pub(crate) fn leaves_to_another(&self) -> bool {
+        matches!(self.state, SmState::Standby | SmState::NotActive)
+    }
+
+    /// Whether it has been in standby since its start.
+    pub(crate) fn has_stood_by(&self) -> bool {
+        self.has_stood_by
+    }
+
+    /// The port of the manager that is polled.
+    pub(crate) fn polled(&self) -> Option<Guid> {
+        self.polled
+    }
+
+    /// From now on that manager is polled, or none.
+    pub(crate) fn poll(&mut self, manager: Option<Guid>) {
+        self.polled = manager;
+    }
+
+    /// Takes in an input. `None` if the state has no such input; nothing changes then.
+    pub(crate) fn enter(&mut self, input: Input) -> Option<Step> {
+        let (state, step) = transition(self.state, input)?;
+        self.state = state;
+        self.has_stood_by |= state == SmState::Standby;
+        Some(step)
+    }
+
+    /// This manager's SMInfo, at the port of that GUID. `act_count`: how much it has done so far.
+    pub(crate) fn sm_info(&self, guid: Guid, act_count: u32) -> SmInfo {
         SmInfo {
             guid,
-            sm_key: 0,
-            act_count: self.act_count,
+            sm_key: self.sm_key,
+            act_count,
             priority: self.priority,
-            state: match phase {
-                Phase::Starting | Phase::Discovering if !has_been_up => SmState::Discovering,
-                Phase::Standby { .. } => SmState::Standby,
-                _ => SmState::Master,
-            },
+            state: self.state,
         }
     }
-}
 
-/// Whether a manager is to stand by because the other one is better.
-pub(crate) fn defers_to(own: &SmInfo, other: &SmInfo) -> bool {
-    other.state != SmState::NotActive && other.guid != own.guid && rank(other) > rank(own)
-}
+    /// Whether a manager takes part: it shows the same key.
+    pub(crate) fn trusts(&self, other: &SmInfo) -> bool {
+        self.sm_key == 0 || other.sm_key == self.sm_key
+    }
 
-/// The answer to another manager, or a program, that asks for SMInfo or sets it.
-pub(crate) fn reply(own: &SmInfo, from: &MadMessage, request: &Mad) -> Option<Reply> {
-    if request.attr_id() != AttributeId::SM_INFO {
-        return None;
+    /// What a complete discovery says about mastership, and the other manager that it is about.
+    pub(crate) fn judge(
+        &self,
+        own: &SmInfo,
+        managers: &[(Index, SmInfo)],
+    ) -> (Input, Option<(Index, SmInfo)>) {
+        let others = managers.iter().filter(|(_, other)| {
+            other.guid != own.guid && other.state != SmState::NotActive && self.trusts(other)
+        });
+        let best = others.clone().max_by_key(|(_, other)| rank(other));
+        let better = best.filter(|(_, best)| rank(best) > rank(own)).copied();
+        let masters = others.filter(|(_, other)| other.state == SmState::Master);
+        let master = masters.max_by_key(|(_, other)| rank(other)).copied();
+        match (better, master) {
+            (None, None) => (Input::Alone, None),
+            (None, Some(master)) => (Input::LesserMasterFound, Some(master)),
+            // One that discovers polls the master, which knows who is next.
+            (Some(_), Some(master)) if self.state == SmState::Discovering => {
+                (Input::BetterFound, Some(master))
+            }
+            (Some(better), _) => (Input::BetterFound, Some(better)),
+        }
     }
-    let (status, is_handover) = match (request.method(), request.attr_mod()) {
-        (Method::GET, _) => (MadStatus::OK, false),
-        (Method::SET, HANDOVER) => (MadStatus::OK, true),
-        (Method::SET, _) => (MadStatus::BAD_METHOD_ATTRIBUTE, false),
-        _ => return None,
-    };
-    let mut answer = *request;
-    answer.set_method(Method::GET_RESP);
-    answer.set_status(status);
-    answer.set_smp_attribute(own);
-    let mut to = from.lid;
-    // A directed-route answer returns by the route that the request has recorded.
-    if request.class() == MgmtClass::SUBN_DIR {
-        answer.set_returning(true);
-        to = Lid::PERMISSIVE;
+
+    /// What the answer of the polled manager means; `None`: it has not answered, or its host has no
+    /// manager (any more).
+    pub(crate) fn judge_poll(&self, own: &SmInfo, answer: Option<&SmInfo>) -> Poll {
+        let asked = |info: &&SmInfo| Some(info.guid) == self.polled && self.trusts(info);
+        let Some(info) = answer.filter(asked) else {
+            return Poll::Gone;
+        };
+        let is_better = rank(info) > rank(own);
+        match (self.state, info.state) {
+            (_, SmState::Master) if !is_better => Poll::Lesser,
+            (SmState::Standby, SmState::Master) => Poll::Alive,
+            // It will be master; if not, the one that it polls is.
+            (SmState::Standby, SmState::Standby | SmState::Discovering) if is_better => Poll::Alive,
+            _ => Poll::Gone,
+        }
     }
-    Some(Reply {
-        message: message(to, Qpn::SMI, &answer),
-        is_handover,
-    })
+
+    /// The answer to another manager, or a program, that asks for SMInfo or sets it. `handed_to`: the
+    /// manager to which mastership is being handed over.
+    pub(crate) fn asked(
+        &self,
+        own: &SmInfo,
+        from: &MadMessage,
+        request: &Mad,
+        handed_to: Option<Guid>,
+    ) -> Option<Asked> {
+        if request.attr_id() != AttributeId::SM_INFO {
+            return None;
+        }
+        let (status, input) = match request.method() {
+            Method::GET => (MadStatus::OK, None),
+            Method::SET => match self.set(request, handed_to) {
+                Some(input) => (MadStatus::OK, Some(input)),
+                None => (MadStatus::BAD_FIELD, None),
+            },
+            _ => return None,
+        };
+        let mut answer = *request;
+        answer.set_method(Method::GET_RESP);
+        answer.set_status(status);
+        answer.set_smp_attribute(own);
+        let mut to = from.lid;
+        // A directed-route answer returns by the route that the request has recorded.
+        if request.class() == MgmtClass::SUBN_DIR {
+            answer.set_returning(true);
+            to = Lid::PERMISSIVE;
+        }
+        let answer = message(to, Qpn::SMI, &answer);
+        Some(Asked { answer, input })
+    }
+
+    /// What a Set(SMInfo) does; `None` if it is refused: its sender is not trusted or not in the state
+    /// to say so, or this manager is not in the state to do so.
+    fn set(&self, request: &Mad, handed_to: Option<Guid>) -> Option<(Input, SmInfo)> {
+        let sender: SmInfo = request.smp_attribute().ok()?;
+        if !self.trusts(&sender) {
+            return None;
+        }
+        let is_handed_to = self.is_master() && handed_to == Some(sender.guid);
+        let (input, is_legal) = match request.attr_mod() {
+            ACKNOWLEDGE if is_handed_to => (Input::HandedOver, true),
+            ACKNOWLEDGE => (Input::Acknowledge, true),
+            HANDOVER => (Input::Handover, sender.state == SmState::Master),
+            DISABLE => (Input::Disable, sender.state == SmState::Master),
+            STANDBY => (Input::StandBy, sender.state == SmState::Master),
+            DISCOVER => (Input::Discover, sender.state == SmState::Master),
+            _ => return None,
+        };
+        (is_legal && transition(self.state, input).is_some()).then_some((input, sender))
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn info(guid: u64, priority: u8) -> SmInfo {
-        Election::new(priority).sm_info(Guid(guid), &Phase::Up, true)
-    }
-
-    #[test]
-    fn the_higher_priority_wins_and_between_equals_the_lower_guid() {
-        assert!(defers_to(&info(1, 3), &info(2, 4)));
-        assert!(!defers_to(&info(1, 4), &info(2, 3)));
-        assert!(defers_to(&info(2, 4), &info(1, 4)));
-        assert!(!defers_to(&info(1, 4), &info(2, 4)));
-        assert!(
-            !defers_to(&info(1, 4), &info(1, 9)),
-            "it is the manager itself"
-        );
-        let inactive = SmInfo {
-            state: SmState::NotActive,
-            ..info(2, 9)
-        };
-        assert!(!defers_to(&info(1, 4), &inactive));
-    }
-
-    #[test]
-    fn the_state_follows_the_phase() {
-        let election = Election::new(8);
-        let state = |phase: &Phase, up| election.sm_info(Guid(1), phase, up).state;
-        let standby = Phase::Standby { master: Guid(2) };
-        assert_eq!(state(&Phase::Discovering, false), SmState::Discovering);
-        assert_eq!(state(&Phase::Discovering, true), SmState::Master);
-        assert_eq!(state(&standby, true), SmState::Standby);
-        assert_eq!(state(&Phase::Up, true), SmState::Master);
-    }
-
-    #[test]
-    fn a_handover_is_accepted_and_other_sets_are_refused() {
-        let own = info(1, 8);
-        let reply_to = |method, modifier| {
-            let request = Mad::lid_smp(method, AttributeId::SM_INFO, modifier, 5);
-            let reply = reply(&own, &message(Lid::new(7), Qpn::SMI, &request), &request);
-            reply.map(|reply| {
-                let answer = Mad::from_bytes(*reply.message.mad);
-                (answer.status(), reply.is_handover)
-            })
-        };
-        assert_eq!(reply_to(Method::GET, 0), Some((MadStatus::OK, false)));
-        assert_eq!(reply_to(Method::SET, HANDOVER), Some((MadStatus::OK, true)));
-        let refused = Some((MadStatus::BAD_METHOD_ATTRIBUTE, false));
-        assert_eq!(reply_to(Method::SET, 2), refused);
-        assert_eq!(reply_to(Method::TRAP, 0), None);
-    }
-}
+mod tests;

@@ -35,9 +35,15 @@ pub enum SmEvent {
     /// LIDs or the expected fabric have changed: replace the `guid2lid` file by this text, whole,
     /// so that a later manager ([`crate::SmConfig::guid2lid`]) keeps them.
     Persist(String),
+    /// This manager takes over from another one: read what was last persisted, by whichever manager,
+    /// and hand it to [`crate::Sm::recall`] before any further input.
+    Recall,
     /// Connections with promised bandwidth have come, gone or changed: replace the `connections` file
     /// by this text, whole, so that a later manager ([`crate::SmConfig::connections`]) keeps them.
     PersistConnections(String),
+    /// Multicast groups as they are in the switches now have changed: replace the `groups` file by this
+    /// text, whole, so that a later manager ([`crate::SmConfig::groups`]) keeps them.
+    PersistGroups(String),
 }
 
 /// The state of the subnet after a sweep.

@@ -76,9 +76,7 @@ impl<J: Copy> Exchange<J> {
         let timeout_ns = self
             .timeout_ns
             .max(self.round_trip_ns.saturating_mul(ROUND_TRIPS));
-        // The host keeps the upper half of a transaction id for itself.
-        self.last_transaction = self.last_transaction.wrapping_add(1).max(1);
-        let transaction = u64::from(self.last_transaction);
+        let transaction = self.single_transaction();
         let timing = Timing {
             timeout_ns,
             attempts: retries.saturating_add(1),
@@ -93,6 +91,13 @@ impl<J: Copy> Exchange<J> {
             .ok()?;
         self.sent += 1;
         Some((transaction, job))
+    }
+
+    /// The transaction id of a MAD whose answer nobody waits for.
+    pub(crate) fn single_transaction(&mut self) -> u64 {
+        // The host keeps the upper half of a transaction id for itself.
+        self.last_transaction = self.last_transaction.wrapping_add(1).max(1);
+        u64::from(self.last_transaction)
     }
 
     /// Takes a request out that was not sent after all.

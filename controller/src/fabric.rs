@@ -1,6 +1,7 @@
 //! The managed fabric: what the latest sweep found, and the plan for it. The parts of the manager
 //! read it; only the sweep replaces it, and only the writer updates the PortInfo in it.
 
+use wire::attr::SmInfo;
 use wire::{Guid, Lid};
 
 use crate::plan::Plan;
@@ -13,6 +14,8 @@ pub(crate) struct Fabric {
     pub(crate) subnet: Subnet,
     /// What was last planned for it.
     pub(crate) plan: Plan,
+    /// Other managers in it.
+    pub(crate) managers: Vec<(Index, SmInfo)>,
 }
 
 impl Fabric {

@@ -1,12 +1,15 @@
 //! Multicast groups: who is a member, which multicast LIDs and tables follow, and which answers wait
 //! until the tables are written.
 //!
-//! Groups live as long as the manager. A port that is no longer part of the subnet is no longer a
-//! member; when it comes back, or when a new manager takes over, its host is asked to reregister
-//! (PortInfo:ClientReregister), and so joins again what it was in.
+//! A port that is no longer part of the subnet is no longer a member; when it comes back, its host is
+//! asked to reregister (PortInfo:ClientReregister), and so joins again what it was in. A new manager
+//! asks all hosts, and until they have answered keeps what the one before has left ([`memory`]).
+
+mod memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use link::Time;
 use mad::local::MadMessage;
 use routing::fat_tree::{FatTreeLabels, recognise};
 use routing::multicast::{Mgid, Multicast, MulticastError, Options, Role, Scheme};
@@ -59,6 +62,12 @@ pub(crate) struct Groups {
     /// Hosts that need not be asked to reregister.
     registered: BTreeSet<Guid>,
     last_mgid: u128,
+    /// Multicast LIDs and their trees, of groups of the manager before.
+    recalled_mlids: BTreeMap<Gid, Vec<(usize, Lid)>>,
+    /// Members of the manager before that have not joined again.
+    unconfirmed: BTreeSet<(Gid, Guid)>,
+    /// When those are removed.
+    rejoin_by: Option<Time>,
 }
 
 /// A group's GID as the routing crate has it.
@@ -103,6 +112,9 @@ impl Groups {
             being_written: 0,
             registered: BTreeSet::new(),
             last_mgid: ALLOCATED_MGIDS,
+            recalled_mlids: BTreeMap::new(),
+            unconfirmed: BTreeSet::new(),
+            rejoin_by: None,
         }
     }
 
@@ -127,12 +139,15 @@ impl Groups {
         };
         let planned = match &self.multicast {
             Some(multicast) => multicast.moved_to(&plan.graph, &options),
-            None => Multicast::new(&plan.graph, &options),
+            None => Multicast::restore(&plan.graph, &options, self.standing()),
         };
         self.in_force = planned.is_ok();
         self.dirty = true;
         match planned {
-            Ok(multicast) => self.multicast = Some(multicast),
+            Ok(multicast) => {
+                self.multicast = Some(multicast);
+                self.recalled_mlids.clear();
+            }
             Err(MulticastError::NoTree) => return Ok(()),
             Err(error) => return Err(explain(&error)),
         }
@@ -249,6 +264,7 @@ impl Groups {
         port: Guid,
         join_state: u8,
     ) -> Result<bool, MulticastError> {
+        self.unconfirmed.remove(&(gid, port));
         let (Some(multicast), Some(group)) = (&mut self.multicast, self.groups.get_mut(&gid))
         else {
             return Err(MulticastError::NoTree);

@@ -16,6 +16,7 @@
 //!       received:  sm.handle(now, message)
 //!       deadline:  sm.tick(now)
 //!       control:   sm.status(now), sm.resweep(now)
+//!       event Recall: sm.recall(texts persisted last, by whichever manager)
 //!   }
 //! ```
 //!
@@ -36,7 +37,7 @@
 //!  +-------------------------------------v--------------------|-------------------------------+
 //!  | sm            dispatches MADs by class; owns the parts   |                               |
 //!  | sm::sequence  what follows what: discovery, light sweep, planning, writing               |
-//!  | sm::managers  which manager is better     sm::trap  what follows from a trap               |
+//!  | sm::managers  standby, handover          sm::trap  what follows from a trap               |
 //!  +--+----------+----------+-----------+----------+----------+----------+-----------+--------+
 //!     | heavy and light sweeps          | writing  | requests of hosts   | output    |
 //!     v                                 v          v                     v           v
@@ -55,7 +56,7 @@
 //! | `exchange` | SMPs in flight and those that wait | `push`, `next`, `answered`, `expire` |
 //! | `discovery`, `light_sweep` | the state of one sweep | `request`, `complete`, `finish` |
 //! | `verification` | whose turn it is to be read back by a light sweep | `start`, `complete`, `take_warnings` |
-//! | `election` | priority, ActCount | `sm_info`, `reply` |
+//! | `election` | this manager's state among managers, whom it polls | `enter`, `judge`, `judge_poll`, `asked` |
 //! | `inventory` | names, present devices, unresponsive ports | `names`, `update` |
 //! | `plan::Planner` | guid2lid, the whole fabric, labels of a fat tree | `plan`, `missing`, `expects` |
 //! | `writer` | the stage of one programming; mirrors of the devices' tables | `next_stage`, `request`, `complete` |
@@ -100,7 +101,7 @@ mod verification;
 mod windows;
 mod writer;
 
-pub use config::{ConfigError, QosChoice, SmConfig};
+pub use config::{ConfigError, QosChoice, Remembered, SmConfig};
 pub use event::{SmEvent, UpSummary};
 pub use partitions::{
     Ipoib, Member, Membership, Partition, PartitionEnforcement, Partitions, PartitionsError,

@@ -1,8 +1,10 @@
 //! The light sweep: has anything changed since the subnet was last looked at?
 //!
 //! It asks every switch for SwitchInfo, whose change flag says that a port has changed its state
-//! since the last discovery cleared it, and the own port for its state. On any sign of change, or
-//! silence, a full sweep follows.
+//! since the last discovery cleared it, the own port for its state, and other managers for their
+//! SMInfo. On any sign of change, or silence, a full sweep follows.
+//!
+//! A manager that is not master polls the master and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +20,10 @@ pub(crate) enum Query {
     Switch(Index),
     /// PortInfo of the own port.
     OwnPort,
-    /// SMInfo of the manager that is master.
+    /// SMInfo of the manager that is polled.
     Master(Index),
+    /// As master, SMInfo of a manager that stands by.
+    Manager(Index, SmInfo),
 }
 
 /// A light sweep under way.
@@ -27,8 +31,10 @@ pub(crate) enum Query {
 pub(crate) struct LightSweep {
     /// Whether anything has changed.
     pub(crate) changed: bool,
-    /// The master's SMInfo.
+    /// SMInfo of the polled manager.
     pub(crate) master: Option<SmInfo>,
+    /// PortInfo of the own port.
+    pub(crate) own_port: Option<PortInfo>,
     /// Devices that are not read back: they do not answer, or have lost their tables by a restart.
     /// The heavy sweep that follows must not wait for them.
     left_out: BTreeSet<Index>,
@@ -58,7 +64,9 @@ pub(crate) fn request(query: Query, subnet: &Subnet) -> Option<Request> {
                 .map_or(1, |own| own.end_port().get());
             Request::get::<PortInfo>(Vec::new(), u32::from(port))
         }
-        Query::Master(index) => Request::get::<SmInfo>(subnet.devices.get(index)?.route.clone(), 0),
+        Query::Master(index) | Query::Manager(index, _) => {
+            Request::get::<SmInfo>(subnet.devices.get(index)?.route.clone(), 0)
+        }
     })
 }
 
@@ -92,9 +100,10 @@ impl LightSweep {
                     .devices
                     .get(subnet.own)
                     .and_then(|own| own.end_port_info());
-                match (answer.attribute::<PortInfo>(), known) {
-                    (Ok(now), Some(known)) => {
-                        now.lid != known.lid || has_link(&now) != has_link(known)
+                self.own_port = answer.attribute().ok();
+                match (&self.own_port, known) {
+                    (Some(now), Some(known)) => {
+                        now.lid != known.lid || has_link(now) != has_link(known)
                     }
                     _ => true,
                 }
@@ -103,6 +112,10 @@ impl LightSweep {
                 self.master = answer.attribute().ok();
                 self.master.is_none()
             }
+            Query::Manager(_, known) => !answer.attribute::<SmInfo>().is_ok_and(|now| {
+                (now.guid, now.sm_key, now.priority, now.state)
+                    == (known.guid, known.sm_key, known.priority, known.state)
+            }),
         };
         self.changed |= changed;
     }

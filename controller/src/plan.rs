@@ -107,6 +107,16 @@ impl Planner {
         })
     }
 
+    /// Replaces the memory by that of another manager.
+    ///
+    /// # Errors
+    /// [`ConfigError::GuidFile`]; nothing changes then.
+    pub(crate) fn recall(&mut self, guid2lid: &str) -> Result<(), ConfigError> {
+        self.memory = Memory::parse(guid2lid)?;
+        self.labels = recognise(&self.memory.fabric).ok();
+        Ok(())
+    }
+
     /// What is to be remembered.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use link::Time;
-use wire::convert;
+use wire::{Guid, convert};
 
-use crate::control::{LIST_MAX, Phase, Status, Unreachable};
+use crate::control::{LIST_MAX, OtherManager, Phase, Status, Unreachable};
 use crate::event::{SmEvent, UpSummary};
 use crate::fabric::Fabric;
 
@@ -32,6 +32,8 @@ pub(crate) enum Source {
     Class(u8),
     /// Another manager is master.
     Standby,
+    /// Managers that take no part in the election.
+    Managers,
     /// No bandwidth can be promised.
     Bandwidth,
     /// Traps that tell of a bad M_Key, since the last complete sweep.
@@ -94,8 +96,11 @@ impl Report {
     /// A heavy sweep starts.
     pub(crate) fn sweep_started(&mut self, now: Time) {
         self.sweep_started = now;
-        // A failed or standby manager keeps its status during a sweep.
-        if !matches!(self.phase(), Phase::Failed { .. } | Phase::Standby { .. }) {
+        // A failed or waiting manager keeps its status during a sweep.
+        if !matches!(
+            self.phase(),
+            Phase::Failed { .. } | Phase::Standby { .. } | Phase::AwaitsHandover { .. }
+        ) {
             self.enter(Phase::Discovering);
         }
     }
@@ -225,6 +230,21 @@ impl Report {
             });
         }
         self.push(SmEvent::Phase(phase));
+    }
+
+    /// Replaces the list of other managers.
+    pub(crate) fn set_managers(&mut self, list: Vec<OtherManager>) {
+        self.status.managers = list;
+    }
+
+    /// The state of another manager has been seen anew.
+    pub(crate) fn set_manager_state(&mut self, guid: Guid, state: &str) {
+        let mut managers = self.status.managers.iter_mut();
+        if let Some(manager) = managers.find(|manager| manager.guid == guid)
+            && manager.state != state
+        {
+            state.clone_into(&mut manager.state);
+        }
     }
 
     /// Replaces the list of what cannot be managed.

@@ -4,7 +4,8 @@
 //!   request or a change that a light sweep has seen, and some time after a sweep that left
 //!   something incomplete. That time doubles from [`RETRY_NS`] to [`RETRY_NS_MAX`].
 //! * A light sweep is due one interval after the end of the sweep before; while the subnet is not
-//!   up at the latest after [`NOT_UP_INTERVAL_NS`].
+//!   up at the latest after [`NOT_UP_INTERVAL_NS`]. In standby it is a poll of the master, at the
+//!   interval configured for that.
 //! * A heavy sweep that falls due aborts what is under way, at most [`ABORTS_MAX`] times in a row:
 //!   then one is let through, so that a flapping link does not keep the rest of the subnet down.
 
@@ -31,7 +32,7 @@ const NOT_UP_INTERVAL_NS: u64 = 100_000_000;
 pub(crate) enum Due {
     /// Discovery, plan and programming.
     HeavySweep,
-    /// Only a check for changes.
+    /// Only a check for changes, or a poll of another manager.
     LightSweep,
 }
 
@@ -79,6 +80,18 @@ impl Schedule {
             (interval_ns, false) => interval_ns.min(NOT_UP_INTERVAL_NS),
         };
         self.light_sweep_at = (interval_ns > 0).then(|| now + interval_ns);
+    }
+
+    /// Another manager is to be polled at `at`: that is a light sweep.
+    pub(crate) fn schedule_poll(&mut self, at: Time) {
+        self.light_sweep_at = Some(at);
+    }
+
+    /// No sweep is due any more.
+    pub(crate) fn withdraw(&mut self) {
+        self.heavy_sweep_at = None;
+        self.light_sweep_at = None;
+        self.aborts = 0;
     }
 
     /// When the next sweep that may start is due. `is_idle`: whether nothing is under way.

@@ -30,7 +30,7 @@ use crate::vendor::Services;
 use crate::verification::{self, Verification};
 use crate::windows::Windows;
 use crate::writer::{Mirrors, Write};
-use crate::{ConfigError, QosChoice, SmConfig, SmEvent, discovery, light_sweep};
+use crate::{ConfigError, QosChoice, Remembered, SmConfig, SmEvent, discovery, light_sweep};
 
 use sequence::Activity;
 
@@ -53,6 +53,8 @@ enum Job {
     LightSweep(light_sweep::Query),
     /// Light sweep: a table or port is read back.
     Verify(Index, verification::Item),
+    /// Mastership is handed over to the manager beside that device.
+    HandOver(Index),
 }
 
 /// A subnet manager without IO. See the crate's documentation for how to run one, and for its
@@ -77,6 +79,8 @@ pub struct Sm {
     report: Report,
     persistence: Persistence,
     outbox: Outbox,
+    /// When a lesser master was last told to hand over.
+    reminded_at: Option<Time>,
     started: bool,
     /// The management classes that the host has granted.
     registered: BTreeSet<u8>,
@@ -93,19 +97,20 @@ impl Sm {
             exchange: Exchange::new(config.smps_in_flight, config.timeout_ns),
             activity: Activity::Idle,
             schedule: Schedule::new(config.sweep_interval_ns),
-            election: Election::new(config.priority),
+            election: Election::new(config.priority, config.sm_key),
             inventory: Inventory::default(),
             fabric: Fabric::default(),
             planner: Planner::new(&config)?,
             mirrors: Mirrors::new(),
             verification: Verification::default(),
-            groups: Groups::new(config.multicast, config.partitions.as_ref()),
+            groups: recalled_groups(&config)?,
             administration: Administration::default(),
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),
             report: Report::default(),
             persistence: Persistence::default(),
             outbox: Outbox::default(),
+            reminded_at: None,
             started: false,
             registered: BTreeSet::new(),
             config,
@@ -123,7 +128,7 @@ impl Sm {
                 self.report.resolve(Source::Class(class));
                 // A second answer: the host was restarted, and its port has lost its LID.
                 if !self.registered.insert(class) {
-                    self.schedule.request_sweep(now);
+                    self.request_sweep(now);
                 }
             }
             FromAgent::Registered { class, .. } if class == vendor::CLASS.0 => {
@@ -155,6 +160,7 @@ impl Sm {
             self.outbox.push(ToAgent::SetIsSm(true));
             self.schedule.request_sweep(now);
         }
+        self.groups.expire(now);
         while let Some(job) = self.exchange.expire(now) {
             self.complete(job, Answer::Timeout);
         }
@@ -186,7 +192,8 @@ impl Sm {
         let window = self.windows.deadline();
         let answer = self.administration.deadline();
         let change = self.qos.deadline();
-        let due = [sweep, request, window, answer, change];
+        let members = self.groups.deadline();
+        let due = [sweep, request, window, answer, change, members];
         let at = due.into_iter().flatten().min();
         at.map(|at| Deadline {
             at,
@@ -194,10 +201,36 @@ impl Sm {
         })
     }
 
-    /// Starts a full sweep at once; one that is under way starts anew.
+    /// Starts a full sweep at once; one that is under way starts anew. In standby the master is polled
+    /// instead.
     pub fn resweep(&mut self, now: Time) {
-        self.schedule.request_sweep(now);
+        self.request_sweep(now);
         self.pump(now);
+    }
+
+    /// Replaces what this manager remembers by what another one has persisted: the answer to
+    /// [`SmEvent::Recall`]. A text that is missing or damaged leaves what this manager remembers itself,
+    /// and a damaged one gives a warning.
+    pub fn recall(&mut self, remembered: &Remembered) {
+        let is_promised = self.config.qos != QosChoice::None;
+        let mut damaged = Vec::new();
+        if let Some(text) = &remembered.guid2lid {
+            damaged.extend(self.planner.recall(text).err());
+        }
+        if let Some(text) = &remembered.connections {
+            match Qos::new(is_promised, Some(text)) {
+                Ok(qos) => self.qos = qos,
+                Err(error) => damaged.push(error),
+            }
+        }
+        if let Some(text) = &remembered.groups {
+            damaged.extend(self.groups.recall(text).err());
+        }
+        self.persistence.read(remembered);
+        for error in damaged {
+            let text = format!("what the manager before has left is not used: {error}");
+            self.report.warn(text);
+        }
     }
 
     /// How the subnet stands.
@@ -206,6 +239,7 @@ impl Sm {
         Status {
             smps_sent: self.exchange.sent(),
             smps_timed_out: self.exchange.timed_out(),
+            priority: self.config.priority,
             ..self.report.status(now)
         }
     }
@@ -238,6 +272,10 @@ impl Sm {
     }
 
     fn vendor_mad(&mut self, now: Time, from: &MadMessage, mad: &Mad) {
+        // As with subnet administration, the master is asked.
+        if self.election.leaves_to_another() {
+            return;
+        }
         let mut services = Services {
             qos: &mut self.qos,
             windows: &mut self.windows,
@@ -250,6 +288,10 @@ impl Sm {
     }
 
     fn administration_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
+        // Only the master's administration answers (IBA 15.4.2); who asks here will learn its LID.
+        if self.election.leaves_to_another() {
+            return;
+        }
         let mut context = Context {
             sm_info: self.sm_info(),
             fabric: &self.fabric,
@@ -282,4 +324,13 @@ impl Sm {
         }
         self.outbox.send_all(self.administration.poll(now));
     }
+}
+
+/// The groups that the manager starts with.
+fn recalled_groups(config: &SmConfig) -> Result<Groups, ConfigError> {
+    let mut groups = Groups::new(config.multicast, config.partitions.as_ref());
+    if let Some(text) = &config.groups {
+        groups.recall(text)?;
+    }
+    Ok(groups)
 }

@@ -7,7 +7,7 @@ use daemon::control::AsyncControlClient;
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 
 use crate::dir::FabricDir;
-use crate::state::{Kind, NodeState};
+use crate::state::{FabricState, Kind, NodeState};
 
 /// Timeout of a request that a device answers at once: on a loaded machine with a thousand
 /// processes it may not be scheduled for seconds.
@@ -109,42 +109,92 @@ impl DeviceClient {
     }
 }
 
-/// The controller's report on the subnet.
+/// The report of the controller with that handle on the subnet.
 ///
 /// # Errors
 /// If the controller does not run or does not answer.
-pub async fn subnet(dir: &FabricDir, timeout: Duration) -> Result<controller::control::Status> {
+pub async fn subnet(
+    dir: &FabricDir,
+    handle: &str,
+    timeout: Duration,
+) -> Result<controller::control::Status> {
     use controller::control::{Reply, Request};
-    let mut client = AsyncControlClient::connect(&dir.control("controller"), timeout)
-        .with_context(|| not_running("controller"))?;
+    let mut client = AsyncControlClient::connect(&dir.control(handle), timeout)
+        .with_context(|| not_running(handle))?;
     let reply = client.request(&Request::Status).await;
-    match reply.with_context(|| not_answering("controller"))? {
+    match reply.with_context(|| not_answering(handle))? {
         Reply::Status(status) => Ok(*status),
-        Reply::Refused(why) => bail!("the controller refuses: {why}"),
+        Reply::Refused(why) => bail!("{handle} refuses: {why}"),
         other => Err(unexpected(&other)),
     }
 }
 
-/// Makes the controller sweep the subnet.
+/// The reports of all controllers, in order.
+pub async fn subnets(
+    dir: &FabricDir,
+    state: &FabricState,
+    timeout: Duration,
+) -> Vec<Result<controller::control::Status>> {
+    let reports = state
+        .controllers()
+        .map(|(_, handle)| subnet(dir, handle, timeout));
+    futures_util::future::join_all(reports).await
+}
+
+/// Of the reports of several controllers the master's, by its position; the first that there is if none
+/// is master.
+#[must_use]
+pub fn master(reports: &[Result<controller::control::Status>]) -> Option<usize> {
+    use controller::control::Phase;
+    let rank = |report: &Result<controller::control::Status>| match report.as_ref().ok()?.phase {
+        Phase::Up => Some(4),
+        Phase::Programming | Phase::Failed { .. } => Some(3),
+        Phase::AwaitsHandover { .. } | Phase::Discovering => Some(2),
+        Phase::Standby { .. } | Phase::Starting => Some(1),
+        Phase::NotActive => Some(0),
+    };
+    let ranked = reports.iter().enumerate().rev();
+    let best = ranked.max_by_key(|(_, report)| rank(report));
+    best.map(|(position, _)| position)
+}
+
+/// The host beside which the master runs, as far as the fabric's own controllers go: the one that has
+/// the LID of the subnet manager; else the first with a controller, else the first.
+pub async fn master_host(dir: &FabricDir, state: &FabricState) -> Option<usize> {
+    for (sm_node, _) in state.controllers() {
+        let node = &state.nodes[sm_node.node];
+        if let Ok(mut client) = DeviceClient::connect(dir, node, REQUEST_TIMEOUT)
+            && let Ok(identity) = client.identity().await
+            && identity.sm_lid == identity.lid
+            && identity.lid.is_unicast()
+        {
+            return Some(sm_node.node);
+        }
+    }
+    let first = state.controllers().next().map(|(sm_node, _)| sm_node.node);
+    first.or_else(|| state.hosts().next())
+}
+
+/// Makes the controller with that handle sweep the subnet.
 ///
 /// # Errors
 /// If the controller does not run or does not answer.
-pub async fn resweep(dir: &FabricDir, timeout: Duration) -> Result<()> {
+pub async fn resweep(dir: &FabricDir, handle: &str, timeout: Duration) -> Result<()> {
     use controller::control::{Reply, Request};
-    let mut client = AsyncControlClient::connect(&dir.control("controller"), timeout)?;
+    let mut client = AsyncControlClient::connect(&dir.control(handle), timeout)?;
     match client.request(&Request::Resweep).await? {
         Reply::Done => Ok(()),
         other => Err(unexpected(&other)),
     }
 }
 
-/// Whether the controller answers.
+/// Whether the controller with that handle answers.
 ///
 /// # Errors
 /// If it does not.
-pub async fn identify_controller(dir: &FabricDir, timeout: Duration) -> Result<()> {
+pub async fn identify_controller(dir: &FabricDir, handle: &str, timeout: Duration) -> Result<()> {
     use controller::control::{Reply, Request};
-    let mut client = AsyncControlClient::connect(&dir.control("controller"), timeout)?;
+    let mut client = AsyncControlClient::connect(&dir.control(handle), timeout)?;
     match client.request(&Request::Identify).await? {
         Reply::Identity { .. } => Ok(()),
         other => Err(unexpected(&other)),

@@ -160,9 +160,20 @@ pub struct Up {
     #[arg(long, value_parser = choice::<Sm>(), default_value_t = Sm::Ibemu,
           help_heading = "Subnet manager")]
     pub sm: Sm,
-    /// The host beside which the controller runs [default: the first host]
-    #[arg(long, value_name = "NODE", help_heading = "Subnet manager")]
+    /// The host beside which the controller runs, or several, as NODE[:PRIORITY],...: the first of
+    /// the highest priority, 0 to 15, is master, the others stand by [default: the first host;
+    /// priorities 8, 7, ...]
+    #[arg(long, value_name = "NODES", help_heading = "Subnet manager")]
     pub sm_node: Option<String>,
+    /// SM_Key that the controllers show and expect of other subnet managers, decimal; 0 trusts all
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "KEY",
+        help_heading = "Subnet manager"
+    )]
+    #[serde(default)]
+    pub sm_key: u64,
     /// Routing engine
     #[arg(
         long,
@@ -467,7 +478,7 @@ pub struct LinkEnd {
 /// `ibemu restart`.
 #[derive(Debug, Args)]
 pub struct Restart {
-    /// The node, or `controller`
+    /// The node, or `controller`, `controller2`, ...
     pub node: String,
 }
 

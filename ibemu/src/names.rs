@@ -16,8 +16,24 @@ use thiserror::Error;
 pub const FABRIC_NAME_MAX: usize = 32;
 /// The longest handle of a node, bytes: socket paths and abstract socket names end at 108.
 pub const HANDLE_MAX: usize = 40;
+/// Handle of the fabric's supervisor.
+pub const SUPERVISOR: &str = "supervisor";
+/// Handles of the fabric's controllers, in the order of `--sm-node`.
+pub const CONTROLLERS: [&str; 8] = [
+    "controller",
+    "controller2",
+    "controller3",
+    "controller4",
+    "controller5",
+    "controller6",
+    "controller7",
+    "controller8",
+];
+
 /// Handles that belong to the fabric's own processes.
-pub const RESERVED: [&str; 2] = ["controller", "supervisor"];
+fn own_handles() -> impl Iterator<Item = &'static str> {
+    CONTROLLERS.into_iter().chain([SUPERVISOR])
+}
 
 /// The name of a fabric: 1 to 32 of `a`-`z`, `0`-`9` and `-`, not beginning with `-`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -88,7 +104,7 @@ impl fmt::Display for FabricName {
 /// Gives every node name a handle, in order. A name that fits stays as it is.
 #[must_use]
 pub fn handles<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut taken: BTreeSet<String> = RESERVED.iter().map(|&name| name.to_owned()).collect();
+    let mut taken: BTreeSet<String> = own_handles().map(str::to_owned).collect();
     names
         .into_iter()
         .map(|name| {

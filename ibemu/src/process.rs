@@ -13,6 +13,7 @@ use netio::process::{Pidfd, Signal};
 use serde::{Deserialize, Serialize};
 
 use crate::dir::FabricDir;
+use crate::names;
 pub use identity::{FileId, ProcessRecord, runs_as};
 
 /// A process for as long as it lives: process ids are reused, but not with the same start time.
@@ -72,8 +73,8 @@ fn start_and_state(stat: &str) -> Option<(u64, char)> {
 pub enum Role {
     /// A device, by its handle.
     Device(String),
-    /// The subnet manager.
-    Controller,
+    /// A subnet manager, by its handle.
+    Controller(String),
     /// The supervisor.
     Supervisor,
 }
@@ -161,7 +162,10 @@ fn role_of(line: &[u8], dir: &Path) -> Option<Role> {
             let handle = value("--handle").or_else(|| value("--name"))?;
             Some(Role::Device(handle.to_owned()))
         }
-        "controller" => Some(Role::Controller),
+        "controller" => {
+            let handle = value("--handle").unwrap_or(names::CONTROLLERS[0]);
+            Some(Role::Controller(handle.to_owned()))
+        }
         "ibemu" if arguments.first() == Some(&"supervisor") => Some(Role::Supervisor),
         _ => None,
     }
@@ -328,7 +332,7 @@ mod tests {
         );
         assert_eq!(
             role("controller --mad-socket /x --dir /run/ibemu/ib"),
-            Some(Role::Controller)
+            Some(Role::Controller("controller".into()))
         );
         assert_eq!(
             role("/x/ibemu supervisor --dir /run/ibemu/ib"),

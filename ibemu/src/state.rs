@@ -13,11 +13,11 @@ use wire::convert::saturate;
 
 use crate::cli::{Sm, Up};
 use crate::dir::{self, FabricDir};
-use crate::names::{self, FabricName};
+use crate::names::{self, CONTROLLERS, FabricName};
 use crate::process::ProcessRecord;
 
 /// The version of the file's layout.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The stage of `up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +80,12 @@ impl NodeState {
     pub const fn guid(&self) -> Guid {
         Guid(self.guid)
     }
+
+    /// GUID of a host's port.
+    #[must_use]
+    pub const fn port_guid(&self) -> Guid {
+        Guid(self.guid.wrapping_add(1))
+    }
 }
 
 /// One end of a cable: the node's position and its port.
@@ -90,6 +96,18 @@ pub struct End {
     /// The port, from 1.
     pub port: u8,
 }
+
+/// A host beside which a controller runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SmNode {
+    /// Position in [`FabricState::nodes`].
+    pub node: usize,
+    /// Its priority among subnet managers, 0..=15.
+    pub priority: u8,
+}
+
+/// The priority of the first controller; each further one has one less, unless told otherwise.
+const FIRST_PRIORITY: u8 = 8;
 
 /// One fabric.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -109,8 +127,9 @@ pub struct FabricState {
     pub nodes: Vec<NodeState>,
     /// Every cable once.
     pub links: Vec<[End; 2]>,
-    /// The host beside which the controller runs; `None` without one.
-    pub sm_node: Option<usize>,
+    /// The hosts beside which controllers run, in the order in which they were named; none with
+    /// `--sm none`.
+    pub sm_nodes: Vec<SmNode>,
     /// Which namespaces exist because of this fabric: names, in the order of `nodes`; none over
     /// UDP.
     pub namespaces: Vec<String>,
@@ -174,28 +193,75 @@ impl FabricState {
             options: options.clone(),
             nodes,
             links,
-            sm_node: None,
+            sm_nodes: Vec::new(),
             namespaces,
         };
-        state.sm_node = state.choose_sm_node()?;
+        state.sm_nodes = state.choose_sm_nodes()?;
         Ok(state)
     }
 
-    fn choose_sm_node(&self) -> Result<Option<usize>> {
+    fn choose_sm_nodes(&self) -> Result<Vec<SmNode>> {
         if self.options.sm == Sm::None {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let Some(name) = &self.options.sm_node else {
-            let first = self.hosts().next();
-            return first.map(Some).context(
+        let Some(text) = &self.options.sm_node else {
+            let first = self.hosts().next().context(
                 "the topology has no host that a subnet manager could run beside; use --sm none",
-            );
+            )?;
+            return Ok(vec![SmNode {
+                node: first,
+                priority: FIRST_PRIORITY,
+            }]);
         };
-        let node = self.find(name)?;
-        if self.nodes[node].kind != Kind::Host {
-            bail!("--sm-node {name}: it is a switch; name a host");
+        // A node's name may hold commas and colons.
+        let names: Vec<&str> = match self.find(text) {
+            Ok(_) => vec![text],
+            Err(_) => text.split(',').collect(),
+        };
+        if names.len() > CONTROLLERS.len() {
+            bail!(
+                "--sm-node names {} hosts; at most {} controllers run",
+                names.len(),
+                CONTROLLERS.len()
+            );
         }
-        Ok(Some(node))
+        let mut chosen: Vec<SmNode> = Vec::new();
+        for (name, default) in names.into_iter().zip((0..=FIRST_PRIORITY).rev()) {
+            let sm_node = self.sm_node(name, default)?;
+            if chosen.iter().any(|other| other.node == sm_node.node) {
+                bail!("--sm-node {name}: a host has one controller");
+            }
+            chosen.push(sm_node);
+        }
+        Ok(chosen)
+    }
+
+    /// A host, with its priority if one is given: `NODE` or `NODE:PRIORITY`.
+    fn sm_node(&self, text: &str, default: u8) -> Result<SmNode> {
+        let with_priority = || {
+            let (name, priority) = text.rsplit_once(':')?;
+            let priority = priority.parse().ok().filter(|priority| *priority <= 15)?;
+            let node = self.find(name).ok()?;
+            Some(SmNode { node, priority })
+        };
+        let chosen = match self.find(text) {
+            Ok(node) => SmNode {
+                node,
+                priority: default,
+            },
+            Err(error) => with_priority().ok_or(error).with_context(|| {
+                format!("--sm-node {text}: write NODE or NODE:PRIORITY, a priority from 0 to 15")
+            })?,
+        };
+        if self.nodes[chosen.node].kind != Kind::Host {
+            bail!("--sm-node {text}: it is a switch; name a host");
+        }
+        Ok(chosen)
+    }
+
+    /// The handles of the controllers, in order.
+    pub fn controllers(&self) -> impl Iterator<Item = (SmNode, &'static str)> + '_ {
+        self.sm_nodes.iter().copied().zip(CONTROLLERS)
     }
 
     /// Reads the state of the fabric in `dir`; `None` if there is none, or none that can be read.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use daemon::control::ControlClient;
 use e2e::{Fabric, Outcome, Transport, within};
-use hostd::control::{FlowReport, FlowState, Reply, Request};
+use hostd::control::{Reply, Request};
 use netio::process::Pidfd;
 
 const RECOVERY: Duration = Duration::from_secs(3);
@@ -129,17 +129,6 @@ fn all_pairs_answer_after_one_end_of_a_link_is_deleted_by_hand() {
     fabric.down();
 }
 
-/// The flow that a host sends, once something of it has arrived.
-fn running_flow(fabric: &Fabric, host: &str) -> Result<u32, String> {
-    let flows = match fabric.ask_host(host, &Request::PerfReports { from: 0 }) {
-        Reply::PerfAll(flows) => flows,
-        other => panic!("{host}: {other:?}"),
-    };
-    let runs = |flow: &&FlowReport| flow.state == FlowState::Running && flow.delivered > 0;
-    let running = flows.iter().find(runs).map(|flow| flow.flow);
-    running.ok_or_else(|| format!("{flows:?}"))
-}
-
 #[test]
 fn a_restart_of_the_controller_loses_no_packet() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
@@ -158,7 +147,7 @@ fn a_restart_of_the_controller_loses_no_packet() {
     perf.args(["--seconds", "600", "--rate", "20M", "--json"])
         .stdout(std::process::Stdio::piped());
     let traffic = perf.spawn().expect("perf starts");
-    let flow = within(START, "traffic runs", || running_flow(&fabric, "h0.0.0"));
+    let flow = within(START, "traffic runs", || fabric.running_flow("h0.0.0"));
     kill(fabric.pid("controller"));
     let _ = fabric.call(&["restart", "controller"]).success();
     within(RECOVERY, "the controller has the subnet up again", || {
@@ -169,7 +158,7 @@ fn a_restart_of_the_controller_loses_no_packet() {
             Err(status["sm"].to_string())
         }
     });
-    assert_eq!(running_flow(&fabric, "h0.0.0"), Ok(flow));
+    assert_eq!(fabric.running_flow("h0.0.0"), Ok(flow));
     let stopped = fabric.ask_host("h0.0.0", &Request::PerfStop { flow });
     assert_eq!(stopped, Reply::Done);
     let output = traffic.wait_with_output().expect("perf ends");

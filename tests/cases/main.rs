@@ -10,6 +10,7 @@ mod experiments;
 mod faults;
 mod keys;
 mod limits;
+mod managers;
 mod messages;
 mod modules;
 mod multicast;

@@ -62,6 +62,25 @@ impl Fabric {
         }
     }
 
+    /// The flow that a host sends, once something of it has arrived.
+    ///
+    /// # Errors
+    /// What its flows are, if none runs.
+    ///
+    /// # Panics
+    /// If the host does not answer.
+    #[track_caller]
+    pub fn running_flow(&self, host: &str) -> Result<u32, String> {
+        let flows = match self.ask_host(host, &host::Request::PerfReports { from: 0 }) {
+            host::Reply::PerfAll(flows) => flows,
+            other => panic!("{host}: {other:?}"),
+        };
+        let runs =
+            |flow: &&host::FlowReport| flow.state == host::FlowState::Running && flow.delivered > 0;
+        let running = flows.iter().find(runs).map(|flow| flow.flow);
+        running.ok_or_else(|| format!("{flows:?}"))
+    }
+
     /// Management packets through a host.
     ///
     /// # Panics

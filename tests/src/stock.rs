@@ -39,6 +39,21 @@ impl OpenSm {
     #[track_caller]
     #[must_use]
     pub fn start(fabric: &Fabric, host: &str, options: &[&str]) -> Self {
+        let mut sm = Self::spawn(fabric, host, options);
+        within(Duration::from_secs(60), "OpenSM reaches SUBNET UP", || {
+            sm.has_logged("SUBNET UP", 1)
+        });
+        sm
+    }
+
+    /// Starts OpenSM beside `host` and waits for nothing. In standby it polls the master four times a
+    /// second, and takes over after three polls without answer.
+    ///
+    /// # Panics
+    /// If it is not installed.
+    #[track_caller]
+    #[must_use]
+    pub fn spawn(fabric: &Fabric, host: &str, options: &[&str]) -> Self {
         assert!(
             installed("opensm"),
             "opensm is missing: install it from Debian"
@@ -48,7 +63,8 @@ impl OpenSm {
         let log = folder.path().join("opensm.log");
         // By default OpenSM writes what is no error when its buffer is full.
         let config = folder.path().join("opensm.conf");
-        fs::write(&config, "force_log_flush TRUE\n").expect("a file");
+        let settings = "force_log_flush TRUE\nsminfo_polling_timeout 250\npolling_retry_number 2\n";
+        fs::write(&config, settings).expect("a file");
         let mut command = fabric.command(&["exec", host, "opensm"]);
         // Every file that OpenSM writes stays in this test's folder.
         command
@@ -63,19 +79,23 @@ impl OpenSm {
             .stdout(File::create(folder.path().join("stdout")).expect("a file"))
             .stderr(File::create(folder.path().join("stderr")).expect("a file"));
         let child = command.spawn().expect("ibemu exec starts");
-        let mut sm = Self { child, folder };
-        within(Duration::from_secs(60), "OpenSM reaches SUBNET UP", || {
-            sm.is_up()
-        });
-        sm
+        Self { child, folder }
     }
 
-    fn is_up(&mut self) -> Result<(), String> {
+    /// Whether the log holds these words at least so many times.
+    ///
+    /// # Errors
+    /// The log, if it does not.
+    ///
+    /// # Panics
+    /// If OpenSM has ended.
+    #[track_caller]
+    pub fn has_logged(&mut self, words: &str, times: usize) -> Result<(), String> {
         if let Ok(Some(status)) = self.child.try_wait() {
             panic!("OpenSM ended ({status}):\n{}", self.output());
         }
         let log = self.log();
-        if log.contains("SUBNET UP") {
+        if log.matches(words).count() >= times {
             Ok(())
         } else {
             Err(log)

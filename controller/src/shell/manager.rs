@@ -2,21 +2,19 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
 use controller::control::{Reply, Request};
 use controller::{Sm, SmEvent};
 use daemon::control::{Answer, ControlError};
 use mad::local::ToAgent;
 use netio::clock;
-use netio::directory::PrivateDirectory;
 use tokio::sync::Notify;
 
 use super::agent::Agent;
+use super::files::Files;
 
 /// Time between two attempts to reach the MAD socket.
 const RECONNECT: Duration = Duration::from_millis(50);
@@ -25,8 +23,7 @@ const RECONNECT: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Manager {
     sm: RefCell<Sm>,
-    guid_file: PathBuf,
-    connections_file: PathBuf,
+    files: Files,
     /// The manager has new work that came by the control socket.
     work_pending: Notify,
     /// The reply to a shutdown request has been sent.
@@ -34,11 +31,10 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    pub(super) fn new(sm: Sm, guid_file: PathBuf, connections_file: PathBuf) -> Self {
+    pub(super) fn new(sm: Sm, files: Files) -> Self {
         Self {
             sm: RefCell::new(sm),
-            guid_file,
-            connections_file,
+            files,
             work_pending: Notify::new(),
             shutdown: Rc::new(Notify::new()),
         }
@@ -142,7 +138,10 @@ impl Manager {
     }
 
     fn take_events(&self) {
-        while let Some(event) = self.sm.borrow_mut().poll_event() {
+        loop {
+            let Some(event) = self.sm.borrow_mut().poll_event() else {
+                break;
+            };
             match event {
                 SmEvent::Phase(phase) => tracing::info!("phase: {phase:?}"),
                 SmEvent::SubnetUp(summary) => tracing::info!("subnet up: {summary:?}"),
@@ -154,8 +153,13 @@ impl Manager {
                 SmEvent::DeviceBack { name, guid } => {
                     tracing::info!("device back: {name} ({guid})");
                 }
-                SmEvent::Persist(text) => save(&self.guid_file, &text),
-                SmEvent::PersistConnections(text) => save(&self.connections_file, &text),
+                SmEvent::Persist(text) => self.files.save_guid2lid(&text),
+                SmEvent::PersistConnections(text) => self.files.save_connections(&text),
+                SmEvent::PersistGroups(text) => self.files.save_groups(&text),
+                SmEvent::Recall => match self.files.read() {
+                    Ok(remembered) => self.sm.borrow_mut().recall(&remembered),
+                    Err(error) => tracing::error!("{error:#}"),
+                },
             }
         }
     }
@@ -178,21 +182,6 @@ fn remember(standing: &mut Vec<ToAgent>, message: &ToAgent) {
             standing.retain(|other| !matches!(other, ToAgent::Register { class: c } if c == class));
         }
     }
-}
-
-fn save(path: &Path, text: &str) {
-    if let Err(error) = replace(path, text) {
-        tracing::error!("{error:#}");
-    }
-}
-
-/// Replaces a file atomically: readers see the old text or the new one.
-fn replace(path: &Path, text: &str) -> Result<()> {
-    let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str))
-    else {
-        bail!("{} is no path of a file", path.display());
-    };
-    Ok(PrivateDirectory::open(directory)?.replace(name, text.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The subnet manager's shell: its arguments, its sockets, and the loop between them.
 
 mod agent;
+mod files;
 mod manager;
 
 use std::path::{Path, PathBuf};
@@ -8,7 +9,9 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller::{PartitionEnforcement, Partitions, Protection, QosChoice, Sm, SmConfig};
+use controller::{
+    PartitionEnforcement, Partitions, Protection, QosChoice, Remembered, Sm, SmConfig,
+};
 use daemon::choice::choice;
 use daemon::control::serve;
 use daemon::logging::LogArgs;
@@ -19,6 +22,7 @@ use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use wire::{Lmc, MKey};
 
+use files::{Files, read_if_there};
 use manager::Manager;
 
 /// Runs a subnet manager beside an end node of an ibemu fabric
@@ -29,8 +33,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH")]
     mad_socket: PathBuf,
 
-    /// Directory of the fabric's sockets; holds `controller.ctl` and the files `guid2lid`
-    /// and `connections`
+    /// Directory of the fabric's sockets, and of the files that all its controllers share: `guid2lid`,
+    /// `connections` and `groups`
     #[arg(long, value_name = "FABRIC_DIR")]
     dir: PathBuf,
 
@@ -87,12 +91,36 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MS", default_value_t = 10_000)]
     sweep_ms: u32,
 
+    /// Name of this controller in the fabric's directory: its control socket is `HANDLE.ctl`
+    #[arg(long, value_name = "HANDLE", default_value = "controller")]
+    handle: String,
+
+    /// Priority among subnet managers, 0 to 15: the highest is master, between equals the lower GUID
+    #[arg(long, value_name = "N", default_value_t = SmConfig::default().priority)]
+    priority: u8,
+
+    /// SM_Key, decimal or 0x...: managers with another one are not trusted; 0 trusts all
+    #[arg(long, value_name = "KEY", value_parser = key, default_value = "1")]
+    sm_key: u64,
+
+    /// In standby, time between two polls of the master, milliseconds, 1 to 60000
+    #[arg(long, value_name = "MS", default_value_t = 200)]
+    poll_ms: u32,
+
     /// Management packets that may be unanswered at a time, 1 to 4096
     #[arg(long, value_name = "N", default_value_t = SmConfig::default().smps_in_flight)]
     smps: usize,
 
     #[command(flatten)]
     logs: LogArgs,
+}
+
+fn key(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "write a 64-bit number, decimal or 0x and hexadecimal digits".to_owned())
 }
 
 fn lmc(text: &str) -> Result<Lmc, String> {
@@ -102,35 +130,37 @@ fn lmc(text: &str) -> Result<Lmc, String> {
         .ok_or_else(|| "write a number from 0 to 7".to_owned())
 }
 
-/// The texts that a manager starts with.
-struct Remembered {
-    guid2lid: Option<String>,
-    connections: Option<String>,
+/// What the administrator has given in files.
+struct Given {
     tables: Option<String>,
     m_key: Option<MKey>,
     partitions: Option<Partitions>,
 }
 
 impl Arguments {
-    fn config(&self, remembered: Remembered) -> SmConfig {
+    fn config(&self, remembered: Remembered, given: Given) -> SmConfig {
         SmConfig {
             routing: self.routing,
-            tables: remembered.tables,
+            tables: given.tables,
             lmc: self.lmc,
-            protection: remembered.m_key.map(|m_key| Protection {
+            protection: given.m_key.map(|m_key| Protection {
                 m_key,
                 protect_bits: self.m_key_protection,
                 lease_period_s: self.m_key_lease,
             }),
-            partitions: remembered.partitions,
+            partitions: given.partitions,
             partition_enforcement: self.partition_enforcement,
             qos: self.qos,
             multicast: self.multicast,
             windows_per_s: self.windows,
             smps_in_flight: self.smps,
             sweep_interval_ns: u64::from(self.sweep_ms) * 1_000_000,
+            priority: self.priority,
+            sm_key: self.sm_key,
+            poll_interval_ns: u64::from(self.poll_ms) * 1_000_000,
             guid2lid: remembered.guid2lid,
             connections: remembered.connections,
+            groups: remembered.groups,
             ..SmConfig::default()
         }
     }
@@ -143,14 +173,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mut signals = ShutdownSignals::new().context("cannot watch for signals")?;
-    let guid_file = arguments.dir.join("guid2lid");
-    let connections_file = arguments.dir.join("connections");
+    let files = Files::in_directory(&arguments.dir);
     let tables = arguments.tables.as_deref().map(|path| {
         read_if_there(path)?.with_context(|| format!("{} is not there", path.display()))
     });
-    let config = arguments.config(Remembered {
-        guid2lid: read_if_there(&guid_file)?,
-        connections: read_if_there(&connections_file)?,
+    let given = Given {
         tables: tables.transpose()?,
         m_key: arguments.m_key.as_deref().map(read_m_key).transpose()?,
         partitions: arguments
@@ -158,11 +185,13 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
             .as_deref()
             .map(read_partitions)
             .transpose()?,
-    });
+    };
+    let config = arguments.config(files.read()?, given);
     let sm = Sm::new(config)
         .with_context(|| format!("cannot use what is in {}", arguments.dir.display()))?;
-    let manager = Rc::new(Manager::new(sm, guid_file, connections_file));
-    let listener = Listener::bind(&arguments.dir.join("controller.ctl"))?;
+    let manager = Rc::new(Manager::new(sm, files));
+    let socket = arguments.dir.join(format!("{}.ctl", arguments.handle));
+    let listener = Listener::bind(&socket)?;
     let handler = {
         let manager = Rc::clone(&manager);
         move |request| std::future::ready(manager.answer(&request))
@@ -183,12 +212,4 @@ fn read_m_key(path: &Path) -> Result<MKey> {
 fn read_partitions(path: &Path) -> Result<Partitions> {
     let text = read_if_there(path)?.with_context(|| format!("{} is not there", path.display()))?;
     Partitions::read(&text).with_context(|| path.display().to_string())
-}
-
-fn read_if_there(path: &Path) -> Result<Option<String>> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-    }
 }

@@ -3,8 +3,8 @@
 //! ```text
 //!          ┌──────────── heavy sweep due (start, trap, request, change seen) ───────────────┐
 //!          v                                                                                │
-//!   Discovering ──> a better manager? ── yes ──> Standby: light sweeps of the master        │
-//!          │                                     (gone or lower: heavy sweep) ──────────────┤
+//!   Discovering ──> another master,  ── yes ──> Standby: polls of the master, gone? ── yes ──┤
+//!          │        a better manager?           (as master: HandingOver, then Standby)      │
 //!          v no                                                                             │
 //!   [before the first plan: light sweep, has anything changed? ── yes ──────────────────────┤
 //!          │ no                                                                             │
@@ -24,6 +24,7 @@
 
 use link::Time;
 
+use super::managers::HandingOver;
 use super::{Job, Sm};
 use crate::control::Phase;
 use crate::discovery::{Discovered, Discovery};
@@ -40,6 +41,9 @@ use crate::writer::{Programming, Purpose, Target, Write};
 /// is found by the sweep that follows.
 const PROBE_RETRIES: u8 = 2;
 
+/// Other managers that light sweeps look at, at most.
+const MANAGERS_MAX: usize = 32;
+
 /// What the manager is doing.
 #[derive(Debug, Default)]
 pub(super) enum Activity {
@@ -53,6 +57,8 @@ pub(super) enum Activity {
     Writing(Box<Programming>),
     /// A light sweep; of the first sweep what was discovered, until this has confirmed it.
     LightSweep(LightSweep, Option<Box<Discovered>>),
+    /// A better manager is asked to take over.
+    HandingOver(Box<HandingOver>),
 }
 
 impl Sm {
@@ -88,7 +94,15 @@ impl Sm {
             {
                 verification::request((index, item), &self.fabric.subnet)
             }
-            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_) | Job::Verify(..), _) => None,
+            (Job::HandOver(to), Activity::HandingOver(_)) => self.handover_request(to),
+            (
+                Job::Discovery(_)
+                | Job::Write(_)
+                | Job::LightSweep(_)
+                | Job::Verify(..)
+                | Job::HandOver(_),
+                _,
+            ) => None,
         };
         self.activity = activity;
         request
@@ -122,9 +136,19 @@ impl Sm {
                 let read = (index, item);
                 light_sweep.changed |= self.verification.complete(read, answer, subnet, mirrors);
             }
+            (Job::HandOver(_), Activity::HandingOver(handing_over)) => {
+                Self::handover_answered(handing_over, answer);
+            }
             // An answer to a request of an activity that was aborted in the meantime, or of a device
             // that is no longer read back.
-            (Job::Discovery(_) | Job::Write(_) | Job::LightSweep(_) | Job::Verify(..), _) => {}
+            (
+                Job::Discovery(_)
+                | Job::Write(_)
+                | Job::LightSweep(_)
+                | Job::Verify(..)
+                | Job::HandOver(_),
+                _,
+            ) => {}
         }
         self.activity = activity;
     }
@@ -135,20 +159,25 @@ impl Sm {
         }
     }
 
-    fn push_light_sweep(&mut self, queries: impl IntoIterator<Item = light_sweep::Query>) {
+    fn push_light_sweep(
+        &mut self,
+        queries: impl IntoIterator<Item = light_sweep::Query>,
+        retries: u8,
+    ) {
         for query in queries {
-            self.exchange
-                .push(Job::LightSweep(query), self.config.retries);
+            self.exchange.push(Job::LightSweep(query), retries);
         }
     }
 
     /// Aborts what is under way if a heavy sweep is due.
     pub(super) fn abort_for_sweep(&mut self, now: Time) {
-        if matches!(self.activity, Activity::Idle) || !self.schedule.aborts_others(now) {
+        // A handover is short and ends one way or the other.
+        let goes_on = matches!(self.activity, Activity::Idle | Activity::HandingOver(_));
+        if goes_on || !self.schedule.aborts_others(now) {
             return;
         }
         match core::mem::take(&mut self.activity) {
-            Activity::Idle | Activity::LightSweep(..) => {}
+            Activity::Idle | Activity::LightSweep(..) | Activity::HandingOver(_) => {}
             Activity::Discovering(_) => self.schedule.count_abort(),
             Activity::Writing(programming) => {
                 self.schedule.count_abort();
@@ -168,6 +197,7 @@ impl Sm {
             Activity::LightSweep(light_sweep, discovered) => {
                 self.light_sweep_done(now, &light_sweep, discovered);
             }
+            Activity::HandingOver(handing_over) => self.handover_done(now, *handing_over),
             Activity::Writing(mut programming) => {
                 let writes = programming.next_stage(&mut self.target());
                 if writes.is_empty() {
@@ -218,10 +248,9 @@ impl Sm {
     }
 
     fn start_discovery(&mut self, now: Time) {
-        self.election.sweep_started();
         self.report.sweep_started(now);
         let retries = self.config.retries;
-        let probe_retries = match self.report.has_been_up() {
+        let probe_retries = match self.is_managed_before() {
             false => retries,
             true => retries.min(PROBE_RETRIES),
         };
@@ -229,6 +258,7 @@ impl Sm {
             self.config.protection,
             self.inventory.names().clone(),
             self.inventory.unresponsive_ports().clone(),
+            self.election.is_master(),
             retries,
             probe_retries,
         );
@@ -239,15 +269,19 @@ impl Sm {
     }
 
     fn start_light_sweep(&mut self) {
-        let queries = match *self.report.phase() {
-            Phase::Standby { master } => {
-                let master = self.fabric.subnet.find_end_port(master);
-                let query = master.map(light_sweep::Query::Master);
-                query.into_iter().collect()
+        match self.election.polled() {
+            Some(manager) => {
+                self.push_light_sweep(self.poll_queries(manager), self.config.poll_retries);
             }
-            _ => light_sweep::queries(&self.fabric.subnet),
-        };
-        self.push_light_sweep(queries);
+            None => {
+                let queries = light_sweep::queries(&self.fabric.subnet);
+                let managers = self.fabric.managers.iter();
+                let managers: Vec<_> = managers
+                    .map(|&(index, manager)| light_sweep::Query::Manager(index, manager))
+                    .collect();
+                self.push_light_sweep(queries.into_iter().chain(managers), self.config.retries);
+            }
+        }
         if self.report.is_up() {
             let reads = self.verification.start(&self.fabric.subnet, &self.mirrors);
             for (index, item) in reads {
@@ -264,10 +298,26 @@ impl Sm {
         let ports = core::mem::take(&mut discovered.unresponsive_ports);
         self.inventory.set_unresponsive_ports(ports);
         self.fabric.subnet = subnet;
+        self.fabric.managers.clone_from(&discovered.managers);
+        self.fabric.managers.truncate(MANAGERS_MAX);
+        if let Some(discovered) = self.elect(now, discovered) {
+            self.confirm_or_serve(now, discovered);
+        }
+    }
+
+    /// Whether the subnet was managed before this sweep, by this manager or the one that it stood by
+    /// for.
+    fn is_managed_before(&self) -> bool {
+        self.report.has_been_up() || self.election.has_stood_by()
+    }
+
+    /// Goes on with a discovery: before the first plan of a subnet a light sweep confirms it.
+    pub(super) fn confirm_or_serve(&mut self, now: Time, discovered: Discovered) {
         // Nothing at all is found if the own host gives no answer: to be told at once.
         let is_found = !self.fabric.subnet.devices.is_empty();
-        if is_found && !self.report.has_been_up() && self.schedule.confirm_discovery() {
-            self.push_light_sweep(light_sweep::queries(&self.fabric.subnet));
+        if is_found && !self.is_managed_before() && self.schedule.confirm_discovery() {
+            let queries = light_sweep::queries(&self.fabric.subnet);
+            self.push_light_sweep(queries, self.config.retries);
             let discovered = Some(Box::new(discovered));
             self.activity = Activity::LightSweep(LightSweep::default(), discovered);
         } else {
@@ -281,13 +331,8 @@ impl Sm {
         light_sweep: &LightSweep,
         discovered: Option<Box<Discovered>>,
     ) {
-        if let Phase::Standby { .. } = self.report.phase()
-            && discovered.is_none()
-        {
-            return match light_sweep.master {
-                Some(master) if self.defers_to(&master) => self.schedule_light_sweep(now),
-                _ => self.schedule.request_sweep(now),
-            };
+        if self.election.polled().is_some() {
+            return self.poll_done(now, light_sweep);
         }
         if self.report.is_up() {
             let warnings = self.verification.take_warnings();
@@ -310,16 +355,12 @@ impl Sm {
         }
     }
 
-    /// The subnet is known: who is its master, and what is to be written.
+    /// The subnet is known, and this manager is its master: what is to be written.
     fn subnet_discovered(&mut self, now: Time, discovered: Discovered) {
         self.groups.suspend();
         if self.fabric.subnet.cables() > 0 {
             self.report.resolve(Source::OwnLink);
         }
-        if let Some((index, master)) = self.better_manager(&discovered.managers) {
-            return self.stand_by(now, index, &master);
-        }
-        self.report.resolve(Source::Standby);
         let mut warnings = discovered.warnings;
         warnings.extend(unreachable_warnings(&discovered.unreachable));
         self.report.set_unreachable(discovered.unreachable);
@@ -390,7 +431,10 @@ impl Sm {
         }
         match programming.purpose() {
             Purpose::Subnet | Purpose::Qos => self.persist(),
-            Purpose::Multicast => self.outbox.send_all(self.groups.written()),
+            Purpose::Multicast => {
+                self.persist();
+                self.outbox.send_all(self.groups.written());
+            }
         }
     }
 
@@ -411,6 +455,7 @@ impl Sm {
         self.report.set_unreachable(unreachable);
         self.update_report();
         self.administration.subnet_changed(&self.fabric);
+        self.groups.await_members(now);
         self.report.subnet_up(now, programming.blocks_written());
         let planner = &self.planner;
         let devices = &self.fabric.subnet.devices;
@@ -425,7 +470,8 @@ impl Sm {
     fn persist(&mut self) {
         let guid2lid = self.planner.memory().write();
         let connections = self.qos.connections_text();
-        let events = self.persistence.changed(guid2lid, connections);
+        let groups = self.groups.text();
+        let events = self.persistence.changed(guid2lid, connections, groups);
         self.report.push_all(events);
     }
 }

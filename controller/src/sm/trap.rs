@@ -17,6 +17,10 @@ impl Sm {
         let Ok(notice) = request.smp_attribute::<Notice>() else {
             return;
         };
+        // It is for the master: not repressed, it is sent again to the LID that the master gives.
+        if self.election.leaves_to_another() {
+            return;
+        }
         let m_key = self.m_key();
         self.outbox.send(traps::repress(from, request, m_key));
         let told = protection::without_key(&notice);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use controller::SmConfig;
+use controller::control::Phase;
 use mad::local::MadMessage;
 use routing::multicast::{Mgid, Multicast, Options, Role, Scheme};
 use topologies::NodeId;
@@ -464,5 +465,49 @@ fn a_new_manager_clears_what_it_knows_nothing_of() {
     bed.run_until_up(manager);
     for switch in bed.graph.switches() {
         assert_eq!(bed.node(switch).group(Lid::MULTICAST_FIRST), []);
+    }
+}
+
+#[test]
+fn a_manager_that_takes_over_keeps_groups_with_their_lids_and_tables() {
+    for (name, scheme) in [
+        ("fat-tree-4-3", Scheme::Cyclic),
+        ("irregular-8-2-3-7", Scheme::SpanningTree),
+    ] {
+        let (mut bed, manager) = up(name, scheme);
+        let successor = bed.graph.hosts().last().expect("a host");
+        let hosts: Vec<NodeId> = members(&bed).into_iter().take(5).collect();
+        let joined: Vec<(NodeId, Lid)> = hosts
+            .iter()
+            .map(|&host| (host, join(&mut bed, manager, host)))
+            .collect();
+        let config = SmConfig {
+            multicast: scheme,
+            priority: 3,
+            ..SmConfig::default()
+        };
+        bed.start(successor, config);
+        bed.run_until(successor, |status| {
+            matches!(status.phase, Phase::Standby { .. })
+        });
+        bed.changes();
+        bed.stop(manager);
+        bed.run_until(successor, |status| status.phase == Phase::Up);
+        let is_written = |(_, change): &(NodeId, Change)| matches!(change, Change::Groups(..));
+        let changes = bed.changes();
+        assert!(!changes.iter().any(is_written), "{name}: {changes:?}");
+        assert_tables(&bed, scheme, &joined);
+
+        // Of five members four join again, as they were asked to.
+        let (silent, rejoined) = joined.split_last().expect("members");
+        for &(host, mlid) in rejoined {
+            assert_eq!(join(&mut bed, successor, host), mlid);
+        }
+        bed.run_for(29_000_000_000);
+        assert_tables(&bed, scheme, &joined);
+        bed.run_for(2_000_000_000);
+        assert_tables(&bed, scheme, rejoined);
+        let left = silent.0;
+        assert!(!rejoined.iter().any(|&(host, _)| host == left));
     }
 }

@@ -1,5 +1,6 @@
 //! Connections with promised bandwidth: asked for by datagrams, and read back from the ports.
 
+use controller::control::Phase;
 use controller::{QosChoice, SmConfig, SmEvent};
 use mad::local::MadMessage;
 use mad::sma::{Node as _, Priority};
@@ -428,4 +429,33 @@ fn nonsense_is_answered_and_moves_nothing() {
         }
     }
     assert_eq!(bed.changes(), []);
+}
+
+#[test]
+fn connections_pass_to_the_manager_that_takes_over() {
+    let (mut bed, manager) = up("star-4", 8);
+    let (from, successor) = (bed.id("h1"), bed.id("h2"));
+    let asked = wanted(&bed, "h1", "h3", LINK_BPS / 10);
+    let made = connect(&mut bed, manager, 1, &asked);
+    let config = SmConfig {
+        qos: QosChoice::Vlarb01,
+        priority: 3,
+        ..SmConfig::default()
+    };
+    bed.start(successor, config);
+    bed.run_until(successor, |status| {
+        matches!(status.phase, Phase::Standby { .. })
+    });
+    bed.changes();
+    bed.stop(manager);
+    bed.run_until(successor, |status| status.phase == Phase::Up);
+    let changes = bed.changes();
+    let is_settings = |(_, change): &(NodeId, Change)| matches!(change, Change::Port(..));
+    assert!(changes.iter().all(is_settings), "{changes:?}");
+    // Traps to the manager that has ended are still under way.
+    let received = core::mem::take(&mut bed.received);
+    let is_told = |(_, message): &(NodeId, MadMessage)| message.qpn == Qpn::GSI;
+    assert!(!received.iter().any(is_told), "nobody has to be notified");
+    let list = Mad::vendor(Method::GET, 0, 2, &QosConnection::default());
+    assert_eq!(ask(&mut bed, from, successor, &list), made);
 }

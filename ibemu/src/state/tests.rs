@@ -26,7 +26,11 @@ fn a_plan_names_every_node_namespace_and_cable() {
     assert_eq!(state.namespace(host), Some("x.h0.0"));
     assert_eq!(state.cable_counts()[host], 1);
     assert_eq!(state.peers().len(), 32);
-    assert_eq!(state.sm_node, Some(host), "the first host");
+    let first = SmNode {
+        node: host,
+        priority: 8,
+    };
+    assert_eq!(state.sm_nodes, [first], "the first host");
 }
 
 #[test]
@@ -39,9 +43,8 @@ fn over_udp_there_is_no_namespace() {
 
 #[test]
 fn the_subnet_managers_host_must_be_a_host() {
-    let missing = plan(&["star-2", "--sm-node", "h9"])
-        .unwrap_err()
-        .to_string();
+    let missing = plan(&["star-2", "--sm-node", "h9"]).unwrap_err();
+    let missing = format!("{missing:#}");
     assert!(
         missing.contains("h9") && missing.contains("h0 to h1"),
         "{missing}"
@@ -50,7 +53,31 @@ fn the_subnet_managers_host_must_be_a_host() {
         .unwrap_err()
         .to_string();
     assert!(switch.contains("switch"), "{switch}");
-    assert_eq!(plan(&["star-2", "--sm", "none"]).unwrap().sm_node, None);
+    assert_eq!(plan(&["star-2", "--sm", "none"]).unwrap().sm_nodes, []);
+}
+
+#[test]
+fn several_hosts_have_controllers_of_falling_priority_unless_told_otherwise() {
+    let state = plan(&["star-4", "--sm-node", "h2,h0:3,h1"]).unwrap();
+    let chosen: Vec<(&str, u8, &str)> = state
+        .controllers()
+        .map(|(sm, handle)| (state.nodes[sm.node].name.as_str(), sm.priority, handle))
+        .collect();
+    let expected = [
+        ("h2", 8, "controller"),
+        ("h0", 3, "controller2"),
+        ("h1", 6, "controller3"),
+    ];
+    assert_eq!(chosen, expected);
+    for (wrong, problem) in [
+        ("h0,h0:4", "a host has one controller"),
+        ("h0:16", "a priority from 0 to 15"),
+        ("h0,", "NODE or NODE:PRIORITY"),
+        ("h0,h1,h2,h3,h0,h1,h2,h3,h0", "at most 8"),
+    ] {
+        let error = plan(&["star-4", "--sm-node", wrong]).unwrap_err();
+        assert!(format!("{error:#}").contains(problem), "{wrong}: {error:#}");
+    }
 }
 
 #[test]
@@ -87,10 +114,10 @@ fn a_damaged_state_and_one_of_another_version_are_told_apart_from_none() {
     assert!(damaged.contains("damaged"), "{damaged}");
     let state = plan(&["star-2"]).unwrap();
     let text = serde_json::to_string(&state).unwrap();
-    let newer = text.replacen("\"version\":2", "\"version\":3", 1);
+    let newer = text.replacen("\"version\":3", "\"version\":4", 1);
     fs::write(dir.state(), newer).unwrap();
     let version = format!("{:#}", FabricState::load(&dir).unwrap_err());
-    assert!(version.contains("version 3"), "{version}");
+    assert!(version.contains("version 4"), "{version}");
 }
 
 #[test]

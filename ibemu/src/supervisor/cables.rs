@@ -12,6 +12,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use netio::transport::Transport;
 use wire::PortNum;
 use wire::control::{DeviceReply, DeviceRequest};
+use wire::convert::saturate;
 use wire::udplink::UdpEndpoint;
 
 use super::fleet::Fleet;
@@ -29,7 +30,7 @@ const AT_ONCE: usize = 16;
 
 impl Fleet {
     fn target(node: usize) -> Target {
-        u32::try_from(node).map_or(Target::Controller, Target::Device)
+        Target::Device(saturate(node))
     }
 
     fn client(&self, node: usize, timeout: Duration) -> Result<DeviceClient> {

@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 use netio::process::{Pidfd, Signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
+use wire::convert::{saturate, usize_of};
 
 use super::journal::{self, Entry, Journal, Past};
 use super::protocol::{Process, Progress, Target};
@@ -26,6 +27,7 @@ use super::spawn;
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
 use crate::logs;
+use crate::names::CONTROLLERS;
 use crate::process::{self, ProcessId, Role};
 use crate::state::{End, FabricState};
 
@@ -108,13 +110,22 @@ impl Fleet {
             .zip(0u32..)
             .map(|(node, position)| (node.handle.as_str(), position))
             .collect();
+        let controllers: BTreeMap<&str, u32> = self
+            .state
+            .controllers()
+            .map(|(_, handle)| handle)
+            .zip(0..)
+            .collect();
         for found in process::find(&self.dir, &journal::recorded(&self.dir))? {
             let target = match &found.role {
                 Role::Device(handle) => match by_handle.get(handle.as_str()) {
                     Some(&node) => Target::Device(node),
                     None => continue,
                 },
-                Role::Controller => Target::Controller,
+                Role::Controller(handle) => match controllers.get(handle.as_str()) {
+                    Some(&controller) => Target::Controller(controller),
+                    None => continue,
+                },
                 Role::Supervisor => continue,
             };
             if let Some(pidfd) = found.id.hold() {
@@ -138,22 +149,32 @@ impl Fleet {
 
     /// The handle of a process, which names its log.
     pub(super) fn handle(&self, target: Target) -> &str {
-        self.node(target)
-            .map_or("controller", |node| self.state.nodes[node].handle.as_str())
+        match target {
+            Target::Device(node) => &self.state.nodes[usize_of(node)].handle,
+            Target::Controller(controller) => controller_handle(controller),
+        }
     }
 
     /// The name of a process for messages.
     pub(super) fn name(&self, target: Target) -> &str {
-        self.node(target)
-            .map_or("controller", |node| self.state.nodes[node].name.as_str())
+        match target {
+            Target::Device(node) => &self.state.nodes[usize_of(node)].name,
+            Target::Controller(controller) => controller_handle(controller),
+        }
     }
 
-    /// The position of a device; `None` for the controller.
+    /// The position of a device; `None` for a controller.
     pub(super) fn node(&self, target: Target) -> Option<usize> {
         match target {
             Target::Device(node) => usize::try_from(node).ok(),
-            Target::Controller => None,
+            Target::Controller(_) => None,
         }
+    }
+
+    /// The controllers of the fabric.
+    pub(super) fn controllers(&self) -> impl Iterator<Item = Target> + use<> {
+        let count = self.state.sm_nodes.len();
+        (0..saturate(count)).map(Target::Controller)
     }
 
     /// Whether there is such a process in this fabric.
@@ -162,10 +183,11 @@ impl Fleet {
             return Ok(());
         }
         match target {
-            Target::Controller => bail!(
+            Target::Controller(_) if self.state.sm_nodes.is_empty() => bail!(
                 "fabric {} was brought up with --sm none: it has no controller",
                 self.state.fabric
             ),
+            Target::Controller(_) => bail!("there is no {}", self.name(target)),
             Target::Device(node) => bail!("there is no node number {node}"),
         }
     }
@@ -220,8 +242,10 @@ impl Fleet {
             member.stopping = false;
             member.restarts
         };
+        let (node, controller) = place(target);
         self.journal.borrow_mut().add(&Entry::Started {
-            node: node_number(target),
+            node,
+            controller,
             process: spawned.process,
             restarts,
         });
@@ -284,8 +308,10 @@ impl Fleet {
         } else {
             tracing::warn!("{} {how}", self.name(target));
         }
+        let (node, controller) = place(target);
         self.journal.borrow_mut().add(&Entry::Ended {
-            node: node_number(target),
+            node,
+            controller,
             how,
         });
         if let Some(node) = self.node(target) {
@@ -355,7 +381,8 @@ impl Fleet {
 
     async fn identify(&self, target: Target) -> Result<()> {
         let Some(node) = self.node(target) else {
-            return ask::identify_controller(&self.dir, ask::REQUEST_TIMEOUT).await;
+            let handle = self.handle(target);
+            return ask::identify_controller(&self.dir, handle, ask::REQUEST_TIMEOUT).await;
         };
         let node = &self.state.nodes[node];
         let mut client = DeviceClient::connect(&self.dir, node, ask::REQUEST_TIMEOUT)?;
@@ -390,14 +417,22 @@ fn targets(state: &FabricState) -> impl Iterator<Item = Target> + '_ {
     let devices = (0u32..)
         .zip(&state.nodes)
         .map(|(node, _)| Target::Device(node));
-    devices.chain(state.sm_node.map(|_| Target::Controller))
+    let controllers = (0u32..).zip(&state.sm_nodes);
+    devices.chain(controllers.map(|(controller, _)| Target::Controller(controller)))
 }
 
-fn node_number(target: Target) -> Option<u32> {
+/// A process as the journal has it: the position of a device, or that of a controller.
+fn place(target: Target) -> (Option<u32>, u32) {
     match target {
-        Target::Device(node) => Some(node),
-        Target::Controller => None,
+        Target::Device(node) => (Some(node), 0),
+        Target::Controller(controller) => (None, controller),
     }
+}
+
+/// The handle of a controller.
+pub(super) fn controller_handle(controller: u32) -> &'static str {
+    let handle = CONTROLLERS.get(usize_of(controller));
+    handle.copied().unwrap_or("a further controller")
 }
 
 fn ignore_absent(result: std::io::Result<()>) -> std::io::Result<()> {

@@ -24,8 +24,11 @@ pub(super) enum Entry {
     },
     /// A process was started.
     Started {
-        /// Which; the controller has no position.
+        /// Which device; none for a controller.
         node: Option<u32>,
+        /// Which controller, if it is no device.
+        #[serde(default)]
+        controller: u32,
         /// The process.
         process: ProcessRecord,
         /// How often it had been started again by then.
@@ -33,8 +36,11 @@ pub(super) enum Entry {
     },
     /// A process has ended.
     Ended {
-        /// Which.
+        /// Which device; none for a controller.
         node: Option<u32>,
+        /// Which controller, if it is no device.
+        #[serde(default)]
+        controller: u32,
         /// How.
         how: String,
     },
@@ -135,20 +141,21 @@ impl Past {
     }
 
     fn apply(&mut self, entry: Entry) {
-        let target = |node: Option<u32>| node.map_or(Target::Controller, Target::Device);
+        let target = |node: Option<u32>, controller| {
+            node.map_or(Target::Controller(controller), Target::Device)
+        };
         match entry {
             Entry::Supervisor { process } => self.supervisor = Some(process),
             Entry::Started {
                 node,
+                controller,
                 process,
                 restarts,
             } => {
-                let exit = self
-                    .processes
-                    .remove(&target(node))
-                    .and_then(|past| past.exit);
+                let target = target(node, controller);
+                let exit = self.processes.remove(&target).and_then(|past| past.exit);
                 self.processes.insert(
-                    target(node),
+                    target,
                     PastProcess {
                         process,
                         restarts,
@@ -157,8 +164,12 @@ impl Past {
                     },
                 );
             }
-            Entry::Ended { node, how } => {
-                if let Some(past) = self.processes.get_mut(&target(node)) {
+            Entry::Ended {
+                node,
+                controller,
+                how,
+            } => {
+                if let Some(past) = self.processes.get_mut(&target(node, controller)) {
                     past.exit = Some(how);
                     past.running = false;
                 }
@@ -194,6 +205,7 @@ mod tests {
         };
         let started = |node, pid, restarts| Entry::Started {
             node,
+            controller: 0,
             process: process(pid),
             restarts,
         };
@@ -202,6 +214,7 @@ mod tests {
         journal.add(&started(None, 11, 0));
         journal.add(&Entry::Ended {
             node: Some(0),
+            controller: 0,
             how: "killed".into(),
         });
         journal.add(&started(Some(0), 12, 1));
@@ -222,7 +235,7 @@ mod tests {
         assert_eq!((device.process, device.restarts), (process(12), 1));
         assert_eq!(device.exit.as_deref(), Some("killed"));
         assert!(device.running);
-        assert_eq!(past.processes[&Target::Controller].process, process(11));
+        assert_eq!(past.processes[&Target::Controller(0)].process, process(11));
         assert_eq!(past.pulled, [end].into());
         assert_eq!(past.supervisor, Some(process(9)));
         let recorded: Vec<u32> = recorded(&dir).iter().map(|record| record.id.pid).collect();

@@ -20,9 +20,9 @@ pub enum Request {
         /// The progress that the caller has seen.
         seen: Progress,
     },
-    /// Starts the controller; answered when it answers.
-    StartController,
-    /// The state of every process, in the order of the fabric's nodes, then the controller.
+    /// Starts the controllers that do not run; answered when all answer.
+    StartControllers,
+    /// The state of every process, in the order of the fabric's nodes, then the controllers.
     /// Answered by [`Reply::Processes`], at most [`PROCESSES_MAX`] from the `skip`-th.
     Processes {
         /// How many to leave out.
@@ -49,8 +49,8 @@ pub enum Request {
 pub enum Target {
     /// The device at this position of the fabric's nodes.
     Device(u32),
-    /// The subnet manager.
-    Controller,
+    /// The subnet manager at this position of the fabric's controllers.
+    Controller(u32),
 }
 
 /// A reply of the supervisor.

@@ -101,7 +101,7 @@ impl Server {
             },
             Request::Start => self.start(),
             Request::Progress { seen } => self.progress(&seen).await,
-            Request::StartController => done(self.start_controller().await),
+            Request::StartControllers => done(self.start_controllers().await),
             Request::Processes { skip } => self.processes(skip),
             Request::Cable {
                 node,
@@ -180,14 +180,19 @@ impl Server {
         Reply::Progress(self.fleet.progress.borrow().clone())
     }
 
-    async fn start_controller(&self) -> Result<()> {
+    async fn start_controllers(&self) -> Result<()> {
         let _changes = self.changes.lock().await;
         let fleet = &self.fleet;
-        fleet.check(Target::Controller)?;
-        if !fleet.is_running(Target::Controller) {
-            fleet.start(Target::Controller)?;
+        fleet.check(Target::Controller(0))?;
+        for target in fleet.controllers() {
+            if !fleet.is_running(target) {
+                fleet.start(target)?;
+            }
         }
-        fleet.ready(Target::Controller).await
+        for target in fleet.controllers() {
+            fleet.ready(target).await?;
+        }
+        Ok(())
     }
 
     fn processes(&self, skip: u32) -> Reply {
@@ -205,14 +210,18 @@ impl Server {
         Ok(())
     }
 
-    /// Makes the controller sweep the subnet now. Switches send traps when a cable changes, but
-    /// none can report the cable between the controller's own host and its first switch.
+    /// Makes the controllers sweep the subnet now, or poll their master. Switches send traps when a
+    /// cable changes, but none can report the cable between a controller's own host and its first
+    /// switch.
     async fn resweep(&self) {
-        if !self.fleet.is_running(Target::Controller) {
-            return;
-        }
-        if let Err(error) = ask::resweep(&self.fleet.dir, RESWEEP_TIMEOUT).await {
-            tracing::warn!("the controller was not notified of a change: {error:#}");
+        for target in self.fleet.controllers() {
+            if !self.fleet.is_running(target) {
+                continue;
+            }
+            let handle = self.fleet.handle(target);
+            if let Err(error) = ask::resweep(&self.fleet.dir, handle, RESWEEP_TIMEOUT).await {
+                tracing::warn!("{handle} was not notified of a change: {error:#}");
+            }
         }
     }
 

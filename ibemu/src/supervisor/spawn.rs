@@ -14,7 +14,7 @@ use crate::dir::FabricDir;
 use crate::net::interface;
 use crate::process::{ENVIRONMENT_LABEL, ProcessRecord};
 use crate::recordings;
-use crate::state::{End, FabricState, Kind};
+use crate::state::{End, FabricState, Kind, SmNode};
 use crate::umad;
 use netio::transport::{Medium, Transport};
 use wire::choice::Choice as _;
@@ -29,9 +29,6 @@ pub(crate) const GUEST_VARIABLES: [&str; 6] = [
     "SIM_HOST",
     "LD_PRELOAD",
 ];
-
-/// The handle of the controller, which names its log.
-const CONTROLLER: &str = "controller";
 
 /// The path of a program that stands beside this one.
 ///
@@ -142,17 +139,21 @@ fn link_arguments(arguments: &mut Arguments, state: &FabricState) {
     }
 }
 
-/// The arguments of the controller, which runs beside the host at position `host`.
+/// The arguments of the controller with that handle.
 #[must_use]
 pub(super) fn controller_arguments(
     dir: &FabricDir,
     state: &FabricState,
-    host: usize,
+    sm_node: SmNode,
+    handle: &str,
 ) -> Vec<OsString> {
     let options = &state.options;
     let mut arguments = Arguments::default();
-    arguments.add("--mad-socket", dir.mad(&state.nodes[host].handle));
+    arguments.add("--mad-socket", dir.mad(&state.nodes[sm_node.node].handle));
     arguments.add("--dir", dir.path());
+    arguments.add("--handle", handle);
+    arguments.add("--priority", sm_node.priority.to_string());
+    arguments.add("--sm-key", options.sm_key.to_string());
     arguments.add("--routing", options.routing.to_string());
     if options.tables.is_some() {
         arguments.add("--tables", dir.tables());
@@ -176,7 +177,7 @@ pub(super) fn controller_arguments(
     if let Some(windows) = options.windows {
         arguments.add("--windows", windows.to_string());
     }
-    log_arguments(&mut arguments, dir, state, CONTROLLER);
+    log_arguments(&mut arguments, dir, state, handle);
     arguments.0
 }
 
@@ -220,15 +221,16 @@ pub(super) fn spawn(
                 device_arguments(dir, state, node, ends),
             )
         }
-        Target::Controller => {
-            let host = state
-                .sm_node
-                .context("this fabric was brought up with --sm none: it has no controller")?;
+        Target::Controller(controller) => {
+            let mut controllers = state.controllers();
+            let (sm_node, handle) = controllers
+                .nth(usize::try_from(controller)?)
+                .context("this fabric has no such controller")?;
             (
                 "controller",
-                CONTROLLER,
-                state.namespace(host),
-                controller_arguments(dir, state, host),
+                handle,
+                state.namespace(sm_node.node),
+                controller_arguments(dir, state, sm_node, handle),
             )
         }
     };
@@ -319,14 +321,14 @@ mod tests {
             "--lmc",
             "1",
         ]);
-        let host = state.sm_node.unwrap();
+        let (sm_node, handle) = state.controllers().next().unwrap();
         assert_eq!(
-            text(controller_arguments(&dir, &state, host)),
-            "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --routing auto --lmc 1 \
-             --multicast spanning-tree --qos none --log /run/ibemu/ib/log/controller.log \
-             --log-bytes 8388608"
+            text(controller_arguments(&dir, &state, sm_node, handle)),
+            "--mad-socket /run/ibemu/ib/h2.mad --dir /run/ibemu/ib --handle controller --priority 8 \
+             --sm-key 1 --routing auto --lmc 1 --multicast spanning-tree --qos none --log \
+             /run/ibemu/ib/log/controller.log --log-bytes 8388608"
         );
-        let line = text(device_arguments(&dir, &state, host, &[]));
+        let line = text(device_arguments(&dir, &state, sm_node.node, &[]));
         assert!(!line.contains("umad"), "everybody can read it: {line}");
     }
 }

@@ -43,7 +43,7 @@ impl Client {
         }
     }
 
-    /// What became of every process: devices in the fabric's order, then the controller.
+    /// What became of every process: devices in the fabric's order, then the controllers.
     ///
     /// # Errors
     /// As [`Client::ask`].

@@ -60,14 +60,16 @@ pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
     ))
 }
 
-/// Makes the controller sweep the subnet when the link is up. Switches send traps, but none can
+/// Makes the controllers sweep the subnet when the link is up. Switches send traps, but none can
 /// report the cable between the controller's own host and its first switch.
 async fn resweep(dir: &FabricDir, state: &FabricState, end: End) {
     // Without controller, or with a dead device at one end, there is nothing to wait for.
     if state.options.sm == Sm::Ibemu
         && let Ok(true) = linkup::wait(dir, state, end.node, vec![end], LINK_UP_TIMEOUT).await
     {
-        let _ = ask::resweep(dir, LINK_UP_TIMEOUT).await;
+        for (_, handle) in state.controllers() {
+            let _ = ask::resweep(dir, handle, LINK_UP_TIMEOUT).await;
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::vendor::WindowState;
 use wire::{Lid, MadStatus, Method};
 
+use crate::ask;
 use crate::dir::FabricDir;
 use crate::lids;
 use crate::mads::MadClient;
@@ -142,7 +143,7 @@ struct ControllerClient {
 
 impl ControllerClient {
     async fn open(dir: &FabricDir, state: &FabricState) -> Result<Self> {
-        let Some(host) = state.sm_node.or_else(|| state.hosts().next()) else {
+        let Some(host) = ask::master_host(dir, state).await else {
             bail!("the fabric has no host");
         };
         Ok(Self {

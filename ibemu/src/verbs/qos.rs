@@ -10,6 +10,7 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::vendor::{QosCause, QosConnection};
 use wire::{Guid, Lid, MadStatus, Method};
 
+use crate::ask;
 use crate::dir::FabricDir;
 use crate::lids;
 use crate::mads::MadClient;
@@ -122,9 +123,9 @@ impl ControllerClient {
         })
     }
 
-    /// Through any host.
+    /// Through the master's host, which may ask for any.
     async fn anywhere(dir: &FabricDir, state: &FabricState) -> Result<Self> {
-        let host = state.sm_node.or_else(|| state.hosts().next());
+        let host = ask::master_host(dir, state).await;
         Self::at(dir, state, host.context("the fabric has no host")?).await
     }
 

@@ -1,10 +1,10 @@
-//! `ibemu restart`: stops a device or the controller and starts it again.
+//! `ibemu restart`: stops a device or a controller and starts it again.
 
 use anyhow::{Context, Result};
 
 use crate::cli::Restart;
 use crate::dir::FabricDir;
-use crate::names::FabricName;
+use crate::names::{CONTROLLERS, FabricName};
 use crate::output;
 use crate::state::FabricState;
 use crate::supervisor::{
@@ -21,8 +21,11 @@ pub async fn run(fabric: &FabricName, options: &Restart) -> Result<()> {
     let state = FabricState::require(&dir)?;
     let what = match state.find(&options.node) {
         Ok(node) => Target::Device(u32::try_from(node)?),
-        Err(_) if options.node == "controller" => Target::Controller,
-        Err(error) => return Err(error),
+        Err(error) => {
+            let position = CONTROLLERS.iter().position(|name| *name == options.node);
+            let controller = position.ok_or(error)?;
+            Target::Controller(u32::try_from(controller)?)
+        }
     };
     let mut client = supervisor::ensure(&dir).await?;
     client

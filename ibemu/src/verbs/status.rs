@@ -7,15 +7,16 @@ use controller::control::{Phase, Status as Subnet};
 use futures_util::{StreamExt, stream};
 use netio::transport::Transport;
 use serde::Serialize;
+use wire::Guid;
 use wire::control::PortStatus;
 
 use crate::ask::{self, DeviceClient};
 use crate::cli::{Sm, Status};
 use crate::dir::FabricDir;
 use crate::drops::{self, Drops};
-use crate::names::FabricName;
+use crate::names::{FabricName, SUPERVISOR};
 use crate::output::{self, Align, Table};
-use crate::state::{FabricState, Stage};
+use crate::state::{FabricState, SmNode, Stage};
 use crate::supervisor::{self, protocol::Process};
 
 /// Timeout of a device's status; one that exceeds it counts as hung.
@@ -66,6 +67,17 @@ struct SmReport {
     active_ports: u32,
     warnings: Vec<String>,
     unreachable: Vec<String>,
+    managers: Vec<Manager>,
+}
+
+/// A subnet manager: one of the fabric's own, or another that the master has found.
+#[derive(Debug, Serialize)]
+struct Manager {
+    name: String,
+    node: String,
+    priority: u8,
+    phase: String,
+    reason: Option<String>,
 }
 
 /// One process of the fabric.
@@ -162,8 +174,8 @@ fn devices(
             drops_by_reason: drops,
         });
     }
-    if state.sm_node.is_some() {
-        let process = processes.get(state.nodes.len()).unwrap_or(&nothing);
+    for (position, (_, handle)) in (state.nodes.len()..).zip(state.controllers()) {
+        let process = processes.get(position).unwrap_or(&nothing);
         let state = if process.pid.is_some() {
             "running"
         } else {
@@ -172,16 +184,17 @@ fn devices(
         devices.push(Device {
             restarts: process.restarts,
             exit: process.exit.clone(),
-            ..without_ports("controller", process.pid, state)
+            ..without_ports(handle, "controller", process.pid, state)
         });
     }
-    devices.push(without_ports("supervisor", Some(supervisor_pid), "running"));
+    let (name, pid) = (SUPERVISOR, Some(supervisor_pid));
+    devices.push(without_ports(name, name, pid, "running"));
     devices
 }
 
-fn without_ports(kind: &'static str, pid: Option<u32>, state: &'static str) -> Device {
+fn without_ports(name: &str, kind: &'static str, pid: Option<u32>, state: &'static str) -> Device {
     Device {
-        name: kind.to_owned(),
+        name: name.to_owned(),
         kind,
         state,
         pid,
@@ -225,17 +238,24 @@ async fn sm(dir: &FabricDir, state: &FabricState) -> SmReport {
         lid: sm_lid_of_hosts(dir, state).await,
         ..SmReport::default()
     };
-    let (Sm::Ibemu, Some(node)) = (state.options.sm, state.sm_node) else {
+    let mut reports = ask::subnets(dir, state, STATUS_TIMEOUT).await;
+    let (Sm::Ibemu, Some(master)) = (state.options.sm, ask::master(&reports)) else {
         return report;
     };
+    let managers: Vec<Manager> = state
+        .controllers()
+        .zip(&reports)
+        .map(|((sm_node, handle), report)| manager(state, sm_node, handle, report))
+        .collect();
     let report = SmReport {
         kind: "ibemu",
-        node: Some(state.nodes[node].name.clone()),
+        node: managers.get(master).map(|manager| manager.node.clone()),
+        managers,
         m_key_protection: state.m_key_protection(),
         ..report
     };
-    match ask::subnet(dir, STATUS_TIMEOUT).await {
-        Ok(subnet) => with_subnet(report, subnet),
+    match reports.swap_remove(master) {
+        Ok(subnet) => with_subnet(report, state, subnet),
         Err(error) => SmReport {
             phase: Some("unreachable"),
             reason: Some(format!("{error:#}")),
@@ -244,15 +264,53 @@ async fn sm(dir: &FabricDir, state: &FabricState) -> SmReport {
     }
 }
 
-fn with_subnet(report: SmReport, subnet: Subnet) -> SmReport {
-    let (phase, reason) = match subnet.phase {
+/// One of the fabric's own managers.
+fn manager(state: &FabricState, sm_node: SmNode, handle: &str, report: &Result<Subnet>) -> Manager {
+    let (phase, reason) = match report {
+        Ok(subnet) => phase(&subnet.phase),
+        Err(error) => ("unreachable", Some(format!("{error:#}"))),
+    };
+    Manager {
+        name: handle.to_owned(),
+        node: state.nodes[sm_node.node].name.clone(),
+        priority: sm_node.priority,
+        phase: phase.to_owned(),
+        reason,
+    }
+}
+
+fn phase(phase: &Phase) -> (&'static str, Option<String>) {
+    match phase {
         Phase::Starting => ("starting", None),
         Phase::Discovering => ("discovering", None),
         Phase::Programming => ("programming", None),
         Phase::Up => ("up", None),
         Phase::Standby { master } => ("standby", Some(format!("{master} is master"))),
-        Phase::Failed { reason } => ("failed", Some(reason)),
-    };
+        Phase::AwaitsHandover { master } => (
+            "waiting",
+            Some(format!("{master} is master too and is to hand over")),
+        ),
+        Phase::NotActive => ("disabled", Some("by the master".to_owned())),
+        Phase::Failed { reason } => ("failed", Some(reason.clone())),
+    }
+}
+
+fn with_subnet(mut report: SmReport, state: &FabricState, subnet: Subnet) -> SmReport {
+    let (phase, reason) = phase(&subnet.phase);
+    // Managers of others, which the master has found.
+    let own: Vec<Guid> = state
+        .controllers()
+        .map(|(sm_node, _)| state.nodes[sm_node.node].port_guid())
+        .collect();
+    let foreign = subnet.managers.into_iter();
+    let foreign = foreign.filter(|manager| !own.contains(&manager.guid));
+    report.managers.extend(foreign.map(|manager| Manager {
+        name: manager.guid.to_string(),
+        node: manager.name,
+        priority: manager.priority,
+        phase: manager.state,
+        reason: None,
+    }));
     let unreachable = subnet
         .unreachable
         .iter()
@@ -294,6 +352,15 @@ fn print(report: &Report) -> Result<()> {
         report.fabric, report.topology
     ))?;
     output::line(format!("subnet manager: {}", sm_line(&report.sm)))?;
+    if report.sm.managers.len() > 1 {
+        for manager in &report.sm.managers {
+            let reason = manager.reason.as_deref().unwrap_or_default();
+            output::line(format!(
+                "  {} beside {}, priority {}: {} {reason}",
+                manager.name, manager.node, manager.priority, manager.phase
+            ))?;
+        }
+    }
     for warning in report.sm.warnings.iter().chain(&report.sm.unreachable) {
         output::line(format!("  {warning}"))?;
     }

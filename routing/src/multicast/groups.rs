@@ -80,6 +80,17 @@ pub struct Joined {
     pub changes: BTreeSet<BlockChange>,
 }
 
+/// A group as it stands: what [`Multicast::restore`] takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The group.
+    pub name: Mgid,
+    /// Its members by port GUID, and what they do.
+    pub members: Vec<(Guid, Role)>,
+    /// Its multicast LIDs and their trees, as of [`Multicast::mlids`].
+    pub mlids: Vec<(usize, Lid)>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Group {
     /// By host number.
@@ -143,36 +154,56 @@ impl Multicast {
     /// # Errors
     /// Those of [`Multicast::new`].
     pub fn moved_to(&self, graph: &Graph, options: &Options) -> Result<Self, MulticastError> {
-        let mut moved = Self::new(graph, options)?;
-        let guids: BTreeMap<usize, Guid> = self
-            .hosts
-            .iter()
-            .map(|(&guid, &host)| (host, guid))
-            .collect();
-        for (&name, group) in &self.groups {
-            let members: BTreeMap<usize, Role> = group
-                .members
-                .iter()
-                .filter_map(|(host, &role)| Some((*moved.hosts.get(guids.get(host)?)?, role)))
-                .collect();
-            let used = |tree: &usize| members.keys().any(|&host| moved.tree_of[host] == *tree);
-            let mlids: BTreeMap<usize, Lid> = group
-                .mlids
-                .iter()
-                .filter(|(tree, mlid)| {
-                    used(tree) && mlid.get() < Lid::MULTICAST_FIRST.get() + moved.rows
-                })
+        Self::restore(graph, options, self.standing())
+    }
+
+    /// The groups as they stand, in order.
+    pub fn standing(&self) -> impl Iterator<Item = Standing> + '_ {
+        self.groups.iter().map(|(&name, group)| Standing {
+            name,
+            members: self.members(name).collect(),
+            mlids: (group.mlids.iter())
                 .map(|(&tree, &mlid)| (tree, mlid))
+                .collect(),
+        })
+    }
+
+    /// A fabric with groups that stood before, here or elsewhere. Of what is given, ports that are not
+    /// there are no members, and a multicast LID is not kept that no table holds, whose tree no member
+    /// uses, or that an earlier group has; a group gets others instead.
+    ///
+    /// # Errors
+    /// Those of [`Multicast::new`]; [`MulticastError::TableFull`].
+    pub fn restore(
+        graph: &Graph,
+        options: &Options,
+        standing: impl IntoIterator<Item = Standing>,
+    ) -> Result<Self, MulticastError> {
+        let mut restored = Self::new(graph, options)?;
+        for one in standing {
+            let number = |guid: &Guid| restored.hosts.get(guid).copied();
+            let members: BTreeMap<usize, Role> = (one.members.iter())
+                .filter_map(|(guid, role)| Some((number(guid)?, *role)))
                 .collect();
-            moved.taken.extend(mlids.values().map(|&mlid| (mlid, name)));
-            moved.groups.insert(name, Group { members, mlids });
+            let mut mlids = BTreeMap::new();
+            for (tree, mlid) in one.mlids {
+                let is_used = members.keys().any(|&host| restored.tree_of[host] == tree);
+                let row = mlid.get().checked_sub(Lid::MULTICAST_FIRST.get());
+                let fits = row.is_some_and(|row| row < restored.rows);
+                let is_free = !restored.taken.contains_key(&mlid) && !mlids.contains_key(&tree);
+                if is_used && fits && is_free {
+                    restored.taken.insert(mlid, one.name);
+                    mlids.insert(tree, mlid);
+                }
+            }
+            restored.groups.insert(one.name, Group { members, mlids });
         }
-        let names: Vec<Mgid> = moved.groups.keys().copied().collect();
+        let names: Vec<Mgid> = restored.groups.keys().copied().collect();
         for name in names {
-            moved.complete(name)?;
-            moved.update(name);
+            restored.complete(name)?;
+            restored.update(name);
         }
-        Ok(moved)
+        Ok(restored)
     }
 
     /// Gives a group a multicast LID for each tree that a member sends on.

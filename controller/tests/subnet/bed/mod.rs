@@ -13,7 +13,7 @@ mod time;
 use std::collections::{BTreeMap, BTreeSet};
 
 use controller::control::Status;
-use controller::{Sm, SmConfig, SmEvent};
+use controller::{Remembered, Sm, SmConfig, SmEvent};
 use link::{PortState, Time};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use mad::sma::Outcome;
@@ -40,6 +40,8 @@ pub struct Bed {
     pub loss_per_mille: u64,
     /// The M_Key with which a test asks agents.
     pub m_key: u64,
+    /// What the managers persist for each other.
+    shared: Remembered,
     /// Events of the managers, by host.
     pub events_reported: Vec<(NodeId, SmEvent)>,
     /// Answers of subnet administration and other datagrams to hosts without a manager.
@@ -70,6 +72,7 @@ impl Bed {
             random: Random(seed.wrapping_mul(2).wrapping_add(1)),
             loss_per_mille: 0,
             m_key: 0,
+            shared: Remembered::default(),
             events_reported: Vec::new(),
             received: Vec::new(),
         };
@@ -275,6 +278,16 @@ impl Bed {
             }
         }
         while let Some(event) = self.manager(host).poll_event() {
+            match &event {
+                SmEvent::Persist(text) => self.shared.guid2lid = Some(text.clone()),
+                SmEvent::PersistConnections(text) => self.shared.connections = Some(text.clone()),
+                SmEvent::PersistGroups(text) => self.shared.groups = Some(text.clone()),
+                SmEvent::Recall => {
+                    let shared = self.shared.clone();
+                    self.manager(host).recall(&shared);
+                }
+                _ => {}
+            }
             self.events_reported.push((host, event));
         }
     }

@@ -161,7 +161,11 @@ fn announce(
     ))?;
     match &standing.subnet {
         Some(subnet) => {
-            let node = state.sm_node.map_or("", |node| &state.nodes[node].name);
+            let hosts: Vec<&str> = state
+                .controllers()
+                .map(|(sm_node, _)| state.nodes[sm_node.node].name.as_str())
+                .collect();
+            let node = hosts.join(", ");
             output::line(format!(
                 "  subnet    {}, LMC {}, {} LIDs; the controller runs beside {node}",
                 subnet.engine, subnet.lmc, subnet.lids_used

@@ -5,6 +5,7 @@ use controller::control::{Phase, Status as Subnet};
 use futures_util::{StreamExt, stream};
 use netio::transport::Transport;
 use tokio::time::{Instant, sleep, timeout_at};
+use wire::Guid;
 
 use super::progress::Progress;
 use crate::ask::{self, unexpected};
@@ -260,7 +261,7 @@ async fn explain(
     Failed::at(&device.handle, error)
 }
 
-/// Starts the controller and waits until it has every device, and every port is Active.
+/// Starts the controllers and waits until one of them has every device, and every port is Active.
 async fn subnet(
     dir: &FabricDir,
     state: &FabricState,
@@ -271,14 +272,23 @@ async fn subnet(
     progress.begin("subnet");
     let failed = |error| Failed::at("controller", error);
     supervisor
-        .ask(&Request::StartController)
+        .ask(&Request::StartControllers)
         .await
         .map_err(failed)?;
     let mut pause = PAUSE.0;
     loop {
-        let subnet = ask::subnet(dir, ask::REQUEST_TIMEOUT)
-            .await
-            .map_err(failed)?;
+        let mut reports = ask::subnets(dir, state, ask::REQUEST_TIMEOUT).await;
+        let master = ask::master(&reports).unwrap_or(0);
+        let others: Vec<Guid> = reports
+            .iter()
+            .flatten()
+            .filter_map(|report| match report.phase {
+                Phase::Standby { master } => Some(master),
+                _ => None,
+            })
+            .collect();
+        let is_foreign = others.len() == reports.len();
+        let subnet = reports.swap_remove(master).map_err(failed)?;
         match &subnet.phase {
             Phase::Up if is_complete(state, &subnet) => {
                 progress.done(&format!("subnet up, {}", subnet.engine));
@@ -289,7 +299,7 @@ async fn subnet(
                     "the controller cannot bring the subnet up: {reason}"
                 )));
             }
-            Phase::Standby { master } => {
+            Phase::Standby { master } if is_foreign && !is_own(state, &others) => {
                 return Err(failed(anyhow!(
                     "another subnet manager (port GUID {master}) runs the subnet"
                 )));
@@ -304,6 +314,15 @@ async fn subnet(
         sleep(pause).await;
         pause = (pause * 2).min(PAUSE.1);
     }
+}
+
+/// Whether one of these ports is of a host with a controller of the fabric: that may be about to take
+/// over.
+fn is_own(state: &FabricState, ports: &[Guid]) -> bool {
+    let mut own = state
+        .controllers()
+        .map(|(sm_node, _)| state.nodes[sm_node.node].port_guid());
+    own.any(|guid| ports.contains(&guid))
 }
 
 fn is_complete(state: &FabricState, subnet: &Subnet) -> bool {
