@@ -149,7 +149,13 @@ impl Drop for Daemon {
 
 /// Two daemons on one cable, up to Init.
 fn pair() -> (Daemon, Daemon) {
-    let one = Daemon::start(0x11, &[]);
+    pair_with(&["--log-level", "error"])
+}
+
+/// The same, the first with options of its own, and with a level of its log among them.
+fn pair_with(more: &[&str]) -> (Daemon, Daemon) {
+    let directory = Rc::new(tempfile::tempdir().unwrap());
+    let one = Daemon::start_with(directory, 0x11, more, Stdio::inherit());
     let other = Daemon::start(0x22, &[]);
     one.connect(&other);
     other.connect(&one);
@@ -286,8 +292,12 @@ fn a_killed_daemon_comes_back_on_another_socket_and_the_link_with_it() {
 
 #[test]
 #[expect(clippy::disallowed_types, reason = "a stranger's socket")]
+#[expect(clippy::disallowed_methods, reason = "the daemon's log")]
 fn who_takes_the_port_of_a_dead_peer_neither_takes_the_link_down_nor_trains_it() {
-    let (one, mut other) = pair();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("one.log");
+    let told = ["--log-level", "warn", "--log", log.to_str().unwrap()];
+    let (one, mut other) = pair_with(&told);
     let (at_one, at_other) = (one.endpoint().address, other.endpoint().address);
     other.child.kill().unwrap();
     other.ended();
@@ -311,6 +321,12 @@ fn who_takes_the_port_of_a_dead_peer_neither_takes_the_link_down_nor_trains_it()
     }
     assert_eq!(one.port().state, INIT);
     assert_eq!(one.counter("LinkDownedCounter"), 0);
+    let log = std::fs::read(&log).unwrap();
+    let log = String::from_utf8_lossy(&log);
+    assert!(
+        log.contains("is not the peer") && log.contains("port=1"),
+        "{log}"
+    );
 
     let again = Daemon::start_in(Rc::clone(&other.directory), 0x22, &[]);
     one.connect(&again);

@@ -253,6 +253,14 @@ impl Link {
             }
             Err(why) => {
                 counters.add(why);
+                if why == LinkCounter::WrongSecret {
+                    // Its peer was told the secret. The log bounds how often this is told.
+                    tracing::warn!(
+                        port = self.port.get(),
+                        "a datagram without this end's secret was dropped: its sender has the \
+                         peer's port, and is not the peer"
+                    );
+                }
                 None
             }
         }
