@@ -589,8 +589,10 @@ impl<'s> Bed<'s> {
 
     /// Hosts forget their flows, also those whose destination is gone and that still ask for it.
     fn end_flows(&mut self) {
+        let sources: Vec<Lid> = self.host_lids().into_values().collect();
         for host in self.hosts.clone() {
-            self.request(Some(host), Request::PerfClear);
+            let sources = sources.clone();
+            self.request(Some(host), Request::PerfClear { sources });
         }
     }
 

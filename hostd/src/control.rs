@@ -70,8 +70,12 @@ pub enum Request {
         /// The flow.
         flow: u32,
     },
-    /// Ends and forgets all flows, and what the sink has counted. Answered by [`Reply::Done`].
-    PerfClear,
+    /// Ends and forgets all flows of this host, and what its sink has counted of packets from some
+    /// others: it may be counting for somebody else, too. Answered by [`Reply::Done`].
+    PerfClear {
+        /// LIDs that those packets came from.
+        sources: Vec<Lid>,
+    },
     /// What the sink has counted, by source and flow. Answered by [`Reply::Sink`], at most
     /// [`PERF_REPORTS_MAX`] entries from the `skip`-th.
     SinkReport {

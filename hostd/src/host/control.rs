@@ -41,9 +41,9 @@ impl Host {
                 true => Reply::Done,
                 false => no_flow(flow),
             },
-            Request::PerfClear => {
+            Request::PerfClear { sources } => {
                 self.source.clear();
-                self.sink.clear();
+                self.sink.clear(&sources.into_iter().collect());
                 Reply::Done
             }
             Request::Join { mgid, send_only } => {

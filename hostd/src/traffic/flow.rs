@@ -12,10 +12,13 @@ use crate::service::{FlowHead, SinkCounts};
 /// A running flow queries its sink this often.
 const QUERY_NS: u64 = 500_000_000;
 /// A flow whose window has been closed without a reply for this long queries its sink; a draining
-/// one repeats its query at this interval.
+/// one repeats its query then. Each further query without a reply waits twice as long as the one
+/// before: thousands of flows in a congested fabric would otherwise ask more than they send.
 const STALL_NS: u64 = 250_000_000;
-/// A draining flow is abandoned after this many queries without a reply.
-const QUERIES_MAX: u32 = 40;
+/// The longest interval between two queries is the first, doubled so often: 4 s.
+const DOUBLINGS_MAX: u32 = 4;
+/// A draining flow is abandoned after this many queries without a reply: 15.75 s.
+const QUERIES_MAX: u32 = 7;
 /// Where the payload starts in a packet: LRH, BTH, DETH.
 const PAYLOAD_AT: usize = 28;
 /// Where PSN stands: the last three bytes of the BTH.
@@ -252,18 +255,23 @@ impl Flow {
         self.state = FlowState::Abandoned;
     }
 
+    /// How long to wait for a reply before the next query.
+    fn patience_ns(&self) -> u64 {
+        STALL_NS << self.queries.saturating_sub(1).min(DOUBLINGS_MAX)
+    }
+
     /// When something is to be done for the flow without input. `rate_from`: a packet that is due
     /// by the rate waits until then, so that many go in one burst.
     pub(super) fn deadline(&self, rate_from: Time) -> Option<Time> {
         let at = match self.state {
             FlowState::Finished | FlowState::Abandoned => Time::NEVER,
             FlowState::Draining if self.queried_at == Time::ZERO => Time::ZERO,
-            FlowState::Draining => self.queried_at + STALL_NS,
+            FlowState::Draining => self.queried_at + self.patience_ns(),
             FlowState::Running => {
                 let ask_at = if self.next == self.known {
                     Time::NEVER
                 } else if self.is_window_closed() {
-                    self.last_reply_at.max(self.queried_at) + STALL_NS
+                    self.last_reply_at.max(self.queried_at) + self.patience_ns()
                 } else {
                     self.queried_at + QUERY_NS
                 };
@@ -288,11 +296,12 @@ impl Flow {
         let ask = match self.state {
             FlowState::Finished | FlowState::Abandoned => false,
             FlowState::Draining => {
-                self.queried_at == Time::ZERO || self.queried_at + STALL_NS <= now
+                self.queried_at == Time::ZERO || self.queried_at + self.patience_ns() <= now
             }
             FlowState::Running if self.next == self.known => false,
             FlowState::Running if self.is_window_closed() => {
-                let ask = self.last_reply_at.max(self.queried_at) + STALL_NS <= now;
+                let asked_at = self.last_reply_at.max(self.queried_at);
+                let ask = asked_at + self.patience_ns() <= now;
                 self.stalls += u64::from(ask);
                 ask
             }

@@ -252,10 +252,12 @@ impl Sink {
         self.acks.first().map(|&(at, _)| at)
     }
 
-    /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
-        self.flows.clear();
-        self.acks.clear();
+    /// Forgets what has come from these LIDs.
+    pub(crate) fn clear(&mut self, sources: &BTreeSet<Lid>) {
+        self.flows
+            .retain(|(source, _), _| !sources.contains(source));
+        self.acks
+            .retain(|(_, (source, _))| !sources.contains(source));
     }
 
     pub(crate) fn reports(&self, skip: u32) -> Vec<SinkFlow> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hostd::control::{FlowReport, PerfRequest, Reply, Request};
-use link::PortConfig;
+use link::{LinkTimeouts, PortConfig};
 use wire::control::{DeviceReply, DeviceRequest};
 use wire::{PortNum, TrafficKind};
 
@@ -171,4 +171,47 @@ fn a_host_that_drains_slowly_loses_what_the_switch_counts() {
             "{stopped_ns} {hoq_life}: {reports:?}"
         );
     }
+}
+
+#[test]
+fn what_can_be_said_later_does_not_pile_up_while_a_vl_is_blocked() {
+    const FLOWS: u32 = 500;
+    const BLOCKED_NS: u64 = 5_000_000_000;
+    let patient = PortConfig {
+        timeouts: LinkTimeouts {
+            silence_ns: 10 * BLOCKED_NS,
+            ..LinkTimeouts::default()
+        },
+        ..tight()
+    };
+    let mut bed = Bed::star(HOSTS, patient);
+    bring_up_star(&mut bed, HOSTS);
+    for number in 0..FLOWS {
+        let request = PerfRequest {
+            window: 1,
+            count: 8,
+            ..flow(number, 2)
+        };
+        start(&mut bed, 0, request);
+    }
+    bed.run(1_000_000);
+    bed.stop(SWITCH);
+    bed.run(BLOCKED_NS);
+    // Two queries a second of each flow, and more of those whose windows are closed.
+    let DeviceReply::Ports(ports) = bed.ask_device(0, DeviceRequest::Ports) else {
+        panic!("no ports");
+    };
+    let waiting = ports[0].counters.iter();
+    let waiting = waiting.filter(|(name, _)| name == "queued.query");
+    let waiting: u64 = waiting.map(|(_, count)| count).sum();
+    assert!((1..1000).contains(&waiting), "{ports:?}");
+    bed.resume(SWITCH);
+    for number in 0..FLOWS {
+        let report = finish(&mut bed, 0, number);
+        assert_eq!((report.delivered, report.lost), (8, 0), "{report:?}");
+    }
+    bed.run(10_000_000);
+    assert_eq!(adds_up(&mut bed), 0);
+    let sums = sums(&mut bed);
+    assert!(!sums.contains_key("drop.pool-full"), "{sums:?}");
 }

@@ -255,6 +255,10 @@ fn a_flow_to_nobody_is_given_up_with_everything_lost() {
     let report = finish(&mut bed, 0, 1);
     assert_eq!((report.state, report.sent), (FlowState::Abandoned, 64));
     assert_eq!((report.delivered, report.lost), (0, 64));
+    let counters = bed.all_ports().into_iter().flat_map(|port| port.counters);
+    let queries = counters.filter(|(name, _)| name == "sent.query");
+    let queries: u64 = queries.map(|(_, count)| count).sum();
+    assert_eq!(queries, 7, "ever more seldom");
 }
 
 #[test]
@@ -284,7 +288,8 @@ fn a_flow_is_stopped_and_its_number_used_again() {
         },
     );
     assert_eq!(finish(&mut bed, 0, 1).delivered, 10);
-    assert_eq!(bed.ask(0, Request::PerfClear), Reply::Done);
+    let clear = Request::PerfClear { sources: vec![] };
+    assert_eq!(bed.ask(0, clear), Reply::Done);
     assert!(matches!(
         bed.ask(0, Request::PerfReport { flow: 1 }),
         Reply::Refused(_)
@@ -330,4 +335,24 @@ fn requests_that_cannot_be_met_are_refused_with_a_reason() {
         bed.ask(0, Request::PerfStop { flow: 9 }),
         Reply::Refused(_)
     ));
+}
+
+#[test]
+fn a_sink_forgets_the_sources_that_are_named_and_no_others() {
+    let mut bed = Bed::star(3, PortConfig::default());
+    bring_up_star(&mut bed, 3);
+    for host in [0, 1] {
+        start(&mut bed, host, flow(7, 3));
+        assert_eq!(finish(&mut bed, host, 7).delivered, 1000);
+    }
+    let sources = vec![lid(1)];
+    assert_eq!(bed.ask(2, Request::PerfClear { sources }), Reply::Done);
+    let Reply::Sink(sink) = bed.ask(2, Request::SinkReport { skip: 0 }) else {
+        panic!("no sink");
+    };
+    let known: Vec<_> = sink
+        .iter()
+        .map(|flow| (flow.source, flow.received))
+        .collect();
+    assert_eq!(known, [(lid(2), 1000)]);
 }

@@ -87,7 +87,8 @@ impl Rounds<'_> {
     ) -> Result<Round> {
         let pairs = permutation(self.options, self.hosts.len(), number);
         for &(source, _) in &pairs {
-            self.order(source, Request::PerfClear).await?;
+            let sources = self.hosts.iter().map(|host| host.identity.lid).collect();
+            self.order(source, Request::PerfClear { sources }).await?;
         }
         let before = links::sent(self.dir, self.state).await?;
         for &pair in &pairs {

@@ -19,6 +19,7 @@ use hostd::control::{
     SinkFlow,
 };
 use tokio::time::Instant;
+use wire::convert::saturate;
 use wire::{Lid, Sl};
 
 use crate::accounting::Ledger;
@@ -29,10 +30,13 @@ use crate::lids::{self, HostLids, LeftOut};
 use crate::names::FabricName;
 use crate::paths::{self, Path};
 use crate::state::FabricState;
+use crate::usage::UsageError;
 use crate::verify::{self, Pair};
 
 /// How long to send, unless told otherwise.
 const DURATION_MS: u32 = 5_000;
+/// How long to send at most, seconds: what 32 bits of milliseconds hold.
+const SECONDS_MAX: f64 = 4_294_967.0;
 /// The window of a host's flows together, unless told otherwise.
 const WINDOW: u32 = 256;
 /// How many hosts are requested at a time.
@@ -50,7 +54,10 @@ pub async fn run(fabric: &FabricName, options: &Perf) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
     if options.window == Some(0) && options.rate.is_none() {
-        return Err(crate::usage::UsageError("--window 0 needs --rate".to_owned()).into());
+        return Err(UsageError("--window 0 needs --rate".to_owned()).into());
+    }
+    if options.seconds.is_some_and(|seconds| seconds > SECONDS_MAX) {
+        return Err(UsageError(format!("--seconds: at most {SECONDS_MAX}")).into());
     }
     let Involved {
         hosts,
@@ -217,7 +224,9 @@ impl Bench<'_> {
     async fn clear(&self) -> Result<()> {
         stream::iter(0..self.hosts.len())
             .map(|host| async move {
-                Self::order(&mut self.client(host)?, &Request::PerfClear).await
+                let sources = self.hosts.iter().map(|host| host.identity.lid).collect();
+                let request = Request::PerfClear { sources };
+                Self::order(&mut self.client(host)?, &request).await
             })
             .buffer_unordered(AT_ONCE)
             .try_collect()
@@ -238,9 +247,9 @@ impl Bench<'_> {
         let duration_ms = match (options.count, options.seconds) {
             (Some(_), _) => 0,
             (None, None) => DURATION_MS,
-            (None, Some(seconds)) => u32::try_from(Duration::from_secs_f64(seconds).as_millis())
-                .context("--seconds is too long")?
-                .max(1),
+            (None, Some(seconds)) => {
+                saturate::<u32>(Duration::from_secs_f64(seconds).as_millis()).max(1)
+            }
         };
         let seed = [options.seed, u64::try_from(pair.0)?, u64::try_from(pair.1)?];
         Ok(PerfRequest {
