@@ -10,7 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat, renameat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::NetError;
@@ -132,15 +132,23 @@ impl PrivateDirectory {
     /// half of it.
     ///
     /// # Errors
-    /// The file system's error.
+    /// The file system's error. Then the old content stands, and nothing else is left.
     pub fn replace(&self, name: &str, content: &[u8]) -> Result<(), NetError> {
         let draft = format!("{name}.new");
+        let replaced = self.write_and_rename(&draft, name, content);
+        if replaced.is_err() {
+            // On a full disk it would keep room from others. It may not be there.
+            let _ = unlinkat(&self.fd, &draft, AtFlags::empty());
+        }
+        replaced
+    }
+
+    fn write_and_rename(&self, draft: &str, name: &str, content: &[u8]) -> Result<(), NetError> {
         let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CREATE;
-        let mut file = self.open_file("write", &draft, flags)?;
+        let mut file = self.open_file("write", draft, flags)?;
         file.write_all(content)
-            .map_err(|error| NetError::new(self.what("write", &draft), error))?;
-        renameat(&self.fd, &draft, &self.fd, name)
-            .map_err(|errno| self.failed("write", name, errno))
+            .map_err(|error| NetError::new(self.what("write", draft), error))?;
+        renameat(&self.fd, draft, &self.fd, name).map_err(|errno| self.failed("write", name, errno))
     }
 
     /// Gives the file `from` the name `to`; one that had it goes.
@@ -238,6 +246,16 @@ mod tests {
         directory.replace("state", b"1").unwrap_err();
         directory.open_below("x.log").unwrap_err();
         assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_no_draft() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = PrivateDirectory::open(folder.path()).unwrap();
+        fs::create_dir(folder.path().join("state")).unwrap();
+        directory.replace("state", b"1").unwrap_err();
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
     }
 
     #[test]
