@@ -4,8 +4,8 @@ use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
-use wire::Lmc;
 use wire::convert::u64_of;
+use wire::{Lmc, SaKey};
 
 use crate::{PartitionEnforcement, Partitions, Protection};
 
@@ -37,6 +37,8 @@ pub struct SmConfig {
     /// The M_Key that protects the ports of the subnet; `None`: what ports hold is left as it is, and
     /// requests give the key 0.
     pub protection: Option<Protection>,
+    /// The SM_Key of requests that subnet administration trusts.
+    pub sa_key: SaKey,
     /// Which ports belong to which partitions; `None`: all are full members of the default one, and
     /// other keys are left as they are.
     pub partitions: Option<Partitions>,
@@ -79,6 +81,7 @@ impl Default for SmConfig {
             trap_delay_ns: 2_000_000,
             priority: 8,
             protection: None,
+            sa_key: SaKey::default(),
             partitions: None,
             partition_enforcement: PartitionEnforcement::Both,
             sm_key: 1,

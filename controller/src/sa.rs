@@ -18,13 +18,14 @@ use mad::rmpp;
 use wire::attr::{Notice, SmInfo, trap};
 use wire::pma::{ClassPortInfo, capability};
 use wire::sa::{DATA_LEN, InformInfo, PathRecord, SaHeader, SaRecord};
-use wire::{AttributeId, Format as _, Gid, Lid, Mad, MadHeader, MadStatus, Method};
+use wire::{AttributeId, Format as _, Gid, Lid, Mad, MadHeader, MadStatus, Method, SaKey};
 
 use crate::fabric::Fabric;
 use crate::groups::Groups;
 use crate::outbox::Outbox;
 use crate::port_settings::LIFE_TIME;
 use crate::smp::message;
+use crate::writer::Mirrors;
 use members::MemberRequest;
 use subscriptions::Subscriptions;
 use transfers::Transfers;
@@ -32,6 +33,8 @@ use transfers::Transfers;
 /// Subnet administration: the tables on their way to requesters, and the subscribers to traps.
 #[derive(Debug, Default)]
 pub(crate) struct Administration {
+    /// The SM_Key of trusted requests.
+    sa_key: SaKey,
     transfers: Transfers,
     subscriptions: Subscriptions,
 }
@@ -80,6 +83,10 @@ impl Records {
 struct View<'a> {
     fabric: &'a Fabric,
     groups: &'a Groups,
+    /// The known contents of the devices.
+    mirrors: &'a Mirrors,
+    /// Whether the request has the SM_Key of trusted ones (IBA 15.4.1).
+    is_trusted: bool,
     /// This manager's SMInfo.
     sm_info: Option<SmInfo>,
 }
@@ -88,6 +95,8 @@ struct View<'a> {
 pub(crate) struct Context<'a> {
     /// The devices and their LIDs and tables.
     pub(crate) fabric: &'a Fabric,
+    /// The known contents of the devices.
+    pub(crate) mirrors: &'a Mirrors,
     /// The multicast groups.
     pub(crate) groups: &'a mut Groups,
     /// This manager's SMInfo, once it has met its own host.
@@ -101,10 +110,17 @@ impl Context<'_> {
         self.outbox.send(message(to.lid, to.qpn, answer));
     }
 
-    fn records(&self, from: &MadMessage, request: &Mad) -> Result<Records, MadStatus> {
+    fn records(
+        &self,
+        from: &MadMessage,
+        request: &Mad,
+        is_trusted: bool,
+    ) -> Result<Records, MadStatus> {
         let view = View {
             fabric: self.fabric,
             groups: self.groups,
+            mirrors: self.mirrors,
+            is_trusted,
             sm_info: self.sm_info,
         };
         view.records(from, request)
@@ -112,6 +128,20 @@ impl Context<'_> {
 }
 
 impl Administration {
+    /// Nobody served yet. `sa_key`: the SM_Key of trusted requests.
+    pub(crate) fn new(sa_key: SaKey) -> Self {
+        Self {
+            sa_key,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a request is a trusted one.
+    fn trusts(&self, request: &Mad) -> bool {
+        let header = request.sa_header();
+        header.is_ok_and(|header| header.sm_key == self.sa_key.get())
+    }
+
     /// A program on some host asks.
     pub(crate) fn request(
         &mut self,
@@ -128,7 +158,7 @@ impl Administration {
             return context.answer(from, &answer);
         }
         let answer = match (request.method(), request.attr_id()) {
-            (Method::GET, _) => match context.records(from, request) {
+            (Method::GET, _) => match context.records(from, request, self.trusts(request)) {
                 Ok(records) => single_record(request, &records),
                 Err(status) => error_answer(request, status),
             },
@@ -182,7 +212,7 @@ impl Administration {
         request: &Mad,
         context: &Context<'_>,
     ) -> Result<(), MadStatus> {
-        let records = context.records(from, request)?;
+        let records = context.records(from, request, self.trusts(request))?;
         let mut template = answer_header(request, MadStatus::OK);
         set_attribute_offset(&mut template, records.attribute_offset);
         self.transfers
@@ -285,6 +315,7 @@ impl View<'_> {
             AttributeId::MULTICAST_FORWARDING_TABLE_RECORD => {
                 Records::of(&self.multicast_tables(&query)?)
             }
+            AttributeId::PKEY_TABLE_RECORD => Records::of(&self.pkey_tables(&query)?),
             AttributeId::MC_MEMBER_RECORD => Records::of(&self.memberships(from, request)?),
             _ => return Err(MadStatus::BAD_METHOD_ATTRIBUTE),
         })

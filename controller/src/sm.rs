@@ -104,7 +104,7 @@ impl Sm {
             mirrors: Mirrors::new(),
             verification: Verification::default(),
             groups: recalled_groups(&config)?,
-            administration: Administration::default(),
+            administration: Administration::new(config.sa_key),
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),
             report: Report::default(),
@@ -295,6 +295,7 @@ impl Sm {
         let mut context = Context {
             sm_info: self.sm_info(),
             fabric: &self.fabric,
+            mirrors: &self.mirrors,
             groups: &mut self.groups,
             outbox: &mut self.outbox,
         };

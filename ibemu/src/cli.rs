@@ -225,6 +225,12 @@ pub struct Up {
     #[serde(default)]
     pub m_key_lease: Option<u16>,
 
+    /// The SM_Key by which subnet administration knows trusted requests, which are shown members of groups
+    /// and P_Key tables: a file as that of --m-key, or the word random; file sa_key of the fabric's
+    /// directory [default: 1, as OpenSM's and saquery's]
+    #[arg(long, value_name = "FILE", help_heading = "Subnet manager")]
+    #[serde(default)]
+    pub sa_key: Option<PathBuf>,
     /// Which ports belong to which partitions, in OpenSM's syntax of partitions.conf (docs/security.md). Hosts
     /// without a partition in common do not reach each other [default: all are full members of the default
     /// partition]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use netio::directory::PrivateDirectory;
 use netio::secret_file::read_secret;
-use wire::MKey;
+use wire::{MKey, SaKey};
 
 use crate::names::FabricName;
 
@@ -22,6 +22,7 @@ pub const STATE: &str = "fabric.json";
 pub(crate) const JOURNAL: &str = "processes.jsonl";
 pub(crate) const TABLES: &str = "tables.lfts";
 pub(crate) const M_KEY: &str = "m_key";
+pub(crate) const SA_KEY: &str = "sa_key";
 pub(crate) const PARTITIONS: &str = "partitions.conf";
 pub(crate) const LOGS: &str = "log";
 
@@ -141,8 +142,26 @@ impl FabricDir {
     /// # Errors
     /// If its file cannot be used.
     pub fn m_key(&self) -> Result<Option<MKey>> {
-        let path = self.m_key_file();
-        match read_secret(&path) {
+        Self::key(&self.m_key_file())
+    }
+
+    /// The file of the SM_Key of trusted requests, with `--sa-key`.
+    #[must_use]
+    pub fn sa_key_file(&self) -> PathBuf {
+        self.path.join(SA_KEY)
+    }
+
+    /// The SM_Key of trusted requests to subnet administration.
+    ///
+    /// # Errors
+    /// If its file cannot be used.
+    pub fn sa_key(&self) -> Result<SaKey> {
+        let key = Self::key(&self.sa_key_file())?;
+        Ok(key.map(SaKey::new).unwrap_or_default())
+    }
+
+    fn key(path: &Path) -> Result<Option<MKey>> {
+        match read_secret(path) {
             Ok(text) => {
                 let key = MKey::read(&text);
                 Ok(Some(key.with_context(|| path.display().to_string())?))

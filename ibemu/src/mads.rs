@@ -11,7 +11,7 @@ use wire::attr::Attribute;
 use wire::convert::nanoseconds;
 use wire::sa::{PathRecord, SaHeader, SaRecord, path_component};
 use wire::vendor::VendorAttribute;
-use wire::{AttributeId, Format, Gid, Guid, Lid, MKey, Mad, Method, PortNum, Qpn, Sl};
+use wire::{AttributeId, Format, Gid, Guid, Lid, MKey, Mad, Method, PortNum, Qpn, SaKey, Sl};
 
 use crate::dir::FabricDir;
 use crate::state::NodeState;
@@ -20,9 +20,6 @@ use crate::state::NodeState;
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Attempts of a request.
 const ATTEMPTS: u32 = 4;
-
-/// The SM_Key that stock subnet managers accept as that of a trusted client.
-const SM_KEY: u64 = 1;
 
 /// A MAD with its addressing, on service level 0.
 fn addressed(lid: Lid, qpn: Qpn, mad: &Mad) -> ToAgent {
@@ -41,6 +38,7 @@ pub struct MadClient {
     host: String,
     /// The subnet's M_Key; 0 if it has none.
     m_key: u64,
+    sa_key: SaKey,
     last_tid: u32,
 }
 
@@ -57,6 +55,7 @@ impl MadClient {
             connection,
             host: host.name.clone(),
             m_key: dir.m_key()?.map_or(0, MKey::get),
+            sa_key: dir.sa_key()?,
             last_tid: 0,
         })
     }
@@ -119,7 +118,7 @@ impl MadClient {
     pub async fn table<R: SaRecord>(&mut self, sm: Lid) -> Result<Vec<R>> {
         let mut query = Mad::sa(Method::GET_TABLE, R::ID, 0, 0);
         query.set_sa_header(&SaHeader {
-            sm_key: SM_KEY,
+            sm_key: self.sa_key.get(),
             ..SaHeader::default()
         });
         self.records(sm, query).await

@@ -305,3 +305,29 @@ fn partitions_that_cannot_be_read_are_refused_with_their_line() {
     up(&["--partitions", "/nowhere"]).fails_with(2, "/nowhere");
     up(&["--partitions", name, "--sm", "none"]).fails_with(2, "-P");
 }
+
+#[test]
+fn subnet_administration_shows_tables_and_members_to_who_knows_its_key() {
+    let (_folder, path) = key_file();
+    let name = path.to_str().expect("UTF-8");
+    let fabric = Fabric::up(Transport::Udp, "star-3", &["--sa-key", name]);
+    let asked = |options: &[&str]| {
+        let call = [&["saquery"], options, &["PKTR"]].concat();
+        diags(&fabric, "h1", &call)
+    };
+    // Without an option saquery gives 1, the key that OpenSM trusts by itself.
+    let refused = asked(&[]);
+    assert!(!refused.stdout.contains("PKeyTable"), "{refused}");
+    let shown = asked(&["--smkey", KEY]).success();
+    assert!(shown.stdout.contains("0xffff"), "{shown}");
+    let group = fabric.call(&["mcast", "join", "h1", "h2"]).success();
+    let groups = fabric.call(&["mcast", "groups"]).success();
+    assert!(
+        groups.stdout.contains("h1"),
+        "our own commands know it: {groups}{group}"
+    );
+    for (path, bytes) in processes() {
+        assert!(!holds_key(&bytes), "{}", path.display());
+    }
+    fabric.down();
+}

@@ -127,6 +127,12 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--m-key", "no M_Key, as OpenSM's]"),
     ("--m-key-protection", "1]"),
     ("--m-key-lease", "0]"),
+    ("--sa-key", "1, as OpenSM's"),
+    (
+        "--partitions",
+        "all are full members of the default partition]",
+    ),
+    ("--partition-enforcement", "both]"),
     ("--qos", "none]"),
     ("--windows", "60]"),
     ("--multicast", "spanning-tree]"),

@@ -50,7 +50,7 @@ pub use flow::{FlowControl, FlowOp};
 pub use format::Format;
 pub use grh::{Gid, Grh};
 pub use lrh::{Lnh, Lrh};
-pub use m_key::{MKey, MKeyError};
+pub use m_key::{MKey, MKeyError, SaKey};
 pub use mad::{AttributeId, Mad, MadHeader, MadStatus, Method, MgmtClass};
 pub use mtu::Mtu;
 pub use packet::{DataPacket, GlobalRoute, Transport, UdPacket};

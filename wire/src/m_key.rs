@@ -1,4 +1,5 @@
-//! The management key (M_Key) of a subnet, as its administrator keeps it (IBA 14.2.4).
+//! The management key (M_Key) of a subnet, as its administrator keeps it (IBA 14.2.4), and the SM_Key by
+//! which subnet administration knows trusted requests (IBA 15.4.1).
 //!
 //! A file of one key: one line of `0x` and up to sixteen hexadecimal digits, not all zero; empty
 //! lines and what follows a `#` do not count.
@@ -12,18 +13,18 @@ use thiserror::Error;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MKey(NonZeroU64);
 
-/// Why a text is no management key. The text itself is not shown: it may be a key with a typing
+/// Why a text is no key. The text itself is not shown: it may be a key with a typing
 /// error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MKeyError {
     /// There is no line with a key.
-    #[error("there is no M_Key in it: write one line, 0x and up to 16 hexadecimal digits")]
+    #[error("there is no key in it: write one line, 0x and up to 16 hexadecimal digits")]
     Empty,
     /// A line is not a key.
-    #[error("line {0}: this is no M_Key: write 0x and up to 16 hexadecimal digits, not all zero")]
+    #[error("line {0}: this is no key: write 0x and up to 16 hexadecimal digits, not all zero")]
     NoKey(usize),
     /// There is a second key.
-    #[error("line {0}: a second M_Key: a subnet has one")]
+    #[error("line {0}: a second key: there is one")]
     Second(usize),
 }
 
@@ -70,6 +71,37 @@ impl MKey {
     #[must_use]
     pub fn write(self) -> String {
         format!("{:#018x}\n", self.get())
+    }
+}
+
+/// The SM_Key of trusted requests to subnet administration. Its `Debug` does not show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SaKey(u64);
+
+impl SaKey {
+    /// The key of this value, as a file of it says.
+    #[must_use]
+    pub const fn new(key: MKey) -> Self {
+        Self(key.get())
+    }
+
+    /// Its value.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl Default for SaKey {
+    /// 1: what OpenSM and its tools take if nobody chooses another one, so no secret.
+    fn default() -> Self {
+        Self(1)
+    }
+}
+
+impl fmt::Debug for SaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SaKey(..)")
     }
 }
 

@@ -22,7 +22,7 @@ pub use inform::InformInfo;
 pub use mc_member::{McMemberRecord, mc_member_component};
 pub use path::{PathRecord, Selector, path_component};
 pub use records::{LinkRecord, NodeRecord, PortInfoRecord};
-pub use tables::{LftRecord, MftRecord, SmInfoRecord, SwitchInfoRecord};
+pub use tables::{LftRecord, MftRecord, PKeyTableRecord, SmInfoRecord, SwitchInfoRecord};
 
 use crate::mad::{AttributeId, Mad, MadHeader, Method, MgmtClass};
 use crate::{Format, ParseError};

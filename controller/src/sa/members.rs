@@ -2,7 +2,7 @@
 //!
 //! A full member that joins a group which does not exist makes it, if it states what a group needs:
 //! P_Key, Q_Key, SL, FlowLabel and TClass. Only the port itself joins or leaves; proxies are denied.
-//! A query with an SM_Key gets all members, others only the groups.
+//! A trusted query gets all members, others only the groups of the asker's partitions.
 //!
 //! The answer to a join names the multicast LID to send to. With cyclic trees (MCAST07) that is one of
 //! several of the group, which IBA does not foresee.
@@ -173,10 +173,10 @@ impl View<'_> {
         };
         for (mgid, group) in self.groups.iter() {
             // Groups of other partitions are shown to those only who show themselves trusted.
-            if header.sm_key == 0 && !hears(group.record.pkey) {
+            if !self.is_trusted && !hears(group.record.pkey) {
                 continue;
             }
-            if header.sm_key != 0 && !group.members.is_empty() {
+            if self.is_trusted && !group.members.is_empty() {
                 let members = group.members.iter();
                 records.extend(
                     members.map(|(&port, &state)| {

@@ -3,8 +3,8 @@
 use topologies::NodeKind;
 use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo};
 use wire::sa::{
-    DATA_LEN, LftRecord, LinkRecord, MftRecord, NodeRecord, PortInfoRecord, SmInfoRecord,
-    SwitchInfoRecord,
+    DATA_LEN, LftRecord, LinkRecord, MftRecord, NodeRecord, PKeyTableRecord, PortInfoRecord,
+    SmInfoRecord, SwitchInfoRecord,
 };
 use wire::{Guid, Lid, MadStatus, PortNum};
 
@@ -191,6 +191,33 @@ impl View<'_> {
                     && (!query.asks(1 << 1) || block == query.u16_at(2))
                 {
                     records.push(LftRecord { lid, block, table });
+                }
+            }
+        }
+        Ok(records)
+    }
+
+    /// The P_Key tables that the manager has read or written, for trusted requests only (IBA 15.2.5.11).
+    pub(super) fn pkey_tables(&self, query: &Query<'_>) -> Result<Vec<PKeyTableRecord>, MadStatus> {
+        query.refuse_beyond(LID | 1 << 1 | 1 << 2)?;
+        if !self.is_trusted {
+            return Err(MadStatus::SA_REQUEST_INVALID);
+        }
+        let mut records = Vec::new();
+        for (_, device, lid) in self.by_lid(query) {
+            let Some(mirror) = self.mirrors.get(&device.guid()) else {
+                continue;
+            };
+            for (&port, &table) in &mirror.pkeys {
+                let matches = (!query.asks(1 << 1) || query.u16_at(2) == 0)
+                    && (!query.asks(1 << 2) || query.port_at(4) == port);
+                if matches {
+                    records.push(PKeyTableRecord {
+                        lid,
+                        block: 0,
+                        port,
+                        table,
+                    });
                 }
             }
         }

@@ -20,7 +20,7 @@ use netio::secret_file::read_secret;
 use netio::seqpacket::Listener;
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
-use wire::{Lmc, MKey};
+use wire::{Lmc, MKey, SaKey};
 
 use files::{Files, read_if_there};
 use manager::Manager;
@@ -64,6 +64,11 @@ pub(crate) struct Arguments {
     /// (M_KeyLeasePeriod)
     #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "m_key")]
     m_key_lease: u16,
+
+    /// File of the SM_Key of requests that subnet administration trusts; nobody else can read it [default:
+    /// 1, as OpenSM's]
+    #[arg(long, value_name = "PATH")]
+    sa_key: Option<PathBuf>,
 
     /// Which ports belong to which partitions, in OpenSM's syntax of partitions.conf
     #[arg(long, value_name = "PATH")]
@@ -134,6 +139,7 @@ fn lmc(text: &str) -> Result<Lmc, String> {
 struct Given {
     tables: Option<String>,
     m_key: Option<MKey>,
+    sa_key: Option<MKey>,
     partitions: Option<Partitions>,
 }
 
@@ -148,6 +154,7 @@ impl Arguments {
                 protect_bits: self.m_key_protection,
                 lease_period_s: self.m_key_lease,
             }),
+            sa_key: given.sa_key.map(SaKey::new).unwrap_or_default(),
             partitions: given.partitions,
             partition_enforcement: self.partition_enforcement,
             qos: self.qos,
@@ -179,7 +186,8 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     });
     let given = Given {
         tables: tables.transpose()?,
-        m_key: arguments.m_key.as_deref().map(read_m_key).transpose()?,
+        m_key: arguments.m_key.as_deref().map(read_key).transpose()?,
+        sa_key: arguments.sa_key.as_deref().map(read_key).transpose()?,
         partitions: arguments
             .partitions
             .as_deref()
@@ -204,7 +212,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn read_m_key(path: &Path) -> Result<MKey> {
+fn read_key(path: &Path) -> Result<MKey> {
     let text = read_secret(path)?;
     MKey::read(&text).with_context(|| path.display().to_string())
 }

@@ -5,10 +5,11 @@ use controller::{ConfigError, Protection, Sm, SmConfig};
 use mad::local::MadMessage;
 use topologies::{NodeId, NodeKind};
 use wire::attr::{Attribute, NodeInfo, PortInfo, PortPhysState, PortState};
-use wire::sa::{PortInfoRecord, SaRecord};
-use wire::{Format as _, Lid, MKey, Mad, Method, PortNum, Qpn, Sl};
+use wire::mad::MadStatus;
+use wire::sa::{PKeyTableRecord, PortInfoRecord, SaHeader, SaRecord};
+use wire::{Format as _, Lid, MKey, Mad, Method, PortNum, Qpn, SaKey, Sl};
 
-use crate::administration::ask_table;
+use crate::administration::{ask as ask_administration, ask_table};
 use crate::bed::Bed;
 use crate::foreign::{is_warned, warnings};
 use crate::{assert_programmed, end, first_host, graph, offline};
@@ -257,6 +258,43 @@ fn subnet_administration_gives_the_key_to_nobody() {
             .iter()
             .any(|one| one.port_info.m_key_protect_bits == 1)
     );
+}
+
+#[test]
+fn tables_of_partitions_are_shown_to_trusted_requests_only() {
+    let mut bed = Bed::new(graph("star-4"), 1);
+    let host = first_host(&bed.graph);
+    let config = SmConfig {
+        sa_key: SaKey::new(MKey::new(KEY).unwrap()),
+        ..SmConfig::default()
+    };
+    assert!(!format!("{config:?}").contains(&KEY.to_string()));
+    bed.start(host, config);
+    bed.run_until_up(host);
+    let asker = bed.id("h2");
+    let request = |method: Method, sm_key: u64| {
+        let mut mad = Mad::sa(method, PKeyTableRecord::ID, 0, 77);
+        mad.set_sa_header(&SaHeader {
+            sm_key,
+            ..SaHeader::default()
+        });
+        mad
+    };
+    for sm_key in [0, 1, KEY + 1] {
+        let answer = ask_administration(&mut bed, asker, host, &request(Method::GET, sm_key));
+        assert_eq!(
+            answer.status(),
+            MadStatus::SA_REQUEST_INVALID,
+            "{sm_key:#x}"
+        );
+    }
+    let bytes = ask_table(&mut bed, asker, host, &request(Method::GET_TABLE, KEY));
+    let records = bytes.chunks(usize::from(PKeyTableRecord::ATTRIBUTE_OFFSET) * 8);
+    let records: Vec<PKeyTableRecord> = records
+        .map(|raw| PKeyTableRecord::parse(raw).unwrap().0)
+        .collect();
+    assert_eq!(records.len(), 4, "one of each host");
+    assert!(records.iter().all(|one| one.table.0[0] == 0xffff));
 }
 
 #[test]

@@ -167,6 +167,9 @@ pub(super) fn controller_arguments(
         let lease = options.m_key_lease.unwrap_or_default();
         arguments.add("--m-key-lease", lease.to_string());
     }
+    if options.sa_key.is_some() {
+        arguments.add("--sa-key", dir.sa_key_file());
+    }
     if options.partitions.is_some() {
         arguments.add("--partitions", dir.partitions());
         let enforcement = options.partition_enforcement.name();

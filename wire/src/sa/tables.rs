@@ -1,10 +1,10 @@
 //! Records of forwarding tables, and of subnet managers (IBA 15.2.5.5 to 15.2.5.9).
 
-use crate::attr::{LinearForwardingTable, MulticastForwardingTable, SmInfo, SwitchInfo};
+use crate::attr::{LinearForwardingTable, MulticastForwardingTable, PKeyTable, SmInfo, SwitchInfo};
 use crate::format::{put_u16, u16_at};
 use crate::mad::AttributeId;
 use crate::sa::SaRecord;
-use crate::{Format, Lid, ParseError};
+use crate::{Format, Lid, ParseError, PortNum};
 
 /// A block of a switch's linear forwarding table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +87,50 @@ impl Format for MftRecord {
 
 impl SaRecord for MftRecord {
     const ID: AttributeId = AttributeId::MULTICAST_FORWARDING_TABLE_RECORD;
+    const ATTRIBUTE_OFFSET: u16 = 9;
+}
+
+/// A block of a port's partition keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PKeyTableRecord {
+    /// LID of the port; of a switch's external port that of the switch.
+    pub lid: Lid,
+    /// Which block.
+    pub block: u16,
+    /// The port of a switch; of a channel adapter not looked at.
+    pub port: PortNum,
+    /// The block.
+    pub table: PKeyTable,
+}
+
+impl PKeyTableRecord {
+    /// The length in bytes, as a constant for array types.
+    pub const LEN: usize = 72;
+}
+
+impl Format for PKeyTableRecord {
+    const NAME: &'static str = "P_KeyTableRecord";
+    const LEN: usize = Self::LEN;
+
+    fn read(raw: &[u8]) -> Result<Self, ParseError> {
+        Ok(Self {
+            lid: Lid::new(u16_at(raw, 0)),
+            block: u16_at(raw, 2),
+            port: PortNum::new(raw[4]),
+            table: PKeyTable::read(&raw[8..72])?,
+        })
+    }
+
+    fn write(&self, raw: &mut [u8]) {
+        put_u16(raw, 0, self.lid.get());
+        put_u16(raw, 2, self.block);
+        raw[4] = self.port.get();
+        self.table.write(&mut raw[8..72]);
+    }
+}
+
+impl SaRecord for PKeyTableRecord {
+    const ID: AttributeId = AttributeId::PKEY_TABLE_RECORD;
     const ATTRIBUTE_OFFSET: u16 = 9;
 }
 

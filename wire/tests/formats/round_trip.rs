@@ -138,6 +138,7 @@ round_trips! {
     port_info_record: wire::sa::PortInfoRecord, |raw| port_info(&mut raw[4..]);
     link_record: wire::sa::LinkRecord, nothing;
     lft_record: wire::sa::LftRecord, nothing;
+    pkey_table_record: wire::sa::PKeyTableRecord, nothing;
     mft_record: wire::sa::MftRecord, nothing;
     switch_info_record: wire::sa::SwitchInfoRecord, nothing;
     sm_info_record: wire::sa::SmInfoRecord, |bytes| bytes[24] &= 0xf3;

@@ -1,4 +1,5 @@
-//! The M_Key that the user brings or has drawn (`--m-key`). It is copied into the fabric's directory,
+//! The M_Key that the user brings or has drawn (`--m-key`), and the SM_Key of trusted requests
+//! (`--sa-key`). A key is copied into the fabric's directory,
 //! which nobody else can read, so that a controller that is restarted has it; command lines, logs and
 //! `fabric.json` hold its file's name only.
 
@@ -28,13 +29,7 @@ pub(super) fn given(options: &Up) -> Result<Option<MKey>> {
             "--m-key is for ibemu's own controller; give your subnet manager its key yourself";
         return Err(UsageError(text.into()).into());
     }
-    if path == Path::new(RANDOM) {
-        return draw().map(Some);
-    }
-    let text = read_secret(path).map_err(|error| UsageError(error.to_string()))?;
-    let key = MKey::read(&text)
-        .map_err(|problem| UsageError(format!("{}, {problem}", path.display())))?;
-    Ok(Some(key))
+    read_or_draw(path).map(Some)
 }
 
 fn draw() -> Result<MKey> {
@@ -45,13 +40,40 @@ fn draw() -> Result<MKey> {
     }
 }
 
-/// Puts the key where the controller and the commands that ask switches read it.
+/// The SM_Key of trusted requests to subnet administration, if the user chooses one.
+///
+/// # Errors
+/// As [`given`].
+pub(super) fn given_sa_key(options: &Up) -> Result<Option<MKey>> {
+    let Some(path) = &options.sa_key else {
+        return Ok(None);
+    };
+    if options.sm == Sm::None {
+        let text = "--sa-key is for ibemu's own controller; OpenSM has sa_key in its configuration";
+        return Err(UsageError(text.into()).into());
+    }
+    read_or_draw(path).map(Some)
+}
+
+fn read_or_draw(path: &Path) -> Result<MKey> {
+    if path == Path::new(RANDOM) {
+        return draw();
+    }
+    let text = read_secret(path).map_err(|error| UsageError(error.to_string()))?;
+    let key = MKey::read(&text)
+        .map_err(|problem| UsageError(format!("{}, {problem}", path.display())))?;
+    Ok(key)
+}
+
+/// Puts the keys where the controller and the commands that ask switches read it.
 ///
 /// # Errors
 /// If it cannot be written.
-pub(super) fn keep(dir: &FabricDir, key: Option<MKey>) -> Result<()> {
-    let Some(key) = key else {
-        return Ok(());
-    };
-    Ok(dir.require()?.replace(dir::M_KEY, key.write().as_bytes())?)
+pub(super) fn keep(dir: &FabricDir, m_key: Option<MKey>, sa_key: Option<MKey>) -> Result<()> {
+    for (name, key) in [(dir::M_KEY, m_key), (dir::SA_KEY, sa_key)] {
+        if let Some(key) = key {
+            dir.require()?.replace(name, key.write().as_bytes())?;
+        }
+    }
+    Ok(())
 }

@@ -40,6 +40,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let topology = usage::topology(&options.topology)?;
     let tables = tables::given(&topology, options)?;
     let m_key = m_key::given(options)?;
+    let sa_key = m_key::given_sa_key(options)?;
     combinations::check(&topology.graph, options)?;
     let partitions = partitions::given(options)?;
     let dir = FabricDir::of(fabric);
@@ -58,7 +59,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let limit = Duration::from_secs(u64::from(options.timeout));
     let work = async {
         tables::keep(&dir, tables.as_deref())?;
-        m_key::keep(&dir, m_key)?;
+        m_key::keep(&dir, m_key, sa_key)?;
         partitions::keep(&dir, partitions.as_deref())?;
         bring_up(&dir, &mut state, &mut progress, limit).await
     };
