@@ -61,7 +61,7 @@ impl Outbox {
             adapter.vl(datagram.sl)
         };
         if !is_smp && vl == Vl::MANAGEMENT {
-            drop_datagram(adapter, DropReason::SlToVl, &datagram);
+            drop_datagram(adapter, DropReason::SlToVl, datagram);
             return None;
         }
         let datagram = UdPacket { vl, ..*datagram };

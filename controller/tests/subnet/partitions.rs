@@ -238,7 +238,10 @@ fn path(
     let mask = path_component::SGID | path_component::DGID | by_key;
     let answer = ask(bed, source, manager, &query(Method::GET, mask, &asked));
     match answer.status() {
-        MadStatus::OK => Ok(answer.sa_record::<PathRecord>().unwrap().pkey),
+        MadStatus::OK => Ok(answer
+            .sa_record::<PathRecord>()
+            .expect("a path record")
+            .pkey),
         status => Err(status),
     }
 }
@@ -333,7 +336,7 @@ fn join(
     let (_, answer) = bed.received.pop().expect("an answer has come");
     let answer = Mad::from_bytes(*answer.mad);
     match answer.status() {
-        MadStatus::OK => Ok(answer.sa_record().unwrap()),
+        MadStatus::OK => Ok(answer.sa_record().expect("a record")),
         status => Err(status),
     }
 }

@@ -46,7 +46,7 @@ fn guard(bed: &mut Bed, id: NodeId) -> PortInfo {
 /// Sends a request by a route from a host, with that key.
 fn ask(bed: &mut Bed, host: NodeId, method: Method, route: &[u8], m_key: u64) {
     let path: Vec<PortNum> = route.iter().copied().map(PortNum::new).collect();
-    let mut mad = Mad::directed_smp(method, NodeInfo::ID, 0, 7, &path).unwrap();
+    let mut mad = Mad::directed_smp(method, NodeInfo::ID, 0, 7, &path).expect("at most 63 hops");
     mad.set_m_key(m_key);
     send(bed, host, Lid::PERMISSIVE, &mad);
 }
