@@ -26,7 +26,7 @@ const LOOK_NS: u64 = 20_000_000;
 /// A fabric without faults comes up within this time, nanoseconds.
 const UP_NS_MAX: u64 = 60_000_000_000;
 /// When faults have ceased, the manager is done within this time, nanoseconds.
-const SETTLED_NS_MAX: u64 = 180_000_000_000;
+const SETTLED_NS_MAX: u64 = 60_000_000_000;
 /// The manager is done when it has not swept anew for so long, nanoseconds: longer than the longest
 /// time after which it retries (10 s).
 const QUIET_NS: u64 = 12_000_000_000;
@@ -462,10 +462,11 @@ impl<'s> Bed<'s> {
                     mgid: group(),
                     send_only: false,
                 };
-                let member = self.host(host);
-                self.members
-                    .extend(member.filter(|&member| !self.twin.is_down(member)));
-                self.request(member, join);
+                if let Some(member) = self.host(host)
+                    && self.is_taken(member, join)
+                {
+                    self.members.insert(member);
+                }
             }
             TrafficKind::Multicast { host, count } => {
                 let request = self.multicast(count);
@@ -517,6 +518,17 @@ impl<'s> Bed<'s> {
             // The host is one of the twin's.
             let _ = self.twin.request(&name, request);
         }
+    }
+
+    /// Asks a host for something; whether it is not refused at once.
+    fn is_taken(&mut self, host: NodeId, request: Request) -> bool {
+        if self.twin.is_down(host) {
+            return false;
+        }
+        let name = self.graph.node(host).name.clone();
+        let token = self.twin.request(&name, request);
+        let at_once = token.map(|token| self.twin.reply(token, 0));
+        !matches!(at_once, Err(_) | Ok(Ok(Reply::Refused(_))))
     }
 
     /// Asks a host for something and waits for the answer.
