@@ -310,7 +310,8 @@ impl<'s> Bed<'s> {
                 self.attack(host, what, count);
                 Ok(())
             }
-            FaultKind::Hostile { .. } => Ok(()),
+            // Full hosts take packets in at once.
+            FaultKind::Hostile { .. } | FaultKind::SlowDrain { .. } => Ok(()),
         }
     }
 
@@ -691,7 +692,8 @@ fn not_up(status: &Status, surviving: &Graph) -> Option<String> {
     ))
 }
 
-fn pick<T: Copy>(all: &[T], number: u32) -> Option<T> {
+/// The one of that number, modulo how many there are.
+pub(crate) fn pick<T: Copy>(all: &[T], number: u32) -> Option<T> {
     let at = usize::try_from(number).ok()?.checked_rem(all.len())?;
     all.get(at).copied()
 }

@@ -14,6 +14,8 @@ use crate::schedule::{Fault, FaultKind, Hostility, Schedule, Traffic, TrafficKin
 const DRAWS_MAX: u32 = 1000;
 /// The seed's own generator, apart from those that a run draws from.
 const STREAM: u64 = 0x7363_6865_6475_6c65;
+/// How many schedules have no manager.
+const UNMANAGED: f64 = 0.2;
 /// Faults of a schedule at most.
 const FAULTS_MAX: u32 = 12;
 
@@ -53,6 +55,9 @@ impl Schedule {
         schedule.length_us = random.random_range(200_000..=4_000_000);
         draw_traffic(&mut schedule, random);
         draw_faults(&mut schedule, random);
+        if random.random_bool(UNMANAGED) {
+            leave_alone(&mut schedule, random);
+        }
         schedule
     }
 }
@@ -205,6 +210,43 @@ fn draw_faults(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
     }
 }
 
+/// Makes it a schedule of microseconds without a manager, in which hosts take packets in slowly.
+fn leave_alone(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
+    const SHORTER: u64 = 10_000;
+    schedule.is_managed = false;
+    schedule.length_us = (schedule.length_us / SHORTER).max(50);
+    for _ in 0..random.random_range(0..8) {
+        let what = TrafficKind::Flow {
+            from: random.random_range(0..64),
+            to: random.random_range(0..64),
+            window: 1,
+            count: random.random_range(1..200),
+            rate_kbps: random.random_range(500_000..4_000_000),
+        };
+        schedule.traffic.push(Traffic { at_us: 0, what });
+    }
+    for traffic in &mut schedule.traffic {
+        traffic.at_us /= SHORTER;
+    }
+    for fault in &mut schedule.faults {
+        fault.at_us /= SHORTER;
+        fault.for_us = match fault.for_us {
+            0 => 0,
+            for_us => (for_us / SHORTER).max(1),
+        };
+    }
+    for _ in 0..random.random_range(0..3) {
+        schedule.faults.push(Fault {
+            at_us: random.random_range(0..schedule.length_us),
+            for_us: random.random_range(1..=schedule.length_us),
+            what: FaultKind::SlowDrain {
+                host: random.random_range(0..64),
+                ns: random.random_range(100..20_000),
+            },
+        });
+    }
+}
+
 fn any_fault(random: &mut ChaCha8Rng) -> FaultKind {
     let cable = random.random_range(0..4096);
     let ppm = [100, 10_000, 100_000, 500_000][random.random_range(0..4)];
@@ -254,7 +296,7 @@ mod tests {
             .collect();
         let faults = schedules.iter().flat_map(|schedule| &schedule.faults);
         let faults: BTreeSet<&str> = faults.map(|fault| fault.what.name()).collect();
-        assert_eq!(faults.len(), 10, "{faults:?}");
+        assert_eq!(faults.len(), 11, "{faults:?}");
         let engines: BTreeSet<RoutingEngine> =
             schedules.iter().map(|schedule| schedule.engine).collect();
         assert!(engines.len() >= 10, "{engines:?}");

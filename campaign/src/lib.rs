@@ -27,6 +27,7 @@
 //! ```
 
 mod bed;
+mod dataplane;
 mod generate;
 mod hostile;
 mod outcome;

@@ -96,3 +96,20 @@ pub struct Outcome {
     /// Unicast datagrams between hosts.
     pub datagrams: u64,
 }
+
+impl Outcome {
+    /// The outcome of a schedule that did not come to its end.
+    pub(crate) fn failed_before(kind: FailureKind, what: String) -> Self {
+        Self {
+            failure: Some(Failure {
+                kind,
+                at_ns: 0,
+                what,
+            }),
+            digest: 0,
+            virtual_ns: 0,
+            events: 0,
+            datagrams: 0,
+        }
+    }
+}

@@ -22,34 +22,22 @@ pub fn run_with(
     schedule: &Schedule,
     interposer: &dyn Fn() -> Option<Box<dyn Interposer>>,
 ) -> Outcome {
-    let attempt = catch_unwind(AssertUnwindSafe(|| attempt(schedule, interposer())));
+    let attempt = catch_unwind(AssertUnwindSafe(|| match schedule.is_managed {
+        true => attempt(schedule, interposer()),
+        false => crate::dataplane::run(schedule),
+    }));
     attempt.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
         let what = text.unwrap_or("without a message").to_owned();
-        failed_before(FailureKind::Panic, what)
+        Outcome::failed_before(FailureKind::Panic, what)
     })
-}
-
-/// The outcome of a schedule that did not come to its end.
-fn failed_before(kind: FailureKind, what: String) -> Outcome {
-    Outcome {
-        failure: Some(Failure {
-            kind,
-            at_ns: 0,
-            what,
-        }),
-        digest: 0,
-        virtual_ns: 0,
-        events: 0,
-        datagrams: 0,
-    }
 }
 
 fn attempt(schedule: &Schedule, interposer: Option<Box<dyn Interposer>>) -> Outcome {
     let mut bed = match Bed::new(schedule) {
         Ok(bed) => bed,
-        Err(what) => return failed_before(FailureKind::Setup, what),
+        Err(what) => return Outcome::failed_before(FailureKind::Setup, what),
     };
     if let Some(interposer) = interposer {
         bed.twin.interpose(interposer);

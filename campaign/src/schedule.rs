@@ -19,6 +19,9 @@ pub const ITEMS_MAX: usize = 256;
 pub struct Schedule {
     /// The seed of what cables lose and of hostile datagrams.
     pub seed: u64,
+    /// Whether a subnet manager runs; else tables are written before the start, and packets are all
+    /// that there is.
+    pub is_managed: bool,
     /// The fabric, by the name of its topology.
     pub topology: String,
     /// How it is routed.
@@ -178,6 +181,13 @@ pub enum FaultKind {
     },
     /// The subnet manager is killed; it always returns.
     ManagerCrash,
+    /// A host takes packets out of its buffers slowly; only without a manager.
+    SlowDrain {
+        /// Who.
+        host: u32,
+        /// From one packet to the next, nanoseconds.
+        ns: u32,
+    },
     /// A host sends management datagrams that it has no business to send.
     Hostile {
         /// Who.
@@ -250,6 +260,7 @@ impl FaultKind {
             Self::SwitchCrash { .. } => "switch-crash",
             Self::HostCrash { .. } => "host-crash",
             Self::ManagerCrash => "manager-crash",
+            Self::SlowDrain { .. } => "slow-drain",
             Self::Hostile { .. } => "hostile",
         }
     }

@@ -34,6 +34,7 @@ impl Schedule {
     pub fn of(topology: &str) -> Self {
         Self {
             seed: 0,
+            is_managed: true,
             topology: topology.to_owned(),
             engine: RoutingEngine::Auto,
             lmc: None,
@@ -56,6 +57,9 @@ impl Schedule {
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "topology={} engine={}", self.topology, self.engine)?;
+        if !self.is_managed {
+            write!(f, " managed=0")?;
+        }
         if let Some(lmc) = self.lmc {
             write!(f, " lmc={lmc}")?;
         }
@@ -118,6 +122,7 @@ impl fmt::Display for Fault {
             FaultKind::Cut { cable: number }
             | FaultKind::SwitchCrash { switch: number }
             | FaultKind::HostCrash { host: number } => write!(f, ":{number}"),
+            FaultKind::SlowDrain { host, ns } => write!(f, ":{host}:{ns}"),
             FaultKind::ManagerCrash => Ok(()),
             FaultKind::Hostile { host, what, count } => {
                 write!(f, ":{host}:{}:{count}", what.name())
@@ -196,6 +201,7 @@ impl Schedule {
         match name {
             // Read before.
             "topology" => {}
+            "managed" => self.is_managed = ranged::<u8>(value, 0, 1)? == 1,
             "engine" => self.engine = choice(value)?,
             "trees" => self.trees = choice(value)?,
             "lmc" => self.lmc = Some(ranged(value, 0, 7)?),
@@ -307,6 +313,10 @@ impl Values<'_> {
                 host: self.number()?,
             },
             "manager-crash" => FaultKind::ManagerCrash,
+            "slow-drain" => FaultKind::SlowDrain {
+                host: self.number()?,
+                ns: self.number()?,
+            },
             "hostile" => {
                 let host = self.number()?;
                 let given = self.0.next().ok_or("what it sends is missing")?;
@@ -329,11 +339,11 @@ impl Values<'_> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "topology=ring-4-1 engine=updn lmc=1 vls=2 buffer=3 paced=0 flight=20 \
+    const TEXT: &str = "topology=ring-4-1 engine=updn managed=0 lmc=1 vls=2 buffer=3 paced=0 flight=20 \
         trees=cyclic sweep=500 timeout=20 retries=2 from-start=1 length=4000000 draw=77 \
         pings@5:1:2:100 flow@7:0:3:16:100:2000 join@1:2 multicast@9:2:10 loss@1+2:3:4 \
         damage@1+0:3:4 credit-loss@1+2:3:4 duplication@1+2:3:4 delay@1+2:3:4:5 cut@6+7:8 \
-        switch-crash@6+0:1 host-crash@6+7:1 manager-crash@8+9 hostile@10+0:1:sets:5";
+        switch-crash@6+0:1 host-crash@6+7:1 manager-crash@8+9 slow-drain@1+2:3:4 hostile@10+0:1:sets:5";
 
     #[test]
     fn what_is_written_reads_back() {
@@ -342,7 +352,7 @@ mod tests {
             schedule.to_string(),
             TEXT.split_whitespace().collect::<Vec<_>>().join(" ")
         );
-        assert_eq!((schedule.traffic.len(), schedule.faults.len()), (4, 10));
+        assert_eq!((schedule.traffic.len(), schedule.faults.len()), (4, 11));
     }
 
     #[test]

@@ -132,12 +132,12 @@ fn an_entry_that_is_not_what_was_written_is_found() {
 /// A device that answers training with the epoch that it heard first, whatever it hears later.
 #[derive(Debug, Default)]
 struct StaleEpoch {
-    /// By end: what it heard first.
-    heard: std::collections::BTreeMap<Endpoint, u32>,
+    /// By end: what it heard first, and when it last said so.
+    heard: std::collections::BTreeMap<Endpoint, (u32, Time)>,
 }
 
 impl Interposer for StaleEpoch {
-    fn pass(&mut self, _: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
+    fn pass(&mut self, now: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
         let training = Records::new(frame)
             .filter_map(Result::ok)
             .find(|record| record.kind == RecordKind::Training)
@@ -148,7 +148,17 @@ impl Interposer for StaleEpoch {
         if training.heard_epoch == 0 {
             return Passage::Once;
         }
-        let first = *self.heard.entry(from).or_insert(training.heard_epoch);
+        let first = (training.heard_epoch, now);
+        let (first, said_at) = self.heard.entry(from).or_insert(first);
+        let first = *first;
+        if first == training.heard_epoch {
+            return Passage::Once;
+        }
+        // Both ends answer at once: not for ever at the speed of the cable.
+        if now.since_ns(*said_at) < 100_000_000 {
+            return Passage::Never;
+        }
+        *said_at = now;
         let stale = Training {
             heard_epoch: first,
             ..training

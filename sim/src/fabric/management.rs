@@ -131,6 +131,8 @@ impl Fabric {
         if beside != id {
             return;
         }
+        self.management.wake = None;
+        self.queue.push(self.now + 1, Event::Manager);
         for message in self.management.standing.clone() {
             let client = MANAGER;
             self.command_host(id, Command::Mad { client, message });
@@ -165,6 +167,10 @@ impl Fabric {
 
     /// The manager's deadline is due, or was: an early tick does no harm.
     pub(crate) fn wake_manager(&mut self) {
+        // As the daemon's shell, which waits for its host and does nothing meanwhile.
+        if self.management.is_host_down {
+            return;
+        }
         let Some((beside, manager)) = &mut self.management.manager else {
             return;
         };
