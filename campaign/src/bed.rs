@@ -54,7 +54,8 @@ pub(crate) struct Bed<'s> {
     /// LIDs of hosts when the whole fabric was up first.
     lids: BTreeMap<NodeId, Lid>,
     /// Hosts that have asked to join the group, and have not been started anew since.
-    pub(crate) members: BTreeSet<NodeId>,
+    /// With the requests, which may be refused in the end.
+    members: BTreeMap<NodeId, u64>,
     flows: u32,
     multicasts: u32,
     random: ChaCha8Rng,
@@ -135,7 +136,7 @@ impl<'s> Bed<'s> {
             graph,
             active: BTreeSet::new(),
             lids: BTreeMap::new(),
-            members: BTreeSet::new(),
+            members: BTreeMap::new(),
             flows: 0,
             multicasts: 0,
             random: ChaCha8Rng::seed_from_u64(sim::mix(schedule.seed, 1)),
@@ -464,9 +465,9 @@ impl<'s> Bed<'s> {
                     send_only: false,
                 };
                 if let Some(member) = self.host(host)
-                    && self.is_taken(member, join)
+                    && let Some(token) = self.taken(member, join)
                 {
-                    self.members.insert(member);
+                    self.members.insert(member, token);
                 }
             }
             TrafficKind::Multicast { host, count } => {
@@ -521,15 +522,25 @@ impl<'s> Bed<'s> {
         }
     }
 
-    /// Asks a host for something; whether it is not refused at once.
-    fn is_taken(&mut self, host: NodeId, request: Request) -> bool {
+    /// Asks a host for something; the request, if it is not refused at once.
+    fn taken(&mut self, host: NodeId, request: Request) -> Option<u64> {
         if self.twin.is_down(host) {
-            return false;
+            return None;
         }
         let name = self.graph.node(host).name.clone();
-        let token = self.twin.request(&name, request);
-        let at_once = token.map(|token| self.twin.reply(token, 0));
-        !matches!(at_once, Err(_) | Ok(Ok(Reply::Refused(_))))
+        let token = self.twin.request(&name, request).ok()?;
+        match self.twin.reply(token, 0) {
+            Ok(Reply::Refused(_)) => None,
+            _ => Some(token),
+        }
+    }
+
+    /// Whether a host has asked to join the group, has not been refused that, and has not been started
+    /// anew since.
+    pub(crate) fn is_member(&mut self, host: NodeId) -> bool {
+        let token = self.members.get(&host).copied();
+        let reply = token.map(|token| self.twin.reply(token, 0));
+        !matches!(reply, None | Some(Ok(Reply::Refused(_))))
     }
 
     /// Asks a host for something and waits for the answer.

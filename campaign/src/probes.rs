@@ -173,7 +173,7 @@ fn multicast(bed: &mut Bed<'_>, hosts: &[Host]) -> Result<(), Failure> {
             && groups.iter().any(|membership| membership.joined)
         {
             members.push(host.whole);
-        } else if bed.members.contains(&host.whole) {
+        } else if bed.is_member(host.whole) {
             let name = bed.graph.node(host.whole).name.clone();
             let what = format!("{name} has asked to join the group, and is in none");
             return bed.fail(FailureKind::Multicast, what);

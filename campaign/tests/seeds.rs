@@ -56,3 +56,19 @@ fn the_same_seed_gives_the_same_outcome() {
     assert_eq!(once, again);
     assert!(once.iter().all(|outcome| outcome.digest != 0));
 }
+
+/// What campaigns have found, shrunk: all of it is mended.
+const FOUND: [&str; 4] = [
+    "topology=star-5 engine=auto length=923265 cut@923264+91:0",
+    "topology=fat-tree-2-1 engine=updn trees=cyclic length=2336749 manager-crash@1154885+1181126 cut@1150000+0:1",
+    "topology=clos-3-1-3 engine=clos length=2 switch-crash@1+0:3",
+    "topology=star-2 engine=updn length=3405059 join@733494:1 host-crash@1053313+0:0 manager-crash@2955956+11990",
+];
+
+#[test]
+fn what_was_found_is_mended() {
+    for text in FOUND {
+        let schedule: Schedule = text.parse().unwrap();
+        assert_eq!(run(&schedule).failure, None, "{text}");
+    }
+}

@@ -228,6 +228,7 @@ impl Cables {
         let unrest = self.end(node, port).unrest;
         if unrest.duplication_ppm | unrest.delay_ppm == 0
             || weight(record).0 != wire::Vl::MANAGEMENT.index()
+            || !is_alone(record)
         {
             return Disturbance::NONE;
         }
@@ -299,6 +300,13 @@ fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
         }
         at += Delimiter::LEN + len;
     }
+}
+
+/// Whether a frame holds one packet: where links have no rate, others may stand behind it.
+fn is_alone(frame: &[u8]) -> bool {
+    frame.first_chunk().is_some_and(|&[_, _, high, low]| {
+        Delimiter::LEN + usize::from(u16::from_be_bytes([high, low])) == frame.len()
+    })
 }
 
 /// VL and blocks of a data record.

@@ -3,7 +3,7 @@
 //! | what fails | what follows |
 //! |---|---|
 //! | the first tables of a fabric | nothing is installed |
-//! | `clos` while a cable is missing | `updn`, to the LIDs that ports have |
+//! | `clos` while a cable or a spine is missing | `updn`, to the LIDs that ports have |
 //! | another engine, later | the tables that stand are kept; LIDs that they no longer reach are rerouted ([`routing::repair()`]) |
 //! | `file` while something is missing | the user's tables stay as they are; a warning names what they no longer reach |
 
@@ -13,7 +13,9 @@ use wire::Guid;
 use routing::clos::{Clos, NotClos};
 use routing::fat_tree::{FatTreeLabels, recognise};
 use routing::network::Network;
-use routing::{NotFatTree, Options, Repair, RoutingEngine, RoutingError, Tables, file, repair};
+use routing::{
+    LidRange, NotFatTree, Options, Repair, RoutingEngine, RoutingError, Tables, file, repair,
+};
 
 use super::{Plan, Planner, is_part};
 use crate::port_settings;
@@ -30,6 +32,9 @@ impl Planner {
     ) -> Result<Tables, String> {
         let options = self.options(subnet, graph, labels);
         let tables = match self.compute(graph, &options) {
+            Ok(tables) if self.is_smaller_clos(graph, &options, &tables) => {
+                self.around_damage(graph, options, &"spines are missing")?
+            }
             Ok(tables) => tables,
             Err(error) => match error.reason::<NotClos>() {
                 Some(damage) if self.was_clos() => self.around_damage(graph, options, damage)?,
@@ -111,13 +116,27 @@ impl Planner {
         Clos::recognise(whole, &Network::new(whole)).is_ok()
     }
 
+    /// Whether tables of the engine `clos` would give ports other LIDs than they have because spines
+    /// are missing: what is left is a Clos fabric, too, with fewer LIDs for each host.
+    fn is_smaller_clos(&self, graph: &Graph, options: &Options, tables: &Tables) -> bool {
+        let is_moved = |range: &LidRange| {
+            let known = options.known.get(&range.guid);
+            known.is_some_and(|&known| known != (range.base, range.lmc))
+        };
+        self.routing == RoutingEngine::Clos
+            && self.is_degraded(graph)
+            && is_part(graph, &self.memory.fabric)
+            && self.was_clos()
+            && tables.lids.iter().any(is_moved)
+    }
+
     /// Routing trees need every cable: while one is missing, packets go another way to the LIDs
     /// that ports have.
     fn around_damage(
         &self,
         graph: &Graph,
         options: Options,
-        damage: &NotClos,
+        damage: &dyn core::fmt::Display,
     ) -> Result<Tables, String> {
         let lmcs = options.known.values().map(|&(_, lmc)| lmc);
         let options = Options {

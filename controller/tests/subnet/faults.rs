@@ -299,3 +299,24 @@ fn what_is_left_of_a_star_and_happens_to_be_a_fat_tree_keeps_its_lids() {
     assert_eq!(after, before[..left.len()]);
     assert_connected(&bed, left);
 }
+
+#[test]
+fn a_clos_fabric_that_loses_a_spine_keeps_its_lids() {
+    let mut bed = crate::bed::Bed::new(crate::graph("clos-3-1-3"), 1);
+    let host = first_host(&bed.graph);
+    let config = controller::SmConfig {
+        routing: routing::RoutingEngine::Clos,
+        ..controller::SmConfig::default()
+    };
+    bed.start(host, config);
+    bed.run_until_up(host);
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    let before: Vec<_> = hosts.iter().map(|&id| bed.address(id)).collect();
+    let spine = bed.graph.switches().last().unwrap();
+    bed.kill(spine);
+    let status = bed.run_until(host, |status| status.phase == Phase::Up && status.degraded);
+    assert!(status.engine.starts_with("updn"), "{}", status.engine);
+    let after: Vec<_> = hosts.iter().map(|&id| bed.address(id)).collect();
+    assert_eq!(after, before);
+    assert_connected(&bed, &hosts);
+}
