@@ -346,6 +346,6 @@ fn tables_that_do_not_serve_the_fabric_are_refused_with_their_line_and_nothing_i
 fn an_engine_that_needs_more_vls_than_links_have_says_so() {
     let fabric = Fabric::planned(Transport::Udp);
     let refused = fabric.try_up("ring-6-1", &["--routing", "dfsssp", "--vls", "1"]);
-    refused.fails_with(1, "needs 2 data VLs");
+    refused.fails_with(2, "needs 2 data VLs");
     fabric.assert_gone();
 }
