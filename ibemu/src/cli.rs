@@ -160,9 +160,9 @@ pub struct Up {
     #[arg(long, value_parser = choice::<Sm>(), default_value_t = Sm::Ibemu,
           help_heading = "Subnet manager")]
     pub sm: Sm,
-    /// The host beside which the controller runs, or several, as NODE[:PRIORITY],...: the first of
-    /// the highest priority, 0 to 15, is master, the others stand by [default: the first host;
-    /// priorities 8, 7, ...]
+    /// The host beside which the controller runs, or several with commas between, each as NODE or
+    /// NODE:PRIORITY: the first of the highest priority, 0 to 15, is master, the others stand by
+    /// [default: the first host; priorities 8, 7, ...]
     #[arg(long, value_name = "NODES", help_heading = "Subnet manager")]
     pub sm_node: Option<String>,
     /// SM_Key that the controllers show and expect of other subnet managers, decimal; 0 trusts all
