@@ -5,7 +5,7 @@
 //! is turned into its answer in place:
 //!
 //! * wrong version, method or attribute: the status of IBA 13.4.7, nothing changed;
-//! * wrong M_Key: no answer, a violation counted, and trap 256 (IBA 14.2.4, [`m_key`]);
+//! * wrong M_Key: no answer, a violation counted, and trap 256 (IBA 14.2.4, module `m_key`);
 //! * an attribute modifier or value that is not legal: status "invalid field", nothing changed;
 //! * else the attribute as it is, after a `Set` as it has become.
 //!
