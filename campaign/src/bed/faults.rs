@@ -1,0 +1,258 @@
+//! Faults begin and end.
+//!
+//! Faults overlap. What a cable or a device suffers is computed from all faults that are active, so
+//! that the end of one does not end another.
+
+use sim::{CableEnd, FaultKind as CableFault};
+use topologies::{Endpoint, NodeId};
+use wire::Lid;
+
+use super::{Bed, pick};
+use crate::hostile::{self, Shot, Victims};
+use crate::outcome::{Failure, FailureKind};
+use crate::schedule::{Fault, FaultKind, Hostility};
+
+/// What happens at a moment.
+#[derive(Clone, Copy)]
+enum Action {
+    End(usize),
+    Begin(usize),
+    Send(usize),
+}
+
+impl Bed<'_> {
+    /// Does all that the schedule holds, until faults cease.
+    pub(crate) fn misbehave(&mut self) -> Result<(), Failure> {
+        let start = self.twin.now();
+        let schedule = self.schedule;
+        let length_us = schedule.length_us;
+        let mut actions: Vec<(u64, Action)> = Vec::new();
+        for (at, fault) in schedule.faults.iter().enumerate() {
+            actions.push((fault.at_us.min(length_us), Action::Begin(at)));
+            if let Some(end_us) = self.end_us(fault) {
+                actions.push((end_us, Action::End(at)));
+            }
+        }
+        for (at, traffic) in schedule.traffic.iter().enumerate() {
+            actions.push((traffic.at_us.min(length_us), Action::Send(at)));
+        }
+        actions.sort_by_key(|&(at_us, _)| at_us);
+        for (at_us, action) in actions {
+            self.advance(start + at_us * 1000)?;
+            match action {
+                Action::Begin(at) => self.change(at, true)?,
+                Action::End(at) => self.change(at, false)?,
+                Action::Send(at) => self.send(schedule.traffic[at].what),
+            }
+            self.check_lids()?;
+        }
+        self.advance(start + length_us * 1000)
+    }
+
+    /// When a fault ends; `None`: never.
+    fn end_us(&self, fault: &Fault) -> Option<u64> {
+        let length_us = self.schedule.length_us;
+        if fault.for_us > 0 {
+            return Some(fault.at_us.saturating_add(fault.for_us).min(length_us));
+        }
+        // What is never seen whole may be nothing that its engine could route.
+        let may_last = !self.schedule.from_start && !self.is_vital(fault.what);
+        let lasts = fault.what.is_outage() && may_last;
+        (!lasts).then_some(length_us)
+    }
+
+    /// Whether the manager's host is nothing without it.
+    fn is_vital(&self, what: FaultKind) -> bool {
+        let Some(own) = self.twin.manager_host() else {
+            return false;
+        };
+        let mut neighbours = self.graph.cables(own);
+        match what {
+            FaultKind::Cut { cable } => self
+                .cable(cable)
+                .is_some_and(|(one, other)| one.node == own || other.node == own),
+            FaultKind::HostCrash { host } => self.host(host) == Some(own),
+            FaultKind::SwitchCrash { switch } => {
+                let switch = self.switch(switch);
+                neighbours.any(|(_, peer)| Some(peer.node) == switch)
+            }
+            _ => false,
+        }
+    }
+
+    fn cable(&self, number: u32) -> Option<(Endpoint, Endpoint)> {
+        pick(&self.cables, number)
+    }
+
+    pub(super) fn host(&self, number: u32) -> Option<NodeId> {
+        pick(&self.hosts, number)
+    }
+
+    fn switch(&self, number: u32) -> Option<NodeId> {
+        pick(&self.switches, number)
+    }
+
+    fn active(&self) -> impl Iterator<Item = FaultKind> {
+        let faults = &self.schedule.faults;
+        self.active
+            .iter()
+            .filter_map(|&at| Some(faults.get(at)?.what))
+    }
+
+    /// A fault begins or ends.
+    fn change(&mut self, at: usize, begins: bool) -> Result<(), Failure> {
+        match begins {
+            true => self.active.insert(at),
+            false => self.active.remove(&at),
+        };
+        let what = self.schedule.faults[at].what;
+        match what {
+            FaultKind::Loss { cable, .. }
+            | FaultKind::Damage { cable, .. }
+            | FaultKind::CreditLoss { cable, .. }
+            | FaultKind::Duplication { cable, .. }
+            | FaultKind::Delay { cable, .. } => self.disturb(cable),
+            FaultKind::Cut { cable } => {
+                let wanted = self.cable(cable);
+                let is_cut = self.active().any(
+                    |other| matches!(other, FaultKind::Cut { cable } if self.cable(cable) == wanted),
+                );
+                match (wanted, is_cut) {
+                    (Some((end, _)), true) => self.twin.cut(end),
+                    (Some((end, _)), false) => self.twin.plug(end),
+                    (None, _) => {}
+                }
+                Ok(())
+            }
+            FaultKind::SwitchCrash { switch } => {
+                self.crash(self.switch(switch));
+                Ok(())
+            }
+            FaultKind::HostCrash { host } => {
+                self.crash(self.host(host));
+                Ok(())
+            }
+            FaultKind::ManagerCrash => {
+                let is_down = self.active().any(|other| other == FaultKind::ManagerCrash);
+                match is_down {
+                    true => self.twin.crash_manager(),
+                    false => {
+                        if let Err(error) = self.twin.restart_manager() {
+                            return self.fail(FailureKind::NotUp, error.to_string());
+                        }
+                    }
+                }
+                Ok(())
+            }
+            FaultKind::Hostile { host, what, count } if begins => {
+                self.attack(host, what, count);
+                Ok(())
+            }
+            // Full hosts take packets in at once.
+            FaultKind::Hostile { .. } | FaultKind::SlowDrain { .. } => Ok(()),
+        }
+    }
+
+    /// Sets all that a cable suffers.
+    fn disturb(&mut self, number: u32) -> Result<(), Failure> {
+        let Some(wanted) = self.cable(number) else {
+            return Ok(());
+        };
+        let [mut loss, mut damage, mut credits, mut double, mut late] = [0; 5];
+        let mut late_ns = 0;
+        for what in self.active() {
+            let (cable, to, ppm) = match what {
+                FaultKind::Loss { cable, ppm } => (cable, &mut loss, ppm),
+                FaultKind::Damage { cable, ppm } => (cable, &mut damage, ppm),
+                FaultKind::CreditLoss { cable, ppm } => (cable, &mut credits, ppm),
+                FaultKind::Duplication { cable, ppm } => (cable, &mut double, ppm),
+                FaultKind::Delay { cable, ppm, by_us } => {
+                    if self.cable(cable) == Some(wanted) {
+                        late_ns = late_ns.max(u64::from(by_us) * 1000);
+                    }
+                    (cable, &mut late, ppm)
+                }
+                _ => continue,
+            };
+            if self.cable(cable) == Some(wanted) {
+                *to = ppm.max(*to);
+            }
+        }
+        for end in [wanted.0, wanted.1] {
+            let end = CableEnd {
+                node: self.graph.node(end.node).name.clone(),
+                port: end.port,
+            };
+            let all = [
+                CableFault::Rates {
+                    end: end.clone(),
+                    loss_ppm: loss,
+                    corruption_ppm: damage,
+                },
+                CableFault::CreditLoss {
+                    end: end.clone(),
+                    loss_ppm: credits,
+                },
+                CableFault::Unrest {
+                    end,
+                    duplication_ppm: double,
+                    delay_ppm: late,
+                    delay_ns_max: late_ns,
+                },
+            ];
+            for fault in all {
+                if let Err(error) = self.twin.disturb(fault) {
+                    return self.fail(FailureKind::Setup, error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn crash(&mut self, node: Option<NodeId>) {
+        let Some(node) = node else { return };
+        let is_down = self.active().any(|what| match what {
+            FaultKind::SwitchCrash { switch } => self.switch(switch) == Some(node),
+            FaultKind::HostCrash { host } => self.host(host) == Some(node),
+            _ => false,
+        });
+        match is_down {
+            true => {
+                self.members.remove(&node);
+                self.twin.crash(node);
+            }
+            false => self.twin.restart(node),
+        }
+    }
+
+    fn attack(&mut self, host: u32, what: Hostility, count: u32) {
+        let Some(attacker) = self.host(host) else {
+            return;
+        };
+        let name = self.graph.node(attacker).name.clone();
+        let switches = self.switches.iter().map(|&id| &self.graph.node(id).name);
+        let lids = switches.filter_map(|name| Some(self.twin.switch(name)?.lid()));
+        let switches: Vec<Lid> = lids.filter(|lid| lid.is_unicast()).collect();
+        let own = self.twin.manager_host().map(|id| &self.graph.node(id).name);
+        let manager = own.and_then(|name| Some(self.twin.host(name)?.lid()));
+        let victims = Victims {
+            manager: manager.unwrap_or_default(),
+            switches: &switches,
+            vls: self.schedule.vls,
+        };
+        let port = wire::PortNum::new(1);
+        for _ in 0..count {
+            match hostile::shot(what, victims, &mut self.random) {
+                Some(Shot::Mad(message)) => {
+                    // The host is one of the twin's.
+                    let _ = self.twin.say(&name, message);
+                }
+                Some(Shot::Packet(packet)) if !self.twin.is_down(attacker) => {
+                    let node = attacker;
+                    self.twin.inject(Endpoint { node, port }, &packet);
+                }
+                Some(Shot::Packet(_)) | None => {}
+            }
+        }
+    }
+}
