@@ -79,8 +79,11 @@ impl Daemon {
             directory,
             name,
         };
+        // Not only connections that wait: by its first answer it has all its sockets.
         eventually("the daemon answers", || {
-            ControlClient::connect(&daemon.socket("ctl"), TIMEOUT).ok()
+            let mut client = ControlClient::connect(&daemon.socket("ctl"), TIMEOUT).ok()?;
+            let identify = Request::Device(DeviceRequest::Identify);
+            client.request::<_, Reply>(&identify).ok()
         });
         daemon
     }
