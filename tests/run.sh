@@ -18,25 +18,37 @@ fi
 # command -> Debian package
 needed=(
     ip:iproute2 tshark:tshark opensm:opensm ibsim:ibsim-utils ibnetdiscover:infiniband-diags cc:gcc
-    ping:iputils-ping
+    ping:iputils-ping ibdiagnet:ibutils
 )
 missing=()
 for pair in "${needed[@]}"; do
     command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
 done
+# Headers that a program of a test is compiled with.
+[[ -e /usr/include/infiniband/umad.h ]] || missing+=(libibumad-dev)
 if ((${#missing[@]})); then
     say "installing from Debian: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
+# Unpacked only: installed, it would begin to serve.
+if ! command -v prometheus-node-exporter >/dev/null; then
+    say 'unpacking from Debian: prometheus-node-exporter'
+    apt-get update -qq
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && apt-get download -qq prometheus-node-exporter && dpkg-deb -x ./*.deb .)
+    install -m 755 "$unpacked/usr/bin/prometheus-node-exporter" /usr/local/bin/
+    rm -r "$unpacked"
+fi
 if ! cargo nextest --version >/dev/null 2>&1; then
     say 'installing cargo-nextest'
     cargo install cargo-nextest --locked --quiet
 fi
 
-# One profile for all: the end-to-end tests run the daemons and the command that stand beside them.
-# Those of another profile: IBEMU=target/release/ibemu.
-cargo build --locked --workspace --bins
+# One profile and one build for all: the end-to-end tests run the daemons and the command that stand beside
+# them. Those of another profile: IBEMU=target/release/ibemu.
+cargo nextest run --workspace --locked --no-run
 cargo test --workspace --doc --locked --quiet
-exec cargo nextest run --workspace --locked --no-fail-fast "$@"
+# Fabrics mostly wait: beside two of them there is room for a test of one process more than processors.
+exec cargo nextest run --workspace --locked --no-fail-fast --test-threads "$(($(nproc) + 1))" "$@"

@@ -5,8 +5,8 @@ mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controller::SmConfig;
 use controller::control::{Phase, Status};
+use controller::{Protection, SmConfig};
 use hostd::control::Request;
 use link::{Pacing, PortConfig, Time};
 use rand::SeedableRng;
@@ -19,16 +19,17 @@ use wire::{Gid, Lid, LinkRate, LinkSpeed, LinkWidth, Lmc, Mtu, convert};
 
 use crate::outcome::{Failure, FailureKind, Outcome};
 use crate::schedule::Schedule;
+use crate::{keys, managers, partitions};
 
 /// Checkers are asked at least this often, nanoseconds.
-const LOOK_NS: u64 = 20_000_000;
+pub(crate) const LOOK_NS: u64 = 20_000_000;
 /// A fabric without faults comes up within this time, nanoseconds.
 const UP_NS_MAX: u64 = 60_000_000_000;
 /// When faults have ceased, the manager is done within this time, nanoseconds.
-const SETTLED_NS_MAX: u64 = 60_000_000_000;
-/// The manager is done when it has not swept anew for so long, nanoseconds: longer than the longest
-/// time after which it retries (10 s).
-const QUIET_NS: u64 = 12_000_000_000;
+pub(crate) const SETTLED_NS_MAX: u64 = 60_000_000_000;
+/// The managers are done when none of them has swept anew, or is to, for so long, nanoseconds: longer than
+/// what a device waits before it repeats a trap, and than a few polls of a manager in standby.
+const QUIET_NS: u64 = 2_500_000_000;
 /// The same at the start, where nothing has gone wrong yet.
 const FIRST_QUIET_NS: u64 = 300_000_000;
 /// Lost flow control is repeated within this time, nanoseconds: two keep-alives and more.
@@ -55,9 +56,13 @@ pub(crate) struct Bed<'s> {
     /// Hosts that have asked to join the group, and have not been started anew since.
     /// With the requests, which may be refused in the end.
     members: BTreeMap<NodeId, u64>,
+    /// Hosts that lie for ever.
+    pub(crate) liars: BTreeSet<NodeId>,
+    /// Hosts that claim another GUID for a while: to a manager they are others until they are at rest again.
+    disguised: BTreeSet<NodeId>,
     flows: u32,
     multicasts: u32,
-    random: ChaCha8Rng,
+    pub(crate) random: ChaCha8Rng,
 }
 
 /// The group of all multicast traffic.
@@ -89,24 +94,47 @@ fn port(schedule: &Schedule) -> PortConfig {
     }
 }
 
-fn config(schedule: &Schedule) -> TwinConfig {
+fn config(schedule: &Schedule, graph: &Graph, hosts: &[NodeId]) -> TwinConfig {
     let milliseconds = |ms: u32| u64::from(ms) * 1_000_000;
+    let manager = SmConfig {
+        routing: schedule.engine,
+        lmc: schedule.lmc.and_then(|lmc| Lmc::new(lmc).ok()),
+        timeout_ns: milliseconds(schedule.timeout_ms),
+        retries: schedule.retries,
+        sweep_interval_ns: milliseconds(schedule.sweep_ms),
+        multicast: schedule.trees,
+        priority: schedule.priority,
+        protection: schedule.m_key.map(|key| Protection {
+            m_key: keys::of(schedule),
+            protect_bits: key.protect_bits,
+            lease_period_s: key.lease_s,
+        }),
+        partitions: schedule
+            .partitions
+            .map(|division| partitions::given(division, graph, hosts)),
+        partition_enforcement: schedule
+            .partitions
+            .map(|division| division.enforcement)
+            .unwrap_or_default(),
+        ..SmConfig::default()
+    };
+    let standbys = schedule.standbys.iter().filter_map(|standby| {
+        let name = graph.node(pick(hosts, standby.host)?).name.clone();
+        let config = SmConfig {
+            priority: standby.priority,
+            ..manager.clone()
+        };
+        Some((name, config))
+    });
     TwinConfig {
+        further_managers: standbys.collect(),
         flight_ns: schedule.flight_ns,
         port: port(schedule),
         timing: Timing {
             routing_delay_ns: 100,
             ..Timing::default()
         },
-        manager: SmConfig {
-            routing: schedule.engine,
-            lmc: schedule.lmc.and_then(|lmc| Lmc::new(lmc).ok()),
-            timeout_ns: milliseconds(schedule.timeout_ms),
-            retries: schedule.retries,
-            sweep_interval_ns: milliseconds(schedule.sweep_ms),
-            multicast: schedule.trees,
-            ..SmConfig::default()
-        },
+        manager,
         faults: FaultPlan {
             faults: Vec::new(),
             seed: schedule.seed,
@@ -117,20 +145,27 @@ fn config(schedule: &Schedule) -> TwinConfig {
 impl<'s> Bed<'s> {
     pub(crate) fn new(schedule: &'s Schedule) -> Result<Self, String> {
         let graph = schedule.graph().map_err(|error| error.to_string())?;
-        let twin = Twin::new(&graph, &config(schedule)).map_err(|error| error.to_string())?;
+        let hosts: Vec<NodeId> = graph.hosts().collect();
+        let config = config(schedule, &graph, &hosts);
+        let mut twin = Twin::new(&graph, &config).map_err(|error| error.to_string())?;
+        if let Some(division) = schedule.partitions {
+            partitions::watch(division, &hosts, &mut twin);
+        }
         Ok(Self {
             schedule,
             twin,
-            hosts: graph.hosts().collect(),
+            hosts,
             switches: graph.switches().collect(),
             cables: graph.links().collect(),
             graph,
             active: BTreeSet::new(),
             lids: BTreeMap::new(),
             members: BTreeMap::new(),
+            liars: BTreeSet::new(),
+            disguised: BTreeSet::new(),
             flows: 0,
             multicasts: 0,
-            random: ChaCha8Rng::seed_from_u64(sim::mix(schedule.seed, 1)),
+            random: ChaCha8Rng::seed_from_u64(sim::split_mix(schedule.seed, 1)),
         })
     }
 
@@ -185,6 +220,9 @@ impl<'s> Bed<'s> {
             return Ok(());
         }
         for (id, lid) in self.host_lids() {
+            if self.liars.contains(&id) || self.disguised.contains(&id) {
+                continue;
+            }
             let before = self.lids.get(&id).copied().unwrap_or(lid);
             if lid != before && lid != Lid::ZERO {
                 let name = &self.graph.node(id).name;
@@ -199,23 +237,26 @@ impl<'s> Bed<'s> {
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         let sweeps_ns = 4 * u64::from(self.schedule.sweep_ms) * 1_000_000;
         self.wait_until_quiet(QUIET_NS.max(sweeps_ns), SETTLED_NS_MAX)?;
+        self.disguised.clear();
         self.check_lids()?;
         self.end_flows();
         self.pass(REPEATED_NS)
     }
 
     fn wait_until_quiet(&mut self, quiet_ns: u64, within_ns: u64) -> Result<(), Failure> {
-        let surviving = self.twin.surviving();
+        let parts = managers::parts(self);
         let limit = self.twin.now() + within_ns;
         let mut since = self.twin.now();
         let mut generation = None;
         loop {
             self.pass(LOOK_NS)?;
-            let status = self.twin.status();
-            let wrong = not_up(&status, &surviving);
+            let wrong = managers::wrong(self, &parts);
             let now = self.twin.now();
-            if wrong.is_some() || generation != Some(status.generation) {
-                generation = Some(status.generation);
+            let generations = managers::generations(self);
+            // Retries come after 10 s: a manager that has one ahead does not rest.
+            let is_due = managers::any_sweep_due(self);
+            if wrong.is_some() || is_due || generation != Some(generations) {
+                generation = Some(generations);
                 since = now;
             }
             if wrong.is_none() && now.since_ns(since) >= quiet_ns {
@@ -223,14 +264,16 @@ impl<'s> Bed<'s> {
             }
             if now >= limit {
                 return match wrong {
-                    Some(what) => self.fail(FailureKind::NotUp, what),
-                    None => self.fail(
-                        FailureKind::NotQuiet,
-                        format!(
-                            "sweep {} and no end: {:?}",
-                            status.generation, status.warnings
-                        ),
-                    ),
+                    Some((kind, what)) => self.fail(kind, what),
+                    None => {
+                        let Status {
+                            generation,
+                            warnings,
+                            ..
+                        } = self.twin.status();
+                        let what = format!("sweep {generation} and no end: {warnings:?}");
+                        self.fail(FailureKind::NotQuiet, what)
+                    }
                 };
             }
         }
@@ -252,7 +295,7 @@ impl<'s> Bed<'s> {
         let mut found = None;
         for _ in 0..RESTS {
             self.pass(REPEATED_NS)?;
-            found = self.twin.unrest().into_iter().next();
+            found = self.twin.quiescence_violations().into_iter().next();
             if found.is_none() {
                 break;
             }
@@ -263,7 +306,7 @@ impl<'s> Bed<'s> {
         let counts = self.twin.datagrams();
         let gone = i128::from(counts.sent) - i128::from(counts.delivered);
         let accounted = i128::from(counts.dropped) + i128::from(counts.lost);
-        if gone < 0 || gone > accounted {
+        if gone < 0 || gone > accounted || counts.unchecked > 0 {
             return self.fail(FailureKind::Balance, format!("{counts:?}"));
         }
         Ok(())
@@ -274,7 +317,7 @@ impl<'s> Bed<'s> {
         let counters = self.twin.run_counters();
         let counts = self.twin.datagrams();
         let mut digest = 0;
-        let mut add = |value: u64| digest = sim::mix(digest ^ value, 1);
+        let mut add = |value: u64| digest = sim::split_mix(digest ^ value, 1);
         for value in [
             self.twin.now().0,
             counters.events,
@@ -308,10 +351,10 @@ impl<'s> Bed<'s> {
 }
 
 /// What is not yet as it must be for a manager to be done; `None` if nothing.
-fn not_up(status: &Status, surviving: &Graph) -> Option<String> {
-    let [switches, hosts] = [surviving.switches().count(), surviving.hosts().count()];
+pub(crate) fn not_up(status: &Status, remaining: &Graph) -> Option<String> {
+    let [switches, hosts] = [remaining.switches().count(), remaining.hosts().count()];
     let [switches, hosts] = [switches, hosts].map(convert::saturate::<u32>);
-    let links: u32 = convert::saturate(surviving.links().count());
+    let links: u32 = convert::saturate(remaining.links().count());
     let is_whole = (status.switches, status.hosts, status.links) == (switches, hosts, links);
     if status.phase == Phase::Up && is_whole && status.unreachable.is_empty() {
         return None;

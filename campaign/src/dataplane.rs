@@ -102,10 +102,10 @@ fn outcome(result: &WorkloadResult, failure: Option<Failure>) -> Outcome {
         balance.dropped,
         balance.lost,
     ] {
-        digest = sim::mix(digest ^ value, 2);
+        digest = sim::split_mix(digest ^ value, 2);
     }
     for byte in failure.iter().flat_map(|failure| failure.what.bytes()) {
-        digest = sim::mix(digest ^ u64::from(byte), 2);
+        digest = sim::split_mix(digest ^ u64::from(byte), 2);
     }
     Outcome {
         failure,

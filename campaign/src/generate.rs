@@ -2,13 +2,18 @@
 
 use core::ops::RangeInclusive;
 
+use controller::PartitionEnforcement;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use routing::multicast::Scheme;
 use routing::{Options, RoutingEngine};
+use strum::VariantArray as _;
 use wire::Lmc;
 
-use crate::schedule::{Fault, FaultKind, Hostility, Schedule, Traffic, TrafficKind};
+use crate::schedule::{
+    Division, Fault, FaultKind, Hostility, KeyProtection, Lie, Schedule, Standby, Traffic,
+    TrafficKind,
+};
 
 /// Draws of a topology before a star is taken.
 const DRAWS_MAX: u32 = 1000;
@@ -16,6 +21,12 @@ const DRAWS_MAX: u32 = 1000;
 const STREAM: u64 = 0x7363_6865_6475_6c65;
 /// How many schedules have no manager.
 const UNMANAGED: f64 = 0.2;
+/// How many schedules have managers in standby, M_Keys and partitions, each.
+const WITH_STANDBYS: f64 = 0.3;
+const WITH_M_KEY: f64 = 0.25;
+const WITH_PARTITIONS: f64 = 0.15;
+/// In how many schedules a host lies.
+const WITH_LIES: f64 = 0.12;
 /// Faults of a schedule at most.
 const FAULTS_MAX: u32 = 12;
 
@@ -36,7 +47,7 @@ impl Schedule {
     /// The schedule of a seed: the same on every machine.
     #[must_use]
     pub fn from_seed(seed: u64, limits: &Limits) -> Self {
-        let mut random = ChaCha8Rng::seed_from_u64(sim::mix(STREAM, seed));
+        let mut random = ChaCha8Rng::seed_from_u64(sim::split_mix(STREAM, seed));
         let random = &mut random;
         let topology = topology(limits, random);
         let mut schedule = Self::of(&topology);
@@ -53,6 +64,7 @@ impl Schedule {
         schedule.retries = random.random_range(1..=4);
         schedule.from_start = random.random_bool(0.2);
         schedule.length_us = random.random_range(200_000..=4_000_000);
+        draw_managers(&mut schedule, random);
         draw_traffic(&mut schedule, random);
         draw_faults(&mut schedule, random);
         if random.random_bool(UNMANAGED) {
@@ -105,13 +117,15 @@ fn engine(schedule: &Schedule, random: &mut ChaCha8Rng) -> RoutingEngine {
         Ok(graph) => graph,
         Err(_) => return RoutingEngine::Updn,
     };
-    const ENGINES: [RoutingEngine; 12] = [
+    const ENGINES: [RoutingEngine; 14] = [
         RoutingEngine::Auto,
         RoutingEngine::Mlid,
         RoutingEngine::Slid,
         RoutingEngine::Updn,
         RoutingEngine::Minhop,
         RoutingEngine::Dfsssp,
+        RoutingEngine::Nue,
+        RoutingEngine::Lash,
         RoutingEngine::Dor,
         RoutingEngine::Clos,
         RoutingEngine::PathSelection,
@@ -139,6 +153,32 @@ fn trees(schedule: &Schedule, random: &mut ChaCha8Rng) -> Scheme {
     match is_fat_tree && random.random_bool(0.3) {
         true => Scheme::Cyclic,
         false => Scheme::SpanningTree,
+    }
+}
+
+fn draw_managers(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
+    if random.random_bool(WITH_STANDBYS) {
+        schedule.priority = random.random_range(0..16);
+        for _ in 0..random.random_range(1..3) {
+            schedule.standbys.push(Standby {
+                host: random.random_range(0..64),
+                // Equals, too.
+                priority: [schedule.priority, random.random_range(0..16)]
+                    [random.random_range(0..2)],
+            });
+        }
+    }
+    if random.random_bool(WITH_M_KEY) {
+        schedule.m_key = Some(KeyProtection {
+            protect_bits: random.random_range(0..4),
+            lease_s: [0, 1, 15][random.random_range(0..3)],
+        });
+    }
+    if random.random_bool(WITH_PARTITIONS) {
+        schedule.partitions = Some(Division {
+            count: random.random_range(1..4),
+            enforcement: any(PartitionEnforcement::VARIANTS, random),
+        });
     }
 }
 
@@ -191,7 +231,7 @@ fn draw_faults(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
     // Many schedules have one kind of fault or a few faults, some have many.
     let most = [1, 3, FAULTS_MAX][random.random_range(0..3)];
     for _ in 0..random.random_range(1..=most) {
-        let what = any_fault(random);
+        let what = any_fault(schedule, random);
         let at_us = random.random_range(0..schedule.length_us);
         let most_us = schedule.length_us;
         let for_us = match what.is_outage() && random.random_bool(0.25) {
@@ -208,12 +248,25 @@ fn draw_faults(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
             what,
         });
     }
+    if random.random_bool(WITH_LIES) {
+        schedule.faults.push(Fault {
+            at_us: random.random_range(0..schedule.length_us),
+            for_us: random.random_range(0..2) * random.random_range(1..=schedule.length_us),
+            what: FaultKind::Lies {
+                host: random.random_range(0..64),
+                about: any(Lie::VARIANTS, random),
+            },
+        });
+    }
 }
 
 /// Makes it a schedule of microseconds without a manager, in which hosts take packets in slowly.
 fn leave_alone(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
     const SHORTER: u64 = 10_000;
     schedule.is_managed = false;
+    schedule.standbys.clear();
+    schedule.m_key = None;
+    schedule.partitions = None;
     schedule.length_us = (schedule.length_us / SHORTER).max(50);
     for _ in 0..random.random_range(0..8) {
         let what = TrafficKind::Flow {
@@ -247,7 +300,19 @@ fn leave_alone(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
     }
 }
 
-fn any_fault(random: &mut ChaCha8Rng) -> FaultKind {
+fn any<T: Copy>(all: &[T], random: &mut ChaCha8Rng) -> T {
+    all[random.random_range(0..all.len())]
+}
+
+/// Schedules with managers in standby have more of what befalls managers.
+fn any_fault(schedule: &Schedule, random: &mut ChaCha8Rng) -> FaultKind {
+    if !schedule.standbys.is_empty() && random.random_bool(0.4) {
+        let manager = random.random_range(0..3);
+        return match random.random_range(0..3) {
+            0 | 1 => FaultKind::ManagerCrash { manager },
+            _ => FaultKind::ManagerStop { manager },
+        };
+    }
     let cable = random.random_range(0..4096);
     let ppm = [100, 10_000, 100_000, 500_000][random.random_range(0..4)];
     let node = random.random_range(0..4096);
@@ -264,10 +329,13 @@ fn any_fault(random: &mut ChaCha8Rng) -> FaultKind {
         5..=7 => FaultKind::Cut { cable },
         8 | 9 => FaultKind::SwitchCrash { switch: node },
         10 => FaultKind::HostCrash { host: node },
-        11 => FaultKind::ManagerCrash,
+        11 => match random.random_bool(0.7) {
+            true => FaultKind::ManagerCrash { manager: 0 },
+            false => FaultKind::ManagerStop { manager: 0 },
+        },
         _ => FaultKind::Hostile {
             host: node,
-            what: Hostility::ALL[random.random_range(0..Hostility::ALL.len())],
+            what: any(Hostility::VARIANTS, random),
             count: random.random_range(1..200),
         },
     }
@@ -296,7 +364,18 @@ mod tests {
             .collect();
         let faults = schedules.iter().flat_map(|schedule| &schedule.faults);
         let faults: BTreeSet<&str> = faults.map(|fault| fault.what.name()).collect();
-        assert_eq!(faults.len(), 11, "{faults:?}");
+        assert_eq!(faults.len(), 13, "{faults:?}");
+        assert!(
+            schedules
+                .iter()
+                .any(|schedule| schedule.standbys.len() == 2)
+        );
+        assert!(schedules.iter().any(|schedule| schedule.m_key.is_some()));
+        assert!(
+            schedules
+                .iter()
+                .any(|schedule| schedule.partitions.is_some())
+        );
         let engines: BTreeSet<RoutingEngine> =
             schedules.iter().map(|schedule| schedule.engine).collect();
         assert!(engines.len() >= 10, "{engines:?}");

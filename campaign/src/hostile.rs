@@ -1,24 +1,30 @@
 //! Management datagrams that a host has no business to send.
 //!
-//! What no manager without keys can undo is left out: Sets of PortInfo (an M_Key locks the manager
-//! out), of SwitchInfo and of P_Keys. Nor do Sets lead packets from switch to switch: InfiniBand has
+//! What no manager without keys can undo is sent only where ports have an M_Key: Sets of PortInfo (which
+//! would lock the manager out), of SwitchInfo and of P_Keys. Nor do Sets lead packets from switch to switch: InfiniBand has
 //! no count of hops, so a loop in foreign tables would carry its packets until the tables are
 //! repaired, at the rate of the links.
 
 use mad::local::{MadMessage, ToAgent};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use wire::attr::{Attribute, LinearForwardingTable, MulticastForwardingTable, Notice, SlToVlTable};
+use wire::attr::{
+    Attribute, LinearForwardingTable, MulticastForwardingTable, Notice, SlToVlTable, SmInfo,
+    SmState,
+};
 use wire::mad::{AttributeId, MadStatus, Method, MgmtClass};
-use wire::{Lid, Mad, MadHeader, PortNum, Qpn, Sl, UdPacket, Vl};
+use wire::{Guid, Lid, Mad, MadHeader, PortNum, Qpn, Sl, UdPacket, Vl};
 
+use crate::keys;
 use crate::schedule::Hostility;
 
 /// What a hostile host knows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Victims<'a> {
-    /// The LID of the subnet manager.
-    pub(crate) manager: Lid,
+    /// LIDs of the subnet managers' hosts.
+    pub(crate) managers: &'a [Lid],
+    /// Whether ports have an M_Key.
+    pub(crate) is_protected: bool,
     /// LIDs of switches.
     pub(crate) switches: &'a [Lid],
     /// Data VLs of every port.
@@ -34,9 +40,10 @@ pub(crate) enum Shot {
     Packet(Vec<u8>),
 }
 
-/// The next datagram of a kind; `None` if there is nobody whom it could be for.
+/// The next datagram of a kind; `None` if no device could be its target.
 pub(crate) fn shot(what: Hostility, victims: Victims<'_>, random: &mut ChaCha8Rng) -> Option<Shot> {
-    let manager = victims.manager;
+    let at = random.random_range(0..victims.managers.len().max(1));
+    let manager = victims.managers.get(at).copied().unwrap_or_default();
     Some(match what {
         Hostility::Noise => Shot::Packet(noise(random)?),
         Hostility::Random => {
@@ -71,6 +78,15 @@ pub(crate) fn shot(what: Hostility, victims: Victims<'_>, random: &mut ChaCha8Rn
             mad.set_smp_attribute(&notice);
             Shot::Mad(send(manager, &mad))
         }
+        Hostility::Orders => Shot::Mad(send(manager, &order(random))),
+        Hostility::Settings if !victims.is_protected => return None,
+        Hostility::Settings => {
+            let at = random.random_range(0..=victims.switches.len());
+            let victim = victims.switches.get(at).copied().unwrap_or(manager);
+            let all = keys::SETTINGS;
+            let what = all[random.random_range(0..all.len())];
+            Shot::Mad(send(victim, &what.set(random)))
+        }
         Hostility::Answers => {
             let mut mad = random_mad(random);
             let header = MadHeader {
@@ -85,7 +101,26 @@ pub(crate) fn shot(what: Hostility, victims: Victims<'_>, random: &mut ChaCha8Rn
     })
 }
 
-fn send(lid: Lid, mad: &Mad) -> ToAgent {
+/// An order to a manager, of a master that is none: it shows another SM_Key.
+fn order(random: &mut ChaCha8Rng) -> Mad {
+    let mut mad = request(
+        MgmtClass::SUBN_LID,
+        Method::SET,
+        AttributeId::SM_INFO,
+        random,
+    );
+    mad.set_attr_mod(random.random_range(1..6));
+    mad.set_smp_attribute(&SmInfo {
+        guid: Guid(random.random()),
+        sm_key: random.random_range(2..u64::MAX),
+        act_count: random.random(),
+        priority: 15,
+        state: SmState::Master,
+    });
+    mad
+}
+
+pub(crate) fn send(lid: Lid, mad: &Mad) -> ToAgent {
     let qpn = match mad.class().is_subnet_management() {
         true => Qpn::SMI,
         false => Qpn::GSI,
@@ -95,10 +130,11 @@ fn send(lid: Lid, mad: &Mad) -> ToAgent {
         qpn,
         sl: Sl::constant(0),
         mad: Box::new(*mad.as_bytes()),
+        way: None,
     })
 }
 
-fn request(
+pub(crate) fn request(
     class: MgmtClass,
     method: Method,
     attribute: AttributeId,

@@ -12,8 +12,10 @@
 //! A schedule runs on a [`sim::Twin`]: the very switches, hosts and subnet manager that the daemons
 //! are made of. Whatever goes wrong, these hold at each step: credits never exceed buffers, unicast
 //! datagrams never multiply, datagrams of one (SLID, DLID, SL) stay in order while tables do, LIDs do
-//! not change under engines that keep them, nothing panics. When faults have ceased, within a
-//! bounded time: the manager has found what is left and rests; the tables are those that the engine
+//! not change under engines that keep them, hosts of different partitions hear nothing of each other,
+//! nothing panics. When faults have ceased, within a bounded time: one manager is master in each part,
+//! has found what is left and rests, and the others stand by; where ports have an M_Key, no request
+//! without it changes anything; the tables are those that the engine
 //! computes for that, and do what it promises; every host reaches every LID by packets; nothing is
 //! lost, doubled or reordered; no packet is stuck and no credit is missing.
 //!
@@ -30,7 +32,11 @@ mod bed;
 mod dataplane;
 mod generate;
 mod hostile;
+mod keys;
+mod lies;
+mod managers;
 mod outcome;
+mod partitions;
 mod probes;
 mod run;
 mod schedule;
@@ -42,7 +48,8 @@ pub use generate::Limits;
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use run::{run, run_with};
 pub use schedule::{
-    Fault, FaultKind, Hostility, ITEMS_MAX, LENGTH_US_MAX, Schedule, Traffic, TrafficKind,
+    Division, Fault, FaultKind, Hostility, ITEMS_MAX, KeyProtection, LENGTH_US_MAX, Lie,
+    PARTITIONS_MAX, STANDBYS_MAX, Schedule, Standby, Traffic, TrafficKind,
 };
 pub use shrink::shrink;
 pub use text::ScheduleError;

@@ -18,6 +18,14 @@ pub enum FailureKind {
     LidChanged,
     /// The manager does not bring up what is left of the fabric.
     NotUp,
+    /// Not exactly the best manager is master in the end, or others do not stand by for it.
+    Managers,
+    /// A request without the M_Key has changed something, or was not counted or reported.
+    MKey,
+    /// Hosts of different partitions hear each other.
+    Partitions,
+    /// The manager believes in more devices than there are.
+    NotBounded,
     /// The manager goes on sweeping though nothing happens any more.
     NotQuiet,
     /// Forwarding tables are not those that the engine computes for what is left.
@@ -48,6 +56,10 @@ impl FailureKind {
             Self::LidChanged => "lid-changed",
             Self::NotUp => "not-up",
             Self::NotQuiet => "not-quiet",
+            Self::Managers => "managers",
+            Self::MKey => "m-key",
+            Self::Partitions => "partitions",
+            Self::NotBounded => "not-bounded",
             Self::Tables => "tables",
             Self::Routes => "routes",
             Self::Unreachable => "unreachable",

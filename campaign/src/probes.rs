@@ -9,6 +9,7 @@ use wire::{Lid, Sl};
 
 use crate::bed::{Bed, DATAGRAM_BYTES, group};
 use crate::outcome::{Failure, FailureKind};
+use crate::partitions::{self, Reach};
 use crate::tables::Expected;
 
 /// Echo requests to each LID.
@@ -33,19 +34,21 @@ struct Host {
 
 /// Probes what is left.
 pub(crate) fn check(bed: &mut Bed<'_>, expected: &Expected) -> Result<(), Failure> {
-    let surviving = &expected.surviving;
-    let hosts: Vec<Host> = surviving
+    let remaining = &expected.remaining;
+    let hosts: Vec<Host> = remaining
         .hosts()
         .filter_map(|left| {
-            let whole = bed.graph.find(&surviving.node(left).name)?;
+            let whole = bed.graph.find(&remaining.node(left).name)?;
             Some(Host { whole, left })
         })
         .collect();
     // What was sent before faults ceased has come or is lost by now; what its hosts still repeat
     // must arrive like everything else.
+    let reach = Reach::of(bed);
     let before = bed.twin.datagrams();
-    pings(bed, expected, &hosts)?;
-    if expected.is_deadlock_free {
+    pings(bed, expected, &hosts, &reach)?;
+    // Flows know the first key of a host's table only.
+    if expected.is_deadlock_free && !reach.is_divided() {
         flows(bed, expected, &hosts)?;
     }
     let after = bed.twin.datagrams();
@@ -54,39 +57,45 @@ pub(crate) fn check(bed: &mut Bed<'_>, expected: &Expected) -> Result<(), Failur
         let what = format!("{dropped} packets were dropped and {lost} lost without a fault");
         return bed.fail(FailureKind::Lossy, what);
     }
+    let lids = hosts.iter().flat_map(|host| {
+        let lids = expected.lids_of(host.left).into_iter();
+        lids.map(|lid| (lid, host.whole))
+    });
+    partitions::check(bed, &reach, &lids.collect())?;
     // A host that has lost its memberships by a restart still gets what it drops.
     multicast(bed, &hosts)
 }
 
 /// Every host asks every LID of every other.
-fn pings(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), Failure> {
-    let mut owners: BTreeMap<Lid, &str> = BTreeMap::new();
+fn pings(
+    bed: &mut Bed<'_>,
+    expected: &Expected,
+    hosts: &[Host],
+    reach: &Reach,
+) -> Result<(), Failure> {
+    let mut owners: BTreeMap<Lid, (NodeId, &str)> = BTreeMap::new();
     for host in hosts {
-        let name = expected.surviving.node(host.left).name.as_str();
-        owners.extend(
-            expected
-                .lids_of(host.left)
-                .into_iter()
-                .map(|lid| (lid, name)),
-        );
+        let name = expected.remaining.node(host.left).name.as_str();
+        let lids = expected.lids_of(host.left).into_iter();
+        owners.extend(lids.map(|lid| (lid, (host.whole, name))));
     }
     for host in hosts {
-        let own = expected.surviving.node(host.left).name.as_str();
-        let mut levels: BTreeMap<Sl, Vec<Lid>> = BTreeMap::new();
-        for (&lid, _) in owners.iter().filter(|&(_, &owner)| owner != own) {
-            levels
-                .entry(expected.sl(host.left, lid))
-                .or_default()
-                .push(lid);
+        let own = expected.remaining.node(host.left).name.as_str();
+        let mut levels: BTreeMap<(Sl, u16), Vec<Lid>> = BTreeMap::new();
+        for (&lid, &(owner, _)) in owners.iter().filter(|&(_, owner)| owner.1 != own) {
+            if let Some(pkey) = reach.key(host.whole, owner) {
+                let sl = expected.sl(host.left, lid);
+                levels.entry((sl, pkey)).or_default().push(lid);
+            }
         }
-        for (sl, targets) in levels {
+        for ((sl, pkey), targets) in levels {
             let request = Request::Ping(PingRequest {
                 targets,
                 count: PINGS,
                 interval_us: 10,
                 size: DATAGRAM_BYTES,
                 sl,
-                pkey: 0,
+                pkey,
                 timeout_ms: 5_000,
             });
             let Some(Reply::Ping(results)) = bed.ask(host.whole, request) else {
@@ -96,7 +105,8 @@ fn pings(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), F
                 );
             };
             for result in results {
-                let owner = owners.get(&result.dlid).copied().unwrap_or_default();
+                let owner = owners.get(&result.dlid);
+                let owner = owner.map(|&(_, name)| name).unwrap_or_default();
                 if result.received != result.sent || result.responder != owner {
                     let what = format!("{own} asked LID {} of {owner}: {result:?}", result.dlid);
                     return bed.fail(FailureKind::Unreachable, what);
@@ -173,7 +183,7 @@ fn multicast(bed: &mut Bed<'_>, hosts: &[Host]) -> Result<(), Failure> {
             && groups.iter().any(|membership| membership.joined)
         {
             members.push(host.whole);
-        } else if bed.is_member(host.whole) {
+        } else if bed.check_membership(host.whole) {
             let name = bed.graph.node(host.whole).name.clone();
             let what = format!("{name} has asked to join the group, and is in none");
             return bed.fail(FailureKind::Multicast, what);

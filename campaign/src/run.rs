@@ -51,8 +51,12 @@ fn play(bed: &mut Bed<'_>) -> Result<(), Failure> {
         bed.come_up()?;
     }
     bed.misbehave()?;
+    if bed.has_liars() {
+        return crate::lies::check(bed);
+    }
     bed.settle()?;
     let expected = crate::tables::check(bed)?;
     crate::probes::check(bed, &expected)?;
+    crate::keys::check(bed)?;
     bed.rest()
 }

@@ -4,14 +4,20 @@
 //! later version whose generator draws others. Devices and cables are named by numbers, which count
 //! modulo how many there are: so the same fault is possible on a smaller fabric.
 
+use controller::PartitionEnforcement;
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Graph, TopologyError};
 
 /// The longest schedule, in microseconds of virtual time.
 pub const LENGTH_US_MAX: u64 = 600_000_000;
 /// Flows, pings, groups and faults of a schedule at most, each.
 pub const ITEMS_MAX: usize = 256;
+/// Managers in standby of a schedule at most.
+pub const STANDBYS_MAX: usize = 7;
+/// Partitions of a schedule at most.
+pub const PARTITIONS_MAX: u8 = 16;
 
 /// A schedule. Times are microseconds from the moment at which the fabric was up (or, of
 /// [`Schedule::from_start`], in which its cables were put in).
@@ -44,6 +50,14 @@ pub struct Schedule {
     pub timeout_ms: u32,
     /// How often it repeats an SMP.
     pub retries: u8,
+    /// The priority of the manager beside the first host, 0 to 15.
+    pub priority: u8,
+    /// Further managers.
+    pub standbys: Vec<Standby>,
+    /// How the managers protect the ports by an M_Key, if they do.
+    pub m_key: Option<KeyProtection>,
+    /// Into which partitions hosts are divided, if they are.
+    pub partitions: Option<Division>,
     /// Whether things go wrong from the start on, while the fabric comes up.
     pub from_start: bool,
     /// When faults cease: what is lost, damaged and delayed until then is not any more, and what
@@ -53,6 +67,34 @@ pub struct Schedule {
     pub traffic: Vec<Traffic>,
     /// What goes wrong.
     pub faults: Vec<Fault>,
+}
+
+/// A manager beside another host than the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standby {
+    /// Which host; a second one beside a host that has one is left out.
+    pub host: u32,
+    /// Its priority, 0 to 15.
+    pub priority: u8,
+}
+
+/// How ports are protected by an M_Key, which follows from the schedule's seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyProtection {
+    /// M_KeyProtectBits, 0 to 3.
+    pub protect_bits: u8,
+    /// M_KeyLeasePeriod, seconds; 0: for ever.
+    pub lease_s: u16,
+}
+
+/// Hosts in partitions: host `i` is a full member of partition `i` modulo their number, and every third
+/// host a limited one of the next. All are limited members of the default partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// How many partitions, 1 to [`PARTITIONS_MAX`].
+    pub count: u8,
+    /// What switches check.
+    pub enforcement: PartitionEnforcement,
 }
 
 impl Schedule {
@@ -79,7 +121,7 @@ pub struct Traffic {
 pub enum TrafficKind {
     /// Echo requests from one host to all others.
     Pings {
-        /// Who asks.
+        /// The host that asks.
         host: u32,
         /// Requests to each.
         count: u32,
@@ -88,9 +130,9 @@ pub enum TrafficKind {
     },
     /// A flow of datagrams with a window.
     Flow {
-        /// Who sends.
+        /// The host that sends.
         from: u32,
-        /// To whom.
+        /// The host that receives.
         to: u32,
         /// Packets in flight at most.
         window: u32,
@@ -101,12 +143,12 @@ pub enum TrafficKind {
     },
     /// A host joins the group.
     Join {
-        /// Who.
+        /// The host.
         host: u32,
     },
     /// A host that is in the group sends to it.
     Multicast {
-        /// Who.
+        /// The host.
         host: u32,
         /// Packets.
         count: u32,
@@ -118,7 +160,7 @@ pub enum TrafficKind {
 pub struct Fault {
     /// When.
     pub at_us: u64,
-    /// For how long; 0: of crashes and cuts for ever, of all else until faults cease.
+    /// For how long; 0: of crashes, cuts and lies for ever, of all else until faults cease.
     pub for_us: u64,
     /// What.
     pub what: FaultKind,
@@ -179,18 +221,33 @@ pub enum FaultKind {
         /// The host.
         host: u32,
     },
-    /// The subnet manager is killed; it always returns.
-    ManagerCrash,
+    /// A subnet manager is killed; it always returns.
+    ManagerCrash {
+        /// The manager; 0 is the one beside the first host.
+        manager: u32,
+    },
+    /// A subnet manager stands still (SIGSTOP), and goes on.
+    ManagerStop {
+        /// The manager.
+        manager: u32,
+    },
+    /// A host's answers to subnet management are lies.
+    Lies {
+        /// The host.
+        host: u32,
+        /// About what.
+        about: Lie,
+    },
     /// A host takes packets out of its buffers slowly; only without a manager.
     SlowDrain {
-        /// Who.
+        /// The host.
         host: u32,
         /// From one packet to the next, nanoseconds.
         ns: u32,
     },
     /// A host sends management datagrams that it has no business to send.
     Hostile {
-        /// Who.
+        /// The host.
         host: u32,
         /// What.
         what: Hostility,
@@ -200,7 +257,8 @@ pub enum FaultKind {
 }
 
 /// What a hostile host sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Hostility {
     /// Packets of random bytes with right CRCs, on VL15.
     Noise,
@@ -212,30 +270,30 @@ pub enum Hostility {
     Traps,
     /// Answers to requests that were never sent, to the manager.
     Answers,
+    /// Sets of SMInfo with another SM_Key: handovers and orders of a master that is none.
+    Orders,
+    /// Sets of what only an M_Key protects: PortInfo, SwitchInfo, P_Key tables and more, without the
+    /// key. None where there is no M_Key: they would take effect, and stay.
+    Settings,
 }
+wire::choice!(Hostility, "hostile datagrams");
 
-impl Hostility {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [
-        Self::Noise,
-        Self::Random,
-        Self::Sets,
-        Self::Traps,
-        Self::Answers,
-    ];
-
-    /// Its name in a schedule.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Noise => "noise",
-            Self::Random => "random",
-            Self::Sets => "sets",
-            Self::Traps => "traps",
-            Self::Answers => "answers",
-        }
-    }
+/// What a host lies about in its answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Lie {
+    /// It is a switch with 254 ports, and every port has a link.
+    Ports,
+    /// LIDs: of others, multicast ones, with the widest mask.
+    Lids,
+    /// GUIDs: others in each answer, or the first switch's.
+    Guids,
+    /// A manager of priority 15 runs there, which is master and shows another SM_Key.
+    Manager,
+    /// Everything: the attribute is random bytes.
+    Everything,
 }
+wire::choice!(Lie, "lie");
 
 impl FaultKind {
     /// Whether it may last for ever, so that the fabric that is left is another.
@@ -243,7 +301,10 @@ impl FaultKind {
     pub const fn is_outage(&self) -> bool {
         matches!(
             self,
-            Self::Cut { .. } | Self::SwitchCrash { .. } | Self::HostCrash { .. }
+            Self::Cut { .. }
+                | Self::SwitchCrash { .. }
+                | Self::HostCrash { .. }
+                | Self::Lies { .. }
         )
     }
 
@@ -259,7 +320,9 @@ impl FaultKind {
             Self::Cut { .. } => "cut",
             Self::SwitchCrash { .. } => "switch-crash",
             Self::HostCrash { .. } => "host-crash",
-            Self::ManagerCrash => "manager-crash",
+            Self::ManagerCrash { .. } => "manager-crash",
+            Self::ManagerStop { .. } => "manager-stop",
+            Self::Lies { .. } => "lies",
             Self::SlowDrain { .. } => "slow-drain",
             Self::Hostile { .. } => "hostile",
         }

@@ -25,6 +25,7 @@ pub fn shrink(
         let before = best.clone();
         shrink_list(&mut best, |schedule| &mut schedule.faults, &mut fails);
         shrink_list(&mut best, |schedule| &mut schedule.traffic, &mut fails);
+        shrink_list(&mut best, |schedule| &mut schedule.standbys, &mut fails);
         for candidate in smaller(&best) {
             if fails(&candidate) {
                 best = candidate;
@@ -91,6 +92,8 @@ fn smaller(schedule: &Schedule) -> Vec<Schedule> {
     add(&|schedule| schedule.lmc = None);
     add(&|schedule| schedule.vls = 1);
     add(&|schedule| schedule.from_start = false);
+    add(&|schedule| schedule.m_key = None);
+    add(&|schedule| schedule.partitions = None);
     add(&|schedule| schedule.engine = routing::RoutingEngine::Updn);
     add(&|schedule| schedule.trees = routing::multicast::Scheme::SpanningTree);
     add(&|schedule| {

@@ -8,74 +8,82 @@
 
 use hostd::control::{Reply, Request};
 use routing::network::port_guid;
-use routing::{KnownLids, Options, Promises, RoutingEngine, Tables, verify};
+use routing::{KnownLids, Options, Promises, RoutingEngine, RoutingError, Tables, verify};
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use wire::attr::{Attribute as _, PortInfo};
 use wire::{Lid, Lmc, PortNum};
 
 use crate::bed::Bed;
 use crate::outcome::{Failure, FailureKind};
+use crate::{keys, managers};
 
-/// Entries that differ and are told one by one.
-const TOLD_MAX: usize = 3;
+/// Entries that differ and are named one by one.
+const REPORTED_MAX: usize = 3;
 
 /// What is left of the fabric, and how it is routed.
 #[derive(Debug)]
 pub(crate) struct Expected {
     /// What is left.
-    pub(crate) surviving: Graph,
+    pub(crate) remaining: Graph,
     /// The tables that the switches hold.
     pub(crate) tables: Tables,
-    /// Whether nothing deadlocks by them, answers among it: those take the service level of what they
-    /// answer, which is that of their own path only where all have the same.
+    /// Whether nothing deadlocks by them, answers among it, which take the service level of what they
+    /// answer.
     pub(crate) is_deadlock_free: bool,
 }
 
 /// Compares the switches' tables with the engine's, and verifies them.
 pub(crate) fn check(bed: &mut Bed<'_>) -> Result<Expected, Failure> {
-    let surviving = bed.twin.surviving();
-    let known = lids(bed, &surviving);
+    let remaining = bed.twin.remaining();
+    same_master(bed, &remaining)?;
+    let known = lids(bed, &remaining);
     let schedule = bed.schedule;
     let labels = routing::recognise(&bed.graph).ok();
     let options = Options {
         lmc: schedule.lmc.and_then(|lmc| Lmc::new(lmc).ok()),
         known,
+        keep_lids: schedule.engine == RoutingEngine::Auto,
         labels,
         data_vls: Some(schedule.vls),
         ..Options::default()
     };
-    // What is no fat tree when it is whole is never routed as one.
-    let engine = match (schedule.engine, &options.labels) {
-        (RoutingEngine::Auto, None) => RoutingEngine::Updn,
-        (engine, _) => engine,
+    let engine = match taken(bed, &options) {
+        Ok(engine) => engine,
+        Err(error) => return bed.fail(FailureKind::Routes, error.to_string()),
     };
-    let computed = engine.route(&surviving, &options);
-    // A manager that has never seen the whole fabric takes what it has seen for that.
-    let is_known = !schedule.from_start || surviving.links().count() == bed.graph.links().count();
-    // A Clos fabric without some of its spines is one, too, but its ports keep their LIDs.
-    let is_smaller_clos = engine == RoutingEngine::Clos
+    let computed = engine.route(&remaining, &options);
+    let is_whole = remaining.links().count() == bed.graph.links().count();
+    // A manager that has never seen the whole fabric takes what it has seen for that, and what `auto`
+    // takes depends on how the fabric has come up.
+    let is_chosen = schedule.engine == RoutingEngine::Auto && options.labels.is_none();
+    let is_known = !schedule.from_start || (is_whole && !is_chosen);
+    // Ports keep their LIDs: a Clos fabric without some of its spines is one, too, for example.
+    let would_move = !is_whole
         && computed
             .as_ref()
             .is_ok_and(|tables| moves_lids(tables, &options.known));
-    let is_computed = is_known && computed.is_ok() && !is_smaller_clos;
+    let is_computed = is_known && computed.is_ok() && !would_move;
     let mut tables = match computed {
-        Ok(tables) if !is_smaller_clos => tables,
+        Ok(tables) if !would_move => tables,
         _ => {
+            // Every port has the LIDs that it has, under the schemes of LID07 some more than others.
             let lmc = options.known.values().map(|&(_, lmc)| lmc).max();
             let options = Options {
                 lmc,
+                keep_lids: true,
                 ..options.clone()
             };
-            match RoutingEngine::Updn.route(&surviving, &options) {
+            match RoutingEngine::Updn.route(&remaining, &options) {
                 Ok(tables) => tables,
                 Err(error) => return bed.fail(FailureKind::Routes, error.to_string()),
             }
         }
     };
     if is_computed {
-        same_lids(bed, &surviving, &tables, &options.known)?;
-        same_entries(bed, &surviving, &tables)?;
+        same_lids(bed, &remaining, &tables, &options.known)?;
+        same_entries(bed, &remaining, &tables)?;
     }
-    take_over(bed, &surviving, &mut tables);
+    take_over(bed, &remaining, &mut tables);
     let promises = match is_computed {
         true => tables.promises,
         false => Promises {
@@ -83,17 +91,32 @@ pub(crate) fn check(bed: &mut Bed<'_>) -> Result<Expected, Failure> {
             ..Promises::default()
         },
     };
-    let report = verify(&surviving, &tables, promises);
+    let report = verify(&remaining, &tables, promises);
     if let Some(problem) = report.problems.first() {
-        let what = report.describe_problem(&surviving, problem);
+        let what = report.describe_problem(&remaining, problem);
         return bed.fail(FailureKind::Routes, what);
     }
-    let is_deadlock_free = report.cycle.is_none() && has_one_level(&surviving, &tables);
+    let is_deadlock_free = report.cycle.is_none() && report.answer_cycle.is_none();
     Ok(Expected {
-        surviving,
+        remaining,
         tables,
         is_deadlock_free,
     })
+}
+
+/// The engine that the manager has: for `auto` what that takes for the whole fabric.
+fn taken(bed: &Bed<'_>, options: &Options) -> Result<RoutingEngine, RoutingError> {
+    let engine = bed.schedule.engine;
+    if engine != RoutingEngine::Auto {
+        return Ok(engine);
+    }
+    let at_first = Options {
+        known: KnownLids::new(),
+        ..options.clone()
+    };
+    engine
+        .route(&bed.graph, &at_first)
+        .map(|tables| tables.engine)
 }
 
 /// Whether tables give ports other LIDs than they have.
@@ -105,24 +128,11 @@ fn moves_lids(tables: &Tables, known: &KnownLids) -> bool {
     tables.lids.iter().any(moved)
 }
 
-/// Whether all packets between hosts have the same service level.
-fn has_one_level(surviving: &Graph, tables: &Tables) -> bool {
-    let Some(assignment) = &tables.vl_assignment else {
-        return true;
-    };
-    let lids = owned(tables);
-    let mut switches = surviving.switches();
-    switches.all(|switch| {
-        lids.iter()
-            .all(|&lid| assignment.sl(switch, lid) == wire::Sl::default())
-    })
-}
-
 /// The LIDs that ports have, by port GUID.
-fn lids(bed: &mut Bed<'_>, surviving: &Graph) -> KnownLids {
+fn lids(bed: &mut Bed<'_>, remaining: &Graph) -> KnownLids {
     let mut known = KnownLids::new();
-    for id in surviving.ids() {
-        let node = surviving.node(id);
+    for id in remaining.ids() {
+        let node = remaining.node(id);
         match node.kind {
             NodeKind::Switch => {
                 let lid = bed.twin.switch(&node.name).map(switchd::Switch::lid);
@@ -141,17 +151,38 @@ fn lids(bed: &mut Bed<'_>, surviving: &Graph) -> KnownLids {
     known
 }
 
+/// Every port is the master's: it names its LID.
+fn same_master(bed: &mut Bed<'_>, remaining: &Graph) -> Result<(), Failure> {
+    let host = managers::master_host(bed).map(|id| bed.graph.node(id).name.clone());
+    let lid = host.and_then(|name| Some(bed.twin.host(&name)?.lid()));
+    let lid = lid.unwrap_or_default();
+    for left in remaining.ids() {
+        let node = remaining.node(left);
+        let Some(id) = bed.graph.find(&node.name) else {
+            continue;
+        };
+        let port = u32::from(node.kind == NodeKind::Host);
+        let info: Option<PortInfo> = keys::read(bed, id, PortInfo::ID, port).smp_attribute().ok();
+        let has = info.map(|info| info.master_sm_lid).unwrap_or_default();
+        if has != lid {
+            let what = format!("{} takes LID {has} for its manager's, not {lid}", node.name);
+            return bed.fail(FailureKind::Managers, what);
+        }
+    }
+    Ok(())
+}
+
 fn same_lids(
     bed: &Bed<'_>,
-    surviving: &Graph,
+    remaining: &Graph,
     tables: &Tables,
     known: &KnownLids,
 ) -> Result<(), Failure> {
     for range in tables.lids.iter() {
         let Some(end) = range.end else { continue };
-        let has = known.get(&port_guid(surviving, end)).copied();
+        let has = known.get(&port_guid(remaining, end)).copied();
         if has != Some((range.base, range.lmc)) {
-            let name = &surviving.node(end.node).name;
+            let name = &remaining.node(end.node).name;
             let what = format!(
                 "{name} has LID and LMC {has:?}, and the engine gives {} and {}",
                 range.base, range.lmc
@@ -175,10 +206,10 @@ fn owned(tables: &Tables) -> Vec<Lid> {
     present.flat_map(|range| range.lids()).collect()
 }
 
-fn same_entries(bed: &Bed<'_>, surviving: &Graph, tables: &Tables) -> Result<(), Failure> {
+fn same_entries(bed: &Bed<'_>, remaining: &Graph, tables: &Tables) -> Result<(), Failure> {
     let mut different = Vec::new();
-    for id in surviving.switches() {
-        let name = &surviving.node(id).name;
+    for id in remaining.switches() {
+        let name = &remaining.node(id).name;
         for lid in owned(tables) {
             let wanted = tables.lft(id).get(lid);
             let has = entry(bed, name, lid);
@@ -189,27 +220,27 @@ fn same_entries(bed: &Bed<'_>, surviving: &Graph, tables: &Tables) -> Result<(),
                 ));
             }
         }
-        different.extend(different_vls(bed, surviving, tables, id));
+        different.extend(different_vls(bed, remaining, tables, id));
     }
     if different.is_empty() {
         return Ok(());
     }
     let count = different.len();
-    different.truncate(TOLD_MAX);
+    different.truncate(REPORTED_MAX);
     let what = format!("{count} entries differ: {}", different.join("; "));
     bed.fail(FailureKind::Tables, what)
 }
 
 /// SL-to-VL tables that are not the engine's, where it has some.
-fn different_vls(bed: &Bed<'_>, surviving: &Graph, tables: &Tables, id: NodeId) -> Vec<String> {
-    let name = &surviving.node(id).name;
+fn different_vls(bed: &Bed<'_>, remaining: &Graph, tables: &Tables, id: NodeId) -> Vec<String> {
+    let name = &remaining.node(id).name;
     let (Some(assignment), Some(switch)) = (&tables.vl_assignment, bed.twin.switch(name)) else {
         return Vec::new();
     };
     if bed.schedule.vls == 1 {
         return Vec::new();
     }
-    let ports: Vec<PortNum> = surviving.cables(id).map(|(port, _)| port).collect();
+    let ports: Vec<PortNum> = remaining.cables(id).map(|(port, _)| port).collect();
     let mut different = Vec::new();
     for &input in &ports {
         for &output in ports.iter().filter(|&&output| output != input) {
@@ -226,10 +257,10 @@ fn different_vls(bed: &Bed<'_>, surviving: &Graph, tables: &Tables, id: NodeId) 
 }
 
 /// Puts into the tables what the switches hold.
-fn take_over(bed: &Bed<'_>, surviving: &Graph, tables: &mut Tables) {
+fn take_over(bed: &Bed<'_>, remaining: &Graph, tables: &mut Tables) {
     let lids = owned(tables);
-    for id in surviving.switches() {
-        let name = surviving.node(id).name.clone();
+    for id in remaining.switches() {
+        let name = remaining.node(id).name.clone();
         for &lid in &lids {
             let has = entry(bed, &name, lid).unwrap_or(PortNum::NONE);
             if let Some(lft) = tables.lft_mut(id) {
@@ -254,7 +285,7 @@ impl Expected {
         };
         let assignment = self.tables.vl_assignment.as_ref();
         assignment.map_or_else(wire::Sl::default, |assignment| {
-            assignment.sl_from(&self.surviving, source, dlid)
+            assignment.sl_from(&self.remaining, source, dlid)
         })
     }
 }

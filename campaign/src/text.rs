@@ -15,7 +15,8 @@ use routing::multicast::Scheme;
 use thiserror::Error;
 
 use crate::schedule::{
-    Fault, FaultKind, Hostility, ITEMS_MAX, LENGTH_US_MAX, Schedule, Traffic, TrafficKind,
+    Division, Fault, FaultKind, ITEMS_MAX, KeyProtection, LENGTH_US_MAX, PARTITIONS_MAX,
+    STANDBYS_MAX, Schedule, Standby, Traffic, TrafficKind,
 };
 
 /// A text that is no schedule.
@@ -46,6 +47,10 @@ impl Schedule {
             sweep_ms: 1000,
             timeout_ms: 50,
             retries: 4,
+            priority: 8,
+            standbys: Vec::new(),
+            m_key: None,
+            partitions: None,
             from_start: false,
             length_us: 0,
             traffic: Vec::new(),
@@ -78,6 +83,18 @@ impl fmt::Display for Schedule {
             self.length_us,
             self.seed,
         )?;
+        if self.priority != Self::of("").priority {
+            write!(f, " priority={}", self.priority)?;
+        }
+        for Standby { host, priority } in &self.standbys {
+            write!(f, " standby={host}:{priority}")?;
+        }
+        if let Some(key) = &self.m_key {
+            write!(f, " m-key={}:{}", key.protect_bits, key.lease_s)?;
+        }
+        if let Some(division) = &self.partitions {
+            write!(f, " partitions={}:{}", division.count, division.enforcement)?;
+        }
         for traffic in &self.traffic {
             write!(f, " {traffic}")?;
         }
@@ -123,9 +140,12 @@ impl fmt::Display for Fault {
             | FaultKind::SwitchCrash { switch: number }
             | FaultKind::HostCrash { host: number } => write!(f, ":{number}"),
             FaultKind::SlowDrain { host, ns } => write!(f, ":{host}:{ns}"),
-            FaultKind::ManagerCrash => Ok(()),
+            FaultKind::ManagerCrash { manager } | FaultKind::ManagerStop { manager } => {
+                write!(f, ":{manager}")
+            }
+            FaultKind::Lies { host, about } => write!(f, ":{host}:{about}"),
             FaultKind::Hostile { host, what, count } => {
-                write!(f, ":{host}:{}:{count}", what.name())
+                write!(f, ":{host}:{what}:{count}")
             }
         }
     }
@@ -212,6 +232,31 @@ impl Schedule {
             "sweep" => self.sweep_ms = ranged(value, 10, 60_000)?,
             "timeout" => self.timeout_ms = ranged(value, 1, 10_000)?,
             "retries" => self.retries = ranged(value, 0, 100)?,
+            "priority" => self.priority = ranged(value, 0, 15)?,
+            "standby" => {
+                let (host, priority) = pair(value)?;
+                if self.standbys.len() == STANDBYS_MAX {
+                    return Err(format!("more than {STANDBYS_MAX} standbys"));
+                }
+                self.standbys.push(Standby {
+                    host: ranged(host, 0, u32::MAX)?,
+                    priority: ranged(priority, 0, 15)?,
+                });
+            }
+            "m-key" => {
+                let (protect_bits, lease_s) = pair(value)?;
+                self.m_key = Some(KeyProtection {
+                    protect_bits: ranged(protect_bits, 0, 3)?,
+                    lease_s: ranged(lease_s, 0, u16::MAX)?,
+                });
+            }
+            "partitions" => {
+                let (count, enforcement) = pair(value)?;
+                self.partitions = Some(Division {
+                    count: ranged(count, 1, PARTITIONS_MAX)?,
+                    enforcement: choice(enforcement)?,
+                });
+            }
             "from-start" => self.from_start = ranged::<u8>(value, 0, 1)? == 1,
             "length" => self.length_us = ranged(value, 0, LENGTH_US_MAX)?,
             "draw" => self.seed = ranged(value, 0, u64::MAX)?,
@@ -219,6 +264,12 @@ impl Schedule {
         }
         Ok(())
     }
+}
+
+fn pair(value: &str) -> Result<(&str, &str), String> {
+    value
+        .split_once(':')
+        .ok_or_else(|| format!("{value:?} is no pair with a colon between"))
 }
 
 fn choice<T: FromStr<Err: fmt::Display>>(value: &str) -> Result<T, String> {
@@ -241,6 +292,19 @@ struct Values<'t>(core::str::Split<'t, char>);
 impl Values<'_> {
     fn number(&mut self) -> Result<u32, String> {
         ranged(self.0.next().ok_or("a number is missing")?, 0, u32::MAX)
+    }
+
+    /// One of several names.
+    fn choice<T: FromStr<Err: fmt::Display>>(&mut self) -> Result<T, String> {
+        choice(self.0.next().ok_or("a name is missing")?)
+    }
+
+    /// A number that may be left out.
+    fn number_or(&mut self, default: u32) -> Result<u32, String> {
+        match self.0.next() {
+            None => Ok(default),
+            Some(given) => ranged(given, 0, u32::MAX),
+        }
     }
 
     fn ppm(&mut self) -> Result<u32, String> {
@@ -312,21 +376,25 @@ impl Values<'_> {
             "host-crash" => FaultKind::HostCrash {
                 host: self.number()?,
             },
-            "manager-crash" => FaultKind::ManagerCrash,
+            "manager-crash" => FaultKind::ManagerCrash {
+                manager: self.number_or(0)?,
+            },
+            "manager-stop" => FaultKind::ManagerStop {
+                manager: self.number_or(0)?,
+            },
+            "lies" => FaultKind::Lies {
+                host: self.number()?,
+                about: self.choice()?,
+            },
             "slow-drain" => FaultKind::SlowDrain {
                 host: self.number()?,
                 ns: self.number()?,
             },
             "hostile" => {
                 let host = self.number()?;
-                let given = self.0.next().ok_or("what it sends is missing")?;
-                let what = Hostility::ALL.into_iter().find(|what| what.name() == given);
                 FaultKind::Hostile {
                     host,
-                    what: what.ok_or_else(|| {
-                        let all = Hostility::ALL.map(Hostility::name).join(", ");
-                        format!("no hostile datagrams are called {given:?}; there are {all}")
-                    })?,
+                    what: self.choice()?,
                     count: self.number()?,
                 }
             }
@@ -340,10 +408,12 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "topology=ring-4-1 engine=updn managed=0 lmc=1 vls=2 buffer=3 paced=0 flight=20 \
-        trees=cyclic sweep=500 timeout=20 retries=2 from-start=1 length=4000000 draw=77 \
+        trees=cyclic sweep=500 timeout=20 retries=2 from-start=1 length=4000000 draw=77 priority=3 \
+        standby=2:9 standby=1:3 m-key=2:15 partitions=3:out \
         pings@5:1:2:100 flow@7:0:3:16:100:2000 join@1:2 multicast@9:2:10 loss@1+2:3:4 \
         damage@1+0:3:4 credit-loss@1+2:3:4 duplication@1+2:3:4 delay@1+2:3:4:5 cut@6+7:8 \
-        switch-crash@6+0:1 host-crash@6+7:1 manager-crash@8+9 slow-drain@1+2:3:4 hostile@10+0:1:sets:5";
+        switch-crash@6+0:1 host-crash@6+7:1 manager-crash@8+9:1 manager-stop@8+9:0 lies@1+0:2:guids slow-drain@1+2:3:4 \
+        hostile@10+0:1:sets:5";
 
     #[test]
     fn what_is_written_reads_back() {
@@ -352,7 +422,16 @@ mod tests {
             schedule.to_string(),
             TEXT.split_whitespace().collect::<Vec<_>>().join(" ")
         );
-        assert_eq!((schedule.traffic.len(), schedule.faults.len()), (4, 11));
+        assert_eq!((schedule.traffic.len(), schedule.faults.len()), (4, 13));
+    }
+
+    #[test]
+    fn a_manager_crash_without_a_number_is_the_first_ones() {
+        let [short, long] = ["manager-crash@8+9", "manager-crash@8+9:0"].map(|fault| {
+            let text = format!("topology=star-2 {fault}");
+            text.parse::<Schedule>().unwrap()
+        });
+        assert_eq!(short, long);
     }
 
     #[test]
@@ -373,10 +452,14 @@ mod tests {
                 "no number from 0 to 1000000",
             ),
             ("topology=ring-4-1 flood@1+2", "no such fault"),
+            ("topology=ring-4-1 standby=2", "is no pair"),
+            ("topology=ring-4-1 m-key=4:0", "no number from 0 to 3"),
+            ("topology=ring-4-1 partitions=2:some", "\"some\""),
+            ("topology=ring-4-1 lies@1+2:3:much", "there are ports, lids"),
             ("topology=ring-4-1 cut", "neither NAME=VALUE nor NAME@TIME"),
             (
                 "topology=ring-4-1 hostile@1+2:1:words:3",
-                "no hostile datagrams",
+                "no hostile datagrams is called \"words\"",
             ),
         ] {
             let error = text.parse::<Schedule>().unwrap_err().to_string();

@@ -1,11 +1,13 @@
 //! The configuration of a subnet manager.
 
+use std::collections::BTreeSet;
+
 use routing::RoutingEngine;
 use routing::multicast::Scheme;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 use wire::convert::u64_of;
-use wire::{Lmc, SaKey};
+use wire::{Guid, Lmc, SaKey};
 
 use crate::{PartitionEnforcement, Partitions, Protection};
 
@@ -20,6 +22,13 @@ pub struct SmConfig {
     /// space holds; others: 0). [`RoutingEngine::File`] and the engines of LID07 give each port its
     /// own and ignore this one.
     pub lmc: Option<Lmc>,
+    /// Node GUIDs of the switches of the top level, for engines with an order of the switches; empty:
+    /// they are found.
+    pub roots: BTreeSet<Guid>,
+    /// Node or port GUIDs of hosts that do not make leaves of the switches that they are at.
+    pub io_guids: BTreeSet<Guid>,
+    /// Node or port GUIDs of the hosts that alone do; empty: all others.
+    pub compute_guids: BTreeSet<Guid>,
     /// How many SMPs may be unanswered at a time, 1..=4096.
     pub smps_in_flight: usize,
     /// How long an SMP may stay unanswered before it is sent again, nanoseconds, at least
@@ -59,6 +68,9 @@ pub struct SmConfig {
     pub multicast: Scheme,
     /// How many windows a second are decided on a Clos fabric (CLOS04), 1..=1000.
     pub windows_per_s: u16,
+    /// Whether the shell runs what takes long ([`crate::Sm::poll_work`]) on threads of its own, so that the
+    /// manager goes on meanwhile. Otherwise the manager does it at once, as suits virtual time.
+    pub computes_apart: bool,
     /// What the last [`crate::SmEvent::Persist`] carried (the `guid2lid` file), if anything.
     pub guid2lid: Option<String>,
     /// What the last [`crate::SmEvent::PersistConnections`] carried (the `connections` file), if
@@ -74,6 +86,9 @@ impl Default for SmConfig {
             routing: RoutingEngine::Auto,
             tables: None,
             lmc: None,
+            roots: BTreeSet::new(),
+            io_guids: BTreeSet::new(),
+            compute_guids: BTreeSet::new(),
             smps_in_flight: 64,
             timeout_ns: 200_000_000,
             retries: 4,
@@ -90,6 +105,7 @@ impl Default for SmConfig {
             qos: QosChoice::None,
             multicast: Scheme::SpanningTree,
             windows_per_s: 60,
+            computes_apart: false,
             guid2lid: None,
             connections: None,
             groups: None,

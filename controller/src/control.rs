@@ -107,6 +107,8 @@ pub struct Status {
     /// Routing engine in use, with its parameters, e.g. `mlid on IBFT(4,3)`; empty before the
     /// first tables.
     pub engine: String,
+    /// Whether `auto` is still to measure which engine serves the fabric best; that in use is one for now.
+    pub unmeasured: bool,
     /// Whether something that was once there is missing (cables, devices).
     pub degraded: bool,
     /// LID mask control of the hosts.
@@ -135,6 +137,8 @@ pub struct Status {
     pub smps_sent: u64,
     /// SMPs that were not answered in time.
     pub smps_timed_out: u64,
+    /// Messages dropped because the manager's host took them too slowly.
+    pub messages_dropped: u64,
     /// Duration of the latest discovery, nanoseconds.
     pub discovery_ns: u64,
     /// Duration of the latest computation and programming, nanoseconds.

@@ -9,17 +9,20 @@
 //!                  switch: SwitchInfo                     adapter: PortInfo
 //!                     │ a change was flagged: clear it        │
 //!                     └─> PortInfo of every port              └─ a subnet manager? SMInfo
-//!                            └─ link, other end unknown ─> NodeInfo through the port
+//!                            └─ link, nothing heard through it ─> NodeInfo through the port
 //! ```
 //!
 //! A switch's change flag is cleared before its ports are read: what changes later is flagged
 //! again, and found by the next light sweep. A device that does not answer is left out, with what
-//! is only reached over it.
+//! is only reached over it; so is one whose answers contradict others (`claims`).
+
+mod branches;
+mod claims;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use topologies::NodeKind;
-use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo, SmInfo, SwitchInfo, capability};
+use wire::attr::{NodeDescription, NodeInfo, PortInfo, SmInfo, SwitchInfo, capability};
 use wire::smp::HOPS_MAX;
 use wire::{Guid, PortNum};
 
@@ -27,6 +30,9 @@ use crate::Protection;
 use crate::control::Unreachable;
 use crate::smp::{Answer, Failure, Request};
 use crate::subnet::{Device, Index, Subnet, has_link};
+
+use branches::{Branches, GivenUp};
+pub(crate) use claims::{Expected, ExpectedDevices};
 
 /// More devices than there are unicast LIDs cannot be managed.
 const DEVICES_MAX: usize = 49_151;
@@ -50,15 +56,54 @@ pub(crate) enum Query {
     SmInfo(Index),
 }
 
+impl Query {
+    /// The device that is asked, or through whose port; `None` for the own host.
+    fn device(self) -> Option<Index> {
+        match self {
+            Self::NodeInfo(via) => via.map(|(index, _)| index),
+            Self::NodeDescription(index)
+            | Self::SwitchInfo(index)
+            | Self::ClearChange(index)
+            | Self::PortInfo(index, _)
+            | Self::SmInfo(index) => Some(index),
+        }
+    }
+}
+
+/// What is known of the subnet before a discovery.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    /// Names of devices, which are not asked for them again.
+    pub(crate) names: BTreeMap<Guid, String>,
+    /// Ports with a link behind which nothing answered last time: through them it is asked once.
+    pub(crate) unresponsive: BTreeSet<(Guid, PortNum)>,
+    /// The devices that answered last time, by the port that they are behind: one that is slow now is not lost.
+    pub(crate) answered: BTreeMap<(Guid, PortNum), Guid>,
+    /// The whole fabric.
+    pub(crate) devices: ExpectedDevices,
+    /// Ports behind which there seemed to be a fabric without end.
+    pub(crate) suspects: BTreeSet<(Guid, PortNum)>,
+    /// The port of a manager whose polls have just failed: it is asked for SMInfo once more.
+    pub(crate) silent_manager: Option<Guid>,
+}
+
 /// A discovery under way.
 #[derive(Debug)]
 pub(crate) struct Discovery {
     subnet: Subnet,
-    names: BTreeMap<Guid, String>,
+    known: Known,
     is_master: bool,
     retries: u8,
     probe_retries: u8,
-    unresponsive: BTreeSet<(Guid, PortNum)>,
+    /// Devices whose GUIDs others have a better claim to: they are not asked any more.
+    displaced: BTreeSet<Index>,
+    /// Devices that have refused what they must answer: other devices with their GUID are asked, too.
+    refuted: BTreeSet<Index>,
+    /// Through which other ports switches were met again.
+    met_again: BTreeMap<Index, Vec<PortOf>>,
+    branches: Branches,
+    /// Ports through which a device that may be slow is asked for longer.
+    asked_patiently: BTreeSet<(Guid, PortNum)>,
     found: Discovered,
 }
 
@@ -71,47 +116,83 @@ pub(crate) struct Discovered {
     pub(crate) unreachable: Vec<Unreachable>,
     /// Other subnet managers.
     pub(crate) managers: Vec<(Index, SmInfo)>,
+    /// Ports behind which there seems to be a fabric without end.
+    pub(crate) suspects: BTreeSet<(Guid, PortNum)>,
     /// Contradictions and limits that were met.
     pub(crate) warnings: Vec<String>,
+    /// The subnet as it was found before: that of the plan in force.
+    pub(crate) previous: Subnet,
+}
+
+/// A port of a device.
+type PortOf = (Index, PortNum);
+
+/// How often to repeat a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeats {
+    /// So often, longer apart each time: the device is there.
+    Device(u8),
+    /// So often, equally far apart: there may be no device, or its answer is not needed.
+    Probe(u8),
 }
 
 /// Requests to send next, each with how often to repeat it.
-pub(crate) type Queries = Vec<(Query, u8)>;
+pub(crate) type Queries = Vec<(Query, Repeats)>;
 
 impl Discovery {
     /// Starts a discovery. `is_master`: change flags of switches are cleared, which only the master may
-    /// do unless a switch has never been programmed. Devices whose name is in `names` are not asked for it again. A device
+    /// do unless a switch has never been programmed. A device
     /// that is known to be there is asked up to `retries` times more, what a link leads to
-    /// `probe_retries` times; through a port in `unresponsive` it is asked once. `protection`: how this
-    /// manager protects the ports.
+    /// `probe_retries` times; then, if a device was there and no other link leads to it now, up to `retries` times again. `protection`: how this manager protects the ports.
     pub(crate) fn start(
         protection: Option<Protection>,
-        names: BTreeMap<Guid, String>,
-        unresponsive: BTreeSet<(Guid, PortNum)>,
+        mut known: Known,
         is_master: bool,
         retries: u8,
         probe_retries: u8,
     ) -> (Self, Queries) {
+        let suspects = core::mem::take(&mut known.suspects);
         let discovery = Self {
             subnet: Subnet::new(protection),
-            names,
+            known,
             is_master,
             retries,
             probe_retries,
-            unresponsive,
+            displaced: BTreeSet::new(),
+            refuted: BTreeSet::new(),
+            met_again: BTreeMap::new(),
+            branches: Branches::new(suspects),
+            asked_patiently: BTreeSet::new(),
             found: Discovered::default(),
         };
-        (discovery, vec![(Query::NodeInfo(None), retries)])
+        (
+            discovery,
+            vec![(Query::NodeInfo(None), Repeats::Device(retries))],
+        )
+    }
+
+    fn as_present(&self) -> Repeats {
+        Repeats::Device(self.retries)
+    }
+
+    /// Whether a query is to a device that is left out, or through one of its ports.
+    fn is_needless(&self, query: Query) -> bool {
+        let is_left_out =
+            |index| self.displaced.contains(&index) || self.branches.is_given_up(index);
+        query.device().is_some_and(is_left_out)
     }
 
     /// The SMP of a request; `None` if it is no longer needed.
     pub(crate) fn request(&self, query: Query) -> Option<Request> {
+        if self.is_needless(query) {
+            return None;
+        }
         let devices = &self.subnet.devices;
         let route = |index: Index| devices[index].route.clone();
         Some(match query {
             Query::NodeInfo(None) => Request::get::<NodeInfo>(Vec::new(), 0),
             Query::NodeInfo(Some((index, port))) => {
-                if devices[index].ports.get(port.index())?.peer.is_some() {
+                if devices[index].ports.get(port.index())?.heard {
                     return None;
                 }
                 let mut route = route(index);
@@ -132,10 +213,15 @@ impl Discovery {
 
     /// Takes in the outcome of a request. Returns the requests that follow from it.
     pub(crate) fn complete(&mut self, query: Query, answer: Answer<'_>) -> Queries {
+        if self.is_needless(query) {
+            return Vec::new();
+        }
+        let device = query.device();
         let result = match query {
             Query::NodeInfo(via) => {
                 return match answer.attribute::<NodeInfo>() {
                     Ok(info) => self.node_found(via, info),
+                    Err(Failure::Timeout) if self.may_be_slow(via) => self.ask_patiently(via),
                     Err(failure) => {
                         self.no_answer_behind(via, &failure);
                         Vec::new()
@@ -155,7 +241,7 @@ impl Discovery {
                     let device = &mut self.subnet.devices[index];
                     device.failure = Some(Failure::Timeout.to_string());
                     let port_info = Query::PortInfo(index, device.end_port());
-                    return vec![(port_info, self.retries)];
+                    return vec![(port_info, self.as_present())];
                 }
                 Err(failure) => Err(failure),
             },
@@ -178,19 +264,21 @@ impl Discovery {
                 Ok(Vec::new())
             }
         };
-        let index = match query {
-            Query::NodeDescription(index)
-            | Query::SwitchInfo(index)
-            | Query::ClearChange(index)
-            | Query::PortInfo(index, _)
-            | Query::SmInfo(index) => index,
-            Query::NodeInfo(_) => return Vec::new(),
+        let Some(index) = device else {
+            return Vec::new();
         };
-        result.unwrap_or_else(|failure| {
-            let known = &mut self.subnet.devices[index].failure;
-            known.get_or_insert_with(|| failure.to_string());
-            Vec::new()
-        })
+        result.unwrap_or_else(|failure| self.failed(index, &failure))
+    }
+
+    /// A device cannot be managed. One that has answered, but not as it must, may not be what it claims to
+    /// be: whatever else has its GUID is asked again.
+    fn failed(&mut self, index: Index, failure: &Failure) -> Queries {
+        let known = &mut self.subnet.devices[index].failure;
+        known.get_or_insert_with(|| failure.to_string());
+        if *failure == Failure::Timeout {
+            return Vec::new();
+        }
+        self.refuted(index)
     }
 
     fn warn(&mut self, text: String) {
@@ -199,97 +287,48 @@ impl Discovery {
         }
     }
 
+    /// Whether the device that was behind a port, and has not answered through it now, may be slow: nothing else
+    /// has found it. A device that answers through another port is not slow; the link of this one is lost, which
+    /// the switch at its other end may not have noticed yet, and whose trap may be lost with it.
+    fn may_be_slow(&self, via: Option<PortOf>) -> bool {
+        let Some(end) = via.map(|(index, port)| (self.subnet.devices[index].guid(), port)) else {
+            return false;
+        };
+        let behind = self.known.answered.get(&end);
+        !self.asked_patiently.contains(&end)
+            && behind.is_some_and(|&device| self.subnet.find(device).is_none())
+    }
+
+    /// Asks a device that may be slow once more, as one that is there.
+    fn ask_patiently(&mut self, via: Option<PortOf>) -> Queries {
+        let ends = via.map(|(index, port)| (self.subnet.devices[index].guid(), port));
+        self.asked_patiently.extend(ends);
+        vec![(Query::NodeInfo(via), self.as_present())]
+    }
+
     fn no_answer_behind(&mut self, via: Option<(Index, PortNum)>, failure: &Failure) {
-        let name = match via {
-            None => "this host".to_owned(),
-            Some((index, port)) => {
-                let device = &self.subnet.devices[index];
-                self.found.unresponsive_ports.insert((device.guid(), port));
-                format!("behind port {port} of {}", device.label())
-            }
-        };
-        self.found.unreachable.push(Unreachable {
-            name,
-            guid: Guid(0),
-            reason: failure.to_string(),
-        });
-    }
-
-    fn node_found(&mut self, via: Option<(Index, PortNum)>, info: NodeInfo) -> Queries {
-        let kind = match info.node_type {
-            NodeType::Switch => NodeKind::Switch,
-            NodeType::ChannelAdapter | NodeType::Router => NodeKind::Host,
-        };
-        let arrival = info.local_port_num;
-        let sound = (1..=254).contains(&info.num_ports)
-            && arrival.get() <= info.num_ports
-            && (arrival.get() > 0 || via.is_none());
-        if !sound {
-            self.warn(format!(
-                "{} claims port {arrival} of {}: left out",
-                info.node_guid, info.num_ports
-            ));
-            return Vec::new();
+        if let Some(end) = via {
+            let guid = self.subnet.devices[end.0].guid();
+            self.found.unresponsive_ports.insert((guid, end.1));
+            // Whatever claims to be at the other end of this cable does not answer through it.
+            self.subnet.part(end);
         }
-        let known = self.subnet.find(info.node_guid);
-        if known.is_none() && self.subnet.devices.len() >= DEVICES_MAX {
-            self.warn(format!(
-                "more than {DEVICES_MAX} devices: the rest is left out"
-            ));
-            return Vec::new();
-        }
-        let index = known.unwrap_or_else(|| {
-            let mut route = Vec::new();
-            if let Some((before, port)) = via {
-                route.clone_from(&self.subnet.devices[before].route);
-                route.push(port);
-            }
-            self.subnet.add(Device::new(info, kind, route))
-        });
-        if let Some(from) = via {
-            self.link_found(from, (index, arrival));
-        }
-        if known.is_some() {
-            return Vec::new();
-        }
-        self.first_queries(index, kind)
-    }
-
-    fn link_found(&mut self, from: (Index, PortNum), to: (Index, PortNum)) {
-        let devices = &self.subnet.devices;
-        if devices[to.0].kind == NodeKind::Host && devices[to.0].end_port() != to.1 {
-            self.warn(format!(
-                "port {} of {} is left out: one port of an adapter is managed",
-                to.1,
-                devices[to.0].label()
-            ));
-        } else if !self.subnet.join(from, to) {
-            let devices = &self.subnet.devices;
-            self.warn(format!(
-                "port {} of {} seems to lead to port {} of {}, which has another cable: is the \
-                 GUID {} used twice?",
-                from.1,
-                devices[from.0].label(),
-                to.1,
-                devices[to.0].label(),
-                devices[to.0].guid(),
-            ));
-        }
+        self.refuse(via, failure.to_string());
     }
 
     fn first_queries(&mut self, index: Index, kind: NodeKind) -> Queries {
         let device = &mut self.subnet.devices[index];
         let mut queries = Vec::new();
-        match self.names.get(&device.guid()) {
+        match self.known.names.get(&device.guid()) {
             Some(name) => device.name.clone_from(name),
-            None => queries.push((Query::NodeDescription(index), self.retries)),
+            None => queries.push((Query::NodeDescription(index), Repeats::Device(self.retries))),
         }
         queries.push((
             match kind {
                 NodeKind::Switch => Query::SwitchInfo(index),
                 NodeKind::Host => Query::PortInfo(index, device.end_port()),
             },
-            self.retries,
+            Repeats::Device(self.retries),
         ));
         queries
     }
@@ -305,10 +344,17 @@ impl Discovery {
     }
 
     fn switch_found(&mut self, index: Index, switch: SwitchInfo) -> Queries {
-        self.subnet.devices[index].switch = Some(switch);
+        let device = &mut self.subnet.devices[index];
+        if switch.linear_fdb_cap == 0 {
+            // As a host that takes itself for a switch.
+            let reason = "claims to be a switch, and has no linear forwarding table".to_owned();
+            device.failure.get_or_insert(reason);
+            return self.refuted(index);
+        }
+        device.switch = Some(switch);
         let is_fresh = switch.linear_fdb_top == 0;
         if switch.port_state_change && (self.is_master || is_fresh) {
-            vec![(Query::ClearChange(index), self.retries)]
+            vec![(Query::ClearChange(index), self.as_present())]
         } else {
             self.all_ports(index)
         }
@@ -316,7 +362,12 @@ impl Discovery {
 
     fn all_ports(&self, index: Index) -> Queries {
         (0..=self.subnet.devices[index].info.num_ports)
-            .map(|port| (Query::PortInfo(index, PortNum::new(port)), self.retries))
+            .map(|port| {
+                (
+                    Query::PortInfo(index, PortNum::new(port)),
+                    self.as_present(),
+                )
+            })
             .collect()
     }
 
@@ -331,26 +382,45 @@ impl Discovery {
             return Vec::new();
         };
         slot.info = Some(info);
-        let open = slot.peer.is_none();
+        let open = !slot.heard;
         let linked = has_link(&info);
         // Adapters forward nothing; discovery starts at the own one.
         let goes_on = device.kind == NodeKind::Switch || index == self.subnet.own;
         let mut queries = Vec::new();
         let in_reach = device.route.len() < usize::from(HOPS_MAX);
         if goes_on && port != PortNum::MANAGEMENT && open && linked && in_reach {
-            let known_unresponsive = self.unresponsive.contains(&(device.guid(), port));
-            let retries = if known_unresponsive {
-                0
-            } else {
-                self.probe_retries
+            let end = (device.guid(), port);
+            let retries = match self.known.unresponsive.contains(&end) {
+                true => 0,
+                false => self.probe_retries,
             };
-            queries.push((Query::NodeInfo(Some((index, port))), retries));
+            let query = Query::NodeInfo(Some((index, port)));
+            queries.push((query, Repeats::Probe(retries)));
         }
+        let probes = wire::convert::u64_of(queries.len());
         let elsewhere = device.kind == NodeKind::Host && index != self.subnet.own;
         if elsewhere && info.capability_mask & capability::IS_SM != 0 {
-            queries.push((Query::SmInfo(index), self.retries));
+            // A manager that hangs must not hold up the one that takes over from it.
+            let is_silent = self.known.silent_manager == Some(device.end_port_guid());
+            let retries = if is_silent { 0 } else { self.probe_retries };
+            queries.push((Query::SmInfo(index), Repeats::Probe(retries)));
         }
+        self.spend(index, probes);
         queries
+    }
+
+    /// Requests go to a device, or through its ports.
+    fn spend(&mut self, index: Index, requests: u64) {
+        let Some(GivenUp { via, cost }) = self.branches.spend(index, requests) else {
+            return;
+        };
+        let guid = self.subnet.devices[via.0].guid();
+        self.found.suspects.insert((guid, via.1));
+        let reason = format!(
+            "seems to lead to a fabric without end: after {cost} requests it is given up; if there is \
+             such a fabric, join it by more than one cable"
+        );
+        self.refuse(Some(via), reason);
     }
 
     /// GUID of this manager's own port, once its host has answered.
@@ -379,9 +449,19 @@ impl Discovery {
             .found
             .managers
             .iter()
+            .filter(|(index, _)| !self.displaced.contains(index))
             .map(|&(index, manager)| (self.subnet.devices[index].guid(), manager))
             .collect();
-        let (subnet, left_out) = self.subnet.finish();
+        let mut given_up = BTreeSet::new();
+        for (index, device) in self.subnet.devices.iter_mut().enumerate() {
+            if self.branches.is_given_up(index) {
+                device.failure = Some("is behind what is given up".to_owned());
+                given_up.insert(device.guid());
+            }
+        }
+        let (subnet, mut left_out) = self.subnet.finish();
+        // They are told of by the port that leads to them.
+        left_out.retain(|device| !given_up.contains(&device.guid()));
         let limits = beyond_reach(&subnet).into_iter().chain(locked(&subnet));
         self.found.warnings.splice(0..0, limits);
         self.found
@@ -397,7 +477,9 @@ impl Discovery {
             .collect();
         // In an order that does not depend on which answer came first.
         let unreachable = &mut self.found.unreachable;
-        unreachable.sort_by(|one, other| one.name.cmp(&other.name));
+        unreachable
+            .sort_by(|one, other| (&one.name, &one.reason).cmp(&(&other.name, &other.reason)));
+        unreachable.dedup();
         (subnet, self.found)
     }
 }

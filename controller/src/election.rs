@@ -39,10 +39,13 @@ const STANDBY: u32 = 4;
 /// A manager in standby is to discover the subnet.
 const DISCOVER: u32 = 5;
 
+/// A manager in standby polls another one that is in standby so often before it looks for the master.
+const POLLS_OF_A_STANDBY_MAX: u32 = 10;
+
 /// What the state of a manager depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// A discovery is complete: nobody is better, nobody else is master.
+    /// A discovery is complete: no other manager is better or master.
     Alone,
     /// A discovery is complete: another manager is master, and this one is better.
     LesserMasterFound,
@@ -139,7 +142,7 @@ pub(crate) enum Poll {
     Alive,
     /// It is master, but this manager is better: it is to be told.
     Lesser,
-    /// There is nobody to wait for.
+    /// It does not answer any more, or answers as no manager.
     Gone,
 }
 
@@ -151,6 +154,8 @@ pub(crate) struct Election {
     sm_key: u64,
     /// In standby the manager that is polled; as master the other one whose handover is waited for.
     polled: Option<Guid>,
+    /// Polls in a row that were answered by one in standby itself.
+    polls_of_a_standby: u32,
     /// Whether this manager has been in standby: then the subnet was managed before.
     has_stood_by: bool,
 }
@@ -172,6 +177,7 @@ impl Election {
             priority,
             sm_key,
             polled: None,
+            polls_of_a_standby: 0,
             has_stood_by: false,
         }
     }
@@ -201,8 +207,15 @@ impl Election {
         self.polled
     }
 
+    /// The port of the manager that this one stood by for until its polls failed, or it handed over: until
+    /// a discovery has ended.
+    pub(crate) fn left_by(&self) -> Option<Guid> {
+        self.polled.filter(|_| self.state == SmState::Discovering)
+    }
+
     /// From now on that manager is polled, or none.
     pub(crate) fn poll(&mut self, manager: Option<Guid>) {
+        self.polls_of_a_standby = 0;
         self.polled = manager;
     }
 
@@ -241,6 +254,10 @@ impl Election {
         });
         let best = others.clone().max_by_key(|(_, other)| rank(other));
         let better = best.filter(|(_, best)| rank(best) > rank(own)).copied();
+        // A master hands over to one in standby (IBA 14.4.1). One that discovers would lose the handover
+        // when it comes to know of this master and stands by; the next light sweep sees it do so.
+        let discovers = |other: &SmInfo| other.state == SmState::Discovering;
+        let better = better.filter(|(_, other)| !(self.is_master() && discovers(other)));
         let masters = others.filter(|(_, other)| other.state == SmState::Master);
         let master = masters.max_by_key(|(_, other)| rank(other)).copied();
         match (better, master) {
@@ -256,7 +273,10 @@ impl Election {
 
     /// What the answer of the polled manager means; `None`: it has not answered, or its host has no
     /// manager (any more).
-    pub(crate) fn judge_poll(&self, own: &SmInfo, answer: Option<&SmInfo>) -> Poll {
+    ///
+    /// Only for some time: if it stays in standby, another manager is master and is to be polled
+    /// (IBA 14.4.1.5).
+    pub(crate) fn judge_poll(&mut self, own: &SmInfo, answer: Option<&SmInfo>) -> Poll {
         let asked = |info: &&SmInfo| Some(info.guid) == self.polled && self.trusts(info);
         let Some(info) = answer.filter(asked) else {
             return Poll::Gone;
@@ -266,7 +286,14 @@ impl Election {
             (_, SmState::Master) if !is_better => Poll::Lesser,
             (SmState::Standby, SmState::Master) => Poll::Alive,
             // It will be master; if not, the one that it polls is.
-            (SmState::Standby, SmState::Standby | SmState::Discovering) if is_better => Poll::Alive,
+            (SmState::Standby, SmState::Discovering) if is_better => Poll::Alive,
+            (SmState::Standby, SmState::Standby) if is_better => {
+                self.polls_of_a_standby += 1;
+                match self.polls_of_a_standby < POLLS_OF_A_STANDBY_MAX {
+                    true => Poll::Alive,
+                    false => Poll::Gone,
+                }
+            }
             _ => Poll::Gone,
         }
     }

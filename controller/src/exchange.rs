@@ -5,29 +5,42 @@
 //! window of them unanswered; a repetition goes before new ones and keeps its transaction id, so
 //! that the answer to any copy counts.
 //!
-//! The time-out is the configured one or eight smoothed round trips, whichever is longer: on a
-//! host where a thousand devices share two processors an answer may take its time, and
-//! repetitions would only make the queue longer. Round trips of repeated requests do not count
-//! (Karn's rule).
+//! How long a request waits for its answer follows the round trips (`round_trip`): on a host where a thousand
+//! devices share two processors an answer may take its time, and repetitions would only make the queue longer.
+//! Requests to devices that are known to be there wait twice as long with each repetition, as in RFC 6298, up to 0.4 s:
+//! one that is slow for a while is not lost. Probes, which find out whether a device is there, do not, since others
+//! wait for them.
+
+mod round_trip;
 
 use std::collections::VecDeque;
 
 use link::Time;
 use mad::transaction::{Due, Timing, Transactions};
 
-/// How much longer than a smoothed round trip a request may take.
-const ROUND_TRIPS: u64 = 8;
+use round_trip::RoundTrip;
+
+/// No repetition waits longer because of those before it, nanoseconds.
+const GROWN_TIMEOUT_NS_MAX: u64 = 400_000_000;
+
+/// How long the repetitions of a request wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// As long as the first one.
+    Steady,
+    /// Each twice as long as the one before, up to [`GROWN_TIMEOUT_NS_MAX`].
+    Growing,
+}
 
 /// A window of requests. `J` is the purpose of a request.
 #[derive(Debug)]
 pub(crate) struct Exchange<J> {
     window: usize,
-    timeout_ns: u64,
-    queue: VecDeque<(J, u8)>,
+    queue: VecDeque<(J, u8, Waits)>,
     repeat: VecDeque<u64>,
     in_flight: Transactions<InFlight<J>>,
     last_transaction: u32,
-    round_trip_ns: u64,
+    round_trip: RoundTrip,
     sent: u64,
     timed_out: u64,
 }
@@ -37,27 +50,44 @@ struct InFlight<J> {
     job: J,
     first_sent: Time,
     timeout_ns: u64,
+    waits: Waits,
+}
+
+impl<J> InFlight<J> {
+    /// How long a repetition that is sent now waits: all waits so far together and the first one, which is twice
+    /// the last one.
+    fn grown_timeout_ns(&self, now: Time) -> u64 {
+        let grown = now
+            .since_ns(self.first_sent)
+            .saturating_add(self.timeout_ns);
+        grown.min(GROWN_TIMEOUT_NS_MAX.max(self.timeout_ns))
+    }
 }
 
 impl<J: Copy> Exchange<J> {
-    /// Nothing asked yet.
+    /// Nothing asked yet. No request waits shorter than `timeout_ns`.
     pub(crate) fn new(window: usize, timeout_ns: u64) -> Self {
         Self {
             window,
-            timeout_ns,
             queue: VecDeque::new(),
             repeat: VecDeque::new(),
             in_flight: Transactions::new(window),
             last_transaction: 0,
-            round_trip_ns: 0,
+            round_trip: RoundTrip::new(timeout_ns),
             sent: 0,
             timed_out: 0,
         }
     }
 
-    /// Adds a request that is sent again at most `retries` times.
+    /// Adds a request to a device that is there. It is sent again at most `retries` times, and waits longer each
+    /// time.
     pub(crate) fn push(&mut self, job: J, retries: u8) {
-        self.queue.push_back((job, retries));
+        self.queue.push_back((job, retries, Waits::Growing));
+    }
+
+    /// Adds a request that finds out whether a device is there. It is sent again at most `retries` times.
+    pub(crate) fn push_probe(&mut self, job: J, retries: u8) {
+        self.queue.push_back((job, retries, Waits::Steady));
     }
 
     /// The next request to send, with its transaction id. The caller sends it or calls
@@ -72,10 +102,8 @@ impl<J: Copy> Exchange<J> {
         if self.in_flight.len() >= self.window {
             return None;
         }
-        let (job, retries) = self.queue.pop_front()?;
-        let timeout_ns = self
-            .timeout_ns
-            .max(self.round_trip_ns.saturating_mul(ROUND_TRIPS));
+        let (job, retries, waits) = self.queue.pop_front()?;
+        let timeout_ns = self.round_trip.timeout_ns();
         let transaction = self.single_transaction();
         let timing = Timing {
             timeout_ns,
@@ -85,6 +113,7 @@ impl<J: Copy> Exchange<J> {
             job,
             first_sent: now,
             timeout_ns,
+            waits,
         };
         self.in_flight
             .start(now, transaction, timing, in_flight)
@@ -93,7 +122,7 @@ impl<J: Copy> Exchange<J> {
         Some((transaction, job))
     }
 
-    /// The transaction id of a MAD whose answer nobody waits for.
+    /// The transaction id of a MAD that is sent once and whose answer is dropped.
     pub(crate) fn single_transaction(&mut self) -> u64 {
         // The host keeps the upper half of a transaction id for itself.
         self.last_transaction = self.last_transaction.wrapping_add(1).max(1);
@@ -106,16 +135,13 @@ impl<J: Copy> Exchange<J> {
         self.sent -= 1;
     }
 
-    /// Takes a request out whose answer has come; `None` if nobody waits for it (any more).
+    /// Takes a request out whose answer has come; `None` if none is in flight with that id (any more).
     pub(crate) fn answered(&mut self, now: Time, transaction: u64) -> Option<J> {
         let in_flight = self.in_flight.finish(transaction)?;
+        // Of an answer to a request that was repeated it is not known to which copy it is (Karn's rule).
         let round_trip_ns = now.since_ns(in_flight.first_sent);
         if round_trip_ns < in_flight.timeout_ns {
-            self.round_trip_ns = if self.round_trip_ns == 0 {
-                round_trip_ns
-            } else {
-                self.round_trip_ns / 8 * 7 + round_trip_ns / 8
-            };
+            self.round_trip.measured(round_trip_ns);
         }
         Some(in_flight.job)
     }
@@ -126,7 +152,14 @@ impl<J: Copy> Exchange<J> {
         while let Some(due) = self.in_flight.poll(now) {
             self.timed_out += 1;
             match due {
-                Due::Retry { tid, .. } => self.repeat.push_back(tid),
+                Due::Retry { tid, request } => {
+                    let request = *request;
+                    self.repeat.push_back(tid);
+                    if request.waits == Waits::Growing {
+                        self.in_flight
+                            .set_timeout(now, tid, request.grown_timeout_ns(now));
+                    }
+                }
                 Due::TimedOut { request, .. } => return Some(request.job),
             }
         }
@@ -185,7 +218,7 @@ mod tests {
     #[test]
     fn an_unanswered_request_is_repeated_under_its_id_and_then_given_up() {
         let mut exchange = Exchange::new(1, 100);
-        exchange.push('a', 1);
+        exchange.push_probe('a', 1);
         exchange.push('b', 1);
         assert_eq!(sent(&mut exchange, 0), [(1, 'a')]);
         assert_eq!(exchange.deadline(), Some(Time(100)));
@@ -211,13 +244,27 @@ mod tests {
     }
 
     #[test]
-    fn the_time_out_grows_with_the_round_trips() {
+    fn a_device_that_is_there_is_given_twice_as_long_with_each_repetition_up_to_a_limit() {
+        const MS: u64 = 1_000_000;
+        let mut exchange = Exchange::new(1, 200 * MS);
+        exchange.push('a', 4);
+        sent(&mut exchange, 0);
+        for at in [200, 600, 1000, 1400] {
+            assert_eq!(exchange.deadline(), Some(Time(at * MS)));
+            assert_eq!(exchange.expire(Time(at * MS)), None);
+            assert_eq!(sent(&mut exchange, at * MS), [(1, 'a')]);
+        }
+        assert_eq!(exchange.expire(Time(1800 * MS)), Some('a'));
+    }
+
+    #[test]
+    fn the_time_out_follows_the_round_trips() {
         let mut exchange = Exchange::new(1, 100);
         exchange.push('a', 0);
         exchange.push('b', 0);
         sent(&mut exchange, 0);
         exchange.answered(Time(50), 1);
         sent(&mut exchange, 50);
-        assert_eq!(exchange.deadline(), Some(Time(50 + 8 * 50)));
+        assert_eq!(exchange.deadline(), Some(Time(50 + 50 + 4 * 25)));
     }
 }

@@ -42,7 +42,7 @@ impl Fabric {
 
     /// Whether the host at `lid` may speak for connections between these ports: it is one of them,
     /// or the manager's own.
-    pub(crate) fn speaks_for(&self, lid: Lid, ports: [Guid; 2]) -> bool {
+    pub(crate) fn may_act_for(&self, lid: Lid, ports: [Guid; 2]) -> bool {
         let own = self.own().map(Device::end_port_guid);
         self.port_guid(lid)
             .is_some_and(|guid| ports.contains(&guid) || own == Some(guid))

@@ -6,6 +6,7 @@
 //! asks all hosts, and until they have answered keeps what the one before has left ([`memory`]).
 
 mod memory;
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,6 +20,8 @@ use wire::p_key::{DEFAULT_PARTITION, FULL};
 use wire::sa::{McMemberRecord, Selector};
 use wire::{Gid, Guid, Lid, Sl};
 
+use rows::Rows;
+
 use crate::partitions::{Ipoib, Partitions};
 use crate::plan::Plan;
 use crate::port_settings::LIFE_TIME;
@@ -30,8 +33,8 @@ const GROUPS_MAX: usize = 4096;
 const WAITING_MAX: usize = 8192;
 /// The queue key of the group that every IP over InfiniBand interface of a partition joins (RFC 4391).
 const BROADCAST_QKEY: u32 = 0x0b1b;
-/// The MGID before the first that is allocated to groups created without one.
-const ALLOCATED_MGIDS: u128 = 0xff12_a01b_fe80_0000_0000_0000_0000_0000;
+/// The upper half of the MGIDs that are allocated to groups created without one.
+const ALLOCATED_MGIDS: u64 = 0xff12_a01b_fe80_0000;
 
 /// A group's properties and members.
 #[derive(Clone, Debug)]
@@ -61,7 +64,8 @@ pub(crate) struct Groups {
     being_written: usize,
     /// Hosts that need not be asked to reregister.
     registered: BTreeSet<Guid>,
-    last_mgid: u128,
+    /// The lower half of the MGID that was allocated last.
+    last_mgid: u64,
     /// Multicast LIDs and their trees, of groups of the manager before.
     recalled_mlids: BTreeMap<Gid, Vec<(usize, Lid)>>,
     /// Members of the manager before that have not joined again.
@@ -111,19 +115,19 @@ impl Groups {
             waiting: Vec::new(),
             being_written: 0,
             registered: BTreeSet::new(),
-            last_mgid: ALLOCATED_MGIDS,
+            last_mgid: 0,
             recalled_mlids: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
             rejoin_by: None,
         }
     }
 
-    /// Computes the tables for a subnet that has changed.
+    /// Computes the tables for a subnet that has changed. Returns warnings of what has no multicast.
     ///
     /// # Errors
     /// Why the scheme cannot be used, and what to do. That a tree is missing is no error: then there
     /// is no multicast.
-    pub(crate) fn replan(&mut self, subnet: &Subnet, plan: &Plan) -> Result<(), String> {
+    pub(crate) fn replan(&mut self, subnet: &Subnet, plan: &Plan) -> Result<Vec<String>, String> {
         let hosts = |device: &&crate::subnet::Device| device.info.node_type != NodeType::Switch;
         let present: BTreeSet<Guid> = subnet
             .devices
@@ -132,15 +136,21 @@ impl Groups {
             .map(|device| device.end_port_guid())
             .collect();
         self.registered.retain(|guid| present.contains(guid));
+        let states = match &self.multicast {
+            Some(multicast) => multicast.group_states().collect(),
+            None => self.group_states(),
+        };
+        let Rows {
+            smallest,
+            graph,
+            mut warnings,
+        } = rows::of(subnet, &plan.graph, &states);
         let options = Options {
             scheme: self.scheme,
-            rows: rows(subnet),
+            rows: smallest,
             labels: self.labels(plan)?,
         };
-        let planned = match &self.multicast {
-            Some(multicast) => multicast.moved_to(&plan.graph, &options),
-            None => Multicast::restore(&plan.graph, &options, self.standing()),
-        };
+        let planned = Multicast::restore(&graph, &options, states);
         self.in_force = planned.is_ok();
         self.dirty = true;
         match planned {
@@ -148,15 +158,41 @@ impl Groups {
                 self.multicast = Some(multicast);
                 self.recalled_mlids.clear();
             }
-            Err(MulticastError::NoTree) => return Ok(()),
+            Err(MulticastError::NoTree) => return Ok(warnings),
             Err(error) => return Err(explain(&error)),
         }
+        warnings.extend(self.end_groups_without_room());
         for group in self.groups.values_mut() {
             group.members.retain(|port, _| present.contains(port));
         }
         self.groups
             .retain(|_, group| group.well_known || !group.members.is_empty());
-        Ok(())
+        // Those that the administrator defines are there, and have a multicast LID, before the first member joins.
+        let well_known = self.groups.iter().filter(|(_, group)| group.well_known);
+        if let Some(multicast) = &mut self.multicast {
+            for (&gid, _) in well_known {
+                let kept = multicast.keep(mgid(gid)).map_err(|error| explain(&error));
+                warnings.extend(kept.err());
+            }
+        }
+        Ok(warnings)
+    }
+
+    /// Groups for which the tables have no room lose their members; the warning of it.
+    fn end_groups_without_room(&mut self) -> Option<String> {
+        let served: BTreeSet<Mgid> = self.multicast.iter().flat_map(Multicast::groups).collect();
+        let mut ended = 0usize;
+        for (gid, group) in &mut self.groups {
+            if !served.contains(&mgid(*gid)) && !group.members.is_empty() {
+                group.members.clear();
+                ended += 1;
+            }
+        }
+        (ended > 0).then(|| {
+            format!(
+                "{ended} multicast groups have ended: the switches' tables have no room for them"
+            )
+        })
     }
 
     /// The labels of the fat tree that the fabric is or was, for cyclic trees.
@@ -220,18 +256,24 @@ impl Groups {
         self.groups.iter().map(|(&gid, group)| (gid, group))
     }
 
-    /// The multicast LID to which a port sends for a group; for one whose tree nobody uses the
-    /// group's first.
+    /// The multicast LID to which a port sends for a group; the group's first for
+    /// a port that has no tree of its own.
     pub(crate) fn mlid(&self, gid: Gid, port: Option<Guid>) -> Option<Lid> {
         let multicast = self.multicast.as_ref()?;
         port.and_then(|port| multicast.dlid(mgid(gid), port))
             .or_else(|| multicast.mlids(mgid(gid)).next().map(|(_, mlid)| mlid))
     }
 
-    /// An MGID for a group that is created without one.
+    /// An MGID for a group that is created without one: the next that no group has. A host may have
+    /// created a group by such a name itself.
     pub(crate) fn allocate_mgid(&mut self) -> Gid {
-        self.last_mgid += 1;
-        Gid(self.last_mgid.to_be_bytes())
+        loop {
+            self.last_mgid = self.last_mgid.wrapping_add(1);
+            let mgid = Gid::new(ALLOCATED_MGIDS, Guid(self.last_mgid));
+            if !self.groups.contains_key(&mgid) {
+                return mgid;
+            }
+        }
     }
 
     /// Creates a group without members. `false`: there are too many.
@@ -380,15 +422,6 @@ fn broadcast(partition: u16, ipoib: Ipoib) -> McMemberRecord {
         scope: ipoib.scope,
         ..McMemberRecord::default()
     }
-}
-
-/// Rows of the smallest multicast forwarding table.
-fn rows(subnet: &Subnet) -> u16 {
-    let switches = subnet.devices.iter().filter_map(|device| device.switch);
-    switches
-        .map(|switch| switch.multicast_fdb_cap)
-        .min()
-        .unwrap_or(0)
 }
 
 fn explain(error: &MulticastError) -> String {

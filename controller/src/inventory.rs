@@ -17,6 +17,8 @@ pub(crate) struct Inventory {
     present: BTreeSet<Guid>,
     /// Ports with a link behind which nothing answered last time.
     unresponsive_ports: BTreeSet<(Guid, PortNum)>,
+    /// Ports behind which there seemed to be a fabric without end last time.
+    suspects: BTreeSet<(Guid, PortNum)>,
 }
 
 impl Inventory {
@@ -33,6 +35,16 @@ impl Inventory {
     /// A discovery has ended: these ports have a link behind which nothing answers.
     pub(crate) fn set_unresponsive_ports(&mut self, ports: BTreeSet<(Guid, PortNum)>) {
         self.unresponsive_ports = ports;
+    }
+
+    /// Ports behind which there seemed to be a fabric without end last time.
+    pub(crate) fn suspects(&self) -> &BTreeSet<(Guid, PortNum)> {
+        &self.suspects
+    }
+
+    /// A discovery has ended: behind these ports there seems to be a fabric without end.
+    pub(crate) fn set_suspects(&mut self, ports: BTreeSet<(Guid, PortNum)>) {
+        self.suspects = ports;
     }
 
     /// The next discovery asks the device for its name again.

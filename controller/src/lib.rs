@@ -12,10 +12,12 @@
 //!   loop {
 //!       while let Some(event)   = sm.poll_event()    { log it; persist the text it carries }
 //!       while let Some(message) = sm.poll_transmit() { send it to the host's MAD socket }
-//!       wait for the socket, the control socket, or sm.deadline()
+//!       while let Some(work)    = sm.poll_work()     { run it on another thread (SmConfig::computes_apart) }
+//!       wait for the socket, the control socket, a thread, or sm.deadline()
 //!       received:  sm.handle(now, message)
 //!       deadline:  sm.tick(now)
 //!       control:   sm.status(now), sm.resweep(now)
+//!       work done: sm.work_done(now, done)
 //!       event Recall: sm.recall(texts persisted last, by whichever manager)
 //!   }
 //! ```
@@ -37,6 +39,7 @@
 //!  +-------------------------------------v--------------------|-------------------------------+
 //!  | sm            dispatches MADs by class; owns the parts   |                               |
 //!  | sm::sequence  what follows what: discovery, light sweep, planning, writing               |
+//!  | sm::computing plans that take their time on another thread                                |
 //!  | sm::managers  standby, handover          sm::trap  what follows from a trap               |
 //!  +--+----------+----------+-----------+----------+----------+----------+-----------+--------+
 //!     | heavy and light sweeps          | writing  | requests of hosts   | output    |
@@ -56,6 +59,7 @@
 //! | `exchange` | SMPs in flight and those that wait | `push`, `next`, `answered`, `expire` |
 //! | `discovery`, `light_sweep` | the state of one sweep | `request`, `complete`, `finish` |
 //! | `verification` | whose turn it is to be read back by a light sweep | `start`, `complete`, `take_warnings` |
+//! | `absence` | when this manager was last at work | `ends`, `deadline` |
 //! | `election` | this manager's state among managers, whom it polls | `enter`, `judge`, `judge_poll`, `asked` |
 //! | `inventory` | names, present devices, unresponsive ports | `names`, `update` |
 //! | `plan::Planner` | guid2lid, the whole fabric, labels of a fat tree | `plan`, `missing`, `expects` |
@@ -70,6 +74,7 @@
 //! `sm::sequence` builds for each call; the subnet in it is updated with the PortInfo and
 //! SwitchInfo that devices answer. `sa` changes memberships in `groups`.
 
+mod absence;
 mod config;
 pub mod control;
 mod discovery;
@@ -103,8 +108,9 @@ mod writer;
 
 pub use config::{ConfigError, QosChoice, Remembered, SmConfig};
 pub use event::{SmEvent, UpSummary};
+pub use guid2lid::{KeptChoice, guid2lid_of};
 pub use partitions::{
     Ipoib, Member, Membership, Partition, PartitionEnforcement, Partitions, PartitionsError,
 };
 pub use protection::Protection;
-pub use sm::Sm;
+pub use sm::{Done, Sm, Work};

@@ -1,7 +1,7 @@
 //! The light sweep: has anything changed since the subnet was last looked at?
 //!
 //! It asks every switch for SwitchInfo, whose change flag says that a port has changed its state
-//! since the last discovery cleared it, the own port for its state, and other managers for their
+//! since the last discovery cleared it, the own port for its state and its manager, and other managers for their
 //! SMInfo. On any sign of change, or silence, a full sweep follows.
 //!
 //! A manager that is not master polls the master and nothing else.
@@ -102,8 +102,10 @@ impl LightSweep {
                     .and_then(|own| own.end_port_info());
                 self.own_port = answer.attribute().ok();
                 match (&self.own_port, known) {
+                    // Another LID, or another master's: another manager has written it.
                     (Some(now), Some(known)) => {
-                        now.lid != known.lid || has_link(now) != has_link(known)
+                        (now.lid, now.master_sm_lid) != (known.lid, known.master_sm_lid)
+                            || has_link(now) != has_link(known)
                     }
                     _ => true,
                 }

@@ -7,7 +7,7 @@
 mod file;
 
 use topologies::NodeKind;
-use wire::attr::PKeyTable;
+use wire::attr::{NodeType, PKeyTable};
 use wire::p_key::{self, DEFAULT_PARTITION, FULL};
 use wire::{Guid, PortNum};
 
@@ -132,9 +132,9 @@ fn names(member: Member, device: &Device, is_own: bool) -> bool {
     match member {
         Member::Port(guid) => guid == device.end_port_guid(),
         Member::All => true,
-        Member::ChannelAdapters => device.kind == NodeKind::Host,
+        Member::ChannelAdapters => device.info.node_type == NodeType::ChannelAdapter,
         Member::Switches => device.kind == NodeKind::Switch,
-        Member::Routers => false,
+        Member::Routers => device.info.node_type == NodeType::Router,
         Member::Own => is_own,
     }
 }
@@ -234,19 +234,23 @@ impl PKeyTables {
         Some(table)
     }
 
-    /// What a port enforces, inbound and outbound: only ports of switches towards hosts do.
+    /// What a port enforces, inbound and outbound: only ports of switches do, towards hosts and towards
+    /// switches that lead nowhere else, behind which no other port could enforce anything. So a host that
+    /// reports itself as a switch gains nothing.
     pub(crate) fn enforced(
         &self,
         subnet: &Subnet,
         (index, port): (Index, PortNum),
     ) -> (bool, bool) {
-        let is_towards_host = || {
+        let is_towards_end = || {
             let device = subnet.devices.get(index)?;
             let can = device.switch?.partition_enforcement_cap > 0;
             let (peer, _) = device.ports.get(port.index())?.peer?;
-            Some(can && subnet.devices.get(peer)?.kind == NodeKind::Host)
+            let peer = subnet.devices.get(peer)?;
+            let is_end = peer.kind == NodeKind::Host || peer.cables().nth(1).is_none();
+            Some(can && is_end)
         };
-        match self.is_partitioned() && is_towards_host() == Some(true) {
+        match self.is_partitioned() && is_towards_end() == Some(true) {
             true => self.enforcement.directions(),
             false => (false, false),
         }

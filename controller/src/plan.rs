@@ -6,25 +6,34 @@
 //! missing move. A cable or device that the whole fabric does not have makes a new whole fabric;
 //! but a cable that does not belong into a recognised tree is left unused, with a warning, as
 //! long as the tree is still recognised without it.
+//!
+//! What `auto` takes for the whole fabric is remembered too ([`choice`]).
 
+mod choice;
+mod measuring;
 mod route;
 
-use topologies::{Endpoint, Graph, NodeId};
+use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::attr::LinearForwardingTable;
 use wire::{Guid, Lid, Lmc};
 
 use routing::dump::{self, SwitchDump};
 use routing::fat_tree::{FatTreeLabels, recognise};
-use routing::{LabelsDoNotFit, RoutingEngine, Tables, VlAssignment, Warning};
+use routing::{LabelsDoNotFit, Options, RoutingEngine, Tables, VlAssignment, Warning};
 
 use crate::control::LIST_MAX;
+use crate::discovery::{Expected, ExpectedDevices};
 use crate::guid2lid::Memory;
 use crate::partitions::PKeyTables;
 use crate::subnet::{Index, Subnet};
-use crate::{ConfigError, PartitionEnforcement, Partitions, SmConfig};
+pub(crate) use measuring::{Measured, Measuring};
+
+use measuring::Measurement;
+
+use crate::{ConfigError, PartitionEnforcement, Partitions, QosChoice, SmConfig};
 
 /// LIDs and tables of a subnet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     /// The engine with its parameters.
     pub(crate) engine: String,
@@ -36,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) top: u16,
     /// Whether something of the whole fabric is missing.
     pub(crate) degraded: bool,
+    /// Whether `auto` has not measured the fabric yet.
+    pub(crate) is_unmeasured: bool,
     /// Warnings for the user.
     pub(crate) warnings: Vec<String>,
     /// The fabric as it was routed; node ids are positions of devices.
@@ -74,14 +85,23 @@ impl Plan {
 }
 
 /// Makes plans, and remembers what later ones must keep.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Planner {
     routing: RoutingEngine,
     /// Tables of the user's own.
     given: Option<Vec<SwitchDump>>,
     lmc: Option<Lmc>,
+    /// What engines are told of the levels of the fabric; all else is as by default.
+    levels: Options,
+    /// Whether VLs are kept for connections, so that `auto` must do with one.
+    keeps_vls: bool,
     memory: Memory,
     labels: Option<FatTreeLabels>,
+    /// Whether ports keep the LIDs that they have when the fabric grows: not while it is being brought
+    /// up.
+    is_settled: bool,
+    /// What `auto` measures, and when.
+    measurement: Measurement,
     partitions: Option<Partitions>,
     enforcement: PartitionEnforcement,
 }
@@ -100,7 +120,16 @@ impl Planner {
             routing: config.routing,
             given: config.tables.as_deref().map(dump::read).transpose()?,
             lmc: config.lmc,
+            levels: Options {
+                roots: config.roots.clone(),
+                io_guids: config.io_guids.clone(),
+                compute_guids: config.compute_guids.clone(),
+                ..Options::default()
+            },
+            keeps_vls: config.routing == RoutingEngine::Auto && config.qos != QosChoice::None,
             labels: recognise(&memory.fabric).ok(),
+            is_settled: !memory.fabric.is_empty(),
+            measurement: Measurement::new(config.computes_apart),
             partitions: config.partitions.clone(),
             enforcement: config.partition_enforcement,
             memory,
@@ -114,7 +143,15 @@ impl Planner {
     pub(crate) fn recall(&mut self, guid2lid: &str) -> Result<(), ConfigError> {
         self.memory = Memory::parse(guid2lid)?;
         self.labels = recognise(&self.memory.fabric).ok();
+        self.is_settled |= !self.memory.fabric.is_empty();
+        self.measurement.fabric_changed();
         Ok(())
+    }
+
+    /// The fabric is up and nothing has changed since: from now on ports keep their LIDs even if it
+    /// grows.
+    pub(crate) fn settle(&mut self) {
+        self.is_settled = true;
     }
 
     /// What is to be remembered.
@@ -125,6 +162,23 @@ impl Planner {
     /// Whether the device belongs to the whole fabric.
     pub(crate) fn expects(&self, guid: Guid) -> bool {
         self.memory.fabric.find_guid(guid).is_some()
+    }
+
+    /// The devices of the whole fabric.
+    pub(crate) fn expected(&self) -> ExpectedDevices {
+        let whole = &self.memory.fabric;
+        let device = |id: NodeId| {
+            let node = whole.node(id);
+            let cable = whole.cables(id).next();
+            let cable = cable.filter(|_| node.kind == NodeKind::Host);
+            let expected = Expected {
+                kind: node.kind,
+                ports: node.ports,
+                place: cable.map(|(_, peer)| (whole.node(peer.node).guid, peer.port)),
+            };
+            (node.guid, expected)
+        };
+        whole.ids().map(device).collect()
     }
 
     /// The end port that has, or had, that LID.
@@ -168,13 +222,21 @@ impl Planner {
             .map_err(|error| format!("what the devices say contradicts itself: {error}"))?;
         let mut warnings = Vec::new();
         let labels = self.labels_for(&mut graph, &mut warnings);
+        let grows = !is_part(&graph, &self.memory.fabric);
+        // What is recognised in a part, or chosen for it, says nothing about the whole.
+        let is_rest = !grows && labels.is_none() && self.is_degraded(&graph);
         let tables = self.route(subnet, &graph, labels.clone(), old, &mut warnings)?;
-        if let Some(labels) = &tables.labels {
+        if let Some(labels) = tables.labels.as_ref().filter(|_| !is_rest) {
             self.labels = Some(labels.clone());
+        } else if grows && labels.is_none() {
+            // The labels of a part of this fabric, or of another one, would fit what is left of this one.
+            self.labels = recognise(&graph).ok();
         }
         self.remember_lids(&tables);
-        if !is_part(&graph, &self.memory.fabric) {
+        self.remember_choice(&graph, &tables, is_rest);
+        if grows {
             self.memory.fabric = graph.clone();
+            self.measurement.fabric_changed();
         }
         let degraded = self.is_degraded(&graph);
         warnings.extend(tables.warnings.iter().map(Warning::to_string));
@@ -207,6 +269,7 @@ impl Planner {
             lids,
             top: tables.top().get(),
             degraded,
+            is_unmeasured: self.measurement.is_due(),
             warnings,
             graph,
             labels: tables.labels.clone().or(labels),

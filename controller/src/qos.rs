@@ -177,7 +177,7 @@ impl Qos {
         };
         let known = self.connections.get(&asked.id).map(|one| &one.granted);
         let answer = if request.method() == Method::DELETE {
-            if known.is_some_and(|one| !fabric.speaks_for(lid, [one.source, one.destination])) {
+            if known.is_some_and(|one| !fabric.may_act_for(lid, [one.source, one.destination])) {
                 // While the subnet is not up, LIDs tell nothing of who asks.
                 let status = match is_up {
                     true => MadStatus::SA_DENIED,

@@ -12,7 +12,7 @@ use crate::fabric::Fabric;
 /// How many events wait at most; the oldest go first.
 const EVENTS_MAX: usize = 4096;
 
-/// How many warnings of refused requests stand at a time: whoever sends such requests must not push
+/// How many warnings of refused requests stand at a time: a sender of such requests must not push
 /// other warnings out.
 const REFUSALS_MAX: usize = 8;
 
@@ -40,8 +40,10 @@ pub(crate) enum Source {
     MKey,
     /// Traps that tell of bad P_Keys and Q_Keys, since the last complete sweep.
     Partitions,
-    /// What the latest light sweep has found changed by somebody else.
+    /// What the latest light sweep has found changed by another program.
     ForeignWrites,
+    /// Messages that the host did not take, since the last complete sweep.
+    Outbox,
 }
 
 /// Events and status.
@@ -126,6 +128,7 @@ impl Report {
         let status = &mut self.status;
         status.missing = missing;
         status.engine.clone_from(&plan.engine);
+        status.unmeasured = plan.is_unmeasured;
         status.degraded = plan.degraded || !status.unreachable.is_empty();
         status.lmc = plan.lmc.get();
         status.switches = convert::saturate(switches);

@@ -1,14 +1,17 @@
 //! Subnet administration (SA): answers to the queries and requests of programs on the hosts
 //! (IBA 15.2).
 //!
-//! Get and GetTable of NodeRecord, PortInfoRecord, SwitchInfoRecord, LinkRecord, SMInfoRecord,
-//! LinearForwardingTableRecord, MulticastForwardingTableRecord, PathRecord and MCMemberRecord; Get
-//! of ClassPortInfo; Set and Delete of MCMemberRecord; Set of InformInfo. A table travels by RMPP. A
-//! join or leave is answered when the forwarding tables that it changes have been written.
+//! Get and GetTable of NodeRecord, PortInfoRecord, SwitchInfoRecord, LinkRecord, SMInfoRecord, GUIDInfoRecord,
+//! SLtoVLMappingTableRecord, VLArbitrationTableRecord, P_KeyTableRecord, LinearForwardingTableRecord,
+//! MulticastForwardingTableRecord, PathRecord, MCMemberRecord, InformInfoRecord and ServiceRecord; GetMulti of
+//! MultiPathRecord; Get of ClassPortInfo; Set and Delete of MCMemberRecord and ServiceRecord; Set of InformInfo. A
+//! table travels by RMPP. A join or leave is answered when the forwarding tables that it changes have been written.
 
 mod members;
 mod path;
+mod port_records;
 mod records;
+mod services;
 mod subscriptions;
 mod transfers;
 
@@ -17,7 +20,7 @@ use mad::local::MadMessage;
 use mad::rmpp;
 use wire::attr::{Notice, SmInfo, trap};
 use wire::pma::{ClassPortInfo, capability};
-use wire::sa::{DATA_LEN, InformInfo, PathRecord, SaHeader, SaRecord};
+use wire::sa::{DATA_LEN, InformInfo, MultiPathRecord, PathRecord, SaHeader, SaRecord};
 use wire::{AttributeId, Format as _, Gid, Lid, Mad, MadHeader, MadStatus, Method, SaKey};
 
 use crate::fabric::Fabric;
@@ -27,6 +30,7 @@ use crate::port_settings::LIFE_TIME;
 use crate::smp::message;
 use crate::writer::Mirrors;
 use members::MemberRequest;
+use services::{Asker, Services};
 use subscriptions::Subscriptions;
 use transfers::Transfers;
 
@@ -37,6 +41,7 @@ pub(crate) struct Administration {
     sa_key: SaKey,
     transfers: Transfers,
     subscriptions: Subscriptions,
+    services: Services,
 }
 
 /// A query by components.
@@ -128,7 +133,7 @@ impl Context<'_> {
 }
 
 impl Administration {
-    /// Nobody served yet. `sa_key`: the SM_Key of trusted requests.
+    /// An administration without any state. `sa_key`: the SM_Key of trusted requests.
     pub(crate) fn new(sa_key: SaKey) -> Self {
         Self {
             sa_key,
@@ -153,19 +158,48 @@ impl Administration {
         if rmpp::is_control(request) {
             return self.transfers.receive(now, from, request);
         }
+        // Several paths may be asked for by a transfer, which one segment holds (IBA 13.6.3.2).
+        let is_multi_path = (request.method(), request.attr_id())
+            == (Method::GET_MULTI, AttributeId::MULTI_PATH_RECORD);
+        let plain;
+        let request = if is_multi_path && rmpp::header(request).is_some() {
+            let (progress, back) = rmpp::Receiver::new(now, 1).receive(now, request);
+            if let Some(back) = back {
+                context.answer(from, &back);
+            }
+            if progress != rmpp::Progress::Done {
+                return;
+            }
+            plain = rmpp::without(request);
+            &plain
+        } else {
+            request
+        };
         if request.header().class_version != 2 {
-            let answer = error_answer(request, MadStatus::BAD_VERSION);
+            let answer = answer_header(request, MadStatus::BAD_VERSION);
             return context.answer(from, &answer);
         }
         let answer = match (request.method(), request.attr_id()) {
-            (Method::GET, _) => match context.records(from, request, self.trusts(request)) {
+            (Method::GET, _) => match self.records(now, from, request, context) {
                 Ok(records) => single_record(request, &records),
-                Err(status) => error_answer(request, status),
+                Err(status) => answer_header(request, status),
             },
-            (Method::GET_TABLE, _) => match self.start_table(from, request, context) {
-                Ok(()) => return,
-                Err(status) => error_answer(request, status),
-            },
+            (Method::GET_TABLE, _) | (Method::GET_MULTI, AttributeId::MULTI_PATH_RECORD) => {
+                match self.start_table(now, from, request, context) {
+                    Ok(()) => return,
+                    Err(status) => answer_header(request, status),
+                }
+            }
+            (Method::SET | Method::DELETE, AttributeId::SERVICE_RECORD) => {
+                let asker = Asker {
+                    port: context.fabric.port_guid(from.lid),
+                    is_trusted: self.trusts(request),
+                };
+                match self.services.write(now, request, asker) {
+                    Ok(record) => single_record(request, &Records::of(&[record])),
+                    Err(status) => answer_header(request, status),
+                }
+            }
             (Method::SET | Method::DELETE, AttributeId::MC_MEMBER_RECORD) => {
                 return self.member_request(now, from, request, context);
             }
@@ -173,9 +207,9 @@ impl Administration {
                 self.subscribe(from, request, context.fabric)
             }
             (Method::SET | Method::DELETE, _) => {
-                error_answer(request, MadStatus::BAD_METHOD_ATTRIBUTE)
+                answer_header(request, MadStatus::BAD_METHOD_ATTRIBUTE)
             }
-            _ => error_answer(request, MadStatus::BAD_METHOD),
+            _ => answer_header(request, MadStatus::BAD_METHOD),
         };
         context.answer(from, &answer);
     }
@@ -206,13 +240,44 @@ impl Administration {
         self.subscriptions.report(now, notice);
     }
 
+    /// The records that a query asks for.
+    fn records(
+        &self,
+        now: Time,
+        from: &MadMessage,
+        request: &Mad,
+        context: &Context<'_>,
+    ) -> Result<Records, MadStatus> {
+        let is_trusted = self.trusts(request);
+        let header = request.sa_header();
+        let mask = header
+            .map_err(|_| MadStatus::SA_REQUEST_INVALID)?
+            .component_mask;
+        match request.attr_id() {
+            AttributeId::SERVICE_RECORD => {
+                let data = request.sa_data();
+                let found = self.services.find(now, mask, data, is_trusted)?;
+                Ok(Records::of(&found))
+            }
+            AttributeId::INFORM_INFO_RECORD => {
+                // Others than the manager's administrator see their own.
+                let port = context.fabric.port_guid(from.lid);
+                let shown = |guid| is_trusted || port == Some(guid);
+                let found = self.subscriptions.records(mask, request.sa_data(), shown)?;
+                Ok(Records::of(&found))
+            }
+            _ => context.records(from, request, is_trusted),
+        }
+    }
+
     fn start_table(
         &mut self,
+        now: Time,
         from: &MadMessage,
         request: &Mad,
         context: &Context<'_>,
     ) -> Result<(), MadStatus> {
-        let records = context.records(from, request, self.trusts(request))?;
+        let records = self.records(now, from, request, context)?;
         let mut template = answer_header(request, MadStatus::OK);
         set_attribute_offset(&mut template, records.attribute_offset);
         self.transfers
@@ -232,7 +297,7 @@ impl Administration {
         };
         let changed = match member.apply(from, request) {
             Ok(changed) => changed,
-            Err(status) => return context.answer(from, &error_answer(request, status)),
+            Err(status) => return context.answer(from, &answer_header(request, status)),
         };
         let answer = single_record(request, &Records::of(&[changed.record]));
         let message = message(from.lid, from.qpn, &answer);
@@ -254,20 +319,22 @@ impl Administration {
     pub(crate) fn subnet_changed(&mut self, fabric: &Fabric) {
         self.subscriptions
             .retain(|port, lid| fabric.has_port(port, lid));
+        self.services
+            .retain(|port| fabric.subnet.find_end_port(port).is_some());
     }
 
     fn subscribe(&mut self, from: &MadMessage, request: &Mad, fabric: &Fabric) -> Mad {
         let Ok(info) = request.sa_record::<InformInfo>() else {
-            return error_answer(request, MadStatus::SA_REQUEST_INVALID);
+            return answer_header(request, MadStatus::SA_REQUEST_INVALID);
         };
         // Only a port of the subnet can be told anything, and leave it.
         let Some(port) = fabric.port_guid(from.lid) else {
-            return error_answer(request, MadStatus::SA_REQUEST_INVALID);
+            return answer_header(request, MadStatus::SA_REQUEST_INVALID);
         };
         match self.subscriptions.set(port, (from.lid, from.qpn), &info) {
             true => single_record(request, &Records::of(&[info])),
-            false if info.subscribe => error_answer(request, MadStatus::SA_NO_RESOURCES),
-            false => error_answer(request, MadStatus::SA_REQUEST_INVALID),
+            false if info.subscribe => answer_header(request, MadStatus::SA_NO_RESOURCES),
+            false => answer_header(request, MadStatus::SA_REQUEST_INVALID),
         }
     }
 }
@@ -315,6 +382,14 @@ impl View<'_> {
             AttributeId::MULTICAST_FORWARDING_TABLE_RECORD => {
                 Records::of(&self.multicast_tables(&query)?)
             }
+            AttributeId::MULTI_PATH_RECORD if request.method() == Method::GET_MULTI => {
+                let asked: MultiPathRecord = request.sa_record().map_err(|_| invalid)?;
+                let asker = self.fabric.owner(from.lid);
+                Records::of(&self.multi_paths(&asked, query.mask, asker)?)
+            }
+            AttributeId::GUID_INFO_RECORD => Records::of(&self.guid_infos(&query)?),
+            AttributeId::SL_TO_VL_TABLE_RECORD => Records::of(&self.sl_to_vl_tables(&query)?),
+            AttributeId::VL_ARB_TABLE_RECORD => Records::of(&self.vl_arbitration_tables(&query)?),
             AttributeId::PKEY_TABLE_RECORD => Records::of(&self.pkey_tables(&query)?),
             AttributeId::MC_MEMBER_RECORD => Records::of(&self.memberships(from, request)?),
             _ => return Err(MadStatus::BAD_METHOD_ATTRIBUTE),
@@ -340,6 +415,7 @@ fn class_port_info() -> Records {
     }
 }
 
+/// The answer to a request, with that status and without a record.
 fn answer_header(request: &Mad, status: MadStatus) -> Mad {
     let mut header = request.header();
     // The answer to Set is a GetResp (IBA 13.4.5).
@@ -370,16 +446,12 @@ fn set_attribute_offset(answer: &mut Mad, attribute_offset: u16) {
     }
 }
 
-fn error_answer(request: &Mad, status: MadStatus) -> Mad {
-    answer_header(request, status)
-}
-
 /// An answer of exactly one record.
 fn single_record(request: &Mad, records: &Records) -> Mad {
     match records.count {
-        0 => return error_answer(request, MadStatus::SA_NO_RECORDS),
+        0 => return answer_header(request, MadStatus::SA_NO_RECORDS),
         1 => {}
-        _ => return error_answer(request, MadStatus::SA_TOO_MANY_RECORDS),
+        _ => return answer_header(request, MadStatus::SA_TOO_MANY_RECORDS),
     }
     let mut answer = answer_header(request, MadStatus::OK);
     set_attribute_offset(&mut answer, records.attribute_offset);

@@ -17,7 +17,8 @@ use link::Time;
 const ABORTS_MAX: u32 = 8;
 /// How often the first discovery is repeated because links are still coming up.
 const INITIAL_REPEATS_MAX: u32 = 50;
-/// After how many light sweeps without a link at the own host a warning is given.
+/// After how many light sweeps without a link at the own host a warning is given; the host is then
+/// discovered anew, and each time after as many more.
 const UNLINKED_SWEEPS_MAX: u32 = 5;
 /// Time to the first sweep after one that was incomplete, nanoseconds; it doubles each time.
 const RETRY_NS: u64 = 200_000_000;
@@ -103,9 +104,19 @@ impl Schedule {
         heavy.into_iter().chain(light).min()
     }
 
+    /// Whether a heavy sweep is due at some time.
+    pub(crate) fn is_heavy_sweep_due(&self) -> bool {
+        self.heavy_sweep_at.is_some()
+    }
+
+    /// Whether a sweep may be aborted, or enough of them were in a row.
+    pub(crate) fn may_abort(&self) -> bool {
+        self.aborts < ABORTS_MAX
+    }
+
     /// Whether a heavy sweep is due that may abort what is under way.
     pub(crate) fn aborts_others(&self, now: Time) -> bool {
-        self.heavy_sweep_at.is_some_and(|at| at <= now) && self.aborts < ABORTS_MAX
+        self.heavy_sweep_at.is_some_and(|at| at <= now) && self.may_abort()
     }
 
     /// A discovery, or the programming after one, was aborted.
@@ -168,6 +179,12 @@ impl Schedule {
         };
         self.unlinked_sweeps == UNLINKED_SWEEPS_MAX
     }
+
+    /// Whether the own host has had no link for so many light sweeps, or for a multiple of them, that
+    /// it is to be discovered anew.
+    pub(crate) fn is_unlinked_for_long(&self) -> bool {
+        self.unlinked_sweeps > 0 && self.unlinked_sweeps.is_multiple_of(UNLINKED_SWEEPS_MAX)
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +192,20 @@ mod tests {
     use super::*;
 
     const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_host_without_a_link_is_discovered_anew_after_some_sweeps_and_again_after_as_many() {
+        let mut schedule = Schedule::new(10 * SECOND_NS);
+        let noticed: Vec<u32> = (1..=12)
+            .filter(|_| {
+                schedule.warns_of_no_link(false);
+                schedule.is_unlinked_for_long()
+            })
+            .collect();
+        assert_eq!(noticed, [5, 10]);
+        schedule.warns_of_no_link(true);
+        assert!(!schedule.is_unlinked_for_long());
+    }
 
     #[test]
     fn the_earliest_request_counts_and_a_heavy_sweep_replaces_a_light_one() {

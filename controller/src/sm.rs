@@ -1,5 +1,6 @@
 //! The subnet manager as its shell sees it: inputs, outputs, and which part a datagram is for.
 
+mod computing;
 mod managers;
 mod sequence;
 mod trap;
@@ -10,6 +11,7 @@ use link::{Deadline, DeadlineCause, Time};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use wire::{Mad, Method, MgmtClass, Qpn, vendor};
 
+use crate::absence::Absence;
 use crate::control::{Phase, Status};
 use crate::election::Election;
 use crate::exchange::Exchange;
@@ -32,6 +34,8 @@ use crate::windows::Windows;
 use crate::writer::{Mirrors, Write};
 use crate::{ConfigError, QosChoice, Remembered, SmConfig, SmEvent, discovery, light_sweep};
 
+use computing::Computing;
+pub use computing::{Done, Work};
 use sequence::Activity;
 
 /// The management classes that the manager takes requests of.
@@ -67,9 +71,14 @@ pub struct Sm {
     activity: Activity,
     schedule: Schedule,
     election: Election,
+    absence: Absence,
+    /// Whether another manager may have become master since this one last knew: until a discovery has
+    /// asked, nothing is written and no request served.
+    is_mastership_unconfirmed: bool,
     inventory: Inventory,
     fabric: Fabric,
     planner: Planner,
+    computing: Computing,
     mirrors: Mirrors,
     verification: Verification,
     groups: Groups,
@@ -79,6 +88,8 @@ pub struct Sm {
     report: Report,
     persistence: Persistence,
     outbox: Outbox,
+    /// Messages dropped when that was last looked at.
+    dropped_before: u64,
     /// When a lesser master was last told to hand over.
     reminded_at: Option<Time>,
     started: bool,
@@ -98,9 +109,12 @@ impl Sm {
             activity: Activity::Idle,
             schedule: Schedule::new(config.sweep_interval_ns),
             election: Election::new(config.priority, config.sm_key),
+            absence: Absence::new(&config),
+            is_mastership_unconfirmed: false,
             inventory: Inventory::default(),
             fabric: Fabric::default(),
             planner: Planner::new(&config)?,
+            computing: Computing::default(),
             mirrors: Mirrors::new(),
             verification: Verification::default(),
             groups: recalled_groups(&config)?,
@@ -110,6 +124,7 @@ impl Sm {
             report: Report::default(),
             persistence: Persistence::default(),
             outbox: Outbox::default(),
+            dropped_before: 0,
             reminded_at: None,
             started: false,
             registered: BTreeSet::new(),
@@ -119,6 +134,7 @@ impl Sm {
 
     /// Takes in what has arrived on the host's MAD socket.
     pub fn handle(&mut self, now: Time, message: FromAgent) {
+        self.note_absence(now);
         match message {
             FromAgent::Received(message) => self.received(now, &message),
             FromAgent::Registered {
@@ -126,8 +142,12 @@ impl Sm {
                 registered: true,
             } => {
                 self.report.resolve(Source::Class(class));
-                // A second answer: the host was restarted, and its port has lost its LID.
+                // A second answer: the host was restarted, and its port has lost its LID. The subnet
+                // may have had another master while this manager could not send.
                 if !self.registered.insert(class) {
+                    if class == MgmtClass::SUBN_LID.0 && !self.election.leaves_to_another() {
+                        self.invalidate_memory();
+                    }
                     self.request_sweep(now);
                 }
             }
@@ -155,11 +175,12 @@ impl Sm {
             self.started = true;
             self.windows.begin_session(now);
             for class in CLASSES {
-                self.outbox.push(ToAgent::Register { class: class.0 });
+                self.outbox.register(ToAgent::Register { class: class.0 });
             }
-            self.outbox.push(ToAgent::SetIsSm(true));
+            self.outbox.register(ToAgent::SetIsSm(true));
             self.schedule.request_sweep(now);
         }
+        self.note_absence(now);
         self.groups.expire(now);
         while let Some(job) = self.exchange.expire(now) {
             self.complete(job, Answer::Timeout);
@@ -193,7 +214,8 @@ impl Sm {
         let answer = self.administration.deadline();
         let change = self.qos.deadline();
         let members = self.groups.deadline();
-        let due = [sweep, request, window, answer, change, members];
+        let awake = self.absence.deadline();
+        let due = [sweep, request, window, answer, change, members, awake];
         let at = due.into_iter().flatten().min();
         at.map(|at| Deadline {
             at,
@@ -233,12 +255,20 @@ impl Sm {
         }
     }
 
+    /// Whether it is to sweep the whole subnet again, or does so: without input it then does not rest.
+    #[must_use]
+    pub fn is_sweep_due(&self) -> bool {
+        let is_under_way = !matches!(self.activity, Activity::Idle | Activity::LightSweep(..));
+        is_under_way || self.schedule.is_heavy_sweep_due()
+    }
+
     /// How the subnet stands.
     #[must_use]
     pub fn status(&self, now: Time) -> Status {
         Status {
             smps_sent: self.exchange.sent(),
             smps_timed_out: self.exchange.timed_out(),
+            messages_dropped: self.outbox.dropped(),
             priority: self.config.priority,
             ..self.report.status(now)
         }
@@ -273,7 +303,7 @@ impl Sm {
 
     fn vendor_mad(&mut self, now: Time, from: &MadMessage, mad: &Mad) {
         // As with subnet administration, the master is asked.
-        if self.election.leaves_to_another() {
+        if self.leaves_requests() {
             return;
         }
         let mut services = Services {
@@ -289,7 +319,7 @@ impl Sm {
 
     fn administration_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
         // Only the master's administration answers (IBA 15.4.2); who asks here will learn its LID.
-        if self.election.leaves_to_another() {
+        if self.leaves_requests() {
             return;
         }
         let mut context = Context {
@@ -324,6 +354,18 @@ impl Sm {
             }
         }
         self.outbox.send_all(self.administration.poll(now));
+        self.report_dropped();
+    }
+
+    /// Warns when messages have been dropped, once until a sweep is complete.
+    fn report_dropped(&mut self) {
+        let dropped = self.outbox.dropped();
+        if core::mem::replace(&mut self.dropped_before, dropped) == dropped {
+            return;
+        }
+        let text = "this host takes messages too slowly: some were dropped (messages_dropped in the \
+                    status) and are asked for again";
+        self.report.replace(Source::Outbox, vec![text.to_owned()]);
     }
 }
 

@@ -66,6 +66,7 @@ pub(crate) fn message(lid: Lid, qpn: Qpn, mad: &Mad) -> MadMessage {
         qpn,
         sl: Sl::default(),
         mad: Box::new(*mad.as_bytes()),
+        way: None,
     }
 }
 

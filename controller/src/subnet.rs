@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use topologies::{Endpoint, Graph, GraphError, Node, NodeId, NodeKind};
-use wire::attr::{NodeInfo, PortInfo, PortState, SwitchInfo};
+use wire::attr::{NodeInfo, NodeType, PortInfo, PortState, SwitchInfo};
 use wire::{Guid, Lid, PortNum};
 
 use crate::Protection;
@@ -12,7 +12,8 @@ use crate::protection::given_key;
 /// A device by its position in a [`Subnet`].
 pub(crate) type Index = usize;
 
-/// A switch or channel adapter.
+/// A switch, or one port of a channel adapter or router: what has LIDs of its own. The ports of one
+/// adapter are devices apart, since nothing passes from one to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Device {
     /// Its NodeInfo, as read when it was first reached.
@@ -38,6 +39,8 @@ pub(crate) struct Port {
     pub(crate) info: Option<PortInfo>,
     /// The other end of its cable.
     pub(crate) peer: Option<(Index, PortNum)>,
+    /// Whether what its cable leads to has answered through it.
+    pub(crate) heard: bool,
 }
 
 impl Device {
@@ -54,9 +57,9 @@ impl Device {
         }
     }
 
-    /// Node GUID.
+    /// What tells it from all others ([`device_guid`]).
     pub(crate) fn guid(&self) -> Guid {
-        self.info.node_guid
+        device_guid(&self.info)
     }
 
     /// The port that holds the LIDs: 0 of a switch, the one it was reached by of an adapter.
@@ -102,7 +105,18 @@ impl Device {
     }
 }
 
-/// The devices of a subnet. In a finished one they are in order of node GUID, so that a device's
+/// The GUID of the device that gave this NodeInfo: the node GUID; of an adapter's ports from 2 on the port
+/// GUID.
+pub(crate) fn device_guid(info: &NodeInfo) -> Guid {
+    match info.node_type {
+        NodeType::ChannelAdapter | NodeType::Router if info.local_port_num.get() > 1 => {
+            info.port_guid
+        }
+        _ => info.node_guid,
+    }
+}
+
+/// The devices of a subnet. In a finished one they are in order of GUID, so that a device's
 /// position is its [`NodeId`] in [`Subnet::graph`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subnet {
@@ -134,7 +148,19 @@ impl Subnet {
         index
     }
 
-    /// The device of that node GUID.
+    /// The ports behind which there is a device, and which one.
+    pub(crate) fn joined_ports(&self) -> BTreeMap<(Guid, PortNum), Guid> {
+        let of = |device: &Device| {
+            let guid = device.guid();
+            let behind = |(peer, _): (Index, PortNum)| self.devices[peer].guid();
+            let cables = device.cables();
+            let ports = cables.map(|(port, peer)| ((guid, port), behind(peer)));
+            ports.collect::<Vec<_>>()
+        };
+        self.devices.iter().flat_map(of).collect()
+    }
+
+    /// The device of that GUID.
     pub(crate) fn find(&self, guid: Guid) -> Option<Index> {
         self.by_guid.get(&guid).copied()
     }
@@ -173,27 +199,64 @@ impl Subnet {
         }
     }
 
-    /// Joins two ports. `false` if one of them is already joined to another.
-    pub(crate) fn join(&mut self, a: (Index, PortNum), b: (Index, PortNum)) -> bool {
-        let peer = |this: &Self, end: (Index, PortNum)| {
-            this.devices[end.0]
-                .ports
-                .get(end.1.index())
-                .map(|port| port.peer)
-        };
-        let (Some(a_peer), Some(b_peer)) = (peer(self, a), peer(self, b)) else {
-            return false;
-        };
-        if a_peer.is_some_and(|peer| peer != b) || b_peer.is_some_and(|peer| peer != a) {
-            return false;
+    /// A port, if the device has it.
+    pub(crate) fn port_mut(&mut self, (index, port): (Index, PortNum)) -> Option<&mut Port> {
+        self.devices.get_mut(index)?.ports.get_mut(port.index())
+    }
+
+    /// The other end of the cable of a port.
+    pub(crate) fn peer(&self, (index, port): (Index, PortNum)) -> Option<(Index, PortNum)> {
+        self.devices.get(index)?.ports.get(port.index())?.peer
+    }
+
+    /// Whether what the cable of a port leads to has answered through it.
+    pub(crate) fn is_heard(&self, (index, port): (Index, PortNum)) -> bool {
+        let device = self.devices.get(index);
+        let port = device.and_then(|device| device.ports.get(port.index()));
+        port.is_some_and(|port| port.heard)
+    }
+
+    /// Joins two ports without cables; nothing happens if one of them is not there.
+    pub(crate) fn join(&mut self, a: (Index, PortNum), b: (Index, PortNum)) {
+        if self.port_mut(a).is_none() || self.port_mut(b).is_none() {
+            return;
         }
-        self.devices[a.0].ports[a.1.index()].peer = Some(b);
-        self.devices[b.0].ports[b.1.index()].peer = Some(a);
-        true
+        for (end, peer) in [(a, b), (b, a)] {
+            if let Some(port) = self.port_mut(end) {
+                port.peer = Some(peer);
+            }
+        }
+    }
+
+    /// Takes the cable of a port away, if it has one.
+    pub(crate) fn part(&mut self, end: (Index, PortNum)) {
+        let peer = self.port_mut(end).and_then(|port| port.peer.take());
+        if let Some(port) = peer.and_then(|peer| self.port_mut(peer)) {
+            port.peer = None;
+        }
+    }
+
+    /// A device has no claim to its GUIDs: it is not managed, and another one can be added by them.
+    pub(crate) fn displace(&mut self, index: Index, reason: String) {
+        let Some(device) = self.devices.get_mut(index) else {
+            return;
+        };
+        device.failure = Some(reason);
+        let (guid, port_guid) = (device.guid(), device.end_port_guid());
+        let ends: Vec<PortNum> = device.cables().map(|(port, _)| port).collect();
+        for port in ends {
+            self.part((index, port));
+        }
+        if self.find(guid) == Some(index) {
+            self.by_guid.remove(&guid);
+        }
+        if self.find_end_port(port_guid) == Some(index) {
+            self.by_end_port.remove(&port_guid);
+        }
     }
 
     /// The same subnet without cables one end of which has no link (any more), and without the
-    /// devices that cannot be managed or reached over managed ones, in order of node GUID; and
+    /// devices that cannot be managed or reached over managed ones, in order of GUID; and
     /// the devices left out.
     pub(crate) fn finish(mut self) -> (Self, Vec<Device>) {
         self.drop_dead_cables();
@@ -281,16 +344,25 @@ impl Subnet {
         }
         let mut graph = Graph::new();
         for device in &self.devices {
-            let name = match uses.get(device.name.as_str()) {
+            let mut name = match uses.get(device.name.as_str()) {
                 Some(1) if !device.name.is_empty() => device.name.clone(),
                 _ => format!("{}#{}", device.name, device.guid()),
             };
-            graph.add(Node {
-                name,
-                kind: device.kind,
-                guid: device.guid(),
-                ports: device.info.num_ports,
-            })?;
+            // A description may be the very name that another device was given here.
+            while graph.find(&name).is_some() {
+                name = format!("{name}#{}", device.guid());
+            }
+            let ports = device.info.num_ports;
+            let mut node = Node {
+                description: device.name.clone(),
+                system_image_guid: device.info.system_image_guid,
+                ..Node::new(name, device.kind, device.guid(), ports)
+            };
+            let (end_port, guid) = (device.end_port(), device.end_port_guid());
+            if node.port_guid(end_port) != guid {
+                node.port_guids.insert(end_port.get(), guid);
+            }
+            graph.add(node)?;
         }
         for (index, device) in self.devices.iter().enumerate() {
             for (port, (peer, peer_port)) in device.cables() {

@@ -21,7 +21,7 @@ pub(crate) enum Cause {
     NodeDescription,
     /// The node has other capabilities, or another system image GUID.
     Capability,
-    /// Somebody has asked without the right M_Key.
+    /// A request came without the right M_Key (trap 256).
     BadMKey(Trap256),
     /// A packet with a P_Key that its receiver does not take.
     BadPKey(Trap257),

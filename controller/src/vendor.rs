@@ -48,7 +48,7 @@ impl Services<'_> {
             return MadStatus::BAD_FIELD;
         };
         let port_guid = |lid| fabric.port_guid(lid);
-        let may_ask = |pair| fabric.speaks_for(lid, pair);
+        let may_ask = |pair| fabric.may_act_for(lid, pair);
         match self.windows.request(now, &asked, port_guid, may_ask) {
             Ok(()) => MadStatus::OK,
             Err(error) => error.status(),

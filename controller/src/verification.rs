@@ -6,7 +6,8 @@
 
 use topologies::NodeKind;
 use wire::attr::{
-    LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, SlToVlTable, VlArbTable,
+    LinearForwardingTable, MulticastForwardingTable, NodeInfo, PKeyTable, PortInfo, SlToVlTable,
+    VlArbTable,
 };
 use wire::{Guid, Lid, PortNum};
 
@@ -17,12 +18,14 @@ use crate::writer::{Mirror, Mirrors, pkeys_modifier};
 
 /// Reads of one light sweep at most.
 const READS_MAX: usize = 256;
-/// How many differences are told one by one.
-const TOLD_MAX: usize = 8;
+/// How many differences are reported one by one.
+const REPORTED_MAX: usize = 8;
 
 /// What is read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
+    /// NodeInfo: whether it is still the device that was discovered.
+    Node,
     /// PortInfo.
     Port(PortNum),
     /// An LFT block.
@@ -93,6 +96,11 @@ impl Verification {
         let Some(device) = subnet.devices.get(index) else {
             return false;
         };
+        if item == Item::Node {
+            // Another device, or one that says something else of itself: the sweep that follows will tell.
+            let held = answer.attribute::<NodeInfo>();
+            return held.is_ok_and(|held| held != device.info);
+        }
         let Some(mirror) = mirrors.get_mut(&device.guid()) else {
             return false;
         };
@@ -100,9 +108,9 @@ impl Verification {
             return false;
         };
         self.count += 1;
-        if self.differences.len() < TOLD_MAX {
+        if self.differences.len() < REPORTED_MAX {
             self.differences.push(format!(
-                "{what} of {} ({}) was changed by somebody else: it is set again",
+                "{what} of {} ({}) was changed by another program: it is set again",
                 device.label(),
                 device.guid()
             ));
@@ -116,7 +124,7 @@ impl Verification {
         let more = core::mem::take(&mut self.count) - warnings.len();
         if more > 0 {
             warnings.push(format!(
-                "{more} more tables and ports were changed by somebody else: they are set again"
+                "{more} more tables and ports were changed by another program: they are set again"
             ));
         }
         warnings
@@ -126,7 +134,7 @@ impl Verification {
 /// What is known of a device, in order.
 fn items(device: &Device, mirror: &Mirror) -> Vec<Item> {
     let cables: Vec<PortNum> = device.cables().map(|(port, _)| port).collect();
-    let mut items = vec![Item::Port(device.end_port())];
+    let mut items = vec![Item::Node, Item::Port(device.end_port())];
     items.extend(cables.iter().map(|&port| Item::Port(port)));
     if device.switch.is_some() {
         let blocks = 0..=mirror.top / 64;
@@ -157,6 +165,7 @@ pub(crate) fn request((index, item): (Index, Item), subnet: &Subnet) -> Option<R
     let device = subnet.devices.get(index)?;
     let route = device.route.clone();
     Some(match item {
+        Item::Node => Request::get::<NodeInfo>(route, 0),
         Item::Port(port) => Request::get::<PortInfo>(route, u32::from(port.get())),
         Item::Lft(block) => Request::get::<LinearForwardingTable>(route, u32::from(block)),
         Item::Mft(block, position) => {
@@ -186,6 +195,7 @@ fn difference(
     answer: Answer<'_>,
 ) -> Option<String> {
     match item {
+        Item::Node => None,
         Item::Port(port) => {
             let held: PortInfo = answer.attribute().ok()?;
             let known = device.port_info(port)?;

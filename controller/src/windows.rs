@@ -15,7 +15,7 @@
 //! are the new ways given out: two senders never share a link because one heard sooner than the
 //! other. What the first had sent may be under way then, so a guard time passes in between, a
 //! sixteenth of a window: the paper does not specify it; packets that wait for no others take some
-//! microseconds, but nobody tells the controller when the last one has arrived. A tick that falls
+//! microseconds, but no message says when the last one has arrived. A tick that falls
 //! due before all that waits, and is counted as late.
 //!
 //! A host that does not answer is asked [`RETRIES`] times more, then the window goes on without
@@ -210,7 +210,7 @@ impl Windows {
             .filter(|ask| self.is_unresponsive(ask))
             .count();
         WindowState {
-            standing: count(self.decided.len().max(self.in_force.len())),
+            connections: count(self.decided.len().max(self.in_force.len())),
             waiting: count(waiting + put_off),
             ..self.state
         }
@@ -412,7 +412,7 @@ impl Windows {
             false => RETRIES,
         };
         self.exchange
-            .push(GrantMessage { sender, to, grant }, retries);
+            .push_probe(GrantMessage { sender, to, grant }, retries);
     }
 
     /// Unresponsive hosts that are to be probed again.

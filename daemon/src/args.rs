@@ -136,11 +136,12 @@ impl LinkArgs {
     }
 }
 
-fn guid(text: &str) -> Result<Guid, String> {
+/// A GUID in hexadecimal, with or without 0x.
+pub(crate) fn guid(text: &str) -> Result<Guid, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16)
+    wire::convert::hexadecimal(digits)
         .map(Guid)
-        .map_err(|_| "write 1 to 16 hexadecimal digits".to_owned())
+        .ok_or_else(|| "write 1 to 16 hexadecimal digits".to_owned())
 }
 
 #[cfg(test)]

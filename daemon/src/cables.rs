@@ -1,5 +1,4 @@
-//! The cables of one device, as its control side knows them: its ends, and what was counted below
-//! the core.
+//! The cables of one device on its control side: addresses of their ends, and counters below the core.
 
 use std::sync::Arc;
 
@@ -98,8 +97,7 @@ impl Cables {
             .any(|end| end.port == port && end.endpoint.is_some())
     }
 
-    /// Adds to the reply of a core what only its shell knows: the process's number, and the
-    /// counters of the links.
+    /// Completes the reply of a core, which has neither: the process's number, and the counters of the links.
     pub fn complete(&self, reply: &mut DeviceReply) {
         match reply {
             DeviceReply::Identity { pid, .. } => *pid = std::process::id(),

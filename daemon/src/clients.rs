@@ -4,13 +4,13 @@
 //! A client that connects and asks nothing must not keep out one that wants to ask. So when all
 //! places are taken, the client that has been idle for longest leaves; one that has never asked
 //! anything before all others. One whose request is being worked on stays, and so does one that is
-//! [kept](Place::keep).
+//! [pinned](ClientSlot::pin).
 //!
 //! ```text
-//!          begin                 end
-//!  idle ---------> at work ---------------> idle
+//!        begin_request        end_request
+//!  idle ---------------> at work -----------> idle
 //!    |
-//!    | its place is wanted, and it is idle for SILENT_GRACE (never asked) or IDLE_GRACE
+//!    | its place is wanted, and it is idle for UNUSED_GRACE (never asked) or IDLE_GRACE
 //!    v
 //!  leaves
 //! ```
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 
 /// How long a client that has asked nothing keeps its place when others want it: the time between
 /// connecting and asking, on a loaded machine.
-const SILENT_GRACE: Duration = Duration::from_millis(500);
+const UNUSED_GRACE: Duration = Duration::from_millis(500);
 
 /// How long an idle client that has asked before keeps its place when others want it.
 const IDLE_GRACE: Duration = Duration::from_secs(1);
@@ -33,21 +33,21 @@ const IDLE_GRACE: Duration = Duration::from_secs(1);
 /// The clients of one socket.
 #[derive(Debug)]
 pub struct Clients {
-    places_max: usize,
-    seats: RefCell<BTreeMap<u64, Rc<Seat>>>,
+    slots_max: usize,
+    states: RefCell<BTreeMap<u64, Rc<ClientState>>>,
     last: Cell<u64>,
-    /// Somebody has left, or is idle from now on.
+    /// Notified when a client has left, or is idle from now on.
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct Seat {
+struct ClientState {
     state: Cell<State>,
     /// Whether it has ever asked anything.
     has_asked: Cell<bool>,
-    kept: Cell<bool>,
-    /// Whether it was told to leave.
-    told: Cell<bool>,
+    is_pinned: Cell<bool>,
+    /// Whether it has been asked to leave already.
+    is_evicted: Cell<bool>,
     leave: Notify,
 }
 
@@ -59,19 +59,19 @@ enum State {
 
 /// The place of one client; it is free again when this is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ClientSlot {
     clients: Rc<Clients>,
     number: u64,
-    seat: Rc<Seat>,
+    client: Rc<ClientState>,
 }
 
 impl Clients {
     /// Places for so many clients at once.
     #[must_use]
-    pub fn new(places_max: usize) -> Rc<Self> {
+    pub fn new(slots_max: usize) -> Rc<Self> {
         Rc::new(Self {
-            places_max,
-            seats: RefCell::default(),
+            slots_max,
+            states: RefCell::default(),
             last: Cell::new(0),
             changed: Notify::new(),
         })
@@ -79,23 +79,23 @@ impl Clients {
 
     /// Waits until there is a place for one more client; has another one leave for that if need be.
     /// To be called inside a tokio runtime with time.
-    pub async fn place(self: &Rc<Self>) -> Place {
+    pub async fn acquire(self: &Rc<Self>) -> ClientSlot {
         loop {
             let changed = self.changed.notified();
-            if self.seats.borrow().len() < self.places_max {
+            if self.states.borrow().len() < self.slots_max {
                 return self.take(Instant::now());
             }
-            match self.next_to_leave() {
-                Some((seat, at)) if at <= Instant::now() => {
+            match self.eviction_candidate() {
+                Some((client, at)) if at <= Instant::now() => {
                     tracing::info!(
-                        places = self.places_max,
+                        places = self.slots_max,
                         "all places at a socket are taken: an idle client has to leave"
                     );
-                    seat.told.set(true);
-                    seat.leave.notify_one();
+                    client.is_evicted.set(true);
+                    client.leave.notify_one();
                     changed.await;
                 }
-                // It may ask something, or somebody may leave before.
+                // It may begin a request, or another client may leave before.
                 Some((_, at)) => {
                     let _ = tokio::time::timeout_at(at, changed).await;
                 }
@@ -104,74 +104,74 @@ impl Clients {
         }
     }
 
-    fn take(self: &Rc<Self>, since: Instant) -> Place {
-        let seat = Rc::new(Seat {
+    fn take(self: &Rc<Self>, since: Instant) -> ClientSlot {
+        let client = Rc::new(ClientState {
             state: Cell::new(State::Idle { since }),
             has_asked: Cell::new(false),
-            kept: Cell::new(false),
-            told: Cell::new(false),
+            is_pinned: Cell::new(false),
+            is_evicted: Cell::new(false),
             leave: Notify::new(),
         });
         let number = self.last.get() + 1;
         self.last.set(number);
-        self.seats.borrow_mut().insert(number, Rc::clone(&seat));
-        Place {
+        self.states.borrow_mut().insert(number, Rc::clone(&client));
+        ClientSlot {
             clients: Rc::clone(self),
             number,
-            seat,
+            client,
         }
     }
 
-    /// The client that has to leave next, and from when on it may be told to. One that was told
+    /// The client that has to leave next, and from when on it may be asked to. One that was asked
     /// already leaves by itself.
-    fn next_to_leave(&self) -> Option<(Rc<Seat>, Instant)> {
-        let seats = self.seats.borrow();
-        let candidates = seats.values().filter_map(|seat| {
-            let State::Idle { since } = seat.state.get() else {
+    fn eviction_candidate(&self) -> Option<(Rc<ClientState>, Instant)> {
+        let states = self.states.borrow();
+        let candidates = states.values().filter_map(|client| {
+            let State::Idle { since } = client.state.get() else {
                 return None;
             };
-            let has_asked = seat.has_asked.get();
-            let grace = if has_asked { IDLE_GRACE } else { SILENT_GRACE };
-            let free = !seat.kept.get() && !seat.told.get();
-            free.then_some((has_asked, since + grace, seat))
+            let has_asked = client.has_asked.get();
+            let grace = if has_asked { IDLE_GRACE } else { UNUSED_GRACE };
+            let can_leave = !client.is_pinned.get() && !client.is_evicted.get();
+            can_leave.then_some((has_asked, since + grace, client))
         });
         candidates
             .min_by_key(|&(has_asked, at, _)| (has_asked, at))
-            .map(|(_, at, seat)| (Rc::clone(seat), at))
+            .map(|(_, at, client)| (Rc::clone(client), at))
     }
 }
 
-impl Place {
-    /// The client has asked something: it stays until [`Place::end`].
-    pub fn begin(&self) {
-        self.seat.has_asked.set(true);
-        self.seat.state.set(State::AtWork);
+impl ClientSlot {
+    /// The client has asked something: it stays until [`ClientSlot::end_request`].
+    pub fn begin_request(&self) {
+        self.client.has_asked.set(true);
+        self.client.state.set(State::AtWork);
     }
 
     /// Its request is done with, all but the sending of the reply.
-    pub fn end(&self) {
+    pub fn end_request(&self) {
         self.end_at(Instant::now());
     }
 
     fn end_at(&self, since: Instant) {
-        self.seat.state.set(State::Idle { since });
+        self.client.state.set(State::Idle { since });
         self.clients.changed.notify_one();
     }
 
     /// The client keeps its place, however long it is idle.
-    pub fn keep(&self) {
-        self.seat.kept.set(true);
+    pub fn pin(&self) {
+        self.client.is_pinned.set(true);
     }
 
     /// Resolves when the client has to leave. To be waited for only while it is idle.
-    pub async fn told_to_leave(&self) {
-        self.seat.leave.notified().await;
+    pub async fn evicted(&self) {
+        self.client.leave.notified().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientSlot {
     fn drop(&mut self) {
-        self.clients.seats.borrow_mut().remove(&self.number);
+        self.clients.states.borrow_mut().remove(&self.number);
         self.clients.changed.notify_one();
     }
 }
@@ -181,12 +181,12 @@ mod tests {
     use super::*;
 
     /// Whose turn it is to leave, and when.
-    fn next(clients: &Clients) -> Option<(Rc<Seat>, Instant)> {
-        clients.next_to_leave()
+    fn next(clients: &Clients) -> Option<(Rc<ClientState>, Instant)> {
+        clients.eviction_candidate()
     }
 
-    fn is_next(clients: &Clients, place: &Place, since: Instant) -> bool {
-        next(clients).is_some_and(|(seat, at)| Rc::ptr_eq(&seat, &place.seat) && at == since)
+    fn is_next(clients: &Clients, slot: &ClientSlot, since: Instant) -> bool {
+        next(clients).is_some_and(|(client, at)| Rc::ptr_eq(&client, &slot.client) && at == since)
     }
 
     #[test]
@@ -195,15 +195,15 @@ mod tests {
         let start = Instant::now();
         let after = |ms| start + Duration::from_millis(ms);
         let [late, early, busy] = [0, 1, 2].map(|ms| clients.take(after(ms)));
-        for place in [&late, &early, &busy] {
-            place.begin();
+        for slot in [&late, &early, &busy] {
+            slot.begin_request();
         }
         assert!(next(&clients).is_none(), "all are at work");
         early.end_at(after(10));
         late.end_at(after(20));
         assert!(is_next(&clients, &early, after(10) + IDLE_GRACE));
         let silent = clients.take(after(5_000));
-        assert!(is_next(&clients, &silent, after(5_000) + SILENT_GRACE));
+        assert!(is_next(&clients, &silent, after(5_000) + UNUSED_GRACE));
         drop(silent);
         drop(early);
         assert!(is_next(&clients, &late, after(20) + IDLE_GRACE));
@@ -213,13 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_kept_or_was_told_already_is_not_told_to_leave() {
+    fn who_is_pinned_or_evicted_already_is_not_evicted() {
         let clients = Clients::new(2);
         let start = Instant::now();
-        let [kept, told] = [(); 2].map(|()| clients.take(start));
-        kept.keep();
-        assert!(is_next(&clients, &told, start + SILENT_GRACE));
-        told.seat.told.set(true);
+        let [pinned, evicted] = [(); 2].map(|()| clients.take(start));
+        pinned.pin();
+        assert!(is_next(&clients, &evicted, start + UNUSED_GRACE));
+        evicted.client.is_evicted.set(true);
         assert!(next(&clients).is_none());
     }
 }

@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 
-use crate::clients::{Clients, Place};
+use crate::clients::{ClientSlot, Clients};
 use netio::NetError;
 use netio::seqpacket::{BlockingConnection, Connection, Listener};
 
@@ -57,7 +57,7 @@ impl ControlClient {
     /// Connects to the socket at `path`; every request then waits `timeout` at most.
     ///
     /// # Errors
-    /// If nobody listens there, or the listener is another user's.
+    /// If no process listens there, or the listener is another user's.
     pub fn connect(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
         let connection = BlockingConnection::connect(path, timeout)?;
         Ok(Self {
@@ -100,9 +100,9 @@ impl AsyncControlClient {
     /// inside a tokio runtime with IO and time.
     ///
     /// # Errors
-    /// If nobody listens there, or the listener is another user's.
-    pub fn connect(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
-        let connection = Connection::connect(path)?;
+    /// If no process listens there, or the listener is another user's.
+    pub async fn connect(path: &Path, timeout: Duration) -> Result<Self, ControlError> {
+        let connection = Connection::connect(path).await?;
         Ok(Self {
             connection,
             timeout,
@@ -200,10 +200,10 @@ where
     H: Fn(Req) -> F + Clone + 'static,
     F: Future<Output = Answer<Rep>> + 'static,
 {
-    let client = |connection: Connection, place: Place| {
+    let client = |connection: Connection, slot: ClientSlot| {
         let handler = handler.clone();
         async move {
-            if let Err(error) = serve_client(&connection, handler, &place).await {
+            if let Err(error) = serve_client(&connection, handler, &slot).await {
                 tracing::debug!("a control connection ended: {error}");
             }
         }
@@ -219,25 +219,40 @@ where
 /// When accepting fails.
 pub async fn serve_connections<F>(
     listener: &Listener,
-    client: impl Fn(Connection, Place) -> F,
+    client: impl Fn(Connection, ClientSlot) -> F,
 ) -> io::Result<()>
 where
     F: Future<Output = ()> + 'static,
 {
-    let clients = Clients::new(CLIENTS_MAX);
+    serve_many_connections(listener, CLIENTS_MAX, client).await
+}
+
+/// As [`serve_connections`], with so many places.
+///
+/// # Errors
+/// When accepting fails.
+pub async fn serve_many_connections<F>(
+    listener: &Listener,
+    places: usize,
+    client: impl Fn(Connection, ClientSlot) -> F,
+) -> io::Result<()>
+where
+    F: Future<Output = ()> + 'static,
+{
+    let clients = Clients::new(places);
     let mut tasks = JoinSet::new();
     loop {
         let connection = listener.accept().await?;
-        let place = clients.place().await;
+        let slot = clients.acquire().await;
         while tasks.try_join_next().is_some() {}
-        tasks.spawn_local(client(connection, place));
+        tasks.spawn_local(client(connection, slot));
     }
 }
 
 async fn serve_client<Req, Rep, H, F>(
     connection: &Connection,
     handler: H,
-    place: &Place,
+    slot: &ClientSlot,
 ) -> Result<(), ControlError>
 where
     Req: Decode<()>,
@@ -249,20 +264,20 @@ where
         let message = tokio::select! {
             biased;
             message = connection.receive() => message?,
-            () = place.told_to_leave() => None,
+            () = slot.evicted() => None,
         };
         let Some(message) = message else {
             return Ok(());
         };
-        place.begin();
+        slot.begin_request();
         let answer = handler(wire::control::decode(&message)?).await;
         let reply = wire::control::encode(&answer.reply)?;
-        place.end();
+        slot.end_request();
         // A client that does not read its replies is idle too.
         let sent_reply = tokio::select! {
             biased;
             sent = connection.send(&reply) => Some(sent),
-            () = place.told_to_leave() => None,
+            () = slot.evicted() => None,
         };
         if let Some(sent) = answer.sent {
             sent.notify_one();
@@ -286,26 +301,31 @@ mod tests {
         vec![request, request * 2].into()
     }
 
+    /// Serves clients until `work` is done.
+    async fn serve_while(listener: &Listener, work: impl Future<Output = ()>) {
+        LocalSet::new()
+            .run_until(async {
+                tokio::select! {
+                    ended = serve(listener, double) => panic!("{ended:?}"),
+                    () = work => {}
+                }
+            })
+            .await;
+    }
+
     #[tokio::test]
     async fn every_request_gets_its_reply_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s.ctl");
         let listener = Listener::bind(&path).unwrap();
         let work = async {
-            let mut client = AsyncControlClient::connect(&path, TIMEOUT).unwrap();
+            let mut client = AsyncControlClient::connect(&path, TIMEOUT).await.unwrap();
             for request in 0..10u32 {
                 let reply: Vec<u32> = client.request(&request).await.unwrap();
                 assert_eq!(reply, [request, request * 2]);
             }
         };
-        LocalSet::new()
-            .run_until(async {
-                tokio::select! {
-                    ended = serve(&listener, double) => panic!("{ended:?}"),
-                    () = work => {}
-                }
-            })
-            .await;
+        serve_while(&listener, work).await;
     }
 
     #[tokio::test]
@@ -314,9 +334,7 @@ mod tests {
         let path = directory.path().join("s.ctl");
         let listener = Listener::bind(&path).unwrap();
         let work = async {
-            let mut clients: Vec<_> = (0..=CLIENTS_MAX)
-                .map(|_| AsyncControlClient::connect(&path, TIMEOUT).unwrap())
-                .collect();
+            let mut clients = crowd(&path, CLIENTS_MAX + 1, 0).await;
             for client in &mut clients[..CLIENTS_MAX] {
                 let _: Vec<u32> = client.request(&1u32).await.unwrap();
             }
@@ -325,30 +343,20 @@ mod tests {
             let reply: Vec<u32> = last.request(&4u32).await.unwrap();
             assert_eq!(reply, [4, 8]);
         };
-        LocalSet::new()
-            .run_until(async {
-                tokio::select! {
-                    ended = serve(&listener, double) => panic!("{ended:?}"),
-                    () = work => {}
-                }
-            })
-            .await;
+        serve_while(&listener, work).await;
     }
 
-    /// Connects that many clients on another thread, because connecting blocks. Each has asked that
-    /// often.
-    async fn crowd(path: &Path, count: usize, requests: u32) -> Vec<ControlClient> {
-        let path = path.to_owned();
-        let connect = move || {
-            let mut client = ControlClient::connect(&path, TIMEOUT).unwrap();
+    /// That many clients, each of which has asked that often.
+    async fn crowd(path: &Path, count: usize, requests: u32) -> Vec<AsyncControlClient> {
+        let mut clients = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut client = AsyncControlClient::connect(path, TIMEOUT).await.unwrap();
             for request in 0..requests {
-                let _: Vec<u32> = client.request(&request).unwrap();
+                let _: Vec<u32> = client.request(&request).await.unwrap();
             }
-            client
-        };
-        tokio::task::spawn_blocking(move || (0..count).map(|_| connect()).collect())
-            .await
-            .unwrap()
+            clients.push(client);
+        }
+        clients
     }
 
     #[tokio::test]
@@ -360,20 +368,13 @@ mod tests {
             let silent = crowd(&path, 200, 0).await;
             let idle = crowd(&path, 100, 1).await;
             for request in 0..10u32 {
-                let mut client = AsyncControlClient::connect(&path, TIMEOUT).unwrap();
+                let mut client = AsyncControlClient::connect(&path, TIMEOUT).await.unwrap();
                 let reply: Vec<u32> = client.request(&request).await.unwrap();
                 assert_eq!(reply, [request, request * 2]);
             }
             drop((silent, idle));
         };
-        LocalSet::new()
-            .run_until(async {
-                tokio::select! {
-                    ended = serve(&listener, double) => panic!("{ended:?}"),
-                    () = work => {}
-                }
-            })
-            .await;
+        serve_while(&listener, work).await;
     }
 
     #[tokio::test]
@@ -382,7 +383,7 @@ mod tests {
         let path = directory.path().join("s.ctl");
         let listener = Listener::bind(&path).unwrap();
         let work = async {
-            let hostile = Connection::connect(&path).unwrap();
+            let hostile = Connection::connect(&path).await.unwrap();
             hostile.send(&[0xff; 3]).await.unwrap();
             assert_eq!(hostile.receive().await.unwrap(), None);
             let client_path = path.clone();
@@ -396,13 +397,6 @@ mod tests {
             .unwrap();
             assert_eq!(reply, [21, 42]);
         };
-        LocalSet::new()
-            .run_until(async {
-                tokio::select! {
-                    ended = serve(&listener, double) => panic!("{ended:?}"),
-                    () = work => {}
-                }
-            })
-            .await;
+        serve_while(&listener, work).await;
     }
 }

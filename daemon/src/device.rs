@@ -1,7 +1,7 @@
 //! The control side of one device's daemon: what all devices answer on their control sockets.
 //!
-//! Ends of UDP cables are answered here, the rest by the core on the dataplane thread; what only the shell
-//! knows is added to the core's replies.
+//! Ends of UDP cables are answered here, the rest by the core on the dataplane thread; the process's number and
+//! the links' counters are added to the core's replies.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use crate::cables::Cables;
 use crate::control::{Answer, Pending};
 use netio::dataplane::{Handle, RequestError};
 
+/// How long a request of a client may wait for room in the dataplane thread's queue, which MADs fill, too.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the dataplane thread may refuse the requests to shut down.
 const SHUTDOWN_REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -140,7 +142,9 @@ impl<P: Protocol> DeviceControl<P> {
     /// Has the core answer.
     async fn ask(&self, request: P::Request) -> P::Reply {
         let (token, reply) = self.pending.begin();
-        if let Err(busy) = self.handle.command(P::command(token, request)) {
+        let command = P::command(token, request);
+        let sent = self.handle.command_within(command, REQUEST_TIMEOUT);
+        if let Err(busy) = sent.await {
             return P::reply(DeviceReply::Refused(busy.to_string()));
         }
         let Ok(mut reply) = reply.await else {
@@ -168,7 +172,7 @@ impl<P: Protocol> DeviceControl<P> {
     ///
     /// # Errors
     /// [`RequestError::Ended`] if the thread has ended already; [`RequestError::Full`] if it takes no
-    /// request for two seconds, so that it cannot be told.
+    /// request for two seconds, so that it does not learn of the shutdown.
     pub async fn begin_shutdown(&self) -> Result<(), RequestError> {
         let (token, _) = self.pending.begin();
         let shutdown = P::command(token, P::from_device(DeviceRequest::Shutdown));

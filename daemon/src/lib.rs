@@ -8,7 +8,7 @@
 //! - [`args`]: the options that all devices' daemons share;
 //! - [`control`]: requests and replies over a local socket, the server and its clients; [`clients`]:
 //!   how many there are at once;
-//! - [`device`]: what every device's control socket answers; [`cables`]: what only its shell knows;
+//! - [`device`]: what every device's control socket answers; [`cables`]: the ends of its links;
 //! - [`recorder`]: writes all that a device was handed and did to a file (crate `recording`);
 //! - [`logging`], [`signals`].
 
@@ -18,6 +18,7 @@ pub mod choice;
 pub mod clients;
 pub mod control;
 pub mod device;
+pub mod hardware;
 pub mod logging;
 pub mod recorder;
 pub mod shell;

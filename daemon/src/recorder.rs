@@ -75,7 +75,7 @@ impl Recording {
         recording::begin(&mut begin, header).map_err(|error| failed(io::Error::other(error)))?;
         let mut file = File::create_new(path).map_err(failed)?;
         file.write_all(&begin).map_err(|cause| {
-            // Half a header is of no use to anybody.
+            // A file with half a header cannot be replayed.
             let _ = std::fs::remove_file(path);
             failed(cause)
         })?;
@@ -277,8 +277,8 @@ where
         self.record(&Plain::Pull {
             now: now.0,
             port,
-            room: (number(room.0), number(room.1)),
-            records: number(records),
+            room: (u64_of(room.0), u64_of(room.1)),
+            records: u64_of(records),
             bytes: frame.as_bytes()[start..].into(),
         });
         records
@@ -302,10 +302,6 @@ where
     fn deadline(&self) -> Option<Deadline> {
         self.device.deadline()
     }
-}
-
-fn number(count: usize) -> u64 {
-    u64_of(count)
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use netio::dataplane::{self, Events, RequestError, Running, Settings};
 use netio::directory::PrivateDirectory;
 use netio::seqpacket::Listener;
 
-/// How long the dataplane thread may take to end after it was told to. It sends for a tenth of
+/// How long the dataplane thread may take to end after the request to stop. It sends for a tenth of
 /// a second at most.
 const THREAD_END_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -53,7 +53,7 @@ pub enum DaemonError {
     #[error("the dataplane thread has ended by itself")]
     Ended,
     /// The dataplane thread takes no request to end, or does not follow it.
-    #[error("the dataplane thread is stuck: it does not end when told to")]
+    #[error("the dataplane thread is stuck: it does not end when it is stopped")]
     Stuck,
     /// The core has panicked.
     #[error("the dataplane thread has panicked")]
@@ -127,7 +127,7 @@ where
         let signals = ShutdownSignals::new().map_err(wait("signals"))?;
         let (cables, links) = Cables::open(&plan.device.links, plan.ports)?;
         Cables::check_room(&links, plan.port);
-        // Whoever can write to the directory of the sockets can put sockets of their own there.
+        // A user who can write to the directory of the sockets could put sockets of their own there.
         drop(PrivateDirectory::open(&plan.device.dir)?);
         let settings = Settings {
             name: plan.device.name.clone(),
@@ -162,16 +162,16 @@ where
         &self.control
     }
 
-    /// Serves the device until it is asked to shut down, or `beside` ends, which may serve other
+    /// Serves the device until it is asked to shut down, or `other_services` ends, which may serve other
     /// sockets; `on_event` gets the events of the core. Then link-down records go to the
     /// peers, and all is closed.
     ///
     /// # Errors
-    /// Of `beside`, or [`DaemonError`].
+    /// Of `other_services`, or [`DaemonError`].
     pub async fn serve<X: From<DaemonError>>(
         mut self,
         mut on_event: impl FnMut(E),
-        beside: impl Future<Output = Result<(), X>>,
+        other_services: impl Future<Output = Result<(), X>>,
     ) -> Result<(), X> {
         let handler = {
             let control = Rc::clone(&self.control);
@@ -186,7 +186,7 @@ where
                 ended.map_err(wait("clients of the control socket")).map_err(X::from)
             }
             ended = forward_events(events, &mut on_event) => Err(ended.err().unwrap_or(DaemonError::Ended).into()),
-            ended = beside => ended,
+            ended = other_services => ended,
             () = self.control.shutdown_requested() => Ok(()),
             () = self.signals.next() => Ok(()),
         };
@@ -208,7 +208,7 @@ where
     }
 }
 
-/// Tells the dataplane thread to end, and hands on its events until it has.
+/// Stops the dataplane thread, and hands on its events until it has ended.
 async fn end_dataplane<P: Protocol, E>(
     control: &DeviceControl<P>,
     events: &mut Events<E>,

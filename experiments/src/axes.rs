@@ -9,8 +9,9 @@
 //! point 7 = 1 * (3 * 2) + 0 * 2 + 1  -->  b, 1 VL, run 1
 //! ```
 
-use crate::checks::not_empty;
-use crate::experiment::Refusal;
+use wire::convert::usize_of;
+
+use crate::checks::{Refusal, not_empty};
 
 /// The product of the axes has at most so many times the points that a kind allows: leaving out is
 /// for a part of the product, not for nearly all of it.
@@ -38,7 +39,7 @@ impl Axis {
     pub(crate) fn count(key: &'static str, count: u32) -> Self {
         Self {
             key,
-            len: usize::try_from(count).unwrap_or(usize::MAX),
+            len: usize_of(count),
             is_list: false,
         }
     }

@@ -1,14 +1,16 @@
 //! Checkpoints: the finished points of an interrupted run; and how files are written.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ExperimentError;
-use sim::mix;
+use sim::split_mix;
 
 /// A folder of finished points.
 #[derive(Debug)]
@@ -17,11 +19,12 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Those below `out` of a plan with that name and fingerprint.
+    /// Those below `out` of a plan with that name and fingerprint, made by this build of the program:
+    /// another one may come to other results.
     pub(super) fn new(out: &Path, name: &str, fingerprint: &str) -> Result<Self, ExperimentError> {
         let mark = fingerprint
             .bytes()
-            .fold(0, |mark, byte| mix(mark, u64::from(byte)));
+            .fold(build(), |mark, byte| split_mix(mark, u64::from(byte)));
         let folder = out.join(format!(".{name}-{mark:016x}"));
         fs::create_dir_all(&folder).map_err(|source| unwritable(&folder, source))?;
         Ok(Self { folder })
@@ -50,6 +53,19 @@ impl Checkpoints {
     }
 }
 
+/// A number of this build of the program: a hash of its file, or of the version if it cannot be read.
+fn build() -> u64 {
+    static BUILD: OnceLock<u64> = OnceLock::new();
+    *BUILD.get_or_init(|| {
+        let mut hasher = DefaultHasher::new();
+        match std::env::current_exe().and_then(fs::read) {
+            Ok(program) => hasher.write(&program),
+            Err(_) => hasher.write(env!("CARGO_PKG_VERSION").as_bytes()),
+        }
+        hasher.finish()
+    })
+}
+
 /// Writes a file so that it is there wholly or not at all.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
     let mut temporary = path.as_os_str().to_owned();
@@ -57,7 +73,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentErr
     let temporary = PathBuf::from(temporary);
     let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
     written.map_err(|source| {
-        // Whatever could be written of it is of no use to anybody.
+        // A part of a checkpoint cannot be read back.
         let _ = fs::remove_file(&temporary);
         unwritable(path, source)
     })

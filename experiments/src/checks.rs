@@ -3,10 +3,11 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::experiment::Refusal;
-
 /// The longest part of a message that a plan's own text makes, characters.
 const MESSAGE_CHARS_MAX: usize = 1000;
+
+/// A key of a plan and what is wrong with its value.
+pub(crate) type Refusal = (&'static str, String);
 
 /// A list with at least one value.
 ///

@@ -3,17 +3,16 @@
 //!
 //! The overlay is laid over the file as TOML, before anything is read from it: tables are merged
 //! key by key, all other values and arrays are replaced. Values keep the place in the file that
-//! they come from, so that whatever is wrong is told with its line.
+//! they come from, so that errors name their line.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use crate::checks::{not_finite, shortened, shown};
-use crate::experiment::Refusal;
+use crate::checks::{Refusal, not_finite, shortened, shown};
 use crate::paper::PaperPoints;
-use crate::plan::PlanError;
+use crate::plan_error::PlanError;
 use crate::statement::Explanation;
 
 /// The table that is laid over the others.
@@ -45,7 +44,7 @@ pub(crate) struct Head {
     /// Whether each explanation must be of a statement: those of the whole plan may be of statements that
     /// the reduced plan does not make.
     #[serde(skip)]
-    pub(crate) explains_this: bool,
+    pub(crate) has_own_explanations: bool,
     /// Points that the paper gives, for plots.
     #[serde(default)]
     pub(crate) paper_points: Vec<PaperPoints>,
@@ -73,7 +72,7 @@ pub(crate) struct Document<'t> {
     text: &'t str,
     table: Spanned<DeTable<'t>>,
     /// Whether the explanations are written for this form of the plan.
-    explains_this: bool,
+    has_own_explanations: bool,
 }
 
 impl<'t> Document<'t> {
@@ -91,7 +90,7 @@ impl<'t> Document<'t> {
             file,
             text,
             table,
-            explains_this: true,
+            has_own_explanations: true,
         };
         let refuse = |what: String| Err(whole.refuse((OVERLAY, what)));
         let overlay = match whole.table.get_ref().get(OVERLAY).map(Spanned::get_ref) {
@@ -104,7 +103,7 @@ impl<'t> Document<'t> {
         }
         whole.table.get_mut().remove(OVERLAY);
         let mut quick = whole.clone();
-        quick.explains_this = overlay.contains_key("explain");
+        quick.has_own_explanations = overlay.contains_key("explain");
         lay_over(quick.table.get_mut(), overlay);
         Ok([whole, quick])
     }
@@ -130,7 +129,7 @@ impl<'t> Document<'t> {
             return Err(wrong(self.file, line, ("name", allowed.to_owned())));
         }
         Ok(Head {
-            explains_this: self.explains_this,
+            has_own_explanations: self.has_own_explanations,
             ..read
         })
     }

@@ -10,10 +10,8 @@ use serde::de::DeserializeOwned;
 
 use crate::ExperimentError;
 use crate::axes::Axis;
+use crate::checks::Refusal;
 use crate::figure::Figure;
-
-/// A key of a plan and what is wrong with its value.
-pub(crate) type Refusal = (&'static str, String);
 
 /// One statement about the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +30,7 @@ pub(crate) struct Verdict {
 ///
 /// A point is a function of the parameters, its coordinates and the seed alone: any thread runs it
 /// at any time, and a finished one is read from its checkpoint. `Debug` must show all that results
-/// depend on: checkpoints are told apart by it.
+/// depend on: checkpoints are distinguished by it.
 pub(crate) trait Experiment<const AXES: usize>: Debug + Send + Sync + 'static {
     /// The most points of one plan.
     const POINTS_MAX: usize = 20_000;

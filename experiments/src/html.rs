@@ -2,6 +2,7 @@
 
 use core::fmt::Write as _;
 
+use crate::escape::escape;
 use crate::experiment::rounded;
 use crate::figure::{Axis, Curve, Figure};
 use crate::output::Report;
@@ -155,14 +156,6 @@ fn table(columns: &[String], rows: &[Vec<String>]) -> String {
     }
     html.push_str("</table></div>\n");
     html
-}
-
-/// Text that stands in HTML for itself.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What plans of several kinds say about the network: packets, credits, faults.
 
 use serde::Deserialize;
-use sim::{CableEnd, CreditReturn, Fault, FaultPlan, Model};
+use sim::{CableEnd, CreditReturn, Fault, FaultKind, FaultName, FaultPlan, Model};
 use wire::PortNum;
 
 /// The network of MLID04 with so many VLs, packets of that length, and these credits and lifetimes.
@@ -19,14 +19,14 @@ pub(crate) fn model(
     }
 }
 
-/// A fault, see [`sim::FaultKind`].
+/// A fault, see [`FaultKind`].
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedFault {
     /// When, in nanoseconds after the fabric has come up.
     pub at_ns: u64,
     /// Which.
-    pub what: FaultKind,
+    pub what: FaultName,
     /// The device.
     pub node: String,
     /// The port; of a switch that crashes, none.
@@ -38,29 +38,18 @@ pub struct PlannedFault {
     /// Packets damaged, per million.
     #[serde(default)]
     pub corruption_ppm: u32,
+    /// Management packets that come twice, per million.
+    #[serde(default)]
+    pub duplication_ppm: u32,
+    /// Management packets that come late, per million.
+    #[serde(default)]
+    pub delay_ppm: u32,
+    /// How late at most, nanoseconds.
+    #[serde(default)]
+    pub delay_ns_max: u64,
     /// From one packet that a slow host takes in to the next, nanoseconds; 0: at once.
     #[serde(default)]
     pub ns_per_packet: u64,
-}
-
-/// Kinds of faults, see [`sim::FaultKind`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    /// A cable is pulled.
-    LinkDown,
-    /// It is put in again.
-    LinkUp,
-    /// Packets are lost and damaged.
-    Rates,
-    /// Flow control is lost.
-    CreditLoss,
-    /// A switch crashes.
-    Crash,
-    /// It is started again.
-    Restart,
-    /// A host takes packets in slowly.
-    SlowDrain,
 }
 
 impl PlannedFault {
@@ -73,17 +62,23 @@ impl PlannedFault {
         Fault {
             at_ns: self.at_ns,
             what: match self.what {
-                FaultKind::LinkDown => sim::FaultKind::LinkDown(end),
-                FaultKind::LinkUp => sim::FaultKind::LinkUp(end),
-                FaultKind::Rates => sim::FaultKind::Rates {
+                FaultName::LinkDown => FaultKind::LinkDown(end),
+                FaultName::LinkUp => FaultKind::LinkUp(end),
+                FaultName::Rates => FaultKind::Rates {
                     end,
                     loss_ppm,
                     corruption_ppm,
                 },
-                FaultKind::CreditLoss => sim::FaultKind::CreditLoss { end, loss_ppm },
-                FaultKind::Crash => sim::FaultKind::Crash(end.node),
-                FaultKind::Restart => sim::FaultKind::Restart(end.node),
-                FaultKind::SlowDrain => sim::FaultKind::SlowDrain {
+                FaultName::CreditLoss => FaultKind::CreditLoss { end, loss_ppm },
+                FaultName::SmpImpairment => FaultKind::SmpImpairment {
+                    end,
+                    duplication_ppm: self.duplication_ppm,
+                    delay_ppm: self.delay_ppm,
+                    delay_ns_max: self.delay_ns_max,
+                },
+                FaultName::Crash => FaultKind::Crash(end.node),
+                FaultName::Restart => FaultKind::Restart(end.node),
+                FaultName::SlowDrain => FaultKind::SlowDrain {
                     node: end.node,
                     ns_per_packet: self.ns_per_packet,
                 },

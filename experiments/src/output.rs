@@ -5,9 +5,9 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Options;
 use crate::document::Head;
 use crate::figure::Figure;
+use crate::run::Options;
 use crate::statement::Statement;
 
 /// One line a point under a line of names.

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::ExperimentError;
 use crate::checkpoint::write_whole;
+use crate::escape::escape;
 use crate::figure::Figure;
-use crate::html::{escape, page};
+use crate::html::page;
 use crate::output::Summary;
 use crate::sparkline::sparkline;
 use crate::statement::Statement;

@@ -1,21 +1,20 @@
 //! Plans as they are written: TOML files, one for each result, of one kind or another.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use thiserror::Error;
-
 use crate::document::Document;
+use crate::error::ExperimentError;
+use crate::kind::{AnyVariant, read};
 use crate::lids::LidsPlan;
 use crate::load::LoadPlan;
 use crate::multicast::MulticastPlan;
+use crate::plan_error::PlanError;
 use crate::qos::{AdmissionPlan, QosPlan};
 use crate::requests::RequestsPlan;
-use crate::run::Job;
+use crate::run::{Job, Options};
 use crate::trace::TracePlan;
-use crate::variant::{AnyVariant, read};
 use crate::windows::WindowsPlan;
-use crate::{ExperimentError, Options};
 
 macro_rules! builtins {
     ($($name:literal),+ $(,)?) => {
@@ -33,47 +32,6 @@ builtins! {
     "vlarb-tables", "vlarb-fig4", "vlarb-irregular", "vlarb-hypercube", "vlarb-mesh",
     "vlarb-layouts", "vlarb-layouts-deep",
     "mcast-fig8-10", "mcast-fig11-16", "mcast-fig17",
-}
-
-/// A plan that cannot be used.
-#[derive(Debug, Error)]
-pub enum PlanError {
-    /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// No such plan.
-    #[error("there is no plan {name:?}: {known}, or a file")]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The names there are.
-        known: String,
-    },
-    /// Not TOML, an unknown key, or a value of the wrong type; says line and column.
-    #[error("{file}: {error}")]
-    Syntax {
-        /// The file or plan.
-        file: String,
-        /// What is wrong where.
-        error: String,
-    },
-    /// A value that makes no sense.
-    #[error("{file}, line {line}: {key}: {what}")]
-    Value {
-        /// The file or plan.
-        file: String,
-        /// The line on which the key stands first; 1 where it does not.
-        line: usize,
-        /// The key.
-        key: String,
-        /// What is wrong, and what is allowed.
-        what: String,
-    },
 }
 
 /// How a plan of a kind is read: its file whole and reduced.

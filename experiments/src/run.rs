@@ -2,17 +2,34 @@
 //! end of each.
 
 use core::fmt::Debug;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::checkpoint::{Checkpoints, unwritable, write_whole};
-use crate::checks::shortened;
-use crate::experiment::Experiment;
-use crate::output::Report;
-use crate::statement::{explained, unused};
-use crate::variant::Variant;
-use crate::{ExperimentError, Options, Results, html, output, paper};
+use crate::error::ExperimentError;
+use crate::statement::Statement;
+
+/// How a plan is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The reduced plan.
+    pub quick: bool,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Points run side by side.
+    pub threads: usize,
+}
+
+/// What a plan has given.
+#[derive(Clone, Debug)]
+pub struct Results {
+    /// How many points there are.
+    pub points: usize,
+    /// What was expected, and whether it holds.
+    pub statements: Vec<Statement>,
+    /// The files written: CSV, JSON, HTML.
+    pub files: [PathBuf; 3],
+}
 
 /// A plan under way, whatever kind it is.
 pub(crate) trait Job: Debug + Send + Sync {
@@ -22,136 +39,6 @@ pub(crate) trait Job: Debug + Send + Sync {
     fn run(&self, point: usize) -> Result<(), ExperimentError>;
     /// Judges all points and writes the results; checkpoints are removed.
     fn finish(&self) -> Result<Results, ExperimentError>;
-}
-
-struct Work<E: Experiment<AXES>, const AXES: usize> {
-    variant: Arc<Variant<E, AXES>>,
-    options: Options,
-    out: PathBuf,
-    checkpoints: Checkpoints,
-    shared: Mutex<Option<Arc<E::Shared>>>,
-}
-
-impl<E: Experiment<AXES>, const AXES: usize> Debug for Work<E, AXES> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple("Work").field(&self.variant).finish()
-    }
-}
-
-/// A plan whose results go to `out`, which is made if need be.
-pub(crate) fn job<E: Experiment<AXES>, const AXES: usize>(
-    variant: Arc<Variant<E, AXES>>,
-    options: Options,
-    out: &Path,
-) -> Result<Box<dyn Job>, ExperimentError> {
-    std::fs::create_dir_all(out).map_err(|source| unwritable(out, source))?;
-    let Variant {
-        head, experiment, ..
-    } = &*variant;
-    let version = env!("CARGO_PKG_VERSION");
-    let fingerprint = format!("{} {experiment:?} {} {version}", head.kind, options.seed);
-    let checkpoints = Checkpoints::new(out, &head.name, &fingerprint)?;
-    Ok(Box::new(Work {
-        variant,
-        options,
-        out: out.to_owned(),
-        checkpoints,
-        shared: Mutex::new(None),
-    }))
-}
-
-impl<E: Experiment<AXES>, const AXES: usize> Work<E, AXES> {
-    /// What points share; made by whoever needs it first.
-    fn shared(&self) -> Result<Arc<E::Shared>, ExperimentError> {
-        let mut shared = lock(&self.shared);
-        if let Some(shared) = &*shared {
-            return Ok(Arc::clone(shared));
-        }
-        let made = Arc::new(self.variant.experiment.share(self.options.seed)?);
-        *shared = Some(Arc::clone(&made));
-        Ok(made)
-    }
-
-    /// A point from its checkpoint, or else run.
-    fn point(&self, point: usize) -> Result<E::Point, ExperimentError> {
-        if let Some(point) = self.checkpoints.load(point) {
-            return Ok(point);
-        }
-        let Variant {
-            head,
-            experiment,
-            points,
-        } = &*self.variant;
-        let shared = self.shared()?;
-        let at = points.at(point);
-        let result = experiment.run(&shared, at, self.options.seed);
-        let result = result.map_err(|error| ExperimentError::Point {
-            plan: head.name.clone(),
-            point: experiment.label(at),
-            source: Box::new(error),
-        })?;
-        self.checkpoints.store(point, &result)?;
-        Ok(result)
-    }
-}
-
-impl<E: Experiment<AXES>, const AXES: usize> Job for Work<E, AXES> {
-    fn points(&self) -> usize {
-        self.variant.points.len()
-    }
-
-    fn run(&self, point: usize) -> Result<(), ExperimentError> {
-        self.point(point).map(drop)
-    }
-
-    fn finish(&self) -> Result<Results, ExperimentError> {
-        // All from their checkpoints: results do not depend on what was run when.
-        let points: Result<Vec<E::Point>, _> =
-            (0..self.points()).map(|point| self.point(point)).collect();
-        let points = points?;
-        lock(&self.shared).take();
-        let Variant {
-            head, experiment, ..
-        } = &*self.variant;
-        let verdicts = experiment.judge(&points);
-        let unused = unused(&verdicts, &head.explain[..]).filter(|_| head.explains_this);
-        let statements = explained(verdicts, &head.explain);
-        let mut figures = experiment.figures(&points);
-        paper::add(&mut figures, &head.paper, &head.paper_points);
-        let files =
-            ["csv", "json", "html"].map(|kind| self.out.join(format!("{}.{kind}", head.name)));
-        let [csv, json, html] = &files;
-        let mut conditions = experiment.conditions();
-        if !head.notes.is_empty() {
-            conditions.push(("Notes", head.notes.join(" ")));
-        }
-        let text = output::csv(&points).map_err(|source| unwritable(csv, source))?;
-        write_whole(csv, &text)?;
-        let report = Report {
-            head,
-            options: self.options,
-            conditions: &conditions,
-            statements: &statements,
-            figures: &figures,
-        };
-        let text = output::json(&report, &points);
-        let text = text.map_err(|source| unwritable(json, source))?;
-        write_whole(json, &text)?;
-        let text = html::report(&report);
-        write_whole(html, text.as_bytes())?;
-        self.checkpoints.discard()?;
-        if let Some(explanation) = unused {
-            return Err(ExperimentError::Unused {
-                plan: head.name.clone(),
-                statement: shortened(&explanation.statement),
-            });
-        }
-        Ok(Results {
-            points: points.len(),
-            statements,
-            files,
-        })
-    }
 }
 
 /// A job among others and how far it is.
@@ -221,6 +108,7 @@ pub(crate) fn run_all(
     outcomes.flatten().collect()
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What a mutex holds, though a thread has panicked with it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

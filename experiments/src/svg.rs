@@ -2,8 +2,10 @@
 
 use core::fmt::Write as _;
 
+use wire::convert::{real, u64_of};
+
+use crate::escape::escape;
 use crate::figure::{Axis, Curve, Scale};
-use crate::html::escape;
 
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 440.0;
@@ -218,7 +220,7 @@ impl Drawing {
             let (x, y) = (self.x(x), self.y(y));
             self.marker(curve, x, y, colour);
         }
-        let at = f64::from(u32::try_from(place).unwrap_or(0)).mul_add(LINE, TOP + 10.0);
+        let at = real(u64_of(place)).mul_add(LINE, TOP + 10.0);
         let left = WIDTH - RIGHT + 10.0;
         self.marker(curve, left + 13.0, at - 4.0, colour);
         self.put(&format!(
@@ -269,7 +271,7 @@ pub(super) fn colour_numbers(curves: &[Curve]) -> Vec<usize> {
 /// A plot. The curves' names stand beside it in their colours.
 pub(super) fn plot(curves: &[Curve], x: &Axis, y: &Axis) -> String {
     let values = || curves.iter().flat_map(|curve| &curve.points);
-    let legend = f64::from(u32::try_from(curves.len()).unwrap_or(0)) * LINE + TOP;
+    let legend = real(u64_of(curves.len())) * LINE + TOP;
     let height = HEIGHT.max(legend);
     let mut drawing = Drawing {
         svg: format!(

@@ -9,15 +9,17 @@ use link::DropReason;
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
 use sim::{
-    CreditReturn, FaultPlan, Model, RoutedFabric, Until, VlTables, Workload, WorkloadResult, real,
+    CreditReturn, FaultName, FaultPlan, Model, RoutedFabric, Until, VlTables, Workload,
+    WorkloadResult, real,
 };
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict, rounded};
+use crate::checks::Refusal;
+use crate::error::{ExperimentError, no_violations};
+use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::Figure;
-use crate::network::{FaultKind, PlannedFault, fault_plan, model};
+use crate::network::{PlannedFault, fault_plan, model};
 
 pub use packets::{Trace, TraceError, TraceFlow};
 
@@ -122,7 +124,7 @@ pub(crate) struct Point {
 }
 
 /// The trace and the fabric with the tables of each scheme.
-pub(crate) struct Scene {
+pub(crate) struct TraceAndFabrics {
     trace: Trace,
     fabrics: Vec<RoutedFabric>,
 }
@@ -137,21 +139,21 @@ impl TracePlan {
     }
 
     /// The workload on so many VLs; `by_engine`: packets have the engine's service levels.
-    fn offer(&self, trace: &Trace, vls: u8, by_engine: bool) -> Workload {
+    fn workload_on(&self, trace: &Trace, vls: u8, by_engine: bool) -> Workload {
         let until = Until::Delivered(self.limit_ns);
-        let mut offer = if by_engine {
+        let mut workload = if by_engine {
             trace.workload_by_engine(until)
         } else {
             trace.workload(until)
         };
         if !by_engine {
-            offer.vl_tables = Arc::new(VlTables::modulo(vls));
+            workload.vl_tables = Arc::new(VlTables::modulo(vls));
         }
-        offer.scheme = self.multicast;
+        workload.scheme = self.multicast;
         // A trace is played whole: all of it may wait.
         let longest = trace.hosts.iter().map(Vec::len).max();
-        offer.backlog = offer.backlog.max(longest.unwrap_or(0));
-        offer
+        workload.backlog = workload.backlog.max(longest.unwrap_or(0));
+        workload
     }
 
     /// How hosts take packets in.
@@ -160,7 +162,7 @@ impl TracePlan {
         let slow = self
             .fault
             .iter()
-            .filter(|fault| fault.what == FaultKind::SlowDrain);
+            .filter(|fault| fault.what == FaultName::SlowDrain);
         let slow: Vec<String> = slow
             .map(|fault| {
                 let PlannedFault {
@@ -178,7 +180,12 @@ impl TracePlan {
         }
     }
 
-    fn point(&self, scene: &Scene, [scheme, vls]: [usize; 2], record: &WorkloadResult) -> Point {
+    fn point(
+        &self,
+        shared: &TraceAndFabrics,
+        [scheme, vls]: [usize; 2],
+        record: &WorkloadResult,
+    ) -> Point {
         let flows = &record.flows;
         let sum = |of: fn(&sim::FlowRecord) -> u64| flows.iter().map(of).sum::<u64>();
         let delivered = sum(|flow| flow.delivered);
@@ -190,10 +197,10 @@ impl TracePlan {
             // The first of equals.
             (flow.delay_max_ns, core::cmp::Reverse(*number))
         });
-        let graph = scene.fabrics[scheme].graph();
+        let graph = shared.fabrics[scheme].graph();
         let name = |(number, _): (u32, _)| {
-            let (from, to) = scene.trace.names(graph, number)?;
-            let sl = scene.trace.flows.get(sim::index(number))?.sl;
+            let (from, to) = shared.trace.names(graph, number)?;
+            let sl = shared.trace.flows.get(sim::index(number))?.sl;
             Some(format!("{from} to {to}, SL {}", sl.get()))
         };
         let drops = record.drops.iter();
@@ -227,7 +234,7 @@ impl TracePlan {
 
 impl Experiment<2> for TracePlan {
     type Point = Point;
-    type Shared = Scene;
+    type Shared = TraceAndFabrics;
 
     fn axes(&self) -> [Axis; 2] {
         [
@@ -253,9 +260,9 @@ impl Experiment<2> for TracePlan {
         for &vls in &self.vls {
             let model = self.model(vls);
             model.check().map_err(|error| ("vls", error.to_string()))?;
-            let offer = self.offer(&trace, vls, false);
-            let offer = offer.check(trace.hosts.len(), &model);
-            offer.map_err(|error| ("file", format!("{path}: {error}")))?;
+            let workload = self.workload_on(&trace, vls, false);
+            let workload = workload.check(trace.hosts.len(), &model);
+            workload.map_err(|error| ("file", format!("{path}: {error}")))?;
         }
         Ok(())
     }
@@ -265,7 +272,7 @@ impl Experiment<2> for TracePlan {
         format!("{} {scheme} {vls} VLs", self.topology)
     }
 
-    fn share(&self, _seed: u64) -> Result<Scene, ExperimentError> {
+    fn share(&self, _seed: u64) -> Result<TraceAndFabrics, ExperimentError> {
         let graph = topologies::parse(&self.topology)?.graph;
         let schemes = self.schemes.iter();
         let fabrics: Result<_, _> = schemes
@@ -273,22 +280,25 @@ impl Experiment<2> for TracePlan {
             .collect();
         // It was checked when the plan was read.
         let trace = Trace::parse(&self.file.text, &graph).unwrap_or_default();
-        Ok(Scene {
+        Ok(TraceAndFabrics {
             trace,
             fabrics: fabrics?,
         })
     }
 
-    fn run(&self, scene: &Scene, at: [usize; 2], seed: u64) -> Result<Point, ExperimentError> {
+    fn run(
+        &self,
+        shared: &TraceAndFabrics,
+        at: [usize; 2],
+        seed: u64,
+    ) -> Result<Point, ExperimentError> {
         let [scheme, vls] = at;
-        let (fabric, vls) = (&scene.fabrics[scheme], self.vls[vls]);
+        let (fabric, vls) = (&shared.fabrics[scheme], self.vls[vls]);
         let by_engine = self.vl_choice == TraceVlChoice::Engine && fabric.has_service_levels();
-        let offer = self.offer(&scene.trace, vls, by_engine);
-        let record = fabric.run_workload(&self.model(vls), &offer, &self.faults(seed))?;
-        match record.violations.first() {
-            Some(violation) => Err(ExperimentError::Violation(violation.to_string())),
-            None => Ok(self.point(scene, at, &record)),
-        }
+        let workload = self.workload_on(&shared.trace, vls, by_engine);
+        let record = fabric.run_workload(&self.model(vls), &workload, &self.faults(seed))?;
+        no_violations(&record.violations)?;
+        Ok(self.point(shared, at, &record))
     }
 
     fn conditions(&self) -> Vec<(&'static str, String)> {

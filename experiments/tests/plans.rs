@@ -114,13 +114,13 @@ fn an_interrupted_plan_keeps_the_points_that_were_finished() {
         seed: 7,
         threads: 1,
     };
-    let told = AtomicUsize::new(0);
+    let calls = AtomicUsize::new(0);
     let progress = |_, total| {
         assert_eq!(total, 8);
-        told.fetch_add(1, Ordering::Relaxed);
+        calls.fetch_add(1, Ordering::Relaxed);
     };
     let results = run(&plan, options, &broken, &progress).unwrap();
-    assert_eq!(told.into_inner(), 9, "at the start and for each point");
+    assert_eq!(calls.into_inner(), 9, "at the start and for each point");
     assert_eq!(bytes(&results), bytes(&whole));
     assert_eq!(kept(), None, "what is no longer needed goes");
 }

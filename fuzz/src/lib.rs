@@ -1,54 +1,324 @@
-//! What the fuzz targets do with their bytes, as plain functions: libFuzzer calls them
-//! (`fuzz/targets`), and so does a test on every seed and on mutations of it.
+//! Fuzzing of everything that reads bytes from outside: one list of targets ([`TARGETS`]), one
+//! function a target.
 //!
-//! A target panics if what it states does not hold. Inputs of several parts are cut from the bytes
-//! by [`Parts`], so that a seed can be written down and a mutation changes one part.
+//! | run by | what |
+//! |---|---|
+//! | `cargo nextest run -p ibemu-fuzz`, with all tests | seeds, kept inputs, and some new mutations of them |
+//! | `cargo run --release -p ibemu-fuzz -- --executions N` | as many mutations as wanted, on a stable compiler |
+//! | libFuzzer (`fuzz/guided`, feature `libfuzzer`) | inputs guided by coverage |
+//!
+//! All three look targets up in the list, so none can be in one and not in another. A target panics
+//! if what it states does not hold. Inputs of several parts are cut from the bytes by [`Parts`], so
+//! that a seed can be written down and a mutation changes one part.
+//!
+//! **Why no framework.** Bolero, the one that is kept up, runs kept inputs and random bytes under
+//! `cargo test`; it changes no kept inputs on a stable compiler, and random bytes end at the first
+//! check sum or keyword of nearly everything here. Its front end for libFuzzer would be one more list.
+//! What is needed beyond `libfuzzer-sys` is a mutator and a loop.
 
-mod device;
-mod parsers;
+mod fields;
+mod mutate;
 mod parts;
-pub mod seeds;
+pub mod run;
+mod seeds;
+mod targets;
 
-pub use device::{recording, switch};
-pub use parsers::{packet, records, topology};
+pub use mutate::{INPUT_MAX, Mutator};
 pub use parts::Parts;
+use targets::{
+    device, ibumad, manager, messages, packets, subnet, texts, transfers, transport, umad,
+};
+
+/// Where bytes come from that somebody else has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Frames on cables and what is in them.
+    Frames,
+    /// Management datagrams with sound check sums, through whole cores.
+    Mads,
+    /// Requests to subnet administration.
+    SubnetAdministration,
+    /// Transfers of several datagrams.
+    Rmpp,
+    /// Datagrams of programs that use libibumad over umad2sim.
+    Umad2sim,
+    /// Messages and user MADs of programs on the socket of the host's libibumad.
+    Libibumad,
+    /// Messages on control and MAD sockets.
+    ControlMessages,
+    /// Files of topologies.
+    Topologies,
+    /// Files of tables, partitions and keys.
+    Tables,
+    /// Plans of experiments.
+    Plans,
+    /// Traces of packets.
+    Traces,
+    /// Recordings of devices.
+    Recordings,
+    /// What managers and the supervisor keep: `guid2lid`, `connections`, `groups`, `fabric.json`,
+    /// `processes.jsonl`.
+    StateFiles,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Frames,
+        Self::Mads,
+        Self::SubnetAdministration,
+        Self::Rmpp,
+        Self::Umad2sim,
+        Self::Libibumad,
+        Self::ControlMessages,
+        Self::Topologies,
+        Self::Tables,
+        Self::Plans,
+        Self::Traces,
+        Self::Recordings,
+        Self::StateFiles,
+    ];
+}
+
+/// What an input of a target looks like, for mutations that keep its form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Bytes.
+    Bytes,
+    /// Mostly text.
+    Text,
+    /// [`Parts`].
+    Parts,
+}
 
 /// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, which is that of its program and of its corpus.
+    /// Its name, which is that of the folders of its inputs.
     pub name: &'static str,
+    /// What it reads.
+    pub sources: &'static [Source],
+    /// What it drives.
+    pub drives: &'static str,
+    /// What an input looks like.
+    pub layout: Layout,
+    /// How many of a thousand executions it gets; what takes longer gets fewer.
+    pub share: u32,
     /// What it does with an input.
     pub run: fn(&[u8]),
     /// Inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// Every target.
-pub const TARGETS: [Target; 5] = [
+/// The target of that name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// Every target. Shares add up to 1000.
+pub static TARGETS: [Target; 22] = [
     Target {
         name: "packet",
-        run: packet,
+        sources: &[Source::Frames],
+        drives: "parsers of link packets",
+        layout: Layout::Bytes,
+        share: 231,
+        run: packets::packet,
         seeds: seeds::packets,
     },
     Target {
         name: "records",
-        run: records,
+        sources: &[Source::Frames],
+        drives: "the records of a frame",
+        layout: Layout::Bytes,
+        share: 150,
+        run: packets::records,
         seeds: seeds::frames,
     },
     Target {
-        name: "topology",
-        run: topology,
+        name: "formats",
+        sources: &[
+            Source::Frames,
+            Source::Mads,
+            Source::Umad2sim,
+            Source::Libibumad,
+        ],
+        drives: "every format of fixed length",
+        layout: Layout::Bytes,
+        share: 300,
+        run: packets::formats,
+        seeds: seeds::formats,
+    },
+    Target {
+        name: "messages",
+        sources: &[Source::ControlMessages, Source::Libibumad],
+        drives: "messages of all local sockets",
+        layout: Layout::Bytes,
+        share: 150,
+        run: messages::message,
+        seeds: seeds::messages,
+    },
+    Target {
+        name: "keys",
+        sources: &[Source::Tables],
+        drives: "files of M_Keys and SM_Keys",
+        layout: Layout::Text,
+        share: 30,
+        run: texts::key,
+        seeds: seeds::keys,
+    },
+    Target {
+        name: "partitions",
+        sources: &[Source::Tables],
+        drives: "partitions in OpenSM's syntax",
+        layout: Layout::Text,
+        share: 30,
+        run: texts::partitions,
+        seeds: seeds::partitions,
+    },
+    Target {
+        name: "traces",
+        sources: &[Source::Traces],
+        drives: "traces of packets",
+        layout: Layout::Text,
+        share: 20,
+        run: texts::trace,
+        seeds: seeds::traces,
+    },
+    Target {
+        name: "guid-lists",
+        sources: &[Source::Tables],
+        drives: "files of root and other GUIDs",
+        layout: Layout::Text,
+        share: 10,
+        run: texts::guids,
+        seeds: seeds::guid_lists,
+    },
+    Target {
+        name: "topologies",
+        sources: &[Source::Topologies],
+        drives: "every format of topologies that is read",
+        layout: Layout::Text,
+        share: 10,
+        run: texts::topology,
         seeds: seeds::topologies,
     },
     Target {
-        name: "switch",
-        run: switch,
-        seeds: seeds::switch_inputs,
+        name: "tables",
+        sources: &[Source::Tables],
+        drives: "texts of dump_fts, verified on a fabric",
+        layout: Layout::Text,
+        share: 8,
+        run: texts::tables,
+        seeds: seeds::tables,
     },
     Target {
-        name: "recording",
-        run: recording,
-        seeds: seeds::recordings,
+        name: "plans",
+        sources: &[Source::Plans],
+        drives: "plans of experiments",
+        layout: Layout::Text,
+        share: 5,
+        run: texts::plan,
+        seeds: seeds::plans,
+    },
+    Target {
+        name: "memory",
+        sources: &[Source::StateFiles],
+        drives: "guid2lid, connections and groups, into a subnet manager",
+        layout: Layout::Text,
+        share: 10,
+        run: messages::memory,
+        seeds: seeds::memories,
+    },
+    Target {
+        name: "supervisor-files",
+        sources: &[Source::StateFiles],
+        drives: "fabric.json and the journal",
+        layout: Layout::Text,
+        share: 10,
+        run: messages::supervisor_files,
+        seeds: seeds::supervisor_files,
+    },
+    Target {
+        name: "rmpp",
+        sources: &[Source::Rmpp],
+        drives: "a sender and a receiver",
+        layout: Layout::Parts,
+        share: 9,
+        run: transfers::rmpp,
+        seeds: seeds::transfers,
+    },
+    Target {
+        name: "recordings",
+        sources: &[Source::Recordings, Source::Frames],
+        drives: "the replay of switches and hosts",
+        layout: Layout::Bytes,
+        share: 3,
+        run: device::recording,
+        seeds: device::recordings,
+    },
+    Target {
+        name: "umad2sim",
+        sources: &[Source::Umad2sim, Source::Mads],
+        drives: "the server of libibumad's programs and its host",
+        layout: Layout::Parts,
+        share: 5,
+        run: umad::umad2sim,
+        seeds: seeds::umad_inputs,
+    },
+    Target {
+        name: "ibumad",
+        sources: &[Source::Libibumad, Source::Mads, Source::Rmpp],
+        drives: "the server of the host's libibumad and its host",
+        layout: Layout::Parts,
+        share: 4,
+        run: ibumad::ibumad,
+        seeds: ibumad::inputs,
+    },
+    Target {
+        name: "transport",
+        sources: &[Source::Frames],
+        drives: "the transport engine, between any work and any peer",
+        layout: Layout::Parts,
+        share: 5,
+        run: transport::transport,
+        seeds: transport::seeds,
+    },
+    Target {
+        name: "switch",
+        sources: &[Source::Frames, Source::Mads, Source::ControlMessages],
+        drives: "a switch with its SMA and PMA",
+        layout: Layout::Parts,
+        share: 4,
+        run: device::switch,
+        seeds: device::switch_inputs,
+    },
+    Target {
+        name: "host",
+        sources: &[Source::Frames, Source::Mads, Source::ControlMessages],
+        drives: "a host with its agents, services and programs",
+        layout: Layout::Parts,
+        share: 3,
+        run: device::host,
+        seeds: device::host_inputs,
+    },
+    Target {
+        name: "manager",
+        sources: &[Source::Mads, Source::SubnetAdministration, Source::Rmpp],
+        drives: "a subnet manager: answers, requests, traps, other managers",
+        layout: Layout::Parts,
+        share: 2,
+        run: manager::manager,
+        seeds: manager::manager_inputs,
+    },
+    Target {
+        name: "subnet",
+        sources: &[Source::Mads, Source::SubnetAdministration, Source::Rmpp],
+        drives: "a whole fabric with one hostile host",
+        layout: Layout::Parts,
+        share: 1,
+        run: subnet::subnet,
+        seeds: subnet::subnet_inputs,
     },
 ];

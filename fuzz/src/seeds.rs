@@ -1,15 +1,27 @@
-//! Inputs to start from: some of each kind that is taken.
+//! Inputs to start from: some of each kind that is taken. Those of whole devices stand beside them.
 
-use link::Time;
-use recording::{End, Entry};
-use topologies::{parse, write_ibnetdiscover, write_net};
+mod descriptions;
+
+use clap::Parser as _;
+use hostd::control::{HostIdentity, PingResult};
+use ibemu::cli::{Cli, Verb};
+use ibemu::process::{ProcessId, ProcessRecord};
+use ibemu::state::FabricState;
+use mad::local::{FromAgent, MadMessage, ToAgent};
+use routing::dump;
+use topologies::{Graph, parse};
+use wire::control::{DeviceReply, DeviceRequest, encode};
+use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram};
 use wire::{
-    AttributeId, FlowControl, FlowOp, Format, Guid, Lid, Mad, Method, PortNum, Sl, Training,
+    AttributeId, FlowControl, FlowOp, Format, Guid, Lid, Mad, Method, PortNum, Qpn, Sl, Training,
     UdPacket, Vl,
 };
 
 use crate::Parts;
-use crate::device::{PORTS, recorded};
+use crate::targets::messages::KINDS;
+use crate::targets::packets::FORMATS;
+
+pub(crate) use descriptions::{guid_lists, topologies};
 
 fn flow_control() -> Vec<u8> {
     let packet = FlowControl {
@@ -27,6 +39,7 @@ fn training(heard_epoch: u32) -> Vec<u8> {
         port: PortNum::new(1),
         epoch: 7,
         heard_epoch,
+        rates: wire::LinkRates::NONE,
     };
     training.to_bytes::<{ Training::LEN }>().to_vec()
 }
@@ -37,29 +50,35 @@ fn emitted(packet: &UdPacket<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Link packets: flow control, SMPs by directed route and by LID, a management datagram.
-///
-/// # Panics
-/// If one cannot be built, which no input changes.
-#[must_use]
-pub fn packets() -> Vec<Vec<u8>> {
+/// Link packets: flow control, SMPs by directed route and by LID, a management datagram, one with a
+/// global route and immediate data.
+pub(crate) fn packets() -> Vec<Vec<u8>> {
     let path = [PortNum::new(1), PortNum::new(2)];
     let directed = Mad::directed_smp(Method::GET, AttributeId::PORT_INFO, 1, 1, &path);
     let directed = directed.expect("a short path");
     let routed = Mad::lid_smp(Method::SET, AttributeId::LINEAR_FORWARDING_TABLE, 0, 2);
     let counters = Mad::pma(Method::GET, AttributeId::PORT_COUNTERS, 0, 3);
     let (slid, dlid) = (Lid::new(1), Lid::new(2));
+    let (sl, vl) = (Sl::constant(0), Vl::constant(0));
+    let global = UdPacket {
+        global: Some(wire::GlobalRoute {
+            sgid: wire::Gid([0x20; 16]),
+            dgid: wire::Gid([0xff; 16]),
+            tclass: 0,
+            flow_label: 0,
+            hop_limit: 64,
+        }),
+        immediate: Some(5),
+        dest_qp: Qpn::constant(9),
+        payload: b"payload",
+        ..UdPacket::gmp(slid, Lid::new(0xc000), sl, vl, &counters)
+    };
     vec![
         flow_control(),
         emitted(&UdPacket::smp(Lid::PERMISSIVE, Lid::PERMISSIVE, &directed)),
         emitted(&UdPacket::smp(slid, dlid, &routed)),
-        emitted(&UdPacket::gmp(
-            slid,
-            dlid,
-            Sl::constant(0),
-            Vl::constant(0),
-            &counters,
-        )),
+        emitted(&UdPacket::gmp(slid, dlid, sl, vl, &counters)),
+        emitted(&global),
     ]
 }
 
@@ -70,8 +89,7 @@ fn record(kind: u8, packet: &[u8]) -> Vec<u8> {
 }
 
 /// Frames: each kind of record alone, and all of them with padding behind.
-#[must_use]
-pub fn frames() -> Vec<Vec<u8>> {
+pub(crate) fn frames() -> Vec<Vec<u8>> {
     let mut frames = vec![
         record(3, &training(0)),
         record(2, &flow_control()),
@@ -85,64 +103,409 @@ pub fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Topologies in the text of ibnetdiscover and of ibsim.
-///
-/// # Panics
-/// If a name is none, which no input changes.
-#[must_use]
-pub fn topologies() -> Vec<Vec<u8>> {
-    let names = ["star-2", "ring-3-1", "clos-2-2-2-2"];
-    let graphs = names.map(|name| parse(name).expect("a name").graph);
-    graphs
-        .iter()
-        .flat_map(|graph| [write_net(graph), write_ibnetdiscover(graph)])
-        .map(String::into_bytes)
-        .collect()
-}
-
-/// Sequences of frames: links come up, packets come, links go down.
-#[must_use]
-pub fn switch_inputs() -> Vec<Vec<u8>> {
-    let step = |port: u8, frame: Vec<u8>| [&[port, 0, 10][..], &frame].concat();
-    let mut up: Vec<Vec<u8>> = Vec::new();
-    for port in 1..=PORTS {
-        // The epoch of the switch's first link-up: its configuration's seed and one.
-        for heard in [0, 1, 2] {
-            up.push(step(port, record(3, &training(heard))));
+/// Each format: zeros, ones, and bytes that count.
+pub(crate) fn formats() -> Vec<Vec<u8>> {
+    let mut inputs = Vec::new();
+    for (which, format) in (0u8..).zip(FORMATS) {
+        let len = format.len + 1;
+        let counted: Vec<u8> = (0..=0xff).cycle().take(len).collect();
+        for bytes in [vec![0; len], vec![0xff; len], counted] {
+            inputs.push([&[which][..], &bytes].concat());
         }
-        up.push(step(port, record(2, &flow_control())));
     }
-    let mut all = up.clone();
-    for (frame, port) in frames().into_iter().zip((1..=PORTS).cycle()) {
-        all.push(step(port, frame));
-    }
-    let alone = frames().into_iter().map(|frame| step(1, frame));
-    let mut inputs: Vec<Vec<u8>> = alone.map(|part| Parts::join([part])).collect();
-    inputs.extend([Parts::join(up), Parts::join(all)]);
+    let connect = umad_control(ControlKind::CONNECT, 0);
+    inputs.push([&[index_of("umad2sim control datagram")][..], &connect].concat());
     inputs
 }
 
-/// Recordings: whole, and as items behind the kind of a device.
-///
-/// # Panics
-/// If one cannot be written, which no input changes.
-#[must_use]
-pub fn recordings() -> Vec<Vec<u8>> {
-    let now = Time(1).0;
-    let entries: Vec<Entry<'_, switchd::Command>> = vec![
-        Entry::Carrier {
-            now,
-            port: PortNum::new(1),
-            up: true,
-        },
-        Entry::Tick { now },
-        Entry::End(End::Closed),
-    ];
-    let parts: Vec<Vec<u8>> = entries
+fn index_of(format: &str) -> u8 {
+    let at = FORMATS.iter().position(|one| one.name == format);
+    u8::try_from(at.expect("a format")).expect("few formats")
+}
+
+fn graphs(names: &[&str]) -> Vec<Graph> {
+    names
         .iter()
-        .map(|entry| wire::control::encode(entry).expect("an entry"))
-        .collect();
-    let whole = |host| recorded(host, parts.iter().map(Vec::as_slice));
-    let items = |kind: u8| [&[kind][..], &Parts::join(&parts)].concat();
-    vec![whole(false), whole(true), items(0), items(1)]
+        .map(|name| parse(name).expect("a topology").graph)
+        .collect()
+}
+
+/// Tables in the text of dump_fts, and a short one.
+pub(crate) fn tables() -> Vec<Vec<u8>> {
+    let graph = &graphs(&["fat-tree-4-2"])[0];
+    let engine = routing::RoutingEngine::Updn;
+    let tables = engine
+        .route(graph, &routing::Options::default())
+        .expect("tables");
+    let switch = graph.node(graph.switches().next().expect("a switch")).guid;
+    let short = format!(
+        "Unicast lids [0x0-0x2] of switch Lid 1 guid {switch} (s):\n0x0001 000 : (a portguid {switch}: 's')\n"
+    );
+    let groups = format!(
+        "mMulticast mlids [0xc000-0xc01f] of switch Lid 9 guid {switch} (s0.0):\n     Ports: 0 1 2 3 4\n MLid\n0xc000        x x   x\n1 valid mlids dumped\n"
+    );
+    vec![
+        format!(" {}", dump::write(graph, &tables)).into_bytes(),
+        format!(" {short}").into_bytes(),
+        groups.into_bytes(),
+    ]
+}
+
+/// Partitions in OpenSM's syntax.
+pub(crate) fn partitions() -> Vec<Vec<u8>> {
+    [
+        "Default = 0x7fff, ipoib : ALL = limited, SELF = full ;\n",
+        "Red = 5 : 0x021be10000000021 = full, 0x021be10000000031 ;  # guids\nBlue = 6, defmember = full : ALL_CAS ;",
+        "A : ALL_SWITCHES=both, SELF ;\nB , ipoib, rate=3, mtu=4, sl=0, scope=2 : ALL;",
+        "",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}
+
+/// Keys.
+pub(crate) fn keys() -> Vec<Vec<u8>> {
+    [
+        "0x1\n",
+        "# a key\n\n0xffffffffffffffff # it\n",
+        "0x0",
+        "1",
+        "0x1\n0x2\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}
+
+/// A plan of each kind.
+pub(crate) fn plans() -> Vec<Vec<u8>> {
+    const TRACE: &str = "kind = \"trace\"\nname = \"afternoon\"\ntitle = \"One afternoon\"\n\
+        topology = \"fat-tree-4-2\"\nfile = \"afternoon.csv\"\nschemes = [\"mlid\", \"updn\"]\n\
+        vls = [1, 2]\npacket_bytes = 1056\nlimit_ns = 10000000\n";
+    [
+        include_str!("../../experiments/plans/clos-latency.toml"),
+        include_str!("../../experiments/plans/clos-moves.toml"),
+        include_str!("../../experiments/plans/lid-path-selection.toml"),
+        include_str!("../../experiments/plans/mcast-fig17.toml"),
+        include_str!("../../experiments/plans/mlid-fig13.toml"),
+        include_str!("../../experiments/plans/vlarb-irregular.toml"),
+        include_str!("../../experiments/plans/vlarb-tables.toml"),
+        TRACE,
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}
+
+/// Traces.
+pub(crate) fn traces() -> Vec<Vec<u8>> {
+    [
+        "# comment\ngroup,east,h0.0 h0.1 h1.0\ntime_ns,source,destination,bytes,sl\n\
+         0,h0.0,h1.0,288,0\n12.5,h1.0,h0.0,32,1\n40,h0.0,east,1056,0\n",
+        "0,h0.0,\"h1.0\",4128,15\n86400000000000,h0.1,h0.0,32,0\n",
+        "0.001,h0.0,h1.0,288,0\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}
+
+/// What managers leave: each file behind the byte that says which it is.
+pub(crate) fn memories() -> Vec<Vec<u8>> {
+    const RECORD: &str = "ff12401bffff000000000000ffffffff0000000000000000000000000000000000000b1b\
+        c0008400ffff8300000000000000000000000000";
+    let text = |which: char, text: &str| format!("{which}version 1\n{text}").into_bytes();
+    vec![
+        text(
+            '\0',
+            "lid 0x0000000000000011 4 2\nswitch 0x0000000000000001 4 the first switch\n\
+             host 0x0000000000000010 1 h0\ncable 0x0000000000000001 3 0x0000000000000010 1\n",
+        ),
+        text(
+            '\u{1}',
+            "connection 1 0x11 0x22 64000000 db 8 4 52\nconnection 2 0x22 0x11 1 dbts 0 0 1\n",
+        ),
+        text(
+            '\u{2}',
+            &format!("group {RECORD}\nmlid 0 49152\nmember 0x0000000000000011 1\nmember 0x12 7\n"),
+        ),
+    ]
+}
+
+/// `fabric.json` of a fabric as it is planned, and a journal.
+pub(crate) fn supervisor_files() -> Vec<Vec<u8>> {
+    const JOURNAL: &str = "\u{1}{\"event\":\"supervisor\",\"process\":{\"pid\":9,\"start\":7,\"executable\":null}}\n\
+        {\"event\":\"started\",\"node\":0,\"controller\":0,\"process\":{\"pid\":10,\"start\":7,\"executable\":{\"device\":1,\"inode\":2}},\"restarts\":1}\n\
+        {\"event\":\"started\",\"node\":null,\"controller\":1,\"process\":{\"pid\":11,\"start\":7},\"restarts\":0}\n\
+        {\"event\":\"ended\",\"node\":0,\"controller\":0,\"how\":\"killed\"}\n\
+        {\"event\":\"cable\",\"end\":{\"node\":3,\"port\":1},\"plugged\":false}\n";
+    let planned = [
+        &[
+            "ibemu",
+            "up",
+            "star-2",
+            "--transport",
+            "udp",
+            "--sm-node",
+            "h0,h1",
+        ][..],
+        &[
+            "ibemu",
+            "up",
+            "ring-3-1",
+            "--transport",
+            "veth",
+            "--vls",
+            "4",
+        ],
+    ];
+    let mut inputs = vec![JOURNAL.as_bytes().to_vec()];
+    for arguments in planned {
+        let Verb::Up(options) = Cli::parse_from(arguments).verb else {
+            unreachable!("the verb is up");
+        };
+        let process = ProcessRecord {
+            id: ProcessId { pid: 7, start: 8 },
+            executable: None,
+        };
+        let fabric = "ib".parse().expect("a name");
+        let graph = &graphs(&[arguments[2]])[0];
+        let state = FabricState::plan(&fabric, graph, arguments[2].to_owned(), &options, process);
+        let text = state.and_then(|state| state.write()).expect("a state");
+        inputs.push([&[0][..], &text].concat());
+    }
+    inputs
+}
+
+fn mad_message() -> MadMessage {
+    let mad = Mad::lid_smp(Method::GET, AttributeId::NODE_INFO, 0, 7);
+    MadMessage {
+        lid: Lid::new(3),
+        qpn: Qpn::SMI,
+        sl: Sl::default(),
+        mad: Box::new(*mad.as_bytes()),
+        way: None,
+    }
+}
+
+/// Messages of local sockets: some of several kinds, and short bytes as each kind.
+pub(crate) fn messages() -> Vec<Vec<u8>> {
+    let of = |name: &str, bytes: Result<Vec<u8>, wire::control::ControlError>| {
+        let at = KINDS.iter().position(|kind| kind.name == name);
+        let which = u8::try_from(at.expect("a kind")).expect("few kinds");
+        [&[which][..], &bytes.expect("a short message")].concat()
+    };
+    let identity = HostIdentity {
+        name: "h0".to_owned(),
+        guid: Guid(1),
+        port: PortNum::new(1),
+        port_guid: Guid(2),
+        lid: Lid::new(3),
+        lmc: wire::Lmc::default(),
+        sm_lid: Lid::new(1),
+        state: 4,
+        mtu: 2048,
+        is_sm: true,
+    };
+    let ping = PingResult {
+        dlid: Lid::new(3),
+        sent: 3,
+        received: 2,
+        rtt: hostd::control::Latency::default(),
+        responder: "h1".to_owned(),
+        responder_lid: Lid::new(3),
+    };
+    let status = controller::control::Status {
+        warnings: vec!["one".to_owned(), "two".to_owned()],
+        ..controller::control::Status::default()
+    };
+    let process = ibemu::supervisor::protocol::Process {
+        pid: Some(7),
+        restarts: 1,
+        exit: Some("killed".to_owned()),
+    };
+    let ports = DeviceRequest::Ports;
+    let mut inputs = vec![
+        of(
+            "request to a switch",
+            encode(&switchd::control::Request::Device(ports.clone())),
+        ),
+        of(
+            "reply of a switch",
+            encode(&switchd::control::Reply::Device(DeviceReply::Ports(
+                Vec::new(),
+            ))),
+        ),
+        of(
+            "request to a host",
+            encode(&hostd::control::PortRequest {
+                port: PortNum::new(1),
+                request: hostd::control::Request::Device(ports),
+            }),
+        ),
+        of(
+            "reply of a host",
+            encode(&hostd::control::Reply::Identity(identity)),
+        ),
+        of(
+            "reply of a host",
+            encode(&hostd::control::Reply::Ping(vec![ping; 3])),
+        ),
+        of(
+            "request to the controller",
+            encode(&controller::control::Request::Resweep),
+        ),
+        of(
+            "reply of the controller",
+            encode(&controller::control::Reply::Status(Box::new(status))),
+        ),
+        of(
+            "request to the supervisor",
+            encode(&ibemu::supervisor::protocol::Request::Cable {
+                node: 3,
+                port: 1,
+                plugged: false,
+            }),
+        ),
+        of(
+            "reply of the supervisor",
+            encode(&ibemu::supervisor::protocol::Reply::Processes(vec![
+                process;
+                2
+            ])),
+        ),
+        of("to a MAD socket", encode(&ToAgent::Send(mad_message()))),
+        of(
+            "from a MAD socket",
+            encode(&FromAgent::Received(mad_message())),
+        ),
+    ];
+    for which in 0..KINDS.len() {
+        let which = u8::try_from(which).expect("few kinds");
+        inputs.extend([vec![which], vec![which, 1, 2, 3, 4, 5, 6, 7, 8]]);
+        // A list that says it is as long as there are numbers.
+        inputs.push(
+            [
+                &[which, 2][..],
+                &[0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+            ]
+            .concat(),
+        );
+    }
+    inputs
+}
+
+/// Transfers: without faults, and with each.
+pub(crate) fn transfers() -> Vec<Vec<u8>> {
+    let head: &[u8] = &[0x10, 0, 0, 13, 3];
+    let deliver: &[u8] = &[0, 0];
+    let acknowledge: &[u8] = &[1, 0];
+    let mut inputs = Vec::new();
+    for length in [0u16, 1, 200, 201, 5000, 60_000] {
+        let mut steps = vec![[&length.to_be_bytes()[..], &[0, 13, 3]].concat()];
+        for _ in 0..60 {
+            steps.extend([deliver.to_vec(), acknowledge.to_vec()]);
+        }
+        inputs.push(Parts::join(steps));
+    }
+    let faults: [&[u8]; 7] = [
+        &[0, 6],
+        &[0, 7],
+        &[0, 8],
+        &[0, 9, 1, 27, 1],
+        &[1, 9, 1, 35, 1],
+        &[1, 10, 1, 3, 2, 0x92],
+        &[0, 11, 80],
+    ];
+    for fault in faults {
+        let steps = [
+            head,
+            deliver,
+            acknowledge,
+            fault,
+            deliver,
+            acknowledge,
+            &[0, 11, 81],
+            deliver,
+            acknowledge,
+        ];
+        inputs.push(Parts::join(steps));
+    }
+    inputs
+}
+
+fn umad_control(kind: ControlKind, client: u32) -> Vec<u8> {
+    let mut data = [0; 64];
+    if kind == ControlKind::CONNECT {
+        let connect = Connect {
+            id: 4711,
+            qp: 0,
+            is_sm: true,
+            node: [0; 32],
+        };
+        connect.emit(&mut data);
+    }
+    let datagram = ControlDatagram {
+        client,
+        kind,
+        len: 64,
+        data,
+    };
+    datagram.to_bytes::<{ ControlDatagram::LEN }>().to_vec()
+}
+
+/// Programs that connect, ask, send and leave.
+pub(crate) fn umad_inputs() -> Vec<Vec<u8>> {
+    let control = |kind, client| [&[0, 0][..], &umad_control(kind, client)].concat();
+    let data = |slot: u8, lid, method| {
+        let mad = match lid {
+            Lid::PERMISSIVE => Mad::directed_smp(method, AttributeId::NODE_INFO, 0, 5, &[]),
+            _ => Ok(Mad::sa(method, AttributeId::NODE_RECORD, 0, 6)),
+        };
+        let datagram = DataDatagram {
+            dlid: lid,
+            slid: Lid::ZERO,
+            dest_qp: Qpn::SMI,
+            src_qp: Qpn::SMI,
+            status: 0,
+            len: 256,
+            mad: mad.expect("a short path"),
+        };
+        [
+            &[3, slot][..],
+            &datagram.to_bytes::<{ DataDatagram::LEN }>(),
+        ]
+        .concat()
+    };
+    let connect = control(ControlKind::CONNECT, 0);
+    let mut inputs = vec![Parts::join([&connect])];
+    let mut all = vec![connect.clone()];
+    for kind in 2..12 {
+        inputs.push(Parts::join([
+            connect.clone(),
+            control(ControlKind(kind), 0),
+        ]));
+        if kind != 2 {
+            all.push(control(ControlKind(kind), 0));
+        }
+    }
+    let own = data(0, Lid::PERMISSIVE, Method::GET);
+    let far = data(0, Lid::new(1), Method::GET_TABLE);
+    let trap = data(0, Lid::new(1), Method::TRAP);
+    let time: &[u8] = &[6, 0, 110];
+    let agent = encode(&FromAgent::Received(mad_message())).expect("a short message");
+    let agent = [&[7, 0, 2][..], &agent].concat();
+    let rest: [&[u8]; 9] = [
+        &own,
+        &[5, 0],
+        &far,
+        &trap,
+        time,
+        &agent,
+        &[7, 0, 1, 0, 9],
+        &[7, 0, 0],
+        time,
+    ];
+    all.extend(rest.map(<[u8]>::to_vec));
+    all.push(control(ControlKind::DISCONNECT, 0));
+    inputs.push(Parts::join([&connect, &own, &far, &trap]));
+    inputs.push(Parts::join(all));
+    inputs
 }

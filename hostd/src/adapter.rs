@@ -1,15 +1,16 @@
-//! The channel adapter: one port, its packet memory, and its settings by the subnet manager.
+//! A port of the channel adapter with its packet memory and its settings by the subnet manager.
 
-use link::{Counts, Packet, PhysicalState, Pool, Port, PortConfig, PortState, SetState, Time};
-use mad::sma::{
-    Forwarding, Identity, LinkCommand, LinkStatus, Node, PortCapabilities, PortSettings, Priority,
+use std::collections::BTreeMap;
+
+use link::{
+    Counts, LinkCommand, Packet, PhysicalState, Pool, Port, PortConfig, PortState, Time,
+    queued_counters,
 };
+use mad::sma::{Forwarding, Identity, LinkStatus, Node, PortCapabilities, PortSettings, Priority};
 use tracing::debug;
 use wire::attr::VlArbEntry;
-use wire::{Lid, PortNum, Sl, TrafficKind, Vl};
+use wire::{Lid, LinkRate, LinkRates, PortNum, Sl, TrafficKind, Vl};
 
-/// The adapter's only port.
-pub(crate) const PORT: PortNum = PortNum::new(1);
 /// The input port of the adapter's own packets in its SL-to-VL table.
 const OWN: PortNum = PortNum::MANAGEMENT;
 /// Entries of each arbitration table.
@@ -48,11 +49,15 @@ impl TrafficCounts {
     }
 }
 
-/// The channel adapter: a port and its packet memory.
+/// A port of the channel adapter and its packet memory.
 #[derive(Debug)]
 pub(crate) struct Adapter {
     pub(crate) identity: Identity,
     pub(crate) port: Port,
+    /// Width and speed that every port of the adapter supports.
+    supported: LinkRate,
+    /// The links of the adapter's other ports, as they were when a request about one came in.
+    siblings: BTreeMap<PortNum, LinkStatus>,
     pub(crate) pool: Pool,
     pub(crate) settings: PortSettings,
     pub(crate) traffic: TrafficCounts,
@@ -61,10 +66,12 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(crate) fn new(identity: Identity, port: Port, pool: Pool) -> Self {
+    pub(crate) fn new(identity: Identity, port: Port, supported: LinkRate, pool: Pool) -> Self {
         Self {
             identity,
             port,
+            supported,
+            siblings: BTreeMap::new(),
             pool,
             settings: PortSettings::INITIAL,
             traffic: TrafficCounts::default(),
@@ -72,7 +79,28 @@ impl Adapter {
         }
     }
 
-    /// Whether packets to `lid` are for this host.
+    /// The number of the port.
+    pub(crate) fn number(&self) -> PortNum {
+        self.port.number()
+    }
+
+    /// Copies the state of another port's link.
+    pub(crate) fn mirror(&mut self, other: &Self) {
+        self.siblings.insert(other.number(), other.own_link());
+    }
+
+    fn own_link(&self) -> LinkStatus {
+        LinkStatus {
+            state: self.port.state(),
+            physical: match self.port.state() {
+                PortState::Down => self.port.physical(),
+                _ => PhysicalState::LinkUp,
+            },
+            rate: self.port.rate(),
+        }
+    }
+
+    /// Whether packets to `lid` are for this port.
     pub(crate) fn owns(&self, lid: Lid) -> bool {
         lid.belongs_to(self.settings.lid, self.settings.lmc)
     }
@@ -102,12 +130,8 @@ impl Adapter {
         for kind in waiting.filter_map(|packet| packet.traffic_kind(&self.pool)) {
             queued[kind.index()] += 1;
         }
-        let queued = TrafficKind::ALL.into_iter().zip(queued);
-        let queued = queued
-            .filter(|&(_, count)| count > 0)
-            .map(|(kind, count)| (format!("queued.{}", kind.name()), count));
-        let counts = self.port.counts().named();
-        counts.chain(self.traffic.named()).chain(queued).collect()
+        let counts = self.port.counts().named().chain(self.traffic.named());
+        counts.chain(queued_counters(queued)).collect()
     }
 
     fn config(&self) -> &PortConfig {
@@ -125,18 +149,7 @@ impl Adapter {
     }
 
     fn execute(&mut self, now: Time, command: LinkCommand) {
-        let Self { port, pool, .. } = self;
-        let state = match command {
-            LinkCommand::Down => SetState::Down,
-            LinkCommand::Arm => SetState::Armed,
-            LinkCommand::Activate => SetState::Active,
-            LinkCommand::Poll => {
-                port.set_enabled(now, true, pool);
-                return port.retrain(now, pool);
-            }
-            LinkCommand::Disable => return port.set_enabled(now, false, pool),
-        };
-        if let Err(refused) = port.set_state(now, state, pool) {
+        if let Err(refused) = self.port.execute(now, command, &mut self.pool) {
             debug!(%refused, "state change");
         }
     }
@@ -150,7 +163,7 @@ impl Node for Adapter {
     fn capabilities(&self, _port: PortNum) -> PortCapabilities {
         let config = self.config();
         PortCapabilities {
-            rate: config.rate,
+            rates: LinkRates::up_to(self.supported).union(LinkRates::up_to(config.rate)),
             mtu: config.mtu,
             vls: config.vls,
             arbitration_high: ARBITRATION_ENTRIES,
@@ -158,30 +171,23 @@ impl Node for Adapter {
         }
     }
 
-    fn link(&self, _port: PortNum) -> LinkStatus {
-        LinkStatus {
-            state: self.port.state(),
-            physical: match self.port.state() {
-                PortState::Down => self.port.physical(),
-                _ => PhysicalState::LinkUp,
-            },
-            rate: self.config().rate,
-        }
+    fn link(&self, port: PortNum) -> LinkStatus {
+        let sibling = self.siblings.get(&port).filter(|_| port != self.number());
+        sibling.copied().unwrap_or_else(|| self.own_link())
     }
 
     fn configure(&mut self, _now: Time, _port: PortNum, settings: &PortSettings) {
         self.settings = *settings;
         self.port.set_operational_vls(settings.operational_vls);
         self.port.set_neighbor_mtu(settings.mtu);
+        self.port.set_enabled_rates(settings.rates);
         self.port.arbiter_mut().set_limit(settings.vl_high_limit);
     }
 
     fn command_link(&mut self, now: Time, _port: PortNum, command: LinkCommand) {
-        match command {
-            LinkCommand::Down | LinkCommand::Poll | LinkCommand::Disable => {
-                self.pending_link_command = Some(command);
-            }
-            LinkCommand::Arm | LinkCommand::Activate => self.execute(now, command),
+        match command.is_for_down() {
+            true => self.pending_link_command = Some(command),
+            false => self.execute(now, command),
         }
     }
 
@@ -198,24 +204,11 @@ impl Node for Adapter {
     }
 
     fn arbitration(&self, _port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
-        let arbiter = self.port.arbiter();
-        let written = match priority {
-            Priority::Low => arbiter.low(),
-            Priority::High => arbiter.high(),
-        };
-        let mut table = [VlArbEntry::default(); 64];
-        for (entry, written) in table.iter_mut().zip(written) {
-            *entry = *written;
-        }
-        table
+        priority.entries(self.port.arbiter())
     }
 
     fn set_arbitration(&mut self, _port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]) {
-        let arbiter = self.port.arbiter_mut();
-        match priority {
-            Priority::Low => arbiter.set_low(entries.iter().copied()),
-            Priority::High => arbiter.set_high(entries.iter().copied()),
-        }
+        priority.set_entries(self.port.arbiter_mut(), entries);
     }
 
     fn set_pkeys(&mut self, _port: PortNum, _keys: &[u16; 32]) {}

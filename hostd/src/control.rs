@@ -7,7 +7,7 @@
 
 use bincode::{Decode, Encode};
 use wire::control::{DeviceReply, DeviceRequest};
-use wire::{Gid, Guid, Lid, Lmc, Qpn, Sl};
+use wire::{Gid, Guid, Lid, Lmc, PortNum, Qpn, Sl};
 
 /// The queue pair of every host that sends pings back (Q_Key [`SERVICE_QKEY`]).
 pub const PING_QPN: Qpn = Qpn::constant(0x1b0);
@@ -27,7 +27,7 @@ pub const PING_TARGETS_MAX: usize = 512;
 pub const PING_REQUESTS_MAX: usize = 8;
 /// The most flows that a host's source holds, running and finished together.
 pub const FLOWS_MAX: usize = 1024;
-/// The most flows that a host's sink tells apart; packets of further ones are dropped and counted.
+/// The most flows that a host's sink counts; packets of further ones are dropped and counted as drops.
 pub const SINK_FLOWS_MAX: usize = 1024;
 /// The widest window of a flow, packets.
 pub const WINDOW_MAX: u32 = 1 << 20;
@@ -36,6 +36,16 @@ pub const MULTICAST_COUNT_MAX: u32 = 1 << 16;
 /// The shortest packet of pings and traffic, bytes from LRH to VCRC: the headers, the payload's
 /// own fields and the CRCs.
 pub const PACKET_BYTES_MIN: u16 = 98;
+
+/// A request on a host's control socket.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct PortRequest {
+    /// The port that it is asked of; 0: the first. A request that any device serves is asked of the whole
+    /// host.
+    pub port: PortNum,
+    /// The request.
+    pub request: Request,
+}
 
 /// A request to a host.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -71,7 +81,7 @@ pub enum Request {
         flow: u32,
     },
     /// Ends and forgets all flows of this host, and what its sink has counted of packets from some
-    /// others: it may be counting for somebody else, too. Answered by [`Reply::Done`].
+    /// sources. Counts of other sources stay: they may belong to another run. Answered by [`Reply::Done`].
     PerfClear {
         /// LIDs that those packets came from.
         sources: Vec<Lid>,
@@ -147,7 +157,7 @@ pub struct GroupMembership {
     pub mgid: Gid,
     /// The multicast LID to which this host sends; 0 before it has joined.
     pub mlid: Lid,
-    /// The group's key.
+    /// The group's Q_Key.
     pub qkey: u32,
     /// Whether the subnet administrator has confirmed it.
     pub joined: bool,
@@ -160,7 +170,7 @@ pub struct GroupMembership {
 pub struct MulticastSend {
     /// The group.
     pub mgid: Gid,
-    /// Tells these packets from earlier ones of the same host.
+    /// Number of the run, by which receivers count these packets apart from earlier ones of the same host.
     pub run: u32,
     /// How many, 1..=[`MULTICAST_COUNT_MAX`].
     pub count: u32,
@@ -186,11 +196,13 @@ pub struct MulticastSource {
 /// Who and where a host is.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct HostIdentity {
-    /// Node description.
+    /// Its name.
     pub name: String,
     /// Node GUID.
     pub guid: Guid,
-    /// GUID of port 1.
+    /// The port that was asked.
+    pub port: PortNum,
+    /// GUID of that port.
     pub port_guid: Guid,
     /// Base LID; 0 before a subnet manager has set it.
     pub lid: Lid,
@@ -237,7 +249,7 @@ pub struct PingResult {
     pub received: u32,
     /// Round-trip times of the answers.
     pub rtt: Latency,
-    /// The responder's node description; empty if none has answered.
+    /// The responder's name, its first 32 bytes; empty if none has answered.
     pub responder: String,
     /// The responder's base LID; 0 if none has answered.
     pub responder_lid: Lid,
@@ -303,7 +315,8 @@ pub enum FlowState {
     Draining,
     /// The sink's figures are final.
     Finished,
-    /// The sink has not answered, or the port went down for good: the figures are the last known.
+    /// The sink has not answered, or has been started anew, or the port went down for good: the figures are
+    /// the last known.
     Abandoned,
 }
 

@@ -10,8 +10,9 @@
 //!              +-----------------------------------------------------------+
 //! ```
 //!
-//! A received packet is processed at once: its blocks are free again within the same call, so that
-//! a host never causes back pressure. Datagrams to the host's own LIDs are looped back inside.
+//! A host with several ports has all of this once a port, but for its identity: each port has a LID, MAD
+//! clients, queue pairs and traffic of its own. An agent answers for its port; a Get of PortInfo of another port
+//! of the adapter is answered from that port's agent, a Set of it is refused.
 //!
 //! | queue pair | what it is | Q_Key |
 //! |---|---|---|
@@ -26,54 +27,41 @@
 //! Time must have one origin in all hosts of a fabric (`CLOCK_MONOTONIC` in daemons of one
 //! machine): one-way latency is the difference of two hosts' times.
 
-mod control;
-mod datagram;
-mod groups;
-mod management;
-mod receive;
-
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use bincode::{Decode, Encode};
 use link::{
-    Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, Input, Pool, Port, PortConfig,
-    PortEvent, PortSet, PortState, Time,
+    Arrival, ConfigError, Deadline, Device, FrameBuf, Hardware, Input, Port, PortConfig, PortSet,
+    PortState, Time,
 };
 use mad::local::{FromAgent, ToAgent};
-use mad::pma::Pma;
-use mad::sma::{Identity, Node, Sma};
-use tracing::info;
-use wire::attr::{NodeType, PKeyTable};
-use wire::{Guid, Lid, PortNum, UdPacket, Vl, p_key};
+use mad::sma::Identity;
+use wire::control::{DeviceReply, DeviceRequest};
+use wire::{Guid, Lid, Mad, PortNum};
 
-use crate::adapter::{Adapter, PORT};
-use crate::clients::{ClientId, Clients};
+use crate::clients::ClientId;
 use crate::control::{Reply, Request};
-use crate::multicast::Multicast;
-use crate::outbox::{Outbox, PACKET_BYTES_MAX};
-use crate::ping::Pinger;
-use crate::queue_pair::{FromQueuePair, QueuePairs, ToQueuePair};
-use crate::traffic::{Sink, Source};
+use crate::endpoint::Endpoint;
+use crate::queue_pair::{FromQueuePair, ToQueuePair};
 
-/// Events that wait for the shell at most; MADs beyond are dropped and counted.
-const EVENTS_MAX: usize = 16_384;
-/// Memory for packets beside the port's own buffers: what waits in the outbox.
-const POOL_SLACK_BYTES: usize = 2 << 20;
-/// A locally administered OUI: no vendor's.
-const VENDOR_ID: u32 = 0x02_1bed;
-/// The device number of hosts.
-const DEVICE_ID: u16 = 0x0001;
+/// The port that counts where none is named.
+const FIRST: PortNum = PortNum::new(1);
 
 /// The configuration of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct HostConfig {
-    /// Node description.
+    /// Its name; its node description too, unless [`HostConfig::hardware`] has another.
     pub name: String,
-    /// Node GUID; the port's is one more.
+    /// Node GUID. Port `p` has this plus `p`, unless [`HostConfig::hardware`] has another.
     pub guid: Guid,
+    /// Ports, 1..=[`Self::PORTS_MAX`].
+    pub ports: u8,
+    /// What the host says of itself, and which of its links run at a rate of their own.
+    pub hardware: Hardware,
     /// Process id, reported to the local control side.
     pub pid: u32,
-    /// The port. Its node GUID is replaced by `guid`.
+    /// What each port is built with. Its node GUID is replaced by `guid`, and every port gets epochs of
+    /// its own.
     pub port: PortConfig,
     /// Flows with a rate send no more often than this, in nanoseconds, then in one burst: a daemon
     /// cannot hold tens of thousands of wake-ups a second. 0 sends packet by packet (virtual time).
@@ -81,6 +69,8 @@ pub struct HostConfig {
 }
 
 impl HostConfig {
+    /// The most ports that a host can have.
+    pub const PORTS_MAX: u8 = 254;
     /// The tick of a daemon: a millisecond.
     pub const LIVE_TRAFFIC_TICK_NS: u64 = 1_000_000;
 }
@@ -117,6 +107,9 @@ pub enum Command {
     Control {
         /// Chosen by the shell.
         token: u64,
+        /// The port that it is asked of; of the first for 0. A request that any device serves is asked of
+        /// the host.
+        port: PortNum,
         /// The request.
         request: Request,
     },
@@ -152,176 +145,193 @@ pub enum Event {
         /// The answer.
         reply: Reply,
     },
-    /// The port's logical state has changed.
+    /// A port's logical state has changed.
     PortState(PortState),
-    /// `Shutdown` was requested: the peer is being informed; exit when [`Device::ready`] is empty.
+    /// `Shutdown` was requested: the peers are being informed; exit when [`Device::ready`] is empty.
     Shutdown,
 }
 
 /// A host without IO.
 #[derive(Debug)]
 pub struct Host {
-    adapter: Adapter,
-    sma: Sma,
-    pma: Pma,
-    clients: Clients,
-    queue_pairs: QueuePairs,
-    outbox: Outbox,
-    pinger: Pinger,
-    source: Source,
-    sink: Sink,
-    multicast: Multicast,
-    last_grant: management::LastGrant,
-    /// The transaction id of the last change of a connection that was reported.
-    last_change: Option<u64>,
-    events: VecDeque<Event>,
-    /// Buffer for a received packet; taken out while that is processed.
-    inbox: Vec<u8>,
-    /// The P_Key that was last found in the table; `None` after each SMP.
-    last_valid_pkey: Option<u16>,
+    name: String,
     pid: u32,
+    /// Port 1 and the following; at least one.
+    endpoints: Vec<Endpoint>,
+    /// Clients of other ports than the first. One leaves when it disconnects.
+    attached: BTreeMap<ClientId, PortNum>,
 }
 
 impl Host {
-    /// A host whose cable is not plugged yet.
+    /// A host whose cables are not plugged yet.
     ///
     /// # Errors
-    /// [`ConfigError`]: which setting of the port is out of range.
+    /// [`ConfigError`]: which setting of the ports is out of range.
     pub fn new(config: HostConfig) -> Result<Self, ConfigError> {
-        let identity = Identity {
-            node_type: NodeType::ChannelAdapter,
-            description: config.name,
-            node_guid: config.guid,
-            system_image_guid: config.guid,
-            ports: 1,
-            vendor_id: VENDOR_ID,
-            device_id: DEVICE_ID,
-            revision: 1,
-        };
-        let port_config = PortConfig {
-            node_guid: config.guid,
-            ..config.port
-        };
-        // A packet takes a slot of up to twice its length.
-        let pool = Pool::new(port_config.bytes_max().saturating_mul(2) + POOL_SLACK_BYTES);
-        let port = Port::new(PORT, port_config, 0)?;
-        let mut adapter = Adapter::new(identity, port, pool);
-        let sma = Sma::new(&adapter);
-        adapter.configure(Time::ZERO, PORT, &sma.settings(PORT));
+        let ports = (1..=config.ports.clamp(1, HostConfig::PORTS_MAX)).map(PortNum::new);
+        let endpoints = ports.map(|port| Endpoint::new(&config, port));
         Ok(Self {
-            adapter,
-            sma,
-            pma: Pma::new(1),
-            clients: Clients::default(),
-            queue_pairs: QueuePairs::default(),
-            outbox: Outbox::new(),
-            pinger: Pinger::default(),
-            source: Source::new(config.traffic_tick_ns),
-            sink: Sink::default(),
-            multicast: Multicast::default(),
-            last_grant: management::LastGrant::default(),
-            last_change: None,
-            events: VecDeque::new(),
-            inbox: vec![0; PACKET_BYTES_MAX],
-            last_valid_pkey: None,
+            endpoints: endpoints.collect::<Result<_, _>>()?,
+            name: config.name,
             pid: config.pid,
+            attached: BTreeMap::new(),
         })
     }
 
     /// The identity of the host.
     #[must_use]
     pub fn identity(&self) -> &Identity {
-        &self.adapter.identity
+        self.first().identity()
     }
 
-    /// The port, for tests and the simulator.
+    /// Port 1, for tests and the simulator.
     #[must_use]
     pub fn port(&self) -> &Port {
-        &self.adapter.port
+        self.first().port()
+    }
+
+    /// A port; `None` if the host does not have it.
+    #[must_use]
+    pub fn port_of(&self, number: PortNum) -> Option<&Port> {
+        Some(self.endpoint(number)?.port())
     }
 
     /// How many packets are inside the host: 0 when all have been processed, sent or dropped.
     #[must_use]
     pub fn packets_inside(&self) -> usize {
-        self.adapter.pool.handles()
+        self.endpoints.iter().map(Endpoint::packets_inside).sum()
     }
 
-    /// Base LID; 0 before a subnet manager has set it.
+    /// Answers a Get of an attribute of port 1 in place, without a key: what the host holds, but a protected
+    /// M_Key, which is shown to a request that gives it. For tests and the simulator.
+    pub fn read_attribute(&mut self, now: Time, mad: &mut Mad) {
+        self.endpoints[0].read_attribute(now, mad);
+    }
+
+    /// Base LID of port 1; 0 before a subnet manager has set it.
     #[must_use]
     pub fn lid(&self) -> Lid {
-        self.adapter.settings.lid
+        self.first().lid()
     }
 
-    /// The key of packets of the host's own: the first of its table.
-    fn own_pkey(&self) -> u16 {
-        let keys = self.sma.pkeys(PORT).iter();
-        keys.copied()
-            .find(|&key| key != 0)
-            .unwrap_or(PKeyTable::DEFAULT_FULL)
+    fn first(&self) -> &Endpoint {
+        &self.endpoints[0]
     }
 
-    /// The key of packets in the partition of `pkey`: a full membership's if the table has one; the key of
-    /// [`Self::own_pkey`] for 0 and where the port is no member.
-    fn key_of(&self, pkey: u16) -> u16 {
-        p_key::own_key(self.sma.pkeys(PORT), pkey).unwrap_or_else(|| self.own_pkey())
+    fn endpoint(&self, port: PortNum) -> Option<&Endpoint> {
+        self.endpoints.get(port.index().checked_sub(1)?)
     }
 
-    fn send(&mut self, now: Time, datagram: &UdPacket<'_>) {
-        self.outbox.send(now, &mut self.adapter, datagram);
+    fn endpoint_mut(&mut self, port: PortNum) -> Option<&mut Endpoint> {
+        self.endpoints.get_mut(port.index().checked_sub(1)?)
     }
 
-    fn push_event(&mut self, event: Event) {
-        if self.events.len() >= EVENTS_MAX && matches!(event, Event::Mad { .. }) {
-            return self
-                .adapter
-                .counts()
-                .drop_one(link::DropReason::ReceiverFull);
-        }
-        self.events.push_back(event);
+    /// The port of a client.
+    fn of_client(&mut self, client: ClientId) -> &mut Endpoint {
+        let port = self.attached.get(&client).copied().unwrap_or(FIRST);
+        &mut self.endpoints[port.index() - 1]
     }
 
-    /// Does everything that is due: timers, looped-back packets, events of the port.
-    fn advance(&mut self, now: Time) {
-        self.adapter.execute_pending_link_command(now);
-        self.adapter.port.tick(now, &mut self.adapter.pool);
-        if self.adapter.pool.review(now) {
-            self.adapter.port.release_memory();
-            self.outbox.release_memory();
-        }
-        while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
-        {
-            info!(?from, ?to, ?cause, "port state");
-            if to == PortState::Active {
-                self.multicast.rejoin(now);
+    fn command(&mut self, now: Time, command: Command) {
+        match command {
+            Command::Mad {
+                client,
+                message: ToAgent::Attach { port },
+            } => {
+                if self.endpoint(port).is_some() {
+                    self.attached.insert(client, port);
+                }
             }
-            self.push_event(Event::PortState(to));
-        }
-        while let Some(trap) = self.sma.poll_trap(now) {
-            self.send_smp(now, trap.mad, trap.dlid);
-        }
-        while let Some(ping) = self.pinger.poll(now) {
-            self.send_ping(now, &ping);
-        }
-        while let Some(query) = self.source.poll(now) {
-            // Its flow sends another one if no answer comes.
-            if !self.outbox.is_crowded() {
-                self.send_query(now, &query);
+            Command::Mad { client, message } => {
+                let endpoint = self.of_client(client);
+                endpoint.handle_mad_message(now, client, message);
             }
-        }
-        while !self.outbox.is_crowded()
-            && let Some(reply) = self.sink.poll(now)
-        {
-            self.send_sink_reply(now, &reply);
-        }
-        self.poll_groups(now);
-        while let Some(packet) = self.outbox.poll_looped() {
-            self.accept(now, now, &packet);
-        }
-        while let Some((token, results)) = self.pinger.poll_finished() {
-            self.push_event(Event::Control {
+            Command::MadGone { client } => {
+                self.of_client(client).handle_mad_disconnect(now, client);
+                self.attached.remove(&client);
+            }
+            Command::MadsDropped { count } => self.endpoints[0].count_dropped_mads(count),
+            Command::Datagram { client, message } => {
+                let endpoint = self.of_client(client);
+                endpoint.handle_datagram_message(now, client, message);
+            }
+            Command::DatagramGone { client } => self.of_client(client).close_queue_pairs(client),
+            Command::Control {
                 token,
-                reply: Reply::Ping(results),
-            });
+                port,
+                request,
+            } => self.control(now, token, port, request),
+        }
+    }
+
+    fn control(&mut self, now: Time, token: u64, port: PortNum, request: Request) {
+        let reply = match request {
+            Request::Device(request) => Reply::Device(self.device(now, request)),
+            request => {
+                let port = if port == PortNum::MANAGEMENT {
+                    FIRST
+                } else {
+                    port
+                };
+                match self.endpoint_mut(port) {
+                    Some(endpoint) => return endpoint.control(now, token, request),
+                    None => Reply::Refused(self.no_such_port(port)),
+                }
+            }
+        };
+        self.endpoints[0].push_event(Event::Control { token, reply });
+    }
+
+    fn no_such_port(&self, port: PortNum) -> String {
+        match self.endpoints.len() {
+            1 => format!("a host has port 1 only, not {port}"),
+            ports => format!("this host has ports 1 to {ports}, not {port}"),
+        }
+    }
+
+    fn device(&mut self, now: Time, request: DeviceRequest) -> DeviceReply {
+        match request {
+            DeviceRequest::Identify => DeviceReply::Identity {
+                name: self.name.clone(),
+                guid: self.identity().node_guid,
+                pid: self.pid,
+            },
+            DeviceRequest::Ports => {
+                DeviceReply::Ports(self.endpoints.iter().map(Endpoint::port_status).collect())
+            }
+            DeviceRequest::Cable { port, plugged } => match self.endpoint_mut(port) {
+                Some(endpoint) => {
+                    endpoint.set_plugged(now, plugged);
+                    DeviceReply::Done
+                }
+                None => DeviceReply::Refused(self.no_such_port(port)),
+            },
+            DeviceRequest::Shutdown => {
+                for endpoint in &mut self.endpoints {
+                    endpoint.set_plugged(now, false);
+                }
+                self.endpoints[0].push_event(Event::Shutdown);
+                DeviceReply::Done
+            }
+            DeviceRequest::Endpoints | DeviceRequest::Connect { .. } => {
+                DeviceReply::Refused("link addresses belong to the daemon".to_owned())
+            }
+        }
+    }
+
+    /// Has SMPs about other ports than the one that they came in by answered.
+    fn answer_about_siblings(&mut self, now: Time) {
+        for asked in 0..self.endpoints.len() {
+            if !self.endpoints[asked].asks_about_siblings() {
+                continue;
+            }
+            for other in (0..self.endpoints.len()).filter(|&other| other != asked) {
+                if let Ok([asked, other]) = self.endpoints.get_disjoint_mut([asked, other]) {
+                    asked.mirror(other);
+                }
+            }
+            self.endpoints[asked].handle_about_siblings(now);
+            self.endpoints[asked].advance(now);
         }
     }
 }
@@ -332,144 +342,53 @@ impl Device for Host {
 
     fn handle(&mut self, now: Time, input: Input<'_, Command>) {
         match input {
+            // A port that the host does not have: an error of the shell, ignored.
             Input::Frame {
-                port: PORT,
+                port,
                 head,
                 tail,
                 bytes,
             } => {
-                let arrival = Arrival { now, head, tail };
-                self.adapter
-                    .port
-                    .receive(arrival, bytes, &mut self.adapter.pool);
-                self.drain_input(now);
+                if let Some(endpoint) = self.endpoint_mut(port) {
+                    endpoint.frame(Arrival { now, head, tail }, bytes);
+                }
             }
-            Input::Carrier { port: PORT, up } => {
-                self.adapter
-                    .port
-                    .set_carrier(now, up, &mut self.adapter.pool);
+            Input::Carrier { port, up } => {
+                if let Some(endpoint) = self.endpoint_mut(port) {
+                    endpoint.carrier(now, up);
+                }
             }
-            // A port other than the only one: an error of the shell, ignored.
-            Input::Frame { .. } | Input::Carrier { .. } | Input::Tick => {}
-            Input::Command(Command::Mad { client, message }) => {
-                self.handle_mad_message(now, client, message);
-            }
-            Input::Command(Command::MadGone { client }) => self.handle_mad_disconnect(now, client),
-            Input::Command(Command::MadsDropped { count }) => {
-                let counts = self.adapter.counts();
-                counts.drop_many(link::DropReason::ReceiverFull, count.into());
-            }
-            Input::Command(Command::Datagram { client, message }) => {
-                self.handle_datagram_message(now, client, message);
-            }
-            Input::Command(Command::DatagramGone { client }) => self.queue_pairs.remove(client),
-            Input::Command(Command::Control { token, request }) => {
-                self.control(now, token, request);
-            }
+            Input::Tick => {}
+            Input::Command(command) => self.command(now, command),
         }
-        self.advance(now);
+        for endpoint in &mut self.endpoints {
+            endpoint.advance(now);
+        }
+        self.answer_about_siblings(now);
     }
 
     fn ready(&self, now: Time) -> PortSet {
         let mut ready = PortSet::EMPTY;
-        if self.adapter.port.is_ready(now)
-            || self.outbox.can_flush(&self.adapter)
-            || self.source.can_fill(&self.adapter)
-            || self.can_send_multicast()
-        {
-            ready.insert(PORT);
+        let endpoints = self.endpoints.iter();
+        for endpoint in endpoints.filter(|endpoint| endpoint.is_ready(now)) {
+            ready.insert(endpoint.number());
         }
         ready
     }
 
     fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize {
-        if port != PORT {
-            return 0;
+        match self.endpoint_mut(port) {
+            Some(endpoint) => endpoint.transmit(now, frame),
+            None => 0,
         }
-        self.send_multicast(now);
-        let before = frame.records();
-        let Self {
-            adapter,
-            outbox,
-            source,
-            ..
-        } = self;
-        adapter.port.begin_frame(now, frame);
-        loop {
-            outbox.flush(now, adapter);
-            source.fill(now, adapter);
-            let filled = frame.records();
-            while adapter
-                .port
-                .send_next(now, frame, &mut adapter.pool)
-                .is_some()
-            {}
-            if frame.records() == filled {
-                break;
-            }
-        }
-        adapter.execute_pending_link_command(now);
-        frame.records() - before
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        let event = self.events.pop_front()?;
-        if let Event::Datagram {
-            message: FromQueuePair::Received(datagram),
-            ..
-        } = &event
-        {
-            self.queue_pairs.taken(datagram.to);
-        }
-        Some(event)
+        self.endpoints.iter_mut().find_map(Endpoint::poll_event)
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        let traffic = [
-            self.pinger.deadline(),
-            self.source.deadline(),
-            self.sink.deadline().filter(|_| !self.outbox.is_crowded()),
-            self.multicast.deadline(),
-        ];
-        let traffic = traffic.into_iter().flatten().min();
-        let trap = self.sma.deadline().map(|at| Deadline {
-            at,
-            cause: DeadlineCause::Trap,
-        });
-        let traffic = traffic.map(|at| Deadline {
-            at,
-            cause: DeadlineCause::Traffic,
-        });
-        Deadline::earlier(
-            self.adapter.port.deadline(),
-            Deadline::earlier(trap, traffic),
-        )
-    }
-}
-
-/// A datagram between the hosts' own queue pairs.
-fn service_datagram<'a>(
-    adapter: &Adapter,
-    dlid: Lid,
-    from: (wire::Qpn, wire::Qpn),
-    sl: wire::Sl,
-    pkey: u16,
-    payload: &'a [u8],
-) -> UdPacket<'a> {
-    let (src_qp, dest_qp) = from;
-    UdPacket {
-        vl: Vl::default(),
-        sl,
-        dlid,
-        slid: adapter.settings.lid,
-        global: None,
-        solicited: false,
-        pkey,
-        dest_qp,
-        psn: wire::Psn::default(),
-        qkey: crate::control::SERVICE_QKEY,
-        src_qp,
-        immediate: None,
-        payload,
+        let deadlines = self.endpoints.iter().map(Endpoint::deadline);
+        deadlines.fold(None, Deadline::earlier)
     }
 }

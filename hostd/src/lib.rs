@@ -5,6 +5,7 @@
 mod adapter;
 mod clients;
 pub mod control;
+mod endpoint;
 mod host;
 mod latency;
 mod multicast;
@@ -14,8 +15,8 @@ pub mod queue_pair;
 mod service;
 mod traffic;
 
-/// The environment variable that tells the daemon the base of the abstract names on which it answers
-/// ibsim's client library.
+/// The environment variable with the base of the abstract names on which the daemon answers ibsim's client
+/// library, where its option `--umad-socket` is not given.
 pub const UMAD_SOCKET: &str = "IBEMU_UMAD_SOCKET";
 
 pub use clients::ClientId;

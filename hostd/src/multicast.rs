@@ -6,7 +6,8 @@
 //!  join ----------> Joining ------------> Member ------------> Leaving ---> gone
 //!                    ^   | timeout: again   |   leave            | timeout: again
 //!                    |   +---->             |
-//!                    +----------------------+ port Active again, the manager may have lost us
+//!                    +----------------------+ port Active again, or ClientReregister: the manager may
+//!                                             have lost the membership
 //! ```
 //!
 //! A join states the components that create a group (IBA 15.2.5.17). If the group exists with other
@@ -33,17 +34,17 @@ const SOURCES_MAX: usize = 4096;
 const TOKENS_MAX: usize = 64;
 /// Send jobs in progress at most.
 const SEND_JOBS_MAX: usize = 64;
-/// Timeout of the first attempt; it doubles with each attempt. A port may become Active before its
-/// peer does, and what it sends then is lost.
-const TIMEOUT_NS: u64 = 100_000_000;
-/// The longest timeout.
-const TIMEOUT_NS_MAX: u64 = 1_600_000_000;
+/// How long the first attempt of a request waits for the administrator's answer, nanoseconds; the time doubles
+/// with each attempt. A port may become Active before its peer does, and what it sends then is lost.
+const ANSWER_TIMEOUT_NS: u64 = 100_000_000;
+/// The longest such time.
+const ANSWER_TIMEOUT_NS_MAX: u64 = 1_600_000_000;
 /// Delay before a request is repeated that was answered as busy.
-const BUSY_NS: u64 = 50_000_000;
+const BUSY_RETRY_NS: u64 = 50_000_000;
 /// Attempts before the waiting requests fail.
 const ATTEMPTS: u32 = 10;
 /// Time between attempts when no request waits.
-const REJOIN_NS: u64 = 5_000_000_000;
+const REJOIN_INTERVAL_NS: u64 = 5_000_000_000;
 /// Components of every join and leave.
 const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
 /// Components that create a group.
@@ -99,7 +100,7 @@ struct SendJob {
 /// A packet of a send job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupPacket {
-    /// The group, as its member knows it.
+    /// The group's record, as the administrator's last answer gave it.
     pub(crate) record: McMemberRecord,
     /// Whether this host receives too.
     pub(crate) receives: bool,
@@ -236,10 +237,12 @@ impl Multicast {
         Ok(())
     }
 
-    /// Joins all groups of this host again: the administrator may have lost them.
+    /// Joins all groups of this host again: the administrator may have lost them. One that it has refused to
+    /// join again is asked for at once.
     pub(crate) fn rejoin(&mut self, now: Time) {
         for group in self.groups.values_mut() {
-            if group.state == State::Member {
+            let is_asked_for = !group.tokens.is_empty();
+            if group.state == State::Member || group.state == State::Joining && !is_asked_for {
                 group.start(now, State::Joining);
             }
         }
@@ -263,13 +266,13 @@ impl Multicast {
             if waited || group.state == State::Leaving {
                 self.groups.remove(&mgid);
             } else {
-                group.due = Some(now + REJOIN_NS);
+                group.due = Some(now + REJOIN_INTERVAL_NS);
             }
             return None;
         }
-        let timeout_ns = TIMEOUT_NS << group.attempts.min(8);
+        let timeout_ns = ANSWER_TIMEOUT_NS << group.attempts.min(8);
         group.attempts += 1;
-        group.due = Some(now + timeout_ns.min(TIMEOUT_NS_MAX));
+        group.due = Some(now + timeout_ns.min(ANSWER_TIMEOUT_NS_MAX));
         self.last_tid = self.last_tid.wrapping_add(1);
         group.tid = self.last_tid;
         let method = match group.state {
@@ -312,7 +315,7 @@ impl Multicast {
         };
         let leaving = group.state == State::Leaving;
         match mad.status() {
-            MadStatus::BUSY => group.due = Some(now + BUSY_NS),
+            MadStatus::BUSY => group.due = Some(now + BUSY_RETRY_NS),
             MadStatus::SA_REQUEST_INVALID if !leaving && group.creates && !group.send_only => {
                 group.creates = false;
                 group.due = Some(now);
@@ -340,7 +343,7 @@ impl Multicast {
                     self.groups.remove(&mgid);
                 } else {
                     group.attempts = 0;
-                    group.due = Some(now + REJOIN_NS);
+                    group.due = Some(now + REJOIN_INTERVAL_NS);
                 }
             }
         }

@@ -15,7 +15,7 @@ use crate::adapter::Adapter;
 const BACKLOG_MAX: usize = 4096;
 /// From so many waiting packets on the replies of the traffic sink are held back, and become one a
 /// flow; the source repeats its queries later.
-const CROWDED: usize = 256;
+const HIGH_WATERMARK: usize = 256;
 /// Packets to the host itself that wait at most.
 const LOOPED_MAX: usize = 4096;
 /// The longest packet, LRH to VCRC.
@@ -25,7 +25,7 @@ pub(crate) const PACKET_BYTES_MAX: usize = Mtu::Mtu4096.bytes() as usize + Mtu::
 #[derive(Debug)]
 pub(crate) struct Outbox {
     scratch: Box<[u8]>,
-    /// By vl.
+    /// By VL.
     backlog: [VecDeque<Packet>; 16],
     waiting: usize,
     looped: VecDeque<Box<[u8]>>,
@@ -61,7 +61,7 @@ impl Outbox {
             adapter.vl(datagram.sl)
         };
         if !is_smp && vl == Vl::MANAGEMENT {
-            drop_datagram(adapter, DropReason::SlToVl, datagram);
+            drop_datagram(adapter, DropReason::OutputVl, datagram);
             return None;
         }
         let datagram = UdPacket { vl, ..*datagram };
@@ -156,17 +156,17 @@ impl Outbox {
         self.backlog.iter().flatten()
     }
 
-    /// Whether something waits for room in its vl.
+    /// Whether something waits for room in its VL.
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting > 0
     }
 
-    /// Whether so much waits that what can be said later should wait elsewhere.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.waiting >= CROWDED
+    /// Whether so much waits that replies and queries that can be made later are to wait.
+    pub(crate) fn is_above_watermark(&self) -> bool {
+        self.waiting >= HIGH_WATERMARK
     }
 
-    /// Gives memory of queues that have been long back.
+    /// Gives the memory of queues that were long before back to the allocator.
     pub(crate) fn release_memory(&mut self) {
         self.looped.shrink_to_fit();
         for backlog in &mut self.backlog {

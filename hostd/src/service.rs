@@ -59,7 +59,7 @@ pub(crate) struct Echo {
     pub(crate) target: u32,
     /// Counts the requests to the target.
     pub(crate) sequence: u32,
-    /// When the request was sent, on the asker's clock.
+    /// When the request was sent, nanoseconds of the requester's clock.
     pub(crate) sent_at_ns: u64,
     /// The responder's node description, zero padded; zero in a request.
     pub(crate) name: [u8; NAME_LEN],
@@ -115,7 +115,7 @@ pub(crate) struct FlowHead {
     pub(crate) ack_every: u16,
     /// The flow's number at its source.
     pub(crate) flow: u32,
-    /// Tells a flow from an earlier one of the same number.
+    /// Number of the run: a flow that replaces one of the same number has another.
     pub(crate) run: u32,
     /// Data: the packet's number, from 0. Query: how many packets have been sent. From the sink:
     /// the number after the highest that has come.

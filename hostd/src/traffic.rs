@@ -11,8 +11,8 @@
 //!    |<------------------------------------------------------ | report: counts and latency
 //! ```
 //!
-//! Queries travel behind the data on the same VL and path, so that a sink that sees one knows what
-//! is lost without a timer. A source queries twice a second, when its window has been closed for
+//! Queries travel behind the data on the same VL and path, so that a sink that receives one can count what is
+//! lost without a timer. A source queries twice a second, when its window has been closed for
 //! the stall timeout, and at the end until it is answered. That makes the figures exact under any
 //! loss: what was sent is delivered, lost or still under way.
 

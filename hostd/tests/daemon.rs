@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use daemon::control::ControlClient;
 use hostd::HostConfig;
-use hostd::control::{Reply, Request};
+use hostd::control::{PortRequest, Reply, Request};
 use link::Time;
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use netio::clock;
@@ -50,6 +50,14 @@ struct Daemon {
     name: String,
 }
 
+/// A request that any device serves.
+fn of_host(request: DeviceRequest) -> PortRequest {
+    PortRequest {
+        port: PORT,
+        request: Request::Device(request),
+    }
+}
+
 impl Daemon {
     fn start(number: u64, more: &[&str]) -> Self {
         Self::start_in(Rc::new(tempfile::tempdir().unwrap()), number, more)
@@ -82,7 +90,7 @@ impl Daemon {
         // Not only connections that wait: by its first answer it has all its sockets.
         eventually("the daemon answers", || {
             let mut client = ControlClient::connect(&daemon.socket("ctl"), TIMEOUT).ok()?;
-            let identify = Request::Device(DeviceRequest::Identify);
+            let identify = of_host(DeviceRequest::Identify);
             client.request::<_, Reply>(&identify).ok()
         });
         daemon
@@ -94,7 +102,7 @@ impl Daemon {
 
     fn ask(&self, request: DeviceRequest) -> DeviceReply {
         let mut client = ControlClient::connect(&self.socket("ctl"), TIMEOUT).unwrap();
-        match client.request(&Request::Device(request)).unwrap() {
+        match client.request(&of_host(request)).unwrap() {
             Reply::Device(reply) => reply,
             other => panic!("{other:?}"),
         }
@@ -254,6 +262,7 @@ fn ask_neighbour(socket: &BlockingConnection, tid: u64) {
         qpn: Qpn::constant(0),
         sl: Sl::constant(0),
         mad: Box::new(*node_info(tid, &[PORT]).as_bytes()),
+        way: None,
     });
     send(socket, &message);
 }

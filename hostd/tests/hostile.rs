@@ -41,6 +41,8 @@ impl Bench {
             name: "h".to_owned(),
             guid: Guid(0x100),
             pid: 1,
+            ports: 1,
+            hardware: link::Hardware::default(),
             port: PortConfig::default(),
             traffic_tick_ns: 0,
         };
@@ -83,6 +85,7 @@ impl Bench {
                 port: PORT,
                 epoch: 77,
                 heard_epoch: heard,
+                rates: wire::LinkRates::NONE,
             }
             .emit(&mut training);
             let mut frame = record(RecordKind::Training, &training);
@@ -124,6 +127,7 @@ impl Bench {
             qpn,
             sl: Sl::default(),
             mad,
+            way: None,
         });
         let client = ClientId(1);
         self.host
@@ -150,7 +154,11 @@ impl Bench {
     }
 
     fn ask(&mut self, request: Request) -> Vec<Reply> {
-        let command = Command::Control { token: 1, request };
+        let command = Command::Control {
+            token: 1,
+            port: PortNum::new(1),
+            request,
+        };
         self.host.handle(self.now, Input::Command(command));
         self.pull()
     }

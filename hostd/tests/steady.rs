@@ -25,6 +25,8 @@ impl Pair {
                 name: format!("h{number}"),
                 guid: Guid(0x100 * number),
                 pid: 1,
+                ports: 1,
+                hardware: link::Hardware::default(),
                 port: PortConfig::default(),
                 traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
             };
@@ -69,6 +71,7 @@ impl Pair {
                 qpn: Qpn::SMI,
                 sl: Sl::default(),
                 mad: Box::new(*mad.as_bytes()),
+                way: None,
             });
             let client = ClientId(1);
             host.handle(self.now, Input::Command(Command::Mad { client, message }));
@@ -103,7 +106,11 @@ impl Pair {
 
     fn delivered(&mut self) -> (u64, FlowState) {
         let request = Request::PerfReport { flow: 1 };
-        let command = Command::Control { token: 1, request };
+        let command = Command::Control {
+            token: 1,
+            port: PortNum::new(1),
+            request,
+        };
         self.hosts[0].handle(self.now, Input::Command(command));
         let mut events = std::iter::from_fn(|| self.hosts[0].poll_event());
         let report = events.find_map(|event| match event {
@@ -135,7 +142,11 @@ fn a_packet_of_a_steady_flow_allocates_nothing() {
     });
     pair.hosts[0].handle(
         pair.now,
-        Input::Command(Command::Control { token: 1, request }),
+        Input::Command(Command::Control {
+            token: 1,
+            port: PortNum::new(1),
+            request,
+        }),
     );
     for _ in 0..200 {
         pair.pass(1_000);

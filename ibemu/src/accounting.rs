@@ -46,8 +46,9 @@ type Snapshot = Vec<Option<DeviceCounts>>;
 /// One look at every device that `wanted` names by its position.
 async fn look(dir: &FabricDir, state: &FabricState, wanted: impl Fn(usize) -> bool) -> Snapshot {
     let ask = |position: usize| async move {
-        let mut client =
-            DeviceClient::connect(dir, &state.nodes[position], REQUEST_TIMEOUT).ok()?;
+        let mut client = DeviceClient::connect(dir, &state.nodes[position], REQUEST_TIMEOUT)
+            .await
+            .ok()?;
         let Ok(DeviceReply::Identity { pid, .. }) = client.ask(&DeviceRequest::Identify).await
         else {
             return None;
@@ -55,7 +56,7 @@ async fn look(dir: &FabricDir, state: &FabricState, wanted: impl Fn(usize) -> bo
         let ports = client.ports().await.ok()?;
         Some(DeviceCounts { pid, ports })
     };
-    let each = (0..state.nodes.len()).map(|position| (position, wanted(position)));
+    let each = (0..state.devices().len()).map(|position| (position, wanted(position)));
     stream::iter(each)
         .map(|(position, wanted)| async move { if wanted { ask(position).await } else { None } })
         .buffered(AT_ONCE)

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use daemon::control::AsyncControlClient;
+use wire::PortNum;
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 
 use crate::dir::FabricDir;
@@ -19,20 +20,23 @@ pub struct DeviceClient {
     client: AsyncControlClient,
     name: String,
     kind: Kind,
+    port: PortNum,
 }
 
 impl DeviceClient {
-    /// Connects to `node`; every request then waits `timeout` at most.
+    /// Connects to `node`, of a host to the port that it is; every request then waits `timeout` at most.
     ///
     /// # Errors
     /// If the device does not run.
-    pub fn connect(dir: &FabricDir, node: &NodeState, timeout: Duration) -> Result<Self> {
+    pub async fn connect(dir: &FabricDir, node: &NodeState, timeout: Duration) -> Result<Self> {
         let client = AsyncControlClient::connect(&dir.control(&node.handle), timeout)
+            .await
             .with_context(|| not_running(&node.name))?;
         Ok(Self {
             client,
             name: node.name.clone(),
             kind: node.kind,
+            port: node.port(),
         })
     }
 
@@ -54,15 +58,16 @@ impl DeviceClient {
     async fn ask_switch(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
         use switchd::control::{Reply, Request};
         let request = Request::Device(request.clone());
-        match self.client.request(&request).await? {
-            Reply::Device(reply) => Ok(reply),
-            other => Err(unexpected(&other)),
-        }
+        let Reply::Device(reply) = self.client.request(&request).await?;
+        Ok(reply)
     }
 
     async fn ask_host(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
-        use hostd::control::{Reply, Request};
-        let request = Request::Device(request.clone());
+        use hostd::control::{PortRequest, Reply, Request};
+        let request = PortRequest {
+            port: self.port,
+            request: Request::Device(request.clone()),
+        };
         match self.client.request(&request).await? {
             Reply::Device(reply) => Ok(reply),
             Reply::Refused(why) => Ok(DeviceReply::Refused(why)),
@@ -89,8 +94,12 @@ impl DeviceClient {
         &mut self,
         request: &hostd::control::Request,
     ) -> Result<hostd::control::Reply> {
-        use hostd::control::Reply;
-        let reply = self.client.request(request).await;
+        use hostd::control::{PortRequest, Reply};
+        let request = PortRequest {
+            port: self.port,
+            request: request.clone(),
+        };
+        let reply = self.client.request(&request).await;
         match reply.with_context(|| not_answering(&self.name))? {
             Reply::Refused(why) => bail!("{} refuses: {why}", self.name),
             reply => Ok(reply),
@@ -103,7 +112,11 @@ impl DeviceClient {
     /// If the host does not answer.
     pub async fn identity(&mut self) -> Result<hostd::control::HostIdentity> {
         match self.host(&hostd::control::Request::Identity).await? {
-            hostd::control::Reply::Identity(identity) => Ok(identity),
+            hostd::control::Reply::Identity(identity) => Ok(hostd::control::HostIdentity {
+                // The host does not know which of its ports goes by its own name.
+                name: self.name.clone(),
+                ..identity
+            }),
             other => Err(unexpected(&other)),
         }
     }
@@ -120,6 +133,7 @@ pub async fn subnet(
 ) -> Result<controller::control::Status> {
     use controller::control::{Reply, Request};
     let mut client = AsyncControlClient::connect(&dir.control(handle), timeout)
+        .await
         .with_context(|| not_running(handle))?;
     let reply = client.request(&Request::Status).await;
     match reply.with_context(|| not_answering(handle))? {
@@ -163,7 +177,7 @@ pub fn master(reports: &[Result<controller::control::Status>]) -> Option<usize> 
 pub async fn master_host(dir: &FabricDir, state: &FabricState) -> Option<usize> {
     for (sm_node, _) in state.controllers() {
         let node = &state.nodes[sm_node.node];
-        if let Ok(mut client) = DeviceClient::connect(dir, node, REQUEST_TIMEOUT)
+        if let Ok(mut client) = DeviceClient::connect(dir, node, REQUEST_TIMEOUT).await
             && let Ok(identity) = client.identity().await
             && identity.sm_lid == identity.lid
             && identity.lid.is_unicast()
@@ -172,7 +186,7 @@ pub async fn master_host(dir: &FabricDir, state: &FabricState) -> Option<usize> 
         }
     }
     let first = state.controllers().next().map(|(sm_node, _)| sm_node.node);
-    first.or_else(|| state.hosts().next())
+    first.or_else(|| state.real_hosts().next())
 }
 
 /// Makes the controller with that handle sweep the subnet.
@@ -181,7 +195,7 @@ pub async fn master_host(dir: &FabricDir, state: &FabricState) -> Option<usize> 
 /// If the controller does not run or does not answer.
 pub async fn resweep(dir: &FabricDir, handle: &str, timeout: Duration) -> Result<()> {
     use controller::control::{Reply, Request};
-    let mut client = AsyncControlClient::connect(&dir.control(handle), timeout)?;
+    let mut client = AsyncControlClient::connect(&dir.control(handle), timeout).await?;
     match client.request(&Request::Resweep).await? {
         Reply::Done => Ok(()),
         other => Err(unexpected(&other)),
@@ -194,7 +208,7 @@ pub async fn resweep(dir: &FabricDir, handle: &str, timeout: Duration) -> Result
 /// If it does not.
 pub async fn identify_controller(dir: &FabricDir, handle: &str, timeout: Duration) -> Result<()> {
     use controller::control::{Reply, Request};
-    let mut client = AsyncControlClient::connect(&dir.control(handle), timeout)?;
+    let mut client = AsyncControlClient::connect(&dir.control(handle), timeout).await?;
     match client.request(&Request::Identify).await? {
         Reply::Identity { .. } => Ok(()),
         other => Err(unexpected(&other)),

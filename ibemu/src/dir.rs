@@ -2,7 +2,7 @@
 //!
 //! `<runtime>/<fabric>`, mode 0700, where the runtime directory is `$IBEMU_RUNTIME_DIR`, else
 //! `/run/ibemu` for root, else `$XDG_RUNTIME_DIR/ibemu`, else `/tmp/ibemu-<uid>`. Both directories
-//! are checked whenever they are opened: what is in them is believed.
+//! are checked whenever they are opened: what is in them decides which processes are ended.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -24,6 +24,12 @@ pub(crate) const TABLES: &str = "tables.lfts";
 pub(crate) const M_KEY: &str = "m_key";
 pub(crate) const SA_KEY: &str = "sa_key";
 pub(crate) const PARTITIONS: &str = "partitions.conf";
+/// What controllers remember of LIDs, cables and the choice of `auto`.
+pub(crate) const GUID2LID: &str = "guid2lid";
+/// Roots, and hosts that do or do not make leaves, a GUID a line.
+pub(crate) const ROOTS: &str = "roots";
+pub(crate) const IO_GUIDS: &str = "io_guids";
+pub(crate) const COMPUTE_GUIDS: &str = "compute_guids";
 pub(crate) const LOGS: &str = "log";
 
 /// The directory that holds the fabrics of this user.
@@ -119,6 +125,12 @@ impl FabricDir {
         self.path.join(format!("{handle}.mad"))
     }
 
+    /// The socket of a host that its libibumad speaks to.
+    #[must_use]
+    pub fn ibumad(&self, handle: &str) -> PathBuf {
+        self.path.join(format!("{handle}.ibumad"))
+    }
+
     /// The user's forwarding tables, with `--routing file`.
     #[must_use]
     pub fn tables(&self) -> PathBuf {
@@ -129,6 +141,11 @@ impl FabricDir {
     #[must_use]
     pub fn partitions(&self) -> PathBuf {
         self.path.join(PARTITIONS)
+    }
+
+    /// A file of GUIDs that say where the levels of the fabric are: `roots`, `io_guids`, `compute_guids`.
+    pub(crate) fn level_guids(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 
     /// The file of the subnet's M_Key, with `--m-key`.
@@ -229,7 +246,7 @@ impl FabricDir {
     ///
     /// # Errors
     /// If it, or the runtime directory around it, belongs to another user or can be written to by
-    /// one: nothing in it may then be believed.
+    /// one: nothing in it may then be used.
     pub fn open(&self) -> Result<Option<PrivateDirectory>> {
         let parent = self
             .path
@@ -336,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_user_put_there_is_never_believed() {
+    fn what_another_user_put_there_is_never_used() {
         use std::os::unix::fs::{PermissionsExt, chown, symlink};
         assert_eq!(
             netio::process::effective_uid(),

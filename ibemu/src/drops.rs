@@ -7,6 +7,11 @@ use wire::control::PortStatus;
 /// The prefix of the names of drop counters.
 pub const PREFIX: &str = "drop.";
 
+/// The prefix of the names of what transports count of frames.
+const FRAMES: &str = "frames_";
+/// What is no loss among them.
+const CARRIED: [&str; 2] = ["received", "sent"];
+
 /// Counts by reason; reasons without a count are left out.
 pub type Drops = BTreeMap<String, u64>;
 
@@ -22,6 +27,28 @@ pub fn of_ports(ports: &[PortStatus]) -> Drops {
         }
     }
     drops
+}
+
+/// What the transports of these ports have counted of frames: carried, missing, and dropped by reason.
+#[must_use]
+pub fn frames_of_ports(ports: &[PortStatus]) -> Drops {
+    let mut frames = Drops::new();
+    for (name, count) in ports.iter().flat_map(|port| &port.counters) {
+        if let Some(what) = name.strip_prefix(FRAMES)
+            && *count > 0
+        {
+            *frames.entry(what.to_owned()).or_default() += count;
+        }
+    }
+    frames
+}
+
+/// What of that is lost.
+pub fn lost_frames(frames: &Drops) -> impl Iterator<Item = (&str, u64)> {
+    let lost = frames
+        .iter()
+        .filter(|(what, _)| !CARRIED.contains(&what.as_str()));
+    lost.map(|(what, &count)| (what.as_str(), count))
 }
 
 /// Adds `drops` to `sum`.
@@ -44,15 +71,15 @@ pub fn since(after: &Drops, before: &Drops) -> Drops {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use wire::PortNum;
 
     use super::*;
 
-    #[test]
-    fn drops_are_summed_over_ports_and_compared_by_reason() {
-        let port = |counters: &[(&str, u64)]| PortStatus {
-            port: PortNum::new(1),
+    /// A port that has counted this.
+    pub(crate) fn port(number: u8, counters: &[(&str, u64)]) -> PortStatus {
+        PortStatus {
+            port: PortNum::new(number),
             state: 4,
             lid: 0,
             lmc: 0,
@@ -62,13 +89,44 @@ mod tests {
                 .iter()
                 .map(|&(name, count)| (name.to_owned(), count))
                 .collect(),
-        };
+        }
+    }
+
+    #[test]
+    fn frames_are_summed_over_ports_and_those_lost_told_apart() {
+        let frames = frames_of_ports(&[
+            port(1, &[("frames_sent", 9), ("frames_dropped_foreign", 1)]),
+            port(
+                1,
+                &[
+                    ("frames_sent", 2),
+                    ("frames_missing", 4),
+                    ("drop.lifetime", 3),
+                ],
+            ),
+            port(
+                1,
+                &[
+                    ("frames_dropped_foreign", 2),
+                    ("frames_dropped_truncated", 0),
+                ],
+            ),
+        ]);
+        let all = [("dropped_foreign", 3), ("missing", 4), ("sent", 11)];
+        let all = all.map(|(what, count)| (what.to_owned(), count));
+        assert_eq!(frames, all.into());
+        let lost: Vec<_> = lost_frames(&frames).collect();
+        assert_eq!(lost, [("dropped_foreign", 3), ("missing", 4)]);
+    }
+
+    #[test]
+    fn drops_are_summed_over_ports_and_compared_by_reason() {
         let before = of_ports(&[
-            port(&[("PortXmitData", 9), ("drop.no-route", 1)]),
-            port(&[("drop.no-route", 2), ("drop.lifetime", 0)]),
+            port(1, &[("PortXmitData", 9), ("drop.no-route", 1)]),
+            port(1, &[("drop.no-route", 2), ("drop.lifetime", 0)]),
         ]);
         assert_eq!(before, [("no-route".to_owned(), 3)].into());
-        let after = of_ports(&[port(&[("drop.no-route", 3), ("drop.link-down", 4)])]);
+        let after = of_ports(&[port(1, &[("drop.no-route", 3), ("drop.link-down", 4)])]);
         assert_eq!(since(&after, &before), [("link-down".to_owned(), 4)].into());
     }
 }

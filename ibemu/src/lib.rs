@@ -6,9 +6,11 @@
 
 pub mod accounting;
 pub mod ask;
+pub mod chaos;
 pub mod cli;
 pub mod dir;
 pub mod drops;
+pub mod levels;
 pub mod lids;
 pub mod linkup;
 pub mod logs;
@@ -20,6 +22,7 @@ pub mod paths;
 pub mod process;
 pub mod quantity;
 pub mod recordings;
+mod routes;
 pub mod setup;
 pub mod state;
 pub mod supervisor;

@@ -51,7 +51,7 @@ impl HostLids {
 /// # Errors
 /// If it does not run, or has none yet.
 pub async fn of_host(dir: &FabricDir, state: &FabricState, node: usize) -> Result<HostLids> {
-    let mut client = DeviceClient::connect(dir, &state.nodes[node], REQUEST_TIMEOUT)?;
+    let mut client = DeviceClient::connect(dir, &state.nodes[node], REQUEST_TIMEOUT).await?;
     let identity = client.identity().await?;
     if identity.lid == Lid::ZERO {
         bail!(

@@ -12,7 +12,8 @@ use crate::state::{End, FabricState};
 /// The logical state from which on a link is up (IBA 14.2.5.6: 2 is Init).
 pub const INIT: u8 = 2;
 /// The interval at which a device is polled: first, longest.
-pub const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+pub const POLL_INTERVAL: (Duration, Duration) =
+    (Duration::from_millis(2), Duration::from_millis(50));
 
 /// Those of a device's `ends` that are not in Init yet.
 ///
@@ -24,7 +25,7 @@ pub async fn still_down(
     node: usize,
     mut ends: Vec<End>,
 ) -> Result<Vec<End>> {
-    let mut client = DeviceClient::connect(dir, &state.nodes[node], ask::REQUEST_TIMEOUT)?;
+    let mut client = DeviceClient::connect(dir, &state.nodes[node], ask::REQUEST_TIMEOUT).await?;
     let ports = client.ports().await?;
     ends.retain(|end| {
         let port = ports.iter().find(|port| port.port.get() == end.port);
@@ -45,7 +46,7 @@ pub async fn wait(
     limit: Duration,
 ) -> Result<bool> {
     let deadline = Instant::now() + limit;
-    let mut pause = PAUSE.0;
+    let mut pause = POLL_INTERVAL.0;
     let mut ends = ends;
     loop {
         ends = still_down(dir, state, node, ends).await?;
@@ -56,6 +57,6 @@ pub async fn wait(
             return Ok(false);
         }
         sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        pause = (pause * 2).min(POLL_INTERVAL.1);
     }
 }

@@ -39,7 +39,7 @@ fn last_line_of(mut file: File) -> Option<String> {
 /// why it may be missing others, if nothing can be written there (a full disk). Empty if there is
 /// nothing to say.
 #[must_use]
-pub fn last_words(dir: &FabricDir, handle: &str) -> String {
+pub fn log_tail_note(dir: &FabricDir, handle: &str) -> String {
     let line = last_line(dir, handle);
     let line = line.map_or_else(String::new, |line| {
         format!("; last line of its log: {line}")
@@ -138,16 +138,16 @@ mod tests {
     }
 
     #[test]
-    fn last_words_name_the_line_and_what_keeps_a_log_from_being_written() {
+    fn the_note_names_the_last_line_and_what_keeps_a_log_from_being_written() {
         let folder = tempfile::tempdir().unwrap();
         let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
         dir.create().unwrap();
-        assert_eq!(last_words(&dir, "x"), "");
+        assert_eq!(log_tail_note(&dir, "x"), "");
         fs::write(dir.log("x"), "why\n").unwrap();
-        assert_eq!(last_words(&dir, "x"), "; last line of its log: why");
+        assert_eq!(log_tail_note(&dir, "x"), "; last line of its log: why");
         assert_eq!(fs::read_to_string(dir.log("x")).unwrap(), "why\n");
         fs::create_dir(dir.log("y")).unwrap();
-        let words = last_words(&dir, "y");
+        let words = log_tail_note(&dir, "y");
         assert!(
             words.contains("cannot be written") && words.contains("directory"),
             "{words}"

@@ -16,8 +16,8 @@ use wire::{AttributeId, Format, Gid, Guid, Lid, MKey, Mad, Method, PortNum, Qpn,
 use crate::dir::FabricDir;
 use crate::state::NodeState;
 
-/// Timeout of one attempt.
-const TIMEOUT: Duration = Duration::from_millis(500);
+/// How long one attempt waits for its answer.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Attempts of a request.
 const ATTEMPTS: u32 = 4;
 
@@ -28,6 +28,7 @@ fn addressed(lid: Lid, qpn: Qpn, mad: &Mad) -> ToAgent {
         qpn,
         sl: Sl::default(),
         mad: Box::new(*mad.as_bytes()),
+        way: None,
     })
 }
 
@@ -47,10 +48,15 @@ impl MadClient {
     ///
     /// # Errors
     /// If the host does not run, or the subnet's M_Key cannot be read.
-    pub fn connect(dir: &FabricDir, host: &NodeState) -> Result<Self> {
-        let connection = Connection::connect(&dir.mad(&host.handle)).with_context(|| {
+    pub async fn connect(dir: &FabricDir, host: &NodeState) -> Result<Self> {
+        let socket = dir.mad(&host.handle);
+        let connection = Connection::connect(&socket).await.with_context(|| {
             format!("{} cannot be asked; does it run? (ibemu status)", host.name)
         })?;
+        let attach = wire::control::encode(&ToAgent::Attach { port: host.port() })?;
+        connection
+            .try_send(&attach)
+            .with_context(|| format!("{} does not take requests", host.name))?;
         Ok(Self {
             connection,
             host: host.name.clone(),
@@ -81,7 +87,7 @@ impl MadClient {
     }
 
     /// The path record between two ports, from the subnet administrator at `sm`; `None` if it
-    /// knows none.
+    /// has none.
     ///
     /// # Errors
     /// If the administrator does not answer.
@@ -147,7 +153,7 @@ impl MadClient {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             let transfer = self.transfer(sm, query);
-            match tokio::time::timeout(TIMEOUT * ATTEMPTS, transfer).await {
+            match tokio::time::timeout(ATTEMPT_TIMEOUT * ATTEMPTS, transfer).await {
                 Ok(Ok(bytes)) => {
                     let stride = usize::from(R::ATTRIBUTE_OFFSET) * 8;
                     let records = bytes.chunks(stride.max(1));
@@ -170,7 +176,7 @@ impl MadClient {
         mad.set_tid(tid);
         let begun = std::time::Instant::now();
         let now = || link::Time(nanoseconds(begun.elapsed()));
-        let timeout_ns = u64::try_from(TIMEOUT.as_nanos())? * u64::from(ATTEMPTS);
+        let timeout_ns = u64::try_from(ATTEMPT_TIMEOUT.as_nanos())? * u64::from(ATTEMPTS);
         let mut receiver = Receiver::new(now(), timeout_ns);
         let left = || format!("{} has closed its MAD socket", self.host);
         let mut next = Some(mad);
@@ -186,12 +192,12 @@ impl MadClient {
                     answer.status().0
                 );
             }
-            let (heard, back) = receiver.receive(now(), &answer);
+            let (progress, back) = receiver.receive(now(), &answer);
             if let Some(back) = &back {
                 let message = wire::control::encode(&addressed(sm, Qpn::GSI, back))?;
                 self.connection.send(&message).await.with_context(left)?;
             }
-            match heard {
+            match progress {
                 Progress::Running => {}
                 Progress::Done => return Ok(receiver.into_payload()),
                 Progress::Failed(status) => bail!("the transfer was ended (RMPP status {status})"),
@@ -228,12 +234,12 @@ impl MadClient {
         let left = || format!("{} has closed its MAD socket", self.host);
         for _ in 0..ATTEMPTS {
             self.connection.send(&message).await.with_context(left)?;
-            match tokio::time::timeout(TIMEOUT, self.answer(mad.tid())).await {
+            match tokio::time::timeout(ATTEMPT_TIMEOUT, self.answer(mad.tid())).await {
                 Ok(answer) => return answer.with_context(left),
                 Err(_) => continue,
             }
         }
-        bail!("no answer within {:?}", TIMEOUT * ATTEMPTS)
+        bail!("no answer within {:?}", ATTEMPT_TIMEOUT * ATTEMPTS)
     }
 
     /// The next answer with this transaction id; others are late ones.

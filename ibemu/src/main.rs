@@ -52,6 +52,7 @@ fn run(cli: &Cli) -> Result<()> {
         Verb::Clos(options) => wait(verbs::clos(fabric, options)),
         Verb::Link(options) => wait(verbs::link(fabric, options)),
         Verb::Restart(options) => wait(verbs::restart(fabric, options)),
+        Verb::Chaos(options) => wait(verbs::chaos(fabric, options)),
     }
 }
 

@@ -19,10 +19,14 @@ const VETH_MTU: u32 = 65_535;
 /// The loopback interface is the first of every namespace.
 const LOOPBACK_INDEX: u32 = 1;
 
-/// The interface at the end of port `port`'s cable.
+/// The interface at the end of port `port`'s cable; of the further adapters of one host, whose number is above 0,
+/// with that in front.
 #[must_use]
-pub fn interface(port: u8) -> String {
-    format!("p{port}")
+pub fn interface(adapter: u8, port: u8) -> String {
+    match adapter {
+        0 => format!("p{port}"),
+        _ => format!("a{adapter}p{port}"),
+    }
 }
 
 /// A named network namespace with a netlink socket inside it.
@@ -110,21 +114,19 @@ impl Net {
         Ok(None)
     }
 
-    /// Sets the interface of `port` up or down.
+    /// Sets an interface up or down.
     ///
     /// # Errors
     /// If there is no such interface.
-    pub async fn set_port(&self, port: u8, up: bool) -> Result<(), LinkError> {
-        let link = LinkUnspec::new_with_name(&interface(port));
+    pub async fn set_interface(&self, name: &str, up: bool) -> Result<(), LinkError> {
+        let link = LinkUnspec::new_with_name(name);
         self.set(if up { link.up() } else { link.down() }.build())
             .await
     }
 
-    /// Labels the interface of `port` and brings it up.
-    async fn finish_port(&self, port: u8, label: &str) -> Result<(), LinkError> {
-        let link = LinkUnspec::new_with_name(&interface(port))
-            .alias(label)
-            .up();
+    /// Labels an interface and brings it up.
+    async fn finish_interface(&self, name: &str, label: &str) -> Result<(), LinkError> {
+        let link = LinkUnspec::new_with_name(name).alias(label).up();
         self.set(link.build()).await
     }
 
@@ -170,37 +172,37 @@ fn netlink_error(error: rtnetlink::Error) -> anyhow::Error {
 }
 
 /// One end of a cable to create.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct CableEnd<'a> {
     /// Its namespace.
     pub net: &'a Net,
-    /// Its port.
-    pub port: u8,
+    /// Its interface there.
+    pub interface: String,
 }
 
 /// Makes a cable: a veth pair between two namespaces, labelled and up at both ends.
 ///
 /// # Errors
 /// If a name is in use or the kernel has no veth.
-pub async fn create_cable(a: CableEnd<'_>, b: CableEnd<'_>, label: &str) -> Result<()> {
+pub async fn create_cable(a: &CableEnd<'_>, b: &CableEnd<'_>, label: &str) -> Result<()> {
     let name = || {
         format!(
             "the cable {} {} - {} {}",
             a.net.namespace.name(),
-            interface(a.port),
+            a.interface,
             b.net.namespace.name(),
-            interface(b.port)
+            b.interface
         )
     };
     let peer = LinkMessageBuilder::<LinkUnspec>::new()
-        .name(interface(b.port))
+        .name(b.interface.clone())
         .mtu(VETH_MTU)
         .setns_by_fd(b.net.namespace.as_fd().as_raw_fd())
         .build();
     let pair = LinkMessageBuilder::<LinkVeth>::new_with_info_kind(
         rtnetlink::packet_route::link::InfoKind::Veth,
     )
-    .name(interface(a.port))
+    .name(a.interface.clone())
     .mtu(VETH_MTU)
     .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
     .build();
@@ -218,7 +220,7 @@ pub async fn create_cable(a: CableEnd<'_>, b: CableEnd<'_>, label: &str) -> Resu
     }
     for end in [a, b] {
         end.net
-            .finish_port(end.port, label)
+            .finish_interface(&end.interface, label)
             .await
             .with_context(|| format!("cannot bring up {}", name()))?;
     }
@@ -229,13 +231,13 @@ pub async fn create_cable(a: CableEnd<'_>, b: CableEnd<'_>, label: &str) -> Resu
 ///
 /// # Errors
 /// If the kernel refuses.
-pub async fn set_cable_end(end: CableEnd<'_>, up: bool) -> Result<bool> {
-    match end.net.set_port(end.port, up).await {
+pub async fn set_cable_end(end: &CableEnd<'_>, up: bool) -> Result<bool> {
+    match end.net.set_interface(&end.interface, up).await {
         Ok(()) => Ok(true),
         Err(error) if error.errno() == Some(libc::ENODEV) => Ok(false),
         Err(error) => bail!(
             "cannot set {} in {}: {error}",
-            interface(end.port),
+            end.interface,
             end.net.namespace.name()
         ),
     }

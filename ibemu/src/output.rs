@@ -138,6 +138,22 @@ impl Display for Table {
     }
 }
 
+/// The table of a path: name of each node, the port by which a packet comes in, the port by which it leaves.
+#[must_use]
+pub fn hop_table<'a>(hops: impl IntoIterator<Item = (&'a str, Option<u8>, Option<u8>)>) -> Table {
+    let mut table = Table::new(&[
+        ("HOP", Align::Right),
+        ("NODE", Align::Left),
+        ("IN", Align::Right),
+        ("OUT", Align::Right),
+    ]);
+    let port = |port: Option<u8>| port.map_or_else(|| "-".to_owned(), |port| port.to_string());
+    for (number, (node, entry, exit)) in hops.into_iter().enumerate() {
+        table.row([number.to_string(), node.to_owned(), port(entry), port(exit)]);
+    }
+    table
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

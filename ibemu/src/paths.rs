@@ -71,7 +71,7 @@ async fn ask(
 ) -> (BTreeMap<Guid, PathRecord>, bool) {
     let mut known = BTreeMap::new();
     let (sm, source) = (from.identity.sm_lid, from.identity.port_guid);
-    let client = MadClient::connect(dir, &state.nodes[from.node]);
+    let client = MadClient::connect(dir, &state.nodes[from.node]).await;
     let (true, Ok(mut client)) = (sm != Lid::ZERO, client) else {
         return (known, false);
     };

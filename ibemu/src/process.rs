@@ -16,7 +16,7 @@ use crate::dir::FabricDir;
 use crate::names;
 pub use identity::{FileId, ProcessRecord, runs_as};
 
-/// A process for as long as it lives: process ids are reused, but not with the same start time.
+/// A process for as long as it runs: process ids are reused, but not with the same start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// Process id.
@@ -173,7 +173,7 @@ fn role_of(line: &[u8], dir: &Path) -> Option<Role> {
 
 /// Programs that `ibemu exec` has started and that still run: inside one of `namespaces` (names),
 /// or of the fabric's user with the fabric's directory in their environment. (Only root enters a
-/// namespace, but anybody sets an environment.) The calling process and its ancestors are left out.
+/// namespace; every user can set the environment of an own process.) The calling process and its ancestors are left out.
 ///
 /// # Errors
 /// If `/proc` cannot be read.

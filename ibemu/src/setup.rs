@@ -1,6 +1,6 @@
 //! Creates the namespaces and cables of a planned fabric.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -66,9 +66,10 @@ pub fn check_names(state: &FabricState) -> Result<()> {
 /// What the kernel has refused. What was created until then stays.
 pub async fn create(state: &FabricState, mut progress: impl FnMut(usize, usize)) -> Result<()> {
     let label = state.fabric.label();
-    let mut nets = Vec::with_capacity(state.namespaces.len());
-    for name in &state.namespaces {
-        nets.push(Net::create(name, &label).await?);
+    let names: BTreeSet<&String> = state.namespaces.iter().collect();
+    let mut nets = BTreeMap::new();
+    for name in names {
+        nets.insert(name, Net::create(name, &label).await?);
         if nets.len().is_multiple_of(NAMESPACES_A_TURN) {
             progress(nets.len(), 0);
             tokio::task::yield_now().await;
@@ -78,16 +79,19 @@ pub async fn create(state: &FabricState, mut progress: impl FnMut(usize, usize))
     let mut cables = 0;
     let ends = state.links.iter().map(|link| {
         link.map(|end| CableEnd {
-            net: &nets[end.node],
-            port: end.port,
+            net: &nets[&state.namespaces[end.node]],
+            interface: state.interface(end),
         })
     });
     let mut made = stream::iter(ends)
-        .map(|[a, b]| net::create_cable(a, b, &label))
+        .map(|[a, b]| {
+            let label = &label;
+            async move { net::create_cable(&a, &b, label).await }
+        })
         .buffer_unordered(CABLES_AT_ONCE);
     while made.try_next().await?.is_some() {
         cables += 1;
-        progress(state.namespaces.len(), cables);
+        progress(nets.len(), cables);
     }
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The plan of a fabric, written to `fabric.json` before anything of it is created, so that `down`
-//! knows what to remove whatever happens to `up`.
+//! finds there what to remove whatever happens to `up`.
+
+mod device;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,17 +9,20 @@ use std::io;
 use anyhow::{Context, Result, bail};
 use netio::transport::Transport;
 use serde::{Deserialize, Serialize};
-use topologies::{Graph, NodeKind};
+use topologies::Graph;
 use wire::Guid;
 use wire::convert::saturate;
 
 use crate::cli::{Sm, Up};
 use crate::dir::{self, FabricDir};
 use crate::names::{self, CONTROLLERS, FabricName};
+use crate::net;
 use crate::process::ProcessRecord;
+pub use device::{HardwareState, Kind, NodeState};
+use device::{device, further_ports, number_adapters};
 
 /// The version of the file's layout.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The stage of `up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,65 +32,6 @@ pub enum Stage {
     Creating,
     /// The fabric is up.
     Up,
-}
-
-/// The kind of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A process `switchd`.
-    Switch,
-    /// A process `hostd`.
-    Host,
-}
-
-impl Kind {
-    /// The name of its process.
-    #[must_use]
-    pub const fn program(self) -> &'static str {
-        match self {
-            Self::Switch => "switchd",
-            Self::Host => "hostd",
-        }
-    }
-
-    /// The name of the kind.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Switch => "switch",
-            Self::Host => "host",
-        }
-    }
-}
-
-/// A switch or host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeState {
-    /// Its name in the topology: the node description.
-    pub name: String,
-    /// Its name in files, namespaces and arguments.
-    pub handle: String,
-    /// What it is.
-    pub kind: Kind,
-    /// Node GUID.
-    pub guid: u64,
-    /// How many external ports it has.
-    pub ports: u8,
-}
-
-impl NodeState {
-    /// Node GUID.
-    #[must_use]
-    pub const fn guid(&self) -> Guid {
-        Guid(self.guid)
-    }
-
-    /// GUID of a host's port.
-    #[must_use]
-    pub const fn port_guid(&self) -> Guid {
-        Guid(self.guid.wrapping_add(1))
-    }
 }
 
 /// One end of a cable: the node's position and its port.
@@ -106,7 +52,7 @@ pub struct SmNode {
     pub priority: u8,
 }
 
-/// The priority of the first controller; each further one has one less, unless told otherwise.
+/// The priority of the first controller; each further one has one less, where `--sm-node` names none.
 const FIRST_PRIORITY: u8 = 8;
 
 /// One fabric.
@@ -123,19 +69,26 @@ pub struct FabricState {
     pub topology: String,
     /// What was asked for.
     pub options: Up,
-    /// Switches and hosts, in the order of the topology.
+    /// Switches and hosts, in the order of the topology, and behind them further ports of hosts.
     pub nodes: Vec<NodeState>,
     /// Every cable once.
     pub links: Vec<[End; 2]>,
     /// The hosts beside which controllers run, in the order in which they were named; none with
     /// `--sm none`.
     pub sm_nodes: Vec<SmNode>,
-    /// Which namespaces exist because of this fabric: names, in the order of `nodes`; none over
-    /// UDP.
+    /// Which namespaces exist because of this fabric: names, in the order of the devices; the adapters of one
+    /// host share one. None over UDP.
     pub namespaces: Vec<String>,
 }
 
-/// M_KeyProtectBits without `--m-key-protection`: diagnostics read, and only who knows the key sets.
+/// How long `up` of a small fabric may take without `--timeout`, seconds.
+const UP_TIMEOUT_S: u32 = 120;
+/// How many devices more give it another second.
+const DEVICES_A_SECOND: u32 = 5;
+
+/// The limit of silence of a small fabric's ports, milliseconds: four keep-alives. That of a large one is three.
+const SILENCE_MS: u32 = 1000;
+/// M_KeyProtectBits without `--m-key-protection`: a Get is answered without the key, a Set is not.
 const M_KEY_PROTECTION: u8 = 1;
 
 impl FabricState {
@@ -151,22 +104,10 @@ impl FabricState {
         up: ProcessRecord,
     ) -> Result<Self> {
         let handles = names::handles(graph.ids().map(|id| graph.node(id).name.as_str()));
-        let nodes: Vec<NodeState> = graph
+        let mut nodes: Vec<NodeState> = graph
             .ids()
             .zip(handles)
-            .map(|(id, handle)| {
-                let node = graph.node(id);
-                NodeState {
-                    name: node.name.clone(),
-                    handle,
-                    kind: match node.kind {
-                        NodeKind::Switch => Kind::Switch,
-                        NodeKind::Host => Kind::Host,
-                    },
-                    guid: node.guid.0,
-                    ports: node.ports,
-                }
-            })
+            .map(|(id, handle)| device(graph, id, handle))
             .collect();
         let links = graph
             .links()
@@ -177,13 +118,12 @@ impl FabricState {
                 })
             })
             .collect();
+        let hosts = number_adapters(&mut nodes);
         let namespaces = match options.transport {
-            Transport::Veth => nodes
-                .iter()
-                .map(|node| fabric.namespace(&node.handle))
-                .collect(),
+            Transport::Veth => hosts.iter().map(|host| fabric.namespace(host)).collect(),
             Transport::Udp => Vec::new(),
         };
+        nodes.extend(further_ports(graph, &nodes));
         let mut state = Self {
             version: VERSION,
             fabric: fabric.clone(),
@@ -205,8 +145,9 @@ impl FabricState {
             return Ok(Vec::new());
         }
         let Some(text) = &self.options.sm_node else {
-            let first = self.hosts().next().context(
-                "the topology has no host that a subnet manager could run beside; use --sm none",
+            let real = self.real_hosts().next().or_else(|| self.hosts().next());
+            let first = real.context(
+                "the topology has no host with a cable that a subnet manager could run beside; use --sm none",
             )?;
             return Ok(vec![SmNode {
                 node: first,
@@ -278,16 +219,64 @@ impl FabricState {
             Err(error) if error.cause.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let state: Self = serde_json::from_slice(&text)
-            .with_context(|| format!("{} is damaged", path.display()))?;
-        if state.version != VERSION {
+        let state = Self::read(&text).with_context(|| format!("{} is damaged", path.display()))?;
+        Ok(Some(state))
+    }
+
+    /// The state of which [`Self::write`] has made this text.
+    ///
+    /// # Errors
+    /// If it is no such text, is of another version, or speaks of nodes that it does not name.
+    pub fn read(text: &[u8]) -> Result<Self> {
+        /// What every version has.
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let Versioned { version } = serde_json::from_slice(text)?;
+        if version != VERSION {
+            bail!("it is of version {version}, this ibemu reads version {VERSION}");
+        }
+        let state: Self = serde_json::from_slice(text)?;
+        state.check()?;
+        Ok(state)
+    }
+
+    /// Checks that every position names an entry of its list.
+    fn check(&self) -> Result<()> {
+        let beside = self.sm_nodes.iter().map(|beside| beside.node);
+        let ends = self.links.iter().flatten().map(|end| end.node);
+        let nodes = self.nodes.len();
+        if let Some(node) = beside.chain(ends).find(|&node| node >= nodes) {
+            bail!("it speaks of node {node}, and has {nodes}");
+        }
+        let devices = self.nodes.iter().take_while(|node| node.device.is_none());
+        let devices = devices.count();
+        let is_further = |node: &NodeState| node.device.is_some_and(|device| device < devices);
+        let ends = self.links.iter().flatten();
+        if !self.nodes[devices..].iter().all(is_further)
+            || ends.clone().any(|end| end.node >= devices)
+        {
             bail!(
-                "{} is of version {}, this ibemu knows version {VERSION}",
-                path.display(),
-                state.version
+                "of its {nodes} nodes the first {devices} are devices, and a further port or a cable is of none of them"
             );
         }
-        Ok(Some(state))
+        if self.sm_nodes.len() > CONTROLLERS.len() {
+            let controllers = self.sm_nodes.len();
+            bail!(
+                "it has {controllers} controllers; there are {} at most",
+                CONTROLLERS.len()
+            );
+        }
+        Ok(())
+    }
+
+    /// The text of `fabric.json`.
+    ///
+    /// # Errors
+    /// If it cannot be written as JSON.
+    pub fn write(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).context("cannot write the fabric's state")
     }
 
     /// The state of a fabric that must be there.
@@ -316,8 +305,7 @@ impl FabricState {
     /// # Errors
     /// If it cannot be written.
     pub fn save(&self, dir: &FabricDir) -> Result<()> {
-        let text = serde_json::to_vec(self).context("cannot write the fabric's state")?;
-        Ok(dir.require()?.replace(dir::STATE, &text)?)
+        Ok(dir.require()?.replace(dir::STATE, &self.write()?)?)
     }
 
     /// The position of the node that is called `name`, or whose handle that is.
@@ -326,7 +314,13 @@ impl FabricState {
     /// If there is none; the error lists some names.
     pub fn find(&self, name: &str) -> Result<usize> {
         let by_name = self.nodes.iter().position(|node| node.name == name);
-        let found = by_name.or_else(|| self.nodes.iter().position(|node| node.handle == name));
+        let by_handle = || self.nodes.iter().position(|node| node.handle == name);
+        let of_host = |node: &NodeState| names::host_of(&node.hardware.description) == Some(name);
+        let by_host = || self.devices().iter().position(of_host);
+        let found = by_name
+            .or_else(by_handle)
+            .or_else(|| self.find_port(name))
+            .or_else(by_host);
         found.with_context(|| {
             let hosts: Vec<&str> = self
                 .hosts()
@@ -344,6 +338,16 @@ impl FabricState {
         })
     }
 
+    /// The position of the host's port that `HOST:PORT` names.
+    fn find_port(&self, name: &str) -> Option<usize> {
+        let (host, port) = name.rsplit_once(':')?;
+        let port: u8 = port.parse().ok()?;
+        self.nodes.iter().position(|node| {
+            let device = node.device.map_or(node, |device| &self.nodes[device]);
+            node.port == port && port != 0 && (device.name == host || device.handle == host)
+        })
+    }
+
     /// The position of the host that is called `name`.
     ///
     /// # Errors
@@ -356,9 +360,53 @@ impl FabricState {
         Ok(node)
     }
 
-    /// The positions of all hosts.
+    /// The positions of all ports of hosts that have a cable: devices first, then further ports.
     pub fn hosts(&self) -> impl Iterator<Item = usize> + '_ {
         self.of_kind(Kind::Host)
+            .filter(|&node| self.nodes[node].cabled)
+    }
+
+    /// Those of [`Self::hosts`] beside which programs run.
+    pub fn real_hosts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.hosts().filter(|&node| self.nodes[node].is_real_host())
+    }
+
+    /// All devices, which is what processes run for: the first of [`Self::nodes`].
+    #[must_use]
+    pub fn devices(&self) -> &[NodeState] {
+        let devices = self.nodes.partition_point(|node| node.device.is_none());
+        &self.nodes[..devices]
+    }
+
+    /// The position of the device that a node is, or is a further port of.
+    #[must_use]
+    pub fn device_of(&self, node: usize) -> usize {
+        self.nodes[node].device.unwrap_or(node)
+    }
+
+    /// The end of a host port's cable.
+    #[must_use]
+    pub fn host_end(&self, node: usize) -> End {
+        End {
+            node: self.device_of(node),
+            port: self.nodes[node].port,
+        }
+    }
+
+    /// The position of what the cable at `end` leads into: of a switch, or of the host's port.
+    #[must_use]
+    pub fn node_at(&self, end: End) -> usize {
+        let is_it = |node: &NodeState| node.device == Some(end.node) && node.port == end.port;
+        let further = self.nodes[self.devices().len()..].iter().position(is_it);
+        further.map_or(end.node, |position| self.devices().len() + position)
+    }
+
+    /// The name of the host port with this GUID; the GUID if there is none.
+    #[must_use]
+    pub fn port_name(&self, port: Guid) -> String {
+        let mut hosts = self.hosts().map(|host| &self.nodes[host]);
+        let host = hosts.find(|host| host.port_guid() == port);
+        host.map_or_else(|| port.to_string(), |host| host.name.clone())
     }
 
     /// The positions of all switches.
@@ -373,7 +421,8 @@ impl FabricState {
     /// The namespace of a node; `None` over UDP.
     #[must_use]
     pub fn namespace(&self, node: usize) -> Option<&str> {
-        self.namespaces.get(node).map(String::as_str)
+        let device = self.device_of(node);
+        self.namespaces.get(device).map(String::as_str)
     }
 
     /// What each connected port of each node leads to.
@@ -385,14 +434,21 @@ impl FabricState {
             .collect()
     }
 
-    /// How many cables each node has, by position.
+    /// How many cables each node has, by position; a further port has one.
     #[must_use]
     pub fn cable_counts(&self) -> Vec<usize> {
-        let mut counts = vec![0; self.nodes.len()];
+        let further = |node: &NodeState| usize::from(node.device.is_some());
+        let mut counts: Vec<usize> = self.nodes.iter().map(further).collect();
         for end in self.links.iter().flatten() {
             counts[end.node] += 1;
         }
         counts
+    }
+
+    /// The interface at an end of a cable, in the namespace of its device.
+    #[must_use]
+    pub fn interface(&self, end: End) -> String {
+        net::interface(self.nodes[end.node].adapter, end.port)
     }
 
     /// `NODE:PORT` of an end, for messages.
@@ -409,9 +465,19 @@ impl FabricState {
         let links = &self.options.links;
         let keepalive = links
             .keepalive_ms
-            .unwrap_or_else(|| 250u32.saturating_mul(cables.div_ceil(256).max(1)));
-        let silence = links.silence_ms.unwrap_or(keepalive.saturating_mul(4));
+            .unwrap_or_else(|| 250u32.saturating_mul(cables.max(256)) / 256);
+        let grown = keepalive.saturating_mul(4).min(SILENCE_MS);
+        let silence = links
+            .silence_ms
+            .unwrap_or_else(|| keepalive.saturating_mul(3).max(grown));
         (keepalive, silence)
+    }
+
+    /// How long `up` may take, seconds: as requested, else growing with the fabric.
+    #[must_use]
+    pub fn timeout_s(&self) -> u32 {
+        let grown = UP_TIMEOUT_S + saturate::<u32>(self.devices().len()) / DEVICES_A_SECOND;
+        self.options.timeout.unwrap_or(grown)
     }
 
     /// M_KeyProtectBits of the ports, if an M_Key protects them.

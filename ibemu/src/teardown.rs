@@ -4,6 +4,7 @@
 //! `exec` has started, namespaces (their veth pairs go with them), the fabric's directory. Every
 //! step is taken as far as it goes; running it again takes up what is left.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -40,7 +41,7 @@ pub struct Removed {
 /// # Errors
 /// If something cannot be removed; what could be, is.
 pub async fn down(dir: &FabricDir) -> Result<Option<Removed>> {
-    // What another user put there must not be believed.
+    // What another user put there must not be used.
     drop(dir.open()?);
     // A damaged state must not prevent removal: what can be found without it is removed.
     let state = FabricState::load(dir).ok().flatten();
@@ -126,11 +127,12 @@ fn existing(planned: &[String]) -> Result<Vec<String>> {
         return Ok(Vec::new());
     }
     let all = Namespace::list()?;
-    Ok(planned
-        .iter()
-        .filter(|name| all.binary_search(name).is_ok())
-        .cloned()
-        .collect())
+    // The adapters of one host share one.
+    let planned: BTreeSet<&String> = planned.iter().collect();
+    let there = planned
+        .into_iter()
+        .filter(|name| all.binary_search(name).is_ok());
+    Ok(there.cloned().collect())
 }
 
 /// The namespaces that carry the fabric's label: how they are found when its state is lost.

@@ -1,10 +1,10 @@
 //! The bases of the abstract socket names on which hosts answer ibsim's client library.
 //!
-//! Such names have no owner: who knows one can take it while it is free. In a namespace of its own
-//! that is no matter, and a host has the library's default. Over UDP a host gets a name that nobody
-//! can guess, another one at each start: names once taken show in `/proc/net/unix`, so a second life
-//! under the first one's could be kept from starting. It is told to the host and to the programs that
-//! `ibemu exec` runs beside it, by the file `<node>.umad` in the fabric's directory.
+//! Such names have no owner: every process that has learned one can take it while it is free. In a namespace of
+//! its own a host has the library's default. Over UDP a host gets a random name of 128 bits, another one at
+//! each start: names once taken show in `/proc/net/unix`, so a second life
+//! under the first one's could be kept from starting. The host gets it by its environment, and the programs that
+//! `ibemu exec` runs beside it by the file `<node>.umad` in the fabric's directory.
 
 use std::io;
 
@@ -12,11 +12,24 @@ use anyhow::{Context, Result, bail};
 
 use crate::dir::FabricDir;
 
-/// The library's default.
-pub(crate) const IN_NAMESPACE: &str = "sim";
+/// The base in a namespace of its own: the library's default, but for the further adapters of one host.
+pub(crate) fn in_namespace(adapter: u8) -> String {
+    match adapter {
+        0 => "sim".to_owned(),
+        _ => format!("sim-{adapter}"),
+    }
+}
 
 /// How many random bytes a name holds.
 const RANDOM_BYTES: usize = 16;
+
+/// The base for a port of a host whose base this is (hostd --umad-socket).
+pub(crate) fn of_port(base: &str, port: u8) -> String {
+    match port {
+        1 => base.to_owned(),
+        _ => format!("{base}.{port}"),
+    }
+}
 
 fn file(handle: &str) -> String {
     format!("{handle}.umad")

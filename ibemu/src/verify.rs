@@ -167,7 +167,7 @@ async fn ask_one(
             pkey,
             timeout_ms: echo.timeout_ms,
         };
-        let mut client = DeviceClient::connect(dir, node, reply_timeout(&request))?;
+        let mut client = DeviceClient::connect(dir, node, reply_timeout(&request)).await?;
         match client.host(&Request::Ping(request)).await? {
             Reply::Ping(some) if some.len() == targets.len() => {
                 for (&(place, _), result) in targets.iter().zip(some) {

@@ -175,21 +175,21 @@ async fn a_cable_is_pulled_plugged_and_made_anew_after_it_was_deleted() {
     let nets = [a, b].map(|end| Net::open(&bed.state.namespaces[end.node]).unwrap());
     let end = |side: usize| CableEnd {
         net: &nets[side],
-        port: [a, b][side].port,
+        interface: bed.state.interface([a, b][side]),
     };
-    let interface = net::interface(a.port);
+    let interface = bed.state.interface(a);
     let shown = || bed.ip(a.node, &["link", "show", "dev", &interface]);
-    assert!(net::set_cable_end(end(0), false).await.unwrap());
+    assert!(net::set_cable_end(&end(0), false).await.unwrap());
     assert!(shown().contains("state DOWN"), "{}", shown());
-    assert!(net::set_cable_end(end(0), true).await.unwrap());
+    assert!(net::set_cable_end(&end(0), true).await.unwrap());
     assert!(shown().contains("LOWER_UP"), "{}", shown());
     bed.ip(a.node, &["link", "delete", &interface]);
-    assert!(!net::set_cable_end(end(0), true).await.unwrap());
+    assert!(!net::set_cable_end(&end(0), true).await.unwrap());
     assert!(
-        !net::set_cable_end(end(1), true).await.unwrap(),
+        !net::set_cable_end(&end(1), true).await.unwrap(),
         "its peer has gone with it"
     );
-    net::create_cable(end(0), end(1), &bed.state.fabric.label())
+    net::create_cable(&end(0), &end(1), &bed.state.fabric.label())
         .await
         .unwrap();
     assert!(shown().contains("LOWER_UP"), "{}", shown());

@@ -5,16 +5,13 @@ use core::num::NonZeroU64;
 use bincode::{Decode, Encode};
 use thiserror::Error;
 use wire::convert::{nearest, saturate};
-use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu};
+use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu, Vl};
 
 /// Bytes of one credit block (IBA 7.9.4.4).
 pub const BLOCK_BYTES: usize = 64;
 
 /// The most blocks that a credit limit can be ahead of the blocks sent (IBA 7.9.4.4).
 pub const CREDIT_BLOCKS_MAX: u16 = 2048;
-
-/// How many data VLs a port can have; VL15 comes on top.
-pub const DATA_VLS_MAX: u8 = 15;
 
 /// How many blocks of 64 bytes a packet of `bytes` (LRH to VCRC) counts for.
 #[inline]
@@ -133,7 +130,7 @@ pub struct PortConfig {
     /// The longest packet that will ever come, LRH to VCRC, in bytes; `None`: what the MTU allows.
     /// A model whose buffers hold one short packet sets it here, since buffers are never smaller
     /// than the longest packet.
-    pub packet_bytes: Option<usize>,
+    pub packet_bytes_limit: Option<usize>,
     /// Input buffer of each data VL, in bytes: what credits advertise. At least one packet of
     /// the MTU.
     pub buffer_bytes: usize,
@@ -161,7 +158,7 @@ impl Default for PortConfig {
             },
             pacing: Pacing::Unpaced,
             vcrc_takes_time: true,
-            packet_bytes: None,
+            packet_bytes_limit: None,
             buffer_bytes: CREDIT_BLOCKS_MAX as usize * BLOCK_BYTES,
             output_bytes: 16 * 1024,
             vl15_packets: 256,
@@ -214,7 +211,8 @@ impl PortConfig {
     #[must_use]
     pub fn packet_bytes_max(&self) -> usize {
         let longest = usize::from(self.mtu.bytes()) + Mtu::OVERHEAD_MAX;
-        self.packet_bytes.map_or(longest, |most| most.min(longest))
+        self.packet_bytes_limit
+            .map_or(longest, |most| most.min(longest))
     }
 
     /// Blocks of one VL's input buffer.
@@ -228,7 +226,7 @@ impl PortConfig {
     /// # Errors
     /// [`ConfigError`]: which setting is out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
-        if !(1..=DATA_VLS_MAX).contains(&self.vls) {
+        if !(1..=Vl::DATA_COUNT).contains(&self.vls) {
             return Err(ConfigError::Vls { wanted: self.vls });
         }
         let need = usize::from(blocks(self.packet_bytes_max())) * BLOCK_BYTES;

@@ -7,17 +7,19 @@ use core::ops::Index;
 
 use wire::TrafficKind;
 
+use crate::detail_counts::DetailCounts;
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident = $name:literal,)+) => {
         /// The counters of one port (IBA 16.1.3.5, 16.1.4.4), 64 bits wide: what management
         /// reports saturates at the width of its field. Those of VL15 alone are ours: how much
         /// management there is depends on time, so what is left is what was offered.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct PortCounters {
+        pub struct SpecCounters {
             $($(#[$doc])* pub $field: u64,)+
         }
 
-        impl PortCounters {
+        impl SpecCounters {
             /// Every counter with the specification's name, in a stable order.
             pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$(($name, self.$field)),+].into_iter()
@@ -43,7 +45,7 @@ counters! {
     multicast_xmit_pkts = "PortMultiCastXmitPkts",
     /// Multicast data packets received.
     multicast_rcv_pkts = "PortMultiCastRcvPkts",
-    /// Words of 4 bytes sent on VL15, which count in [`PortCounters::xmit_data_words`] too.
+    /// Words of 4 bytes sent on VL15, which count in [`SpecCounters::xmit_data_words`] too.
     vl15_xmit_data_words = "VL15XmitData",
     /// Words of 4 bytes received on VL15.
     vl15_rcv_data_words = "VL15RcvData",
@@ -84,7 +86,7 @@ counters! {
 
 /// The specification counter that a drop increments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Feeds {
+enum SpecCounter {
     RcvErrors,
     SymbolErrors,
     SwitchRelayErrors,
@@ -118,9 +120,9 @@ macro_rules! reasons {
                 }
             }
 
-            const fn feeds(self) -> Feeds {
+            const fn feeds(self) -> SpecCounter {
                 match self {
-                    $(Self::$reason => Feeds::$feeds,)+
+                    $(Self::$reason => SpecCounter::$feeds,)+
                 }
             }
 
@@ -156,16 +158,21 @@ reasons! {
     PortNotReady = "drop.port-not-ready" => Nothing,
     /// More was sent than credits allowed and the VL's buffer is full.
     BufferOverrun = "drop.buffer-overrun" => BufferOverrun,
-    /// VL15's buffer is full.
+    /// VL15's buffer is full, or there is no memory for it.
     Vl15Full = "drop.vl15-full" => Vl15Dropped,
-    /// The device's packet memory is at its limit.
-    PoolFull = "drop.pool-full" => XmitDiscards,
+    /// The device's packet memory is at its limit: it has run out before the buffers that credits
+    /// promise, or a host holds as much as it may of what its own programs send.
+    PoolFull = "drop.pool-full" => Nothing,
     /// The forwarding table has no port for the DLID.
     NoRoute = "drop.no-route" => SwitchRelayErrors,
     /// The forwarding table sends the packet out of the port that it came in on.
     LoopBack = "drop.loop-back" => SwitchRelayErrors,
-    /// The SL-to-VL table maps the service level to VL15: drop.
-    SlToVl = "drop.sl2vl" => XmitDiscards,
+    /// A switch's SL-to-VL table maps the service level to VL15, or to a VL that the output does not
+    /// operate. Counted at the port that the packet came in on (IBA 16.1.3.5, PortVLMappingErrors).
+    SlToVl = "drop.sl2vl" => SwitchRelayErrors,
+    /// What a device sends itself is on a service level that its SL-to-VL table maps to VL15, or on a
+    /// VL that its port does not operate.
+    OutputVl = "drop.output-vl" => XmitDiscards,
     /// The outgoing port is not active.
     OutputInactive = "drop.output-inactive" => XmitDiscards,
     /// The packet is longer than the neighbour's MTU.
@@ -254,9 +261,11 @@ impl Drops {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// The specification's counters.
-    pub spec: PortCounters,
+    pub spec: SpecCounters,
     /// Drops by reason.
     pub drops: Drops,
+    /// By virtual lane, service level and opcode.
+    pub details: Box<DetailCounts>,
 }
 
 impl Counts {
@@ -279,15 +288,15 @@ impl Counts {
         self.drops.all[reason.index()] += count;
         let spec = &mut self.spec;
         let counter = match reason.feeds() {
-            Feeds::RcvErrors => &mut spec.rcv_errors,
-            Feeds::SymbolErrors => &mut spec.symbol_errors,
-            Feeds::SwitchRelayErrors => &mut spec.rcv_switch_relay_errors,
-            Feeds::XmitDiscards => &mut spec.xmit_discards,
-            Feeds::XmitConstraint => &mut spec.xmit_constraint_errors,
-            Feeds::RcvConstraint => &mut spec.rcv_constraint_errors,
-            Feeds::BufferOverrun => &mut spec.excessive_buffer_overruns,
-            Feeds::Vl15Dropped => &mut spec.vl15_dropped,
-            Feeds::Nothing => return,
+            SpecCounter::RcvErrors => &mut spec.rcv_errors,
+            SpecCounter::SymbolErrors => &mut spec.symbol_errors,
+            SpecCounter::SwitchRelayErrors => &mut spec.rcv_switch_relay_errors,
+            SpecCounter::XmitDiscards => &mut spec.xmit_discards,
+            SpecCounter::XmitConstraint => &mut spec.xmit_constraint_errors,
+            SpecCounter::RcvConstraint => &mut spec.rcv_constraint_errors,
+            SpecCounter::BufferOverrun => &mut spec.excessive_buffer_overruns,
+            SpecCounter::Vl15Dropped => &mut spec.vl15_dropped,
+            SpecCounter::Nothing => return,
         };
         *counter += count;
     }
@@ -323,7 +332,7 @@ mod tests {
         assert!(counts.drops.iter().all(|(_, count)| count == 1));
         let spec = &counts.spec;
         assert_eq!(spec.rcv_errors, 8, "CRCs, version, lengths, VL, DLID, VL15");
-        assert_eq!(spec.rcv_switch_relay_errors, 2);
+        assert_eq!(spec.rcv_switch_relay_errors, 3, "no entry, loop, no VL");
         assert_eq!(spec.vl15_dropped, 1);
         assert_eq!(spec.excessive_buffer_overruns, 1);
         assert_eq!(spec.symbol_errors, 2);

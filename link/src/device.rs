@@ -38,7 +38,7 @@ pub trait Device {
     /// The next event for the shell, oldest first.
     fn poll_event(&mut self) -> Option<Self::Event>;
 
-    /// Until when nothing is due without input, and who waits for it; `None`: nothing is.
+    /// Until when nothing is due without input, and which part waits for it; `None`: nothing is.
     fn deadline(&self) -> Option<Deadline>;
 }
 
@@ -107,6 +107,8 @@ pub enum DeadlineCause {
     Transaction,
     /// A trap is repeated.
     Trap,
+    /// An agent's counters are sampled.
+    Sampling,
     /// The traffic source sends again.
     Traffic,
 }
@@ -133,6 +135,21 @@ impl PortSet {
     #[must_use]
     pub const fn contains(&self, port: PortNum) -> bool {
         self.0[port.index() / 64] & (1 << (port.index() % 64)) != 0
+    }
+
+    /// The external ports of a device that has `count` of them: 1..=`count`.
+    #[must_use]
+    pub fn external(count: u8) -> Self {
+        let mut ports = Self::EMPTY;
+        (1..=count).for_each(|number| ports.insert(PortNum::new(number)));
+        ports
+    }
+
+    /// The ports that are in both sets.
+    #[must_use]
+    pub const fn intersection(&self, other: &Self) -> Self {
+        let [a, b] = [&self.0, &other.0];
+        Self([a[0] & b[0], a[1] & b[1], a[2] & b[2], a[3] & b[3]])
     }
 
     /// Whether no port is in the set.

@@ -6,13 +6,16 @@
 //! - the contract: [`Device`], [`Input`], [`FrameBuf`], [`Deadline`], [`Time`];
 //! - a port: [`Port`], built from a [`PortConfig`], with its [`PortState`], [`Arbiter`],
 //!   [`SlToVl`] and [`Counts`];
-//! - packets inside a device: [`Packet`], [`Pool`].
+//! - packets inside a device: [`Packet`], [`Pool`];
+//! - what a device says of itself: [`Hardware`].
 
 mod config;
 mod counters;
 mod credits;
+mod detail_counts;
 mod device;
 mod frame;
+mod hardware;
 mod pacing;
 mod packet;
 mod pool;
@@ -25,16 +28,20 @@ mod vl_buffer;
 mod vlarb;
 
 pub use config::{
-    BLOCK_BYTES, CREDIT_BLOCKS_MAX, ConfigError, DATA_VLS_MAX, LinkTimeouts, Pacing, PortConfig,
-    blocks, life_time_ns,
+    BLOCK_BYTES, CREDIT_BLOCKS_MAX, ConfigError, LinkTimeouts, Pacing, PortConfig, blocks,
+    life_time_ns,
 };
-pub use counters::{Counts, DropReason, Drops, PortCounters};
+pub use counters::{Counts, DropReason, Drops, SpecCounters};
+pub use detail_counts::DetailCounts;
 pub use device::{Deadline, DeadlineCause, Device, Input, PortSet};
 pub use frame::FrameBuf;
+pub use hardware::Hardware;
 pub use packet::{Packet, PacketError};
 pub use pool::{Payload, Pool, PoolError};
-pub use port::{Admission, Arrival, Cause, Peer, PollTimes, Port, PortEvent, Refusal, SetState};
+pub use port::{
+    Admission, Arrival, Cause, Peer, PollTimes, Port, PortEvent, Refusal, queued_counters,
+};
 pub use sl2vl::SlToVl;
-pub use state::{InvalidTransition, PhysicalState, PortState, PortStateEvent};
+pub use state::{InvalidTransition, LinkCommand, PhysicalState, PortState, PortStateEvent};
 pub use time::Time;
 pub use vlarb::{Arbiter, VLARB_ENTRIES_MAX};

@@ -5,12 +5,11 @@
 //! come. A live port sleeps one tick longer than it has to and may then make up for two ticks in
 //! one burst, so that late timers do not lower the rate.
 
+use wire::LinkRate;
 use wire::convert::u64_of;
+use wire::packet::VCRC_LEN;
 
 use crate::{Pacing, PortConfig, Time};
-
-/// Bytes of a VCRC.
-const VCRC_BYTES: usize = 2;
 
 /// The clock of one port's outgoing link.
 #[derive(Clone, Debug)]
@@ -22,29 +21,27 @@ pub(crate) struct Pacer {
     /// Picoseconds past `free_at`, below 1000.
     rest_ps: u64,
     /// Bytes of each packet that take no time.
-    timeless: usize,
+    untimed_bytes: usize,
 }
 
 impl Pacer {
     pub(crate) fn new(config: &PortConfig) -> Self {
-        let (ps_per_kilobyte, tick_ns) = match config.pacing {
-            Pacing::Unpaced => (None, 0),
-            Pacing::Paced { tick_ns, .. } => {
-                let ps = config.rate.transmit_ps(1000);
-                (Some(config.pacing.scale_ns(ps)), tick_ns)
-            }
+        let tick_ns = match config.pacing {
+            Pacing::Unpaced => 0,
+            Pacing::Paced { tick_ns, .. } => tick_ns,
         };
         Self {
-            ps_per_kilobyte,
+            ps_per_kilobyte: ps_per_kilobyte(config.pacing, config.rate),
             tick_ns,
             free_at: Time::ZERO,
             rest_ps: 0,
-            timeless: if config.vcrc_takes_time {
-                0
-            } else {
-                VCRC_BYTES
-            },
+            untimed_bytes: if config.vcrc_takes_time { 0 } else { VCRC_LEN },
         }
+    }
+
+    /// From now on packets leave at `rate`.
+    pub(crate) fn set_rate(&mut self, pacing: Pacing, rate: LinkRate) {
+        self.ps_per_kilobyte = ps_per_kilobyte(pacing, rate);
     }
 
     /// Whether a packet may start now.
@@ -89,7 +86,7 @@ impl Pacer {
             self.free_at = earliest;
             self.rest_ps = 0;
         }
-        let bytes = bytes.saturating_sub(self.timeless);
+        let bytes = bytes.saturating_sub(self.untimed_bytes);
         let bytes = u64_of(bytes);
         let ps = self
             .rest_ps
@@ -104,11 +101,19 @@ impl Pacer {
     }
 }
 
+/// How long a thousand bytes take; `None`: no time.
+fn ps_per_kilobyte(pacing: Pacing, rate: LinkRate) -> Option<u64> {
+    match pacing {
+        Pacing::Unpaced => None,
+        Pacing::Paced { .. } => Some(pacing.scale_ns(rate.transmit_ps(1000))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use core::num::NonZeroU64;
 
-    use wire::{LinkRate, LinkSpeed, LinkWidth};
+    use wire::{LinkSpeed, LinkWidth};
 
     use super::*;
 

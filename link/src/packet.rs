@@ -8,13 +8,15 @@ use crate::{Counts, DropReason, Payload, Pool, PoolError, Time};
 
 /// A packet in a device's buffers.
 ///
-/// Its payload belongs to the device's [`Pool`]: who drops a packet gives it to
+/// Its payload belongs to the device's [`Pool`]: code that drops a packet calls
 /// [`Packet::release`].
 #[derive(Debug)]
 #[must_use = "a packet that is not released is lost memory"]
 pub struct Packet {
     /// The header.
     pub lrh: Lrh,
+    /// Its reserved bits. Both check sums cover them, so they go on as they came (IBA 7.8).
+    reserved: u8,
     /// The VCRC, right for `lrh` and the payload as long as the packet was whole.
     pub vcrc: u16,
     /// Everything between LRH and VCRC.
@@ -25,6 +27,17 @@ pub struct Packet {
     pub tail: Time,
     /// When it came into this device: its lifetime counts from then.
     pub entered: Time,
+}
+
+/// The reserved bits in front of LRH.PktLen, in byte 4.
+const RESERVED_BEFORE_LENGTH: u8 = 0xf8;
+/// Where the two reserved bits in front of LRH.LNH stand in byte 1.
+const RESERVED_BEFORE_LNH: u32 = 2;
+
+/// The reserved bits of an LRH: those of byte 4 where they stand, those of byte 1 at the lower end.
+#[inline]
+fn reserved_bits(lrh: &[u8]) -> u8 {
+    lrh[4] & RESERVED_BEFORE_LENGTH | lrh[1] >> RESERVED_BEFORE_LNH & 0b11
 }
 
 /// Why bytes did not become a packet.
@@ -58,6 +71,7 @@ impl Packet {
     ) -> Result<Self, PoolError> {
         Ok(Self {
             lrh: *packet.lrh(),
+            reserved: reserved_bits(packet.bytes()),
             vcrc: packet.vcrc(),
             payload: pool.insert(packet.body())?,
             head,
@@ -124,7 +138,49 @@ impl Packet {
         let (header, rest) = out.split_at_mut(Lrh::LEN);
         let (payload, vcrc) = rest.split_at_mut(self.payload.len());
         self.lrh.emit(header);
+        header[4] |= self.reserved & RESERVED_BEFORE_LENGTH;
+        header[1] |= (self.reserved & 0b11) << RESERVED_BEFORE_LNH;
         payload.copy_from_slice(pool.bytes(&self.payload));
         vcrc.copy_from_slice(&self.vcrc.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserved_bits_of_the_header_go_on_as_they_came() {
+        let mut bytes = vec![0x5a; 42];
+        bytes[..Lrh::LEN].copy_from_slice(&[0, 0, 0, 2, 0, 10, 0, 1]);
+        let mut pool = Pool::new(4096);
+        for (at, bits) in [
+            (1, 0x04),
+            (1, 0x08),
+            (4, 0x08),
+            (4, 0x80),
+            (1, 0x0e),
+            (4, 0xf8),
+        ] {
+            let mut sent = bytes.clone();
+            sent[at] |= bits;
+            let vcrc = wire::crc::vcrc(&sent[..40]);
+            sent[40..].copy_from_slice(&vcrc.to_be_bytes());
+            let packet = Packet::from_bytes(&mut pool, Time(1), &sent).unwrap();
+            let mut moved = packet.share(&mut pool);
+            let mut out = vec![0; packet.bytes()];
+            packet.emit(&pool, &mut out);
+            assert_eq!(out, sent);
+            moved.set_vl(Vl::constant(3));
+            moved.emit(&pool, &mut out);
+            let moved_packet = DataPacket::parse(&out).unwrap();
+            assert_eq!(
+                moved_packet.check_vcrc(),
+                Ok(()),
+                "byte {at}, bits {bits:#x}"
+            );
+            packet.release(&mut pool);
+            moved.release(&mut pool);
+        }
     }
 }

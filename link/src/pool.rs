@@ -3,7 +3,8 @@
 //! A [`Payload`] is a handle on what stands between the LRH and the VCRC of a packet. Slots are
 //! made in chunks when they are first needed and kept, so that a device that has seen its busiest
 //! moment allocates no more; a device that has been quiet for seconds gives them back
-//! ([`Pool::review`]). Copies of a multicast packet share one slot.
+//! ([`Pool::review`]). Slots of one size never serve another: a size that is not in use gives way when
+//! another needs its memory. Copies of a multicast packet share one slot.
 //!
 //! The owner of a [`Payload`] must return it with [`Pool::release`]; the handle is neither
 //! `Clone` nor `Copy`, so that this happens once.
@@ -102,6 +103,16 @@ impl Pool {
             most: 0,
             review_at: Time::ZERO,
         }
+    }
+
+    /// A limit with which packets that `buffers` bytes of buffers hold never find the pool full.
+    ///
+    /// Each size may have had its turn in filling the buffers: with slots of up to twice the length
+    /// that is accounted for (blocks of 64 bytes; slots double), and the last packet of each may be
+    /// there still.
+    #[must_use]
+    pub const fn limit_for(buffers: usize) -> usize {
+        buffers.saturating_mul(2 * SIZES.len())
     }
 
     /// Gives all slots back if none is in use and few were for the last seconds. Looks every five
@@ -212,11 +223,14 @@ impl Pool {
         let full = PoolError::Full { limit: self.limit };
         let size = SIZES[class_at];
         let count = slots_a_chunk(class_at);
-        let class = &mut self.classes[class_at];
-        let first = class.references.len();
+        let first = self.classes[class_at].references.len();
         if first > 0 && self.bytes + size * count > self.limit {
-            return Err(full);
+            self.release_unused_sizes();
+            if self.bytes + size * count > self.limit {
+                return Err(full);
+            }
         }
+        let class = &mut self.classes[class_at];
         let first_slot = u32::try_from(first).map_err(|_| full)?;
         let last_slot = u32::try_from(first + count - 1).map_err(|_| full)?;
         class.chunks.push(vec![0; size * count].into_boxed_slice());
@@ -226,6 +240,16 @@ impl Pool {
         class.free.extend((first_slot + 1..=last_slot).rev());
         self.bytes += size * count;
         Ok(first_slot)
+    }
+
+    /// Gives back the slots of every size of which none is in use.
+    fn release_unused_sizes(&mut self) {
+        for (class, size) in self.classes.iter_mut().zip(SIZES) {
+            if class.free.len() == class.references.len() {
+                self.bytes -= class.references.len() * size;
+                *class = Class::default();
+            }
+        }
     }
 
     #[inline]
@@ -295,6 +319,39 @@ mod tests {
         assert_eq!(refused, PoolError::Full { limit: 0 });
         pool.release(held.pop().unwrap());
         assert!(pool.insert(&[0; 4000]).is_ok());
+    }
+
+    #[test]
+    fn a_size_that_is_not_in_use_gives_way_to_another() {
+        let mut pool = Pool::new(256 * 1024);
+        for len in [64, 128, 320, 640, 1152, 2176, 4224] {
+            // As many as half of the memory holds.
+            let held: Vec<_> = (0..128 * 1024 / (2 * len))
+                .map(|_| {
+                    pool.insert(&vec![0; len])
+                        .expect("room for each size in turn")
+                })
+                .collect();
+            assert!(pool.bytes_made() <= 256 * 1024);
+            held.into_iter().for_each(|payload| pool.release(payload));
+        }
+    }
+
+    #[test]
+    fn packets_that_buffers_hold_never_find_the_pool_full() {
+        let buffers = 256 * 1024;
+        let mut pool = Pool::new(Pool::limit_for(buffers));
+        let mut kept = Vec::new();
+        // One byte more than a slot: the next size, about twice as large. Of each, one stays.
+        for len in [1, 65, 129, 321, 641, 1153, 2177] {
+            let count = buffers / crate::blocks(len).max(1) as usize / 64;
+            let mut held: Vec<_> = (0..count - kept.len())
+                .map(|_| pool.insert(&vec![0; len]).expect("within the buffers"))
+                .collect();
+            kept.extend(held.pop());
+            held.into_iter().for_each(|payload| pool.release(payload));
+        }
+        assert_eq!(pool.handles(), kept.len());
     }
 
     #[test]

@@ -8,12 +8,14 @@
 //!  frame ---> training, flow control <------------------------------------> flow control
 //! ```
 //!
-//! A device owns its ports and one [`Pool`] for their packets. It hands received frames to
+//! A device owns its ports and one [`Pool`](crate::Pool) for their packets. It hands received frames to
 //! [`Port::receive`], takes packets from the VL input buffers ([`Port::arrived`], [`Port::input`],
 //! [`Port::take`], [`Port::free`]), puts packets into the VL output queues ([`Port::offer`]) and lets
 //! the port fill frames ([`Port::transmit`]). Time passes by [`Port::tick`]; [`Port::deadline`]
 //! says when.
 
+mod queues;
+mod rates;
 mod receive;
 mod supervise;
 #[cfg(test)]
@@ -22,19 +24,19 @@ mod transmit;
 
 use std::collections::VecDeque;
 
-use wire::{Guid, Mtu, PortNum, TrafficKind, Vl};
+use wire::{Guid, LinkRate, LinkRates, Mtu, PortNum, Vl};
 
+pub use queues::queued_counters;
 pub use receive::Arrival;
-pub use supervise::SetState;
 pub use transmit::PollTimes;
 
 use crate::config::blocks;
 use crate::pacing::Pacer;
-use crate::training::Training;
+use crate::training::LinkTraining;
 use crate::vl_buffer::{VlBuffer, VlBuffers, VlQueue};
 use crate::{
-    Arbiter, ConfigError, Counts, DropReason, Packet, PhysicalState, Pool, PortConfig, PortState,
-    SlToVl, Time,
+    Arbiter, ConfigError, Counts, DropReason, LinkCommand, Packet, PhysicalState, PortConfig,
+    PortState, SlToVl, Time,
 };
 
 /// How many events a port keeps for its device; beyond, the newest is merged into the last.
@@ -128,16 +130,18 @@ pub struct Port {
     full_update_at: Time,
     /// When VLs without credits repeat their update, in case packets were lost.
     starved_update_at: Time,
-    training: Training,
+    training: LinkTraining,
     arbiter: Arbiter,
     vl_buffers: Box<[VlBuffers]>,
-    head_life_ns: u64,
+    hoq_life_ns: u64,
     device_life_ns: u64,
     pacer: Pacer,
     /// Where time is exact: VL and blocks of the packet on its way out, and when it has left.
     leaving: Option<(Vl, u16, Time)>,
     /// Since when data waits and no credit lets any of it go.
     stalled_since: Option<Time>,
+    /// Data VLs that waited without credits when that was last noted.
+    starved: u16,
     management_out: VecDeque<Packet>,
     counts: Counts,
     sl_to_vl: SlToVl,
@@ -147,6 +151,18 @@ pub struct Port {
     events: VecDeque<PortEvent>,
     /// The sender of the last training record.
     peer: Option<Peer>,
+    /// By VL of [`Port::starved`]: since when.
+    starved_since: [Time; 16],
+    /// Width and speed that the link has, or had last.
+    rate: LinkRate,
+    /// What the port may use when it trains again.
+    rates_enabled: LinkRates,
+    /// What it offers in the present epoch.
+    rates_offered: LinkRates,
+    /// What the peer has offered last.
+    rates_of_peer: LinkRates,
+    /// A command that takes the link down, and how many packets of VL15 leave before it is executed.
+    deferred: Option<(LinkCommand, usize)>,
 }
 
 impl Port {
@@ -163,7 +179,7 @@ impl Port {
         let vls = 0..config.vls;
         Ok(Self {
             number,
-            training: Training::new(config.epoch_seed, config.timeouts),
+            training: LinkTraining::new(config.epoch_seed, config.timeouts),
             state: PortState::Down,
             carrier: false,
             plugged: true,
@@ -183,18 +199,25 @@ impl Port {
             sendable: 0,
             leaving: None,
             stalled_since: None,
+            starved: 0,
+            starved_since: [Time::ZERO; 16],
             updates_due: 0,
             full_update_at: Time::NEVER,
             starved_update_at: Time::ZERO,
             operational_vls: config.vls,
             neighbor_mtu: config.mtu,
-            head_life_ns: u64::MAX,
+            hoq_life_ns: u64::MAX,
             device_life_ns: u64::MAX,
             arbiter: Arbiter::new(config.vls),
             sl_to_vl: SlToVl::new(ports_in, config.vls),
             pacer: Pacer::new(&config),
             counts: Counts::default(),
             events: VecDeque::new(),
+            rate: config.rate,
+            rates_enabled: LinkRates::up_to(config.rate),
+            rates_offered: LinkRates::up_to(config.rate),
+            rates_of_peer: LinkRates::NONE,
+            deferred: None,
             config,
         })
     }
@@ -273,7 +296,7 @@ impl Port {
     /// Sets how long a packet may be at the head of an output queue (HOQLife), in nanoseconds of
     /// link-layer time; `None`: for ever.
     pub fn set_head_of_queue_life_ns(&mut self, life_ns: Option<u64>) {
-        self.head_life_ns = life_ns.map_or(u64::MAX, |ns| self.config.pacing.scale_ns(ns));
+        self.hoq_life_ns = life_ns.map_or(u64::MAX, |ns| self.config.pacing.scale_ns(ns));
     }
 
     /// Sets how long a packet may be in the device, in nanoseconds of link-layer time; `None`: for
@@ -285,7 +308,7 @@ impl Port {
     /// Whether a packet that entered the device at `entered` has outlived its limit.
     #[inline]
     #[must_use]
-    pub fn has_outlived(&self, now: Time, entered: Time) -> bool {
+    pub fn is_expired(&self, now: Time, entered: Time) -> bool {
         entered + self.device_life_ns <= now
     }
 
@@ -332,184 +355,5 @@ impl Port {
             *last_to = to;
             *last_cause = cause;
         }
-    }
-
-    // VL input buffers: what the device takes.
-
-    /// The VLs with a packet in their input buffer: bit n for VL n, bit 15 for VL15.
-    #[inline]
-    #[must_use]
-    pub fn arrived(&self) -> u16 {
-        self.arrived
-    }
-
-    /// The packet at the head of a VL's input buffer.
-    #[inline]
-    #[must_use]
-    pub fn input(&self, vl: Vl) -> Option<&Packet> {
-        match self.vl_buffers.get(vl.index()) {
-            Some(buffer) => buffer.input.queue.front(),
-            None if vl == Vl::MANAGEMENT => self.management_in.front(),
-            None => None,
-        }
-    }
-
-    /// Takes the packet at the head of a VL's input buffer. Its blocks stay taken until
-    /// [`Port::free`].
-    #[inline]
-    pub fn take(&mut self, vl: Vl) -> Option<Packet> {
-        let (packet, is_last) = match self.vl_buffers.get_mut(vl.index()) {
-            Some(buffer) => (
-                buffer.input.queue.pop_front(),
-                buffer.input.queue.is_empty(),
-            ),
-            None if vl == Vl::MANAGEMENT => (
-                self.management_in.pop_front(),
-                self.management_in.is_empty(),
-            ),
-            None => return None,
-        };
-        if is_last {
-            self.arrived &= !(1 << vl.get());
-        }
-        packet
-    }
-
-    /// Frees the blocks of a packet that was taken from a VL: the peer may send as many more.
-    #[inline]
-    pub fn free(&mut self, vl: Vl, blocks: u16) {
-        if let Some(buffer) = self.vl_buffers.get_mut(vl.index()) {
-            buffer.input.credits.release(blocks);
-            if buffer.input.credits.needs_update() {
-                self.updates_due |= 1 << vl.get();
-            }
-        }
-    }
-
-    /// Takes the packet at the head of a VL's input buffer and frees its blocks.
-    #[inline]
-    pub fn consume(&mut self, vl: Vl) -> Option<Packet> {
-        let packet = self.take(vl)?;
-        self.free(vl, packet.blocks());
-        Some(packet)
-    }
-
-    // VL output queues: what the device gives.
-
-    /// Whether a packet of `bytes` (LRH to VCRC) would be taken on VL `vl`.
-    #[inline]
-    #[must_use]
-    pub fn admits(&self, vl: Vl, bytes: usize) -> Admission {
-        if vl == Vl::MANAGEMENT {
-            return if !self.state.passes_management() {
-                Admission::Drop(DropReason::OutputInactive)
-            } else if self.management_out.len() < self.config.vl15_packets {
-                Admission::Room
-            } else {
-                Admission::Full
-            };
-        }
-        if !self.state.sends_data() {
-            return Admission::Drop(DropReason::OutputInactive);
-        }
-        if vl.get() >= self.operational_vls {
-            return Admission::Drop(DropReason::SlToVl);
-        }
-        if bytes > usize::from(self.neighbor_mtu.bytes()) + Mtu::OVERHEAD_MAX {
-            return Admission::Drop(DropReason::NeighborMtu);
-        }
-        if self.vl_buffers[vl.index()].output.has_room(blocks(bytes)) {
-            Admission::Room
-        } else {
-            Admission::Full
-        }
-    }
-
-    /// Puts a packet into the output queue of VL `vl`, whose room [`Port::admits`] has shown.
-    #[inline]
-    pub fn enqueue(&mut self, now: Time, vl: Vl, mut packet: Packet) {
-        packet.set_vl(vl);
-        if vl == Vl::MANAGEMENT {
-            self.management_out.push_back(packet);
-            return;
-        }
-        self.vl_buffers[vl.index()].output.push(now, packet);
-        self.refresh(vl);
-        self.note_stall(now);
-    }
-
-    /// Puts a packet into the output queue of VL `vl`, if it is taken.
-    ///
-    /// # Errors
-    /// [`Refusal::Full`] with the packet where there is no room now, [`Refusal::Dropped`] where it
-    /// was dropped and counted.
-    pub fn offer(
-        &mut self,
-        now: Time,
-        vl: Vl,
-        packet: Packet,
-        pool: &mut Pool,
-    ) -> Result<(), Refusal> {
-        match self.admits(vl, packet.bytes()) {
-            Admission::Room => {
-                self.enqueue(now, vl, packet);
-                Ok(())
-            }
-            Admission::Full => Err(Refusal::Full(packet)),
-            Admission::Drop(reason) => {
-                packet.discard(pool, &mut self.counts, reason);
-                Err(Refusal::Dropped(reason))
-            }
-        }
-    }
-
-    /// Gives memory of buffers and queues that have been long back.
-    pub fn release_memory(&mut self) {
-        for VlBuffers { input, output } in &mut self.vl_buffers {
-            input.queue.release_memory();
-            output.release_memory();
-        }
-        self.management_in.shrink_to_fit();
-        self.management_out.shrink_to_fit();
-    }
-
-    /// How many packets of the hosts' traffic are in the port's buffers and queues, by kind
-    /// ([`TrafficKind::index`]). Looks into each packet: for reports.
-    #[must_use]
-    pub fn queued_traffic(&self, pool: &Pool) -> [u64; TrafficKind::COUNT] {
-        let mut queued = [0; TrafficKind::COUNT];
-        let buffers = self.vl_buffers.iter();
-        let packets =
-            buffers.flat_map(|buffer| buffer.input.queue.iter().chain(buffer.output.packets()));
-        for kind in packets.filter_map(|packet| packet.traffic_kind(pool)) {
-            queued[kind.index()] += 1;
-        }
-        queued
-    }
-
-    /// Whether a VL's output queue is empty.
-    #[must_use]
-    pub fn is_idle(&self, vl: Vl) -> bool {
-        match self.vl_buffers.get(vl.index()) {
-            Some(buffer) => buffer.output.is_empty(),
-            None => self.management_out.is_empty(),
-        }
-    }
-
-    /// The blocks that the peer's buffer still takes on a data VL.
-    #[must_use]
-    pub fn credits(&self, vl: Vl) -> u16 {
-        self.vl_buffers
-            .get(vl.index())
-            .map_or(0, |buffer| buffer.output.credits.available())
-    }
-
-    /// Recomputes whether a data VL waits and may send.
-    #[inline]
-    fn refresh(&mut self, vl: Vl) {
-        let bit = 1 << vl.get();
-        let buffer = &self.vl_buffers[vl.index()].output;
-        self.waiting = (self.waiting & !bit) | if buffer.is_empty() { 0 } else { bit };
-        self.sendable = (self.sendable & !bit) | if buffer.can_send() { bit } else { 0 };
     }
 }

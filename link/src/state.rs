@@ -50,6 +50,29 @@ pub enum PhysicalState {
     LinkUp = 5,
 }
 
+/// A change of link state that a subnet manager commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkCommand {
+    /// PortState := Down: the link starts anew.
+    Down,
+    /// PortState := Armed; the port is in Init.
+    Arm,
+    /// PortState := Active; the port is in Armed.
+    Activate,
+    /// PortPhysicalState := Polling: the link starts anew, also if it was disabled.
+    Poll,
+    /// PortPhysicalState := Disabled.
+    Disable,
+}
+
+impl LinkCommand {
+    /// Whether the command takes the link down.
+    #[must_use]
+    pub const fn is_for_down(self) -> bool {
+        matches!(self, Self::Down | Self::Poll | Self::Disable)
+    }
+}
+
 /// An event that may move a port from one logical state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortStateEvent {

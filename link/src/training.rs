@@ -23,10 +23,15 @@
 //!
 //! Polling and Training send training records; Configured sends them with flow control; Up sends
 //! flow control only, and answers a peer that still trains with flow control (it only lacks that)
-//! or with a training record (it has not heard our epoch). An answer never asks for one by itself,
-//! so that two ends cannot keep each other busy.
+//! or with a training record (it has not heard our epoch). An answer never asks for one by itself; still,
+//! two ends of which each reads another epoch than its own would answer each other at the speed of the
+//! cable, and so would a peer that changes its epoch each time. So no more than [`ANSWERS_AT_ONCE`]
+//! records go at once within a keep-alive interval; each further one waits for an eighth of it.
 
 use crate::{LinkTimeouts, PhysicalState, Time};
+
+/// Training records that go at once within a keep-alive interval: more than any link-up takes.
+const ANSWERS_AT_ONCE: u32 = 16;
 
 /// The phase of link-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +56,7 @@ pub(crate) enum LinkInput {
     /// Cable pulled, or switched off.
     Disable,
     /// A training record.
-    Heard {
+    TrainingReceived {
         /// The sender's epoch; 0 is none and not heard.
         epoch: u32,
         /// The epoch of ours that the sender has heard; 0: none.
@@ -81,25 +86,28 @@ pub(crate) enum LinkEffect {
 
 /// Link-up of one port.
 #[derive(Clone, Debug)]
-pub(crate) struct Training {
+pub(crate) struct LinkTraining {
     phase: Phase,
     epoch: u32,
     peer: u32,
     /// When the next training record is due; [`Time::NEVER`] where none is sent.
     next_at: Time,
+    /// When the keep-alive interval began within which records are counted, and how many went.
+    counted: (Time, u32),
     /// When the peer was last heard, or link-up began.
     last_received_at: Time,
     keepalive_ns: u64,
     silence_ns: u64,
 }
 
-impl Training {
+impl LinkTraining {
     pub(crate) fn new(epoch_seed: u32, timeouts: LinkTimeouts) -> Self {
         Self {
             phase: Phase::Disabled,
             epoch: epoch_seed.max(1),
             peer: 0,
             next_at: Time::NEVER,
+            counted: (Time::ZERO, 0),
             last_received_at: Time::ZERO,
             keepalive_ns: timeouts.keepalive_ns,
             silence_ns: timeouts.silence_ns,
@@ -119,6 +127,11 @@ impl Training {
     #[cfg(test)]
     pub(crate) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Whether no peer is heard: what training offers may still change.
+    pub(crate) fn is_polling(&self) -> bool {
+        self.phase == Phase::Polling
     }
 
     /// Whether a peer is heard.
@@ -165,6 +178,11 @@ impl Training {
 
     /// The training record to send now, as (own epoch, peer's epoch).
     pub(crate) fn record(&mut self, now: Time) -> (u32, u32) {
+        let (since, count) = self.counted;
+        self.counted = match now.since_ns(since) < self.keepalive_ns {
+            true => (since, count.saturating_add(1)),
+            false => (now, 1),
+        };
         self.next_at = match self.phase {
             Phase::Polling => now + self.keepalive_ns,
             Phase::Training | Phase::Configured => now + self.keepalive_ns / 8,
@@ -184,22 +202,23 @@ impl Training {
                 self.next_at = Time::NEVER;
                 effect
             }
-            (Polling | Training | Configured | Up, LinkInput::Heard { epoch: 0, .. }) => {
-                LinkEffect::Nothing
-            }
-            (Up, LinkInput::Heard { epoch, echo }) if epoch == self.peer => {
+            (
+                Polling | Training | Configured | Up,
+                LinkInput::TrainingReceived { epoch: 0, .. },
+            ) => LinkEffect::Nothing,
+            (Up, LinkInput::TrainingReceived { epoch, echo }) if epoch == self.peer => {
                 if echo == own {
                     return LinkEffect::UpdateCredits;
                 }
-                self.next_at = now;
+                self.next_at = self.answer_at(now);
                 LinkEffect::Nothing
             }
-            (Up, LinkInput::Heard { epoch, .. }) => {
+            (Up, LinkInput::TrainingReceived { epoch, .. }) => {
                 let effect = self.leave();
                 self.start(now, Training, epoch);
                 effect
             }
-            (Polling | Training | Configured, LinkInput::Heard { epoch, echo }) => {
+            (Polling | Training | Configured, LinkInput::TrainingReceived { epoch, echo }) => {
                 let heard = if echo == own { Configured } else { Training };
                 // The peer needs an answer if its epoch is new here, or it does not echo ours.
                 if self.phase != heard || self.peer != epoch || echo != own {
@@ -225,11 +244,25 @@ impl Training {
         }
     }
 
-    /// Enters `phase` and lets a training record go at once.
+    /// When an answer may go: at once, unless too many have.
+    fn answer_at(&self, now: Time) -> Time {
+        let (since, count) = self.counted;
+        if count < ANSWERS_AT_ONCE || now.since_ns(since) >= self.keepalive_ns {
+            return now;
+        }
+        // One that waits goes no later for being asked for again.
+        let spaced = now + self.keepalive_ns / 8;
+        match self.next_at > now {
+            true => spaced.min(self.next_at),
+            false => spaced,
+        }
+    }
+
+    /// Enters `phase` and lets a training record go at once, unless too many have gone.
     fn start(&mut self, now: Time, phase: Phase, peer: u32) -> LinkEffect {
         self.phase = phase;
         self.peer = peer;
-        self.next_at = now;
+        self.next_at = self.answer_at(now);
         self.last_received_at = now;
         LinkEffect::Nothing
     }
@@ -251,12 +284,13 @@ mod tests {
 
     const NOW: Time = Time(7);
 
-    fn in_phase(phase: Phase) -> Training {
-        Training {
+    fn in_phase(phase: Phase) -> LinkTraining {
+        LinkTraining {
             phase,
             epoch: 10,
             peer: 20,
             next_at: Time::NEVER,
+            counted: (Time::ZERO, 0),
             last_received_at: NOW,
             keepalive_ns: 80,
             silence_ns: 800,
@@ -299,7 +333,7 @@ mod tests {
 
     #[test]
     fn every_phase_answers_every_input_as_the_table_says() {
-        let heard = |epoch, echo| LinkInput::Heard { epoch, echo };
+        let heard = |epoch, echo| LinkInput::TrainingReceived { epoch, echo };
         // In the order of the table's columns.
         let inputs = [
             LinkInput::Enable,
@@ -342,7 +376,7 @@ mod tests {
             keepalive_ns: 80,
             silence_ns: 800,
         };
-        let mut ends = [5, 9].map(|seed| Training::new(seed, timeouts));
+        let mut ends = [5, 9].map(|seed| LinkTraining::new(seed, timeouts));
         for end in &mut ends {
             end.handle(NOW, LinkInput::Enable);
         }
@@ -352,13 +386,13 @@ mod tests {
                 if ends[from].next_at() <= NOW {
                     records += 1;
                     let (epoch, echo) = ends[from].record(NOW);
-                    ends[to].handle(NOW, LinkInput::Heard { epoch, echo });
+                    ends[to].handle(NOW, LinkInput::TrainingReceived { epoch, echo });
                 }
                 if ends[from].is_configured() {
                     ends[to].handle(NOW, LinkInput::FlowControl);
                 }
             }
-            assert!(round < 4 || ends.iter().all(Training::is_up));
+            assert!(round < 4 || ends.iter().all(LinkTraining::is_up));
         }
         assert!(records <= 5, "{records} records");
     }
@@ -366,11 +400,11 @@ mod tests {
     #[test]
     fn a_restarted_peer_takes_the_link_down_and_up_again() {
         let mut end = in_phase(Phase::Up);
-        let new_peer = LinkInput::Heard { epoch: 33, echo: 0 };
+        let new_peer = LinkInput::TrainingReceived { epoch: 33, echo: 0 };
         assert_eq!(end.handle(NOW, new_peer), LinkEffect::WentDown);
         assert_eq!(end.next_at(), NOW, "it is answered at once");
         assert_eq!(end.record(NOW), (11, 33));
-        let stale = LinkInput::Heard {
+        let stale = LinkInput::TrainingReceived {
             epoch: 33,
             echo: 10,
         };
@@ -380,5 +414,46 @@ mod tests {
             Phase::Training,
             "an echo of the old epoch is none"
         );
+    }
+
+    #[test]
+    fn two_ends_that_read_stale_epochs_do_not_answer_each_other_at_the_speed_of_the_cable() {
+        const FLIGHT_NS: u64 = 10;
+        const SECOND_NS: u64 = 1_000_000_000;
+        for changes in [false, true] {
+            let timeouts = LinkTimeouts {
+                keepalive_ns: SECOND_NS,
+                silence_ns: 4 * SECOND_NS,
+            };
+            let mut ends = [1, 2].map(|seed| LinkTraining::new(seed, timeouts));
+            for end in &mut ends {
+                end.handle(Time(1), LinkInput::Enable);
+            }
+            let (mut now, mut records) = (Time(1), 0);
+            while now < Time(1) + 10 * SECOND_NS {
+                let next = ends.iter().map(LinkTraining::next_at).min().unwrap();
+                now = next.max(now);
+                for from in [0, 1] {
+                    if ends[from].next_at() <= now {
+                        let (epoch, _) = ends[from].record(now);
+                        records += 1;
+                        // What the other end reads is never its own epoch, and may change each time.
+                        let epoch = if changes {
+                            epoch + 1000 + records
+                        } else {
+                            epoch
+                        };
+                        let stale = LinkInput::TrainingReceived {
+                            epoch,
+                            echo: 999_999,
+                        };
+                        ends[1 - from].handle(now + FLIGHT_NS, stale);
+                    }
+                }
+                now = now + FLIGHT_NS;
+            }
+            // Sixteen at once and eight later, both ends, in each of ten intervals.
+            assert!(records <= 2 * 24 * 11, "{records} records");
+        }
     }
 }

@@ -26,7 +26,7 @@ const LIMIT_UNIT_BYTES: i64 = 4096;
 
 /// The arbiter's state in one table.
 #[derive(Clone, Debug, Default)]
-struct Wheel {
+struct RoundRobin {
     /// The VLs that have weight in some entry.
     vls: u16,
     /// The VL, if only one entry can have a turn: then it always has it.
@@ -39,7 +39,7 @@ struct Wheel {
     written: Box<[VlArbEntry]>,
 }
 
-impl Wheel {
+impl RoundRobin {
     fn set(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
         self.written = entries.into_iter().take(VLARB_ENTRIES_MAX).collect();
         self.entries = self
@@ -100,14 +100,14 @@ pub struct Arbiter {
     /// The VLs with weight in some table: asked for whenever a port is looked at, the tables
     /// only when a packet is sent.
     weighted: u16,
-    turns: Box<Turns>,
+    state: Box<ArbiterState>,
 }
 
 /// The tables, and whose turn it is.
 #[derive(Clone, Debug)]
-struct Turns {
-    high: Wheel,
-    low: Wheel,
+struct ArbiterState {
+    high: RoundRobin,
+    low: RoundRobin,
     limit: u8,
     /// Bytes that high priority may still send before low priority gets its chance.
     high_left: i64,
@@ -122,9 +122,9 @@ impl Arbiter {
     pub fn new(vls: u8) -> Self {
         let mut arbiter = Self {
             weighted: 0,
-            turns: Box::new(Turns {
-                high: Wheel::default(),
-                low: Wheel::default(),
+            state: Box::new(ArbiterState {
+                high: RoundRobin::default(),
+                low: RoundRobin::default(),
                 limit: 255,
                 high_left: 0,
                 chose_high: false,
@@ -136,38 +136,38 @@ impl Arbiter {
 
     /// Writes the high-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_high(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
-        self.turns.high.set(entries);
-        self.weighted = self.turns.high.vls | self.turns.low.vls;
+        self.state.high.set(entries);
+        self.weighted = self.state.high.vls | self.state.low.vls;
     }
 
     /// Writes the low-priority table; entries past the 64th are left out. Its turn starts anew.
     pub fn set_low(&mut self, entries: impl IntoIterator<Item = VlArbEntry>) {
-        self.turns.low.set(entries);
-        self.weighted = self.turns.high.vls | self.turns.low.vls;
+        self.state.low.set(entries);
+        self.weighted = self.state.high.vls | self.state.low.vls;
     }
 
     /// Writes LimitOfHighPriority, in units of 4096 bytes; 255: no limit, 0: one packet.
     pub fn set_limit(&mut self, limit: u8) {
-        self.turns.limit = limit;
-        self.turns.refill();
+        self.state.limit = limit;
+        self.state.refill();
     }
 
     /// The high-priority table as written.
     #[must_use]
     pub fn high(&self) -> &[VlArbEntry] {
-        &self.turns.high.written
+        &self.state.high.written
     }
 
     /// The low-priority table as written.
     #[must_use]
     pub fn low(&self) -> &[VlArbEntry] {
-        &self.turns.low.written
+        &self.state.low.written
     }
 
     /// LimitOfHighPriority.
     #[must_use]
     pub fn limit(&self) -> u8 {
-        self.turns.limit
+        self.state.limit
     }
 
     /// The VLs that can ever have a turn: those with weight in some table.
@@ -182,17 +182,17 @@ impl Arbiter {
     /// without that gives the same VL.
     #[inline]
     pub fn pick(&mut self, sendable: u16) -> Option<Vl> {
-        self.turns.pick(sendable)
+        self.state.pick(sendable)
     }
 
     /// Books the packet of `bytes` (LRH to VCRC) that the chosen VL has sent.
     #[inline]
     pub fn spend(&mut self, bytes: usize) {
-        self.turns.spend(bytes);
+        self.state.spend(bytes);
     }
 }
 
-impl Turns {
+impl ArbiterState {
     #[inline]
     fn pick(&mut self, sendable: u16) -> Option<Vl> {
         let high_waits = sendable & self.high.vls != 0;

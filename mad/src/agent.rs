@@ -12,7 +12,7 @@
 
 use link::{DropReason, Time};
 use thiserror::Error;
-use wire::mad::{AttributeId, Mad, Method, MgmtClass};
+use wire::mad::{AttributeId, Mad, MadStatus, Method, MgmtClass};
 use wire::{Lid, PortNum};
 
 use crate::sma::{NoResponse, Node, Outcome, Sma};
@@ -41,7 +41,7 @@ pub enum Next {
         /// Source LID: the one that was asked.
         slid: Lid,
     },
-    /// To the local client that registered its class or asked; a node without clients drops it.
+    /// To the local client that registered its class or sent the request; a node without clients drops it.
     Client,
     /// Discarded: it is invalid, or fully handled.
     Discard(DiscardReason),
@@ -96,7 +96,7 @@ pub fn handle_smp(
         switch: identity.is_switch(),
         ports: identity.ports,
     };
-    let own_port = PortNum::new(u8::from(!smi.switch));
+    let own_port = sma.own_port();
     let arrival_port = match arrival.origin {
         Origin::Here => own_port,
         Origin::Port(port) | Origin::Lid(port) => port,
@@ -131,6 +131,16 @@ pub fn handle_smp(
             slid: arrival.dlid,
         },
     }
+}
+
+/// Answers a request of a management class that neither an agent nor a client serves here, in place: status "class or version not
+/// supported" (IBA 13.4.7). Returns `false` if it asks for no answer.
+pub fn refuse_class(mad: &mut Mad) -> bool {
+    let is_request = mad.method().is_request();
+    if is_request {
+        mad.answer(MadStatus::BAD_VERSION);
+    }
+    is_request
 }
 
 fn own_lid(sma: &Sma, own_port: PortNum) -> Lid {

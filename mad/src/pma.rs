@@ -1,21 +1,28 @@
 //! The performance management agent: what answers requests for a port's counters (IBA 16.1).
 //!
 //! The counters of the dataplane never decrease. What a `Set` writes, mostly zero, is kept here as
-//! the difference, so that a monitoring program that clears counters disturbs nobody who reads
-//! them over the local control socket. 32-bit and narrower counters stop at their largest value.
+//! the difference, so that a monitoring program that clears counters does not change what the local
+//! control socket reports. 32-bit and narrower counters stop at their largest value.
 
+mod arrays;
 mod details;
+mod sampling;
 
 use core::ops::RangeInclusive;
 
-use link::PortCounters as Counts;
+use link::{SpecCounters as Counts, Time};
 use wire::PortNum;
 use wire::convert::saturate;
-use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
+use wire::mad::{AttributeId, Mad, MadHeader, MadStatus};
 use wire::pma::{
-    ClassPortInfo, PortCounters, PortCountersExtended, capability, select, select_extended, select2,
+    ClassPortInfo, CounterArrayId, PortCounters, PortCountersExtended, PortExtendedSpeedsCounters,
+    capability, select, select_extended, select2,
 };
 
+use crate::access::{Access, access};
+
+/// Version of the class of performance management (IBA 16.1).
+const CLASS_VERSION: u8 = 1;
 /// PortSelect: all ports, added up.
 const ALL_PORTS: u8 = 0xff;
 /// RespTimeValue: about 0.27 s.
@@ -91,39 +98,60 @@ pub struct Pma {
     basic: Vec<Counts>,
     extended: Vec<Counts>,
     details: details::Baselines,
+    arrays: arrays::Arrays,
+    sampling: sampling::Sampling,
+    is_switch: bool,
+    /// The ports that the agent answers for.
+    first: u8,
+    last: u8,
 }
 
 impl Pma {
-    /// The agent of a node with external ports `1..=ports`, all counters as they stand.
+    /// The agent of a switch with external ports `1..=ports`, all counters as they stand.
     #[must_use]
     pub fn new(ports: u8) -> Self {
-        let all = vec![Counts::default(); usize::from(ports) + 1];
+        Self {
+            is_switch: true,
+            ..Self::of_ports(1, ports)
+        }
+    }
+
+    /// The agent behind one port of a channel adapter: it answers for that port.
+    #[must_use]
+    pub fn of_port(port: PortNum) -> Self {
+        Self::of_ports(port.get(), port.get())
+    }
+
+    fn of_ports(first: u8, last: u8) -> Self {
+        let all = vec![Counts::default(); usize::from(last) + 1];
         Self {
             basic: all.clone(),
             extended: all,
-            details: details::Baselines::new(ports),
+            details: details::Baselines::new(last),
+            arrays: arrays::Arrays::default(),
+            sampling: sampling::Sampling::default(),
+            is_switch: false,
+            first,
+            last,
         }
     }
 
     /// Answers `mad` in place. `all` gives what an external port has counted. Returns `false` if
     /// there is nothing to answer: it is no request.
-    pub fn handle<'c>(&mut self, mad: &mut Mad, all: impl Fn(PortNum) -> &'c link::Counts) -> bool {
+    pub fn handle<'c>(
+        &mut self,
+        now: Time,
+        mad: &mut Mad,
+        all: impl Fn(PortNum) -> &'c link::Counts,
+    ) -> bool {
+        self.poll(now, &all);
         let counts = |port| &all(port).spec;
-        let header = mad.header();
-        let set = match header.method {
-            Method::GET => false,
-            Method::SET => true,
-            Method::SEND | Method::TRAP | Method::REPORT | Method::TRAP_REPRESS => return false,
-            method if method.is_response() => return false,
-            _ => {
-                answer(mad, MadStatus::BAD_METHOD);
-                return true;
-            }
+        let set = match access(mad, CLASS_VERSION) {
+            Ok(Access::Get) => false,
+            Ok(Access::Set) => true,
+            Err(is_answered) => return is_answered,
         };
-        let status = match header.attr_id {
-            _ if header.base_version != MadHeader::BASE_VERSION || header.class_version != 1 => {
-                MadStatus::BAD_VERSION
-            }
+        let status = match mad.attr_id() {
             AttributeId::CLASS_PORT_INFO if !set => {
                 mad.set_pma_attribute(&class_port_info());
                 MadStatus::OK
@@ -131,21 +159,61 @@ impl Pma {
             AttributeId::PORT_COUNTERS => self.port_counters(mad, set, counts),
             AttributeId::PORT_COUNTERS_EXTENDED => self.port_counters_extended(mad, set, counts),
             AttributeId::PORT_RCV_ERROR_DETAILS | AttributeId::PORT_XMIT_DISCARD_DETAILS => {
-                let last = self.last_port();
-                self.details.handle(mad, set, last, |port| &all(port).drops)
+                let ports = self.first..=self.last;
+                self.details
+                    .handle(mad, set, ports, |port| &all(port).drops)
             }
-            _ => MadStatus::BAD_METHOD_ATTRIBUTE,
+            AttributeId::PORT_EXTENDED_SPEEDS_COUNTERS => self.extended_speeds(mad),
+            AttributeId::PORT_SAMPLES_CONTROL => {
+                let ports = self.first..=self.last;
+                self.sampling.control(now, mad, set, ports)
+            }
+            AttributeId::PORT_SAMPLES_RESULT if !set => self.sampling.result(mad),
+            id => match CounterArrayId::of(id) {
+                Some(CounterArrayId::SwPortVlCongestion) if !self.is_switch => {
+                    MadStatus::BAD_METHOD_ATTRIBUTE
+                }
+                Some(id) => {
+                    let ports = self.first..=self.last;
+                    self.arrays.handle(id, mad, set, ports, &all)
+                }
+                None => MadStatus::BAD_METHOD_ATTRIBUTE,
+            },
         };
-        answer(mad, status);
+        mad.answer(status);
         true
     }
 
-    fn last_port(&self) -> u8 {
-        saturate::<u8>(self.basic.len().saturating_sub(1))
+    /// When [`Pma::poll`] is due: a sampling starts or ends.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.sampling.deadline()
+    }
+
+    /// Reads the counters of a sampling that starts or ends at `now`.
+    pub fn poll<'c>(&mut self, now: Time, all: impl Fn(PortNum) -> &'c link::Counts) {
+        let ports = self.first..=self.last;
+        self.sampling.poll(now, ports, |port| &all(port).spec);
+    }
+
+    /// PortExtendedSpeedsCounters: records have no line code, and nothing in it that could be wrong.
+    fn extended_speeds(&self, mad: &mut Mad) -> MadStatus {
+        let Ok(asked) = mad.pma_attribute::<PortExtendedSpeedsCounters>() else {
+            return MadStatus::BAD_FIELD;
+        };
+        if self.ports(asked.port_select).is_none() {
+            return MadStatus::BAD_FIELD;
+        }
+        mad.set_pma_attribute(&PortExtendedSpeedsCounters {
+            port_select: asked.port_select,
+            counter_select: asked.counter_select,
+            ..PortExtendedSpeedsCounters::default()
+        });
+        MadStatus::OK
     }
 
     fn ports(&self, select: PortNum) -> Option<RangeInclusive<u8>> {
-        selected(select, self.last_port())
+        selected(select, self.first..=self.last)
     }
 
     fn port_counters<'c>(
@@ -223,25 +291,18 @@ impl Pma {
     }
 }
 
-/// The ports that PortSelect names, of those up to `last`.
-fn selected(select: PortNum, last: u8) -> Option<RangeInclusive<u8>> {
+/// The ports that PortSelect names, of `ports`; `None` if it names none of them.
+fn selected(select: PortNum, ports: RangeInclusive<u8>) -> Option<RangeInclusive<u8>> {
     match select.get() {
-        ALL_PORTS => Some(1..=last),
-        0 => None,
-        port if port > last => None,
-        port => Some(port..=port),
+        ALL_PORTS => Some(ports),
+        port => ports.contains(&port).then_some(port..=port),
     }
-}
-
-fn answer(mad: &mut Mad, status: MadStatus) {
-    mad.set_method(Method::GET_RESP);
-    mad.set_status(status);
 }
 
 fn class_port_info() -> ClassPortInfo {
     ClassPortInfo {
         base_version: MadHeader::BASE_VERSION,
-        class_version: 1,
+        class_version: CLASS_VERSION,
         capability_mask: capability::PMA_ALL_PORT_SELECT
             | capability::PMA_EXTENDED_WIDTH
             | capability::PMA_XMIT_WAIT,
@@ -275,41 +336,29 @@ fn sum_of_ports<'c>(
     sum
 }
 
-fn clip8(value: u64) -> u8 {
-    saturate::<u8>(value)
-}
-
-fn clip16(value: u64) -> u16 {
-    saturate::<u16>(value)
-}
-
-fn clip32(value: u64) -> u32 {
-    saturate::<u32>(value)
-}
-
 fn to_wire(request: &PortCounters, sum: &Counts) -> PortCounters {
     PortCounters {
         port_select: request.port_select,
         counter_select: request.counter_select,
         counter_select2: request.counter_select2,
-        symbol_error: clip16(sum.symbol_errors),
-        link_error_recovery: clip8(sum.link_error_recoveries),
-        link_downed: clip8(sum.link_downed),
-        rcv_errors: clip16(sum.rcv_errors),
-        rcv_remote_physical_errors: clip16(sum.rcv_remote_physical_errors),
-        rcv_switch_relay_errors: clip16(sum.rcv_switch_relay_errors),
-        xmit_discards: clip16(sum.xmit_discards),
-        xmit_constraint_errors: clip8(sum.xmit_constraint_errors),
-        rcv_constraint_errors: clip8(sum.rcv_constraint_errors),
-        local_link_integrity_errors: clip8(sum.local_link_integrity_errors).min(0x0f),
-        excessive_buffer_overrun_errors: clip8(sum.excessive_buffer_overruns).min(0x0f),
+        symbol_error: saturate(sum.symbol_errors),
+        link_error_recovery: saturate(sum.link_error_recoveries),
+        link_downed: saturate(sum.link_downed),
+        rcv_errors: saturate(sum.rcv_errors),
+        rcv_remote_physical_errors: saturate(sum.rcv_remote_physical_errors),
+        rcv_switch_relay_errors: saturate(sum.rcv_switch_relay_errors),
+        xmit_discards: saturate(sum.xmit_discards),
+        xmit_constraint_errors: saturate(sum.xmit_constraint_errors),
+        rcv_constraint_errors: saturate(sum.rcv_constraint_errors),
+        local_link_integrity_errors: saturate::<u8>(sum.local_link_integrity_errors).min(0x0f),
+        excessive_buffer_overrun_errors: saturate::<u8>(sum.excessive_buffer_overruns).min(0x0f),
         qp1_dropped: 0,
-        vl15_dropped: clip16(sum.vl15_dropped),
-        xmit_data: clip32(sum.xmit_data_words),
-        rcv_data: clip32(sum.rcv_data_words),
-        xmit_pkts: clip32(sum.xmit_pkts),
-        rcv_pkts: clip32(sum.rcv_pkts),
-        xmit_wait: clip32(sum.xmit_wait_ns / XMIT_WAIT_TICK_NS),
+        vl15_dropped: saturate(sum.vl15_dropped),
+        xmit_data: saturate(sum.xmit_data_words),
+        rcv_data: saturate(sum.rcv_data_words),
+        xmit_pkts: saturate(sum.xmit_pkts),
+        rcv_pkts: saturate(sum.rcv_pkts),
+        xmit_wait: saturate(sum.xmit_wait_ns / XMIT_WAIT_TICK_NS),
     }
 }
 

@@ -1,20 +1,20 @@
-//! The subnet management agent: what answers `Get` and `Set` of a node's attributes and tells the
-//! subnet manager what has changed (IBA 14.2, 14.3).
+//! The subnet management agent: answers `Get` and `Set` of a node's attributes, and reports changes and
+//! violations to the subnet manager by traps (IBA 14.2, 14.3).
 //!
 //! [`Sma`] holds the rules; the node behind it is a [`Node`]. A request comes in as a [`Mad`] and
 //! is turned into its answer in place:
 //!
 //! * wrong version, method or attribute: the status of IBA 13.4.7, nothing changed;
-//! * wrong M_Key: no answer, a violation counted, and trap 256 (IBA 14.2.4, module `m_key`);
+//! * wrong M_Key: no answer, a violation counted, and trap 256 (IBA 14.2.4, module `key_guard`);
 //! * an attribute modifier or value that is not legal: status "invalid field", nothing changed;
 //! * else the attribute as it is, after a `Set` as it has become.
 //!
-//! The dataplane tells the agent of packets with a wrong P_Key or Q_Key: they are counted and raise traps
+//! The dataplane reports packets with a wrong P_Key or Q_Key to the agent, which counts them and raises traps
 //! 257 to 259.
 //!
 //! Left out on purpose: `Notice` polling, random forwarding tables, suppression of traps for multicast.
 
-mod m_key;
+mod attributes;
 mod node;
 mod port_info;
 mod tables;
@@ -23,22 +23,17 @@ mod trap;
 use link::Time;
 use thiserror::Error;
 use tracing::debug;
-use wire::attr::{
-    Attribute, NodeDescription, NodeInfo, Notice, PortInfo, SwitchInfo, Trap144, Trap256, Trap257,
-    Trap259, trap as number,
-};
-use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
-use wire::{Lid, PortNum};
+use wire::attr::{Notice, Trap144, Trap256, Trap257, Trap259, trap as number};
+use wire::mad::{Mad, MadStatus, Method};
+use wire::{Guid, Lid, PortNum};
 
-pub use node::{
-    Forwarding, Identity, LinkCommand, LinkStatus, Node, PortCapabilities, PortSettings, Priority,
-};
-use port_info::{BadField, PKEYS, Port, Role};
+use attributes::Refusal;
+pub use link::LinkCommand;
+pub use node::{Forwarding, Identity, LinkStatus, Node, PortCapabilities, PortSettings, Priority};
+pub use port_info::{GUIDS, PKEYS};
+use port_info::{Port, Role};
 pub use trap::OutgoingTrap;
 use trap::Traps;
-
-/// SwitchInfo: the SL-to-VL table may be set for all ports at once.
-const OPTIMIZED_SL_TO_VL: u8 = 1;
 
 /// The result of handling an SMP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +58,15 @@ pub enum NoResponse {
     TrapRepressed,
 }
 
+/// Which key of a packet does not fit where the packet came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketKey {
+    /// The P_Key: it is not in the port's table.
+    PKey,
+    /// The Q_Key: it is not the queue pair's.
+    QKey,
+}
+
 /// The components of SwitchInfo that may be set.
 #[derive(Clone, Copy, Debug)]
 struct SwitchNumbers {
@@ -80,26 +84,25 @@ struct SwitchNumbers {
 pub struct Sma {
     /// By port number; entry 0 of a channel adapter is not used.
     ports: Vec<Port>,
+    /// The port whose LID is the agent's: 0 of a switch.
+    own: PortNum,
     switch: SwitchNumbers,
     traps: Traps,
 }
 
-/// Why a request is answered with an error status.
-enum Refusal {
-    Status(MadStatus),
-    Field(BadField),
-}
-
-impl From<BadField> for Refusal {
-    fn from(field: BadField) -> Self {
-        Self::Field(field)
-    }
-}
-
 impl Sma {
-    /// The agent of `node`, before a subnet manager has configured it.
+    /// The agent of a switch, or of a channel adapter with one port, before a subnet manager has configured
+    /// it.
     #[must_use]
     pub fn new(node: &impl Node) -> Self {
+        let own = PortNum::new(u8::from(!node.identity().is_switch()));
+        Self::of_port(node, own)
+    }
+
+    /// The agent of port `own` of a channel adapter: it answers what comes in there or is written there.
+    /// PortInfo of the adapter's other ports is what [`Sma::mirror`] has copied; a `Set` of one is refused.
+    #[must_use]
+    pub fn of_port(node: &impl Node, own: PortNum) -> Self {
         let identity = node.identity();
         let ports = (0..=identity.ports)
             .map(|number| {
@@ -117,6 +120,7 @@ impl Sma {
             .collect();
         Self {
             ports,
+            own,
             switch: SwitchNumbers {
                 linear_top: 0,
                 default_port: PortNum::new(0),
@@ -127,6 +131,20 @@ impl Sma {
                 port_state_change: false,
             },
             traps: Traps::default(),
+        }
+    }
+
+    /// The port whose LID is the agent's: 0 of a switch, else the one that it was made for.
+    #[must_use]
+    pub fn own_port(&self) -> PortNum {
+        self.own
+    }
+
+    /// Copies the state of another port of the same channel adapter from that port's agent.
+    pub fn mirror(&mut self, other: &Self) {
+        let port = other.own.index();
+        if let (Some(here), Some(there)) = (self.ports.get_mut(port), other.ports.get(port)) {
+            here.clone_from(there);
         }
     }
 
@@ -144,6 +162,12 @@ impl Sma {
         self.ports
             .get(port.index())
             .map_or(0, |port| port.gid_prefix)
+    }
+
+    /// The GUID table of a port: its own GUID first, 0 where there is none.
+    #[must_use]
+    pub fn guids(&self, port: PortNum) -> &[Guid] {
+        self.ports.get(port.index()).map_or(&[], |port| &port.guids)
     }
 
     /// The P_Key table of a port.
@@ -177,61 +201,45 @@ impl Sma {
         self.raise(now, port, notice);
     }
 
-    /// Tells the agent of a switch that the logical state of one of its ports has changed: sets
-    /// PortStateChange and raises trap 128.
+    /// The logical state of a switch's port has changed: sets PortStateChange and raises trap 128.
     pub fn link_changed(&mut self, now: Time) {
         self.switch.port_state_change = true;
         let notice = Notice::link_state_change(self.settings(PortNum::MANAGEMENT).lid);
         self.raise(now, PortNum::MANAGEMENT, notice);
     }
 
-    /// A packet has come to port 0 of a switch or a port of a channel adapter with a P_Key that is not in
-    /// its table: counted, and told by trap 257.
-    pub fn p_key_violated(
+    /// Counts a packet that came to port 0 of a switch, or to a port of a channel adapter, with a key that
+    /// does not fit there, and reports it by trap 257 or 258 (notices of IBA 14.2.5.1).
+    pub fn packet_key_violated(
         &mut self,
         now: Time,
         identity: &Identity,
         port: PortNum,
+        key: PacketKey,
         packet: &Trap257,
     ) {
         if let Some(entry) = self.ports.get_mut(port.index()) {
-            entry.p_key_violations = entry.p_key_violations.saturating_add(1);
+            let violations = match key {
+                PacketKey::PKey => &mut entry.p_key_violations,
+                PacketKey::QKey => &mut entry.q_key_violations,
+            };
+            *violations = violations.saturating_add(1);
         }
-        self.bad_packet_key(now, identity, port, (number::BAD_P_KEY, packet));
-    }
-
-    /// The same with a Q_Key that is not its queue pair's: trap 258.
-    pub fn q_key_violated(
-        &mut self,
-        now: Time,
-        identity: &Identity,
-        port: PortNum,
-        packet: &Trap257,
-    ) {
-        if let Some(entry) = self.ports.get_mut(port.index()) {
-            entry.q_key_violations = entry.q_key_violations.saturating_add(1);
-        }
-        self.bad_packet_key(now, identity, port, (number::BAD_Q_KEY, packet));
-    }
-
-    fn bad_packet_key(
-        &mut self,
-        now: Time,
-        identity: &Identity,
-        port: PortNum,
-        (number, packet): (u16, &Trap257),
-    ) {
+        let trap_number = match key {
+            PacketKey::PKey => number::BAD_P_KEY,
+            PacketKey::QKey => number::BAD_Q_KEY,
+        };
         let producer = match identity.is_switch() {
             true => Notice::PRODUCER_SWITCH,
             false => Notice::PRODUCER_CHANNEL_ADAPTER,
         };
         let lid = self.settings(port).lid;
-        let notice = Notice::bad_packet_key(number, producer, lid, packet);
+        let notice = Notice::bad_packet_key(trap_number, producer, lid, packet);
         self.raise(now, port, notice);
     }
 
     /// The partitions of external port `packet.port` of a switch have stopped `count` packets, the last of
-    /// which is `packet`: counted, and told by trap 259. The LID of the switch is filled in.
+    /// which is `packet`: counted, and reported by trap 259. The LID of the switch is filled in.
     pub fn p_key_blocked(&mut self, now: Time, count: u16, packet: &Trap259) {
         if let Some(entry) = self.ports.get_mut(packet.port.index()) {
             entry.p_key_violations = entry.p_key_violations.saturating_add(count);
@@ -279,7 +287,7 @@ impl Sma {
             _ => {}
         }
         if !self.check_m_key(now, node.identity().is_switch(), mad, arrival) {
-            // A manager without the key that represses a trap is not told of it: it would repress
+            // A TrapRepress with a wrong key raises no trap 256: the manager that sent it would repress
             // that trap in the same way.
             if mad.method() != Method::TRAP_REPRESS {
                 self.m_key_violated(now, node.identity(), mad, arrival, slid);
@@ -334,7 +342,7 @@ impl Sma {
             .is_some_and(|port| port.m_key.admits(now, mad.method(), mad.m_key()))
     }
 
-    /// Tells the subnet manager of a request with a wrong M_Key (trap 256): nobody answers it.
+    /// Reports a request with a wrong M_Key to the subnet manager by trap 256. The request is not answered.
     fn m_key_violated(
         &mut self,
         now: Time,
@@ -351,166 +359,6 @@ impl Sma {
         let notice = Notice::bad_m_key(producer, self.settings(port).lid, &request);
         self.raise(now, port, notice);
     }
-
-    /// Does what `mad` asks and puts the attribute into it.
-    fn execute(
-        &mut self,
-        now: Time,
-        node: &mut impl Node,
-        mad: &mut Mad,
-        arrival: PortNum,
-    ) -> Result<(), Refusal> {
-        let header = mad.header();
-        if header.base_version != MadHeader::BASE_VERSION || header.class_version != 1 {
-            return Err(Refusal::Status(MadStatus::BAD_VERSION));
-        }
-        let set = match header.method {
-            Method::GET => false,
-            Method::SET => true,
-            _ => return Err(Refusal::Status(MadStatus::BAD_METHOD)),
-        };
-        let is_switch = node.identity().is_switch();
-        match header.attr_id {
-            AttributeId::NODE_DESCRIPTION if !set => {
-                mad.set_smp_attribute(&NodeDescription::new(&node.identity().description));
-            }
-            AttributeId::NODE_INFO if !set => {
-                mad.set_smp_attribute(&node_info(node.identity(), arrival));
-            }
-            AttributeId::SWITCH_INFO if is_switch => self.switch_info(node, mad, set)?,
-            AttributeId::PORT_INFO => self.port_info(now, node, mad, set, arrival)?,
-            AttributeId::GUID_INFO => self.guid_info(node.identity(), mad, set, arrival)?,
-            AttributeId::PKEY_TABLE => self.pkey_table(node, mad, set, arrival)?,
-            AttributeId::SL_TO_VL_TABLE => tables::sl_to_vl(node, mad, set)?,
-            AttributeId::VL_ARB_TABLE => tables::vl_arbitration(node, mad, set, arrival)?,
-            AttributeId::LINEAR_FORWARDING_TABLE if is_switch => tables::linear(node, mad, set)?,
-            AttributeId::MULTICAST_FORWARDING_TABLE if is_switch => {
-                tables::multicast(node, mad, set)?;
-            }
-            _ => return Err(Refusal::Status(MadStatus::BAD_METHOD_ATTRIBUTE)),
-        }
-        Ok(())
-    }
-
-    fn port_info(
-        &mut self,
-        now: Time,
-        node: &mut impl Node,
-        mad: &mut Mad,
-        set: bool,
-        arrival: PortNum,
-    ) -> Result<(), BadField> {
-        // Bit 31: the manager knows extended speeds (IBA 14.2.5.6).
-        let [_, high, low, number] = mad.attr_mod().to_be_bytes();
-        let identity = node.identity();
-        let number = if number == 0 && !identity.is_switch() {
-            arrival.get()
-        } else {
-            number
-        };
-        if high != 0 || low != 0 || number > identity.ports {
-            return Err(BadField("AttributeModifier"));
-        }
-        let port = PortNum::new(number);
-        let role = Role::of(identity, port);
-        let capabilities = node.capabilities(port);
-        let link_of =
-            |node: &dyn Fn(PortNum) -> LinkStatus| (role != Role::SwitchBase).then(|| node(port));
-        if set {
-            let requested = read::<PortInfo>(mad)?;
-            let link = link_of(&|port| node.link(port));
-            let (next, command) =
-                self.ports[port.index()].after_set(role, &capabilities, link, &requested)?;
-            self.ports[port.index()] = next;
-            node.configure(now, port, &self.ports[port.index()].settings);
-            if let Some(command) = command {
-                node.command_link(now, port, command);
-            }
-        }
-        let link = link_of(&|port| node.link(port));
-        let presented = mad.m_key();
-        let port = &self.ports[port.index()];
-        let response = port.port_info(role, &capabilities, link, arrival, presented);
-        mad.set_smp_attribute(&response);
-        Ok(())
-    }
-
-    fn switch_info(
-        &mut self,
-        node: &mut impl Node,
-        mad: &mut Mad,
-        set: bool,
-    ) -> Result<(), BadField> {
-        let Some(tables) = node.forwarding() else {
-            return Err(BadField("SwitchInfo"));
-        };
-        let numbers = &mut self.switch;
-        if set {
-            let requested = read::<SwitchInfo>(mad)?;
-            let (linear, multicast) = (tables.linear_capacity(), tables.multicast_capacity());
-            if requested.linear_fdb_top >= linear {
-                return Err(BadField("LinearFDBTop"));
-            }
-            let top = requested.multicast_fdb_top.get();
-            if top != 0 && !(Lid::UNICAST_LAST.get()..0xc000 + multicast).contains(&top) {
-                return Err(BadField("MulticastFDBTop"));
-            }
-            numbers.linear_top = requested.linear_fdb_top;
-            numbers.default_port = requested.default_port;
-            numbers.multicast_primary = requested.default_multicast_primary_port;
-            numbers.multicast_not_primary = requested.default_multicast_not_primary_port;
-            numbers.multicast_top = requested.multicast_fdb_top;
-            numbers.life_time = requested.life_time_value;
-            numbers.port_state_change &= !requested.port_state_change;
-            tables.set_linear_top(Lid::new(numbers.linear_top));
-            tables.set_multicast_top((top != 0).then_some(requested.multicast_fdb_top));
-            tables.set_multicast_default(numbers.multicast_primary, numbers.multicast_not_primary);
-            tables.set_life_time(numbers.life_time);
-        }
-        mad.set_smp_attribute(&SwitchInfo {
-            linear_fdb_cap: tables.linear_capacity(),
-            random_fdb_cap: 0,
-            multicast_fdb_cap: tables.multicast_capacity(),
-            linear_fdb_top: numbers.linear_top,
-            default_port: numbers.default_port,
-            default_multicast_primary_port: numbers.multicast_primary,
-            default_multicast_not_primary_port: numbers.multicast_not_primary,
-            life_time_value: numbers.life_time,
-            port_state_change: numbers.port_state_change,
-            optimized_sl_to_vl: OPTIMIZED_SL_TO_VL,
-            lids_per_port: 0,
-            partition_enforcement_cap: PKEYS,
-            inbound_enforcement_cap: true,
-            outbound_enforcement_cap: true,
-            filter_raw_inbound_cap: false,
-            filter_raw_outbound_cap: false,
-            enhanced_port0: false,
-            multicast_fdb_top: numbers.multicast_top,
-        });
-        Ok(())
-    }
-}
-
-fn node_info(identity: &Identity, arrival: PortNum) -> NodeInfo {
-    NodeInfo {
-        base_version: MadHeader::BASE_VERSION,
-        class_version: 1,
-        node_type: identity.node_type,
-        num_ports: identity.ports,
-        system_image_guid: identity.system_image_guid,
-        node_guid: identity.node_guid,
-        port_guid: identity.port_guid(arrival),
-        partition_cap: PKEYS,
-        device_id: identity.device_id,
-        revision: identity.revision,
-        local_port_num: arrival,
-        vendor_id: identity.vendor_id,
-    }
-}
-
-/// The attribute of a `Set`.
-fn read<A: Attribute>(mad: &Mad) -> Result<A, BadField> {
-    mad.smp_attribute().map_err(|_| BadField(A::NAME))
 }
 
 #[cfg(test)]

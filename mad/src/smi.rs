@@ -1,8 +1,8 @@
 //! The subnet management interface: where a directed-route SMP goes next (IBA 14.2.2).
 //!
 //! A directed-route SMP names the output port of every hop itself, so that it crosses switches
-//! that have no forwarding table yet. Each hop moves the hop pointer and, outwards, notes the port
-//! of arrival for the way back:
+//! that have no forwarding table yet. Each hop moves the hop pointer and, on the way out, writes the port
+//! of arrival into the return path:
 //!
 //! ```text
 //!            requester          switch            switch           responder

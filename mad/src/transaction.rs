@@ -56,7 +56,7 @@ struct Outstanding<T> {
 }
 
 /// Outstanding requests, at most a fixed number. `T` is what the caller stores with each: the
-/// message to send again, and whom to tell.
+/// message to send again, and who is to have the answer.
 #[derive(Debug)]
 pub struct Transactions<T> {
     by_tid: BTreeMap<u64, Outstanding<T>>,
@@ -131,7 +131,18 @@ impl<T> Transactions<T> {
             .map(|outstanding| &outstanding.request)
     }
 
-    /// Takes out a request: it was answered, or nobody waits for it any more.
+    /// From now on a request waits so long for its answer: as one does that has just been taken out to be sent
+    /// again, and each further time.
+    pub fn set_timeout(&mut self, now: Time, tid: u64, timeout_ns: u64) {
+        if let Some(outstanding) = self.by_tid.get_mut(&tid) {
+            self.by_due.remove(&(outstanding.due, tid));
+            outstanding.timing.timeout_ns = timeout_ns;
+            outstanding.due = now + timeout_ns;
+            self.by_due.insert((outstanding.due, tid));
+        }
+    }
+
+    /// Takes out a request: it was answered, or its answer is not needed any more.
     pub fn finish(&mut self, tid: u64) -> Option<T> {
         let outstanding = self.by_tid.remove(&tid)?;
         self.by_due.remove(&(outstanding.due, tid));

@@ -62,10 +62,16 @@ impl ServerConfig {
 
 /// Programs connected at most.
 pub const SLOTS_MAX: u16 = 256;
-/// Datagrams that wait for one program to read at most; further ones are dropped and counted.
+/// Datagrams that wait to be read at most, all programs together; further ones are dropped and
+/// counted, but for [`QUEUE_MIN`] of each program.
 pub const QUEUE_MAX: usize = 65_536;
+/// Datagrams that may wait for a program however many wait for others.
+pub const QUEUE_MIN: usize = 256;
 /// Requests that wait to be sent at most; further ones come back at once as timed out.
 pub const WAITING_MAX: usize = 65_536;
+/// Actions that wait for the shell at most; datagrams that come while there are so many are dropped and
+/// counted. Only a program that floods its host, or does not read its answers, gets there.
+pub const OUTPUTS_MAX: usize = 65_536;
 /// The upper 16 bits of the transaction ids of the server's own requests: no slot's.
 const OWN_TIDS: u64 = 0xffff << 48;
 
@@ -152,6 +158,8 @@ pub struct ServerCounts {
     pub malformed: u64,
     /// Datagrams dropped because a program reads too slowly.
     pub queue_full: u64,
+    /// Datagrams dropped because the shell has too much to do.
+    pub overloaded: u64,
     /// Requests that came back unanswered.
     pub timed_out: u64,
     /// Datagrams from the fabric that no program requested and none may be given.
@@ -163,7 +171,7 @@ pub struct ServerCounts {
 pub struct Server<A> {
     config: ServerConfig,
     slots: BTreeMap<u16, Slot>,
-    /// The slot that the shell wants the next program to have.
+    /// The slot that the shell offers for the next program.
     offered: Option<u16>,
     /// By transaction id: of a program's request with its slot in front, of the server's own with
     /// [`OWN_TIDS`].
@@ -212,8 +220,8 @@ impl<A: Clone> Server<A> {
         }
     }
 
-    /// Gives the next program `slot`, below 65,535, if no program has it: the shell knows which data
-    /// sockets it can have. Without an offer it gets the lowest that is free.
+    /// Gives the next program `slot`, below 65,535, if no program has it: one whose data socket the shell
+    /// has bound. Without an offer a program gets the lowest slot that is free.
     pub fn offer_slot(&mut self, slot: u16) {
         self.offered = Some(slot);
     }
@@ -228,6 +236,13 @@ impl<A: Clone> Server<A> {
     /// checks whether they still run.
     pub fn programs(&self) -> impl Iterator<Item = (u16, u32)> {
         self.slots.iter().map(|(&slot, program)| (slot, program.id))
+    }
+
+    /// Whether a datagram can be taken in; one that cannot is counted.
+    fn takes_datagrams(&mut self) -> bool {
+        let takes = self.outputs.len() < OUTPUTS_MAX;
+        self.counts.overloaded += u64::from(!takes);
+        takes
     }
 
     /// The counters.

@@ -1,8 +1,8 @@
 //! Local datagram sockets with abstract names (unix(7)): names that live in the network namespace
 //! and go with their socket.
 //!
-//! Abstract names have no owner and no permissions, so a receiver that takes datagrams from anybody
-//! receives each sender's credentials from the kernel.
+//! Abstract names have no owner and no permissions: every process of the namespace can send to one. A receiver
+//! that is not connected therefore has the kernel add each sender's credentials.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -39,7 +39,8 @@ pub struct Sender {
 pub struct Credentials {
     /// Process; 0 if it is not of this process's pid namespace.
     pub pid: u32,
-    /// Effective user.
+    /// User: the real one of the sending process, unless it states its effective or saved one
+    /// (`SCM_CREDENTIALS`).
     pub uid: u32,
 }
 
@@ -144,7 +145,7 @@ fn address(name: &str) -> io::Result<SockAddr> {
 }
 
 /// Receives one datagram. By hand, because rustix's credentials have no value for process 0, which
-/// is what the kernel tells of a sender in another pid namespace.
+/// is what the kernel states for a sender in another pid namespace.
 fn receive(
     socket: &Socket,
     buffer: &mut [u8],
@@ -225,6 +226,7 @@ mod tests {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
     use super::*;
+    use crate::other_user::{OTHER_USER, as_other_user};
 
     fn name(of: &str) -> String {
         format!("netio-test-{}-{of}", std::process::id())
@@ -336,6 +338,20 @@ mod tests {
             // The end of the pipe: nobody holds its writing end. Else reading would block.
             assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0, "{with_credentials}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_datagram_of_another_user_shows_that_user() {
+        let mut server = AbstractSocket::bind(&name("asked")).unwrap();
+        server.enable_credentials().unwrap();
+        let to = address(&name("asked")).unwrap();
+        as_other_user(|| {
+            let client = Socket::new(Domain::UNIX, Type::DGRAM, None).unwrap();
+            client.send_to(b"request", &to).unwrap();
+        });
+        let (_, sender) = server.receive(&mut [0; 16]).await.unwrap();
+        let uid = sender.credentials.map(|credentials| credentials.uid);
+        assert_eq!(uid, Some(OTHER_USER));
     }
 
     #[tokio::test]

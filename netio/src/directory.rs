@@ -1,7 +1,7 @@
 //! Directories that no other user can change, and their files.
 //!
-//! What such a directory holds is trusted: which processes are ended, which files are appended to.
-//! So it must belong to this process's user or to root, and nobody else may write to it. Files are
+//! What such a directory holds decides which processes are ended and which files are appended to. So it
+//! must belong to this process's user or to root, and no other user may write to it. Files are
 //! opened relative to its descriptor, so that it cannot be exchanged for another one meanwhile, and
 //! symbolic links in it are never followed.
 
@@ -16,14 +16,14 @@ use rustix::io::Errno;
 use crate::NetError;
 use crate::process::effective_uid;
 
-/// Advice for a directory that cannot be trusted.
+/// Advice for a directory that is not safe to use.
 const REMEDY: &str =
-    "set IBEMU_RUNTIME_DIR to a directory of your own that nobody else can write to";
+    "set IBEMU_RUNTIME_DIR to a directory of your own that no other user can write to";
 
 /// Permission of group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// An open directory that belongs to this process's user or to root, and that nobody else can
+/// An open directory that belongs to this process's user or to root, and that no other user can
 /// change.
 #[derive(Debug)]
 pub struct PrivateDirectory {

@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct NetError {
     /// What was tried and where: "open a packet socket on p1".
     pub what: String,
-    /// The reason, most often the system's. Told by the message, so not as its source.
+    /// The reason, most often the system's. It is part of the message and therefore no `source`.
     pub cause: io::Error,
     /// What to do about it; may be empty.
     pub remedy: &'static str,

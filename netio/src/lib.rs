@@ -3,7 +3,7 @@
 //!
 //! - [`dataplane`]: the thread that owns a device core and its links ([`transport`]): it receives,
 //!   hands in, pulls, sends, and sleeps in `epoll` until the next frame or deadline;
-//! - [`seqpacket`], [`datagram`]: local sockets, for the control thread;
+//! - [`seqpacket`], [`datagram`], [`fifo`]: local sockets and pipes, for the control thread;
 //! - [`namespace`], [`process`]: for the command that starts daemons;
 //! - [`directory`]: files that no other user can change; [`log_file`]: logs among them;
 //!   [`secret_file`]: files that no other user can read;
@@ -16,9 +16,12 @@ pub mod datagram;
 pub mod dataplane;
 pub mod directory;
 mod error;
+pub mod fifo;
 pub mod log_file;
 mod memory;
 pub mod namespace;
+#[cfg(test)]
+mod other_user;
 mod poll;
 pub mod process;
 pub mod random;

@@ -3,7 +3,7 @@
 //! At a given length the file `NAME` becomes `NAME.1`, in place of an older one, and a new `NAME`
 //! begins: the two hold twice the length at most. Where no other file can be made, the log begins anew
 //! in the one that is open. Standard output and standard error of the process follow if they lead
-//! to the file, so that a panic is told where the log is.
+//! to the file, so that a panic's message is in the log.
 
 use std::fs::File;
 use std::io::{self, Write as _};

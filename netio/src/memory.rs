@@ -3,7 +3,7 @@
 //! A daemon that sends and receives at full load touches a megabyte of frames, and its device
 //! allocates for packets in queues and figures of flows. An allocator keeps what is freed, and pages
 //! that were touched stay; a fabric has hundreds of daemons. So the dataplane thread looks every few
-//! seconds whether frames were large lately, and whether much freed memory lies about.
+//! seconds whether frames were large since the last look, and how much freed memory the allocator holds.
 
 use link::Time;
 
@@ -24,8 +24,8 @@ pub(crate) struct Review {
 }
 
 impl Review {
-    /// Whether a review is due.
-    pub(crate) fn is_due(&mut self, now: Time) -> bool {
+    /// Whether a review is due at `now`; if so, sets when the next one is.
+    pub(crate) fn begin_if_due(&mut self, now: Time) -> bool {
         let due = self.at <= now;
         if due {
             self.at = now + REVIEW_NS;
@@ -68,28 +68,28 @@ fn trim() {}
 
 /// How far into a buffer frames have reached.
 #[derive(Debug, Default)]
-pub(crate) struct Touched {
+pub(crate) struct HighWater {
     /// Since pages were last given back.
-    ever: usize,
+    since_release: usize,
     /// Since the last review.
-    lately: usize,
+    since_review: usize,
 }
 
-impl Touched {
+impl HighWater {
     /// Frames reach up to `end`.
     #[inline]
     pub(crate) fn note(&mut self, end: usize) {
-        self.lately = self.lately.max(end);
+        self.since_review = self.since_review.max(end);
     }
 
     /// Gives the pages of `memory` back if frames have reached far into it, but not since the last
     /// review. What is in it is lost.
     pub(crate) fn review(&mut self, memory: &mut [u8]) {
-        let lately = std::mem::take(&mut self.lately);
-        self.ever = self.ever.max(lately);
-        if lately <= QUIET_BYTES && self.ever > QUIET_BYTES {
+        let since_review = std::mem::take(&mut self.since_review);
+        self.since_release = self.since_release.max(since_review);
+        if since_review <= QUIET_BYTES && self.since_release > QUIET_BYTES {
             give_back(memory);
-            self.ever = 0;
+            self.since_release = 0;
         }
     }
 }
@@ -134,25 +134,25 @@ mod tests {
     #[test]
     fn pages_of_a_busy_time_are_given_back_once_it_is_over() {
         let mut memory = vec![0u8; 1 << 20];
-        let mut touched = Touched::default();
+        let mut high_water = HighWater::default();
         memory.fill(7);
-        touched.note(memory.len());
-        touched.review(&mut memory);
+        high_water.note(memory.len());
+        high_water.review(&mut memory);
         assert_eq!(memory[500_000], 7, "it was busy");
         assert!(resident(&memory) > 250);
-        touched.note(1000);
-        touched.review(&mut memory);
+        high_water.note(1000);
+        high_water.review(&mut memory);
         assert!(resident(&memory) < 5);
         memory.fill(8);
-        touched.review(&mut memory);
+        high_water.review(&mut memory);
         assert_eq!(memory[500_000], 8, "nobody has said that it was touched");
     }
 
     #[test]
     fn freed_memory_is_given_back() {
         let mut review = Review::default();
-        assert!(review.is_due(Time(1)));
-        assert!(!review.is_due(Time(REVIEW_NS)));
+        assert!(review.begin_if_due(Time(1)));
+        assert!(!review.begin_if_due(Time(REVIEW_NS)));
         review.trim();
         let many: Vec<Box<[u8; 4096]>> = (0..2000).map(|_| Box::new([1; 4096])).collect();
         let addresses: Vec<*const u8> = many.iter().map(|one| one.as_ptr()).collect();

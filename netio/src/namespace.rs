@@ -4,9 +4,11 @@
 //! A thread enters a namespace for good ([`Namespace::enter`]); [`Namespace::run`] therefore uses a
 //! thread of its own, and [`Namespace::join_command`] enters between fork and exec.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +26,9 @@ use crate::NetError;
 
 /// Where named namespaces are mounted.
 pub const DIRECTORY: &str = "/run/netns";
+
+/// Where the system lists classes of devices.
+const CLASSES: &str = "/sys/class";
 
 /// An open namespace.
 #[derive(Debug)]
@@ -162,17 +167,88 @@ impl Namespace {
     }
 
     /// [`Self::join_command`] with a `/sys` that shows the namespace, as `ip netns exec` does: for
-    /// programs that look at `/sys/class/net`.
-    pub fn join_command_with_sysfs(&self, command: &mut Command) {
+    /// programs that look at `/sys/class/net`; and with `classes`, if they can be shown.
+    pub fn join_command_with_sysfs(&self, command: &mut Command, classes: Option<ClassFolders>) {
         let fd = Arc::clone(&self.fd);
         // SAFETY: between fork and exec only system calls on constants and on an open descriptor
         // are made; nothing allocates.
         unsafe {
             command.pre_exec(move || {
                 set_namespace(fd.as_fd())?;
-                show_own_sysfs()
+                show_own_sysfs()?;
+                if let Some(classes) = &classes {
+                    // A program does without them where the system has no such mounts.
+                    let _ = classes.mount();
+                }
+                Ok(())
             });
         }
+    }
+}
+
+/// Folders that appear below `/sys/class`.
+#[derive(Debug)]
+pub struct ClassFolders {
+    /// The options of the overlay.
+    layers: CString,
+    /// What stands at which place of `/sys/class`.
+    folders: Vec<(CString, CString)>,
+}
+
+impl ClassFolders {
+    /// What is below each of `trees` appears below `/sys/class`; of these the folders at `paths`, tree by tree,
+    /// as they are at any time. `None` for paths that the options of an overlay cannot hold.
+    #[must_use]
+    pub fn new(trees: &[(PathBuf, PathBuf)]) -> Option<Self> {
+        let mut layers = b"lowerdir=".to_vec();
+        let mut folders = Vec::new();
+        for (tree, path) in trees {
+            let bytes = tree.as_os_str().as_bytes();
+            if bytes.iter().any(|byte| b":,\\".contains(byte)) {
+                return None;
+            }
+            layers.extend_from_slice(bytes);
+            layers.push(b':');
+            let to_c = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
+            folders.push((
+                to_c(&tree.join(path))?,
+                to_c(&Path::new(CLASSES).join(path))?,
+            ));
+        }
+        layers.extend_from_slice(CLASSES.as_bytes());
+        Some(Self {
+            layers: CString::new(layers).ok()?,
+            folders,
+        })
+    }
+
+    /// Has `command` start in a mount namespace with these folders, if this process may make one.
+    pub fn show_to(self, command: &mut Command) {
+        // SAFETY: between fork and exec only system calls on strings that are there already are made; nothing
+        // allocates.
+        unsafe {
+            command.pre_exec(move || {
+                // A program does without them where this is not allowed.
+                let _ = own_mounts().and_then(|()| self.mount());
+                Ok(())
+            });
+        }
+    }
+
+    /// Shows the folders in this mount namespace. Allocates nothing.
+    fn mount(&self) -> io::Result<()> {
+        let flags = MountFlags::empty();
+        mount(
+            c"overlay",
+            c"/sys/class",
+            c"overlay",
+            flags,
+            Some(self.layers.as_c_str()),
+        )?;
+        for (from, to) in &self.folders {
+            mount_bind(from, to)?;
+        }
+        Ok(())
     }
 }
 
@@ -201,12 +277,17 @@ fn set_namespace(fd: BorrowedFd<'_>) -> io::Result<()> {
     )?)
 }
 
-/// Replaces `/sys` by one of the thread's network namespace, in a mount namespace of its own.
-fn show_own_sysfs() -> io::Result<()> {
+/// Moves the thread into a mount namespace of its own, to which others' mounts come and from which none go.
+fn own_mounts() -> io::Result<()> {
     // SAFETY: the table of descriptors stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
     let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
-    mount_change(c"/", downstream)?;
+    Ok(mount_change(c"/", downstream)?)
+}
+
+/// Replaces `/sys` by one of the thread's network namespace, in a mount namespace of its own.
+fn show_own_sysfs() -> io::Result<()> {
+    own_mounts()?;
     // /sys may hold other mounts; a lazy unmount takes them along. One that is not there is as good.
     let _ = unmount(c"/sys", UnmountFlags::DETACH);
     Ok(mount(

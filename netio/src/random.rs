@@ -1,4 +1,4 @@
-//! Numbers that nobody can guess: secrets and names.
+//! Numbers that other processes cannot predict: secrets and names.
 
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};

@@ -1,4 +1,4 @@
-//! Files with a secret of the user's, such as a key: nobody else may read them.
+//! Files with a secret of the user's, such as a key: no other user may read them.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -13,11 +13,11 @@ const BYTES_MAX: u64 = 65_536;
 /// Permission of group and others to do anything.
 const OTHERS: u32 = 0o077;
 
-/// The text of the file at `path`, which belongs to this process's user or to root and which nobody
-/// else can read or write.
+/// The text of the file at `path`, which belongs to this process's user or to root and which no
+/// other user can read or write.
 ///
 /// # Errors
-/// `PermissionDenied` if it belongs to somebody else or somebody else may use it; `InvalidData` if it
+/// `PermissionDenied` if it belongs to another user or another user may use it; `InvalidData` if it
 /// is no UTF-8, no regular file, or longer than 64 kB; else what the file system says.
 pub fn read_secret(path: &Path) -> Result<String, NetError> {
     let failed = |cause| NetError::new(format!("read {}", path.display()), cause).with_remedy("");

@@ -17,7 +17,7 @@ async fn a_listener_without_descriptors_waits_until_there_are_some() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.ctl");
     let listener = Listener::bind(&path).unwrap();
-    let client = Connection::connect(&path).unwrap();
+    let client = Connection::connect(&path).await.unwrap();
     let before = getrlimit(Resource::Nofile);
     setrlimit(
         Resource::Nofile,

@@ -242,7 +242,7 @@ fn a_namespace_is_made_listed_entered_and_deleted() {
     };
     let mut command = Command::new("ls");
     command.arg("/sys/class/net");
-    first.join_command_with_sysfs(&mut command);
+    first.join_command_with_sysfs(&mut command, None);
     assert_eq!(interfaces(&mut command), "lo\np1\n");
     let mut command = Command::new("ip");
     command.args(["-o", "link", "show", "p1"]);

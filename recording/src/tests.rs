@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use link::{Input, Time};
 use proptest::prelude::*;
 use wire::PortNum;
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use routing::{Options, RoutingEngine, verify};
 
-const CASES: [&str; 17] = [
+const CASES: [&str; 23] = [
     "fat-tree-8-3:mlid",
     "fat-tree-16-3:slid",
     "fat-tree-16-3:mlid",
@@ -26,6 +26,12 @@ const CASES: [&str; 17] = [
     "irregular-64-8-8-1:updn",
     "irregular-64-8-8-1:dfsssp",
     "irregular-64-8-8-1:path-selection",
+    "irregular-174-9-18-1:dfsssp",
+    "irregular-174-9-18-1:nue",
+    "irregular-174-9-18-1:lash",
+    "as-built-100-16-18-8-4:nue",
+    "as-built-100-16-18-8-4:ftree",
+    "torus-16x16-8:torus-2qos",
     "torus-16x16-8:dor",
     "torus-16x16-8:updn",
 ];
@@ -55,14 +61,18 @@ fn time(case: &str) -> Result<(), Box<dyn std::error::Error>> {
     let (topology, name) = case.split_once(':').ok_or("TOPOLOGY:ENGINE is wanted")?;
     let graph = topologies::parse(topology)?.graph;
     let engine = name.parse::<RoutingEngine>()?;
+    let options = Options {
+        data_vls: Some(8),
+        ..Options::default()
+    };
     let mut best = f64::INFINITY;
     for _ in 0..RUNS {
         let start = Instant::now();
-        let tables = engine.route(&graph, &Options::default())?;
+        let tables = engine.route(&graph, &options)?;
         best = best.min(start.elapsed().as_secs_f64());
         drop(tables);
     }
-    let tables = engine.route(&graph, &Options::default())?;
+    let tables = engine.route(&graph, &options)?;
     let start = Instant::now();
     let report = verify(&graph, &tables, tables.promises);
     let verify_seconds = start.elapsed().as_secs_f64();

@@ -12,8 +12,17 @@
 //!
 //! Switches' own LIDs follow the least load, and add none.
 //!
-//! Cost: for each LID, the number of channels that may be chosen; memory is the tables'.
+//! **Rounds.** A LID that is routed early knows nothing of those that follow, and all switches choose for it at
+//! once. So the choice is made again for one LID after another, with the loads of all others: switch by switch
+//! from the destination outwards, each after what the nearer ones send has been added, the path with the least
+//! sum of squares of loads. A round is kept if the largest load is less than before, or equal and the
+//! sum of squares of all is less; after one that is not, or [`ROUNDS_MAX`], it ends. Where all
+//! channels carry the same, as in regular fabrics, nothing changes.
+//!
+//! Cost: for each LID, the number of channels that may be chosen, and in a round as many times the hops;
+//! memory is the tables', twice.
 
+use wire::convert::u64_of;
 use wire::{Lid, PortNum};
 
 use crate::lids::{LidRange, Lids};
@@ -22,6 +31,11 @@ use crate::tables::Lft;
 
 /// More than the load of any channel: at most 2^16 LIDs, each from 2^16 sources.
 const USED_BEFORE: u64 = 1 << 40;
+
+/// How many rounds there are at most.
+const ROUNDS_MAX: usize = 8;
+/// Switches times LIDs of the largest fabric that has rounds.
+const ENTRIES_MAX: usize = 1 << 22;
 
 /// "The destination cannot be reached", as a number of hops.
 pub(crate) const UNREACHABLE: u32 = u32::MAX;
@@ -40,6 +54,18 @@ pub(crate) struct NextHops {
 }
 
 impl NextHops {
+    /// Asks for the channels to another destination.
+    fn find(
+        &mut self,
+        network: &Network,
+        destination: usize,
+        next_hops: &mut impl FnMut(usize, &mut Self),
+    ) {
+        self.reset(network.switches().len(), destination);
+        next_hops(destination, self);
+        self.sort();
+    }
+
     /// Forgets everything: no switch reaches `destination` but itself.
     fn reset(&mut self, switches: usize, destination: usize) {
         self.hops.clear();
@@ -81,7 +107,8 @@ impl NextHops {
     }
 }
 
-/// Tables by switch for all LIDs. `next_hops` is asked once for each switch, in order.
+/// Tables by switch for all LIDs. `next_hops` is asked once for each switch, in order, and again in each
+/// round.
 pub(crate) fn balanced(
     network: &Network,
     lids: &Lids,
@@ -89,12 +116,29 @@ pub(crate) fn balanced(
 ) -> Vec<Lft> {
     let mut balancer = Balancer::new(network, lids);
     let mut found = NextHops::default();
-    for (destination, ranges) in ranges_by_switch(network, lids).into_iter().enumerate() {
-        found.reset(network.switches().len(), destination);
-        next_hops(destination, &mut found);
-        found.sort();
-        for (range, exit) in ranges {
+    let by_switch = ranges_by_switch(network, lids);
+    for (destination, ranges) in by_switch.iter().enumerate() {
+        found.find(network, destination, &mut next_hops);
+        for &(range, exit) in ranges {
             balancer.port(destination, range, exit, &found);
+        }
+    }
+    let entries = network.switches().len() * lids.top().index();
+    for _ in 0..if entries > ENTRIES_MAX { 0 } else { ROUNDS_MAX } {
+        let before = (balancer.rows.clone(), balancer.loads.clone());
+        let unevenness = balancer.unevenness();
+        for (destination, ranges) in by_switch.iter().enumerate() {
+            found.find(network, destination, &mut next_hops);
+            for &(range, exit) in ranges {
+                // Several LIDs of one port are to keep apart.
+                if exit != PortNum::MANAGEMENT && range.lmc.get() == 0 {
+                    balancer.choose_again(range.base, &found);
+                }
+            }
+        }
+        if balancer.unevenness() >= unevenness {
+            (balancer.rows, balancer.loads) = before;
+            break;
         }
     }
     balancer.rows
@@ -126,7 +170,7 @@ struct Balancer<'n> {
 impl<'n> Balancer<'n> {
     fn new(network: &'n Network, lids: &Lids) -> Self {
         let switches = network.switches().len();
-        let sources = network.hosts_at().iter().map(|hosts| hosts.len() as u64);
+        let sources = network.hosts_at().iter().map(|hosts| u64_of(hosts.len()));
         Self {
             network,
             rows: vec![Lft::new(lids.top()); switches],
@@ -159,6 +203,54 @@ impl<'n> Balancer<'n> {
         }
         for channel in used {
             self.loads[channel] -= USED_BEFORE;
+        }
+    }
+
+    /// The largest load, and the sum of squares of all.
+    fn unevenness(&self) -> (u64, u128) {
+        let largest = self.loads.iter().copied().max().unwrap_or(0);
+        let square = |&load: &u64| u128::from(load) * u128::from(load);
+        (largest, self.loads.iter().map(square).sum())
+    }
+
+    /// Chooses once more for a LID, by the loads of all others.
+    fn choose_again(&mut self, lid: Lid, next_hops: &NextHops) {
+        let Some((&destination, others)) = next_hops.nearest.split_first() else {
+            return;
+        };
+        for &switch in others {
+            let channel = self
+                .network
+                .channel_by_port(switch, self.rows[switch].get(lid));
+            self.chosen[switch] = channel.unwrap_or(self.chosen[switch]);
+        }
+        self.flows.copy_from_slice(&self.sources);
+        for &switch in others.iter().rev() {
+            let flow = self.flows[switch];
+            self.loads[self.chosen[switch]] -= flow;
+            self.flows[self.network.channels()[self.chosen[switch]].to] += flow;
+        }
+        for &switch in others {
+            let flow = self.sources[switch];
+            let mut best = (u64::MAX, 0);
+            for &(channel, to) in next_hops.choices(switch) {
+                let mut cost = (self.loads[channel] + flow).pow(2);
+                let mut at = to;
+                while at != destination && cost < best.0 {
+                    cost += (self.loads[self.chosen[at]] + flow).pow(2);
+                    at = self.network.channels()[self.chosen[at]].to;
+                }
+                if cost < best.0 {
+                    best = (cost, channel);
+                }
+            }
+            self.chosen[switch] = best.1;
+            self.rows[switch].set(lid, self.network.channels()[best.1].port);
+            let mut at = switch;
+            while at != destination {
+                self.loads[self.chosen[at]] += flow;
+                at = self.network.channels()[self.chosen[at]].to;
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! where this graph has a cycle (Dally and Seitz 1987), which is called a credit loop. Channels
 //! from and to hosts are left out: nothing depends on a source's channel, and a destination's depends on nothing.
 
+use wire::convert::usize_of;
+
 use crate::network::Network;
 
 /// The dependencies among the channels of a network.
@@ -62,7 +64,7 @@ impl<'n> Dependencies<'n> {
         for (word, &bits) in words.iter().enumerate().skip(from / 64) {
             let found = bits & mask;
             if found != 0 {
-                let bit = word * 64 + found.trailing_zeros() as usize;
+                let bit = word * 64 + usize_of(found.trailing_zeros());
                 return Some((onward + bit, bit + 1));
             }
             mask = u64::MAX;

@@ -12,18 +12,24 @@
 //! OpenSM's own dump (`opensm-lfts.dump`), which differs in punctuation, is read as well.
 
 mod multicast;
+mod service_levels;
 
 use core::fmt::Write as _;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
-use topologies::{Graph, NodeId, NodeKind};
+use topologies::{Graph, NODES_MAX, NodeId, NodeKind};
+use wire::convert::hexadecimal;
+use wire::convert::u64_of;
 use wire::{Guid, Lid, PortNum};
 
 use crate::tables::{Lft, Tables};
 
 pub use multicast::{MftDump, read_mft, write_mft};
+pub use service_levels::{
+    LevelDump, LevelSource, Sl2VlDump, SlDump, read_levels, write_sl2vl, write_sls,
+};
 
 /// The table of one switch, as read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +69,9 @@ pub enum DumpProblem {
     /// A switch that comes twice.
     #[error("switch {0} was dumped above already")]
     SwitchTwice(Guid),
+    /// More switches than a subnet has.
+    #[error("more than {NODES_MAX} switches: a subnet has no more LIDs")]
+    TooManySwitches,
     /// An entry before any switch line.
     #[error("an entry without a switch above it")]
     NoSwitch,
@@ -81,6 +90,15 @@ pub enum DumpProblem {
     /// Something in a row that is no cross under a port.
     #[error("{0:?} where an x under a port, or a blank, is expected")]
     BadCross(char),
+    /// A service level that is none.
+    #[error("{0:?} is not a service level, 0 to 15")]
+    BadSl(String),
+    /// A virtual lane that is none.
+    #[error("{0:?} is not a VL, 0 to 15, where the VLs of 16 service levels are expected")]
+    BadVl(String),
+    /// A service level or a row of a table before any port.
+    #[error("no line above says of which port this is")]
+    NoPort,
     /// A dump of multicast tables.
     #[error("this is a dump of multicast tables")]
     Multicast,
@@ -161,22 +179,60 @@ pub fn write_lids(tables: &Tables) -> String {
 /// [`DumpError`] with the line.
 pub fn read(text: &str) -> Result<Vec<SwitchDump>, DumpError> {
     let mut dumps: Vec<SwitchDump> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        read_line(&mut dumps, index + 1, line.trim()).map_err(|problem| DumpError {
-            line: index + 1,
-            problem,
-        })?;
+    let mut switches = Switches::default();
+    each_line(text, |number, line| {
+        read_line(&mut dumps, &mut switches, number, line.trim())
+    })?;
+    match dumps.is_empty() {
+        true => Err(empty(text)),
+        false => Ok(dumps),
     }
-    if dumps.is_empty() {
-        return Err(DumpError {
-            line: text.lines().count().max(1),
-            problem: DumpProblem::Empty,
-        });
-    }
-    Ok(dumps)
 }
 
-fn read_line(dumps: &mut Vec<SwitchDump>, number: usize, line: &str) -> Result<(), DumpProblem> {
+/// Hands each line of a text to `read`, with its number from 1.
+///
+/// # Errors
+/// The first problem, with its line.
+fn each_line(
+    text: &str,
+    mut read: impl FnMut(usize, &str) -> Result<(), DumpProblem>,
+) -> Result<(), DumpError> {
+    let mut lines = (1..).zip(text.lines());
+    lines.try_for_each(|(line, text)| {
+        read(line, text).map_err(|problem| DumpError { line, problem })
+    })
+}
+
+/// The error of a text in which nothing was found.
+fn empty(text: &str) -> DumpError {
+    DumpError {
+        line: text.lines().count().max(1),
+        problem: DumpProblem::Empty,
+    }
+}
+
+/// The switches whose tables a text has held so far.
+#[derive(Default)]
+struct Switches(BTreeSet<Guid>);
+
+impl Switches {
+    fn add(&mut self, guid: Guid) -> Result<(), DumpProblem> {
+        if !self.0.insert(guid) {
+            return Err(DumpProblem::SwitchTwice(guid));
+        }
+        match u64_of(self.0.len()) > NODES_MAX {
+            true => Err(DumpProblem::TooManySwitches),
+            false => Ok(()),
+        }
+    }
+}
+
+fn read_line(
+    dumps: &mut Vec<SwitchDump>,
+    switches: &mut Switches,
+    number: usize,
+    line: &str,
+) -> Result<(), DumpProblem> {
     let is_heading = line.starts_with("Lid ") || line.starts_with("Port ");
     if line.is_empty() || line.starts_with('#') || is_heading || line.ends_with("lids dumped") {
         Ok(())
@@ -184,9 +240,7 @@ fn read_line(dumps: &mut Vec<SwitchDump>, number: usize, line: &str) -> Result<(
         Err(DumpProblem::Multicast)
     } else if line.starts_with("Unicast lids") {
         let dump = read_switch(number, line)?;
-        if dumps.iter().any(|other| other.guid == dump.guid) {
-            return Err(DumpProblem::SwitchTwice(dump.guid));
-        }
+        switches.add(dump.guid)?;
         dumps.push(dump);
         Ok(())
     } else if line.starts_with("0x") {
@@ -237,7 +291,8 @@ fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<Lid, DumpProblem> {
     let lid_word = words.next().unwrap_or_default();
     let lid = lid_word
         .strip_prefix("0x")
-        .and_then(|digits| u16::from_str_radix(digits, 16).ok())
+        .and_then(hexadecimal)
+        .and_then(|lid| u16::try_from(lid).ok())
         .map(Lid::new)
         .filter(|lid| lid.is_unicast())
         .ok_or_else(|| DumpProblem::BadLid(lid_word.to_owned()))?;
@@ -256,8 +311,4 @@ fn read_entry(dump: &mut SwitchDump, line: &str) -> Result<Lid, DumpProblem> {
             .extend(hexadecimal(digits).map(|guid| (lid, Guid(guid))));
     }
     Ok(lid)
-}
-
-fn hexadecimal(digits: &str) -> Option<u64> {
-    u64::from_str_radix(digits, 16).ok()
 }

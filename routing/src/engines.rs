@@ -1,20 +1,25 @@
 //! The list of routing engines: the only place that knows all of them.
 
+use strum::VariantArray as _;
 use topologies::Graph;
 
+use crate::auto::Auto;
 use crate::clos::ClosEngine;
 use crate::dfsssp::Dfsssp;
 use crate::dor::Dor;
 use crate::engine::{Engine, Options};
-use crate::error::{RoutingError, Warning};
-use crate::fat_tree::{FatTreeLabels, recognise};
+use crate::error::RoutingError;
 use crate::file::File;
+use crate::ftree::Ftree;
+use crate::lash::Lash;
 use crate::lid_assignment::Separate;
 use crate::minhop::Minhop;
 use crate::mlid::{Mlid, Slid};
 use crate::network::Network;
+use crate::nue::Nue;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::Tables;
+use crate::torus_2qos::Torus2Qos;
 use crate::updn::Updn;
 
 impl RoutingEngine {
@@ -23,10 +28,14 @@ impl RoutingEngine {
             Self::Auto => &Auto,
             Self::Mlid => &Mlid,
             Self::Slid => &Slid,
+            Self::Ftree => &Ftree,
             Self::Updn => &Updn,
             Self::Minhop => &Minhop,
             Self::Dfsssp => &Dfsssp,
+            Self::Nue => &Nue,
+            Self::Lash => &Lash,
             Self::Dor => &Dor,
+            Self::Torus2Qos => &Torus2Qos,
             Self::Clos => &ClosEngine,
             Self::PathSelection => &Separate::PATH_SELECTION,
             Self::ShortestWidest => &Separate::SHORTEST_WIDEST,
@@ -41,49 +50,28 @@ impl RoutingEngine {
     /// # Errors
     /// [`RoutingError`] if the engine cannot apply, or LIDs do not suffice.
     pub fn route(self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        self.engine().route(graph, &Network::new(graph), options)
+        self.on(graph, &Network::new(graph), options)
     }
-}
 
-/// `mlid` (or `slid` where the number of paths is no power of two) on a fat tree, else `updn`.
-struct Auto;
+    /// Whether [`Options::lmc`] counts; if not, the tables give each port as many LIDs as they need.
+    #[must_use]
+    pub fn takes_lmc(self) -> bool {
+        self.engine().takes_lmc()
+    }
 
-impl Engine for Auto {
-    fn route(
-        &self,
+    /// The same as [`Self::route`] for a fabric that is numbered already.
+    pub(crate) fn on(
+        self,
         graph: &Graph,
         network: &Network,
         options: &Options,
     ) -> Result<Tables, RoutingError> {
-        let known: Option<&FatTreeLabels> = options
-            .labels
-            .as_ref()
-            .filter(|labels| labels.fit(graph).is_ok());
-        let labels = match known {
-            Some(labels) => labels.clone(),
-            None => match recognise(graph) {
-                Ok(labels) => labels,
-                Err(reason) => {
-                    let mut tables = Updn.route(graph, network, options)?;
-                    tables.because = Some(format!("not a fat tree: {reason}"));
-                    return Ok(tables);
-                }
-            },
-        };
-        let (m, n) = (labels.tree().ports(), labels.tree().levels());
-        let paths = labels.tree().power(n - 1);
-        let options = Options {
-            labels: Some(labels),
-            ..options.clone()
-        };
-        let mut tables = if paths.is_power_of_two() {
-            Mlid.route(graph, network, &options)?
-        } else {
-            let mut tables = Slid.route(graph, network, &options)?;
-            tables.warnings.push(Warning::SlidInstead { paths });
-            tables
-        };
-        tables.because = Some(format!("FT({m},{n})"));
-        Ok(tables)
+        self.engine().route(graph, network, options)
+    }
+
+    /// The engines that `auto` measures, in the order in which it prefers equals.
+    pub(crate) fn candidates() -> impl Iterator<Item = Self> {
+        let all = Self::VARIANTS.iter().copied();
+        all.filter(|engine| engine.engine().is_candidate())
     }
 }

@@ -87,6 +87,9 @@ pub enum RoutingError {
         /// How many there are.
         have: u8,
     },
+    /// `auto` has no engine whose tables can be taken: each with the reason.
+    #[error("no routing engine serves this fabric: {0}")]
+    NoCandidate(String),
     /// The engine is for another kind of fabric.
     #[error("{needs}: {reason}")]
     NotApplicable {
@@ -114,7 +117,7 @@ impl RoutingError {
     }
 }
 
-/// An error type of one engine, so that those who handle errors need not know all engines.
+/// The error of one engine behind a common type, so that callers do not depend on each engine's own.
 #[derive(Clone, Debug)]
 pub struct EngineError(Arc<dyn Error + Send + Sync>);
 
@@ -203,6 +206,23 @@ pub enum Warning {
         /// How many.
         ports: usize,
     },
+    /// Tables that were given without service levels.
+    OneVl,
+    /// Service levels that were given for some packets only.
+    NoLevel {
+        /// How many (host port, LID of another) pairs have none.
+        pairs: u64,
+    },
+    /// Service levels that were given without SL-to-VL tables.
+    NoSl2Vl,
+    /// The switches that were named as roots leave pairs of switches without a path that is free of
+    /// deadlock, or none of them is here.
+    RootsUnfit {
+        /// How many of them are here.
+        here: usize,
+        /// How many were named.
+        named: usize,
+    },
     /// Switches that no path joins, although cables do.
     NoPath {
         /// How many (switch, destination switch) pairs have no path.
@@ -214,6 +234,11 @@ impl Warning {
     /// The warning that so many ports lost the LIDs that they had, if any did.
     pub(crate) fn lids_changed(ports: usize) -> Option<Self> {
         (ports > 0).then_some(Self::LidsChanged { ports })
+    }
+
+    /// The warning that so many pairs of switches with hosts take a detour, if any do.
+    pub(crate) fn detours(pairs: usize) -> Option<Self> {
+        (pairs > 0).then_some(Self::Detours { pairs })
     }
 }
 
@@ -260,6 +285,23 @@ impl fmt::Display for Warning {
                 f,
                 "{ports} ports have base LIDs that are no multiple of their number of LIDs: no \
                  live fabric can use them"
+            ),
+            Self::OneVl => f.write_str(
+                "no service levels are given: credit loops were judged with all packets on one VL, \
+                 VL 0",
+            ),
+            Self::NoLevel { pairs } => write!(
+                f,
+                "{pairs} pairs of a host and a LID of another have no service level: SL 0 was taken"
+            ),
+            Self::NoSl2Vl => f.write_str(
+                "no SL-to-VL tables are given: packets of SL n were taken to travel on VL n",
+            ),
+            Self::RootsUnfit { here, named } => write!(
+                f,
+                "the roots that were named ({here} of {named} are here) leave pairs of switches \
+                 without a path that is free of deadlock, so that roots were found instead: name all \
+                 switches of the top level (--roots)"
             ),
             Self::NoPath { pairs } => write!(f, "{pairs} pairs of switches have no path"),
         }

@@ -15,9 +15,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod acyclic;
+mod auto;
 mod balance;
 pub mod clos;
 mod dependencies;
+mod detour;
 mod dfsssp;
 pub mod dor;
 pub mod dump;
@@ -26,22 +29,33 @@ mod engines;
 mod error;
 pub mod fat_tree;
 pub mod file;
+pub mod ftree;
+mod grid;
+pub mod guid_list;
+mod lash;
+mod layers;
 pub mod lid_assignment;
 mod lids;
 mod minhop;
 mod mlid;
 pub mod multicast;
 pub mod network;
+mod nue;
 pub mod qos;
 pub mod quality;
 mod repair;
 mod routing_engine;
+pub mod structure;
+mod switch_paths;
 mod tables;
+mod targets;
+pub mod torus_2qos;
 mod updn;
 mod verify;
 mod vl_assignment;
 
-pub use engine::Options;
+pub use auto::{Choice, choose};
+pub use engine::{DATA_VLS, Options};
 pub use error::{EngineError, RoutingError, Warning};
 pub use fat_tree::{FatTreeLabels, LabelsDoNotFit, NotFatTree, recognise};
 pub use lids::{KnownLids, LidBase, LidRange, Lids};
@@ -51,4 +65,4 @@ pub use repair::{Repair, repair};
 pub use routing_engine::RoutingEngine;
 pub use tables::{BLOCK, Hop, Lft, Path, Promises, Tables};
 pub use verify::{Channel, DeliveryFailure, PROBLEMS_SHOWN, Problem, Report, verify};
-pub use vl_assignment::{SlToVl, VlAssignment};
+pub use vl_assignment::{SECOND_LEVEL, SlToVl, VlAssignment};

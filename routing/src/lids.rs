@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Endpoint, NodeId};
+use wire::convert::{saturate, u64_of};
 use wire::{Guid, Lid, Lmc, PortNum};
 
 use crate::error::RoutingError;
@@ -63,7 +64,7 @@ impl LidRange {
     #[must_use]
     pub fn at_offset(&self, offset: u32) -> Lid {
         let offset = offset % u32::from(self.lmc.lids());
-        Lid::new(self.base.get() + u16::try_from(offset).unwrap_or_default())
+        Lid::new(self.base.get() + saturate::<u16>(offset))
     }
 
     fn holds(&self, lid: Lid) -> bool {
@@ -117,7 +118,7 @@ impl Lids {
             .unwrap_or(Lid::ZERO)
     }
 
-    /// Whose LID that is.
+    /// The port that has a LID; `None` if none has.
     #[must_use]
     pub fn owner(&self, lid: Lid) -> Option<&LidRange> {
         let after = self.ranges.partition_point(|range| range.base <= lid);
@@ -163,24 +164,47 @@ impl Lids {
 /// claimed by two (the smaller GUID has it then). LIDs known for ports that are missing stay free
 /// for their return as long as there are others. New host ports in order of GUID take the first
 /// free range; new switches take the first free LIDs behind all hosts. Returns also how many ports
-/// that are here could not keep what they had.
+/// that are here could not keep what they had. With `keep_sizes` host ports that are known have as
+/// many LIDs as before, and `lmc` is that of the others.
 pub(crate) fn assign(
     network: &Network,
     lmc: Lmc,
     base: LidBase,
     known: &KnownLids,
+    keep_sizes: bool,
 ) -> Result<(Lids, usize), RoutingError> {
-    settle(network, &ports(network, |_| lmc), lmc, base, known)
+    let had = |guid| known.get(&guid).map(|&(_, had)| had);
+    let size = |guid| had(guid).filter(|_| keep_sizes).unwrap_or(lmc);
+    settle(network, &ports(network, size), lmc, base, known)
 }
 
-/// The same where every port that is known keeps the number of LIDs that it has; others get one.
+/// The same where every port that the tables `before` have keeps the number of LIDs that it has. A port that
+/// only `known` has gets those, unless another one that is here has them; others get one.
 pub(crate) fn assign_known(
     network: &Network,
+    before: &KnownLids,
     known: &KnownLids,
 ) -> Result<(Lids, usize), RoutingError> {
-    let size = |guid| known.get(&guid).map(|&(_, lmc)| lmc).unwrap_or_default();
+    let here = ports(network, |_| Lmc::default());
+    let standing = before.iter().filter(|&(guid, _)| here.contains_key(guid));
+    let mut used = vec![false; Lid::UNICAST_LAST.index() + 1];
+    for &(base, lmc) in standing.map(|(_, lids)| lids) {
+        let range = base.index()..base.index() + usize::from(lmc.lids());
+        if let Some(lids) = used.get_mut(range) {
+            lids.fill(true);
+        }
+    }
+    let is_free = |&(base, lmc): &(Lid, Lmc)| {
+        let range = base.index()..base.index() + usize::from(lmc.lids());
+        used.get(range).is_some_and(|lids| !lids.contains(&true))
+    };
+    let mut kept = before.clone();
+    for (&guid, lids) in known.iter().filter(|&(_, lids)| is_free(lids)) {
+        kept.entry(guid).or_insert(*lids);
+    }
+    let size = |guid| kept.get(&guid).map(|&(_, lmc)| lmc).unwrap_or_default();
     let here = ports(network, size);
-    settle(network, &here, Lmc::default(), LidBase::Aligned, known)
+    settle(network, &here, Lmc::default(), LidBase::Aligned, &kept)
 }
 
 /// The ports that are here and get LIDs, with the LMC of each host port.
@@ -222,8 +246,8 @@ fn settle(
             with_reserved.take(lid, lmc, guid, None);
         }
     }
-    let hosts = (network.hosts().len() + network.back_to_back().len()) as u64;
-    let switches = network.switches().len() as u64;
+    let hosts = u64_of(network.hosts().len() + network.back_to_back().len());
+    let switches = u64_of(network.switches().len());
     let ranges = with_reserved.fill(here).or_else(|| plan.fill(here)).ok_or(
         RoutingError::LidSpaceExhausted {
             hosts,

@@ -9,9 +9,11 @@ use topologies::Graph;
 use crate::balance::{NextHops, balanced};
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
+use crate::lids::Lids;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
-use crate::tables::{Promises, Tables};
+use crate::tables::{Lft, Promises, Tables};
+use crate::targets::Target;
 
 /// The engine.
 pub(crate) struct Minhop;
@@ -39,6 +41,7 @@ impl Engine for Minhop {
     }
 }
 
+/// The channels of all shortest paths to a destination switch.
 fn shortest(network: &Network, destination: usize, next_hops: &mut NextHops) {
     let hops = network.hops_to(destination);
     for (switch, &own) in hops.iter().enumerate() {
@@ -49,4 +52,27 @@ fn shortest(network: &Network, destination: usize, next_hops: &mut NextHops) {
         let channels = network.leaving_by_neighbour(switch).iter().copied();
         next_hops.set(network, switch, own, channels.filter(nearer));
     }
+}
+
+/// Shortest paths for each LID of a host by itself, balanced in rounds. A switch with hosts has the paths of
+/// its first host's LID.
+pub(crate) fn every_lid(network: &Network, lids: &Lids, targets: &[Target]) -> Vec<Lft> {
+    let mut rows = balanced(network, lids, |destination, next_hops| {
+        shortest(network, destination, next_hops);
+    });
+    let mut first = vec![None; rows.len()];
+    for target in targets {
+        match first[target.switch] {
+            None if target.host.is_some() => first[target.switch] = Some(target.lid),
+            Some(lid) if target.host.is_none() => {
+                for (switch, row) in rows.iter_mut().enumerate() {
+                    if switch != target.switch {
+                        row.set(target.lid, row.get(lid));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    rows
 }

@@ -2,7 +2,8 @@
 //! and their engine no longer applies: a mesh with a cable missing, more layers needed than there
 //! are VLs.
 //!
-//! **LIDs** stay as they were, each port with its own LMC; ports that are new get one LID.
+//! **LIDs** stay as they were, each port with its own LMC; ports that the tables do not have get those that
+//! they are known to have had, and new ones get one LID.
 //!
 //! **Entries** stay as they were wherever packets still arrive. The rest is rerouted, as little as
 //! will do. Old and new paths together can form a credit loop though neither do alone, so that,
@@ -23,7 +24,7 @@ use wire::{Lid, Lmc, PortNum};
 
 use crate::engine::{Engine as _, Options};
 use crate::error::{RoutingError, Warning};
-use crate::lids::{Lids, assign_known};
+use crate::lids::{KnownLids, Lids, assign_known};
 use crate::network::Network;
 use crate::tables::{Lft, Promises, Tables};
 use crate::updn::Updn;
@@ -40,13 +41,19 @@ pub struct Repair {
     pub lids: usize,
 }
 
-/// Repairs tables for a fabric that has changed since they were computed for `before`.
+/// Repairs tables for a fabric that has changed since they were computed for `before`. `known`: the LIDs of
+/// ports that were away then; those that the tables give to others that are here do not count.
 ///
 /// # Errors
 /// [`RoutingError::LidSpaceExhausted`] if there are no LIDs left for new ports.
-pub fn repair(graph: &Graph, before: &Graph, old: &Tables) -> Result<Repair, RoutingError> {
+pub fn repair(
+    graph: &Graph,
+    before: &Graph,
+    old: &Tables,
+    known: &KnownLids,
+) -> Result<Repair, RoutingError> {
     let network = Network::new(graph);
-    let (lids, changed) = assign_known(&network, &old.lids.known())?;
+    let (lids, changed) = assign_known(&network, &old.lids.known(), known)?;
     let mut tables = moved(graph, before, old, lids);
     tables.warnings.extend(Warning::lids_changed(changed));
     let broken = broken(&network, &tables, old.promises.from_hosts_only);

@@ -90,7 +90,7 @@ pub struct Tables {
     pub engine: RoutingEngine,
     /// Why `auto` took that engine and no other.
     pub because: Option<String>,
-    /// Who has which LIDs.
+    /// The LIDs of all ports.
     pub lids: Lids,
     /// The properties that the tables promise.
     pub promises: Promises,
@@ -252,6 +252,19 @@ impl Tables {
             lfts,
             order: None,
         }
+    }
+
+    /// Sets [`Self::order`]: switches of the network, each with its place.
+    pub(crate) fn set_order(
+        &mut self,
+        network: &Network,
+        places: impl IntoIterator<Item = (usize, u32)>,
+    ) {
+        let mut order = vec![u32::MAX; network.nodes()];
+        for (switch, place) in places {
+            order[network.switches()[switch].index()] = place;
+        }
+        self.order = Some(order);
     }
 }
 

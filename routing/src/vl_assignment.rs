@@ -3,6 +3,9 @@
 //! A packet keeps its service level from source to destination (IBA 7.6.5). Each switch maps it to
 //! the VL of the next link by the port that the packet comes in by and the one that it leaves by
 //! (IBA 7.6.6). Engines that avoid deadlock by layers give each (source switch, LID) an SL.
+//!
+//! An engine may offer a second level of service ([`VlAssignment::has_second_level`]): what asks for it takes the
+//! same SL with [`SECOND_LEVEL`] set, and VLs of its own on the same path.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +15,11 @@ use wire::{Lid, PortNum, Sl, Vl};
 /// By service level the VL.
 pub type SlToVl = [Vl; 16];
 
-/// The service sls and SL-to-VL tables of a fabric.
+/// The bit of a service level that asks for the second level of service, where there is one (torus-2QoS(8): SL bit
+/// 3).
+pub const SECOND_LEVEL: u8 = 8;
+
+/// The service levels and SL-to-VL tables of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VlAssignment {
     /// How many data VLs, from 0 on, the tables name: 1 to 15.
@@ -21,9 +28,15 @@ pub struct VlAssignment {
     pub sl2vl: SlToVl,
     /// Tables of pairs of ports: switch, port in, port out. Port 0 is the switch itself.
     pub by_ports: BTreeMap<(NodeId, PortNum, PortNum), SlToVl>,
+    /// Whether every SL that packets have may also be taken with [`SECOND_LEVEL`] set. All of them are below it
+    /// then.
+    pub has_second_level: bool,
     /// By node of the graph (empty for hosts) and LID: the SL that packets take from hosts at that
     /// switch.
     sls: Vec<Vec<Sl>>,
+    /// By port of a switch and LID: the SL that packets take from the host there, where it is not that of the
+    /// switch.
+    sls_of_hosts: BTreeMap<Endpoint, Vec<Sl>>,
 }
 
 impl VlAssignment {
@@ -45,8 +58,18 @@ impl VlAssignment {
             data_vls,
             sl2vl,
             by_ports: BTreeMap::new(),
+            has_second_level: false,
             sls: vec![Vec::new(); graph.len()],
+            sls_of_hosts: BTreeMap::new(),
         }
+    }
+
+    /// The SLs that packets may take where the tables name this one: itself, and that of the second level of
+    /// service if there is one.
+    pub fn levels(&self, sl: Sl) -> impl Iterator<Item = Sl> + use<> {
+        let second = self.has_second_level && sl.get() < SECOND_LEVEL;
+        let second = second.then(|| Sl::constant(sl.get() | SECOND_LEVEL));
+        core::iter::once(sl).chain(second)
     }
 
     /// The SL of packets to a LID from hosts at that switch, and from the switch itself.
@@ -62,28 +85,48 @@ impl VlAssignment {
     /// Sets that SL.
     pub fn set_sl(&mut self, switch: NodeId, dlid: Lid, sl: Sl) {
         if let Some(sls) = self.sls.get_mut(switch.index()) {
-            if sls.len() <= dlid.index() {
-                sls.resize(dlid.index() + 1, Sl::default());
-            }
-            sls[dlid.index()] = sl;
+            set(sls, dlid, sl);
         }
+    }
+
+    /// Sets the SL of packets to a LID from the host at that port of a switch. Where one was set for a host, all its
+    /// others are 0 unless they are set, too.
+    pub fn set_sl_of_host(&mut self, at: Endpoint, dlid: Lid, sl: Sl) {
+        set(self.sls_of_hosts.entry(at).or_default(), dlid, sl);
+    }
+
+    /// The SL of packets to a LID from what is at that port of a switch; port 0 is the switch itself.
+    #[must_use]
+    pub fn sl_at(&self, at: Endpoint, dlid: Lid) -> Sl {
+        match self.sls_of_hosts.get(&at) {
+            Some(sls) => sls.get(dlid.index()).copied().unwrap_or_default(),
+            None => self.sl(at.node, dlid),
+        }
+    }
+
+    /// Whether packets from all hosts at a switch go on alike, on whatever port they come in.
+    #[must_use]
+    pub fn is_alike_for_hosts(&self) -> bool {
+        self.by_ports.is_empty() && self.sls_of_hosts.is_empty()
     }
 
     /// The highest SL that packets have.
     #[must_use]
     pub fn sl_max(&self) -> Sl {
-        let sls = self.sls.iter().flatten().copied();
-        sls.max().unwrap_or_default()
+        let sls = self.sls.iter().chain(self.sls_of_hosts.values());
+        sls.flatten().copied().max().unwrap_or_default()
     }
 
-    /// The SL of packets from a port to a LID: that of the switch that it is, or is cabled to.
+    /// The SL of packets from a port to a LID: that of the switch that it is, or of the host's or switch's port that
+    /// it is cabled to.
     #[must_use]
     pub fn sl_from(&self, graph: &Graph, source: Endpoint, dlid: Lid) -> Sl {
-        let switch = match graph.node(source.node).kind {
-            NodeKind::Switch => Some(source.node),
-            NodeKind::Host => graph.peer(source).map(|peer| peer.node),
-        };
-        switch.map_or_else(Sl::default, |switch| self.sl(switch, dlid))
+        match graph.node(source.node).kind {
+            NodeKind::Switch => self.sl(source.node, dlid),
+            NodeKind::Host => graph
+                .peer(source)
+                .map_or_else(Sl::default, |at| self.sl_at(at, dlid)),
+        }
     }
 
     /// The same for the fabric that another graph is now; `now` says where a node is in it.
@@ -95,6 +138,10 @@ impl VlAssignment {
             }
         }
         let by_ports = self.by_ports.iter();
+        let of_hosts = self.sls_of_hosts.iter().filter_map(|(&at, sls)| {
+            let node = now(at.node)?;
+            Some((Endpoint { node, ..at }, sls.clone()))
+        });
         Self {
             by_ports: by_ports
                 .filter_map(|(&(node, entry, exit), table)| {
@@ -102,6 +149,7 @@ impl VlAssignment {
                 })
                 .collect(),
             sls,
+            sls_of_hosts: of_hosts.collect(),
             ..*self
         }
     }
@@ -129,6 +177,13 @@ impl VlAssignment {
             .map(PortNum::new)
             .any(|entry| self.table(switch, entry, exit) != own)
     }
+}
+
+fn set(sls: &mut Vec<Sl>, dlid: Lid, sl: Sl) {
+    if sls.len() <= dlid.index() {
+        sls.resize(dlid.index() + 1, Sl::default());
+    }
+    sls[dlid.index()] = sl;
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn spread(mut values: Vec<f64>) -> (f64, f64, f64) {
 
 fn measure(name: &str, measure_ns: u64) {
     let (prepared, devices) = prepare(name);
-    // The counting allocator tells the most that is held at a time: the fabric, ready.
+    // The counting allocator gives the most that is held at a time: the fabric, ready.
     let held = allocation_counter::measure(|| {
         run(&prepared, 1);
     });
@@ -130,7 +130,7 @@ fn threads() -> f64 {
     })
 }
 
-/// One of two processes: says that it is ready, runs when it is told, says its rate.
+/// One of two processes: reports that it is ready, runs on a line of input, reports its rate.
 fn child() {
     let (prepared, _) = prepare(PAIR.0);
     println!("ready");

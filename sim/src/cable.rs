@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use topologies::{Endpoint, Graph};
 use wire::{Delimiter, FlowControl, Format, PortNum, RecordKind};
 
-use crate::faults::MILLION;
+use crate::faults::PPM_MAX;
 use crate::numbers::{index, number};
 
 /// VLs of a port.
@@ -22,14 +22,14 @@ pub(crate) enum Impairment {
 
 /// What becomes of a management packet that is not lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Disturbance {
+pub(crate) struct SmpCopies {
     /// How many come, 1 or 2.
     pub(crate) copies: usize,
     /// How much later than others each comes.
     pub(crate) delays_ns: [u64; 2],
 }
 
-impl Disturbance {
+impl SmpCopies {
     const NONE: Self = Self {
         copies: 1,
         delays_ns: [0; 2],
@@ -38,7 +38,7 @@ impl Disturbance {
 
 /// How management packets are disturbed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Unrest {
+struct SmpImpairment {
     duplication_ppm: u32,
     delay_ppm: u32,
     delay_ns_max: u64,
@@ -59,7 +59,7 @@ struct End {
     loss_ppm: u32,
     corruption_ppm: u32,
     credit_loss_ppm: u32,
-    unrest: Unrest,
+    impairment: SmpImpairment,
 }
 
 /// All cables, by node and port of either end.
@@ -196,27 +196,27 @@ impl Cables {
     /// Sets the rates of loss and damage of what leaves a port, in millionths.
     pub(crate) fn set_rates(&mut self, node: usize, port: PortNum, loss: u32, corruption: u32) {
         let end = self.end_mut(node, port);
-        end.loss_ppm = loss.min(MILLION);
-        end.corruption_ppm = corruption.min(MILLION);
+        end.loss_ppm = loss.min(PPM_MAX);
+        end.corruption_ppm = corruption.min(PPM_MAX);
     }
 
     /// Sets the rate at which flow control that leaves a port is lost, in millionths.
     pub(crate) fn set_credit_loss(&mut self, node: usize, port: PortNum, loss: u32) {
-        self.end_mut(node, port).credit_loss_ppm = loss.min(MILLION);
+        self.end_mut(node, port).credit_loss_ppm = loss.min(PPM_MAX);
     }
 
     /// Sets the rates, in millionths, at which management packets that leave a port come twice, and
     /// come late by up to `delay_ns_max`.
-    pub(crate) fn set_unrest(
+    pub(crate) fn set_smp_impairment(
         &mut self,
         node: usize,
         port: PortNum,
         (duplication_ppm, delay_ppm): (u32, u32),
         delay_ns_max: u64,
     ) {
-        self.end_mut(node, port).unrest = Unrest {
-            duplication_ppm: duplication_ppm.min(MILLION),
-            delay_ppm: delay_ppm.min(MILLION),
+        self.end_mut(node, port).impairment = SmpImpairment {
+            duplication_ppm: duplication_ppm.min(PPM_MAX),
+            delay_ppm: delay_ppm.min(PPM_MAX),
             delay_ns_max,
         };
     }
@@ -224,23 +224,28 @@ impl Cables {
     /// How often a packet that leaves a port comes to the other end, and when. Only packets of VL15
     /// are disturbed: others are in an order and have credits.
     #[inline]
-    pub(crate) fn disturb(&mut self, node: usize, port: PortNum, record: &[u8]) -> Disturbance {
-        let unrest = self.end(node, port).unrest;
-        if unrest.duplication_ppm | unrest.delay_ppm == 0
+    pub(crate) fn draw_smp_copies(
+        &mut self,
+        node: usize,
+        port: PortNum,
+        record: &[u8],
+    ) -> SmpCopies {
+        let impairment = self.end(node, port).impairment;
+        if impairment.duplication_ppm | impairment.delay_ppm == 0
             || weight(record).0 != wire::Vl::MANAGEMENT.index()
             || !is_alone(record)
         {
-            return Disturbance::NONE;
+            return SmpCopies::NONE;
         }
-        let is_double = self.random.random_range(0..MILLION) < unrest.duplication_ppm;
+        let is_double = self.random.random_range(0..PPM_MAX) < impairment.duplication_ppm;
         let delays_ns =
             [0; 2].map(
-                |_| match self.random.random_range(0..MILLION) < unrest.delay_ppm {
-                    true => self.random.random_range(0..=unrest.delay_ns_max),
+                |_| match self.random.random_range(0..PPM_MAX) < impairment.delay_ppm {
+                    true => self.random.random_range(0..=impairment.delay_ns_max),
                     false => 0,
                 },
             );
-        Disturbance {
+        SmpCopies {
             copies: 1 + usize::from(is_double),
             delays_ns,
         }
@@ -250,7 +255,7 @@ impl Cables {
     #[inline]
     pub(crate) fn loses_credit(&mut self, node: usize, port: PortNum) -> bool {
         let rate = self.end(node, port).credit_loss_ppm;
-        rate != 0 && self.random.random_range(0..MILLION) < rate
+        rate != 0 && self.random.random_range(0..PPM_MAX) < rate
     }
 
     /// What becomes of a packet that leaves a port; damages its bytes if they arrive damaged.
@@ -264,18 +269,15 @@ impl Cables {
         if loss_ppm | corruption_ppm == 0 {
             return Impairment::None;
         }
-        if self.random.random_range(0..MILLION) < loss_ppm {
+        if self.random.random_range(0..PPM_MAX) < loss_ppm {
             return Impairment::Lost;
         }
-        if self.random.random_range(0..MILLION) < corruption_ppm {
+        if self.random.random_range(0..PPM_MAX) < corruption_ppm {
             // Behind LRH and BTH of the first packet, so that the receiver still finds the source of
             // what it drops.
-            let end = record
-                .first_chunk()
-                .map_or(record.len(), |&[_, _, high, low]| {
-                    let len = usize::from(u16::from_be_bytes([high, low]));
-                    (Delimiter::LEN + len).clamp(1, record.len())
-                });
+            let end = Delimiter::parse(record).map_or(record.len(), |(delimiter, _)| {
+                (Delimiter::LEN + usize::from(delimiter.len)).clamp(1, record.len())
+            });
             let at = self.random.random_range(24.min(end - 1)..end);
             record[at] ^= 1 << self.random.random_range(0..8u8);
             return Impairment::Corrupted;
@@ -287,12 +289,12 @@ impl Cables {
 /// Changes what the flow control of a frame says has been sent, given VL and count.
 fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
     let mut at = 0;
-    while let Some(&[kind, _, high, low]) = control[at..].first_chunk::<4>() {
-        let len = usize::from(u16::from_be_bytes([high, low]));
+    while let Ok((Delimiter { kind, len }, _)) = Delimiter::parse(&control[at..]) {
+        let len = usize::from(len);
         let Some(bytes) = control.get_mut(at + Delimiter::LEN..at + Delimiter::LEN + len) else {
             return;
         };
-        if kind == RecordKind::FlowControl as u8
+        if kind == RecordKind::FlowControl
             && let Ok((mut packet, _)) = FlowControl::parse(bytes)
         {
             packet.fctbs = change(packet.vl.index(), packet.fctbs) % FlowControl::MODULUS;
@@ -304,9 +306,8 @@ fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
 
 /// Whether a frame holds one packet: where links have no rate, others may stand behind it.
 fn is_alone(frame: &[u8]) -> bool {
-    frame.first_chunk().is_some_and(|&[_, _, high, low]| {
-        Delimiter::LEN + usize::from(u16::from_be_bytes([high, low])) == frame.len()
-    })
+    Delimiter::parse(frame)
+        .is_ok_and(|(delimiter, behind)| usize::from(delimiter.len) == behind.len())
 }
 
 /// VL and blocks of a data record.

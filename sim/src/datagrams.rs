@@ -1,8 +1,8 @@
 //! What becomes of the datagrams of full hosts: each comes once at most, and those of one
 //! (SLID, DLID, SL) come in the order in which they were sent.
 //!
-//! [`crate::packet_tracker`] knows its hosts' LIDs and numbers. Hosts of a [`crate::Twin`] get their
-//! LIDs in the course of a run and send what they like, so datagrams are told apart by their ICRC,
+//! [`crate::packet_tracker`] has its hosts' LIDs and numbers. Hosts of a [`crate::Twin`] get their
+//! LIDs in the course of a run and send any datagrams, so these are distinguished by their ICRC,
 //! which covers all that does not change on the way. The same bytes sent twice may come twice.
 //!
 //! Tables that change while datagrams are under way may make one overtake another, and may copy
@@ -13,10 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use link::Time;
 use wire::mad::{AttributeId, Method, MgmtClass};
-use wire::{DataPacket, Lid, RecordKind, Records, Sl, Vl};
+use wire::{DataPacket, Lid, RecordKind, Records, Sl, Vl, p_key};
 
 /// Datagrams that are remembered at a time; beyond, new ones are not checked.
 const WAITING_MAX: usize = 1 << 18;
+/// Bytes of the headers before the BTH.
+const LRH_LEN: usize = 8;
+const GRH_LEN: usize = 40;
 /// Bytes before the MAD of an SMP's packet: LRH, BTH, DETH.
 const HEADERS: usize = 8 + 12 + 8;
 /// Bytes from LRH to the end of DETH and CRCs: the shortest that is a datagram.
@@ -28,7 +31,7 @@ struct Sent {
     sequence: u64,
     at: Time,
     by: u32,
-    /// Who has got it; of a unicast one at most one, and then it is forgotten.
+    /// The hosts that have received it. A unicast one is removed with the first.
     got_by: Vec<u32>,
 }
 
@@ -46,6 +49,7 @@ struct Flow {
 #[derive(Clone, Copy)]
 struct Header {
     flow: (Lid, Lid, Sl),
+    pkey: u16,
     icrc: u32,
 }
 
@@ -56,8 +60,12 @@ pub(crate) struct Datagrams {
     /// SLIDs that hosts have used: what agents of switches send is not followed.
     sources: BTreeSet<Lid>,
     waiting: usize,
-    /// Whether some were not remembered.
-    overflowed: bool,
+    /// The P_Key tables that hosts are to have, by node; of hosts that are not in it nothing is known.
+    pub(crate) partitions: BTreeMap<u32, Vec<u16>>,
+    /// Datagrams that were not remembered, so that nothing is known of their order and number.
+    pub(crate) unchecked: u64,
+    /// Up to where what is not judged any more was last forgotten.
+    forgotten: Time,
     /// When a forwarding table or a port was last written or read.
     changed: Time,
     /// Unicast datagrams that have left hosts.
@@ -75,8 +83,15 @@ fn header(packet: &[u8]) -> Option<Header> {
     }
     let word = |at: usize| Lid::new(u16::from_be_bytes([packet[at], packet[at + 1]]));
     let icrc_at = packet.len() - wire::packet::VCRC_LEN - wire::packet::ICRC_LEN;
+    // The low two bits of the LRH's second byte say whether a GRH follows it (LNH, IBA 7.7.6).
+    let bth = match packet[1] & 3 {
+        3 => LRH_LEN + GRH_LEN,
+        _ => LRH_LEN,
+    };
+    let pkey = packet.get(bth + 2..bth + 4)?;
     Some(Header {
         flow: (word(6), word(2), Sl::new(packet[1] >> 4).ok()?),
+        pkey: u16::from_be_bytes(*pkey.first_chunk()?),
         icrc: u32::from_be_bytes(*packet[icrc_at..].first_chunk()?),
     })
 }
@@ -106,13 +121,25 @@ fn changes_tables(packet: &[u8]) -> bool {
         .contains(&attribute)
 }
 
+/// Whether a packet of that partition is not for the second of two hosts if it is from the first, by the
+/// tables that they are to have. That limited members do not receive each other's packets is checked by the hosts.
+fn is_foreign(tables: &BTreeMap<u32, Vec<u16>>, (from, to): (u32, u32), pkey: u16) -> bool {
+    let (Some(sends), Some(takes)) = (tables.get(&from), tables.get(&to)) else {
+        return false;
+    };
+    let is_default = pkey & p_key::PARTITION == p_key::DEFAULT_PARTITION;
+    let is_in = |table: &[u16]| p_key::own_key(table, pkey).is_some();
+    let both = is_in(sends) && is_in(takes);
+    !(is_default || both)
+}
+
 impl Datagrams {
     /// Something has happened by which packets may take other ways.
     pub(crate) fn note_change(&mut self, now: Time) {
         self.changed = now;
     }
 
-    /// A frame is put on some cable; `host` is who sends it, if a host does.
+    /// A frame is put on some cable; `host` is the sender, if it is a host.
     pub(crate) fn on_cable(&mut self, now: Time, host: Option<u32>, frame: &[u8]) {
         for packet in packets(frame) {
             if changes_tables(packet) {
@@ -139,13 +166,16 @@ impl Datagrams {
     }
 
     fn sent(&mut self, now: Time, by: u32, packet: &[u8]) {
-        let Some(Header { flow, icrc }) = header(packet) else {
+        let Some(Header { flow, icrc, .. }) = header(packet) else {
             return;
         };
         self.sources.insert(flow.0);
         self.sent += u64::from(!flow.1.is_multicast());
+        if self.waiting >= WAITING_MAX && self.forgotten < self.changed {
+            self.forget_old();
+        }
         if self.waiting >= WAITING_MAX {
-            self.overflowed = true;
+            self.unchecked += 1;
             return;
         }
         self.waiting += 1;
@@ -160,8 +190,31 @@ impl Datagrams {
         });
     }
 
+    /// Forgets multicast datagrams of which nothing is judged any more: what was sent before forwarding
+    /// last changed.
+    fn forget_old(&mut self) {
+        let changed = self.changed;
+        self.forgotten = changed;
+        for (_, flow) in self
+            .flows
+            .iter_mut()
+            .filter(|(key, _)| key.1.is_multicast())
+        {
+            flow.waiting.retain(|_, same| {
+                let before = same.len();
+                same.retain(|sent| sent.at > changed);
+                self.waiting -= before - same.len();
+                !same.is_empty()
+            });
+        }
+    }
+
     fn received(&mut self, now: Time, at: u32, packet: &[u8]) -> Option<String> {
-        let Header { flow: key, icrc } = header(packet)?;
+        let Header {
+            flow: key,
+            pkey,
+            icrc,
+        } = header(packet)?;
         if !self.sources.contains(&key.0) {
             return None;
         }
@@ -178,9 +231,9 @@ impl Datagrams {
                 "datagram of {length} bytes from LID {slid} to LID {dlid}, SL {sl}, ICRC {icrc:#010x}"
             )
         };
-        let unknown = || match self.overflowed {
-            true => None,
-            false => Some(format!(
+        let unknown = || match self.unchecked {
+            1.. => None,
+            0 => Some(format!(
                 "{}: came to node {at} twice, or was never sent",
                 what()
             )),
@@ -192,17 +245,8 @@ impl Datagrams {
             return unknown();
         };
         if is_multicast {
-            let sent = same.iter_mut().find(|sent| !sent.got_by.contains(&at));
-            let changed = self.changed;
-            let Some(sent) = sent else {
-                let is_settled = same.iter().all(|sent| sent.at > changed);
-                return is_settled.then(|| format!("{}: came to node {at} twice", what()));
-            };
-            sent.got_by.push(at);
-            if sent.by == at && sent.at > changed {
-                return Some(format!("{}: came back to node {at}", what()));
-            }
-            return None;
+            let problem = copy_received(same, at, self.changed);
+            return problem.map(|problem| format!("{}: {problem}", what()));
         }
         // The same bytes may be sent again: one that keeps the order is taken for the one that came.
         let expected = |sent: &Sent| flow.order.get(&(sent.by, at)).copied().unwrap_or(0);
@@ -212,6 +256,13 @@ impl Datagrams {
             flow.waiting.remove(&icrc);
         }
         self.waiting -= 1;
+        if is_foreign(&self.partitions, (sent.by, at), pkey) {
+            return Some(format!(
+                "{}, P_Key {pkey:#06x}: came from node {} to node {at}, which is not to hear it",
+                what(),
+                sent.by
+            ));
+        }
         let next = flow.order.entry((sent.by, at)).or_default();
         *next = (*next).max(sent.sequence + 1);
         let is_settled = sent.at > self.changed;
@@ -223,6 +274,18 @@ impl Datagrams {
             )
         })
     }
+}
+
+/// Notes that a node has received a copy of a multicast datagram; `same` are those with its bytes that have been
+/// sent. Returns what is wrong with the copy, if it was sent after the last change of the tables.
+fn copy_received(same: &mut [Sent], node: u32, changed: Time) -> Option<String> {
+    let Some(sent) = same.iter_mut().find(|sent| !sent.got_by.contains(&node)) else {
+        let is_settled = same.iter().all(|sent| sent.at > changed);
+        return is_settled.then(|| format!("came to node {node} twice"));
+    };
+    sent.got_by.push(node);
+    let has_come_back = sent.by == node && sent.at > changed;
+    has_come_back.then(|| format!("came back to node {node}"))
 }
 
 #[cfg(test)]
@@ -266,6 +329,25 @@ mod tests {
         assert!(again.contains("twice"), "{again}");
         assert_eq!(datagrams.received(Time(23), 2, &packet(5, 2)), None);
         assert_eq!((datagrams.sent, datagrams.delivered), (3, 4));
+    }
+
+    #[test]
+    fn one_of_a_foreign_partition_is_told() {
+        let mut datagrams = Datagrams::default();
+        let mut come = |tables: &[(u32, u16)]| {
+            let tables = tables.iter();
+            datagrams.partitions = tables.map(|&(host, key)| (host, vec![key])).collect();
+            let mut of_partition = packet(5, 0);
+            of_partition[10..12].copy_from_slice(&0x8005u16.to_be_bytes());
+            datagrams.sent(Time(10), 1, &of_partition);
+            datagrams.received(Time(20), 2, &of_partition)
+        };
+        assert_eq!(come(&[]), None);
+        assert_eq!(come(&[(1, 0x8005), (2, 0x0005)]), None);
+        for tables in [[(1, 0x8005), (2, 0x8006)], [(1, 0x0006), (2, 0x8005)]] {
+            let problem = come(&tables).unwrap();
+            assert!(problem.contains("P_Key 0x8005"), "{problem}");
+        }
     }
 
     #[test]

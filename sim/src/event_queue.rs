@@ -9,13 +9,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use link::Time;
-use wire::convert::{u64_of, usize_of};
+use wire::convert::{saturate, u64_of, usize_of};
 
 use crate::numbers::index;
 
 /// Slots of the wheel, a nanosecond each.
 const SLOTS: usize = 4096;
 const SLOTS_NS: u64 = SLOTS as u64;
+/// As many as a word has bits.
 const WORDS: usize = SLOTS / 64;
 
 /// Events in the order of time and, within a moment, of scheduling.
@@ -28,6 +29,8 @@ pub(crate) struct EventQueue<E> {
     slots: Vec<Vec<E>>,
     /// Bit per slot: it holds events.
     occupied: [u64; WORDS],
+    /// Bit per word of `occupied`: it is not zero.
+    busy: u64,
     far: BinaryHeap<Reverse<(u64, u64, E)>>,
     scheduled: u64,
 }
@@ -44,6 +47,7 @@ impl<E: Copy + Ord> EventQueue<E> {
             taken: 0,
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; WORDS],
+            busy: 0,
             far: BinaryHeap::new(),
             scheduled: 0,
         }
@@ -65,6 +69,7 @@ impl<E: Copy + Ord> EventQueue<E> {
     fn put(&mut self, slot: usize, event: E) {
         self.slots[slot].push(event);
         self.occupied[slot / 64] |= 1 << (slot % 64);
+        self.busy |= 1 << (slot / 64);
     }
 
     /// The next event and its moment, if that is not after `until`.
@@ -81,7 +86,11 @@ impl<E: Copy + Ord> EventQueue<E> {
             }
             self.slots[here].clear();
             self.taken = 0;
-            self.occupied[here / 64] &= !(1 << (here % 64));
+            let word = &mut self.occupied[here / 64];
+            *word &= !(1 << (here % 64));
+            if *word == 0 {
+                self.busy &= !(1 << (here / 64));
+            }
             let next = self.next_moment().filter(|&at| at <= until.0)?;
             self.advance(next);
         }
@@ -91,19 +100,19 @@ impl<E: Copy + Ord> EventQueue<E> {
     fn next_moment(&self) -> Option<u64> {
         let here = slot(self.base);
         let first = here / 64;
-        for step in 0..=WORDS {
-            let word = (first + step) % WORDS;
-            let mask = match step {
-                0 => u64::MAX << (here % 64),
-                WORDS => !(u64::MAX << (here % 64)),
-                _ => u64::MAX,
-            };
-            let bits = self.occupied[word] & mask;
-            if bits != 0 {
-                let found = word * 64 + index(bits.trailing_zeros());
-                let ahead = (found + SLOTS - here) % SLOTS;
-                return Some(self.base + u64_of(ahead));
+        // From `here` to the end of its word, then word by word, and last what is before `here`.
+        let ahead = self.occupied[first] & (u64::MAX << (here % 64));
+        let (word, bits) = match ahead {
+            0 => {
+                let others = self.busy.rotate_right(saturate(first + 1));
+                let word = (first + 1 + index(others.trailing_zeros())) % WORDS;
+                (word, self.occupied[word])
             }
+            _ => (first, ahead),
+        };
+        if bits != 0 {
+            let found = word * 64 + index(bits.trailing_zeros());
+            return Some(self.base + u64_of((found + SLOTS - here) % SLOTS));
         }
         self.far.peek().map(|Reverse((at, _, _))| *at)
     }

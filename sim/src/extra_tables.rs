@@ -27,7 +27,7 @@ pub(crate) struct ExtraTables {
     pub(crate) sl2vl_by_ports: BTreeMap<(NodeId, PortNum, PortNum), SlToVl>,
 }
 
-/// The multicast trees that a workload uses: by group and tree, who sends.
+/// The multicast trees that a workload uses: by group and tree, the sending hosts.
 type Senders = BTreeMap<(u32, usize), BTreeSet<u32>>;
 
 impl ExtraTables {
@@ -138,12 +138,13 @@ impl ExtraTables {
     /// Writes the tables of a host's port.
     pub(crate) fn write_host(&self, id: NodeId, host: &mut TrafficHost) {
         let port = host.port_mut();
+        let number = port.number();
         if let Some(vls) = self.sl2vl {
             port.sl_to_vl_mut().set_row(PortNum::MANAGEMENT, vls);
         }
         let end = Endpoint {
             node: id,
-            port: crate::traffic_host::PORT,
+            port: number,
         };
         if let Some(tables) = self.arbitration.get(&end) {
             let arbiter = port.arbiter_mut();

@@ -20,14 +20,14 @@ use routing::Tables;
 use topologies::{Endpoint, Graph, NodeId};
 use wire::PortNum;
 
-use crate::cable::{Cables, Disturbance, Impairment};
+use crate::cable::Cables;
 use crate::datagrams::Datagrams;
 use crate::deadlock::Deadlock;
 use crate::event_queue::EventQueue;
 use crate::extra_tables::ExtraTables;
 use crate::faults::{Fault, FaultPlan};
 use crate::flow_counters::FlowCounters;
-use crate::frame::{packet_at, packets_in};
+use crate::frame::packets_in;
 use crate::interposer::{Interposer, Passage};
 use crate::measurement::MeasurementWindow;
 use crate::model::{CreditReturn, Model};
@@ -37,6 +37,7 @@ use crate::packet_tracker::{PacketId, PacketTracker};
 
 mod audit;
 mod configure;
+mod departure;
 mod faults;
 mod management;
 mod waits;
@@ -63,8 +64,8 @@ pub(crate) enum Event {
     Fault(u32),
     /// A cable that was put in again is looked at: are the links up?
     LinkCheck(u32),
-    /// The subnet manager's deadline is due.
-    Manager,
+    /// A subnet manager's deadline is due.
+    Manager(u32),
     /// The checkers look at everything.
     Audit,
 }
@@ -103,7 +104,7 @@ struct FrameInFlight {
 /// When a device is woken.
 #[derive(Clone, Copy, Debug)]
 struct WakeTimes {
-    /// When it wants to be woken.
+    /// When it is to be woken.
     wake: Time,
     /// The earliest wake-up far ahead that is scheduled for it.
     far_wake: Time,
@@ -156,12 +157,12 @@ pub(crate) struct Fabric {
     pub(crate) extra_tables: Arc<ExtraTables>,
     /// By node: which host it is.
     pub(crate) host_numbers: Vec<Option<u32>>,
-    /// The subnet manager, where one runs.
+    /// The subnet managers, where some run.
     pub(crate) management: Management,
     /// What full hosts send and receive, where there are some.
     pub(crate) datagrams: Option<Box<Datagrams>>,
-    /// What tampers with frames, if anything.
-    pub(crate) interposer: Option<Box<dyn Interposer>>,
+    /// What tampers with frames, in order.
+    pub(crate) interposers: Vec<Box<dyn Interposer>>,
     /// Data packets on cables.
     pub(crate) in_flight: u64,
     /// The first cycle that was found.
@@ -210,7 +211,7 @@ impl Fabric {
             host_numbers,
             management: Management::default(),
             datagrams: None,
-            interposer: None,
+            interposers: Vec::new(),
             in_flight: 0,
             deadlock: None,
             audits: true,
@@ -235,7 +236,7 @@ impl Fabric {
                 Event::Wake(node) => self.wake(node),
                 Event::Fault(fault) => self.fault(index(fault)),
                 Event::LinkCheck(cable) => self.check_links(index(cable)),
-                Event::Manager => self.wake_manager(),
+                Event::Manager(manager) => self.wake_manager(index(manager)),
                 Event::Audit => self.audit(),
             }
         }
@@ -303,7 +304,7 @@ impl Fabric {
         self.free_slots.push(flight);
     }
 
-    /// Pulls a device until it has nothing more to send now, and notes when it wants to be woken.
+    /// Pulls a device until it has nothing more to send now, and notes when it is to be woken.
     pub(crate) fn service(&mut self, id: u32) {
         let node = index(id);
         loop {
@@ -356,7 +357,7 @@ impl Fabric {
         }
     }
 
-    /// Schedules the wake-up that a device wants. An idle device wants one at its next keep-alive,
+    /// Schedules the wake-up of a device at its deadline. That of an idle device is its next keep-alive,
     /// over and over again: far ahead, one that comes no later than wanted is enough.
     fn schedule_wake(&mut self, id: u32) {
         let times = &mut self.wake_times[index(id)];
@@ -397,7 +398,7 @@ impl Fabric {
             }
             for packet in host.received.drain(..) {
                 if let Some(delivery) = self.tracker.deliver(self.now, at, &packet) {
-                    self.measure.record(delivery, at);
+                    self.measure.record(delivery);
                     if let Some(flow_counters) = &mut self.flow_counters {
                         flow_counters.delivered(&delivery);
                     }
@@ -406,95 +407,19 @@ impl Fabric {
         }
     }
 
-    /// Puts a frame on the cable of a port.
-    pub(crate) fn put_on_cable(
-        &mut self,
-        node: usize,
-        port: PortNum,
-        frame: &mut [u8],
-        tail: Time,
-    ) {
-        let data = packet_at(frame);
-        let id = data.and_then(|data| self.tracker.of_record(&frame[data..]));
-        if let Some(data) = data {
-            if let Some(id) = id {
-                if self.nodes[node].is_switch() {
-                    self.tracker.leave_switch(self.now, id);
-                } else {
-                    self.tracker.leave_source(self.now, id);
-                }
-            }
-            self.check_credits(node, port, &frame[data..]);
-            if let Some(flow_counters) = &mut self.flow_counters {
-                flow_counters.sent(self.now, node, port, &frame[data..]);
-            }
-        }
-        if let (Some(datagrams), Some(data)) = (&mut self.datagrams, data) {
-            let is_host = matches!(self.nodes[node], Node::Host(_));
-            let host = is_host.then(|| number(node));
-            datagrams.on_cable(self.now, host, &frame[data..]);
-        }
-        let Some(peer) = self.cables.peer(node, port) else {
-            self.counters.lost += data.map_or(0, |data| packets_in(&frame[data..]));
-            return;
-        };
-        let control = data.unwrap_or(frame.len());
-        let (control, packet) = frame.split_at_mut(control);
-        let now = self.now;
-        let later = now + self.model.flight_ns;
-        if !control.is_empty() {
-            let at = if self.ideal {
-                // It overtakes packets on the cable, which it must not count as there.
-                self.cables.subtract_in_flight(node, port, control);
-                now
-            } else {
-                later
-            };
-            let passage = self.pass(node, port, control);
-            if passage != Passage::Never && !self.cables.loses_credit(node, port) {
-                let received = self.cables.received(node, port);
-                self.schedule_arrival(peer, (at, at), control, FrameContents::Control { received });
-            }
-        }
-        if packet.is_empty() {
-            return;
-        }
-        let passage = self.pass(node, port, packet);
-        if passage == Passage::Never {
-            self.counters.lost += packets_in(packet);
-            return;
-        }
-        match self.cables.impair(node, port, packet) {
-            Impairment::None => {}
-            Impairment::Lost => {
-                self.counters.lost += packets_in(packet);
-                return;
-            }
-            Impairment::Corrupted => self.counters.corrupted += 1,
-        }
-        let Disturbance { copies, delays_ns } = self.cables.disturb(node, port, packet);
-        let copies = copies + usize::from(passage == Passage::Twice);
-        for copy in 0..copies {
-            let delay_ns = delays_ns.get(copy).copied().unwrap_or(0);
-            self.in_flight += 1;
-            self.cables.packet_sent(node, port, packet);
-            let tail = tail.max(now) + self.model.flight_ns + delay_ns;
-            let arrival = (later + delay_ns, tail);
-            self.schedule_arrival(peer, arrival, packet, FrameContents::Packet(id));
-        }
-        self.counters.duplicated += u64::from(copies > 1);
-    }
-
     /// Lets what tampers with frames see one.
     #[inline]
     fn pass(&mut self, node: usize, port: PortNum, frame: &mut [u8]) -> Passage {
-        match &mut self.interposer {
-            None => Passage::Once,
-            Some(interposer) => {
-                let node = NodeId::from_index(node);
-                interposer.pass(self.now, Endpoint { node, port }, frame)
+        let node = NodeId::from_index(node);
+        let mut passage = Passage::Once;
+        for interposer in &mut self.interposers {
+            match interposer.pass(self.now, Endpoint { node, port }, frame) {
+                Passage::Never => return Passage::Never,
+                Passage::Once => {}
+                Passage::Twice => passage = Passage::Twice,
             }
         }
+        passage
     }
 
     fn schedule_arrival(

@@ -1,11 +1,12 @@
 //! The faults of a run, and their times.
 
+use strum::{EnumDiscriminants, EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 use topologies::{Endpoint, Graph, NodeKind};
 use wire::PortNum;
 
 /// Rates of loss and damage count in millionths.
-pub(crate) const MILLION: u32 = 1_000_000;
+pub(crate) const PPM_MAX: u32 = 1_000_000;
 
 /// One end of a cable by the name of its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +18,13 @@ pub struct CableEnd {
 }
 
 /// A kind of fault. Rates are in millionths and hold for what leaves the port named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, EnumDiscriminants)]
+#[strum_discriminants(
+    name(FaultName),
+    derive(EnumMessage, IntoStaticStr, VariantArray),
+    strum(serialize_all = "kebab-case"),
+    doc = "The name of a [`FaultKind`], as plans have it."
+)]
 pub enum FaultKind {
     /// The cable at this end is pulled: what is on it is lost.
     LinkDown(CableEnd),
@@ -41,7 +48,7 @@ pub enum FaultKind {
     },
     /// Management packets (VL15) come twice at one rate, and late at another, from now on: those
     /// behind a late one overtake it.
-    Unrest {
+    SmpImpairment {
         /// Whose management packets.
         end: CableEnd,
         /// Packets that come twice, per million.
@@ -64,6 +71,8 @@ pub enum FaultKind {
         ns_per_packet: u64,
     },
 }
+
+wire::choice!(FaultName, "kind of fault");
 
 /// Something that goes wrong at a certain time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +146,7 @@ impl FaultKind {
             | Self::LinkUp(end)
             | Self::Rates { end, .. }
             | Self::CreditLoss { end, .. }
-            | Self::Unrest { end, .. } => Some(end),
+            | Self::SmpImpairment { end, .. } => Some(end),
             Self::Crash(_) | Self::Restart(_) | Self::SlowDrain { .. } => None,
         }
     }
@@ -150,7 +159,7 @@ impl FaultKind {
                 ..
             } => [loss_ppm, corruption_ppm],
             Self::CreditLoss { loss_ppm, .. } => [loss_ppm, 0],
-            Self::Unrest {
+            Self::SmpImpairment {
                 duplication_ppm,
                 delay_ppm,
                 ..
@@ -174,7 +183,7 @@ impl FaultPlan {
                 })
             };
             for ppm in fault.what.rates() {
-                if ppm > MILLION {
+                if ppm > PPM_MAX {
                     return Err(FaultError::Rate { number, ppm });
                 }
             }

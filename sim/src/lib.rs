@@ -64,14 +64,14 @@ mod workload_run;
 pub use balance::Balance;
 pub use deadlock::{Deadlock, InputVl};
 pub use fabric::{ManagementError, RunCounters};
-pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultPlan};
+pub use faults::{CableEnd, Fault, FaultError, FaultKind, FaultName, FaultPlan};
 pub use flow_counters::{FlowRecord, PortRecord, VlCounts};
 pub use interposer::{Interposer, Passage};
 pub use load::{Load, LoadResult, RoutedFabric, interval_ps};
 pub use model::{CreditReturn, Model, ModelError, PACKET_BYTES_MAX, PACKET_BYTES_MIN};
 pub use numbers::{index, number, real};
 pub use packet_tracker::Violation;
-pub use pattern::{Pattern, PatternError, SlChoice, mix, permutation};
+pub use pattern::{Pattern, PatternError, SlChoice, permutation, split_mix};
 pub use setup::SetupError;
 pub use twin::{DatagramCounts, Twin, TwinConfig, TwinError};
 pub use workload::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use link::DropReason;
 use routing::{Options, RoutingEngine, RoutingError, Tables};
 use topologies::{Graph, NodeId, NodeKind};
-use wire::{Lid, convert};
+use wire::{Lid, Vl, convert};
 
 use crate::balance::Balance;
 use crate::deadlock::Deadlock;
@@ -22,13 +22,10 @@ use crate::setup::{SetupError, build};
 use crate::source_queues::{Addressing, SourceQueues};
 use crate::workload::BACKLOG_DEFAULT;
 
-/// Data VLs that a port has at most.
-const VLS_MAX: u8 = 15;
-
 /// The load of hosts, and the window in which it is measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// To whom.
+    /// The destinations.
     pub pattern: Pattern,
     /// How packets get their service levels, and with them their VLs.
     pub sl_choice: SlChoice,
@@ -119,7 +116,7 @@ impl RoutedFabric {
     /// [`SetupError::Routing`]: the engine cannot apply.
     pub fn new(graph: &Graph, engine: RoutingEngine) -> Result<Self, SetupError> {
         let options = Options {
-            data_vls: Some(VLS_MAX),
+            data_vls: Some(Vl::DATA_COUNT),
             ..Options::default()
         };
         Ok(Self::with_tables(graph, engine.route(graph, &options)?))

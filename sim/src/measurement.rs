@@ -34,7 +34,7 @@ impl MeasurementWindow {
     }
 
     #[inline]
-    pub(crate) fn record(&mut self, delivery: Delivery, _at: u32) {
+    pub(crate) fn record(&mut self, delivery: Delivery) {
         if delivery.tail < self.from || delivery.tail >= self.until {
             return;
         }

@@ -6,14 +6,13 @@ use link::{Pacing, PortConfig};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use switchd::Timing;
 use thiserror::Error;
+use wire::packet::VCRC_LEN;
 use wire::{Guid, LinkRate, LinkSpeed, LinkWidth, Mtu, convert};
 
 /// Bytes of the headers and the ICRC of a datagram: LRH, BTH, DETH, ICRC.
 pub const PACKET_BYTES_MIN: u16 = 32;
 /// LRH to ICRC of the longest packet: a payload of 4096 bytes behind the same headers.
 pub const PACKET_BYTES_MAX: u16 = 4096 + 32;
-/// VCRC.
-const VCRC_BYTES: u16 = 2;
 /// HOQLife and LifeTimeValue that mean "no limit" (IBA 14.2.5.4, 14.2.5.6).
 const NO_LIFETIME_LIMIT: u8 = 20;
 
@@ -126,7 +125,7 @@ impl Model {
     /// A packet's length on the wire, VCRC included.
     #[must_use]
     pub fn wire_bytes(&self) -> usize {
-        usize::from(self.packet_bytes) + usize::from(VCRC_BYTES)
+        usize::from(self.packet_bytes) + VCRC_LEN
     }
 
     /// Payload bytes of a packet.
@@ -178,7 +177,7 @@ impl Model {
             rate: self.rate,
             pacing: Pacing::EXACT,
             vcrc_takes_time: self.vcrc_takes_time,
-            packet_bytes: Some(self.wire_bytes()),
+            packet_bytes_limit: Some(self.wire_bytes()),
             buffer_bytes: packet * usize::from(self.input_packets.get()),
             output_bytes: packet * usize::from(self.output_packets.get()),
             epoch_seed,

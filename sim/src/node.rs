@@ -1,11 +1,30 @@
 //! The devices of a simulated fabric behind one face.
 
 use hostd::{Host, HostConfig};
-use link::{ConfigError, Device, FrameBuf, Input, Port, PortConfig, PortSet, Time};
+use link::{ConfigError, Device, FrameBuf, Hardware, Input, Port, PortConfig, PortSet, Time};
 use switchd::{Switch, SwitchConfig, SwitchError, Timing};
+use topologies::{Endpoint, Graph, NodeId};
 use wire::{PortNum, convert};
 
 use crate::traffic_host::TrafficHost;
+
+/// What a node of the graph says of itself, and which of its links run at rates of their own.
+pub(crate) fn hardware(graph: &Graph, id: NodeId) -> Hardware {
+    let node = graph.node(id);
+    let rate = |port: PortNum| graph.rate(Endpoint { node: id, port });
+    let cables = graph.cables(id);
+    let rates = cables.filter_map(|(port, _)| Some((port.get(), rate(port)?)));
+    Hardware {
+        description: (node.description != node.name).then(|| node.description.clone()),
+        system_image_guid: Some(node.system_image_guid),
+        vendor_id: node.vendor_id,
+        device_id: node.device_id,
+        is_router: node.is_router,
+        enhanced_port0: node.enhanced_port0,
+        port_guids: node.port_guids.clone(),
+        rates: rates.collect(),
+    }
+}
 
 /// A device.
 #[derive(Debug)]
@@ -18,26 +37,32 @@ pub(crate) enum Node {
 impl Node {
     /// A switch of the fabric, just started.
     pub(crate) fn switch(
-        node: &topologies::Node,
+        graph: &Graph,
+        id: NodeId,
         port: PortConfig,
         timing: Timing,
     ) -> Result<Self, SwitchError> {
+        let node = graph.node(id);
         let config = SwitchConfig {
             name: node.name.clone(),
             guid: node.guid,
             ports: node.ports,
             port,
+            hardware: hardware(graph, id),
             timing,
         };
         Ok(Self::Switch(Box::new(Switch::new(&config)?)))
     }
 
     /// A full host of the fabric, just started.
-    pub(crate) fn host(node: &topologies::Node, port: PortConfig) -> Result<Self, ConfigError> {
+    pub(crate) fn host(graph: &Graph, id: NodeId, port: PortConfig) -> Result<Self, ConfigError> {
+        let node = graph.node(id);
         Ok(Self::Host(Box::new(Host::new(HostConfig {
             name: node.name.clone(),
             guid: node.guid,
             pid: 0,
+            ports: node.ports,
+            hardware: hardware(graph, id),
             port,
             traffic_tick_ns: 0,
         })?)))
@@ -136,8 +161,8 @@ impl Node {
     pub(crate) fn port(&self, number: PortNum) -> Option<&Port> {
         match self {
             Self::Switch(switch) => switch.port(number),
-            Self::TrafficHost(host) => (number == crate::traffic_host::PORT).then(|| host.port()),
-            Self::Host(host) => (number == crate::traffic_host::PORT).then(|| host.port()),
+            Self::TrafficHost(host) => (number == host.port().number()).then(|| host.port()),
+            Self::Host(host) => host.port_of(number),
         }
     }
 

@@ -24,7 +24,7 @@ const VIOLATIONS_KEPT: usize = 32;
 const RING_MIN: usize = 16;
 /// The ring where packets may be missing, and so it is not known which are still in flight.
 const RING_LOSSY: usize = 1024;
-/// The longest: a quarter of what 24 bits tell apart.
+/// The longest: a quarter of what 24 bits distinguish.
 const RING_MAX: usize = 1 << 22;
 /// No host has that LID.
 const NO_HOST: u32 = u32::MAX;
@@ -99,7 +99,7 @@ pub(crate) struct Delivery {
     pub(crate) is_multicast: bool,
 }
 
-/// All packets in flight and the rules that they obey.
+/// All packets in flight, and the rules that hold for them.
 #[derive(Debug)]
 pub(crate) struct PacketTracker {
     /// By LID: which host it is.

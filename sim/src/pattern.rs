@@ -1,5 +1,7 @@
 //! Traffic patterns: destinations, rates and VLs of what hosts send.
 
+use core::fmt;
+
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -12,7 +14,7 @@ use crate::numbers::{index, number};
 /// A load above this makes no sense on any link, bytes/ns.
 const LOAD_MAX: f64 = 1000.0;
 
-/// To whom hosts send. Hosts are numbered in the order of the topology.
+/// The destinations of hosts. Hosts are numbered in the order of the topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Every packet to a host drawn anew, each of the others equally likely.
@@ -112,6 +114,20 @@ pub enum PatternError {
     Load(f64),
 }
 
+/// The name in tables and plots.
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform => f.write_str("uniform"),
+            Self::Centric { percent, .. } => write!(f, "{percent}%-centric"),
+            Self::Permutation => f.write_str("permutation"),
+            Self::Shift { by } => write!(f, "shift-{by}"),
+            Self::AllToAll => f.write_str("all-to-all"),
+            Self::Bursty { packets } => write!(f, "bursts-of-{packets}"),
+        }
+    }
+}
+
 impl Pattern {
     /// Checks that the pattern makes sense among so many hosts.
     ///
@@ -176,7 +192,7 @@ pub fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
 
 /// A well-mixed number of two (SplitMix64): seeds of runs, of hosts, of whatever else is drawn.
 #[must_use]
-pub fn mix(seed: u64, value: u64) -> u64 {
+pub fn split_mix(seed: u64, value: u64) -> u64 {
     let mut word = seed.wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -202,7 +218,7 @@ impl Draw {
             sent: 0,
             burst_to: own,
             seed,
-            random: ChaCha8Rng::seed_from_u64(mix(seed, u64::from(own) + 1)),
+            random: ChaCha8Rng::seed_from_u64(split_mix(seed, u64::from(own) + 1)),
         }
     }
 
@@ -245,7 +261,7 @@ impl Draw {
             Levels::PerPacket(levels) => Some(self.random.random_range(0..levels)),
             Levels::PerPair(levels) => {
                 let pair = u64::from(self.own) << 32 | u64::from(to);
-                let sl = mix(self.seed, pair) % u64::from(levels);
+                let sl = split_mix(self.seed, pair) % u64::from(levels);
                 Some(convert::saturate(sl))
             }
         };

@@ -7,13 +7,13 @@ use routing::{RoutingError, Tables};
 use switchd::SwitchError;
 use thiserror::Error;
 use topologies::{Graph, NodeKind};
-use wire::Lid;
+use wire::{Lid, PortNum};
 
 use crate::extra_tables::ExtraTables;
 use crate::fabric::{Fabric, ManagementError};
 use crate::faults::{FaultError, FaultPlan};
 use crate::model::{Model, ModelError};
-use crate::node::Node;
+use crate::node::{Node, hardware};
 use crate::numbers::number;
 use crate::packet_tracker::PacketTracker;
 use crate::pattern::PatternError;
@@ -70,7 +70,8 @@ pub(crate) fn build(
         let node = graph.node(id);
         if node.kind == NodeKind::Switch {
             nodes.push(Node::switch(
-                node,
+                &graph,
+                id,
                 model.port(node.guid, 1),
                 model.timing(),
             )?);
@@ -79,8 +80,9 @@ pub(crate) fn build(
         }
         let range = tables.lids.of_node(id);
         let range = range.ok_or_else(|| SetupError::NoLid(node.name.clone()))?;
-        let port = model.port(node.guid, 1);
-        let host = TrafficHost::new(port, range.base, model.payload_bytes())?;
+        let at = range.end.map_or(PortNum::new(1), |end| end.port);
+        let port = hardware(&graph, id).port_config(at, model.port(node.guid, 1));
+        let host = TrafficHost::new(at, port, range.base, model.payload_bytes())?;
         nodes.push(Node::TrafficHost(Box::new(host)));
         host_numbers.push(Some(number(lids.len())));
         lids.push(range.lids().collect());

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use link::{Admission, Port, Time};
 use routing::Tables;
 use topologies::NodeId;
+use wire::convert::saturate;
+use wire::packet::VCRC_LEN;
 use wire::{Lid, PortNum, Sl, Vl};
 
 use crate::generator::{Generator, NO_FLOW, QueuedSend};
-use crate::numbers::{index, number};
+use crate::numbers::{index, next_in_turn, number};
 use crate::workload::Destination;
 
 /// Service levels.
 const LEVELS: usize = 16;
-/// The VCRC, which sizes of packets leave out.
-const VCRC_BYTES: usize = 2;
 
 /// Groups as all sources of a run use them.
 #[derive(Debug, Default)]
@@ -261,14 +261,7 @@ impl SourceQueues {
     #[inline]
     fn turn(&self, vl: usize) -> Option<usize> {
         let &(levels, last) = self.vls.get(vl)?;
-        let waiting = levels & self.levels;
-        if waiting == 0 {
-            return None;
-        }
-        // Those after the last one first.
-        let after = waiting & (0xfffe_u32.checked_shl(last).map_or(0, low_half));
-        let chosen = if after == 0 { waiting } else { after };
-        Some(index(chosen.trailing_zeros()))
+        next_in_turn(levels & self.levels, last).map(index)
     }
 
     /// Whether a VL has both a packet that waits and room for it.
@@ -282,8 +275,8 @@ impl SourceQueues {
     fn admitted(&self, port: &Port, vl: usize) -> Option<usize> {
         let level = self.turn(vl)?;
         let head = self.queues[level].front()?;
-        let bytes = usize::from(head.next_bytes()) + VCRC_BYTES;
-        let vl = Vl::truncate(u8::try_from(vl).ok()?);
+        let bytes = usize::from(head.next_bytes()) + VCRC_LEN;
+        let vl = Vl::new(saturate(vl)).ok()?;
         (port.admits(vl, bytes) == Admission::Room).then_some(level)
     }
 
@@ -300,7 +293,7 @@ impl SourceQueues {
             generated: send.generated,
             to,
             dlid,
-            sl: Sl::truncate(u8::try_from(level).ok()?),
+            sl: Sl::new(saturate(level)).ok()?,
             bytes,
             flow: send.flow,
             copies: match to {
@@ -352,7 +345,7 @@ impl SourceQueues {
         }
     }
 
-    /// To whom the next packet of a send goes, and on which DLID.
+    /// The destination of a send's next packet, and its DLID.
     fn destination(&self, send: &QueuedSend) -> (Target, Lid) {
         let dlid_of = |lids: &[Lid], at: u32| lids.get(index(at)).copied().unwrap_or(Lid::ZERO);
         match send.to {
@@ -370,10 +363,4 @@ impl SourceQueues {
             }
         }
     }
-}
-
-/// The lower half of a word.
-fn low_half(word: u32) -> u16 {
-    let [_, _, high, low] = word.to_be_bytes();
-    u16::from_be_bytes([high, low])
 }

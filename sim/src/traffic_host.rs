@@ -9,17 +9,16 @@
 //! consumed at once.
 
 use link::{
-    Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, Input, Packet, Pool, Port,
-    PortConfig, PortSet, SetState, Time,
+    Arrival, ConfigError, Deadline, DeadlineCause, Device, FrameBuf, Input, LinkCommand, Packet,
+    Pool, Port, PortConfig, PortSet, Time,
 };
 use wire::convert::saturate;
 use wire::packet::{ICRC_LEN, VCRC_LEN};
 use wire::{DataPacket, Lid, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 
+use crate::numbers::next_in_turn;
 use crate::source_queues::{Injected, SourceQueues};
 
-/// The only port.
-pub(crate) const PORT: PortNum = PortNum::new(1);
 /// All VLs but VL15.
 const DATA_VLS: u16 = 0x7fff;
 /// Where the queue pairs of sources and sinks are.
@@ -66,20 +65,14 @@ struct Drain {
     vl: u32,
 }
 
-impl Drain {
-    /// The VL of `arrived` whose turn it is: those after the last one first.
-    fn turn(&self, arrived: u16) -> u32 {
-        let after = u32::from(arrived) & (u32::MAX << 1).checked_shl(self.vl).unwrap_or(0);
-        if after == 0 {
-            arrived.trailing_zeros()
-        } else {
-            after.trailing_zeros()
-        }
-    }
-}
-
 impl TrafficHost {
-    pub(crate) fn new(config: PortConfig, lid: Lid, payload: usize) -> Result<Self, ConfigError> {
+    /// A host of which port `number` counts.
+    pub(crate) fn new(
+        number: PortNum,
+        config: PortConfig,
+        lid: Lid,
+        payload: usize,
+    ) -> Result<Self, ConfigError> {
         let payload = vec![0x5a; payload];
         let packet = UdPacket {
             vl: Vl::default(),
@@ -101,9 +94,8 @@ impl TrafficHost {
         let emitted = packet.emit(&mut template);
         debug_assert_eq!(emitted, Ok(template.len()));
         Ok(Self {
-            port: Port::new(PORT, config, 0)?,
-            // A bound only: slots of one size are of no use to packets of another.
-            pool: Pool::new(config.bytes_max().saturating_mul(16)),
+            port: Port::new(number, config, 0)?,
+            pool: Pool::new(Pool::limit_for(config.bytes_max())),
             inbox: vec![0; template.len()],
             template,
             source: None,
@@ -141,8 +133,8 @@ impl TrafficHost {
     }
 
     /// Sets the logical state of the port; whether it could follow.
-    pub(crate) fn set_state(&mut self, now: Time, state: SetState) -> bool {
-        self.port.set_state(now, state, &mut self.pool).is_ok()
+    pub(crate) fn set_state(&mut self, now: Time, state: LinkCommand) -> bool {
+        self.port.execute(now, state, &mut self.pool).is_ok()
     }
 
     /// Takes a packet out of the input buffers each so many nanoseconds from now on; 0: at once.
@@ -159,13 +151,12 @@ impl TrafficHost {
             }
             let is_slow = self.drain.ns_per_packet > 0;
             let mut number = arrived.trailing_zeros();
-            let is_data = arrived & DATA_VLS != 0;
-            if is_slow && is_data {
+            if is_slow && let Some(next) = next_in_turn(arrived & DATA_VLS, self.drain.vl) {
                 if now < self.drain.next_at {
                     return;
                 }
-                number = self.drain.turn(arrived & DATA_VLS);
-                self.drain.vl = number;
+                number = next;
+                self.drain.vl = next;
                 self.drain.next_at = now + self.drain.ns_per_packet;
             }
             let vl = Vl::constant(saturate::<u8>(number));
@@ -281,7 +272,7 @@ impl Device for TrafficHost {
     fn ready(&self, now: Time) -> PortSet {
         let mut ready = PortSet::EMPTY;
         if self.port.is_ready(now) || self.can_fill() {
-            ready.insert(PORT);
+            ready.insert(self.port.number());
         }
         ready
     }

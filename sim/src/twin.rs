@@ -1,14 +1,14 @@
-//! The twin of a live fabric: hosts, switches and the subnet manager that the daemons are made of,
+//! The twin of a live fabric: hosts, switches and the subnet managers that the daemons are made of,
 //! in virtual time.
 //!
-//! Nothing is installed from outside: the manager discovers the fabric and programs it by packets
+//! Nothing is installed from outside: a manager discovers the fabric and programs it by packets
 //! that cross it, as on a live one. Hosts answer what their control sockets would be asked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use controller::SmConfig;
 use controller::control::{Phase, Status};
-use controller::{Sm, SmConfig};
 use hostd::control::{Reply, Request};
 use hostd::{Command, Host};
 use link::{Counts, Device, Input, PortConfig, Time};
@@ -17,7 +17,7 @@ use thiserror::Error;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::PortNum;
 
-use crate::fabric::{Event, Fabric};
+use crate::fabric::Fabric;
 use crate::faults::{FaultError, FaultPlan};
 use crate::model::{CreditReturn, Model};
 use crate::node::Node;
@@ -41,8 +41,10 @@ pub struct TwinConfig {
     pub port: PortConfig,
     /// How long packets take inside switches.
     pub timing: Timing,
-    /// The subnet manager.
+    /// The subnet manager beside the first host.
     pub manager: SmConfig,
+    /// Further subnet managers, each beside the host of that name.
+    pub further_managers: Vec<(String, SmConfig)>,
     /// Faults, timed from the start.
     pub faults: FaultPlan,
 }
@@ -54,6 +56,7 @@ impl Default for TwinConfig {
             port: PortConfig::default(),
             timing: Timing::default(),
             manager: SmConfig::default(),
+            further_managers: Vec::new(),
             faults: FaultPlan::default(),
         }
     }
@@ -94,18 +97,16 @@ pub enum TwinError {
 #[derive(Debug)]
 pub struct Twin {
     fabric: Fabric,
-    manager: SmConfig,
     token: u64,
     /// Devices that have crashed and not been started again.
     down: BTreeSet<NodeId>,
     /// Ends of cables that are pulled.
-    cut: BTreeSet<Endpoint>,
-    /// The host beside which a manager that was killed is to run again.
-    manager_place: Option<u32>,
+    unplugged: BTreeSet<Endpoint>,
 }
 
 impl Twin {
-    /// A fabric whose cables have just been put in; its manager runs beside the first host.
+    /// A fabric whose cables have just been put in; its manager runs beside the first host. A host has
+    /// one manager: of several that are configured beside one, the first counts.
     ///
     /// # Errors
     /// [`TwinError`]: what cannot be built.
@@ -118,7 +119,13 @@ impl Twin {
             credits: CreditReturn::Packets,
             ..Model::mlid04(1)
         };
-        let beside = graph.hosts().next().ok_or(TwinError::NoHost)?;
+        // The manager is a client of port 1.
+        let is_cabled = |&host: &NodeId| {
+            let port = PortNum::new(1);
+            graph.peer(Endpoint { node: host, port }).is_some()
+        };
+        let first = graph.hosts().find(is_cabled).or(graph.hosts().next());
+        let beside = first.ok_or(TwinError::NoHost)?;
         let mut fabric = Fabric::assemble(
             Arc::new(graph.clone()),
             None,
@@ -127,25 +134,37 @@ impl Twin {
             PacketTracker::new(&[], 1, None, true),
             config.faults.clone(),
         );
-        let manager = Box::new(Sm::new(config.manager.clone())?);
         fabric.management.devices = Some((config.port, config.timing));
         fabric.datagrams = Some(Box::default());
-        fabric.management.manager = Some((number(beside.index()), manager));
+        let mut places = vec![beside];
+        fabric
+            .management
+            .add(number(beside.index()), config.manager.clone());
+        for (name, manager) in &config.further_managers {
+            let host = graph.find(name);
+            let host = host.filter(|&host| graph.node(host).kind == NodeKind::Host);
+            let host = host.ok_or_else(|| TwinError::NoSuchHost(name.clone()))?;
+            if !places.contains(&host) {
+                places.push(host);
+                let host = number(host.index());
+                fabric.management.add(host, manager.clone());
+            }
+        }
         for (one, other) in graph.links() {
             for end in [one, other] {
                 fabric.nodes[end.node.index()].carrier(Time::ZERO, end.port, true);
                 fabric.service(number(end.node.index()));
             }
         }
-        fabric.queue.push(Time(1), Event::Manager);
+        for manager in 0..places.len() {
+            fabric.start_manager(manager)?;
+        }
         fabric.schedule_faults(Time::ZERO);
         Ok(Self {
             fabric,
-            manager: config.manager.clone(),
             token: 0,
             down: BTreeSet::new(),
-            cut: BTreeSet::new(),
-            manager_place: None,
+            unplugged: BTreeSet::new(),
         })
     }
 
@@ -161,11 +180,30 @@ impl Twin {
         self.fabric.run(until);
     }
 
-    /// How the subnet stands.
+    /// How the subnet stands, as the first manager that has brought it up sees it, or else the first
+    /// manager that runs.
     #[must_use]
     pub fn status(&self) -> Status {
-        let manager = self.fabric.management.manager.as_ref();
-        manager.map_or_else(Status::default, |(_, manager)| manager.status(self.now()))
+        let all = 0..self.managers();
+        let known = || all.clone().filter_map(|at| self.status_of(at));
+        let up = known().find(|status| status.phase == Phase::Up);
+        up.or_else(|| known().next()).unwrap_or_default()
+    }
+
+    /// Whether a manager is to sweep the whole subnet again, or does so; `None` if it does not run, or
+    /// waits for its host, which is down.
+    #[must_use]
+    pub fn is_sweep_due(&self, manager: usize) -> Option<bool> {
+        let manager = self.fabric.management.managers.get(manager)?;
+        let sm = manager.sm.as_ref().filter(|_| !manager.is_host_down);
+        Some(sm?.is_sweep_due())
+    }
+
+    /// How the subnet stands as a manager sees it; `None` while it does not run.
+    #[must_use]
+    pub fn status_of(&self, manager: usize) -> Option<Status> {
+        let manager = self.fabric.management.managers.get(manager)?;
+        Some(manager.sm.as_ref()?.status(self.now()))
     }
 
     /// Lets time pass until the subnet is up.
@@ -187,23 +225,39 @@ impl Twin {
         })
     }
 
-    /// Asks a host what its control socket would be asked; the answer comes later. The token is
-    /// for [`Twin::reply`].
+    /// Asks a host's first port with a cable, or as `HOST:PORT` another one, what its control socket would
+    /// be asked; the answer comes later. The token is for [`Twin::reply`].
     ///
     /// # Errors
     /// [`TwinError::NoSuchHost`].
     pub fn request(&mut self, host: &str, request: Request) -> Result<u64, TwinError> {
         let unknown = || TwinError::NoSuchHost(host.to_owned());
-        let id = self.fabric.graph.find(host).ok_or_else(unknown)?;
+        let (id, port) = self.end_port(host).ok_or_else(unknown)?;
         self.token += 1;
         let token = self.token;
         let now = self.now();
         let Node::Host(device) = &mut self.fabric.nodes[id.index()] else {
             return Err(unknown());
         };
-        device.handle(now, Input::Command(Command::Control { token, request }));
+        let command = Command::Control {
+            token,
+            port,
+            request,
+        };
+        device.handle(now, Input::Command(command));
         self.fabric.service(number(id.index()));
         Ok(token)
+    }
+
+    /// The port that `HOST` or `HOST:PORT` names.
+    fn end_port(&self, name: &str) -> Option<(NodeId, PortNum)> {
+        let graph = &self.fabric.graph;
+        if let Some(id) = graph.find(name) {
+            let first = graph.cables(id).next().map(|(port, _)| port);
+            return Some((id, first.unwrap_or(PortNum::new(1))));
+        }
+        let (host, port) = name.rsplit_once(':')?;
+        Some((graph.find(host)?, PortNum::new(port.parse().ok()?)))
     }
 
     /// Lets time pass until a host has answered.
@@ -260,9 +314,8 @@ impl Twin {
 }
 
 fn device(graph: &Graph, id: NodeId, config: &TwinConfig) -> Result<Node, TwinError> {
-    let node = graph.node(id);
-    Ok(match node.kind {
-        NodeKind::Switch => Node::switch(node, config.port, config.timing)?,
-        NodeKind::Host => Node::host(node, config.port)?,
+    Ok(match graph.node(id).kind {
+        NodeKind::Switch => Node::switch(graph, id, config.port, config.timing)?,
+        NodeKind::Host => Node::host(graph, id, config.port)?,
     })
 }

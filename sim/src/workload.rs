@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use link::SlToVl;
 use thiserror::Error;
 use wire::attr::VlArbEntry;
 use wire::{Lid, PortNum, Sl, Vl};
@@ -41,7 +42,7 @@ pub enum Destination {
 /// What is the same for all packets of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressVector {
-    /// To whom.
+    /// The destination.
     pub to: Destination,
     /// The DLID, for [`Destination::Host`]; `None` for the one that the scheme chooses for these
     /// hosts.
@@ -71,7 +72,7 @@ impl AddressVector {
 pub struct SendRequest {
     /// When, in picoseconds from the start of the run.
     pub at_ps: u64,
-    /// To whom and how.
+    /// The destination, and the packets' headers.
     pub address: AddressVector,
     /// Bytes of packets, LRH to ICRC: 32 to the model's, in words of 4; of a message
     /// ([`TrafficSource::Messages`]) its payload, from 1 on.
@@ -81,7 +82,7 @@ pub struct SendRequest {
 /// A flow with a constant rate: one packet each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConstantRate {
-    /// To whom and how.
+    /// The destination, and the packets' headers.
     pub address: AddressVector,
     /// Bytes of each packet, LRH to ICRC.
     pub bytes: u16,
@@ -106,7 +107,7 @@ pub enum TrafficSource {
     /// Always a packet that waits, from a moment (picoseconds from the start) until the end:
     /// flows of a service level take turns.
     Backlogged {
-        /// To whom and how.
+        /// The destination, and the packets' headers.
         address: AddressVector,
         /// Bytes of each packet, LRH to ICRC.
         bytes: u16,
@@ -116,7 +117,7 @@ pub enum TrafficSource {
     /// Packets of the model's size at a constant rate to hosts that a pattern draws, as in a
     /// [`crate::Load`].
     Patterned {
-        /// To whom.
+        /// The destinations.
         pattern: Pattern,
         /// How packets get their service level; one that is drawn is 0 to the model's VLs less one.
         sl_choice: SlChoice,
@@ -190,13 +191,8 @@ impl VlTables {
     /// A VL is the service level modulo the number of VLs, whatever the routing engine says.
     #[must_use]
     pub fn modulo(vls: u8) -> Self {
-        let vl = |sl: Sl| Vl::constant(sl.get() % vls.clamp(1, 15));
-        let mut table = [Vl::default(); 16];
-        for (sl, place) in Sl::all().zip(&mut table) {
-            *place = vl(sl);
-        }
         Self {
-            sl2vl: Some(table),
+            sl2vl: Some(SlToVl::default_row(vls.min(Vl::DATA_COUNT))),
             ..Self::default()
         }
     }

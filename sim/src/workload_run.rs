@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::node::Node;
 use crate::numbers::number;
 use crate::packet_tracker::Violation;
-use crate::pattern::{Draw, mix, permutation};
+use crate::pattern::{Draw, permutation, split_mix};
 use crate::setup::{SetupError, build};
 use crate::source_queues::SourceQueues;
 use crate::workload::{TrafficSource, Until, Workload};
@@ -135,7 +135,7 @@ impl RoutedFabric {
         let hosts = (0u32..).zip(self.graph.hosts());
         for ((own, id), sources) in hosts.zip(&workload.hosts) {
             let paced = |at: u64, source: &TrafficSource| {
-                let seed = mix(workload.seed, at);
+                let seed = split_mix(workload.seed, at);
                 self.drawn(source, own, model, (&partners, seed), start)
             };
             let generator = Generator::Merged(Merged::new(start, model, sources, paced));

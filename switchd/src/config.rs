@@ -1,7 +1,7 @@
 //! What a switch is built with.
 
 use bincode::{Decode, Encode};
-use link::{ConfigError, PortConfig};
+use link::{ConfigError, Hardware, PortConfig};
 use thiserror::Error;
 use wire::Guid;
 
@@ -11,7 +11,7 @@ const PORTS_MAX: u8 = 254;
 /// What a switch is built with.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct SwitchConfig {
-    /// Node description.
+    /// Its name; its node description too, unless [`SwitchConfig::hardware`] has another.
     pub name: String,
     /// Node GUID, which is also that of port 0.
     pub guid: Guid,
@@ -20,6 +20,8 @@ pub struct SwitchConfig {
     /// What each external port is built with; its `node_guid` is set to [`SwitchConfig::guid`],
     /// and every port gets epochs of its own.
     pub port: PortConfig,
+    /// What the switch says of itself, and which of its links run at a rate of their own.
+    pub hardware: Hardware,
     /// How long packets take inside the switch.
     pub timing: Timing,
 }

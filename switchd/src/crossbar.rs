@@ -28,6 +28,14 @@ enum Step {
     Blocked,
 }
 
+/// The port at which a drop on the way to `output` is counted.
+fn dropping_port(from: PortVl, output: PortNum, reason: DropReason) -> PortNum {
+    match reason {
+        DropReason::SlToVl => from.port,
+        _ => output,
+    }
+}
+
 impl Plane {
     /// Forwards packets of an input VL until one must wait.
     pub(crate) fn advance(&mut self, now: Time, from: PortVl) {
@@ -43,11 +51,11 @@ impl Plane {
                 self.timers.push(Reverse((routed_at, from, Due::Routed)));
                 return;
             }
-            let step = if port.has_outlived(now, head.entered) {
+            let step = if port.is_expired(now, head.entered) {
                 self.drop_head(now, from, from.port, DropReason::Lifetime);
                 Step::Moved
             } else if self.partitions.checks_in(from.port)
-                && !self.partitions.passes(from.port, head, &self.pool)
+                && !self.partitions.lets_in(from.port, head, &self.pool)
             {
                 self.drop_head(now, from, from.port, INBOUND);
                 Step::Moved
@@ -98,7 +106,7 @@ impl Plane {
                 Step::Blocked
             }
             Admission::Drop(reason) => {
-                self.drop_head(now, from, output, reason);
+                self.drop_head(now, from, dropping_port(from, output, reason), reason);
                 Step::Moved
             }
         }
@@ -107,14 +115,15 @@ impl Plane {
     /// Whether the partitions of a port let the head of an input VL out.
     fn may_leave(&mut self, from: PortVl, output: PortNum) -> bool {
         let head = self.ports[from.port.index() - 1].input(from.vl);
-        head.is_none_or(|head| self.partitions.passes(output, head, &self.pool))
+        head.is_none_or(|head| self.partitions.lets_out(output, head, &self.pool))
     }
 
-    /// Forwards a multicast head by its row of the multicast table. It is dropped if the row is
-    /// empty, like a unicast packet without an entry (IBA 18.2.4.3). A row with the input port only
-    /// is the end of a branch of the tree.
+    /// Forwards a multicast head by its row of the multicast table. It is dropped if the row names
+    /// no port that the switch has, like a unicast packet without an entry (IBA 18.2.4.3). A row with
+    /// the input port only is the end of a branch of the tree.
     #[inline]
-    fn forward_multicast(&mut self, now: Time, from: PortVl, mut ports: PortSet) -> Step {
+    fn forward_multicast(&mut self, now: Time, from: PortVl, row: PortSet) -> Step {
+        let mut ports = row.intersection(&self.external_ports);
         if ports.is_empty() {
             self.drop_head(now, from, from.port, DropReason::NoRoute);
             return Step::Moved;
@@ -140,11 +149,7 @@ impl Plane {
         let (sl, bytes) = (head.lrh.sl, head.bytes());
         let mut waits = PortSet::EMPTY;
         for output in pending_copies.iter() {
-            let Some(port) = output
-                .index()
-                .checked_sub(1)
-                .and_then(|at| self.ports.get(at))
-            else {
+            let Some(port) = self.ports.by_number(output) else {
                 // Port 0 and ports that do not exist get no copy.
                 continue;
             };
@@ -157,7 +162,7 @@ impl Plane {
                 }
                 Admission::Drop(reason) => {
                     self.copies_made += 1;
-                    self.count_drop(output, reason, None);
+                    self.count_drop(dropping_port(from, output, reason), reason, None);
                 }
             }
         }
@@ -179,6 +184,8 @@ impl Plane {
         }
         let index = output.port.index() - 1;
         match self.ports[index].admits(output.vl, bytes) {
+            // The table maps to a VL that the output does not operate.
+            Admission::Drop(DropReason::OutputVl) => Admission::Drop(DropReason::SlToVl),
             Admission::Room if self.waiting_vls[index] & (1 << output.vl.get()) != 0 => {
                 Admission::Full
             }
@@ -210,7 +217,7 @@ impl Plane {
             let input = &self.ports[from.port.index() - 1];
             // A queued input VL has a head; without one it waits for nothing.
             let admission = match input.input(from.vl) {
-                Some(head) if input.has_outlived(now, head.entered) => {
+                Some(head) if input.is_expired(now, head.entered) => {
                     Admission::Drop(DropReason::Lifetime)
                 }
                 Some(head) => self.ports[output.port.index() - 1].admits(output.vl, head.bytes()),
@@ -222,6 +229,10 @@ impl Plane {
             self.queues[queue].pop_front();
             if self.queues[queue].is_empty() {
                 self.clear_waiting(output);
+            }
+            if admission == Admission::Drop(DropReason::Lifetime) {
+                let counts = self.ports[output.port.index() - 1].counts_mut();
+                counts.details.expired_pkts_by_vl[output.vl.index()] += 1;
             }
             self.admit_queued(now, from, output, admission);
             self.advance(now, from);
@@ -340,7 +351,7 @@ impl Plane {
         packet.release(&mut self.pool);
     }
 
-    /// Counts the drop of a packet at a port; `kind` if it is of the hosts' traffic, which knows no
+    /// Counts the drop of a packet at a port, at port 0 if it is no external one; `kind` if it is of the hosts' traffic, which knows no
     /// multicast.
     pub(crate) fn count_drop(
         &mut self,
@@ -349,8 +360,9 @@ impl Plane {
         kind: Option<TrafficKind>,
     ) {
         trace!(port = port.get(), reason = reason.name(), "packet dropped");
-        if let Some(port) = self.port_mut(port) {
-            port.counts_mut().drop_packet(reason, kind);
+        match self.port_mut(port) {
+            Some(port) => port.counts_mut().drop_packet(reason, kind),
+            None => self.own_counts.drop_packet(reason, kind),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Read access to the tables of a switch, for tests and the simulator.
 
+use link::Time;
 use mad::sma::{Forwarding, Node};
-use wire::{Lid, PortNum, Vl};
+use wire::{Lid, Mad, PortNum, Vl};
 
 use crate::Switch;
 
@@ -23,6 +24,13 @@ impl Switch {
     #[must_use]
     pub fn multicast_block(&self, block: u16, position: u8) -> [u16; 32] {
         self.plane.multicast_block(block, position)
+    }
+
+    /// Answers a Get of an attribute in place, without a key: what the switch holds, but a protected
+    /// M_Key, which is shown to a request that gives it.
+    pub fn read_own(&mut self, now: Time, mad: &mut Mad) {
+        let (sma, plane) = (&mut self.management.sma, &mut self.plane);
+        sma.read_own(now, plane, mad, PortNum::MANAGEMENT);
     }
 
     /// The VL of each service level from one port to another (IBA 14.2.5.8).

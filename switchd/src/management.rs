@@ -5,11 +5,11 @@
 //! `mad`; answers leave in packets of their own.
 
 use link::{Admission, DropReason, Packet, Time};
-use mad::agent::{Arrival, Next, handle_smp};
+use mad::agent::{self, Arrival, Next, handle_smp};
+use mad::cc::CongestionAgent;
 use mad::pma::Pma;
-use mad::sma::Sma;
+use mad::sma::{PacketKey, Sma};
 use mad::smi::Origin;
-use tracing::trace;
 use wire::attr::Trap257;
 use wire::packet::MAD_PACKET_LEN;
 use wire::{DataPacket, Deth, Gid, Lid, Mad, MgmtClass, PortNum, Qpn, Sl, UdPacket, Vl, p_key};
@@ -26,6 +26,7 @@ const READ_BYTES_MAX: usize = MAD_PACKET_LEN + 40;
 pub(crate) struct Management {
     pub(crate) sma: Sma,
     pma: Pma,
+    congestion: CongestionAgent,
 }
 
 /// A management datagram that has come in, without its packet.
@@ -45,7 +46,7 @@ struct Received {
 }
 
 impl Received {
-    /// What traps 257 and 258 tell of it.
+    /// What traps 257 and 258 report of it.
     fn details(&self, key: u32) -> Trap257 {
         let (sgid, dgid) = self.gids.unwrap_or_default();
         Trap257 {
@@ -66,6 +67,7 @@ impl Management {
         Self {
             sma: Sma::new(plane),
             pma: Pma::new(plane.identity.ports),
+            congestion: CongestionAgent::of_switch(plane.identity.ports),
         }
     }
 
@@ -84,6 +86,7 @@ impl Management {
                 Ok(received) => self.answer_smp(now, plane, input, received),
                 Err(reason) => Err(reason),
             };
+            plane.execute_link_command(now);
             if let Err(reason) = outcome {
                 plane.count_drop(input, reason, None);
             }
@@ -134,7 +137,7 @@ impl Management {
         while let Some((input, packet)) = plane.inbox.pop_front() {
             let kind = packet.traffic_kind(&plane.pool);
             let outcome = match read(plane, packet) {
-                Ok(received) => self.answer_gmp(now, plane, received),
+                Ok(received) => self.answer_gmp(now, plane, input, received),
                 Err(reason) => Err(reason),
             };
             if let Err(reason) = outcome {
@@ -149,6 +152,7 @@ impl Management {
         &mut self,
         now: Time,
         plane: &mut Plane,
+        input: PortNum,
         received: Received,
     ) -> Result<(), DropReason> {
         if received.dest_qp != Qpn::GSI {
@@ -159,23 +163,31 @@ impl Management {
         let Some(pkey) = own_key.filter(|_| p_key::admits(keys, received.pkey)) else {
             let packet = received.details(u32::from(received.pkey));
             let at = PortNum::MANAGEMENT;
-            self.sma.p_key_violated(now, &plane.identity, at, &packet);
+            let key = PacketKey::PKey;
+            self.sma
+                .packet_key_violated(now, &plane.identity, at, key, &packet);
             return Err(DropReason::RcvPartition);
         };
         if received.qkey != Deth::QKEY_GSI {
             let packet = received.details(received.qkey);
             let at = PortNum::MANAGEMENT;
-            self.sma.q_key_violated(now, &plane.identity, at, &packet);
+            let key = PacketKey::QKey;
+            self.sma
+                .packet_key_violated(now, &plane.identity, at, key, &packet);
             return Err(DropReason::BadQkey);
         }
         let mut mad = received.mad;
-        if mad.class() != MgmtClass::PERF {
-            return Err(DropReason::NotForUs);
-        }
-        let ports = &plane.ports;
-        // The agent names external ports only.
-        let counts = |port: PortNum| ports[port.index() - 1].counts();
-        if !self.pma.handle(&mut mad, counts) {
+        let is_answered = match mad.class() {
+            MgmtClass::PERF => {
+                let ports = &plane.ports;
+                // The agent names external ports only.
+                let counts = |port: PortNum| ports[port.index() - 1].counts();
+                self.pma.handle(now, &mut mad, counts)
+            }
+            MgmtClass::CONGESTION => self.congestion.handle(now, &mut mad),
+            _ => agent::refuse_class(&mut mad),
+        };
+        if !is_answered {
             return Err(DropReason::NotForUs);
         }
         if plane.replies.len() >= REPLIES_MAX {
@@ -193,35 +205,40 @@ impl Management {
             )
         };
         let packet = build(plane, now, received.tail, &answer)?;
-        plane.replies.push_back(packet);
+        plane.replies.push_back((input, packet));
         Ok(())
     }
 
-    /// When the next trap goes out; [`Time::NEVER`] if there is none.
+    /// When the next trap goes out, or counters are sampled; [`Time::NEVER`] if never.
     pub(crate) fn trap_at(&self) -> Time {
-        self.sma.deadline().unwrap_or(Time::NEVER)
+        let sampling = self.pma.deadline().unwrap_or(Time::NEVER);
+        sampling.min(self.sma.deadline().unwrap_or(Time::NEVER))
     }
 
-    /// Sends the traps that are due.
+    /// Sends the traps and samples the counters that are due.
     pub(crate) fn send_traps(&mut self, now: Time, plane: &mut Plane) {
+        let ports = &plane.ports;
+        self.pma.poll(now, |port| ports[port.index() - 1].counts());
         while let Some(trap) = self.sma.poll_trap(now) {
             let packet = UdPacket::smp(trap.slid, trap.dlid, &trap.mad);
+            // One that cannot be sent counts at port 0: no other port has had it.
             if let Err(reason) = send_smp(now, plane, PortNum::MANAGEMENT, now, &packet) {
-                trace!(reason = reason.name(), "trap not sent");
+                plane.count_drop(PortNum::MANAGEMENT, reason, None);
             }
         }
     }
 }
 
-/// Moves responses of QP1 into their output VLs, as far as there is room.
+/// Moves responses of QP1 into their output VLs, as far as there is room. The drop of one without a route
+/// counts at the port that the request came in by.
 fn send_replies(now: Time, plane: &mut Plane) {
-    while let Some(reply) = plane.replies.front() {
+    while let Some((_, reply)) = plane.replies.front() {
         let (lrh, bytes) = (reply.lrh, reply.bytes());
         let output = plane.linear.lookup(lrh.dlid);
         let admission = plane.port(output).map(|port| {
             let vl = port.sl_to_vl().map(PortNum::MANAGEMENT, lrh.sl);
             let admission = match vl {
-                Vl::MANAGEMENT => Admission::Drop(DropReason::SlToVl),
+                Vl::MANAGEMENT => Admission::Drop(DropReason::OutputVl),
                 vl => port.admits(vl, bytes),
             };
             (PortVl { port: output, vl }, admission)
@@ -229,7 +246,7 @@ fn send_replies(now: Time, plane: &mut Plane) {
         if let Some((_, Admission::Full)) = admission {
             return;
         }
-        let Some(reply) = plane.replies.pop_front() else {
+        let Some((input, reply)) = plane.replies.pop_front() else {
             return;
         };
         match admission {
@@ -243,8 +260,8 @@ fn send_replies(now: Time, plane: &mut Plane) {
                 plane.count_drop(to.port, reason, None);
             }
             None => {
-                trace!(dlid = lrh.dlid.get(), "response without a route");
                 reply.release(&mut plane.pool);
+                plane.count_drop(input, DropReason::NoRoute, None);
             }
         }
     }

@@ -1,31 +1,29 @@
 //! The switch as its subnet management agent sees it.
 
-use link::{Port, SetState, SlToVl, Time, life_time_ns};
-use mad::sma::{
-    Forwarding, Identity, LinkCommand, LinkStatus, Node, PortCapabilities, PortSettings, Priority,
-};
+use link::{LinkCommand, Port, SlToVl, Time, VLARB_ENTRIES_MAX, life_time_ns};
+use mad::sma::{Forwarding, Identity, LinkStatus, Node, PortCapabilities, PortSettings, Priority};
 use tracing::debug;
 use wire::attr::VlArbEntry;
-use wire::{Lid, PortNum, Vl};
+use wire::convert::saturate;
+use wire::{Lid, LinkRates, PortNum, Vl};
 
 use crate::plane::Plane;
 use crate::tables::{LINEAR_CAPACITY, MULTICAST_CAPACITY};
-
-/// Entries of each VL arbitration table.
-const ARBITRATION_ENTRIES: u8 = 64;
 
 impl Node for Plane {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn capabilities(&self, _port: PortNum) -> PortCapabilities {
+    fn capabilities(&self, port: PortNum) -> PortCapabilities {
+        let own = self.port(port).map(|port| port.config().rate);
+        let rates = LinkRates::up_to(self.supported);
         PortCapabilities {
-            rate: self.port_config.rate,
+            rates: own.map_or(rates, |own| rates.union(LinkRates::up_to(own))),
             mtu: self.port_config.mtu,
             vls: self.port_config.vls,
-            arbitration_high: ARBITRATION_ENTRIES,
-            arbitration_low: ARBITRATION_ENTRIES,
+            arbitration_high: saturate(VLARB_ENTRIES_MAX),
+            arbitration_low: saturate(VLARB_ENTRIES_MAX),
         }
     }
 
@@ -35,7 +33,7 @@ impl Node for Plane {
             physical: self
                 .port(port)
                 .map_or_else(Default::default, Port::physical),
-            rate: self.port_config.rate,
+            rate: self.port(port).map_or(self.supported, Port::rate),
         }
     }
 
@@ -49,34 +47,21 @@ impl Node for Plane {
         if let Some(port) = self.port_mut(number) {
             port.set_neighbor_mtu(settings.mtu);
             port.set_operational_vls(settings.operational_vls);
+            port.set_enabled_rates(settings.rates);
             port.set_head_of_queue_life_ns(life_time_ns(settings.hoq_life));
             port.arbiter_mut().set_limit(settings.vl_high_limit);
         }
     }
 
     fn command_link(&mut self, now: Time, port: PortNum, command: LinkCommand) {
-        let Some(port) = port
-            .index()
-            .checked_sub(1)
-            .and_then(|at| self.ports.get_mut(at))
-        else {
+        if command.is_for_down() {
+            self.link_command = Some((port, command));
+            return;
+        }
+        let Some(port) = self.ports.by_number_mut(port) else {
             return;
         };
-        let pool = &mut self.pool;
-        let target = match command {
-            LinkCommand::Down => SetState::Down,
-            LinkCommand::Arm => SetState::Armed,
-            LinkCommand::Activate => SetState::Active,
-            LinkCommand::Poll => {
-                port.set_enabled(now, true, pool);
-                SetState::Down
-            }
-            LinkCommand::Disable => {
-                port.set_enabled(now, false, pool);
-                return;
-            }
-        };
-        if let Err(refused) = port.set_state(now, target, pool) {
+        if let Err(refused) = port.execute(now, command, &mut self.pool) {
             // The agent has checked the transition; only a race with the link gets here.
             debug!(port = port.number().get(), %refused, "port state not set");
         }
@@ -102,19 +87,14 @@ impl Node for Plane {
     }
 
     fn arbitration(&self, port: PortNum, priority: Priority) -> [VlArbEntry; 64] {
-        let table = self.port(port).map_or(&[][..], |port| match priority {
-            Priority::Low => port.arbiter().low(),
-            Priority::High => port.arbiter().high(),
-        });
-        core::array::from_fn(|at| table.get(at).copied().unwrap_or_default())
+        self.port(port).map_or([VlArbEntry::default(); 64], |port| {
+            priority.entries(port.arbiter())
+        })
     }
 
     fn set_arbitration(&mut self, port: PortNum, priority: Priority, entries: &[VlArbEntry; 64]) {
         if let Some(port) = self.port_mut(port) {
-            match priority {
-                Priority::Low => port.arbiter_mut().set_low(entries.iter().copied()),
-                Priority::High => port.arbiter_mut().set_high(entries.iter().copied()),
-            }
+            priority.set_entries(port.arbiter_mut(), entries);
         }
     }
 

@@ -1,5 +1,8 @@
 //! Partitions at the external ports (IBA 10.9.8): where the subnet manager asks for it, a port lets packets
-//! in or out only if their P_Key matches its table.
+//! in only if their P_Key's partition is in its table, and out only if their P_Key matches the table.
+//!
+//! What comes in of a limited member has a limited key. OpenSM gives the switch's port the table of the
+//! host behind it, with that same limited key: membership is for the receiver to check.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +20,7 @@ pub(crate) struct Partitions {
     outbound: PortSet,
     /// By port.
     keys: Box<[[u16; 32]]>,
-    /// What was stopped since it was last told, by port: how many packets, and the last.
+    /// What was stopped since the last trap, by port: how many packets, and the last.
     stopped: BTreeMap<PortNum, (u16, Trap259)>,
 }
 
@@ -67,20 +70,37 @@ impl Partitions {
         !self.outbound.is_empty()
     }
 
-    /// Whether the keys of a port let a packet through. One that is stopped is noted. Raw packets have no
-    /// key and pass.
-    pub(crate) fn passes(&mut self, port: PortNum, packet: &Packet, pool: &Pool) -> bool {
+    /// Whether the keys of a port let a packet in. One that is stopped is noted. Raw packets have no key
+    /// and pass.
+    pub(crate) fn lets_in(&mut self, port: PortNum, packet: &Packet, pool: &Pool) -> bool {
+        self.passes(port, packet, pool, |keys, key| {
+            p_key::own_key(keys, key).is_some()
+        })
+    }
+
+    /// The same of a packet on the way out.
+    pub(crate) fn lets_out(&mut self, port: PortNum, packet: &Packet, pool: &Pool) -> bool {
+        self.passes(port, packet, pool, p_key::admits)
+    }
+
+    fn passes(
+        &mut self,
+        port: PortNum,
+        packet: &Packet,
+        pool: &Pool,
+        admits: impl Fn(&[u16], u16) -> bool,
+    ) -> bool {
         let Some(bth) = bth(packet, pool) else {
             return true;
         };
         let keys = self.keys.get(port.index()).map_or(&[][..], |keys| keys);
-        if p_key::admits(keys, bth.pkey) {
+        if admits(keys, bth.pkey) {
             return true;
         }
         let lrh = &packet.lrh;
         let (count, last) = self.stopped.entry(port).or_default();
         *count = count.saturating_add(1);
-        // Who has sent it stands in a header that not all transport services have.
+        // The source QP is in DETH, which not all transport services have.
         *last = Trap259 {
             valid: Trap259::LID1 | Trap259::LID2 | Trap259::PKEY | Trap259::SL | Trap259::QP2,
             slid: lrh.slid,

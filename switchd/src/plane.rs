@@ -3,20 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use link::{Deadline, DeadlineCause, Packet, Pool, Port, PortConfig, PortSet, Time};
+use link::{
+    Counts, Deadline, DeadlineCause, LinkCommand, Packet, Pool, Port, PortConfig, PortSet, Time,
+};
 use mad::sma::Identity;
 use wire::attr::NodeType;
-use wire::{Lid, PortNum, Vl};
+use wire::{Lid, LinkRate, PortNum, Vl};
 
 use crate::partitions::Partitions;
 use crate::ports::Ports;
 use crate::tables::{LinearTable, MulticastTable};
 use crate::{SwitchConfig, SwitchError, Timing};
-
-/// Vendor id in NodeInfo: locally administered, assigned to no vendor.
-const VENDOR_ID: u32 = 0x02_1b_ed;
-/// Device id in NodeInfo.
-const DEVICE_ID: u16 = 1;
 
 /// A virtual lane of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,6 +50,8 @@ pub(crate) enum Due {
 pub(crate) struct Plane {
     /// External ports: port n at n - 1.
     pub(crate) ports: Ports,
+    /// What port 0 counts: packets of this switch's own that were dropped before any port had them.
+    pub(crate) own_counts: Counts,
     /// Data VLs of every port.
     vls: usize,
     /// By [`Plane::index`]: the state of the head of an input VL.
@@ -60,6 +59,8 @@ pub(crate) struct Plane {
     pub(crate) timers: BinaryHeap<Reverse<(Time, PortVl, Due)>>,
     pub(crate) timing: Timing,
     pub(crate) linear: LinearTable,
+    /// The ports that a row of the multicast table can name: those that the switch has.
+    pub(crate) external_ports: PortSet,
     /// LID of port 0.
     pub(crate) lid: Lid,
     /// By port: the output VLs with a queue of input VLs.
@@ -72,15 +73,19 @@ pub(crate) struct Plane {
     /// Packets for port 0, with the port that they came in on.
     pub(crate) inbox: VecDeque<(PortNum, Packet)>,
     /// Responses of port 0 on data VLs that found no room yet.
-    pub(crate) replies: VecDeque<Packet>,
+    pub(crate) replies: VecDeque<(PortNum, Packet)>,
     pub(crate) pool: Pool,
     /// By [`Plane::index`], of a multicast head: the ports that are still to get their copy.
     pub(crate) pending_copies: Box<[PortSet]>,
     pub(crate) multicast: MulticastTable,
     pub(crate) partitions: Partitions,
+    /// A command of the agent that takes a link down. The response to it leaves first.
+    pub(crate) link_command: Option<(PortNum, LinkCommand)>,
     pub(crate) identity: Identity,
-    /// What every external port was built with.
+    /// What every external port was built with, but for its rate.
     pub(crate) port_config: PortConfig,
+    /// Width and speed that every port supports.
+    pub(crate) supported: LinkRate,
     /// Copies of multicast packets, made or dropped.
     pub(crate) copies_made: u64,
     /// Multicast packets whose last copy is made or dropped.
@@ -101,31 +106,32 @@ impl Plane {
                         .port
                         .epoch_seed
                         .wrapping_add(u32::from(number).wrapping_mul(0x0100_0193)),
-                    ..config.port
+                    ..config
+                        .hardware
+                        .port_config(PortNum::new(number), config.port)
                 };
                 Port::new(PortNum::new(number), port, config.ports)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        // Slots are up to twice as large as the blocks that are accounted for.
-        let pool_bytes = config.port.bytes_max().saturating_mul(ports.len() * 2);
+        let pool_bytes = Pool::limit_for(config.port.bytes_max().saturating_mul(ports.len()));
         Ok(Self {
-            identity: Identity {
-                node_type: NodeType::Switch,
-                description: config.name.clone(),
-                node_guid: config.guid,
-                system_image_guid: config.guid,
-                ports: config.ports,
-                vendor_id: VENDOR_ID,
-                device_id: DEVICE_ID,
-                revision: 1,
-            },
+            identity: Identity::of(
+                &config.hardware,
+                NodeType::Switch,
+                &config.name,
+                config.guid,
+                config.ports,
+            ),
+            supported: config.hardware.supported(config.port.rate),
             port_config: config.port,
             timing: config.timing,
             pool: Pool::new(pool_bytes),
+            external_ports: PortSet::external(config.ports),
             lid: Lid::ZERO,
             linear: LinearTable::default(),
             multicast: MulticastTable::default(),
             partitions: Partitions::new(config.ports),
+            link_command: None,
             vls,
             heads: vec![Head::default(); data_vls].into_boxed_slice(),
             pending_copies: vec![PortSet::EMPTY; data_vls].into_boxed_slice(),
@@ -138,6 +144,7 @@ impl Plane {
             replicated: 0,
             replies: VecDeque::new(),
             ports: Ports::new(ports),
+            own_counts: Counts::default(),
         })
     }
 
@@ -150,13 +157,13 @@ impl Plane {
     /// An external port, if there is one of this number.
     #[inline]
     pub(crate) fn port(&self, number: PortNum) -> Option<&Port> {
-        self.ports.get(number.index().checked_sub(1)?)
+        self.ports.by_number(number)
     }
 
     /// An external port, if there is one of this number.
     #[inline]
     pub(crate) fn port_mut(&mut self, number: PortNum) -> Option<&mut Port> {
-        self.ports.get_mut(number.index().checked_sub(1)?)
+        self.ports.by_number_mut(number)
     }
 
     /// When something is due; [`Time::NEVER`] if nothing is.
@@ -164,6 +171,16 @@ impl Plane {
     pub(crate) fn due_at(&self) -> Time {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         timer.map_or(self.ports.due_at(), |at| at.min(self.ports.due_at()))
+    }
+
+    /// Carries out the agent's command that takes a link down, once the response has left.
+    pub(crate) fn execute_link_command(&mut self, now: Time) {
+        let Some((number, command)) = self.link_command.take() else {
+            return;
+        };
+        if let Some(port) = self.ports.by_number_mut(number) {
+            port.execute_after_management(now, command, &mut self.pool);
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Deadline> {

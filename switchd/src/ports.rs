@@ -94,6 +94,18 @@ impl Ports {
         all
     }
 
+    /// The port of this number, if there is one; there is no port 0.
+    #[inline]
+    pub(crate) fn by_number(&self, number: PortNum) -> Option<&Port> {
+        self.ports.get(number.index().checked_sub(1)?)
+    }
+
+    /// As [`Ports::by_number`], for change.
+    #[inline]
+    pub(crate) fn by_number_mut(&mut self, number: PortNum) -> Option<&mut Port> {
+        self.get_mut(number.index().checked_sub(1)?)
+    }
+
     #[inline]
     pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Port> {
         let port = self.ports.get_mut(at)?;

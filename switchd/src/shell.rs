@@ -5,6 +5,7 @@ use std::rc::Rc;
 use anyhow::Result;
 use clap::Parser;
 use daemon::args::{DeviceArgs, LinkArgs};
+use daemon::hardware::HardwareArgs;
 use daemon::shell::{Daemon, Plan};
 use recording::Kind;
 use switchd::control::{Reply, Request};
@@ -22,6 +23,9 @@ pub(crate) struct Arguments {
     ports: u8,
 
     #[command(flatten)]
+    hardware: HardwareArgs,
+
+    #[command(flatten)]
     link: LinkArgs,
 }
 
@@ -37,6 +41,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         guid: device.guid,
         ports: arguments.ports,
         port: arguments.link.port_config()?,
+        hardware: arguments.hardware.hardware(),
         timing: Timing::default(),
     };
     let plan = Plan {

@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 
 use bincode::{Decode, Encode};
-use link::{Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState};
+use link::{
+    Arrival, Cause, Deadline, Device, FrameBuf, Input, PortEvent, PortSet, PortState,
+    queued_counters,
+};
 use link::{DeadlineCause, Port, Time};
 use tracing::{info, trace};
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
-use wire::{PortNum, TrafficKind, Vl};
+use wire::{PortNum, Vl};
 
-use crate::control::{PortDrops, Reply, Request};
+use crate::control::{Reply, Request};
 use crate::management::Management;
 use crate::plane::{Plane, PortVl};
 use crate::{SwitchConfig, SwitchError};
@@ -42,9 +45,9 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Switch {
     pub(crate) plane: Plane,
-    /// When the next trap goes out.
+    /// When the next trap goes out, or counters are sampled.
     trap_at: Time,
-    management: Management,
+    pub(crate) management: Management,
     events: VecDeque<Event>,
 }
 
@@ -74,6 +77,13 @@ impl Switch {
     #[must_use]
     pub fn port(&self, number: PortNum) -> Option<&link::Port> {
         self.plane.port(number)
+    }
+
+    /// What port 0 counts: packets of the switch's own, such as traps, that were dropped before an external
+    /// port had them.
+    #[must_use]
+    pub fn own_counts(&self) -> &link::Counts {
+        &self.plane.own_counts
     }
 
     /// How many packets are inside the switch: 0 when everything has been passed on or dropped.
@@ -112,11 +122,7 @@ impl Switch {
 
     fn receive(&mut self, arrival: Arrival, number: PortNum, bytes: &[u8]) {
         let plane = &mut self.plane;
-        let Some(port) = number
-            .index()
-            .checked_sub(1)
-            .and_then(|at| plane.ports.get_mut(at))
-        else {
+        let Some(port) = plane.ports.by_number_mut(number) else {
             trace!(port = number.get(), "frame on a port that does not exist");
             return;
         };
@@ -194,10 +200,8 @@ impl Switch {
     }
 
     fn execute(&mut self, now: Time, command: Command) {
-        let reply = match command.request {
-            Request::Device(request) => Reply::Device(self.execute_device(now, &request)),
-            Request::Drops => Reply::Drops(self.drops()),
-        };
+        let Request::Device(request) = command.request;
+        let reply = Reply::Device(self.execute_device(now, &request));
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(Event::Reply {
                 token: command.token,
@@ -217,11 +221,7 @@ impl Switch {
             DeviceRequest::Ports => DeviceReply::Ports(self.port_statuses()),
             DeviceRequest::Cable { port, plugged } => {
                 let plane = &mut self.plane;
-                let Some(port) = port
-                    .index()
-                    .checked_sub(1)
-                    .and_then(|at| plane.ports.get_mut(at))
-                else {
+                let Some(port) = plane.ports.by_number_mut(port) else {
                     let ports = plane.identity.ports;
                     return DeviceReply::Refused(format!("no port {port}: it has 1 to {ports}"));
                 };
@@ -241,6 +241,8 @@ impl Switch {
     }
 
     fn port_statuses(&self) -> Vec<PortStatus> {
+        let own_drops = self.plane.own_counts.named();
+        let own_drops = own_drops.filter(|(name, _)| name.starts_with("drop."));
         let management = PortStatus {
             port: PortNum::MANAGEMENT,
             state: PortState::Active.code(),
@@ -248,7 +250,7 @@ impl Switch {
             lmc: 0,
             vls: self.plane.port_config.vls,
             mtu: self.plane.port_config.mtu.bytes(),
-            counters: Vec::new(),
+            counters: own_drops.collect(),
         };
         let external = self.plane.ports.iter().map(|port| PortStatus {
             port: port.number(),
@@ -265,28 +267,8 @@ impl Switch {
     /// What a port counts, and as `queued.KIND` the packets of traffic that are in it.
     fn counters(&self, port: &Port) -> Vec<(String, u64)> {
         let queued = port.queued_traffic(&self.plane.pool);
-        let queued = TrafficKind::ALL.into_iter().zip(queued);
-        let named = |(kind, count): (TrafficKind, u64)| (format!("queued.{}", kind.name()), count);
-        let queued = queued.filter(|&(_, count)| count > 0).map(named);
-        port.counts().named().chain(queued).collect()
-    }
-
-    fn drops(&self) -> Vec<PortDrops> {
-        self.plane
-            .ports
-            .iter()
-            .filter(|port| port.counts().drops.total() > 0)
-            .map(|port| PortDrops {
-                port: port.number(),
-                reasons: port
-                    .counts()
-                    .drops
-                    .iter()
-                    .filter(|&(_, count)| count > 0)
-                    .map(|(reason, count)| (reason.name().to_owned(), count))
-                    .collect(),
-            })
-            .collect()
+        let counts = port.counts().named();
+        counts.chain(queued_counters(queued)).collect()
     }
 }
 
@@ -304,11 +286,7 @@ impl Device for Switch {
             } => self.receive(Arrival { now, head, tail }, port, bytes),
             Input::Carrier { port, up } => {
                 let plane = &mut self.plane;
-                if let Some(port) = port
-                    .index()
-                    .checked_sub(1)
-                    .and_then(|at| plane.ports.get_mut(at))
-                {
+                if let Some(port) = plane.ports.by_number_mut(port) {
                     port.set_carrier(now, up, &mut plane.pool);
                 }
             }
@@ -332,6 +310,7 @@ impl Device for Switch {
             return 0;
         };
         let before = frame.records();
+        let state = port.state();
         port.begin_frame(now, frame);
         if plane.waiting_vls[at] != 0 {
             plane.serve_all(now, number);
@@ -346,7 +325,11 @@ impl Device for Switch {
             self.management.take_inbox(now, plane);
             self.trap_at = self.management.trap_at();
         }
-        plane.ports.refresh();
+        // A command that waited for its response to leave.
+        if plane.ports[at].state() != state {
+            self.poll_ports(now);
+        }
+        self.plane.ports.refresh();
         frame.records() - before
     }
 

@@ -3,23 +3,18 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use e2e::{Fabric, Outcome, Transport};
-
-fn kill(pid: i64) {
-    let outcome = Outcome::of(std::process::Command::new("kill").args(["-9", &pid.to_string()]));
-    assert_eq!(outcome.code, 0, "{outcome}");
-}
+use e2e::{Fabric, Outcome, Transport, kill};
 
 #[test]
 fn nothing_is_left_after_down_even_when_everything_was_killed() {
     for transport in [Transport::Veth, Transport::Udp] {
         let fabric = Fabric::up(transport, "fat-tree-4-2", &[]);
-        let supervisor = i64::from(fabric.pid("supervisor"));
         let status = fabric.status();
         let devices = status["devices"].as_array().expect("devices");
-        kill(supervisor);
+        fabric.kill("supervisor");
         for device in devices.iter().take(4) {
-            kill(device["pid"].as_i64().expect("a pid"));
+            let pid = device["pid"].as_i64();
+            kill(pid.and_then(|pid| i32::try_from(pid).ok()).expect("a pid"));
         }
         fabric.down();
     }

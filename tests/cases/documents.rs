@@ -1,6 +1,6 @@
 //! What the documents list is what the code has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -226,5 +226,65 @@ fn examples_in_documentation_are_run() {
             example.is_some(),
             "`doctest = false` in {member}/Cargo.toml stands where there is no example; {example:?}"
         );
+    }
+}
+
+/// Names in the table of `[dependencies]` of a manifest, and whether each is optional.
+fn dependencies(manifest: &str) -> BTreeMap<&str, bool> {
+    let table = section(manifest, "\n[dependencies]\n", "\n[");
+    let lines = table.lines().filter_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        let name = key.trim().trim_end_matches(".workspace");
+        Some((name, value.contains("optional = true")))
+    });
+    lines.collect()
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_architecture_says() {
+    let text = document("ARCHITECTURE.md");
+    let table = section(&text, "## Crates", "\n## ");
+    let mut crates: Vec<(&str, &str)> = Vec::new();
+    for row in table.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let [_, name, _, depends, _] = cells[..] else {
+            panic!("not three cells: {row}");
+        };
+        crates.push((name.split('`').nth(1).unwrap(), depends));
+    }
+    let manifest = document("Cargo.toml");
+    let members = section(&manifest, "members = [", "]").split(',');
+    let members: BTreeSet<&str> = members
+        .map(|word| word.trim().trim_matches('"'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    assert_eq!(
+        crates
+            .iter()
+            .map(|(name, _)| *name)
+            .collect::<BTreeSet<_>>(),
+        members
+    );
+    for (at, (name, depends)) in crates.iter().enumerate() {
+        let (library, binary) = depends.split_once("(bin:").unwrap_or((depends, ""));
+        let named = |text: &str| -> BTreeSet<String> {
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+            let words = words.filter(|word| members.contains(word));
+            words.map(str::to_owned).collect()
+        };
+        let mut always = named(library);
+        if *depends == "all above" {
+            always.extend(crates[..at].iter().map(|(name, _)| (*name).to_owned()));
+        }
+        let manifest = document(&format!("{name}/Cargo.toml"));
+        let has = dependencies(&manifest);
+        let of_kind = |optional: bool| -> BTreeSet<String> {
+            let here = has
+                .iter()
+                .filter(|(name, is)| **is == optional && members.contains(*name));
+            here.map(|(name, _)| (*name).to_owned()).collect()
+        };
+        assert_eq!(of_kind(false), always, "{name}, without options");
+        assert_eq!(of_kind(true), named(binary), "{name}, its binary");
     }
 }

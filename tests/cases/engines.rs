@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use e2e::{Fabric, Outcome, Transport, diags, ibemu_command, within};
+use e2e::{Fabric, Outcome, Station, Transport, diags, ibemu_command, within};
 use serde_json::Value;
 use topologies::Graph;
 use wire::{Guid, Lid, PortNum};
 
 /// By switch and LID the port.
-type Tables = BTreeMap<Guid, BTreeMap<Lid, PortNum>>;
+pub(crate) type Tables = BTreeMap<Guid, BTreeMap<Lid, PortNum>>;
 
 fn offline(topology: &str, routing: &str, output: &[&str]) -> Outcome {
     let mut arguments = vec!["route", topology, "--routing", routing];
@@ -32,7 +32,7 @@ fn tables(dump: &str) -> Tables {
 }
 
 /// The tables of all switches, read by stock `dump_fts` beside `host`.
-fn read_back(fabric: &Fabric, host: &str) -> Tables {
+pub(crate) fn read_back(fabric: &Fabric, host: &str) -> Tables {
     tables(&diags(fabric, host, &["dump_fts"]).success().stdout)
 }
 
@@ -66,13 +66,14 @@ fn assert_vls(fabric: &Fabric, host: &str, topology: &str, sl2vl: &Value) {
             .find(|pair| pair["node"] == node && pair["in"] == input && pair["out"] == output);
         row(own.map_or(&sl2vl["all"], |pair| &pair["vl"]))
     };
+    let mut station = Station::beside(fabric, host);
     for switch in graph.switches() {
         let name = &graph.node(switch).name;
-        let lid = fabric.device(name)["lid"].to_string();
+        let lid = fabric.switch_ports(name)[0].lid;
         for (output, _) in graph.cables(switch) {
             let output = u64::from(output.get());
-            let query = ["smpquery", "sl2vl", &lid, &output.to_string()];
-            let printed = diags(fabric, host, &query).success().stdout;
+            let query = format!("smpquery sl2vl {lid} {output}");
+            let printed = station.run(&query).success().stdout;
             let rows = printed.lines().filter_map(|line| {
                 let (ports, vls) = line.strip_prefix("ports: in ")?.split_once(": |")?;
                 let (input, _) = ports.split_once(',')?;
@@ -145,6 +146,92 @@ fn dfsssp_carries_traffic_both_ways_round_a_ring_on_levels_and_vls_of_its_own() 
 }
 
 #[test]
+fn nue_and_lash_carry_traffic_on_levels_and_vls_of_their_own() {
+    let topology = "ring-5-1";
+    for (transport, routing) in [(Transport::Veth, "nue"), (Transport::Udp, "lash")] {
+        let fabric = Fabric::up(transport, topology, &["--routing", routing]);
+        let report = offline(topology, routing, &["--json"]).json();
+        assert_vls(&fabric, "h1", topology, &report["sl2vl"]);
+        let levels = assert_levels(&fabric, topology, routing);
+        assert!(levels.contains(&0) && levels.contains(&1), "{levels:?}");
+        assert_eq!(read_back(&fabric, "h1"), dumped(topology, routing));
+        fabric.all_pairs().expect("every pair answers on its level");
+        fabric.assert_no_errors_logged();
+        fabric.down();
+    }
+}
+
+/// The tables that are computed offline, as `route --dump` writes them.
+fn dumped(topology: &str, routing: &str) -> Tables {
+    tables(&offline(topology, routing, &["--dump", "lft"]).stdout)
+}
+
+#[test]
+fn ftree_carries_traffic_on_a_tree_that_lacks_cables_and_has_more_hosts_than_uplinks() {
+    // Two cores, aggregation nodes, hosts with two cables, cables that failed.
+    let topology = "as-built-4-3-2-2-1";
+    let fabric = Fabric::up(Transport::Veth, topology, &["--routing", "ftree"]);
+    assert_eq!(read_back(&fabric, "h1"), dumped(topology, "ftree"));
+    fabric.all_pairs().expect("every pair answers");
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn torus_2qos_carries_traffic_on_both_levels_of_service_with_and_without_a_cable() {
+    let topology = "torus-5x3-1";
+    let options = ["--routing", "torus-2qos", "--vls", "8"];
+    let fabric = Fabric::up(Transport::Udp, topology, &options);
+    let whole = dumped_with_eight_vls(topology);
+    assert_eq!(read_back(&fabric, "h0"), whole);
+    let on_both_levels = || {
+        fabric.all_pairs().expect("every pair answers");
+        let path = fabric.call(&["path", "h1", "h13", "--json"]).success();
+        let level = path.json()["sl"].as_u64().expect("a level");
+        let second = (level + u64::from(routing::SECOND_LEVEL)).to_string();
+        let ping = ["ping", "h1", "h13", "--count", "2", "--sl", &second];
+        let _ = fabric.call(&ping).success();
+    };
+    on_both_levels();
+    let cable = cable_between(topology, ["s1", "s2"]);
+    let _ = fabric.call(&["link", "down", &cable]).success();
+    status_with(&fabric, "the cable is missed", |status| {
+        status["degraded"] == true
+    });
+    assert_ne!(read_back(&fabric, "h0"), whole);
+    on_both_levels();
+    let status = fabric.status();
+    assert_eq!(status["sm"]["warnings"], serde_json::json!([]));
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+/// The end of the cable from one node to another, as `ibemu link` takes it.
+fn cable_between(topology: &str, [from, to]: [&str; 2]) -> String {
+    let graph = graph(topology);
+    let [one, other] = [from, to].map(|name| graph.find(name).expect("a node"));
+    let mut cables = graph.cables(one);
+    let cable = cables.find(|(_, peer)| peer.node == other);
+    format!("{from}:{}", cable.expect("a cable").0)
+}
+
+/// The same of torus-2qos on ports of eight data VLs.
+fn dumped_with_eight_vls(topology: &str) -> Tables {
+    let options = ["--vls", "8", "--dump", "lft"];
+    tables(&offline(topology, "torus-2qos", &options).stdout)
+}
+
+#[test]
+fn up_tells_what_the_fabric_is_built_of() {
+    let fabric = Fabric::planned(Transport::Udp);
+    let up = fabric.try_up("dragonfly-3-3-1", &[]).success();
+    let line = "  structure 3 groups of 3 switches, joined as in a dragonfly";
+    assert!(up.stdout.lines().any(|printed| printed == line), "{up}");
+    fabric.all_pairs().expect("every pair answers");
+    fabric.down();
+}
+
+#[test]
 fn dimension_order_has_a_vl_for_each_side_of_the_dateline_of_each_dimension() {
     let topology = "torus-5x5-1";
     let fabric = Fabric::up(
@@ -163,7 +250,7 @@ fn dimension_order_has_a_vl_for_each_side_of_the_dateline_of_each_dimension() {
 }
 
 #[test]
-fn dimension_order_on_a_hypercube_outlives_a_cable_by_tables_that_are_mended() {
+fn dimension_order_on_a_hypercube_outlives_a_cable_by_tables_that_are_repaired() {
     let topology = "hypercube-3-1";
     let fabric = Fabric::up(Transport::Udp, topology, &["--routing", "dor"]);
     let whole = tables(&offline(topology, "dor", &["--dump", "lft"]).stdout);

@@ -12,7 +12,7 @@ const PLAN: &str = r#"
 name = "points"
 title = "Some points"
 paper = "MLID04"
-topologies = ["fat-tree-8-3"]
+topologies = ["fat-tree-4-3"]
 schemes = ["slid", "mlid"]
 vls = [1]
 packet_bytes = 32
@@ -48,7 +48,7 @@ fn a_wrong_plan_is_refused_with_file_line_and_what_is_allowed() {
         ("[0.02, 0.04, 0.06]", "[-1.0]", &["line 9", "above 0"]),
         ("[0.02, 0.04, 0.06]", "[]", &["line 9", "at least one"]),
         ("[1]", "[3]", &["line 7", "1, 2, 4, 8 or 15"]),
-        ("fat-tree-8-3", "fat-tree-7-3", &["line 5", "even"]),
+        ("fat-tree-4-3", "fat-tree-7-3", &["line 5", "even"]),
         ("\"slid\", ", "\"slod\", ", &["line 6", "slod"]),
     ] {
         let (folder, plan) = with_plan(from, to);

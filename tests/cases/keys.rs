@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use e2e::{Fabric, Transport, diags, ibnetdiscover, within};
@@ -10,14 +11,16 @@ use tempfile::TempDir;
 use topologies::{Endpoint, Graph};
 use wire::PortNum;
 
-const KEY: &str = "0x1b3dfeed5eed0c0d";
+/// A key that no other test has: command lines of stock programs show theirs.
+static KEY: LazyLock<String> =
+    LazyLock::new(|| format!("0x1b3dfeed{:08x}", 0x5000_0000 | std::process::id()));
 const RECOVERY: Duration = Duration::from_secs(30);
 
 /// A file with the key that nobody else can read.
 fn key_file() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("key");
-    fs::write(&path, format!("# of this test\n{KEY}\n")).expect("a file");
+    fs::write(&path, format!("# of this test\n{}\n", *KEY)).expect("a file");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("permissions");
     (folder, path)
 }
@@ -68,20 +71,15 @@ fn stock_diagnostics_are_answered_only_with_the_m_key_and_others_are_told() {
     fabric.all_pairs().expect("data needs no M_Key");
     let lid = fabric.device("s1.0")["lid"].to_string();
     let query = |options: &[&str]| {
-        let call = [
-            &["smpquery"],
-            options,
-            &["-t", "300", "portinfo", &lid, "0"],
-        ]
-        .concat();
+        let call = [&["smpquery"], options, &["portinfo", &lid, "0"]].concat();
         diags(&fabric, "h1.1", &call)
     };
-    let refused = query(&[]);
+    let refused = query(&["-t", "300"]);
     assert_ne!(refused.code, 0, "{refused}");
-    let wrong = query(&["-y", "0x1"]);
+    let wrong = query(&["-t", "300", "-y", "0x1"]);
     assert_ne!(wrong.code, 0, "{wrong}");
-    let answered = query(&["-y", KEY, "-K"]).success();
-    assert!(answered.stdout.contains(KEY), "{answered}");
+    let answered = query(&["-y", &KEY, "-K"]).success();
+    assert!(answered.stdout.contains(KEY.as_str()), "{answered}");
     let line = |name: &str| {
         let mut lines = answered.stdout.lines();
         let line = lines.find(|line| line.starts_with(name));
@@ -128,7 +126,13 @@ fn with_protection_of_what_is_set_stock_diagnostics_read_and_set_only_with_the_m
     let refused = diags(&fabric, "h1", &disable);
     assert_ne!(refused.code, 0, "{refused}");
     active(4);
-    let set = |what: &str| diags(&fabric, "h1", &["ibportstate", "-y", KEY, &lid, port, what]);
+    let set = |what: &str| {
+        diags(
+            &fabric,
+            "h1",
+            &["ibportstate", "-y", &KEY, &lid, port, what],
+        )
+    };
     let _ = set("disable").success();
     active(3);
     let _ = set("enable").success();
@@ -156,7 +160,7 @@ fn the_m_key_outlives_the_controller_and_shows_in_no_command_line_log_or_status(
         "a switch that was restarted has the key again",
         || {
             let asked = [
-                "smpquery", "-t", "300", "-K", "-y", KEY, "portinfo", &lid, "0",
+                "smpquery", "-t", "300", "-K", "-y", &KEY, "portinfo", &lid, "0",
             ];
             let asked = diags(&fabric, "h0.0", &asked);
             match holds_key(asked.stdout.as_bytes()) {
@@ -318,7 +322,7 @@ fn subnet_administration_shows_tables_and_members_to_who_knows_its_key() {
     // Without an option saquery gives 1, the key that OpenSM trusts by itself.
     let refused = asked(&[]);
     assert!(!refused.stdout.contains("PKeyTable"), "{refused}");
-    let shown = asked(&["--smkey", KEY]).success();
+    let shown = asked(&["--smkey", &KEY]).success();
     assert!(shown.stdout.contains("0xffff"), "{shown}");
     let group = fabric.call(&["mcast", "join", "h1", "h2"]).success();
     let groups = fabric.call(&["mcast", "groups"]).success();

@@ -94,7 +94,7 @@ fn two_hundred_idle_clients_at_each_socket_keep_nobody_out() {
 
 /// The base of the abstract names of a host's sockets, as a program beside it is told.
 fn umad_base(fabric: &Fabric, host: &str) -> String {
-    let told = fabric.call(&["exec", host, "printenv", "IBSIM_SOCKNAME"]);
+    let told = fabric.call(&["exec", "--umad2sim", host, "printenv", "IBSIM_SOCKNAME"]);
     told.success().stdout.trim().to_owned()
 }
 

@@ -1,21 +1,29 @@
 //! End-to-end tests, one module a subject.
 
 mod agreement;
+mod attributes;
+mod chaos;
+mod choice;
 mod cleanliness;
 mod clos;
+mod devices;
 mod diagnostics;
 mod documents;
 mod engines;
 mod experiments;
 mod faults;
 mod keys;
+mod libibumad;
 mod limits;
 mod managers;
 mod messages;
 mod modules;
 mod multicast;
+mod opensm;
+mod opensm_faults;
 mod perf;
 mod qos;
 mod reachability;
 mod recording;
 mod stock_programs;
+mod tools;

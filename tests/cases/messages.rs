@@ -1,7 +1,8 @@
 //! What cannot be done says what was wrong, where, and what to do; and leaves nothing behind.
 
 use std::collections::BTreeMap;
-use std::process::Command;
+use std::fs::File;
+use std::process::{Command, Stdio};
 
 use e2e::{Fabric, Outcome, Transport, ibemu, ibemu_command};
 use serde_json::json;
@@ -60,7 +61,11 @@ fn options_that_do_not_go_together_are_refused_before_anything_starts() {
     for (topology, options, word) in [
         ("star-2", &["--qos", "vlarb01", "--vls", "1"][..], "--vls"),
         ("star-2", &["--windows", "60"], "--routing clos"),
-        ("fat-tree-4-2", &["--lmc", "3"], "LMC 3"),
+        (
+            "fat-tree-4-2",
+            &["--routing", "mlid", "--lmc", "3"],
+            "LMC 3",
+        ),
         ("star-2", &["--sm", "none", "--qos", "vlarb01"], "--sm none"),
         (
             "star-2",
@@ -114,14 +119,22 @@ fn a_fabric_that_does_not_exist_is_an_error_of_one_line() {
 /// Every option of `ibemu up`, and its default as the help tells it.
 const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--fabric", "ib]"),
+    ("--only", "all]"),
+    ("--without", "all stay]"),
+    ("--hosts-per-leaf", "all]"),
+    ("--shrink", "the whole]"),
     ("--transport", "veth]"),
     ("--seed", "1]"),
     ("--verify", "all up to 64 hosts, sample above]"),
     ("--record", "no recording]"),
-    ("--timeout", "120]"),
+    ("--timeout", "120, and one more for every 5 devices"),
+    ("--guid2lid", "none]"),
     ("--sm", "ibemu]"),
     ("--sm-key", "1]"),
-    ("--sm-node", "the first host; priorities 8, 7, ...]"),
+    (
+        "--sm-node",
+        "the first host that is no router and no aggregation node; priorities 8, 7, ...]",
+    ),
     ("--routing", "auto]"),
     ("--tables", "none]"),
     ("--lmc", "what the routing engine wants;"),
@@ -137,6 +150,12 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--qos", "none]"),
     ("--windows", "60]"),
     ("--multicast", "spanning-tree]"),
+    ("--roots", "they are found]"),
+    (
+        "--io-guids",
+        "aggregation nodes, and few hosts beside many others, are known by themselves]",
+    ),
+    ("--compute-guids", "all others]"),
     ("--vls", "4]"),
     ("--mtu", "2048]"),
     ("--width", "4x]"),
@@ -146,7 +165,10 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--buffer", "65536]"),
     ("--frame-packets", "as many as are waiting and fit]"),
     ("--keepalive-ms", "250,"),
-    ("--silence-ms", "four times --keepalive-ms]"),
+    (
+        "--silence-ms",
+        "four times --keepalive-ms, beyond 1000 three times]",
+    ),
     ("--log-level", "info]"),
     ("--log-bytes", "8388608]"),
 ];
@@ -205,11 +227,12 @@ fn an_option_that_is_left_out_has_the_default_of_the_help() {
     for (key, default) in [
         ("seed", json!(1)),
         ("verify", json!(null)),
-        ("timeout", json!(120)),
+        ("timeout", json!(null)),
         ("sm", json!("ibemu")),
         ("sm_node", json!(null)),
         ("sm_key", json!(1)),
         ("routing", json!("auto")),
+        ("guid2lid", json!(null)),
         ("lmc", json!(null)),
         ("qos", json!("none")),
         ("windows", json!(null)),
@@ -307,4 +330,53 @@ fn veth_without_privileges_names_the_remedy() {
     let refused = unprivileged(&up, folder.path());
     refused.fails_with(1, "--transport udp");
     assert!(!folder.path().join("run/plain").exists());
+}
+
+/// Standard output that takes nothing, and what `up` says of it.
+fn unwritable() -> [(Stdio, Option<&'static str>); 2] {
+    let full = File::options().write(true).open("/dev/full");
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    [
+        (
+            full.expect("/dev/full").into(),
+            Some("is up, but its summary could not be written"),
+        ),
+        // Nobody wants to know.
+        (writer.into(), None),
+    ]
+}
+
+#[test]
+fn up_whose_summary_cannot_be_written_ends_with_0_and_the_fabric_stands() {
+    for (stdout, told) in unwritable() {
+        let fabric = Fabric::planned(Transport::Udp);
+        let mut command = fabric.up_command("star-2", &["--verify", "none"]);
+        let output = command
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .and_then(std::process::Child::wait_with_output)
+            .expect("ibemu starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        let is_told = stderr.contains("could not be written");
+        assert_eq!(is_told, told.is_some(), "{stderr}");
+        assert!(stderr.contains(told.unwrap_or_default()), "{stderr}");
+        fabric.all_pairs().expect("the fabric stands");
+        fabric.down();
+    }
+    for (stdout, _) in unwritable() {
+        let fabric = Fabric::planned(Transport::Udp);
+        let mut command = fabric.up_command("fat-tree-5-2", &[]);
+        let status = command
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(Stdio::null())
+            .status()
+            .expect("ibemu starts");
+        assert_eq!(status.code(), Some(2), "a usage error stays one");
+        fabric.assert_gone();
+    }
 }

@@ -1,8 +1,9 @@
 //! The modules of a crate depend on each other in one direction only: none imports another that
 //! imports it, not even by way of third ones.
 //!
-//! A module `x` and the modules of its folder `x/` count as one. What only tests import does not
-//! count.
+//! That holds for the modules of the crate, where a module `x` and the modules of its folder `x/` count
+//! as one, and again for the modules of each folder. A module and one of its own folder may import
+//! each other. What only tests import does not count.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates whose modules must not form a cycle.
-const CRATES: [&str; 2] = ["routing", "sim"];
+const CRATES: [&str; 3] = ["experiments", "routing", "sim"];
 
 /// By module: the modules that it names.
 type Imports = BTreeMap<String, BTreeSet<String>>;
@@ -58,77 +59,119 @@ fn identifier(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The first names of what comes after `crate::`: one, or one for each branch of a group.
-fn heads(rest: &str) -> Vec<String> {
-    let Some(group) = rest.strip_prefix('{') else {
-        return vec![identifier(rest).to_owned()];
-    };
-    let mut depth = 0u32;
-    let mut heads = Vec::new();
-    let mut is_start = true;
-    for (at, letter) in group.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => is_start = true,
-            _ if is_start && !letter.is_whitespace() => {
-                heads.push(identifier(&group[at..]).to_owned());
-                is_start = false;
-            }
-            _ => {}
+/// A path of names from the root of the crate.
+type Names = Vec<String>;
+
+/// The paths that a text begins with: one, or one for each branch of a group. What comes after them.
+fn paths<'t>(text: &'t str, before: &Names, found: &mut Vec<Names>) -> &'t str {
+    let mut text = text.trim_start();
+    if let Some(mut group) = text.strip_prefix('{') {
+        while !group.starts_with('}') {
+            let rest = paths(group, before, found).trim_start();
+            let Some(rest) = rest
+                .strip_prefix(',')
+                .or(rest.starts_with('}').then_some(rest))
+            else {
+                return rest;
+            };
+            group = rest.trim_start();
         }
+        return &group[1..];
     }
-    heads
+    let name = identifier(text);
+    text = &text[name.len()..];
+    let mut path = before.clone();
+    if name != "self" {
+        path.push(name.to_owned());
+    }
+    if let Some(rest) = text.strip_prefix("::") {
+        return paths(rest, &path, found);
+    }
+    if let Some(alias) = text.strip_prefix(" as ") {
+        text = &alias[identifier(alias).len()..];
+    }
+    found.push(path);
+    text.strip_prefix('*').unwrap_or(text)
 }
 
-/// Names at the root of the crate that the code of a module with path `own` mentions.
-fn mentioned(code: &str, own: &[String]) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    let mut collect = |prefix: &str| {
+/// What the code of a module with path `own` mentions of its crate.
+fn mentioned(code: &str, own: &Names) -> Vec<Names> {
+    let mut found = Vec::new();
+    let mut collect = |prefix: &str, module: &Names| {
         for (at, _) in code.match_indices(prefix) {
             let before = code[..at].chars().next_back();
             if before.is_none_or(|c| !(c.is_alphanumeric() || c == '_' || c == ':')) {
-                names.extend(heads(&code[at + prefix.len()..]));
+                paths(&code[at + prefix.len()..], module, &mut found);
             }
         }
     };
-    collect("crate::");
-    collect(&"super::".repeat(own.len()));
-    names
+    collect("crate::", &Names::new());
+    for up in 1..=own.len() {
+        collect(&"super::".repeat(up), &own[..own.len() - up].to_vec());
+    }
+    found
 }
 
-/// What the root re-exports: by name, the module that it comes from.
-fn re_exports(root: &str) -> BTreeMap<String, String> {
+/// What the code of a module imports or re-exports: by name, the module below it that it comes from.
+fn re_exports(code: &str, own: &Names) -> BTreeMap<String, String> {
     let mut from = BTreeMap::new();
-    for (at, prefix) in root.match_indices("pub use ") {
-        let path = &root[at + prefix.len()..];
-        let module = identifier(path);
-        let names = path[module.len()..path.find(';').unwrap()]
-            .split(|c: char| !(c.is_alphanumeric() || c == '_'))
-            .filter(|name| !name.is_empty());
-        from.extend(names.map(|name| (name.to_owned(), module.to_owned())));
+    let mut absolute = "crate".to_owned();
+    for name in own {
+        absolute.push_str("::");
+        absolute.push_str(name);
+    }
+    for line in code.match_indices("use ") {
+        let is_statement = code[..line.0].rsplit('\n').next().is_some_and(|before| {
+            before.is_empty() || before.starts_with("pub") && !before.contains('=')
+        });
+        if !is_statement {
+            continue;
+        }
+        let path = &code[line.0 + line.1.len()..];
+        let path = path
+            .strip_prefix(&*absolute)
+            .map_or(path, |path| path.strip_prefix("::").unwrap_or(path));
+        let path = path.strip_prefix("self::").unwrap_or(path);
+        let mut found = Vec::new();
+        paths(path, &Names::new(), &mut found);
+        for names in found {
+            if let [module, .., name] = &names[..] {
+                from.insert(name.clone(), module.clone());
+            }
+        }
     }
     from
 }
 
-fn imports(files: &[(PathBuf, String)]) -> Imports {
-    let root = files.iter().find(|(path, _)| path == Path::new("lib.rs"));
-    let re_exports = re_exports(&code(&root.unwrap().1));
-    let own = files.iter().map(|(path, _)| module_path(path));
-    let modules: BTreeSet<String> = own.filter_map(|own| own.into_iter().next()).collect();
+/// The modules in the folder of the module `of` (empty: in the crate), each with those of its own
+/// folder, and what they import of each other.
+fn imports(files: &[(PathBuf, String)], of: &Names) -> Imports {
+    let inside: Vec<(Names, String)> = files
+        .iter()
+        .map(|(path, text)| (module_path(path), code(text)))
+        .filter(|(own, _)| own.starts_with(of) && !own.contains(&"tests".to_owned()))
+        .collect();
+    let root = inside.iter().find(|(own, _)| own == of);
+    let re_exports = root
+        .map(|(_, code)| re_exports(code, of))
+        .unwrap_or_default();
+    let own = inside.iter().filter_map(|(own, _)| own.get(of.len()));
+    let modules: BTreeSet<String> = own.cloned().collect();
     let mut imports = Imports::new();
-    for (path, text) in files {
-        let own = module_path(path);
-        if own.is_empty() || own.contains(&"tests".to_owned()) {
+    for (own, code) in &inside {
+        let Some(module) = own.get(of.len()) else {
             continue;
-        }
-        let names = mentioned(&code(text), &own);
-        let to = names.into_iter().map(|name| match re_exports.get(&name) {
-            Some(module) if !modules.contains(&name) => module.clone(),
-            _ => name,
+        };
+        let mentioned = mentioned(code, own);
+        let names = mentioned
+            .iter()
+            .filter(|path| path.starts_with(of))
+            .filter_map(|path| path.get(of.len()));
+        let to = names.map(|name| match re_exports.get(name) {
+            Some(module) if !modules.contains(name) => module.clone(),
+            _ => name.clone(),
         });
-        imports.entry(own[0].clone()).or_default().extend(to);
+        imports.entry(module.clone()).or_default().extend(to);
     }
     imports
 }
@@ -155,13 +198,21 @@ fn cyclic(mut imports: Imports) -> Imports {
 fn modules_do_not_import_each_other() {
     for name in CRATES {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
-        let imports = imports(&sources(&root.join("src")));
-        assert!(imports.len() > 10, "{name}: {} modules", imports.len());
-        let cyclic = cyclic(imports);
-        assert!(
-            cyclic.is_empty(),
-            "{name}: modules on import cycles: {cyclic:#?}"
-        );
+        let files = sources(&root.join("src"));
+        let modules = imports(&files, &Names::new()).len();
+        assert!(modules > 10, "{name}: {modules} modules");
+        let folders: BTreeSet<Names> = files
+            .iter()
+            .filter_map(|(path, _)| Some(module_path(path).split_last()?.1.to_vec()))
+            .collect();
+        for folder in folders {
+            let cyclic = cyclic(imports(&files, &folder));
+            let folder = folder.join("::");
+            assert!(
+                cyclic.is_empty(),
+                "{name}: modules of {folder:?} on import cycles: {cyclic:#?}"
+            );
+        }
     }
 }
 
@@ -183,7 +234,9 @@ fn a_cycle_by_way_of_a_re_export_and_of_super_is_found() {
             ("d.rs", "use crate::a::Alpha;\n"),
         ];
         let files = files.map(|(path, text)| (PathBuf::from(path), text.to_owned()));
-        cyclic(imports(&files)).into_keys().collect::<Vec<_>>()
+        cyclic(imports(&files, &Names::new()))
+            .into_keys()
+            .collect::<Vec<_>>()
     };
     assert_eq!(cycle("use crate::Alpha;\n"), ["a", "b", "c"]);
     assert_eq!(cycle("use crate::Beta;\n"), ["a", "b", "c"]);
@@ -193,4 +246,29 @@ fn a_cycle_by_way_of_a_re_export_and_of_super_is_found() {
         cycle("// use crate::Alpha;\n#[cfg(test)]\nmod tests {\n    use crate::Alpha;\n}\n"),
         none
     );
+}
+
+#[test]
+fn a_cycle_in_a_folder_is_found() {
+    let cycle = |first: &str| {
+        let files = [
+            ("lib.rs", "mod a;\n"),
+            (
+                "a/mod.rs",
+                "mod b;\nmod c;\nuse b::{Beta};\nfn f() -> c::Gamma {}\n",
+            ),
+            ("a/b.rs", first),
+            ("a/c.rs", "use crate::a::{b::deep::Beta, Other};\n"),
+        ];
+        let files = files.map(|(path, text)| (PathBuf::from(path), text.to_owned()));
+        let crate_level = cyclic(imports(&files, &Names::new()));
+        assert!(crate_level.is_empty(), "{crate_level:?}");
+        let folder = cyclic(imports(&files, &vec!["a".to_owned()]));
+        folder.into_keys().collect::<Vec<_>>()
+    };
+    let both = ["b", "c"];
+    assert_eq!(cycle("use super::c::Gamma;\n"), both);
+    assert_eq!(cycle("use crate::{a::{Other, c::{self}}, Thing};\n"), both);
+    let none: [&str; 0] = [];
+    assert_eq!(cycle("use super::Other;\nuse crate::a;\n"), none);
 }

@@ -1,11 +1,14 @@
 //! Promised bandwidth (VLARB01): connections and best effort share one port as its arbitration
 //! tables say, and keep what they were promised.
 
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use e2e::{Fabric, Outcome, Transport, within};
+use e2e::{Fabric, Outcome, Transport, diags, within};
+use hostd::control::{Reply, Request};
 use serde_json::Value;
+
+const TOPOLOGY: &str = "mesh-2x1-3";
 
 /// Two switches with three hosts each and one cable between them, a hundred times slower than 1x
 /// SDR: 20 Mbit/s behind the line code, some two thousand packets a second.
@@ -22,7 +25,7 @@ fn bottleneck() -> Fabric {
         "--time-scale",
         "100",
     ];
-    Fabric::up(Transport::Udp, "mesh-2x1-3", &options)
+    Fabric::up(Transport::Udp, TOPOLOGY, &options)
 }
 
 /// The rate of a link in the tests' own time, bits a second.
@@ -32,6 +35,11 @@ const TIME_SCALE: f64 = 100.0;
 /// Slots of a frame, and those of them that are best effort's.
 const FRAME: f64 = 64.0 * 255.0;
 const BEST_EFFORT: f64 = FRAME / 5.0;
+
+/// Frames of which the shares are measured. What is sent of one more or less is less than 5 %.
+const FRAMES: f64 = 30.0;
+/// How long something may take on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Bytes of a packet: 17 slots, of which 15 make up the weight of a full entry, so that entries send
 /// what they weigh.
@@ -47,13 +55,44 @@ fn service_level(connection: &Value) -> String {
     connection["sl"].as_u64().expect("a level").to_string()
 }
 
-/// Bits a second that each flow delivers while all of them send for ten seconds.
+/// Starts traffic that goes on until it is stopped.
+fn start(fabric: &Fabric, flow: &[&str]) -> Child {
+    let verb = ["perf"].iter().chain(flow);
+    let more = ["--size", PACKET, "--seconds", "600", "--json"];
+    let line: Vec<&str> = verb.chain(&more).copied().collect();
+    let mut command = fabric.command(&line);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("ibemu starts")
+}
+
+/// What the port between the switches has sent of each of these service levels, in slots of 64 bytes.
+fn sent_slots(fabric: &Fabric, levels: &[String]) -> Vec<f64> {
+    let graph = topologies::parse(TOPOLOGY).expect("a topology").graph;
+    let [one, other] = ["s0", "s1"].map(|name| graph.find(name).expect("a switch"));
+    let mut cables = graph.cables(one);
+    let (port, _) = cables
+        .find(|(_, end)| end.node == other)
+        .expect("the cable between them");
+    let lid = fabric.switch_ports("s0")[0].lid.to_string();
+    let query = ["perfquery", "--xmtsl", &lid, &port.to_string()];
+    let printed = diags(fabric, "h0", &query).success().stdout;
+    let words = |level: &String| -> f64 {
+        let name = format!("XmtDataSL{level}:");
+        let line = printed.lines().find_map(|line| line.strip_prefix(&name));
+        let digits = line.map(|line| line.trim_start_matches('.'));
+        let words = digits.and_then(|digits| digits.parse().ok());
+        words.unwrap_or_else(|| panic!("no {name} in {printed}"))
+    };
+    levels.iter().map(|level| words(level) / 16.0).collect()
+}
+
+/// Bits a second that each flow delivers while all of them send for five seconds.
 fn rates(fabric: &Fabric, flows: &[&[&str]]) -> Vec<f64> {
     let running: Vec<_> = flows
         .iter()
         .map(|flow| {
             let verb = ["perf"].iter().chain(*flow);
-            let more = ["--size", PACKET, "--seconds", "10", "--json"];
+            let more = ["--size", PACKET, "--seconds", "5", "--json"];
             let line: Vec<&str> = verb.chain(&more).copied().collect();
             let mut command = fabric.command(&line);
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -94,20 +133,43 @@ fn backlogged_connections_and_best_effort_get_their_slots() {
     let slow = connect(&fabric, &["h0", "h3", "--rate", "64M"]);
     let fast = connect(&fabric, &["h1", "h4", "--rate", "400M"]);
     let slots = [523.0, 3264.0, BEST_EFFORT];
-    let (slow, fast) = (service_level(&slow), service_level(&fast));
-    let rates = rates(
-        &fabric,
-        &[
-            // Enough to be backlogged; and in proportion to the slots, since what is under way in
-            // the end comes with the link to itself.
-            &["h0", "h3", "--sl", &slow, "--window", "25"],
-            &["h1", "h4", "--sl", &fast, "--window", "160"],
-            &["h2", "h5", "--window", "160"],
-        ],
-    );
-    let (sent, all): (f64, f64) = (rates.iter().sum(), slots.iter().sum());
-    for ((rate, slots), what) in rates.iter().zip(slots).zip(["slow", "fast", "best effort"]) {
-        assert_within_5_percent(what, rate / sent, slots / all);
+    let levels = [service_level(&slow), service_level(&fast), "0".to_owned()];
+    // Enough to be backlogged.
+    let flows = [
+        start(&fabric, &["h0", "h3", "--sl", &levels[0], "--window", "50"]),
+        start(
+            &fabric,
+            &["h1", "h4", "--sl", &levels[1], "--window", "160"],
+        ),
+        start(&fabric, &["h2", "h5", "--window", "160"]),
+    ];
+    let running = ["h0", "h1", "h2"].map(|host| {
+        let flow = within(LIMIT, "traffic runs", || fabric.running_flow(host));
+        (host, flow)
+    });
+    // As the port counts them, from when all send and before any ends: the processes do neither at once.
+    let before = sent_slots(&fabric, &levels);
+    let sent = within(LIMIT, "some frames are sent", || {
+        let now = sent_slots(&fabric, &levels).into_iter();
+        let sent: Vec<f64> = now.zip(&before).map(|(now, before)| now - before).collect();
+        match sent.iter().sum::<f64>() / slots.iter().sum::<f64>() {
+            frames if frames >= FRAMES => Ok(sent),
+            frames => Err(format!("{frames} frames: {sent:?}")),
+        }
+    });
+    let (sum, all): (f64, f64) = (sent.iter().sum(), slots.iter().sum());
+    for ((sent, slots), what) in sent.iter().zip(slots).zip(["slow", "fast", "best effort"]) {
+        assert_within_5_percent(what, sent / sum, slots / all);
+    }
+    for (host, flow) in running {
+        let stopped = fabric.ask_host(host, &Request::PerfStop { flow });
+        assert_eq!(stopped, Reply::Done);
+    }
+    for flow in flows {
+        let output = flow.wait_with_output().expect("ibemu ends");
+        assert!(output.status.success(), "{output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(report["total"]["lost"], 0, "{report:#}");
     }
     fabric.assert_no_errors_logged();
     fabric.down();

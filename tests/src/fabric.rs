@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use netio::transport::Transport;
 use serde_json::Value;
 use wire::choice::Choice as _;
 
 use crate::{Traces, ibemu_command};
+
+/// How long an echo may take on a loaded machine where it is asked only whether it comes.
+const ECHO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a finished command left.
 #[derive(Debug)]
@@ -95,7 +99,7 @@ pub struct Fabric {
     name: String,
     transport: Transport,
     before: Traces,
-    standing: bool,
+    is_up: bool,
     /// For what a failed `up` keeps.
     temporary: tempfile::TempDir,
 }
@@ -105,7 +109,7 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 /// A fabric name that no other test and no user has.
 fn fresh_name() -> String {
     let n = COUNT.fetch_add(1, Ordering::Relaxed);
-    format!("t{}-{n}", std::process::id() % 100_000)
+    format!("t{}-{n}", std::process::id())
 }
 
 impl Fabric {
@@ -118,7 +122,7 @@ impl Fabric {
             name,
             transport,
             before,
-            standing: true,
+            is_up: true,
             temporary: tempfile::tempdir().expect("a temporary folder"),
         }
     }
@@ -217,12 +221,30 @@ impl Fabric {
             .unwrap_or_else(|| panic!("{device} has no process: {entry}"))
     }
 
-    /// `Ok` if every pair of hosts answers.
+    /// Kills a device or a process of the fabric (SIGKILL).
+    ///
+    /// # Panics
+    /// If it does not run.
+    #[track_caller]
+    pub fn kill(&self, device: &str) {
+        kill(self.pid(device));
+    }
+
+    /// `Ok` if every pair of hosts answers, however long that takes on a loaded machine.
     ///
     /// # Errors
     /// What `ibemu ping --all` said.
     pub fn all_pairs(&self) -> Result<(), String> {
-        let outcome = self.call(&["ping", "--all", "--count", "1"]);
+        self.ping_all(ECHO_TIMEOUT)
+    }
+
+    /// `Ok` if every pair of hosts answers, each within `timeout`.
+    ///
+    /// # Errors
+    /// What `ibemu ping --all` said.
+    pub fn ping_all(&self, timeout: Duration) -> Result<(), String> {
+        let timeout = timeout.as_millis().to_string();
+        let outcome = self.call(&["ping", "--all", "--count", "1", "--timeout", &timeout]);
         if outcome.code == 0 {
             Ok(())
         } else {
@@ -260,7 +282,7 @@ impl Fabric {
     #[track_caller]
     pub fn down(mut self) {
         let _ = self.call(&["down"]).success();
-        self.standing = false;
+        self.is_up = false;
         self.before.assert_nothing_left();
     }
 
@@ -270,14 +292,14 @@ impl Fabric {
     /// If something is.
     #[track_caller]
     pub fn assert_gone(mut self) {
-        self.standing = false;
+        self.is_up = false;
         self.before.assert_nothing_left();
     }
 }
 
 impl Drop for Fabric {
     fn drop(&mut self) {
-        if self.standing {
+        if self.is_up {
             if std::thread::panicking() {
                 self.temporary.disable_cleanup(true);
                 for (path, text) in logs(&self.dir().join("log")) {
@@ -315,4 +337,14 @@ fn logs(folder: &Path) -> Vec<(PathBuf, String)> {
         .filter_map(|path| std::fs::read(&path).ok().map(|bytes| (path, bytes)))
         .map(|(path, bytes)| (path, String::from_utf8_lossy(&bytes).into_owned()))
         .collect()
+}
+
+/// Kills a process (SIGKILL).
+///
+/// # Panics
+/// If there is none.
+#[track_caller]
+pub fn kill(pid: i32) {
+    let outcome = Outcome::of(std::process::Command::new("kill").args(["-9", &pid.to_string()]));
+    assert_eq!(outcome.code, 0, "{outcome}");
 }

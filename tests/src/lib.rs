@@ -7,13 +7,17 @@
 mod binary;
 mod fabric;
 mod live;
+mod pace;
+mod station;
 mod stock;
 mod traces;
 
 pub use binary::{ibemu, ibemu_command};
-pub use fabric::{Fabric, Outcome};
+pub use fabric::{Fabric, Outcome, kill};
 pub use live::{Smps, named};
 pub use netio::transport::Transport;
+pub use pace::paced;
+pub use station::Station;
 pub use stock::{OpenSm, diags, ibnetdiscover, umad2sim};
 pub use traces::Traces;
 

@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use controller::control::{Phase, Reply, Request, Status};
 use daemon::control::ControlClient;
 use hostd::control as host;
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use netio::seqpacket::BlockingConnection;
 use wire::attr::Attribute;
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
-use wire::{Lid, Mad, Method, Qpn, Sl};
+use wire::{Lid, Mad, Method, PortNum, Qpn, Sl};
 
-use crate::Fabric;
+use crate::{Fabric, within};
 
 /// How long a device may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,6 +25,48 @@ impl Fabric {
             .unwrap_or_else(|error| panic!("{device}: {error}"))
     }
 
+    /// What the first controller says of the subnet.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn subnet(&self) -> Result<Status, String> {
+        let path = self.dir().join("controller.ctl");
+        let client = ControlClient::connect(&path, ANSWER_TIMEOUT);
+        let reply = client.and_then(|mut client| client.request(&Request::Status));
+        match reply {
+            Ok(Reply::Status(status)) => Ok(*status),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Sweeps that the first controller has completed.
+    ///
+    /// # Panics
+    /// If it does not tell.
+    #[track_caller]
+    #[must_use]
+    pub fn sweeps(&self) -> u64 {
+        let status = self.subnet();
+        status.unwrap_or_else(|why| panic!("{why}")).generation
+    }
+
+    /// Asserts that the fabric heals within `limit`: the controller has written all tables of what
+    /// `is_seen` in the subnet by then, and the first echo of every pair that is sent after that is
+    /// answered. Echoes that were sent before would cost their timeouts, which are no part of healing.
+    ///
+    /// # Panics
+    /// If it does not.
+    #[track_caller]
+    pub fn heals(&self, limit: Duration, what: &str, is_seen: impl Fn(&Status) -> bool) {
+        within(limit, what, || match self.subnet()? {
+            status if status.phase == Phase::Up && is_seen(&status) => Ok(()),
+            status => Err(format!("{status:?}")),
+        });
+        self.all_pairs()
+            .unwrap_or_else(|why| panic!("{what}: all tables are written, but {why}"));
+    }
+
     /// What a host answers on its control socket.
     ///
     /// # Panics
@@ -31,7 +74,11 @@ impl Fabric {
     #[track_caller]
     #[must_use]
     pub fn ask_host(&self, host: &str, request: &host::Request) -> host::Reply {
-        let reply = self.control(host).request(request);
+        let request = host::PortRequest {
+            port: PortNum::new(1),
+            request: request.clone(),
+        };
+        let reply = self.control(host).request(&request);
         reply.unwrap_or_else(|error| panic!("{host}: {error}"))
     }
 
@@ -124,6 +171,7 @@ impl Smps {
             qpn: Qpn::SMI,
             sl: Sl::default(),
             mad: Box::new(*mad.as_bytes()),
+            way: None,
         });
         let bytes = wire::control::encode(&message).expect("a MAD can be encoded");
         self.connection.send(&bytes).expect("the host takes MADs");

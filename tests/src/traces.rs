@@ -1,4 +1,5 @@
-//! What a fabric can leave on a machine, and the assertion that it left nothing.
+//! What a fabric can leave on a machine, and the assertion that it left nothing. Other fabrics and
+//! other programs come and go meanwhile: what is theirs is none of its traces.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +44,9 @@ impl Traces {
             .collect();
         assert!(namespaces.is_empty(), "namespaces left: {namespaces:?}");
 
-        let new: Vec<String> = interfaces().difference(&self.interfaces).cloned().collect();
+        let now = interfaces();
+        let new = now.difference(&self.interfaces);
+        let new: Vec<&String> = new.filter(|name| is_end_of_cable(name)).collect();
         assert!(new.is_empty(), "interfaces left: {new:?}");
 
         let processes = processes_of(&self.fabric);
@@ -74,6 +77,14 @@ fn interfaces() -> BTreeSet<String> {
     names_in(Path::new("/sys/class/net")).into_iter().collect()
 }
 
+/// Whether a fabric gives interfaces such a name: `p3`, `a1p3`.
+fn is_end_of_cable(name: &str) -> bool {
+    let is_number =
+        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let (adapter, port) = name.split_once('p').unwrap_or_default();
+    is_number(port) && (adapter.is_empty() || adapter.strip_prefix('a').is_some_and(is_number))
+}
+
 /// Command lines of live processes that name the fabric or its directory.
 fn processes_of(fabric: &str) -> Vec<String> {
     let dir = Traces::dir_of(fabric);
@@ -102,4 +113,19 @@ pub(crate) fn installed(program: &str) -> bool {
         .args(["-c", &format!("command -v {program}")])
         .output()
         .is_ok_and(|output| output.status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_end_of_cable;
+
+    #[test]
+    fn interfaces_that_no_fabric_makes_are_no_traces() {
+        for name in ["p1", "p36", "a1p2"] {
+            assert!(is_end_of_cable(name), "{name}");
+        }
+        for name in ["lo", "eth0", "veth1a2b", "p", "p1x", "1p2", "ap1", "wlp3"] {
+            assert!(!is_end_of_cable(name), "{name}");
+        }
+    }
 }

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
+use wire::Guid;
+use wire::choice::Choice as _;
 
 use crate::graph::GraphError;
+use crate::text::{ReadError, TextFormat};
 
 /// How many LIDs a subnet has (0x0001..=0xbfff): every host and every switch needs one at least.
 pub const NODES_MAX: u64 = 0xbfff;
@@ -18,8 +21,9 @@ pub enum TopologyError {
     /// Neither the name of a kind nor a file.
     #[error(
         "no topology and no file is called {given:?}{}; kinds are {kinds}; a path leads to a file \
-         in ibnetdiscover or ibsim format",
-        did_you_mean(close)
+         of {}, in front of which FORMAT: says which",
+        did_you_mean(close),
+        formats()
     )]
     Unknown {
         /// What was asked for.
@@ -79,8 +83,8 @@ pub enum TopologyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
+        /// Why not.
+        source: ReadError,
     },
     /// A file that says something else than a fabric.
     #[error("{}:{source}", path.display())]
@@ -98,6 +102,12 @@ pub enum TopologyError {
         /// The rule.
         source: GraphError,
     },
+}
+
+/// The formats of files.
+fn formats() -> String {
+    let names: Vec<&str> = TextFormat::readable().map(TextFormat::name).collect();
+    names.join(", ")
 }
 
 fn did_you_mean(close: &[&str]) -> String {
@@ -124,7 +134,7 @@ pub enum TextProblem {
     /// A line that is no comment, no assignment, no node and no port.
     #[error("this is neither a node, a port of a node, nor a setting: {0:?}")]
     NotUnderstood(String),
-    /// A character that a terminal obeys instead of showing it.
+    /// A character that a terminal interprets instead of showing it.
     #[error(
         "character {} holds no text but controls terminals ({:?}): remove it",
         column,
@@ -148,6 +158,16 @@ pub enum TextProblem {
     /// A GUID that is no number.
     #[error("{0:?} is not a GUID (up to 16 hexadecimal digits after 0x)")]
     BadGuid(String),
+    /// A vendor or device number that is none.
+    #[error("{text:?} is no {what}: up to {digits} hexadecimal digits after 0x")]
+    BadNumber {
+        /// What it should be.
+        what: &'static str,
+        /// What is written.
+        text: String,
+        /// How many digits it has at most.
+        digits: u8,
+    },
     /// Two nodes of one id.
     #[error("the node id {id:?} is already used in line {first}")]
     IdTaken {
@@ -212,6 +232,39 @@ pub enum TextProblem {
         /// What that port names, if anything.
         back: Option<String>,
     },
+    /// A node whose GUID is blanked out.
+    #[error("the GUID of {node:?} is not there: it is given {guid}")]
+    GuidMadeUp {
+        /// The node.
+        node: String,
+        /// What it is given.
+        guid: Guid,
+    },
+    /// A node that has no lines of its own, and is taken from those of its peers.
+    #[error(
+        "{0:?} has no line of its own: it and others like it are taken from the lines of their peers"
+    )]
+    FromPeers(String),
+    /// More connections than a device has ports.
+    #[error("{0:?} would have more than {SWITCH_PORTS_MAX} ports")]
+    TooManyPorts(String),
+    /// A switch that no line describes.
+    #[error("no line describes the switch {0:?}")]
+    NoSuchSwitch(String),
+    /// A switch that is said to be under itself.
+    #[error("the switch {0:?} cannot be under itself")]
+    UnderItself(String),
+    /// A list of names that is malformed or names more than a subnet has.
+    #[error("{0:?} is no list of names such as node[01-16],login1, or names too many")]
+    BadList(String),
+    /// A file of Slurm's that says which nodes are near each other, but not by which switches.
+    #[error(
+        "blocks of nodes say nothing about switches: wanted is topology/tree, lines of SwitchName="
+    )]
+    Blocks,
+    /// A text that is no JSON, or JSON of something else.
+    #[error("{0}")]
+    Json(String),
     /// A text without any node.
     #[error("no node is defined")]
     Empty,

@@ -4,7 +4,9 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use thiserror::Error;
-use wire::{Guid, PortNum};
+use wire::{Guid, LinkRate, PortNum};
+
+use crate::names::{ADAPTER_DEVICE_ID, SWITCH_DEVICE_ID, VENDOR_ID};
 
 /// A node of a [`Graph`], by its position there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,22 +40,75 @@ impl fmt::Debug for NodeId {
 pub enum NodeKind {
     /// A switch: port 0 manages, ports from 1 carry cables.
     Switch,
-    /// A channel adapter.
+    /// A node whose ports hold LIDs and forward nothing: a channel adapter, or with
+    /// [`Node::is_router`] a router.
     Host,
 }
 
-/// A switch or host.
+/// A switch, a channel adapter or a router, with what it says of itself in NodeInfo and
+/// NodeDescription (IBA 14.2.5.2, 14.2.5.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Unique within the graph; the node description on the fabric.
+    /// Unique within the graph: what the command line and messages call it.
     pub name: String,
     /// Switch or host.
     pub kind: NodeKind,
-    /// Node GUID, unique within the graph. A host's port `p` has GUID `guid + p`; a switch's
-    /// management port has the node's own.
+    /// Node GUID, unique within the graph.
     pub guid: Guid,
-    /// How many external ports it has, 1..=254.
+    /// How many external ports it has, 1..=254, with a cable or without.
     pub ports: u8,
+    /// The node description on the fabric. Several nodes may have the same.
+    pub description: String,
+    /// GUID of the box that holds the node: the adapters of one host share it.
+    pub system_image_guid: Guid,
+    /// Vendor, 24 bits (an OUI).
+    pub vendor_id: u32,
+    /// The vendor's number of the device.
+    pub device_id: u16,
+    /// GUIDs of a host's ports other than `guid` + port number, by port.
+    pub port_guids: BTreeMap<u8, Guid>,
+    /// Whether a host is a router (NodeType 3).
+    pub is_router: bool,
+    /// Whether a switch has an enhanced port 0 (SwitchInfo:EnhancedPort0).
+    pub enhanced_port0: bool,
+}
+
+impl Node {
+    /// A node of ibemu's own make: its description is its name, it stands in a box of its own, and its
+    /// port `p` has GUID `guid + p`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: NodeKind, guid: Guid, ports: u8) -> Self {
+        let name = name.into();
+        Self {
+            description: name.clone(),
+            name,
+            kind,
+            guid,
+            ports,
+            system_image_guid: guid,
+            vendor_id: VENDOR_ID,
+            device_id: match kind {
+                NodeKind::Switch => SWITCH_DEVICE_ID,
+                NodeKind::Host => ADAPTER_DEVICE_ID,
+            },
+            port_guids: BTreeMap::new(),
+            is_router: false,
+            enhanced_port0: false,
+        }
+    }
+
+    /// The GUID of a port: a switch's only one is the node's own; a host's is what
+    /// [`Self::port_guids`] says, else node GUID + port number.
+    #[must_use]
+    pub fn port_guid(&self, port: PortNum) -> Guid {
+        match self.kind {
+            NodeKind::Switch => self.guid,
+            NodeKind::Host => {
+                let known = self.port_guids.get(&port.get()).copied();
+                known.unwrap_or(Guid(self.guid.0.wrapping_add(u64::from(port.get()))))
+            }
+        }
+    }
 }
 
 /// One end of a cable.
@@ -99,12 +154,19 @@ pub enum GraphError {
     },
 }
 
+/// What is plugged into a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plug {
+    peer: Endpoint,
+    rate: Option<LinkRate>,
+}
+
 /// Nodes, and the cables between their ports. Nodes keep the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     nodes: Vec<Node>,
-    /// `peers[node][port]`; index 0 is never used.
-    peers: Vec<Vec<Option<Endpoint>>>,
+    /// `plugs[node][port]`; index 0 is never used.
+    plugs: Vec<Vec<Option<Plug>>>,
     by_name: BTreeMap<String, NodeId>,
     by_guid: BTreeMap<Guid, NodeId>,
 }
@@ -133,16 +195,30 @@ impl Graph {
         }
         self.by_name.insert(node.name.clone(), id);
         self.by_guid.insert(node.guid, id);
-        self.peers.push(vec![None; usize::from(node.ports) + 1]);
+        self.plugs.push(vec![None; usize::from(node.ports) + 1]);
         self.nodes.push(node);
         Ok(id)
     }
 
-    /// Puts a cable between two ports (of one node, if need be).
+    /// Puts a cable between two ports (of one node, if need be), of which nothing is said about width and
+    /// speed.
     ///
     /// # Errors
     /// [`GraphError::NoSuchPort`], [`GraphError::PortTaken`].
     pub fn connect(&mut self, a: Endpoint, b: Endpoint) -> Result<(), GraphError> {
+        self.connect_at(a, b, None)
+    }
+
+    /// The same with the width and speed at which the link runs; `None`: nothing is said about them.
+    ///
+    /// # Errors
+    /// [`GraphError::NoSuchPort`], [`GraphError::PortTaken`].
+    pub fn connect_at(
+        &mut self,
+        a: Endpoint,
+        b: Endpoint,
+        rate: Option<LinkRate>,
+    ) -> Result<(), GraphError> {
         for end in [a, b] {
             let node = &self.nodes[end.node.index()];
             if end.port.get() == 0 || end.port.get() > node.ports {
@@ -152,24 +228,25 @@ impl Graph {
                     ports: node.ports,
                 });
             }
-            if self.peers[end.node.index()][end.port.index()].is_some() || a == b {
+            if self.plugs[end.node.index()][end.port.index()].is_some() || a == b {
                 return Err(GraphError::PortTaken {
                     name: node.name.clone(),
                     port: end.port,
                 });
             }
         }
-        self.peers[a.node.index()][a.port.index()] = Some(b);
-        self.peers[b.node.index()][b.port.index()] = Some(a);
+        self.plugs[a.node.index()][a.port.index()] = Some(Plug { peer: b, rate });
+        self.plugs[b.node.index()][b.port.index()] = Some(Plug { peer: a, rate });
         Ok(())
     }
 
     /// Takes out the cable at `end`, if there is one; returns its other end.
     pub fn disconnect(&mut self, end: Endpoint) -> Option<Endpoint> {
-        let other = self.peers[end.node.index()]
+        let other = self.plugs[end.node.index()]
             .get_mut(end.port.index())?
-            .take()?;
-        self.peers[other.node.index()][other.port.index()] = None;
+            .take()?
+            .peer;
+        self.plugs[other.node.index()][other.port.index()] = None;
         Some(other)
     }
 
@@ -189,6 +266,14 @@ impl Graph {
     #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
+    }
+
+    /// Gives a node another system image GUID.
+    ///
+    /// # Panics
+    /// If the graph has no such node.
+    pub fn set_system_image(&mut self, id: NodeId, image: Guid) {
+        self.nodes[id.index()].system_image_guid = image;
     }
 
     /// The node of that name.
@@ -223,17 +308,28 @@ impl Graph {
     /// The other end of the cable at `end`.
     #[must_use]
     pub fn peer(&self, end: Endpoint) -> Option<Endpoint> {
-        *self.peers[end.node.index()].get(end.port.index())?
+        Some(self.plug(end)?.peer)
+    }
+
+    /// Width and speed at which the cable at `end` runs; `None` without a cable, or if nothing is said
+    /// about them.
+    #[must_use]
+    pub fn rate(&self, end: Endpoint) -> Option<LinkRate> {
+        self.plug(end)?.rate
+    }
+
+    fn plug(&self, end: Endpoint) -> Option<&Plug> {
+        self.plugs[end.node.index()].get(end.port.index())?.as_ref()
     }
 
     /// The connected ports of a node and what they lead to, in ascending order of port.
     pub fn cables(&self, node: NodeId) -> impl Iterator<Item = (PortNum, Endpoint)> + '_ {
-        self.peers[node.index()]
+        self.plugs[node.index()]
             .iter()
             .enumerate()
-            .filter_map(|(port, peer)| {
+            .filter_map(|(port, plug)| {
                 let port = PortNum::new(u8::try_from(port).ok()?);
-                peer.map(|peer| (port, peer))
+                plug.map(|plug| (port, plug.peer))
             })
     }
 
@@ -246,18 +342,21 @@ impl Graph {
         for (place, was) in order.iter().enumerate() {
             now[was.index()] = NodeId::from_index(place);
         }
-        let moved = |end: Endpoint| Endpoint {
-            node: now[end.node.index()],
-            ..end
+        let moved = |plug: Plug| Plug {
+            peer: Endpoint {
+                node: now[plug.peer.node.index()],
+                ..plug.peer
+            },
+            ..plug
         };
-        let peers = |was: &NodeId| {
-            let peers = self.peers[was.index()].iter();
-            peers.map(|peer| peer.map(moved)).collect()
+        let plugs = |was: &NodeId| {
+            let plugs = self.plugs[was.index()].iter();
+            plugs.map(|plug| plug.map(moved)).collect()
         };
         let renamed = |id: &NodeId| now[id.index()];
         Self {
             nodes: order.iter().map(|&was| self.node(was).clone()).collect(),
-            peers: order.iter().map(peers).collect(),
+            plugs: order.iter().map(plugs).collect(),
             by_name: self
                 .by_name
                 .iter()
@@ -284,16 +383,23 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
+    use wire::{LinkSpeed, LinkWidth};
+
     use super::*;
+
+    #[test]
+    fn a_hosts_port_has_the_guid_that_is_given_or_the_nodes_plus_its_number() {
+        let mut node = Node::new("h", NodeKind::Host, Guid(0x10), 2);
+        node.port_guids.insert(1, Guid(0x10));
+        let guids = [1, 2].map(|port| node.port_guid(PortNum::new(port)).0);
+        assert_eq!(guids, [0x10, 0x12]);
+        let switch = Node::new("s", NodeKind::Switch, Guid(0x20), 2);
+        assert_eq!(switch.port_guid(PortNum::new(2)), Guid(0x20));
+    }
 
     fn two_switches() -> (Graph, NodeId, NodeId) {
         let mut graph = Graph::new();
-        let node = |name: &str, guid| Node {
-            name: name.into(),
-            kind: NodeKind::Switch,
-            guid: Guid(guid),
-            ports: 2,
-        };
+        let node = |name: &str, guid| Node::new(name, NodeKind::Switch, Guid(guid), 2);
         let a = graph.add(node("a", 1)).unwrap();
         let b = graph.add(node("b", 2)).unwrap();
         (graph, a, b)
@@ -320,14 +426,13 @@ mod tests {
     #[test]
     fn in_the_order_of_guids_nodes_keep_their_names_ports_and_cables() {
         let (mut graph, a, b) = two_switches();
-        let host = Node {
-            name: "h".into(),
-            kind: NodeKind::Host,
-            guid: Guid(0),
-            ports: 1,
-        };
+        let host = Node::new("h", NodeKind::Host, Guid(0), 1);
         let host = graph.add(host).unwrap();
-        graph.connect(end(b, 1), end(a, 2)).unwrap();
+        let rate = LinkRate {
+            width: LinkWidth::X1,
+            speed: LinkSpeed::Hdr,
+        };
+        graph.connect_at(end(b, 1), end(a, 2), Some(rate)).unwrap();
         graph.connect(end(host, 1), end(a, 1)).unwrap();
         let ordered = graph.in_guid_order();
         let names: Vec<&str> = ordered
@@ -339,6 +444,8 @@ mod tests {
         assert_eq!(ordered.find_guid(Guid(2)), Some(b));
         assert_eq!(ordered.peer(end(h, 1)), Some(end(a, 1)));
         assert_eq!(ordered.peer(end(a, 2)), Some(end(b, 1)));
+        assert_eq!(ordered.rate(end(a, 2)), Some(rate));
+        assert_eq!(ordered.rate(end(h, 1)), None);
         assert_eq!(ordered.in_guid_order(), ordered);
     }
 

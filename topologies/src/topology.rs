@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use wire::choice::Choice as _;
+
 use crate::error::TopologyError;
 use crate::graph::Graph;
 use crate::kinds;
-use crate::text::read_text;
+use crate::text::{
+    Description, TEXT_BYTES_MAX, TextFormat, TextWarnings, read_bounded, read_description,
+};
 
 /// A graph, and what was asked for to get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +18,12 @@ pub struct Topology {
     pub graph: Graph,
     /// The name in its normal form (`clos-2-2-2` for `clos-2-2-2-1`), or the path.
     pub name: String,
+    /// Lines of the file that were not taken as they stand.
+    pub warnings: TextWarnings,
 }
 
-/// Makes the topology of that name, or reads it from the file at that path.
+/// Makes the topology of that name, or reads it from the file at that path. The format of a file is found from
+/// its content, unless the path has it in front, as in `iblinkinfo:PATH`.
 ///
 /// # Errors
 /// [`TopologyError`]: an unknown name, numbers that are impossible, a file that cannot be read
@@ -27,26 +34,41 @@ pub fn parse(given: &str) -> Result<Topology, TopologyError> {
             return Ok(Topology {
                 graph: topology.graph()?,
                 name: topology.to_string(),
+                warnings: TextWarnings::default(),
             });
         }
         Err(error) => error,
     };
-    let path = Path::new(given);
-    let is_path = given.contains(['/', '.']) || path.exists();
+    let (format, path) = match given.split_once(':').and_then(forced) {
+        Some((format, path)) => (Some(format), path),
+        None => (None, given),
+    };
+    let is_path = format.is_some() || path.contains(['/', '.']) || Path::new(path).exists();
+    let path = Path::new(path);
     if !matches!(unknown, TopologyError::Unknown { .. }) || !is_path {
         return Err(unknown);
     }
-    let text = std::fs::read(path).map_err(|source| TopologyError::Unreadable {
+    let text = read_bounded(path, "topology", TEXT_BYTES_MAX);
+    let text = text.map_err(|source| TopologyError::Unreadable {
         path: path.to_owned(),
         source,
     })?;
-    let graph =
-        read_text(&String::from_utf8_lossy(&text)).map_err(|source| TopologyError::File {
-            path: path.to_owned(),
-            source,
-        })?;
+    let Description {
+        graph, warnings, ..
+    } = read_description(&text, format).map_err(|source| TopologyError::File {
+        path: path.to_owned(),
+        source,
+    })?;
     Ok(Topology {
         graph,
         name: given.to_owned(),
+        warnings,
     })
+}
+
+/// A format that is read, and the path behind it.
+fn forced<'a>((format, path): (&str, &'a str)) -> Option<(TextFormat, &'a str)> {
+    let format = TextFormat::from_name(format).ok()?;
+    let is_read = TextFormat::readable().any(|other| other == format);
+    is_read.then_some((format, path))
 }

@@ -47,7 +47,7 @@ fn a_path_that_leads_nowhere_is_an_unreadable_file_and_a_word_an_unknown_name() 
         Err(TopologyError::Unreadable { .. })
     ));
     assert!(matches!(
-        parse("dragonfly-4-4"),
+        parse("butterfly-4-4"),
         Err(TopologyError::Unknown { .. })
     ));
     assert!(matches!(

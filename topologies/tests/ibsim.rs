@@ -4,14 +4,16 @@
 use std::io::{BufRead, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use topologies::{Graph, NodeKind, parse, read_text, write_net};
+use topologies::{
+    AsBuilt, Graph, NodeKind, TextFormat, parse, read_description, read_text, write_net,
+};
 
 const CLIENT_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
 
 /// A running ibsim, ended with the test.
 struct Ibsim {
     process: Child,
-    /// Kept open: ibsim dies when nobody can read what it prints.
+    /// Kept open: SIGPIPE ends ibsim when it prints to a closed pipe.
     _out: BufReader<ChildStdout>,
     socket: String,
     _file: tempfile::NamedTempFile,
@@ -45,11 +47,17 @@ impl Ibsim {
     }
 
     fn discover(&self) -> String {
-        let output = Command::new("ibnetdiscover")
+        self.printed("ibnetdiscover", &[])
+    }
+
+    /// What a program of infiniband-diags prints.
+    fn printed(&self, program: &str, arguments: &[&str]) -> String {
+        let output = Command::new(program)
+            .args(arguments)
             .env("LD_PRELOAD", CLIENT_LIBRARY)
             .env("IBSIM_SOCKNAME", &self.socket)
             .output()
-            .expect("ibnetdiscover (package infiniband-diags) is needed");
+            .expect("programs of the package infiniband-diags are needed");
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
@@ -109,6 +117,37 @@ fn parallel_cables_go_through_ibsim_and_ibnetdiscover_unchanged() {
 #[test]
 fn an_irregular_fabric_goes_through_ibsim_and_ibnetdiscover_unchanged() {
     survives_ibsim("irregular-8-2-3-1", "irregular");
+}
+
+#[test]
+fn whatever_form_the_programs_print_is_the_same_fabric() {
+    let plan = AsBuilt {
+        has_aggregation_nodes: false,
+        has_mixed_speeds: false,
+        ..AsBuilt::new(3, 3, 2, 1, 4)
+    };
+    let graph = plan.graph().unwrap();
+    let ibsim = Ibsim::start(&write_net(&graph), "forms");
+    let (nodes, cables) = picture(&graph);
+    for (program, arguments, format) in [
+        (
+            "ibnetdiscover",
+            &["-g", "-f"][..],
+            TextFormat::Ibnetdiscover,
+        ),
+        ("ibnetdiscover", &["-p"], TextFormat::Ports),
+        ("iblinkinfo", &["-l"], TextFormat::Iblinkinfo),
+    ] {
+        let printed = ibsim.printed(program, arguments);
+        let read =
+            read_description(&printed, None).unwrap_or_else(|error| panic!("{error}\n{printed}"));
+        assert_eq!(read.format, format);
+        let (seen_nodes, seen_cables) = picture(&read.graph);
+        assert_eq!(seen_cables, cables, "{program} {arguments:?}");
+        if format == TextFormat::Ibnetdiscover {
+            assert_eq!(seen_nodes, nodes);
+        }
+    }
 }
 
 #[test]

@@ -10,63 +10,8 @@
 //! +-+-------------+-----------------------------------------------+
 //! ```
 
-use core::fmt;
-
 use crate::format::{put_u16, put_u24, u16_at, u24_at};
-use crate::{Format, ParseError, Psn, Qpn};
-
-/// What a packet is in its transport service: three bits of service, five of operation (IBA 9.2.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Opcode(pub u8);
-
-impl Opcode {
-    /// Reliable connection: SEND First.
-    pub const RC_SEND_FIRST: Self = Self(0x00);
-    /// Reliable connection: SEND Middle.
-    pub const RC_SEND_MIDDLE: Self = Self(0x01);
-    /// Reliable connection: SEND Last.
-    pub const RC_SEND_LAST: Self = Self(0x02);
-    /// Reliable connection: SEND Last with Immediate.
-    pub const RC_SEND_LAST_IMM: Self = Self(0x03);
-    /// Reliable connection: SEND Only.
-    pub const RC_SEND_ONLY: Self = Self(0x04);
-    /// Reliable connection: SEND Only with Immediate.
-    pub const RC_SEND_ONLY_IMM: Self = Self(0x05);
-    /// Reliable connection: RDMA WRITE First.
-    pub const RC_WRITE_FIRST: Self = Self(0x06);
-    /// Reliable connection: RDMA WRITE Middle.
-    pub const RC_WRITE_MIDDLE: Self = Self(0x07);
-    /// Reliable connection: RDMA WRITE Last.
-    pub const RC_WRITE_LAST: Self = Self(0x08);
-    /// Reliable connection: RDMA WRITE Last with Immediate.
-    pub const RC_WRITE_LAST_IMM: Self = Self(0x09);
-    /// Reliable connection: RDMA WRITE Only.
-    pub const RC_WRITE_ONLY: Self = Self(0x0a);
-    /// Reliable connection: RDMA WRITE Only with Immediate.
-    pub const RC_WRITE_ONLY_IMM: Self = Self(0x0b);
-    /// Reliable connection: RDMA READ Request.
-    pub const RC_READ_REQUEST: Self = Self(0x0c);
-    /// Reliable connection: RDMA READ Response First.
-    pub const RC_READ_RESPONSE_FIRST: Self = Self(0x0d);
-    /// Reliable connection: RDMA READ Response Middle.
-    pub const RC_READ_RESPONSE_MIDDLE: Self = Self(0x0e);
-    /// Reliable connection: RDMA READ Response Last.
-    pub const RC_READ_RESPONSE_LAST: Self = Self(0x0f);
-    /// Reliable connection: RDMA READ Response Only.
-    pub const RC_READ_RESPONSE_ONLY: Self = Self(0x10);
-    /// Reliable connection: Acknowledge.
-    pub const RC_ACKNOWLEDGE: Self = Self(0x11);
-    /// Unreliable datagram: SEND Only.
-    pub const UD_SEND_ONLY: Self = Self(0x64);
-    /// Unreliable datagram: SEND Only with Immediate.
-    pub const UD_SEND_ONLY_IMM: Self = Self(0x65);
-}
-
-impl fmt::Debug for Opcode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Opcode({:#04x})", self.0)
-    }
-}
+use crate::{Format, Opcode, ParseError, Psn, Qpn};
 
 /// A base transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,7 +10,7 @@
 //! | `u64` | `f64` | [`real`] | above 2^53: becomes the nearest that does |
 //! | [`Duration`] | nanoseconds | [`nanoseconds`] | becomes [`u64::MAX`]: 584 years |
 //!
-//! Where a value that does not fit is an error of who gave it, `try_from` and an error are right
+//! Where a value that does not fit is an error of the caller, `try_from` and an error are right
 //! and none of these.
 
 use core::time::Duration;
@@ -19,6 +19,14 @@ const _: () = assert!(
     usize::BITS == 64,
     "ibemu runs where an index has 64 bits: LIDs, packets and bytes are counted by both types"
 );
+
+/// The number that 1 to 16 hexadecimal digits are; `None` for other text, be it a sign in front of them.
+#[must_use]
+pub fn hexadecimal(digits: &str) -> Option<u64> {
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = are_digits.then(|| u64::from_str_radix(digits, 16).ok());
+    number.flatten()
+}
 
 /// A length or an index as a counter.
 #[inline]
@@ -107,6 +115,15 @@ bounded!(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sign_is_no_hexadecimal_digit() {
+        assert_eq!(hexadecimal("5"), Some(5));
+        assert_eq!(hexadecimal("FFFFffffffffffff"), Some(u64::MAX));
+        for text in ["", "+5", "-5", "0x5", " 5", "10000000000000000", "5g"] {
+            assert_eq!(hexadecimal(text), None, "{text:?}");
+        }
+    }
 
     #[test]
     fn a_number_that_does_not_fit_becomes_the_largest() {

@@ -93,7 +93,7 @@ impl SaKey {
 }
 
 impl Default for SaKey {
-    /// 1: what OpenSM and its tools take if nobody chooses another one, so no secret.
+    /// 1: the default of OpenSM and its tools, so no secret.
     fn default() -> Self {
         Self(1)
     }

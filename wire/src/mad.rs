@@ -40,10 +40,22 @@ impl MgmtClass {
     pub const DEV_MGT: Self = Self(0x06);
     /// Communication management.
     pub const COMM: Self = Self(0x07);
+    /// Device administration.
+    pub const DEV_ADM: Self = Self(0x10);
+    /// Boot information service.
+    pub const BIS: Self = Self(0x12);
+    /// Congestion control.
+    pub const CONGESTION: Self = Self(0x21);
     /// First vendor class with an OUI (range 2: 0x30..=0x4f).
     pub const VENDOR2_FIRST: Self = Self(0x30);
     /// Last vendor class with an OUI.
     pub const VENDOR2_LAST: Self = Self(0x4f);
+
+    /// Whether a vendor's datagrams of this class name the vendor by an OUI.
+    #[must_use]
+    pub const fn has_oui(self) -> bool {
+        Self::VENDOR2_FIRST.0 <= self.0 && self.0 <= Self::VENDOR2_LAST.0
+    }
 
     /// Whether datagrams of this class are SMPs: QP0, VL15.
     #[must_use]
@@ -93,6 +105,23 @@ impl Method {
     pub const fn is_response(self) -> bool {
         self.0 & 0x80 != 0
     }
+
+    /// Whether this asks for a response: neither a response nor a datagram without one, nor a trap or
+    /// report, which only their addressees answer.
+    #[must_use]
+    pub const fn is_request(self) -> bool {
+        let is_notice = matches!(self, Self::TRAP | Self::REPORT | Self::TRAP_REPRESS);
+        !(self.is_response() || is_notice || matches!(self, Self::SEND))
+    }
+
+    /// The method of the response to a request.
+    #[must_use]
+    pub const fn response(self) -> Self {
+        match self {
+            Self::SET => Self::GET_RESP,
+            method => Self(method.0 | 0x80),
+        }
+    }
 }
 
 /// Which attribute a datagram carries; its meaning depends on the class (IBA 14.2.5, 15.2.5, 16.1).
@@ -131,6 +160,8 @@ impl AttributeId {
     pub const MULTICAST_FORWARDING_TABLE: Self = Self(0x001b);
     /// Subnet management: SMInfo.
     pub const SM_INFO: Self = Self(0x0020);
+    /// Subnet management, of one vendor: ExtendedPortInfo, which distinguishes FDR10 from QDR.
+    pub const EXTENDED_PORT_INFO: Self = Self(0xff90);
     /// Subnet management: VendorDiag.
     pub const VENDOR_DIAG: Self = Self(0x0030);
     /// Subnet management: LedInfo.
@@ -138,6 +169,8 @@ impl AttributeId {
 
     /// Performance management: PortSamplesControl.
     pub const PORT_SAMPLES_CONTROL: Self = Self(0x0010);
+    /// Performance management: PortSamplesResult.
+    pub const PORT_SAMPLES_RESULT: Self = Self(0x0011);
     /// Performance management: PortCounters.
     pub const PORT_COUNTERS: Self = Self(0x0012);
     /// Performance management: PortRcvErrorDetails.
@@ -146,6 +179,25 @@ impl AttributeId {
     pub const PORT_XMIT_DISCARD_DETAILS: Self = Self(0x0016);
     /// Performance management: PortCountersExtended.
     pub const PORT_COUNTERS_EXTENDED: Self = Self(0x001d);
+    /// Performance management: PortExtendedSpeedsCounters.
+    pub const PORT_EXTENDED_SPEEDS_COUNTERS: Self = Self(0x001f);
+
+    /// Congestion control: CongestionInfo.
+    pub const CONGESTION_INFO: Self = Self(0x0011);
+    /// Congestion control: CongestionKeyInfo.
+    pub const CONGESTION_KEY_INFO: Self = Self(0x0012);
+    /// Congestion control: CongestionLog.
+    pub const CONGESTION_LOG: Self = Self(0x0013);
+    /// Congestion control: SwitchCongestionSetting.
+    pub const SWITCH_CONGESTION_SETTING: Self = Self(0x0014);
+    /// Congestion control: SwitchPortCongestionSetting.
+    pub const SWITCH_PORT_CONGESTION_SETTING: Self = Self(0x0015);
+    /// Congestion control: CACongestionSetting.
+    pub const CA_CONGESTION_SETTING: Self = Self(0x0016);
+    /// Congestion control: CongestionControlTable.
+    pub const CONGESTION_CONTROL_TABLE: Self = Self(0x0017);
+    /// Congestion control: Timestamp.
+    pub const CONGESTION_TIMESTAMP: Self = Self(0x0018);
 
     /// Subnet administration: NodeRecord.
     pub const NODE_RECORD: Self = Self(0x0011);
@@ -161,6 +213,8 @@ impl AttributeId {
     pub const MULTICAST_FORWARDING_TABLE_RECORD: Self = Self(0x0017);
     /// Subnet administration: SMInfoRecord.
     pub const SM_INFO_RECORD: Self = Self(0x0018);
+    /// Subnet administration: InformInfoRecord.
+    pub const INFORM_INFO_RECORD: Self = Self(0x00f3);
     /// Subnet administration: LinkRecord.
     pub const LINK_RECORD: Self = Self(0x0020);
     /// Subnet administration: GuidInfoRecord.
@@ -420,6 +474,12 @@ impl Mad {
     /// Replaces all 16 bits of the status.
     pub fn set_status(&mut self, status: MadStatus) {
         put_u16(&mut self.0, 4, status.0);
+    }
+
+    /// Turns a request into its response with that status.
+    pub fn answer(&mut self, status: MadStatus) {
+        self.set_method(self.method().response());
+        self.set_status(status);
     }
 
     /// Transaction id.

@@ -81,11 +81,4 @@ impl Mtu {
     pub const fn bytes(self) -> u16 {
         128 << (self as u8)
     }
-
-    /// The largest PktLen, in words of 4 bytes, of a packet on a link with this payload size: the
-    /// payload and 124 bytes, since PktLen leaves out the VCRC (IBA 7.7.8).
-    #[must_use]
-    pub const fn pkt_len_words_max(self) -> u16 {
-        (self.bytes() + 124) / 4
-    }
 }

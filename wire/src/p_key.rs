@@ -1,4 +1,4 @@
-//! Partition keys: who may talk to whom (IBA 10.9).
+//! Partition keys: which ports may exchange packets (IBA 10.9).
 //!
 //! A P_Key has 16 bits: the highest says that its holder is a full member of the partition that the
 //! other 15 name, else it is a limited one. Limited members of a partition do not hear each other. A
@@ -32,6 +32,15 @@ pub fn own_key(table: &[u16], key: u16) -> Option<u16> {
     table.iter().filter(same).copied().max()
 }
 
+/// The entry of a table by which its port takes packets with key `other`: a full membership's if the partition has both.
+#[must_use]
+pub fn admitting_entry(table: &[u16], other: u16) -> Option<usize> {
+    let admits = |&at: &usize| table.get(at).is_some_and(|&own| matches(own, other));
+    let is_full = |at: usize| table.get(at).is_some_and(|own| own & FULL != 0);
+    let entries = (0..table.len()).filter(admits);
+    entries.min_by_key(|&at| (!is_full(at), at))
+}
+
 /// The key with which a port with table `from` reaches one with table `to`: of the first of its entries
 /// that the other takes.
 #[must_use]
@@ -57,6 +66,10 @@ mod tests {
         assert_eq!(own_key(&[0x7fff, 0xffff], 0x7fff), Some(0xffff));
         assert_eq!(own_key(&[0xffff, 0x0005], 0x8005), Some(0x0005));
         assert_eq!(own_key(&[0xffff, 0], 0), None);
+        assert_eq!(admitting_entry(&[0x7fff, 0, 0xffff, 5], 0xffff), Some(2));
+        assert_eq!(admitting_entry(&[0xffff, 5], 0x8005), Some(1));
+        assert_eq!(admitting_entry(&[0xffff, 5], 5), None);
+        assert_eq!(admitting_entry(&[], 0xffff), None);
     }
 
     #[test]

@@ -5,13 +5,12 @@
 //! `------------------------- PktLen words of 4 bytes ------------------------------------'
 //! ```
 
-use crate::bth::{Bth, Opcode};
 use crate::format::{put_u16, put_u32, u16_at, u32_at};
 use crate::grh::Grh;
 use crate::lrh::{Lnh, Lrh};
 use crate::mad::Mad;
 use crate::transport::Deth;
-use crate::{EmitError, Format as _, Gid, Lid, ParseError, Psn, Qpn, Sl, Vl, crc};
+use crate::{Bth, EmitError, Format as _, Gid, Lid, Opcode, ParseError, Psn, Qpn, Sl, Vl, crc};
 
 /// The length of the ICRC in bytes.
 pub const ICRC_LEN: usize = 4;

@@ -3,12 +3,20 @@
 //! The attribute follows 40 reserved bytes behind the common header: 192 bytes from byte 64.
 
 mod class_port_info;
+mod counter_array;
 mod counters;
 mod details;
+mod extended_speeds;
+mod samples;
 
 pub use class_port_info::{ClassPortInfo, capability};
+pub use counter_array::{COUNTERS_MAX, CounterArray, CounterArrayId, CounterWidth};
 pub use counters::{PortCounters, PortCountersExtended, select, select_extended, select2};
 pub use details::{PortRcvErrorDetails, PortXmitDiscardDetails};
+pub use extended_speeds::{PHYSICAL_LANES, PortExtendedSpeedsCounters};
+pub use samples::{
+    PortSamplesControl, PortSamplesResult, SAMPLE_COUNTERS, SampleStatus, sample_select,
+};
 
 use crate::mad::{AttributeId, Mad, MadHeader, Method, MgmtClass};
 use crate::{Format, ParseError};
@@ -36,6 +44,11 @@ impl Mad {
     #[must_use]
     pub fn pma_data(&self) -> &[u8] {
         &self.0[DATA_AT..]
+    }
+
+    /// The attribute's bytes, to be changed.
+    pub(crate) fn pma_data_mut(&mut self) -> &mut [u8] {
+        &mut self.0[DATA_AT..]
     }
 
     /// The datagram's attribute, of which the caller knows the type.

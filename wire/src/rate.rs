@@ -110,22 +110,25 @@ pub enum LinkSpeed {
     Hdr,
     /// 106.25 Gb/s.
     Ndr,
+    /// 212.5 Gb/s.
+    Xdr,
 }
 crate::choice!(LinkSpeed, "link speed");
 
 impl LinkSpeed {
-    /// The speed that LinkSpeedActive (1, 2, 4) and LinkSpeedExtActive (0, 1, 2, 4, 8) state; the
-    /// extended one counts unless it is 0.
+    /// The speed that LinkSpeedActive (1, 2, 4), LinkSpeedExtActive (0, 1, 2, 4, 8) and
+    /// LinkSpeedExtActive2 (0, 1) state; of these the last that is not 0 counts.
     #[must_use]
-    pub const fn from_codes(speed: u8, extended: u8) -> Option<Self> {
-        match (extended, speed) {
-            (0, 1) => Some(Self::Sdr),
-            (0, 2) => Some(Self::Ddr),
-            (0, 4) => Some(Self::Qdr),
-            (1, _) => Some(Self::Fdr),
-            (2, _) => Some(Self::Edr),
-            (4, _) => Some(Self::Hdr),
-            (8, _) => Some(Self::Ndr),
+    pub const fn from_codes(speed: u8, extended: u8, extended2: u8) -> Option<Self> {
+        match (extended2, extended, speed) {
+            (0, 0, 1) => Some(Self::Sdr),
+            (0, 0, 2) => Some(Self::Ddr),
+            (0, 0, 4) => Some(Self::Qdr),
+            (0, 1, _) => Some(Self::Fdr),
+            (0, 2, _) => Some(Self::Edr),
+            (0, 4, _) => Some(Self::Hdr),
+            (0, 8, _) => Some(Self::Ndr),
+            (1, _, _) => Some(Self::Xdr),
             _ => None,
         }
     }
@@ -140,11 +143,20 @@ impl LinkSpeed {
         }
     }
 
-    /// LinkSpeedExtActive: 0 up to QDR and for FDR10.
+    /// LinkSpeedExtActive2: 1 for XDR.
+    #[must_use]
+    pub const fn extended2_code(self) -> u8 {
+        match self {
+            Self::Xdr => 1,
+            _ => 0,
+        }
+    }
+
+    /// LinkSpeedExtActive: 0 up to QDR, for FDR10 and for XDR.
     #[must_use]
     pub const fn extended_code(self) -> u8 {
         match self {
-            Self::Sdr | Self::Ddr | Self::Qdr | Self::Fdr10 => 0,
+            Self::Sdr | Self::Ddr | Self::Qdr | Self::Fdr10 | Self::Xdr => 0,
             Self::Fdr => 1,
             Self::Edr => 2,
             Self::Hdr => 4,
@@ -164,6 +176,7 @@ impl LinkSpeed {
             Self::Edr => 25_000_000_000,
             Self::Hdr => 50_000_000_000,
             Self::Ndr => 100_000_000_000,
+            Self::Xdr => 200_000_000_000,
         }
     }
 
@@ -177,9 +190,38 @@ impl LinkSpeed {
             Self::Edr => 250,
             Self::Hdr => 500,
             Self::Ndr => 1000,
+            Self::Xdr => 2000,
         }
     }
 }
+
+/// Rates in units of 100 Mbit/s on the wire, in order, with their codes in records (IBA 15.2.5.16).
+const CODES: [(u16, u8); 24] = [
+    (25, 2),
+    (50, 5),
+    (100, 3),
+    (140, 11),
+    (200, 6),
+    (250, 15),
+    (280, 19),
+    (300, 4),
+    (400, 7),
+    (500, 20),
+    (560, 12),
+    (600, 8),
+    (800, 9),
+    (1000, 16),
+    (1120, 13),
+    (1200, 10),
+    (1680, 14),
+    (2000, 17),
+    (3000, 18),
+    (4000, 21),
+    (6000, 22),
+    (8000, 23),
+    (12000, 24),
+    (16000, 25),
+];
 
 /// Width and speed of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
@@ -209,35 +251,36 @@ impl LinkRate {
         u64::from_be_bytes([a, b, c, d, e, f, g, h])
     }
 
-    /// The code of this rate in PathRecord and MCMemberRecord (IBA 15.2.5.16).
+    /// The code of this rate in PathRecord and MCMemberRecord (IBA 15.2.5.16); `None` for 12x XDR, which has
+    /// none.
     #[must_use]
     pub const fn code(self) -> Option<u8> {
-        let code = match self.speed.nominal_100_mbit() * self.width.lanes() as u16 {
-            25 => 2,
-            100 => 3,
-            300 => 4,
-            50 => 5,
-            200 => 6,
-            400 => 7,
-            600 => 8,
-            800 => 9,
-            1200 => 10,
-            140 => 11,
-            560 => 12,
-            1120 => 13,
-            1680 => 14,
-            250 => 15,
-            1000 => 16,
-            2000 => 17,
-            3000 => 18,
-            280 => 19,
-            500 => 20,
-            4000 => 21,
-            6000 => 22,
-            8000 => 23,
-            12000 => 24,
-            _ => return None,
-        };
-        Some(code)
+        let nominal = self.speed.nominal_100_mbit() * self.width.lanes() as u16;
+        let mut at = 0;
+        while at < CODES.len() {
+            if CODES[at].0 == nominal {
+                return Some(CODES[at].1);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// The rate that a code of [`Self::code`] stands for, in units of 100 Mbit/s on the wire, by which codes
+    /// can be compared; `None` of a code that stands for none.
+    #[must_use]
+    pub fn nominal_of_code(code: u8) -> Option<u16> {
+        let found = CODES.iter().find(|(_, known)| *known == code);
+        found.map(|(nominal, _)| *nominal)
+    }
+
+    /// The code of the greatest rate that is less than that of `below` and no greater than that of `most`.
+    #[must_use]
+    pub fn code_below(below: u8, most: u8) -> Option<u8> {
+        let below = Self::nominal_of_code(below)?;
+        let most = Self::nominal_of_code(most)?;
+        let mut fit = CODES.iter().rev();
+        fit.find(|(nominal, _)| *nominal < below && *nominal <= most)
+            .map(|(_, code)| *code)
     }
 }

@@ -1,6 +1,6 @@
 //! Records: how several link packets share one Ethernet frame or datagram.
 //!
-//! InfiniBand tells a data packet from a flow-control packet by the symbol before it, which is no
+//! InfiniBand distinguishes a data packet from a flow-control packet by the symbol before it, which is no
 //! byte of the packet; a record puts a delimiter of four bytes in its place.
 //!
 //! ```text
@@ -22,7 +22,7 @@
 
 use crate::format::{put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 use crate::lrh::Lrh;
-use crate::{FlowControl, Format, Guid, ParseError, PortNum, crc};
+use crate::{FlowControl, Format, Guid, LinkRates, ParseError, PortNum, crc};
 
 /// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,14 +173,14 @@ impl<'a> Iterator for Records<'a> {
 
 impl core::iter::FusedIterator for Records<'_> {}
 
-/// The content of a training record: the sender, its epoch, and the peer's epoch that it has
-/// received. Both ends send it until each has received its own epoch back from the other; then flow
+/// The content of a training record: the sender, the widths and speeds that it may use, its epoch, and
+/// the peer's epoch that it has received. Both ends send it until each has received its own epoch back from the other; then flow
 /// control starts. An epoch that changes means that the peer has restarted and that its old credits
 /// are void.
 ///
 /// ```text
 /// +---------------+---------------+-------------------------------+
-/// |    Version    |     Port      |               0               |
+/// |    Version    |     Port      |    Widths     |       0       |
 /// +---------------+---------------+-------------------------------+
 /// |                         NodeGUID (8)                          |
 /// +---------------------------------------------------------------+
@@ -188,7 +188,7 @@ impl core::iter::FusedIterator for Records<'_> {}
 /// +---------------------------------------------------------------+
 /// |                          HeardEpoch                           |
 /// +-------------------------------+-------------------------------+
-/// |               0               |        CRC, as LPCRC          |
+/// |            Speeds             |        CRC, as LPCRC          |
 /// +-------------------------------+-------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -201,6 +201,10 @@ pub struct Training {
     pub epoch: u32,
     /// The epoch last received from the peer; 0 is none yet.
     pub heard_epoch: u32,
+    /// The widths and speeds that the link may have: LinkWidthEnabled's bits, and a bit for each speed from
+    /// SDR (0) to XDR (8). They stay the same within an epoch. [`LinkRates::NONE`]: the sender leaves the
+    /// choice to the receiver.
+    pub rates: LinkRates,
 }
 
 impl Training {
@@ -244,6 +248,7 @@ impl Format for Training {
             port: PortNum::new(raw[1]),
             epoch,
             heard_epoch: u32_at(raw, 16),
+            rates: LinkRates::from_bits(raw[2], u16_at(raw, 20)),
         })
     }
 
@@ -253,6 +258,8 @@ impl Format for Training {
         put_u64(raw, 4, self.guid.0);
         put_u32(raw, 12, self.epoch);
         put_u32(raw, 16, self.heard_epoch);
+        raw[2] = self.rates.width_bits();
+        put_u16(raw, 20, self.rates.speed_bits());
         let crc = crc::lpcrc(&raw[..Self::CRC_AT]);
         put_u16(raw, Self::CRC_AT, crc);
     }

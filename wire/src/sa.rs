@@ -13,15 +13,21 @@
 mod header;
 mod inform;
 mod mc_member;
+mod multi_path;
 mod path;
+mod port_tables;
 mod records;
+mod service;
 mod tables;
 
 pub use header::{Rmpp, RmppKind, SaHeader, rmpp_flag};
-pub use inform::InformInfo;
+pub use inform::{InformInfo, InformInfoRecord};
 pub use mc_member::{McMemberRecord, mc_member_component};
+pub use multi_path::{MULTI_PATH_GIDS, MultiPathRecord, multi_path_component};
 pub use path::{PathRecord, Selector, path_component};
+pub use port_tables::{GuidInfoRecord, SlToVlTableRecord, VlArbTableRecord};
 pub use records::{LinkRecord, NodeRecord, PortInfoRecord};
+pub use service::{ServiceRecord, service_component};
 pub use tables::{LftRecord, MftRecord, PKeyTableRecord, SmInfoRecord, SwitchInfoRecord};
 
 use crate::mad::{AttributeId, Mad, MadHeader, Method, MgmtClass};

@@ -1,4 +1,4 @@
-//! Packets of the hosts' own traffic (`ibemu perf`), told apart by their content.
+//! Packets of the hosts' own traffic (`ibemu perf`), distinguished by their content.
 //!
 //! A device on the way obeys headers only. But when it drops a packet it looks inside, so that what
 //! a source has sent can be reconciled with what has arrived: a lost packet of data is a loss, a lost

@@ -253,6 +253,33 @@ impl Qpn {
     pub const MULTICAST: Self = Self(0x00ff_ffff);
 }
 
+impl Psn {
+    /// The number `count` packets later, modulo 2^24.
+    #[must_use]
+    pub const fn plus(self, count: u32) -> Self {
+        Self::truncate(self.0.wrapping_add(count))
+    }
+
+    /// The number `count` packets earlier, modulo 2^24.
+    #[must_use]
+    pub const fn minus(self, count: u32) -> Self {
+        Self::truncate(self.0.wrapping_sub(count))
+    }
+
+    /// How many packets this is behind `earlier`, modulo 2^24: below 2^23 it is the same or later, from
+    /// there on earlier (IBA 9.7.1: half of the numbers are valid, half duplicates).
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0) & Self::MAX.0
+    }
+
+    /// Whether this is earlier than `other`.
+    #[must_use]
+    pub const fn is_before(self, other: Self) -> bool {
+        self.since(other) >= 1 << 23
+    }
+}
+
 impl Lmc {
     /// How many LIDs the port answers to: 1, 2, 4 .. 128.
     #[must_use]
@@ -307,6 +334,17 @@ mod tests {
             (Some(Vl::MANAGEMENT), None)
         );
         assert!(std::panic::catch_unwind(|| Vl::constant(16)).is_err());
+    }
+
+    #[test]
+    fn sequence_numbers_wrap_and_half_of_them_are_later() {
+        let last = Psn::MAX;
+        assert_eq!(last.plus(1), Psn::default());
+        assert_eq!(Psn::default().minus(1), last);
+        assert_eq!(Psn::constant(3).since(last), 4);
+        assert!(last.is_before(Psn::constant(0x7f_fffe)));
+        assert!(!last.is_before(last));
+        assert!(!Psn::constant(0x7f_fffe).is_before(last));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //! each other.
 //!
 //! InfiniBand links neither reorder nor duplicate, and a restarted peer must not use old credits; UDP
-//! promises none of that. And anybody on a machine can send a datagram to any port of it, or take the
+//! promises none of that. And any user of a machine can send a datagram to any port of it, or bind the
 //! port of a process that has ended. So each end of a link has, for as long as its socket lives:
 //!
-//! - a *secret*, a random number that whoever sends to it must know. It goes over control sockets
-//!   only, which other users cannot reach. The two directions have a secret each: who takes the port
-//!   of a dead end and so receives what its peer sends learns what the dead end wanted to see, and not
-//!   what its peer wants to see;
+//! - a *secret*, a random number that every sender to it must know. It goes over control sockets
+//!   only, which other users cannot reach. The two directions have a secret each: a process that binds
+//!   the port of an ended one, and so receives what its peer sends, learns the secret of the ended one, and not
+//!   its peer's;
 //! - an *epoch*, a random number that names its life. A receiver knows the epoch of the one peer
 //!   that it is connected to and takes no other, so there is no order of epochs that could wrap.
 //!
@@ -49,16 +49,9 @@ impl Sequence {
     pub const fn steps_from(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
-
-    /// Whether this is later than `other`, across a wrap: at most 0x7fff_ffff steps ahead of it.
-    #[must_use]
-    pub const fn is_after(self, other: Self) -> bool {
-        let steps = self.steps_from(other);
-        steps != 0 && steps < 0x8000_0000
-    }
 }
 
-/// What a datagram must carry to be taken. It is never printed: who sees it can send.
+/// What a datagram must carry to be taken. It is never printed: it is all that a sender needs.
 ///
 /// Two secrets are compared as whole numbers, which takes the same time whatever they have in
 /// common.

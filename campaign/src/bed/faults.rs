@@ -3,14 +3,16 @@
 //! Faults overlap. What a cable or a device suffers is computed from all faults that are active, so
 //! that the end of one does not end another.
 
+use link::Time;
 use sim::{CableEnd, FaultKind as CableFault};
 use topologies::{Endpoint, NodeId};
 use wire::Lid;
 
 use super::{Bed, pick};
 use crate::hostile::{self, Shot, Victims};
+use crate::lies;
 use crate::outcome::{Failure, FailureKind};
-use crate::schedule::{Fault, FaultKind, Hostility};
+use crate::schedule::{Fault, FaultKind, Hostility, Lie};
 
 /// What happens at a moment.
 #[derive(Clone, Copy)]
@@ -24,6 +26,7 @@ impl Bed<'_> {
     /// Does all that the schedule holds, until faults cease.
     pub(crate) fn misbehave(&mut self) -> Result<(), Failure> {
         let start = self.twin.now();
+        self.plant_lies(start);
         let schedule = self.schedule;
         let length_us = schedule.length_us;
         let mut actions: Vec<(u64, Action)> = Vec::new();
@@ -63,7 +66,7 @@ impl Bed<'_> {
 
     /// Whether the manager's host is nothing without it.
     fn is_vital(&self, what: FaultKind) -> bool {
-        let Some(own) = self.twin.manager_host() else {
+        let Some(own) = self.twin.manager_host(0) else {
             return false;
         };
         let mut neighbours = self.graph.cables(own);
@@ -71,7 +74,9 @@ impl Bed<'_> {
             FaultKind::Cut { cable } => self
                 .cable(cable)
                 .is_some_and(|(one, other)| one.node == own || other.node == own),
-            FaultKind::HostCrash { host } => self.host(host) == Some(own),
+            FaultKind::HostCrash { host } | FaultKind::Lies { host, .. } => {
+                self.host(host) == Some(own)
+            }
             FaultKind::SwitchCrash { switch } => {
                 let switch = self.switch(switch);
                 neighbours.any(|(_, peer)| Some(peer.node) == switch)
@@ -111,14 +116,14 @@ impl Bed<'_> {
             | FaultKind::Damage { cable, .. }
             | FaultKind::CreditLoss { cable, .. }
             | FaultKind::Duplication { cable, .. }
-            | FaultKind::Delay { cable, .. } => self.disturb(cable),
+            | FaultKind::Delay { cable, .. } => self.impair(cable),
             FaultKind::Cut { cable } => {
                 let wanted = self.cable(cable);
-                let is_cut = self.active().any(
+                let is_unplugged = self.active().any(
                     |other| matches!(other, FaultKind::Cut { cable } if self.cable(cable) == wanted),
                 );
-                match (wanted, is_cut) {
-                    (Some((end, _)), true) => self.twin.cut(end),
+                match (wanted, is_unplugged) {
+                    (Some((end, _)), true) => self.twin.unplug(end),
                     (Some((end, _)), false) => self.twin.plug(end),
                     (None, _) => {}
                 }
@@ -132,29 +137,91 @@ impl Bed<'_> {
                 self.crash(self.host(host));
                 Ok(())
             }
-            FaultKind::ManagerCrash => {
-                let is_down = self.active().any(|other| other == FaultKind::ManagerCrash);
-                match is_down {
-                    true => self.twin.crash_manager(),
-                    false => {
-                        if let Err(error) = self.twin.restart_manager() {
-                            return self.fail(FailureKind::NotUp, error.to_string());
-                        }
-                    }
-                }
-                Ok(())
+            FaultKind::ManagerCrash { manager } | FaultKind::ManagerStop { manager } => {
+                self.manage(manager)
             }
             FaultKind::Hostile { host, what, count } if begins => {
                 self.attack(host, what, count);
                 Ok(())
             }
-            // Full hosts take packets in at once.
+            // Full hosts take packets in at once, and lies know their own times.
+            FaultKind::Lies { .. } => Ok(()),
             FaultKind::Hostile { .. } | FaultKind::SlowDrain { .. } => Ok(()),
         }
     }
 
+    /// Kills, stops, starts or continues a manager, as the faults that are active want it.
+    fn manage(&mut self, number: u32) -> Result<(), Failure> {
+        let all: Vec<usize> = (0..self.twin.managers()).collect();
+        let Some(wanted) = pick(&all, number) else {
+            return Ok(());
+        };
+        let (mut is_down, mut is_stopped) = (false, false);
+        for what in self.active() {
+            match what {
+                FaultKind::ManagerCrash { manager } => {
+                    is_down |= pick(&all, manager) == Some(wanted)
+                }
+                FaultKind::ManagerStop { manager } => {
+                    is_stopped |= pick(&all, manager) == Some(wanted);
+                }
+                _ => {}
+            }
+        }
+        match is_down {
+            true => self.twin.crash_manager(wanted),
+            false => {
+                if let Err(error) = self.twin.restart_manager(wanted) {
+                    return self.fail(FailureKind::NotUp, error.to_string());
+                }
+            }
+        }
+        match is_stopped {
+            true => self.twin.stop_manager(wanted),
+            false => self.twin.continue_manager(wanted),
+        }
+        Ok(())
+    }
+
+    /// Gives hosts their lies.
+    fn plant_lies(&mut self, start: Time) {
+        let schedule = self.schedule;
+        let mut lies = Vec::new();
+        for fault in &schedule.faults {
+            let FaultKind::Lies { host, about } = fault.what else {
+                continue;
+            };
+            let Some(host) = self.host(host) else {
+                continue;
+            };
+            let end_us = self.end_us(fault);
+            match (end_us, about) {
+                (None, _) => self.liars.insert(host),
+                (Some(_), Lie::Guids | Lie::Everything) => self.disguised.insert(host),
+                (Some(_), _) => false,
+            };
+            lies.push(lies::TimedLie {
+                host,
+                about,
+                from: start + fault.at_us.min(schedule.length_us) * 1000,
+                until: end_us.map_or(Time::NEVER, |end_us| start + end_us * 1000),
+            });
+        }
+        if !lies.is_empty() {
+            let seed = schedule.seed;
+            let switch = self.switches.first().map(|&id| self.graph.node(id).guid);
+            let liars = lies::Liars::new(lies, switch.unwrap_or_default(), seed);
+            self.twin.interpose(Box::new(liars));
+        }
+    }
+
+    /// Whether a host lies for ever, so that not all that is there can be managed.
+    pub(crate) fn has_liars(&self) -> bool {
+        !self.liars.is_empty()
+    }
+
     /// Sets all that a cable suffers.
-    fn disturb(&mut self, number: u32) -> Result<(), Failure> {
+    fn impair(&mut self, number: u32) -> Result<(), Failure> {
         let Some(wanted) = self.cable(number) else {
             return Ok(());
         };
@@ -193,7 +260,7 @@ impl Bed<'_> {
                     end: end.clone(),
                     loss_ppm: credits,
                 },
-                CableFault::Unrest {
+                CableFault::SmpImpairment {
                     end,
                     duplication_ppm: double,
                     delay_ppm: late,
@@ -201,7 +268,7 @@ impl Bed<'_> {
                 },
             ];
             for fault in all {
-                if let Err(error) = self.twin.disturb(fault) {
+                if let Err(error) = self.twin.impair(fault) {
                     return self.fail(FailureKind::Setup, error.to_string());
                 }
             }
@@ -233,10 +300,13 @@ impl Bed<'_> {
         let switches = self.switches.iter().map(|&id| &self.graph.node(id).name);
         let lids = switches.filter_map(|name| Some(self.twin.switch(name)?.lid()));
         let switches: Vec<Lid> = lids.filter(|lid| lid.is_unicast()).collect();
-        let own = self.twin.manager_host().map(|id| &self.graph.node(id).name);
-        let manager = own.and_then(|name| Some(self.twin.host(name)?.lid()));
+        let hosts = (0..self.twin.managers()).filter_map(|at| self.twin.manager_host(at));
+        let names = hosts.map(|id| &self.graph.node(id).name);
+        let lids = names.filter_map(|name| Some(self.twin.host(name)?.lid()));
+        let managers: Vec<Lid> = lids.collect();
         let victims = Victims {
-            manager: manager.unwrap_or_default(),
+            managers: &managers,
+            is_protected: self.schedule.m_key.is_some(),
             switches: &switches,
             vls: self.schedule.vls,
         };
@@ -245,7 +315,7 @@ impl Bed<'_> {
             match hostile::shot(what, victims, &mut self.random) {
                 Some(Shot::Mad(message)) => {
                     // The host is one of the twin's.
-                    let _ = self.twin.say(&name, message);
+                    let _ = self.twin.send_to_agent(&name, message);
                 }
                 Some(Shot::Packet(packet)) if !self.twin.is_down(attacker) => {
                     let node = attacker;

@@ -5,6 +5,7 @@ use topologies::NodeId;
 use wire::{Lid, Sl};
 
 use super::{Bed, DATAGRAM_BYTES, group};
+use crate::partitions;
 use crate::schedule::TrafficKind;
 
 impl Bed<'_> {
@@ -28,7 +29,7 @@ impl Bed<'_> {
                     interval_us,
                     size: DATAGRAM_BYTES,
                     sl: Sl::default(),
-                    pkey: 0,
+                    pkey: self.any_key(own),
                     timeout_ms: 100,
                 });
                 self.request(own, request);
@@ -48,6 +49,8 @@ impl Bed<'_> {
                 let request = self.flow(lid, (window, rate), count.into(), Sl::default());
                 self.request(Some(from), Request::PerfStart(request));
             }
+            // Groups are of the default partition, in which hosts are limited members.
+            TrafficKind::Join { .. } if self.schedule.partitions.is_some() => {}
             TrafficKind::Join { host } => {
                 let join = Request::Join {
                     mgid: group(),
@@ -64,6 +67,14 @@ impl Bed<'_> {
                 self.request(self.host(host), request);
             }
         }
+    }
+
+    /// A P_Key that a host has, where there are partitions.
+    fn any_key(&self, host: Option<NodeId>) -> u16 {
+        let at = self.hosts.iter().position(|&id| Some(id) == host);
+        let keys = self.schedule.partitions.zip(at);
+        let keys = keys.map(|(division, at)| partitions::keys(division, at));
+        keys.and_then(|keys| keys.last().copied()).unwrap_or(0)
     }
 
     /// A request for a run of multicast packets.
@@ -126,7 +137,7 @@ impl Bed<'_> {
 
     /// Whether a host has asked to join the group, has not been refused that, and has not been started
     /// anew since.
-    pub(crate) fn is_member(&mut self, host: NodeId) -> bool {
+    pub(crate) fn check_membership(&mut self, host: NodeId) -> bool {
         let token = self.members.get(&host).copied();
         let reply = token.map(|token| self.twin.reply(token, 0));
         !matches!(reply, None | Some(Ok(Reply::Refused(_))))

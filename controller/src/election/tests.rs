@@ -94,6 +94,15 @@ fn a_manager_with_another_key_takes_no_part_unless_every_key_is_trusted() {
 }
 
 #[test]
+fn a_master_does_not_hand_over_to_one_that_discovers() {
+    let own = info(10, 4, SmState::Master);
+    let judged = |other| election(SmState::Master, 4).judge(&own, &[(1, info(11, 9, other))]);
+    assert_eq!(judged(SmState::Discovering), (Input::Alone, None));
+    let found = judged(SmState::Standby).0;
+    assert_eq!(found, Input::BetterFound);
+}
+
+#[test]
 fn who_discovers_polls_the_master_and_the_master_hands_over_to_the_best() {
     let best = (1, info(11, 9, SmState::Standby));
     let master = (2, info(12, 5, SmState::Master));

@@ -17,11 +17,11 @@ use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use link::Time;
-use routing::multicast::Standing;
+use routing::multicast::GroupState;
 use wire::sa::McMemberRecord;
 use wire::{Format as _, Gid, Lid};
 
-use super::{GROUPS_MAX, Group, Groups, mgid, role};
+use super::{ALLOCATED_MGIDS, GROUPS_MAX, Group, Groups, mgid, role};
 use crate::ConfigError;
 use crate::statements::{self, Damaged, end, guid, number};
 
@@ -118,10 +118,8 @@ impl Groups {
             members: BTreeMap::new(),
             well_known: false,
         });
-        let number = u128::from_be_bytes(gid.0);
-        let is_allocated = number >> 64 == super::ALLOCATED_MGIDS >> 64;
-        if is_allocated {
-            self.last_mgid = self.last_mgid.max(number);
+        if gid == Gid::new(ALLOCATED_MGIDS, gid.guid()) {
+            self.last_mgid = self.last_mgid.max(gid.guid().0);
         }
         Ok(gid)
     }
@@ -160,17 +158,20 @@ impl Groups {
     }
 
     /// The groups that were read, for the first trees of this manager.
-    pub(super) fn standing(&self) -> Vec<Standing> {
-        let with_members = |(_, group): &(&Gid, &Group)| !group.members.is_empty();
-        let groups = self.groups.iter().filter(with_members);
-        let standing = groups.map(|(gid, group)| Standing {
+    pub(super) fn group_states(&self) -> Vec<GroupState> {
+        let stood = |(gid, group): &(&Gid, &Group)| {
+            !group.members.is_empty() || self.recalled_mlids.contains_key(gid)
+        };
+        let groups = self.groups.iter().filter(stood);
+        let states = groups.map(|(gid, group)| GroupState {
             name: mgid(*gid),
             members: (group.members.iter())
                 .map(|(&port, &join_state)| (port, role(join_state)))
                 .collect(),
+            is_kept: group.well_known,
             mlids: self.recalled_mlids.get(gid).cloned().unwrap_or_default(),
         });
-        standing.collect()
+        states.collect()
     }
 
     /// All hosts have been asked to register anew: who does not is no member after some time.
@@ -261,7 +262,7 @@ mod tests {
                 }
                 other => panic!("{text:?}: {other:?}"),
             }
-            assert!(groups.standing().is_empty());
+            assert!(groups.group_states().is_empty());
         }
     }
 

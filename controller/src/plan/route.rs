@@ -4,6 +4,7 @@
 //! |---|---|
 //! | the first tables of a fabric | nothing is installed |
 //! | `clos` while a cable or a spine is missing | `updn`, to the LIDs that ports have |
+//! | an engine that would give ports other LIDs while something is missing | as the next line |
 //! | another engine, later | the tables that stand are kept; LIDs that they no longer reach are rerouted ([`routing::repair()`]) |
 //! | `file` while something is missing | the user's tables stay as they are; a warning names what they no longer reach |
 
@@ -11,12 +12,11 @@ use topologies::{Graph, NodeKind};
 use wire::Guid;
 
 use routing::clos::{Clos, NotClos};
-use routing::fat_tree::{FatTreeLabels, recognise};
+use routing::fat_tree::FatTreeLabels;
 use routing::network::Network;
-use routing::{
-    LidRange, NotFatTree, Options, Repair, RoutingEngine, RoutingError, Tables, file, repair,
-};
+use routing::{Options, Repair, RoutingEngine, RoutingError, Tables, file, repair};
 
+use super::choice::moves_lids;
 use super::{Plan, Planner, is_part};
 use crate::port_settings;
 use crate::subnet::Subnet;
@@ -31,22 +31,22 @@ impl Planner {
         warnings: &mut Vec<String>,
     ) -> Result<Tables, String> {
         let options = self.options(subnet, graph, labels);
-        let tables = match self.compute(graph, &options) {
+        let computed = self.compute(graph, &options);
+        let tables = match computed {
             Ok(tables) if self.is_smaller_clos(graph, &options, &tables) => {
                 self.around_damage(graph, options, &"spines are missing")?
             }
-            Ok(tables) => tables,
+            Ok(tables) if !self.would_move(graph, &options, &tables) => tables,
+            Ok(tables) => {
+                let reason = format!(
+                    "{} would give ports other LIDs while something is missing",
+                    tables.engine
+                );
+                self.keep(graph, &options, old, &reason, warnings)?
+            }
             Err(error) => match error.reason::<NotClos>() {
                 Some(damage) if self.was_clos() => self.around_damage(graph, options, damage)?,
-                _ => {
-                    let repaired = self.repaired(graph, &options, old);
-                    let repaired = repaired.ok_or_else(|| self.explain(&error))?;
-                    let mut repaired = repaired.map_err(|error| self.explain(&error))?;
-                    let what = self.stays(&repaired);
-                    warnings.push(format!("{}; {what}", self.explain(&error)));
-                    repaired.tables.because = Some(what);
-                    repaired.tables
-                }
+                _ => self.keep(graph, &options, old, &self.explain(&error), warnings)?,
             },
         };
         if self.routing == RoutingEngine::File {
@@ -55,7 +55,57 @@ impl Planner {
         Ok(tables)
     }
 
-    fn options(&self, subnet: &Subnet, graph: &Graph, labels: Option<FatTreeLabels>) -> Options {
+    /// The tables from before, repaired for what there is now, since the engine gives none.
+    fn keep(
+        &self,
+        graph: &Graph,
+        options: &Options,
+        old: &Plan,
+        reason: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<Tables, String> {
+        let Some(repaired) = self.repaired(graph, options, old) else {
+            return self.anew(graph, options, reason, warnings);
+        };
+        let mut repaired = repaired.map_err(|error| self.explain(&error))?;
+        let what = self.stays(&repaired);
+        warnings.push(format!("{reason}; {what}"));
+        repaired.tables.because = Some(what);
+        Ok(repaired.tables)
+    }
+
+    /// For `auto`: tables of an engine that applies now, where those of the one that was taken are lost.
+    fn anew(
+        &self,
+        graph: &Graph,
+        options: &Options,
+        reason: &str,
+        warnings: &mut Vec<String>,
+    ) -> Result<Tables, String> {
+        if self.routing != RoutingEngine::Auto {
+            return Err(reason.to_owned());
+        }
+        let tables = RoutingEngine::Auto.route(graph, options);
+        let tables = tables.map_err(|error| self.explain(&error))?;
+        warnings.push(format!("{reason}; {} instead", tables.engine));
+        Ok(tables)
+    }
+
+    /// Whether these tables would give ports other LIDs than they have although nothing has been added
+    /// to the fabric. Tables of the user's own name their LIDs themselves.
+    fn would_move(&self, graph: &Graph, options: &Options, tables: &Tables) -> bool {
+        self.routing != RoutingEngine::File
+            && self.is_degraded(graph)
+            && is_part(graph, &self.memory.fabric)
+            && moves_lids(tables, &options.known)
+    }
+
+    pub(super) fn options(
+        &self,
+        subnet: &Subnet,
+        graph: &Graph,
+        labels: Option<FatTreeLabels>,
+    ) -> Options {
         let mut known = self.memory.lids.clone();
         for device in &subnet.devices {
             if let Some(info) = device.end_port_info()
@@ -82,32 +132,16 @@ impl Planner {
             lmc: self.lmc,
             known,
             labels,
-            data_vls: Some(port_settings::data_vls(subnet)),
+            data_vls: Some(if self.keeps_vls {
+                1
+            } else {
+                port_settings::data_vls(subnet)
+            }),
             given,
-            ..Options::default()
+            keep_lids: self.keeps_lids(graph),
+            unmeasured: self.unmeasured(graph),
+            ..self.levels.clone()
         }
-    }
-
-    fn compute(&self, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
-        match self.part_of_no_tree(graph, options) {
-            None => self.routing.route(graph, options),
-            Some(reason) => {
-                let mut tables = RoutingEngine::Updn.route(graph, options)?;
-                tables.because = Some(format!("not a fat tree: {reason}"));
-                Ok(tables)
-            }
-        }
-    }
-
-    /// For `auto`: why the whole fabric is no fat tree, if what is there is a part of it. A part may
-    /// happen to be one; another engine would give all ports other LIDs, and take them back when the
-    /// rest has returned.
-    fn part_of_no_tree(&self, graph: &Graph, options: &Options) -> Option<NotFatTree> {
-        let whole = &self.memory.fabric;
-        let asks = self.routing == RoutingEngine::Auto && options.labels.is_none();
-        (asks && is_part(graph, whole))
-            .then(|| recognise(whole).err())
-            .flatten()
     }
 
     /// Whether the whole fabric is a Clos fabric.
@@ -119,15 +153,11 @@ impl Planner {
     /// Whether tables of the engine `clos` would give ports other LIDs than they have because spines
     /// are missing: what is left is a Clos fabric, too, with fewer LIDs for each host.
     fn is_smaller_clos(&self, graph: &Graph, options: &Options, tables: &Tables) -> bool {
-        let is_moved = |range: &LidRange| {
-            let known = options.known.get(&range.guid);
-            known.is_some_and(|&known| known != (range.base, range.lmc))
-        };
         self.routing == RoutingEngine::Clos
             && self.is_degraded(graph)
             && is_part(graph, &self.memory.fabric)
             && self.was_clos()
-            && tables.lids.iter().any(is_moved)
+            && moves_lids(tables, &options.known)
     }
 
     /// Routing trees need every cable: while one is missing, packets go another way to the LIDs
@@ -165,10 +195,10 @@ impl Planner {
             && is_part(graph, whole)
             && let Ok(tables) = self.compute(whole, options)
         {
-            return Some(repair(graph, whole, &tables));
+            return Some(repair(graph, whole, &tables, &options.known));
         }
         let tables = old.tables.as_ref()?;
-        Some(repair(graph, &old.graph, tables))
+        Some(repair(graph, &old.graph, tables, &options.known))
     }
 
     /// What stays of repaired tables, in words.
@@ -180,7 +210,7 @@ impl Planner {
         } = repaired;
         if *rerouted == 0 {
             "the tables from before stay in force".to_owned()
-        } else if tables.engine == self.routing {
+        } else if tables.engine == self.taken() {
             format!(
                 "the tables from before stay in force, but {rerouted} of {lids} LIDs are rerouted \
                  round what has changed"
@@ -199,11 +229,11 @@ impl Planner {
         warnings: &mut Vec<String>,
     ) -> Result<(), String> {
         match file::check(graph, tables) {
-            Ok(worth_telling) => warnings.extend(worth_telling),
-            Err(unfit) if self.is_degraded(graph) => {
-                warnings.push(format!("--routing file: {unfit}"));
+            Ok(found) => warnings.extend(found),
+            Err(problem) if self.is_degraded(graph) => {
+                warnings.push(format!("--routing file: {problem}"));
             }
-            Err(unfit) => return Err(format!("--routing file: {unfit}")),
+            Err(problem) => return Err(format!("--routing file: {problem}")),
         }
         Ok(())
     }

@@ -9,8 +9,8 @@
 
 use mad::local::MadMessage;
 use wire::p_key::{FULL, PARTITION};
-use wire::sa::{McMemberRecord, SaRecord as _, Selector, mc_member_component as component};
-use wire::{Gid, Guid, Mad, MadStatus, Method};
+use wire::sa::{McMemberRecord, Selector, mc_member_component as component};
+use wire::{Gid, Guid, LinkRate, Mad, MadStatus, Method};
 
 use routing::multicast::MulticastError;
 
@@ -26,6 +26,8 @@ const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STAT
 /// What the first member of a group must state besides.
 const NEEDED_TO_CREATE: u64 =
     component::PKEY | component::QKEY | component::SL | component::FLOW_LABEL | component::TCLASS;
+/// The greatest code of a lifetime.
+const LIFE_TIME_MAX: u8 = 63;
 /// The bits of JoinState.
 const JOIN_STATES: u8 =
     McMemberRecord::JOIN_FULL | McMemberRecord::JOIN_NON_MEMBER | McMemberRecord::JOIN_SEND_ONLY;
@@ -61,9 +63,14 @@ impl MemberRequest<'_> {
         if mask & NEEDED != NEEDED {
             return Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
         }
+        // Bit 3, a full member that only sends, is not supported: who asks for it besides is what it asks for else.
         let state = asked.join_state & JOIN_STATES;
-        if state == 0 || state != asked.join_state {
+        if state == 0 {
             return Err(MadStatus::SA_REQUEST_INVALID);
+        }
+        // A manager that has just started does not know the port yet.
+        if !self.groups.in_force() {
+            return Err(MadStatus::BUSY);
         }
         let port = asked.port_gid.guid();
         let subnet = &self.fabric.subnet;
@@ -76,9 +83,6 @@ impl MemberRequest<'_> {
         }
         if self.fabric.owner(from.lid) != Some(index) {
             return Err(MadStatus::SA_DENIED);
-        }
-        if !self.groups.in_force() {
-            return Err(MadStatus::BUSY);
         }
         if request.method() == Method::DELETE {
             return self.leave(&asked, port, state);
@@ -131,14 +135,16 @@ impl MemberRequest<'_> {
         state: u8,
     ) -> Result<Changed, MadStatus> {
         let before = self.groups.join_state(asked.mgid, port);
+        // All that is given up has to be there (IBA 15.2.5.17.2, o15-0.1.14).
         let record = match self.groups.get(asked.mgid) {
-            Some(group) if before & state != 0 => group.record,
+            Some(group) if before & state == state => group.record,
             _ => return Err(MadStatus::SA_REQUEST_INVALID),
         };
-        let left = self.groups.member_record(&record, port, before & state);
+        let after = before & !state;
+        let left = self.groups.member_record(&record, port, after);
         let ended = self
             .groups
-            .set_member(asked.mgid, port, before & !state)
+            .set_member(asked.mgid, port, after)
             .map_err(|error| status(&error))?;
         Ok(Changed {
             record: left,
@@ -159,13 +165,10 @@ impl View<'_> {
         let header = request.sa_header().map_err(|_| invalid)?;
         let asked: McMemberRecord = request.sa_record().map_err(|_| invalid)?;
         let asks = |bit: u64| header.component_mask & bit != 0;
-        let asker = self
-            .fabric
-            .owner(from.lid)
-            .and_then(|index| self.fabric.subnet.devices.get(index));
+        let asker_index = self.fabric.owner(from.lid);
+        let asker = asker_index.and_then(|index| self.fabric.subnet.devices.get(index));
         let asker = asker.map(Device::end_port_guid);
         let mut records = Vec::new();
-        let asker_index = self.fabric.owner(from.lid);
         let hears = |pkey: u16| {
             let pkeys = &self.fabric.plan.pkeys;
             let key = asker_index.and_then(|index| pkeys.key(index, pkey));
@@ -201,7 +204,6 @@ impl View<'_> {
                 && (!asks(component::SCOPE) || record.scope == asked.scope)
                 && (!asks(component::JOIN_STATE) || record.join_state & asked.join_state != 0)
         });
-        debug_assert_eq!(request.attr_id(), McMemberRecord::ID);
         Ok(records)
     }
 }
@@ -272,19 +274,28 @@ fn created(
         have
     };
     let own = info.width().zip(info.speed());
-    let own = own.and_then(|(width, speed)| wire::LinkRate { width, speed }.code());
-    let rate = if asks(component::RATE) && asked.rate_selector == Selector::Exactly {
-        asked.rate
-    } else {
-        own.unwrap_or_default()
+    let own = own.and_then(|(width, speed)| LinkRate { width, speed }.code());
+    let invalid = MadStatus::SA_REQUEST_INVALID;
+    let rate = match own {
+        Some(own) if asks(component::RATE | component::RATE_SELECTOR) => {
+            rate_within(own, asked.rate_selector, asked.rate).ok_or(invalid)?
+        }
+        own => own.unwrap_or_default(),
     };
+    let packet_life_time =
+        if asks(component::PACKET_LIFE_TIME | component::PACKET_LIFE_TIME_SELECTOR) {
+            life_time_within(asked.packet_life_time_selector, asked.packet_life_time)
+                .ok_or(invalid)?
+        } else {
+            LIFE_TIME
+        };
     Ok(McMemberRecord {
         mtu_selector: Selector::Exactly,
         mtu,
         rate_selector: Selector::Exactly,
         rate,
         packet_life_time_selector: Selector::Exactly,
-        packet_life_time: LIFE_TIME,
+        packet_life_time,
         scope: asked.mgid.0[1] & 0x0f,
         port_gid: Gid::default(),
         mlid: wire::Lid::ZERO,
@@ -294,4 +305,63 @@ fn created(
         pkey: asked.pkey | FULL,
         ..*asked
     })
+}
+
+/// The rate of a group that a port of the rate `have` makes, as codes.
+fn rate_within(have: u8, selector: Selector, asked: u8) -> Option<u8> {
+    let (own, wanted) = (
+        LinkRate::nominal_of_code(have)?,
+        LinkRate::nominal_of_code(asked),
+    );
+    match selector {
+        Selector::GreaterThan => (own > wanted?).then_some(have),
+        Selector::LessThan => LinkRate::code_below(asked, have),
+        Selector::Exactly => (own >= wanted?).then_some(asked),
+        Selector::Largest => Some(have),
+    }
+}
+
+/// The lifetime of packets to a group, as codes.
+fn life_time_within(selector: Selector, asked: u8) -> Option<u8> {
+    match selector {
+        Selector::GreaterThan => (asked < LIFE_TIME_MAX).then(|| LIFE_TIME.max(asked + 1)),
+        Selector::LessThan => asked.checked_sub(1).map(|below| LIFE_TIME.min(below)),
+        Selector::Exactly => Some(asked),
+        Selector::Largest => Some(LIFE_TIME),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Codes of 2.5, 40 and 300 Gbit/s.
+    const SDR_1X: u8 = 2;
+    const QDR_4X: u8 = 7;
+    const EDR_12X: u8 = 18;
+
+    #[test]
+    fn a_group_has_a_rate_that_its_first_member_has_and_that_is_asked_for() {
+        let of_qdr = |selector, asked| rate_within(QDR_4X, selector, asked);
+        assert_eq!(of_qdr(Selector::GreaterThan, EDR_12X), None);
+        assert_eq!(of_qdr(Selector::GreaterThan, 63), None, "no such code");
+        assert_eq!(of_qdr(Selector::GreaterThan, SDR_1X), Some(QDR_4X));
+        assert_eq!(of_qdr(Selector::LessThan, SDR_1X), None);
+        assert_eq!(of_qdr(Selector::LessThan, EDR_12X), Some(QDR_4X));
+        let (gbit_10, gbit_14) = (3, 11);
+        assert_eq!(of_qdr(Selector::LessThan, gbit_14), Some(gbit_10));
+        assert_eq!(of_qdr(Selector::Exactly, EDR_12X), None);
+        assert_eq!(of_qdr(Selector::Exactly, SDR_1X), Some(SDR_1X));
+        assert_eq!(of_qdr(Selector::Largest, 0), Some(QDR_4X));
+    }
+
+    #[test]
+    fn a_group_has_a_lifetime_that_is_asked_for() {
+        assert_eq!(life_time_within(Selector::LessThan, 0), None);
+        assert_eq!(life_time_within(Selector::GreaterThan, 63), None);
+        assert_eq!(life_time_within(Selector::LessThan, 1), Some(0));
+        assert_eq!(life_time_within(Selector::Exactly, 20), Some(20));
+        assert_eq!(life_time_within(Selector::LessThan, 63), Some(LIFE_TIME));
+        assert_eq!(life_time_within(Selector::GreaterThan, 0), Some(LIFE_TIME));
+    }
 }

@@ -3,9 +3,11 @@
 //! A path goes to the LID that the routing scheme's path selection gives, unless the query names
 //! one; its MTU and rate are the least along the way that the tables give it; its service level is
 //! the one that the routing engine needs there, so that where several are in use a query for another
-//! one finds nothing. A table may leave one end or both open. Rates are compared only for equality.
+//! one finds nothing, but for that of a second level of service. A table may leave one end or both open. Rates are compared only for equality.
 
+use routing::VlAssignment;
 use topologies::{Endpoint, NodeId, NodeKind};
+use wire::p_key::PARTITION;
 use wire::sa::{PathRecord, Selector, path_component as component};
 use wire::{Gid, Lid, LinkRate, MadStatus, Mtu, PortNum};
 
@@ -40,9 +42,14 @@ impl View<'_> {
         };
         let sources = ends(component::SGID, query.sgid, component::SLID, query.slid)?;
         if asks(component::DGID) && query.dgid.is_multicast() {
-            let path = sources
-                .first()
-                .and_then(|&source| self.group_path(source, query.dgid));
+            let path = sources.first().and_then(|&source| {
+                let path = self.group_path(source, query.dgid)?;
+                let is_asked =
+                    !asks(component::PKEY) || query.pkey & PARTITION == path.pkey & PARTITION;
+                let is_level = !asks(component::SL) || query.sl == path.sl;
+                let is_told = is_asked && is_level && self.hears_of_group(asker, path.pkey);
+                restricted(path, query, mask, None).filter(|_| is_told)
+            });
             return Ok(path.into_iter().collect());
         }
         let destinations = ends(component::DGID, query.dgid, component::DLID, query.dlid)?;
@@ -50,7 +57,7 @@ impl View<'_> {
             return Err(MadStatus::SA_NO_RESOURCES);
         }
         let asked_dlid = asks(component::DLID).then_some(query.dlid);
-        let fixed_sl = self.fabric.plan.vls().is_some_and(|vls| vls.data_vls > 1);
+        let levels = self.fabric.plan.vls().filter(|vls| vls.data_vls > 1);
         let mut paths = Vec::new();
         for &source in &sources {
             for &destination in &destinations {
@@ -68,10 +75,17 @@ impl View<'_> {
                 };
                 let path = self.path(source, destination, asked_dlid);
                 let path = path.map(|path| PathRecord { pkey, ..path });
-                paths.extend(path.and_then(|path| restricted(path, query, mask, fixed_sl)));
+                paths.extend(path.and_then(|path| restricted(path, query, mask, levels)));
             }
         }
         Ok(paths)
+    }
+
+    /// Whether somebody is told of the groups of a partition: a member is.
+    fn hears_of_group(&self, asker: Option<Index>, pkey: u16) -> bool {
+        let pkeys = &self.fabric.plan.pkeys;
+        let key = asker.and_then(|asker| pkeys.key(asker, pkey));
+        key.is_some() || !pkeys.is_partitioned()
     }
 
     /// How a port sends to a group.
@@ -168,14 +182,14 @@ fn restricted(
     mut path: PathRecord,
     query: &PathRecord,
     mask: u64,
-    fixed_sl: bool,
+    levels: Option<&VlAssignment>,
 ) -> Option<PathRecord> {
     let asks = |bit: u64| mask & bit == bit;
     if asks(component::SLID) {
         path.slid = query.slid;
     }
     if asks(component::SL) {
-        if fixed_sl && path.sl != query.sl {
+        if levels.is_some_and(|vls| vls.levels(path.sl).all(|sl| sl != query.sl)) {
             return None;
         }
         path.sl = query.sl;

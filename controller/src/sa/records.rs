@@ -1,7 +1,7 @@
 //! Records of nodes, ports, links, forwarding tables and subnet managers (IBA 15.2.5).
 
 use topologies::NodeKind;
-use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo};
+use wire::attr::{NodeDescription, NodeInfo, NodeType, PortInfo, SmInfo};
 use wire::sa::{
     DATA_LEN, LftRecord, LinkRecord, MftRecord, NodeRecord, PKeyTableRecord, PortInfoRecord,
     SmInfoRecord, SwitchInfoRecord,
@@ -35,7 +35,7 @@ mod port_component {
 const LID: u64 = 1 << 0;
 
 impl Query<'_> {
-    fn refuse_beyond(&self, known: u64) -> Result<(), MadStatus> {
+    pub(super) fn refuse_beyond(&self, known: u64) -> Result<(), MadStatus> {
         match self.mask & !known {
             0 => Ok(()),
             _ => Err(MadStatus::SA_REQUEST_INVALID),
@@ -50,7 +50,7 @@ impl Query<'_> {
         Lid::new(self.u16_at(at))
     }
 
-    fn port_at(&self, at: usize) -> PortNum {
+    pub(super) fn port_at(&self, at: usize) -> PortNum {
         PortNum::new(self.data[at])
     }
 }
@@ -63,7 +63,10 @@ impl View<'_> {
     }
 
     /// Those whose LID a query's first component names, or all.
-    fn by_lid(&self, query: &Query<'_>) -> impl Iterator<Item = (Index, &Device, Lid)> + '_ {
+    pub(super) fn by_lid(
+        &self,
+        query: &Query<'_>,
+    ) -> impl Iterator<Item = (Index, &Device, Lid)> + '_ {
         let wanted = query.asks(LID).then(|| self.fabric.owner(query.lid_at(0)));
         self.addressed()
             .filter(move |(index, ..)| wanted.is_none_or(|owner| owner == Some(*index)))
@@ -166,13 +169,36 @@ impl View<'_> {
         Ok(self.by_lid(query).filter_map(record).collect())
     }
 
+    /// This manager's own SMInfo. Its SM_Key is shown to trusted requests only (IBA 15.2.5.10).
     pub(super) fn managers(&self, query: &Query<'_>) -> Result<Vec<SmInfoRecord>, MadStatus> {
-        query.refuse_beyond(LID)?;
+        let (guid, key, count, priority, state) = (1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 6);
+        query.refuse_beyond(LID | guid | key | count | priority | state)?;
+        let [asked_guid, asked_key] = [4, 12].map(|at| {
+            query.data[at..]
+                .first_chunk()
+                .map(|raw| u64::from_be_bytes(*raw))
+        });
+        let asked_count = query.data[20..]
+            .first_chunk()
+            .map(|raw| u32::from_be_bytes(*raw));
+        let byte = query.data[24];
+        let matches = |info: &SmInfo| {
+            (!query.asks(guid) || asked_guid == Some(info.guid.0))
+                && (!query.asks(key) || self.is_trusted && asked_key == Some(info.sm_key))
+                && (!query.asks(count) || asked_count == Some(info.act_count))
+                && (!query.asks(priority) || byte >> 4 == info.priority)
+                && (!query.asks(state) || byte & 0x0f == info.state as u8)
+        };
         let own = self
             .by_lid(query)
             .find(|(index, ..)| *index == self.fabric.subnet.own);
         let record = own.and_then(|(_, _, lid)| {
-            let sm_info = self.sm_info?;
+            let sm_info = self.sm_info.filter(|info| matches(info))?;
+            let sm_key = match self.is_trusted {
+                true => sm_info.sm_key,
+                false => 0,
+            };
+            let sm_info = SmInfo { sm_key, ..sm_info };
             Some(SmInfoRecord { lid, sm_info })
         });
         Ok(record.into_iter().collect())

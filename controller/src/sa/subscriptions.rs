@@ -6,8 +6,8 @@ use link::Time;
 use mad::local::MadMessage;
 use mad::transaction::{Due, Timing, Transactions};
 use wire::attr::Notice;
-use wire::sa::InformInfo;
-use wire::{AttributeId, Format as _, Guid, Lid, Mad, Method, Qpn};
+use wire::sa::{DATA_LEN, InformInfo, InformInfoRecord};
+use wire::{AttributeId, Format as _, Gid, Guid, Lid, Mad, MadStatus, Method, Qpn};
 
 use crate::smp::message;
 
@@ -75,6 +75,39 @@ impl Subscriptions {
             .retain(|&(lid, ..), &mut port| is_there(port, lid));
     }
 
+    /// The subscriptions of ports that are `shown`, or of one subscriber (the first component), numbered for
+    /// each.
+    pub(super) fn records(
+        &self,
+        mask: u64,
+        data: &[u8; DATA_LEN],
+        shown: impl Fn(Guid) -> bool,
+    ) -> Result<Vec<InformInfoRecord>, MadStatus> {
+        let (by_subscriber, by_number) = (1 << 0, 1 << 1);
+        let invalid = MadStatus::SA_REQUEST_INVALID;
+        if mask & !(by_subscriber | by_number) != 0 {
+            return Err(invalid);
+        }
+        let (asked, _) = InformInfoRecord::parse(data).map_err(|_| invalid)?;
+        let mut numbers: BTreeMap<Guid, u16> = BTreeMap::new();
+        let mut records = Vec::new();
+        for (&(_, qpn, info), &port) in &self.entries {
+            let number = numbers.entry(port).or_default();
+            let record = InformInfoRecord {
+                subscriber: Gid::new(Gid::DEFAULT_PREFIX, port),
+                number: *number,
+                info: InformInfo { qpn, ..info },
+            };
+            *number = number.saturating_add(1);
+            let matches = (mask & by_subscriber == 0 || record.subscriber == asked.subscriber)
+                && (mask & by_number == 0 || record.number == asked.number);
+            if matches && shown(port) {
+                records.push(record);
+            }
+        }
+        Ok(records)
+    }
+
     /// Reports a notice to all that have subscribed to it.
     pub(super) fn report(&mut self, now: Time, notice: &Notice) {
         let to: BTreeSet<(Lid, Qpn)> = self
@@ -136,8 +169,6 @@ fn matches(info: &InformInfo, notice: &Notice) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use wire::Gid;
-
     use super::*;
 
     fn info(trap: u16) -> InformInfo {
@@ -170,6 +201,36 @@ mod tests {
             assert!(subscribe(port, 31), "a repetition");
         }
         assert!(!subscribe(32, 0), "the 1025th in all");
+    }
+
+    #[test]
+    fn subscriptions_are_told_as_records_numbered_for_each_port() {
+        let mut subscriptions = Subscriptions::default();
+        for (lid, port, trap) in [(1, 1, 64), (1, 1, 65), (2, 2, 64)] {
+            assert!(subscriptions.set(Guid(port), (Lid::new(lid), Qpn::GSI), &info(trap)));
+        }
+        let found = |mask, data: &[u8; DATA_LEN], port: Option<u64>| {
+            let shown = |guid: Guid| port.is_none_or(|port| guid.0 == port);
+            let records = subscriptions.records(mask, data, shown).unwrap();
+            let told = |record: &InformInfoRecord| {
+                assert!(record.info.subscribe && record.info.qpn == Qpn::GSI);
+                (
+                    record.subscriber.guid().0,
+                    record.number,
+                    record.info.trap_number,
+                )
+            };
+            records.iter().map(told).collect::<Vec<_>>()
+        };
+        let none = [0; DATA_LEN];
+        assert_eq!(found(0, &none, None), [(1, 0, 64), (1, 1, 65), (2, 0, 64)]);
+        assert_eq!(found(0, &none, Some(2)), [(2, 0, 64)], "its own alone");
+        let mut of_one = none;
+        of_one[..16].copy_from_slice(&Gid::new(Gid::DEFAULT_PREFIX, Guid(1)).0);
+        of_one[17] = 1;
+        assert_eq!(found(0b11, &of_one, None), [(1, 1, 65)]);
+        let unknown = subscriptions.records(1 << 4, &none, |_| true);
+        assert_eq!(unknown, Err(MadStatus::SA_REQUEST_INVALID));
     }
 
     #[test]

@@ -10,8 +10,11 @@ use wire::{Lid, Mad, MadStatus, Qpn};
 
 use crate::smp::message;
 
-/// Transfers under way at most; further requests are answered BUSY.
-const TRANSFERS_MAX: usize = 32;
+/// Transfers under way at most, and bytes of their records; further requests are answered BUSY. A program that
+/// ends before it has acknowledged all leaves a transfer until its last attempt, so that many are none of the
+/// manager's work.
+const TRANSFERS_MAX: usize = 1024;
+const BYTES_MAX: usize = 64 << 20;
 /// How long an acknowledgement may take, and how often a segment is sent.
 const TIMING: Timing = Timing {
     timeout_ns: 500_000_000,
@@ -21,7 +24,7 @@ const TIMING: Timing = Timing {
 /// The answers under way, by asker and transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
-    senders: BTreeMap<(Lid, Qpn, u64), Sender>,
+    senders: BTreeMap<(Lid, Qpn, u64), (Sender, usize)>,
 }
 
 impl Transfers {
@@ -40,17 +43,20 @@ impl Transfers {
         if self.senders.contains_key(&key) {
             return Ok(());
         }
-        if self.senders.len() >= TRANSFERS_MAX {
+        let bytes = records.len();
+        let under_way: usize = self.senders.values().map(|(_, bytes)| bytes).sum();
+        let has_room = under_way == 0 || under_way.saturating_add(bytes) <= BYTES_MAX;
+        if self.senders.len() >= TRANSFERS_MAX || !has_room {
             return Err(MadStatus::BUSY);
         }
         let sender = Sender::new(template, records, TIMING).ok_or(MadStatus::SA_NO_RESOURCES)?;
-        self.senders.insert(key, sender);
+        self.senders.insert(key, (sender, bytes));
         Ok(())
     }
 
     /// Takes in an ACK, STOP or ABORT of a requester.
     pub(super) fn receive(&mut self, now: Time, from: &MadMessage, mad: &Mad) {
-        if let Some(sender) = self.senders.get_mut(&(from.lid, from.qpn, mad.tid())) {
+        if let Some((sender, _)) = self.senders.get_mut(&(from.lid, from.qpn, mad.tid())) {
             sender.receive(now, mad);
         }
     }
@@ -58,18 +64,46 @@ impl Transfers {
     /// The datagrams to send at `now`.
     pub(super) fn poll(&mut self, now: Time) -> Vec<MadMessage> {
         let mut out = Vec::new();
-        for (&(lid, qpn, _), sender) in &mut self.senders {
+        for (&(lid, qpn, _), (sender, _)) in &mut self.senders {
             while let Some(mad) = sender.poll(now) {
                 out.push(message(lid, qpn, &mad));
             }
         }
         self.senders
-            .retain(|_, sender| sender.progress() == Progress::Running);
+            .retain(|_, (sender, _)| sender.progress() == Progress::Running);
         out
     }
 
     /// When something is due.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.senders.values().filter_map(Sender::deadline).min()
+        let senders = self.senders.values();
+        senders.filter_map(|(sender, _)| sender.deadline()).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::{AttributeId, Method};
+
+    use super::*;
+
+    fn start(transfers: &mut Transfers, tid: u64, bytes: usize) -> Result<(), MadStatus> {
+        let template = Mad::sa(Method::GET_TABLE_RESP, AttributeId::NODE_RECORD, 0, tid);
+        transfers.start((Lid::new(7), Qpn::GSI), &template, vec![0; bytes])
+    }
+
+    #[test]
+    fn transfers_are_bounded_by_their_bytes_and_by_a_large_number() {
+        let mut transfers = Transfers::default();
+        for tid in 0..1024 {
+            assert_eq!(start(&mut transfers, tid, 1000), Ok(()), "number {tid}");
+        }
+        assert_eq!(start(&mut transfers, 1024, 1000), Err(MadStatus::BUSY));
+        assert_eq!(start(&mut transfers, 5, 1000), Ok(()), "a repetition");
+        let mut transfers = Transfers::default();
+        for tid in 0..4 {
+            assert_eq!(start(&mut transfers, tid, 16 << 20), Ok(()));
+        }
+        assert_eq!(start(&mut transfers, 4, 1000), Err(MadStatus::BUSY));
     }
 }

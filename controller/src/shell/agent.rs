@@ -6,6 +6,7 @@ use std::path::Path;
 use daemon::control::ControlError;
 use mad::local::{FromAgent, ToAgent};
 use netio::seqpacket::Connection;
+use wire::PortNum;
 
 /// Messages received in one go at most, so that time and control get their turn.
 const RECEIVE_MAX: usize = 64;
@@ -18,10 +19,11 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    pub(super) fn connect(path: &Path) -> Result<Self, ControlError> {
+    /// Connects to the socket at `path`, as a client of `port` of the end node.
+    pub(super) async fn connect(path: &Path, port: PortNum) -> Result<Self, ControlError> {
         Ok(Self {
-            connection: Connection::connect(path)?,
-            waiting: None,
+            connection: Connection::connect(path).await?,
+            waiting: Some(wire::control::encode(&ToAgent::Attach { port })?),
         })
     }
 

@@ -1,5 +1,5 @@
 //! The files that outlive a controller and are shared by all controllers of a fabric: the master
-//! writes them, whoever takes over reads them.
+//! writes them, the next master reads them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -12,9 +12,11 @@ use daemon::control::{Answer, ControlError};
 use mad::local::ToAgent;
 use netio::clock;
 use tokio::sync::Notify;
+use wire::PortNum;
 
 use super::agent::Agent;
 use super::files::Files;
+use super::threads::Threads;
 
 /// Time between two attempts to reach the MAD socket.
 const RECONNECT: Duration = Duration::from_millis(50);
@@ -53,6 +55,8 @@ impl Manager {
             }
             .into(),
             Request::Status => {
+                // What is told has been saved.
+                self.take_events();
                 let status = self.sm.borrow().status(clock::now());
                 Reply::Status(Box::new(status)).into()
             }
@@ -70,15 +74,18 @@ impl Manager {
 
     /// Runs the manager for ever, through one connection after the other: the end node may be
     /// restarted.
-    pub(super) async fn work(&self, mad_socket: &Path) -> Infallible {
-        // Registrations, repeated on each new connection.
-        let mut standing: Vec<ToAgent> = Vec::new();
+    pub(super) async fn work(&self, mad_socket: &Path, port: PortNum) -> Infallible {
+        // Repeated on each new connection.
+        let mut registrations: Vec<ToAgent> = Vec::new();
+        let mut threads = Threads::new();
         let mut absence_logged = false;
         loop {
-            match Agent::connect(mad_socket) {
+            match Agent::connect(mad_socket, port).await {
                 Ok(agent) => {
                     absence_logged = false;
-                    let Err(error) = self.converse(agent, &mut standing).await;
+                    let Err(error) = self
+                        .serve_connection(agent, &mut registrations, &mut threads)
+                        .await;
                     tracing::warn!("the MAD socket {} is lost: {error}", mad_socket.display());
                 }
                 Err(error) if !absence_logged => {
@@ -92,26 +99,31 @@ impl Manager {
     }
 
     /// Works through one connection until it ends.
-    async fn converse(
+    async fn serve_connection(
         &self,
         mut agent: Agent,
-        standing: &mut Vec<ToAgent>,
+        registrations: &mut Vec<ToAgent>,
+        threads: &mut Threads,
     ) -> Result<Infallible, ControlError> {
-        let mut again = standing.clone().into_iter();
+        let mut again = registrations.clone().into_iter();
         agent.send(|| again.next())?;
         loop {
             self.tick_if_due();
             // State is saved before replies that depend on it are sent.
             self.take_events();
+            threads.start(&mut self.sm.borrow_mut());
             agent.send(|| {
                 let message = self.sm.borrow_mut().poll_transmit()?;
-                remember(standing, &message);
+                remember(registrations, &message);
                 Some(message)
             })?;
             tokio::select! {
                 exchanged = agent.exchange(|message| {
                     self.sm.borrow_mut().handle(clock::now(), message);
                 }) => exchanged?,
+                done = threads.next() => {
+                    self.sm.borrow_mut().work_done(clock::now(), done);
+                }
                 () = self.due() => {}
                 () = self.work_pending.notified() => {}
             }
@@ -166,20 +178,24 @@ impl Manager {
 }
 
 /// Keeps registrations, the latest of each kind.
-fn remember(standing: &mut Vec<ToAgent>, message: &ToAgent) {
+fn remember(registrations: &mut Vec<ToAgent>, message: &ToAgent) {
     let same = |other: &ToAgent| match (message, other) {
         (ToAgent::Register { class: one }, ToAgent::Register { class: other }) => one == other,
         (ToAgent::SetIsSm(_), ToAgent::SetIsSm(_)) => true,
         _ => false,
     };
     match message {
-        ToAgent::Send(_) | ToAgent::ReadOwn(_) => {}
+        // The shell chooses the port at each connection.
+        ToAgent::Send(_) | ToAgent::ReadOwn(_) | ToAgent::Attach { .. } => {}
+        // The manager registers whole classes.
+        ToAgent::RegisterMethods(_) | ToAgent::UnregisterMethods(_) => {}
         ToAgent::Register { .. } | ToAgent::SetIsSm(_) => {
-            standing.retain(|other| !same(other));
-            standing.push(message.clone());
+            registrations.retain(|other| !same(other));
+            registrations.push(message.clone());
         }
         ToAgent::Unregister { class } => {
-            standing.retain(|other| !matches!(other, ToAgent::Register { class: c } if c == class));
+            registrations
+                .retain(|other| !matches!(other, ToAgent::Register { class: c } if c == class));
         }
     }
 }
@@ -190,7 +206,7 @@ mod tests {
 
     #[test]
     fn registrations_are_remembered_once_each_and_packets_never() {
-        let mut standing = Vec::new();
+        let mut registrations = Vec::new();
         let messages = [
             ToAgent::Register { class: 1 },
             ToAgent::SetIsSm(true),
@@ -199,10 +215,10 @@ mod tests {
             ToAgent::SetIsSm(false),
         ];
         for message in &messages {
-            remember(&mut standing, message);
+            remember(&mut registrations, message);
         }
         assert_eq!(
-            standing,
+            registrations,
             [
                 ToAgent::Register { class: 0x81 },
                 ToAgent::Register { class: 1 },

@@ -3,7 +3,9 @@
 mod agent;
 mod files;
 mod manager;
+mod threads;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -18,9 +20,9 @@ use daemon::logging::LogArgs;
 use daemon::signals::ShutdownSignals;
 use netio::secret_file::read_secret;
 use netio::seqpacket::Listener;
-use routing::RoutingEngine;
 use routing::multicast::Scheme;
-use wire::{Lmc, MKey, SaKey};
+use routing::{RoutingEngine, guid_list};
+use wire::{Guid, Lmc, MKey, PortNum, SaKey};
 
 use files::{Files, read_if_there};
 use manager::Manager;
@@ -32,6 +34,10 @@ pub(crate) struct Arguments {
     /// The end node's MAD socket
     #[arg(long, value_name = "PATH")]
     mad_socket: PathBuf,
+
+    /// The end node's port that the manager works through, 1 to 254
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=254))]
+    port: u8,
 
     /// Directory of the fabric's sockets, and of the files that all its controllers share: `guid2lid`,
     /// `connections` and `groups`
@@ -51,7 +57,19 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = lmc)]
     lmc: Option<Lmc>,
 
-    /// File of the M_Key that protects the subnet; nobody else can read it
+    /// Node GUIDs of the switches of the top level, one a line
+    #[arg(long, value_name = "PATH")]
+    roots: Option<PathBuf>,
+
+    /// Node or port GUIDs of hosts that do not make leaves of their switches, one a line
+    #[arg(long, value_name = "PATH")]
+    io_guids: Option<PathBuf>,
+
+    /// Node or port GUIDs of the hosts that alone do, one a line
+    #[arg(long, value_name = "PATH")]
+    compute_guids: Option<PathBuf>,
+
+    /// File of the M_Key that protects the subnet; other users must not be able to read it
     #[arg(long, value_name = "PATH")]
     m_key: Option<PathBuf>,
 
@@ -65,8 +83,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "m_key")]
     m_key_lease: u16,
 
-    /// File of the SM_Key of requests that subnet administration trusts; nobody else can read it [default:
-    /// 1, as OpenSM's]
+    /// File of the SM_Key of requests that subnet administration trusts; other users must not be able to read
+    /// it [default: 1, as OpenSM's]
     #[arg(long, value_name = "PATH")]
     sa_key: Option<PathBuf>,
 
@@ -141,6 +159,9 @@ struct Given {
     m_key: Option<MKey>,
     sa_key: Option<MKey>,
     partitions: Option<Partitions>,
+    roots: BTreeSet<Guid>,
+    io_guids: BTreeSet<Guid>,
+    compute_guids: BTreeSet<Guid>,
 }
 
 impl Arguments {
@@ -149,6 +170,9 @@ impl Arguments {
             routing: self.routing,
             tables: given.tables,
             lmc: self.lmc,
+            roots: given.roots,
+            io_guids: given.io_guids,
+            compute_guids: given.compute_guids,
             protection: given.m_key.map(|m_key| Protection {
                 m_key,
                 protect_bits: self.m_key_protection,
@@ -168,6 +192,7 @@ impl Arguments {
             guid2lid: remembered.guid2lid,
             connections: remembered.connections,
             groups: remembered.groups,
+            computes_apart: true,
             ..SmConfig::default()
         }
     }
@@ -193,6 +218,9 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
             .as_deref()
             .map(read_partitions)
             .transpose()?,
+        roots: read_guids(arguments.roots.as_deref())?,
+        io_guids: read_guids(arguments.io_guids.as_deref())?,
+        compute_guids: read_guids(arguments.compute_guids.as_deref())?,
     };
     let config = arguments.config(files.read()?, given);
     let sm = Sm::new(config)
@@ -206,7 +234,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     };
     tokio::select! {
         ended = serve(&listener, handler) => ended.context("the control socket failed"),
-        never = manager.work(&arguments.mad_socket) => match never {},
+        never = manager.work(&arguments.mad_socket, PortNum::new(arguments.port)) => match never {},
         () = manager.shutdown_requested() => Ok(()),
         () = signals.next() => Ok(()),
     }
@@ -215,6 +243,14 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
 fn read_key(path: &Path) -> Result<MKey> {
     let text = read_secret(path)?;
     MKey::read(&text).with_context(|| path.display().to_string())
+}
+
+fn read_guids(path: Option<&Path>) -> Result<BTreeSet<Guid>> {
+    let Some(path) = path else {
+        return Ok(BTreeSet::new());
+    };
+    let text = read_if_there(path)?.with_context(|| format!("{} is not there", path.display()))?;
+    guid_list::read(&text).with_context(|| path.display().to_string())
 }
 
 fn read_partitions(path: &Path) -> Result<Partitions> {

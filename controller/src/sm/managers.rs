@@ -17,6 +17,7 @@ use crate::report::Source;
 use crate::sa::Administration;
 use crate::smp::{Answer, Request, message};
 use crate::subnet::{Index, Subnet};
+use crate::writer::Purpose;
 use crate::{SmEvent, light_sweep};
 
 /// A master that is to hand over is told so at most this often, nanoseconds.
@@ -49,9 +50,49 @@ impl Sm {
         Some(self.election.sm_info(guid, act_count))
     }
 
+    /// Whether requests of hosts and traps are left to another manager, which is master or may be.
+    pub(super) fn leaves_requests(&self) -> bool {
+        self.is_mastership_unconfirmed || self.election.leaves_to_another()
+    }
+
+    /// Time goes on. If it has jumped, this manager was away, and one in standby may have taken over:
+    /// all that is under way is dropped, and a discovery asks who is master before anything is written
+    /// (IBA 14.4.1: one master a subnet).
+    pub(super) fn note_absence(&mut self, now: Time) {
+        if !self.started || !self.absence.ends(now) || self.election.leaves_to_another() {
+            return;
+        }
+        // On a machine that stands still again and again a sweep ends all the same.
+        if self.is_mastership_unconfirmed && !self.schedule.may_abort() {
+            return;
+        }
+        match core::mem::take(&mut self.activity) {
+            Activity::Writing(programming) if programming.purpose() == Purpose::Multicast => {
+                self.groups.writing_aborted();
+            }
+            // The plan in force is for the subnet before.
+            Activity::HandingOver(handing_over) => {
+                self.fabric.subnet = handing_over.discovered.previous;
+            }
+            _ => {}
+        }
+        if self.election.is_master() {
+            self.invalidate_memory();
+        }
+        self.is_mastership_unconfirmed = true;
+        self.exchange.clear();
+        self.outbox.withdraw_smps();
+        self.schedule.count_abort();
+        self.schedule.request_sweep(now);
+    }
+
     /// A discovery is complete: who is master? What was discovered, if it is to be served.
     pub(super) fn elect(&mut self, now: Time, discovered: Discovered) -> Option<Discovered> {
+        self.is_mastership_unconfirmed = false;
         if self.fabric.subnet.cables() == 0 {
+            if self.election.is_master() {
+                self.invalidate_memory();
+            }
             self.election.enter(Input::LinkLost);
             self.election.poll(None);
             return Some(discovered);
@@ -62,7 +103,8 @@ impl Sm {
         match (self.election.enter(input)?, about) {
             (Step::HandOver, Some((to, manager))) => {
                 self.election.poll(None);
-                self.exchange.push(Job::HandOver(to), self.config.retries);
+                self.exchange
+                    .push_probe(Job::HandOver(to), self.config.retries);
                 self.activity = Activity::HandingOver(Box::new(HandingOver {
                     to,
                     manager,
@@ -197,7 +239,7 @@ impl Sm {
         self.mirrors.clear();
         let partitions = self.config.partitions.as_ref();
         self.groups = Groups::new(self.config.multicast, partitions);
-        self.administration = Administration::default();
+        self.administration = Administration::new(self.config.sa_key);
         self.windows
             .follow(now, &Subnet::default(), &Plan::default());
     }
@@ -211,12 +253,25 @@ impl Sm {
         self.schedule.request_sweep(now);
     }
 
+    /// Another manager may have been master without this one's knowledge: what devices hold is read
+    /// again, and what that manager has persisted.
+    pub(super) fn invalidate_memory(&mut self) {
+        self.mirrors.clear();
+        self.report.push(SmEvent::Recall);
+    }
+
     /// Takes in an input that does not come from a discovery.
     fn enter(&mut self, now: Time, input: Input, sender: Option<&SmInfo>) {
-        let was_in_standby = self.election.state() == SmState::Standby;
+        let before = self.election.state();
         match (self.election.enter(input), sender) {
-            (Some(Step::Sweep), _) if was_in_standby => self.end_standby(now),
-            (Some(Step::Sweep), _) => self.schedule.request_sweep(now),
+            (Some(Step::Sweep), _) if before == SmState::Standby => self.end_standby(now),
+            (Some(Step::Sweep), _) => {
+                // A master that is handed the subnet, or waited for that, had another one beside it.
+                if before == SmState::Master {
+                    self.invalidate_memory();
+                }
+                self.schedule.request_sweep(now);
+            }
             (Some(Step::Poll), Some(master)) => self.stand_by(now, master),
             (Some(Step::Rest), _) => {
                 self.leave_subnet(now);
@@ -237,9 +292,26 @@ impl Sm {
         }
     }
 
+    /// SMInfo as a requester may see it: who does not give the M_Key of a protected subnet is not shown the SM_Key, or
+    /// not answered, as by a port's agent (IBA 14.2.4.1, 14.2.5.13).
+    fn shown_to(&self, own: SmInfo, request: &Mad) -> Option<SmInfo> {
+        let protection = self.config.protection.as_ref();
+        let strange = protection.filter(|protection| protection.m_key.get() != request.m_key());
+        match strange.map(|protection| protection.protect_bits) {
+            None => Some(own),
+            Some(_) if request.method() != Method::GET => None,
+            Some(0) => Some(own),
+            Some(1) => Some(SmInfo { sm_key: 0, ..own }),
+            Some(_) => None,
+        }
+    }
+
     /// Another manager, or a program, asks for SMInfo or sets it.
     pub(super) fn sm_info_request(&mut self, now: Time, from: &MadMessage, request: &Mad) {
         let Some(own) = self.sm_info() else {
+            return;
+        };
+        let Some(own) = self.shown_to(own, request) else {
             return;
         };
         let handed_to = match &self.activity {

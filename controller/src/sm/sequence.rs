@@ -9,6 +9,8 @@
 //!   [before the first plan: light sweep, has anything changed? ── yes ──────────────────────┤
 //!          │ no                                                                             │
 //!          v                                                                                │
+//!   Planning ([`super::computing`])                                                        │
+//!          v                                                                                │
 //!   planned? ── no ──> Failed: frequent light sweeps ───────────────────────────────────────┤
 //!          │ yes                                                                            │
 //!          v                                                                                │
@@ -24,10 +26,10 @@
 
 use link::Time;
 
+use super::computing::Planning;
 use super::managers::HandingOver;
 use super::{Job, Sm};
-use crate::control::Phase;
-use crate::discovery::{Discovered, Discovery};
+use crate::discovery::{Discovered, Discovery, Known, Queries, Repeats};
 use crate::light_sweep::{self, LightSweep};
 use crate::plan::Plan;
 use crate::report::{Source, unreachable_warnings};
@@ -52,6 +54,8 @@ pub(super) enum Activity {
     Idle,
     /// The first half of a heavy sweep.
     Discovering(Box<Discovery>),
+    /// A plan is being computed apart from the manager.
+    Planning(Box<Planning>),
     /// Tables are being written: the second half of a heavy sweep, or after a change of groups or
     /// connections.
     Writing(Box<Programming>),
@@ -113,9 +117,8 @@ impl Sm {
         let mut activity = core::mem::take(&mut self.activity);
         match (job, &mut activity) {
             (Job::Discovery(query), Activity::Discovering(discovery)) => {
-                for (query, retries) in discovery.complete(query, answer) {
-                    self.exchange.push(Job::Discovery(query), retries);
-                }
+                let queries = discovery.complete(query, answer);
+                self.push_discovery(queries);
             }
             (Job::Write(write), Activity::Writing(programming)) => {
                 let next = programming.complete(write, answer, &mut self.target());
@@ -159,13 +162,23 @@ impl Sm {
         }
     }
 
+    fn push_discovery(&mut self, queries: Queries) {
+        for (query, repeats) in queries {
+            let job = Job::Discovery(query);
+            match repeats {
+                Repeats::Device(retries) => self.exchange.push(job, retries),
+                Repeats::Probe(retries) => self.exchange.push_probe(job, retries),
+            }
+        }
+    }
+
     fn push_light_sweep(
         &mut self,
         queries: impl IntoIterator<Item = light_sweep::Query>,
         retries: u8,
     ) {
         for query in queries {
-            self.exchange.push(Job::LightSweep(query), retries);
+            self.exchange.push_probe(Job::LightSweep(query), retries);
         }
     }
 
@@ -178,7 +191,7 @@ impl Sm {
         }
         match core::mem::take(&mut self.activity) {
             Activity::Idle | Activity::LightSweep(..) | Activity::HandingOver(_) => {}
-            Activity::Discovering(_) => self.schedule.count_abort(),
+            Activity::Discovering(_) | Activity::Planning(_) => self.schedule.count_abort(),
             Activity::Writing(programming) => {
                 self.schedule.count_abort();
                 if programming.purpose() == Purpose::Multicast {
@@ -193,6 +206,10 @@ impl Sm {
     pub(super) fn advance(&mut self, now: Time) -> bool {
         match core::mem::take(&mut self.activity) {
             Activity::Idle => return self.start_what_is_due(now),
+            Activity::Planning(planning) => {
+                self.activity = Activity::Planning(planning);
+                return false;
+            }
             Activity::Discovering(discovery) => self.discovery_done(now, *discovery),
             Activity::LightSweep(light_sweep, discovered) => {
                 self.light_sweep_done(now, &light_sweep, discovered);
@@ -220,7 +237,7 @@ impl Sm {
         true
     }
 
-    fn start_writing(&mut self, purpose: Purpose) {
+    pub(super) fn start_writing(&mut self, purpose: Purpose) {
         self.activity = Activity::Writing(Box::new(Programming::start(purpose)));
     }
 
@@ -234,16 +251,18 @@ impl Sm {
         true
     }
 
-    /// Serves the requests for connections that wait, or sends the responses for which tables have
-    /// been written. `false` if there was nothing to do.
+    /// Sends the responses for which tables have been written, then serves the requests for
+    /// connections that wait. `false` if there was nothing to do.
+    ///
+    /// Responses come first: else hosts that go on asking would keep them back without end.
     fn serve_qos(&mut self, now: Time) -> bool {
+        let responses = self.qos.take_responses(now);
+        let any = !responses.is_empty();
+        self.outbox.send_all(responses);
         if self.qos.serve(&self.fabric, self.report.is_up()) {
             self.start_writing(Purpose::Qos);
             return true;
         }
-        let responses = self.qos.take_responses(now);
-        let any = !responses.is_empty();
-        self.outbox.send_all(responses);
         any
     }
 
@@ -254,17 +273,22 @@ impl Sm {
             false => retries,
             true => retries.min(PROBE_RETRIES),
         };
+        let known = Known {
+            names: self.inventory.names().clone(),
+            unresponsive: self.inventory.unresponsive_ports().clone(),
+            answered: self.fabric.subnet.joined_ports(),
+            devices: self.planner.expected(),
+            suspects: self.inventory.suspects().clone(),
+            silent_manager: self.election.left_by(),
+        };
         let (discovery, queries) = Discovery::start(
             self.config.protection,
-            self.inventory.names().clone(),
-            self.inventory.unresponsive_ports().clone(),
-            self.election.is_master(),
+            known,
+            self.election.is_master() && !self.is_mastership_unconfirmed,
             retries,
             probe_retries,
         );
-        for (query, retries) in queries {
-            self.exchange.push(Job::Discovery(query), retries);
-        }
+        self.push_discovery(queries);
         self.activity = Activity::Discovering(Box::new(discovery));
     }
 
@@ -286,7 +310,7 @@ impl Sm {
             let reads = self.verification.start(&self.fabric.subnet, &self.mirrors);
             for (index, item) in reads {
                 let retries = self.config.retries;
-                self.exchange.push(Job::Verify(index, item), retries);
+                self.exchange.push_probe(Job::Verify(index, item), retries);
             }
         }
         self.activity = Activity::LightSweep(LightSweep::default(), None);
@@ -297,7 +321,12 @@ impl Sm {
         self.report.discovery_done(now);
         let ports = core::mem::take(&mut discovered.unresponsive_ports);
         self.inventory.set_unresponsive_ports(ports);
-        self.fabric.subnet = subnet;
+        let suspects = core::mem::take(&mut discovered.suspects);
+        self.inventory.set_suspects(suspects);
+        discovered.previous = core::mem::replace(&mut self.fabric.subnet, subnet);
+        // What is away may be written by others, or under another GUID.
+        let subnet = &self.fabric.subnet;
+        self.mirrors.retain(|&guid, _| subnet.find(guid).is_some());
         self.fabric.managers.clone_from(&discovered.managers);
         self.fabric.managers.truncate(MANAGERS_MAX);
         if let Some(discovered) = self.elect(now, discovered) {
@@ -343,66 +372,23 @@ impl Sm {
         } else if let Some(discovered) = discovered {
             self.subnet_discovered(now, *discovered);
         } else if self.report.unreachable().is_empty() {
+            if self.report.is_up() {
+                self.planner.settle();
+            }
             let has_links = self.fabric.subnet.cables() > 0;
             if self.schedule.warns_of_no_link(has_links) {
                 let text = "the port of this host has no link: is its cable plugged?";
                 self.report.warn_of(Source::OwnLink, text.into());
+            }
+            if self.schedule.is_unlinked_for_long() {
+                // A light sweep asks for what has changed; what was discovered may have been wrong.
+                self.schedule.request_sweep(now);
             }
             self.schedule_light_sweep(now);
         } else {
             // Unreachable devices are looked for again, though no port has changed its state.
             self.schedule.request_sweep(now);
         }
-    }
-
-    /// The subnet is known, and this manager is its master: what is to be written.
-    fn subnet_discovered(&mut self, now: Time, discovered: Discovered) {
-        self.groups.suspend();
-        if self.fabric.subnet.cables() > 0 {
-            self.report.resolve(Source::OwnLink);
-        }
-        let mut warnings = discovered.warnings;
-        warnings.extend(unreachable_warnings(&discovered.unreachable));
-        self.report.set_unreachable(discovered.unreachable);
-        if self.fabric.subnet.cables() == 0 {
-            self.report.replace(Source::Sweep, warnings);
-            self.withdraw_plan();
-            self.update_report();
-            self.report.enter(Phase::Discovering);
-            self.schedule_light_sweep(now);
-            return;
-        }
-        match self.plan() {
-            Ok(plan) => {
-                self.fabric.plan = plan;
-                let (subnet, plan) = (&self.fabric.subnet, &self.fabric.plan);
-                let qos_warnings = self.qos.replan(subnet, plan);
-                self.windows.follow(now, subnet, plan);
-                warnings.append(&mut self.fabric.plan.warnings);
-                self.report.replace(Source::Sweep, warnings);
-                let refusal = self.qos.refusal().map(str::to_owned);
-                self.report
-                    .replace(Source::Bandwidth, refusal.into_iter().collect());
-                for warning in qos_warnings {
-                    self.report.warn(warning);
-                }
-                self.report.programming_started(now);
-                self.start_writing(Purpose::Subnet);
-            }
-            Err(reason) => {
-                self.withdraw_plan();
-                self.report.replace(Source::Sweep, warnings);
-                self.update_report();
-                self.report.enter(Phase::Failed { reason });
-                self.schedule_light_sweep(now);
-            }
-        }
-    }
-
-    fn plan(&mut self) -> Result<Plan, String> {
-        let plan = self.planner.plan(&self.fabric.subnet, &self.fabric.plan)?;
-        self.groups.replan(&self.fabric.subnet, &plan)?;
-        Ok(plan)
     }
 
     pub(super) fn withdraw_plan(&mut self) {
@@ -415,7 +401,7 @@ impl Sm {
         self.schedule.schedule_light_sweep(now, is_up);
     }
 
-    fn update_report(&mut self) {
+    pub(super) fn update_report(&mut self) {
         let missing = self.planner.missing(&self.fabric.subnet);
         self.report.update(&self.fabric, missing);
     }
@@ -446,6 +432,7 @@ impl Sm {
         unreachable.retain(|device| !failed.iter().any(|other| other.guid == device.guid));
         unreachable.extend(failed);
         let is_incomplete = programming.needs_resweep() || !unreachable.is_empty();
+        self.report.resolve(Source::Outbox);
         if !is_incomplete {
             self.report.resolve(Source::MKey);
             self.report.resolve(Source::Partitions);
@@ -467,7 +454,7 @@ impl Sm {
     }
 
     /// Gives the shell what later managers need to know, as far as it has changed.
-    fn persist(&mut self) {
+    pub(super) fn persist(&mut self) {
         let guid2lid = self.planner.memory().write();
         let connections = self.qos.connections_text();
         let groups = self.groups.text();

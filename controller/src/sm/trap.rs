@@ -17,11 +17,14 @@ impl Sm {
         let Ok(notice) = request.smp_attribute::<Notice>() else {
             return;
         };
+        let m_key = self.m_key();
         // It is for the master: not repressed, it is sent again to the LID that the master gives.
-        if self.election.leaves_to_another() {
+        if self.leaves_requests() {
+            if self.is_of_the_master(from.lid) {
+                self.outbox.send(traps::repress(from, request, m_key));
+            }
             return;
         }
-        let m_key = self.m_key();
         self.outbox.send(traps::repress(from, request, m_key));
         let told = protection::without_key(&notice);
         self.administration.report(now, &told);
@@ -109,6 +112,15 @@ impl Sm {
             self.inventory.names().get(&guid).cloned()
         };
         found.or_else(known).unwrap_or_else(|| format!("LID {lid}"))
+    }
+
+    /// Whether a trap is of the host of the manager that this one stands by for. A manager in standby
+    /// sends trap 144 to the master; if mastership is handed to it meanwhile, the trap comes to one
+    /// that is master no longer, and it concerns no other manager.
+    fn is_of_the_master(&self, issuer: Lid) -> bool {
+        let subnet = &self.fabric.subnet;
+        let issuer = subnet.find_lid(issuer).map(|at| &subnet.devices[at]);
+        issuer.is_some_and(|issuer| self.election.polled() == Some(issuer.end_port_guid()))
     }
 
     fn is_own_lid(&self, lid: Lid) -> bool {

@@ -185,7 +185,7 @@ fn port_vl_tables(target: &Target<'_>, index: Index, device: &Device) -> Vec<Wri
 }
 
 /// Multicast blocks that differ from what is known of a switch. Of one that was managed before by
-/// somebody else, blocks are read from the first on, twice as many each time, until one holds
+/// another manager, blocks are read from the first on, twice as many each time, until one holds
 /// nothing.
 pub(super) fn multicast(target: &mut Target<'_>) -> Vec<Write> {
     let mut writes = Vec::new();

@@ -1,11 +1,13 @@
 use mad::local::MadMessage;
-use mad::rmpp::{Progress, Receiver};
+use mad::rmpp::{Progress, Receiver, Sender};
+use mad::transaction::Timing;
 use topologies::NodeId;
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
 use wire::pma::ClassPortInfo;
 use wire::sa::{
-    LftRecord, NodeRecord, PathRecord, PortInfoRecord, SaHeader, SaRecord, Selector,
-    path_component, rmpp_flag,
+    LftRecord, MultiPathRecord, NodeRecord, PathRecord, PortInfoRecord, RmppKind, SaHeader,
+    SaRecord, Selector, ServiceRecord, multi_path_component, path_component, rmpp_flag,
+    service_component,
 };
 use wire::{Format as _, Gid, Guid, Mtu, PortNum, Qpn, Sl};
 
@@ -18,7 +20,16 @@ pub(crate) fn ask_table(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Ma
     let send = |bed: &mut Bed, mad: &Mad| {
         let mad = Box::new(*mad.as_bytes());
         let (qpn, sl) = (Qpn::GSI, Sl::default());
-        bed.write(from, &MadMessage { lid, qpn, sl, mad });
+        bed.write(
+            from,
+            &MadMessage {
+                lid,
+                qpn,
+                sl,
+                mad,
+                way: None,
+            },
+        );
         bed.run_for(1_000_000);
     };
     let mut receiver = Receiver::new(bed.now, 1_000_000_000);
@@ -54,6 +65,7 @@ pub(crate) fn ask(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> 
             qpn: Qpn::GSI,
             sl: Sl::default(),
             mad: Box::new(*query.as_bytes()),
+            way: None,
         },
     );
     bed.run_for(1_000_000);
@@ -170,7 +182,7 @@ fn queries_that_cannot_be_met_say_why() {
         ),
         (query(Method::SEND, both, &path), MadStatus::BAD_METHOD),
         (
-            Mad::sa(Method::GET, AttributeId::SERVICE_RECORD, 0, 77),
+            Mad::sa(Method::GET, AttributeId(0x0039), 0, 77),
             MadStatus::BAD_METHOD_ATTRIBUTE,
         ),
         (old, MadStatus::BAD_VERSION),
@@ -288,4 +300,103 @@ fn whole_tables_come_segment_by_segment() {
     from_here.set_tid(10);
     let paths = ask_table(&mut bed, asker, manager, &from_here);
     assert_eq!(paths.len() / 64, 36);
+}
+
+#[test]
+fn services_are_registered_found_and_deleted() {
+    let (mut bed, manager) = up("fat-tree-4-2");
+    let source = bed.id("h1.0");
+    let mut service = ServiceRecord {
+        id: 0x1122,
+        gid: gid(&bed, source),
+        pkey: 0xffff,
+        ..ServiceRecord::default()
+    };
+    service.name[..5].copy_from_slice(b"store");
+    let named = service_component::ID | service_component::GID;
+    let set = query(Method::SET, named, &service);
+    let answer = ask(&mut bed, source, manager, &set);
+    assert_eq!(
+        (answer.status(), answer.method()),
+        (MadStatus::OK, Method::GET_RESP)
+    );
+    let elsewhere = bed.id("h2.1");
+    let stolen = ask(&mut bed, elsewhere, manager, &set);
+    assert_eq!(stolen.status(), MadStatus::SA_REQUEST_INVALID);
+    let find = query(Method::GET, service_component::NAME, &service);
+    let found = ask(&mut bed, elsewhere, manager, &find);
+    let expected = ServiceRecord {
+        lease_s: ServiceRecord::FOR_EVER,
+        ..service
+    };
+    assert_eq!(found.sa_record(), Ok(expected));
+    let delete = query(Method::DELETE, named, &service);
+    let deleted = ask(&mut bed, source, manager, &delete);
+    assert_eq!(deleted.method(), Method::DELETE_RESP);
+    let gone = ask(&mut bed, elsewhere, manager, &find);
+    assert_eq!(gone.status(), MadStatus::SA_NO_RECORDS);
+}
+
+#[test]
+fn paths_between_several_ports_come_as_one_table() {
+    let (mut bed, manager) = up("fat-tree-4-2");
+    let ends = ["h1.0", "h2.1", "h0.1"].map(|name| bed.id(name));
+    let mut asked = MultiPathRecord {
+        sgid_count: 1,
+        dgid_count: 2,
+        ..MultiPathRecord::default()
+    };
+    for (place, &end) in asked.gids.iter_mut().zip(&ends) {
+        *place = gid(&bed, end);
+    }
+    let mask = multi_path_component::SGID_COUNT | multi_path_component::DGID_COUNT;
+    let answer = ask(
+        &mut bed,
+        ends[0],
+        manager,
+        &query(Method::GET_MULTI, mask, &asked),
+    );
+    assert_eq!(answer.method(), Method::GET_MULTI_RESP);
+    let header = answer.sa_header().unwrap();
+    assert_eq!((header.rmpp.data1, header.attribute_offset), (1, 8));
+    assert_eq!(header.rmpp.data2, 20 + 2 * 64, "two paths");
+    let path: PathRecord = answer.sa_record().unwrap();
+    assert_eq!((path.sgid, path.dgid), (asked.gids[0], asked.gids[1]));
+    // The request may be a transfer of its own, whose one segment is acknowledged.
+    let mut plain = query(Method::GET_MULTI, mask, &asked);
+    plain.set_tid(78);
+    let timing = Timing {
+        timeout_ns: 1,
+        attempts: 1,
+    };
+    let mut sender = Sender::new(&plain, plain.sa_data().to_vec(), timing).unwrap();
+    let segment = sender.poll(bed.now).unwrap();
+    bed.received.clear();
+    let first = ask(&mut bed, ends[0], manager, &segment);
+    let (_, second) = bed
+        .received
+        .pop()
+        .expect("an acknowledgement and a segment");
+    let both = [first, Mad::from_bytes(*second.mad)];
+    let kinds = both.map(|mad| mad.sa_header().unwrap().rmpp.kind);
+    assert!(kinds.contains(&RmppKind::Ack) && kinds.contains(&RmppKind::Data));
+    let nobody = MultiPathRecord {
+        sgid_count: 1,
+        dgid_count: 1,
+        ..MultiPathRecord::default()
+    };
+    let unknown = query(Method::GET_MULTI, mask, &nobody);
+    let refused = ask(&mut bed, ends[0], manager, &unknown);
+    assert_eq!(refused.status(), MadStatus::SA_INVALID_GID);
+    let long = MultiPathRecord {
+        dgid_count: 200,
+        ..asked
+    };
+    let refused = ask(
+        &mut bed,
+        ends[0],
+        manager,
+        &query(Method::GET_MULTI, mask, &long),
+    );
+    assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID);
 }

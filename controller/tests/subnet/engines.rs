@@ -32,8 +32,11 @@ fn up(topology: &str, config: SmConfig) -> (Bed, NodeId) {
 
 fn offline(graph: &Graph, routing: &str) -> Tables {
     let engine: RoutingEngine = routing.parse().expect("an engine");
-    let tables = engine.route(graph, &Options::default());
-    tables.expect("there are tables")
+    let options = Options {
+        data_vls: Some(VLS),
+        ..Options::default()
+    };
+    engine.route(graph, &options).expect("there are tables")
 }
 
 fn end_port(bed: &Bed, host: NodeId) -> Endpoint {
@@ -144,6 +147,10 @@ fn every_engine_comes_up_with_the_tables_that_are_computed_offline() {
         ("irregular-8-2-3-7", "updn"),
         ("irregular-8-2-3-7", "minhop"),
         ("irregular-8-2-3-7", "dfsssp"),
+        ("irregular-8-2-3-7", "nue"),
+        ("irregular-8-2-3-7", "lash"),
+        ("clos-3-2-2", "ftree"),
+        ("torus-3x3-1", "torus-2qos"),
         ("irregular-8-2-3-7", "path-selection"),
         ("irregular-8-2-3-7", "shortest-widest"),
         ("irregular-8-2-3-7", "renaming"),
@@ -167,6 +174,9 @@ fn levels_and_lanes_of_an_engine_are_in_every_port_and_in_every_path_record() {
     for (topology, routing) in [
         ("ring-6-1", "dfsssp"),
         ("torus-3x5-1", "dfsssp"),
+        ("ring-6-1", "nue"),
+        ("ring-6-1", "lash"),
+        ("torus-5x3-1", "torus-2qos"),
         ("ring-5-2", "dor"),
         ("torus-5x5-1", "dor"),
     ] {
@@ -177,6 +187,23 @@ fn levels_and_lanes_of_an_engine_are_in_every_port_and_in_every_path_record() {
         let levels = assert_paths(&mut bed, host, &tables);
         let used: std::collections::BTreeSet<Sl> = levels.into_iter().collect();
         assert!(used.len() > 1, "{topology} by {routing} needs levels");
+    }
+}
+
+#[test]
+fn a_path_is_found_on_the_second_level_of_service_where_the_engine_has_one() {
+    let (mut bed, host) = up("torus-5x3-1", config("torus-2qos"));
+    let tables = offline(&bed.graph, "torus-2qos");
+    assert!(tables.vl_assignment.expect("VLs").has_second_level);
+    let hosts: Vec<NodeId> = bed.graph.hosts().filter(|&other| other != host).collect();
+    for &to in &hosts[1..] {
+        let ends = [hosts[0], to];
+        let level = path(&mut bed, host, ends, None).expect("a path").sl;
+        let second = Sl::constant(level.get() | routing::SECOND_LEVEL);
+        let found = path(&mut bed, host, ends, Some(second)).expect("a path");
+        assert_eq!(found.sl, second);
+        let other = Sl::constant(second.get() ^ 1);
+        assert!(path(&mut bed, host, ends, Some(other)).is_err());
     }
 }
 
@@ -254,7 +281,7 @@ fn told_of(status: &Status, part: &str) -> bool {
 }
 
 #[test]
-fn when_dimension_order_no_longer_applies_its_tables_stay_and_are_mended() {
+fn when_dimension_order_no_longer_applies_its_tables_stay_and_are_repaired() {
     let (mut bed, host) = up("mesh-3x3-1", config("dor"));
     let tables = offline(&bed.graph, "dor");
     let hosts: Vec<NodeId> = bed.graph.hosts().collect();
@@ -295,7 +322,7 @@ fn when_dimension_order_no_longer_applies_its_tables_stay_and_are_mended() {
 }
 
 #[test]
-fn when_lanes_no_longer_suffice_the_tables_stay_and_are_mended() {
+fn when_vls_no_longer_suffice_the_tables_stay_and_are_repaired() {
     // One VL is enough for the whole cube, not for what is left of it.
     let mut bed = Bed::new(graph("hypercube-3-1"), 1);
     let host = first_host(&bed.graph);

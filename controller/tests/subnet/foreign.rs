@@ -69,7 +69,7 @@ fn a_warning_of_a_device_that_could_not_be_written_goes_when_it_answers_again() 
     bed.silence(silent, true);
     let now = bed.now;
     bed.manager(host).resweep(now);
-    bed.run_for(2_000_000_000);
+    bed.run_for(5_000_000_000);
     assert!(warnings(&bed, host, "is left out") > 0);
     bed.silence(silent, false);
     bed.run_for(20_000_000_000);
@@ -157,7 +157,7 @@ fn a_switch_that_falls_silent_is_found_without_waiting_for_all_its_tables() {
 }
 
 #[test]
-fn a_foreign_write_is_mended_within_two_light_sweeps_and_told() {
+fn a_foreign_write_is_corrected_within_two_light_sweeps_and_reported() {
     let mut bed = Bed::with_vls(graph("ring-4-1"), 1, 4);
     let host = first_host(&bed.graph);
     bed.start(host, SmConfig::default());
@@ -207,9 +207,9 @@ fn a_foreign_write_is_mended_within_two_light_sweeps_and_told() {
     ] {
         assert!(is_warned(&bed, what), "{what}: {:?}", bed.events_reported);
     }
-    assert!(warnings(&bed, host, "somebody else") > 0);
+    assert!(warnings(&bed, host, "another program") > 0);
     bed.run_for(MENDED_NS);
-    assert_eq!(warnings(&bed, host, "somebody else"), 0, "it is mended");
+    assert_eq!(warnings(&bed, host, "another program"), 0, "it is mended");
 }
 
 #[test]

@@ -1,18 +1,23 @@
 //! The subnet manager against the management agents of whole fabrics, in virtual time.
 
+mod absence;
 mod administration;
 mod bed;
 mod bring_up;
+mod choice;
+mod computing;
 mod engines;
 mod faults;
 mod foreign;
 mod hostile;
+mod lies;
 mod managers;
 mod multicast;
 mod partitions;
 mod protection;
 mod qos;
 mod restart;
+mod subscriptions;
 mod windows;
 
 use bed::Bed;
@@ -46,10 +51,14 @@ fn end(bed: &Bed, name: &str, port: u8) -> Endpoint {
     }
 }
 
-/// What the engines compute offline for a whole fabric.
+/// What the engines compute offline for a whole fabric of [`Bed::new`].
 fn offline(graph: &Graph) -> Tables {
+    let options = Options {
+        data_vls: Some(1),
+        ..Options::default()
+    };
     RoutingEngine::Auto
-        .route(graph, &Options::default())
+        .route(graph, &options)
         .expect("there are tables")
 }
 

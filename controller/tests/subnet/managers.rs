@@ -1,7 +1,8 @@
 use controller::SmConfig;
 use controller::control::Phase;
+use mad::local::{FromAgent, ToAgent};
 use topologies::NodeId;
-use wire::attr::{PortInfo, SmInfo, SmState};
+use wire::attr::{Notice, PortInfo, SmInfo, SmState, Trap144, capability};
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
 use wire::{Lid, PortNum, Qpn, Sl};
 
@@ -13,6 +14,17 @@ fn with_priority(priority: u8) -> SmConfig {
         priority,
         ..SmConfig::default()
     }
+}
+
+/// A fabric, the host of a manager that stands by, and the host of the master.
+fn master_and_standby() -> (Bed, NodeId, NodeId) {
+    let mut bed = Bed::new(graph("fat-tree-4-2"), 1);
+    let (low, high) = (bed.id("h0.0"), bed.id("h3.1"));
+    bed.start(high, with_priority(9));
+    bed.run_until_up(high);
+    bed.start(low, with_priority(3));
+    bed.run_until(low, |status| matches!(status.phase, Phase::Standby { .. }));
+    (bed, low, high)
 }
 
 #[test]
@@ -163,6 +175,20 @@ fn when_the_master_ends_the_next_one_takes_over_within_two_seconds_and_moves_not
     }
 }
 
+#[test]
+fn a_master_that_hangs_holds_up_the_one_that_takes_over_by_its_polls_and_one_request() {
+    let (mut bed, standby, master) = master_and_standby();
+    let hung_at = bed.now;
+    // Its host still says that there is a manager.
+    drop(bed.hang(master));
+    bed.run_until(standby, |status| status.phase == Phase::Up);
+    let took_ns = bed.now.since_ns(hung_at);
+    let config = SmConfig::default();
+    let polls_ns = config.poll_interval_ns + 3 * config.timeout_ns;
+    let limit_ns = polls_ns + config.timeout_ns + 100_000_000;
+    assert!(took_ns < limit_ns, "{took_ns} ns");
+}
+
 /// Sends Set(SMInfo) to a manager, as the manager beside `from` would that is master, and returns the
 /// status of the answer.
 fn command(bed: &mut Bed, from: NodeId, to: NodeId, modifier: u32) -> MadStatus {
@@ -180,6 +206,7 @@ fn command(bed: &mut Bed, from: NodeId, to: NodeId, modifier: u32) -> MadStatus 
         qpn: Qpn::SMI,
         sl: Sl::default(),
         mad: Box::new(*mad.as_bytes()),
+        way: None,
     };
     bed.write(from, &message);
     bed.run_for(1_000_000);
@@ -215,6 +242,42 @@ fn a_disabled_manager_rests_until_it_is_told_to_stand_by() {
     assert_eq!(bed.status(standby).phase, Phase::NotActive);
     assert_eq!(command(&mut bed, other, standby, STANDBY), MadStatus::OK);
     bed.run_until(standby, |status| status.phase == Phase::Up);
+}
+
+#[test]
+fn in_standby_only_the_masters_own_trap_is_repressed() {
+    let (mut bed, master) = up("fat-tree-4-2");
+    let (standby, other) = (bed.id("h3.1"), bed.id("h1.0"));
+    bed.start(standby, with_priority(3));
+    bed.run_until(standby, |status| {
+        matches!(status.phase, Phase::Standby { .. })
+    });
+    let now = bed.now;
+    let mut manager = bed.hang(standby);
+    // As OpenSM does on entering standby: to what was master when the trap was sent.
+    for (from, is_repressed) in [(master, true), (other, false)] {
+        let lid = bed.address(from).0;
+        let change = Trap144 {
+            lid,
+            other_local_changes: false,
+            capability_mask: capability::IS_SM,
+            change_flags: 0,
+        };
+        let notice = Notice::local_change(Notice::PRODUCER_CHANNEL_ADAPTER, change);
+        let mut trap = Mad::lid_smp(Method::TRAP, AttributeId::NOTICE, 0, 5);
+        trap.set_smp_attribute(&notice);
+        let message = |mad: &Mad| mad::local::MadMessage {
+            lid,
+            qpn: Qpn::SMI,
+            sl: Sl::default(),
+            mad: Box::new(*mad.as_bytes()),
+            way: None,
+        };
+        manager.handle(now, FromAgent::Received(message(&trap)));
+        trap.set_method(Method::TRAP_REPRESS);
+        let expected = is_repressed.then(|| ToAgent::Send(message(&trap)));
+        assert_eq!(manager.poll_transmit(), expected);
+    }
 }
 
 #[test]
@@ -275,12 +338,7 @@ fn when_two_subnets_are_joined_the_lesser_master_hands_over() {
 
 #[test]
 fn a_master_that_loses_its_link_finds_the_new_master_when_it_is_back() {
-    let mut bed = Bed::new(graph("fat-tree-4-2"), 1);
-    let (low, high) = (bed.id("h0.0"), bed.id("h3.1"));
-    bed.start(high, with_priority(9));
-    bed.run_until_up(high);
-    bed.start(low, with_priority(3));
-    bed.run_until(low, |status| matches!(status.phase, Phase::Standby { .. }));
+    let (mut bed, low, high) = master_and_standby();
     let cable = end(&bed, "h3.1", 1);
     bed.cut(cable);
     bed.run_until(low, |status| status.phase == Phase::Up);
@@ -288,6 +346,45 @@ fn a_master_that_loses_its_link_finds_the_new_master_when_it_is_back() {
     bed.plug(cable);
     bed.run_until(high, |status| status.phase == Phase::Up);
     bed.run_until(low, |status| matches!(status.phase, Phase::Standby { .. }));
+    assert_programmed(&bed, &offline(&bed.graph));
+}
+
+#[test]
+fn a_master_whose_host_was_away_undoes_what_the_next_master_has_written() {
+    for next_lives in [false, true] {
+        let (mut bed, low, high) = master_and_standby();
+        // The host is restarted, and its manager waits for it.
+        let sm = bed.stop(high);
+        bed.kill(high);
+        bed.run_until(low, |status| status.phase == Phase::Up && status.degraded);
+        if !next_lives {
+            // The next master is gone as well, so that what it has written is not announced.
+            bed.stop(low);
+        }
+        bed.revive(high);
+        bed.resume(high, sm, true);
+        let before = bed.status(high).generation;
+        bed.run_until(high, |status| {
+            status.phase == Phase::Up && status.generation > before
+        });
+        assert_programmed(&bed, &offline(&bed.graph));
+    }
+}
+
+#[test]
+fn a_master_that_did_not_run_for_a_while_undoes_what_the_next_master_has_written() {
+    let (mut bed, low, high) = master_and_standby();
+    let sm = bed.hang(high);
+    let (root, hung_at) = (bed.id("s0.0"), bed.now);
+    bed.kill(root);
+    bed.run_until(low, |status| status.phase == Phase::Up && status.degraded);
+    // Three polls and three requests of the discovery, 200 ms each, up to 200 ms before the first.
+    let took_ns = bed.now.since_ns(hung_at);
+    assert!(took_ns < 1_600_000_000, "{took_ns} ns");
+    bed.revive(root);
+    bed.resume(high, sm, false);
+    bed.run_until(low, |status| matches!(status.phase, Phase::Standby { .. }));
+    bed.run_until(high, |status| status.phase == Phase::Up && !status.degraded);
     assert_programmed(&bed, &offline(&bed.graph));
 }
 
@@ -312,6 +409,7 @@ fn an_sminfo_request_is_answered_by_lid_and_by_directed_route() {
                 qpn: Qpn::SMI,
                 sl: Sl::default(),
                 mad: Box::new(*mad.as_bytes()),
+                way: None,
             },
         );
         bed.run_for(1_000_000);

@@ -14,6 +14,7 @@ use wire::{Format as _, Gid, Mad, PortNum, Qpn, Sl};
 use crate::administration::{ask, ask_table, gid, query};
 use crate::bed::{Bed, Change};
 use crate::foreign::{is_warned, warnings};
+use crate::lies::switch_with;
 use crate::{end, first_host, graph};
 
 const MENDED_NS: u64 = 11_000_000_000;
@@ -113,6 +114,23 @@ fn every_port_holds_the_keys_of_its_partitions_the_default_one_s_first() {
 }
 
 #[test]
+fn a_host_that_takes_itself_for_a_switch_hears_no_other_partition() {
+    let mut bed = Bed::new(graph("star-4"), 1);
+    let host = first_host(&bed.graph);
+    let text = text(&bed);
+    let liar = bed.id("h3");
+    bed.lie(liar, Some(switch_with(1024)));
+    bed.start(host, config(&text, PartitionEnforcement::Out));
+    let status = bed.run_until_up(host);
+    assert_eq!((status.switches, status.hosts), (2, 3), "{status:?}");
+    let at = towards(&bed, "h3");
+    let switch = bed.id("s0");
+    let info: PortInfo = bed.get(switch, at.into());
+    assert!(info.partition_enforcement_outbound);
+    assert_eq!(keys(&mut bed, "s0", at), [0xffff], "those of a switch");
+}
+
+#[test]
 fn switches_check_in_the_directions_that_are_asked_for_and_between_themselves_never() {
     for (enforcement, expected) in [
         (PartitionEnforcement::In, (true, false)),
@@ -142,13 +160,13 @@ fn switches_check_in_the_directions_that_are_asked_for_and_between_themselves_ne
 fn without_partitions_tables_and_ports_are_as_ever() {
     let (mut bed, _) = crate::up("star-4");
     assert_eq!(keys(&mut bed, "h1", 0), [0xffff]);
-    assert_eq!(keys(&mut bed, "s0", 1), []);
+    assert_eq!(keys(&mut bed, "s0", 1), [0_u16; 0]);
     let switch = bed.id("s0");
     assert!(!bed.get::<PortInfo>(switch, 1).partition_enforcement_inbound);
 }
 
 #[test]
-fn a_table_that_somebody_changes_or_a_host_that_has_lost_it_is_mended() {
+fn a_table_that_somebody_changes_or_a_host_that_has_lost_it_is_written_again() {
     let (mut bed, host) = up();
     bed.run_for(MENDED_NS);
     let other = bed.id("h2");
@@ -329,6 +347,7 @@ fn join(
         qpn: Qpn::GSI,
         sl: Sl::default(),
         mad: Box::new(*request.as_bytes()),
+        way: None,
     };
     bed.write(host, &message);
     // The answer comes when the tables are written.
@@ -405,5 +424,24 @@ fn groups_are_joined_and_made_in_one_s_own_partitions_only() {
         };
         let answer = ask(&mut bed, source, host, &query(Method::GET, mask, &asked));
         assert_eq!(answer.status(), expected, "{mgid}");
+    }
+    // Nobody of another partition is told of the way to a group, and no key is told that is not asked for.
+    let by_key = mask | path_component::PKEY;
+    let source = bed.id("h2");
+    for (asker, mask, pkey, expected) in [
+        ("h1", mask, 0, MadStatus::SA_NO_RECORDS),
+        ("h3", mask, 0, MadStatus::OK),
+        ("h3", by_key, 6, MadStatus::OK),
+        ("h3", by_key, 0x8005, MadStatus::SA_NO_RECORDS),
+    ] {
+        let asked = PathRecord {
+            sgid: gid(&bed, source),
+            dgid: blue,
+            pkey,
+            ..PathRecord::default()
+        };
+        let beside = bed.id(asker);
+        let answer = ask(&mut bed, beside, host, &query(Method::GET, mask, &asked));
+        assert_eq!(answer.status(), expected, "{asker} {pkey:#x}");
     }
 }

@@ -4,10 +4,10 @@ use controller::control::Phase;
 use controller::{ConfigError, Protection, Sm, SmConfig};
 use mad::local::MadMessage;
 use topologies::{NodeId, NodeKind};
-use wire::attr::{Attribute, NodeInfo, PortInfo, PortPhysState, PortState};
+use wire::attr::{Attribute, NodeInfo, PortInfo, PortPhysState, PortState, SmInfo, SmState};
 use wire::mad::MadStatus;
-use wire::sa::{PKeyTableRecord, PortInfoRecord, SaHeader, SaRecord};
-use wire::{Format as _, Lid, MKey, Mad, Method, PortNum, Qpn, SaKey, Sl};
+use wire::sa::{PKeyTableRecord, PortInfoRecord, SaHeader, SaRecord, SmInfoRecord};
+use wire::{AttributeId, Format as _, Lid, MKey, Mad, Method, PortNum, Qpn, SaKey, Sl};
 
 use crate::administration::{ask as ask_administration, ask_table};
 use crate::bed::Bed;
@@ -57,6 +57,7 @@ fn send(bed: &mut Bed, host: NodeId, lid: Lid, mad: &Mad) {
         qpn: Qpn::SMI,
         sl: Sl::default(),
         mad: Box::new(*mad.as_bytes()),
+        way: None,
     };
     bed.write(host, &message);
 }
@@ -260,41 +261,128 @@ fn subnet_administration_gives_the_key_to_nobody() {
     );
 }
 
+/// A request for all records of that kind, with that SM_Key.
+fn with_key<R: SaRecord>(method: Method, sm_key: u64) -> Mad {
+    let mut mad = Mad::sa(method, R::ID, 0, 77);
+    mad.set_sa_header(&SaHeader {
+        sm_key,
+        ..SaHeader::default()
+    });
+    mad
+}
+
+fn with_sa_key() -> SmConfig {
+    SmConfig {
+        sa_key: SaKey::new(MKey::new(KEY).expect("a key")),
+        ..SmConfig::default()
+    }
+}
+
 #[test]
 fn tables_of_partitions_are_shown_to_trusted_requests_only() {
     let mut bed = Bed::new(graph("star-4"), 1);
     let host = first_host(&bed.graph);
-    let config = SmConfig {
-        sa_key: SaKey::new(MKey::new(KEY).unwrap()),
-        ..SmConfig::default()
-    };
+    let config = with_sa_key();
     assert!(!format!("{config:?}").contains(&KEY.to_string()));
     bed.start(host, config);
     bed.run_until_up(host);
     let asker = bed.id("h2");
-    let request = |method: Method, sm_key: u64| {
-        let mut mad = Mad::sa(method, PKeyTableRecord::ID, 0, 77);
-        mad.set_sa_header(&SaHeader {
-            sm_key,
-            ..SaHeader::default()
-        });
-        mad
-    };
     for sm_key in [0, 1, KEY + 1] {
-        let answer = ask_administration(&mut bed, asker, host, &request(Method::GET, sm_key));
+        let request = with_key::<PKeyTableRecord>(Method::GET, sm_key);
+        let answer = ask_administration(&mut bed, asker, host, &request);
         assert_eq!(
             answer.status(),
             MadStatus::SA_REQUEST_INVALID,
             "{sm_key:#x}"
         );
     }
-    let bytes = ask_table(&mut bed, asker, host, &request(Method::GET_TABLE, KEY));
+    let request = with_key::<PKeyTableRecord>(Method::GET_TABLE, KEY);
+    let bytes = ask_table(&mut bed, asker, host, &request);
     let records = bytes.chunks(usize::from(PKeyTableRecord::ATTRIBUTE_OFFSET) * 8);
     let records: Vec<PKeyTableRecord> = records
         .map(|raw| PKeyTableRecord::parse(raw).unwrap().0)
         .collect();
     assert_eq!(records.len(), 4, "one of each host");
     assert!(records.iter().all(|one| one.table.0[0] == 0xffff));
+}
+
+#[test]
+fn a_manager_that_has_stood_by_trusts_the_same_key_as_before() {
+    let mut bed = Bed::new(graph("star-4"), 1);
+    let [low, high, asker] = ["h0", "h1", "h2"].map(|name| bed.id(name));
+    bed.start(high, SmConfig::default());
+    bed.run_until_up(high);
+    let priority = SmConfig::default().priority - 1;
+    bed.start(
+        low,
+        SmConfig {
+            priority,
+            ..with_sa_key()
+        },
+    );
+    bed.run_until(low, |status| matches!(status.phase, Phase::Standby { .. }));
+    bed.stop(high);
+    bed.kill(high);
+    bed.run_until(low, |status| status.phase == Phase::Up);
+    for (sm_key, is_trusted) in [(1, false), (KEY, true)] {
+        let request = with_key::<PKeyTableRecord>(Method::GET, sm_key);
+        let answer = ask_administration(&mut bed, asker, low, &request);
+        let is_refused = answer.status() == MadStatus::SA_REQUEST_INVALID;
+        assert_eq!(is_refused, !is_trusted, "{sm_key:#x}");
+    }
+}
+
+#[test]
+fn the_sm_key_is_shown_to_trusted_requests_only() {
+    let mut bed = Bed::new(graph("star-4"), 1);
+    let [host, asker] = ["h0", "h2"].map(|name| bed.id(name));
+    let config = SmConfig {
+        sm_key: 0x5eed,
+        ..with_sa_key()
+    };
+    bed.start(host, config);
+    bed.run_until_up(host);
+    for (sa_key, shown) in [(1, 0), (KEY, 0x5eed)] {
+        let request = with_key::<SmInfoRecord>(Method::GET, sa_key);
+        let answer = ask_administration(&mut bed, asker, host, &request);
+        let record: SmInfoRecord = answer.sa_record().unwrap();
+        assert_eq!(record.sm_info.sm_key, shown, "{sa_key:#x}");
+    }
+}
+
+#[test]
+fn the_sm_key_of_sm_info_is_shown_to_who_gives_the_m_key() {
+    for (protect_bits, stranger) in [(0, Some(1)), (1, Some(0)), (2, None), (3, None)] {
+        let (mut bed, host) = up("star-4", protect_bits, 0);
+        let asker = bed.id("h2");
+        let to = bed.address(host).0;
+        for (m_key, shown) in [(KEY, Some(1)), (0, stranger), (KEY + 1, stranger)] {
+            let mut mad = Mad::lid_smp(Method::GET, AttributeId::SM_INFO, 0, 5);
+            mad.set_m_key(m_key);
+            bed.received.clear();
+            send(&mut bed, asker, to, &mad);
+            bed.run_for(1_000_000);
+            let answer = bed
+                .received
+                .pop()
+                .map(|(_, answer)| Mad::from_bytes(*answer.mad));
+            let key = answer.map(|answer| answer.smp_attribute::<SmInfo>().unwrap().sm_key);
+            assert_eq!(key, shown, "protection {protect_bits}, M_Key {m_key:#x}");
+        }
+        // Nobody without the key disables it.
+        let mut mad = Mad::lid_smp(Method::SET, AttributeId::SM_INFO, 3, 6);
+        mad.set_smp_attribute(&SmInfo {
+            guid: wire::Guid(9),
+            sm_key: 1,
+            act_count: 1,
+            priority: 15,
+            state: SmState::Master,
+        });
+        bed.received.clear();
+        send(&mut bed, asker, to, &mad);
+        bed.run_for(1_000_000);
+        assert_eq!(bed.received, []);
+    }
 }
 
 #[test]

@@ -36,6 +36,7 @@ fn send(bed: &mut Bed, from: NodeId, manager: NodeId, mad: &Mad) {
         qpn: Qpn::GSI,
         sl: Sl::default(),
         mad: Box::new(*mad.as_bytes()),
+        way: None,
     };
     bed.write(from, &message);
 }
@@ -95,6 +96,26 @@ fn an_idle_fabric_serves_best_effort_and_challenged_traffic() {
         assert_eq!(slots(&bed, name, port, Priority::Low, 7), 1);
         assert_eq!(slots(&bed, name, port, Priority::High, 4), 0);
     }
+}
+
+#[test]
+fn hosts_that_go_on_asking_do_not_keep_responses_back() {
+    let (mut bed, manager) = up("star-4", 8);
+    let [patient, hasty] = ["h1", "h2"].map(|name| bed.id(name));
+    let connection = wanted(&bed, "h1", "h3", LINK_BPS / 10);
+    let asked = Mad::vendor(Method::SET, 0, 1, &connection);
+    send(&mut bed, patient, manager, &asked);
+    // While the tables of one connection are written, the request for the next has come.
+    let small = wanted(&bed, "h2", "h3", LINK_BPS / 2000);
+    for tid in 2..100 {
+        let hurried = Mad::vendor(Method::SET, 0, tid, &small);
+        send(&mut bed, hasty, manager, &hurried);
+        bed.run_for(20_000);
+        if bed.received.iter().any(|(to, _)| *to == patient) {
+            return;
+        }
+    }
+    panic!("no response in 2 ms");
 }
 
 #[test]
@@ -368,7 +389,7 @@ fn connections_outlive_the_manager_with_their_slots() {
     let before = slots_of(&bed);
     restart(&mut bed, manager, text.clone());
     assert_eq!(slots_of(&bed), before);
-    assert_eq!(bed.received, [], "nobody has to be notified");
+    assert_eq!(bed.received, [], "no sender has to be notified");
     for (tid, id) in [(5, 0), (6, 2)] {
         let list = Mad::vendor(Method::GET, id, tid, &QosConnection::default());
         let expected = if id == 0 { &made[0] } else { &made[2] };
@@ -455,7 +476,10 @@ fn connections_pass_to_the_manager_that_takes_over() {
     // Traps to the manager that has ended are still under way.
     let received = core::mem::take(&mut bed.received);
     let is_told = |(_, message): &(NodeId, MadMessage)| message.qpn == Qpn::GSI;
-    assert!(!received.iter().any(is_told), "nobody has to be notified");
+    assert!(
+        !received.iter().any(is_told),
+        "no sender has to be notified"
+    );
     let list = Mad::vendor(Method::GET, 0, 2, &QosConnection::default());
     assert_eq!(ask(&mut bed, from, successor, &list), made);
 }

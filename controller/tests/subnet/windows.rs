@@ -69,6 +69,7 @@ impl ClosFabric {
             qpn: Qpn::GSI,
             sl: Sl::default(),
             mad: Box::new(*mad.as_bytes()),
+            way: None,
         };
         self.bed.write(from, &message);
     }
@@ -191,7 +192,7 @@ fn each_sender_is_granted_a_path_of_its_own_and_stopped_in_the_end() {
     assert_eq!(fabric.ask(0, &pairs), MadStatus::OK);
     fabric.run(3 * WINDOW_NS);
     assert!(fabric.granted.is_empty());
-    assert_eq!(fabric.state().standing, 0);
+    assert_eq!(fabric.state().connections, 0);
 }
 
 #[test]
@@ -241,7 +242,7 @@ fn a_host_that_does_not_answer_is_put_off_until_it_does_and_others_go_on() {
     fabric.run(30 * WINDOW_NS);
     let after = fabric.state();
     assert!(fabric.granted.contains_key(&lively) && !fabric.granted.contains_key(&silent));
-    let counts = (after.standing, after.waiting, after.blocked);
+    let counts = (after.connections, after.waiting, after.blocked);
     assert_eq!(counts, (1, 1, 0), "{after:?}");
     // Put off in every window, which begin as before.
     assert!(after.deferred - before.deferred >= 25, "{after:?}");
@@ -252,7 +253,7 @@ fn a_host_that_does_not_answer_is_put_off_until_it_does_and_others_go_on() {
         fabric.granted.contains_key(&silent),
         "it has answered again"
     );
-    assert_eq!(fabric.state().standing, 2);
+    assert_eq!(fabric.state().connections, 2);
 }
 
 #[test]
@@ -308,7 +309,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(fabric.ask(1, &[(hosts[0], hosts[0])]), MadStatus::BAD_FIELD);
     let spine = fabric.bed.graph.switches().last().expect("a switch");
     assert_eq!(fabric.ask(1, &[(hosts[0], spine)]), MadStatus::BAD_FIELD);
-    assert_eq!(fabric.state().standing, 0);
+    assert_eq!(fabric.state().connections, 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The level is the only filter, so that the start of a daemon compiles no expressions. Lines of
 //! level ERROR hold the word ` ERROR `, by which tests find them.
 //!
-//! Who can make a daemon log something must not be able to end it or to fill the disk by that:
+//! A peer that makes a daemon log lines must not be able to end it or to fill the disk by that:
 //!
 //! - a line that cannot be written (a full disk, a closed pipe) is left out, and counted in the next
 //!   line that can;
@@ -41,7 +41,7 @@ pub const LOG_BYTES: u64 = 8 << 20;
 /// The least length that may be asked for, bytes.
 pub const LOG_BYTES_MIN: u64 = 4096;
 
-/// The target of lines that tell of lines that were left out.
+/// The target of lines that count lines that were left out.
 const LEFT_OUT: &str = "left-out";
 
 /// What is logged, and where to.
@@ -62,7 +62,7 @@ pub struct LogArgs {
     pub log_bytes: u64,
 }
 
-/// The logs of this process. To be dropped at its end: what was left out is told then.
+/// The logs of this process. To be dropped at its end: the counts of lines left out are written then.
 #[derive(Debug)]
 #[must_use]
 pub struct Logs {
@@ -98,7 +98,7 @@ fn subscriber(level: LevelFilter, sink: Sink) -> (impl Subscriber + Send + Sync,
     let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_target(false)
-        // It would tell of them on stderr, and panic if that fails too.
+        // They would be written to stderr, with a panic if that fails too.
         .log_internal_errors(false)
         .with_writer({
             let writer = writer.clone();
@@ -144,7 +144,7 @@ impl<S: Subscriber> Layer<S> for Limit {
         }
         let left_out = lock(&self.limiter).admit(metadata, self.begin.elapsed());
         if let Some(count @ 1..) = left_out {
-            self.tell(count);
+            self.write_count(count);
         }
         left_out.is_some()
     }
@@ -152,7 +152,7 @@ impl<S: Subscriber> Layer<S> for Limit {
 
 impl Limit {
     /// Writes a line by hand: an event within an event may be lost.
-    fn tell(&self, count: u64) {
+    fn write_count(&self, count: u64) {
         let mut line = String::new();
         // A clock that cannot be written leaves the line without a time.
         let _ = SystemTime.format_time(&mut format::Writer::new(&mut line));

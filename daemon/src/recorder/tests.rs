@@ -19,7 +19,7 @@ impl Device for Echo {
 
     fn handle(&mut self, _now: Time, input: Input<'_, u8>) {
         if let Input::Frame { bytes, .. } = input {
-            self.lengths.push_back(number(bytes.len()));
+            self.lengths.push_back(u64_of(bytes.len()));
             self.waiting.push_back(bytes.to_vec());
         }
     }

@@ -118,3 +118,24 @@ async fn a_dataplane_that_has_ended_is_not_waited_for() {
     let ended = end_dataplane(&control, &mut running.events, &mut |()| {}).await;
     assert!(ended.is_ok(), "{ended:?}");
 }
+
+#[tokio::test]
+async fn a_request_waits_for_room_instead_of_being_refused() {
+    let (control, running, go_on) = start();
+    while running.handle.command(0).is_ok() {}
+    {
+        let answer = std::pin::pin!(control.answer(wire::control::DeviceRequest::Identify));
+        tokio::select! {
+            biased;
+            answer = answer => panic!("{:?}", answer.reply),
+            () = std::future::ready(()) => {}
+        }
+    }
+    drop(go_on);
+    running
+        .handle
+        .stop_within(Duration::from_secs(2))
+        .await
+        .unwrap();
+    running.thread.join().unwrap();
+}

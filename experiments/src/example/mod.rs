@@ -3,11 +3,12 @@
 
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
-use sim::{FaultPlan, Load, Model, Pattern, RoutedFabric, SlChoice, mix, number};
+use sim::{FaultPlan, Load, Model, Pattern, RoutedFabric, SlChoice, number, split_mix};
 
-use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict, rounded};
+use crate::checks::Refusal;
+use crate::error::{ExperimentError, no_violations};
+use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::{self, Curve, Figure};
 
 /// Permutations on several fabrics under several engines, as a plan says it.
@@ -86,10 +87,11 @@ impl Experiment<3> for PermutationPlan {
             measure_ns: 10_000,
             drain: false,
             // The same permutations for all engines.
-            seed: mix(seed, u64::from(number(run))),
+            seed: split_mix(seed, u64::from(number(run))),
         };
         let fabric = &fabrics[topology][scheme];
         let outcome = fabric.run(&Model::mlid04(1), &load, &FaultPlan::default())?;
+        no_violations(&outcome.violations)?;
         Ok(Point {
             topology: self.topologies[topology].clone(),
             scheme: self.schemes[scheme],
@@ -131,8 +133,8 @@ mod tests {
     use super::PermutationPlan;
     use crate::Options;
     use crate::document::Document;
+    use crate::kind::read;
     use crate::run::run_all;
-    use crate::variant::read;
 
     const GUIDE: &str = include_str!("../../../docs/experiments.md");
     const CODE: &str = include_str!("mod.rs");

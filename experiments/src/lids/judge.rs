@@ -16,13 +16,13 @@ pub(super) fn judge(summary: &Summary<'_>) -> Vec<Verdict> {
 fn judge_band(summary: &Summary<'_>, band: &Band) -> Option<Verdict> {
     let of = |name: &str| summary.mean(band.size, name, band.measure);
     let mean = of(&band.of)?;
-    let Band { size, measure, .. } = band;
+    let (size, title) = (band.size, band.measure.title());
     let (what, value) = match &band.over {
         Some(over) => (
-            format!("{measure} of {} over {over}", band.of),
+            format!("{title} of {} over {over}", band.of),
             mean / of(over)?,
         ),
-        None => (format!("{measure} of {}", band.of), mean),
+        None => (format!("{title} of {}", band.of), mean),
     };
     Some(Verdict {
         expected: format!("{size}: {what} from {} to {}", band.min, band.max),
@@ -54,7 +54,7 @@ pub(super) fn judge_order(summary: &Summary<'_>, order: &Order) -> Option<Verdic
         expected: format!(
             "{}: {} of {} at most that of {}, on every size",
             order.says,
-            order.measure,
+            order.measure.title(),
             order.least,
             order.than.join(", ")
         ),

@@ -8,6 +8,7 @@ mod judge;
 mod plan;
 mod reading;
 mod show;
+mod size;
 mod summary;
 
 use routing::lid_assignment::{Assignment, PathScheme, Scheme};
@@ -18,9 +19,10 @@ pub use plan::LidsPlan;
 
 use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict, rounded};
+use crate::checks::Refusal;
+use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::Figure;
-use crate::lids::reading::Reading;
+use crate::lids::reading::Interpretation;
 use crate::lids::summary::Summary;
 
 /// One routing on one graph, and its results.
@@ -60,7 +62,7 @@ pub(crate) struct Point {
     pub(super) hops_mean: f64,
 }
 
-/// Reading, size, routing, graph.
+/// Interpretation, size, routing, graph.
 type At = [usize; 4];
 
 impl Experiment<4> for LidsPlan {
@@ -95,8 +97,8 @@ impl Experiment<4> for LidsPlan {
         let (reading, size) = (self.reading[reading], self.sizes[size]);
         let routing = self.routings()[routing];
         let number = sim::number(number);
-        // Half the bits: the seed is part of the topology's name, and people may want to type it.
-        let graph_seed = sim::mix(seed, u64::from(number)) >> 32;
+        // Half the bits: the seed is part of the topology's name, and users may have to type it.
+        let graph_seed = sim::split_mix(seed, u64::from(number)) >> 32;
         let graph = reading.graph(size, self.degree, graph_seed)?;
         let network = Network::new(&graph);
         let routes = reading.routes(routing, &network)?;
@@ -126,7 +128,7 @@ impl Experiment<4> for LidsPlan {
     }
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
-        let readings: Vec<String> = self.reading.iter().map(Reading::to_string).collect();
+        let readings: Vec<String> = self.reading.iter().map(Interpretation::to_string).collect();
         vec![
             ("Graphs of each size", self.graphs.to_string()),
             ("Neighbours of a switch", self.degree.to_string()),

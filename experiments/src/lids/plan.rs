@@ -1,13 +1,12 @@
 //! Plans of LID experiments as they are written.
 
-use core::fmt;
-
 use routing::lid_assignment::{PathScheme, Scheme};
 use serde::Deserialize;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::checks::{bounds, not_empty, not_negative};
-use crate::experiment::Refusal;
-use crate::lids::reading::Reading;
+use crate::checks::{Refusal, bounds, not_empty, not_negative};
+use crate::lids::reading::Interpretation;
+use crate::lids::size::Size;
 
 /// The most hosts of a size: paths grow with their square.
 const HOSTS_MAX: u32 = 2048;
@@ -33,7 +32,7 @@ pub struct LidsPlan {
     /// Interpretations of what the paper leaves open. The first is judged. Left out: the default
     /// one only.
     #[serde(default = "default_readings")]
-    pub(super) reading: Vec<Reading>,
+    pub(super) reading: Vec<Interpretation>,
     /// The paper's numbers.
     #[serde(default)]
     pub(super) reference: Vec<Reference>,
@@ -45,13 +44,15 @@ pub struct LidsPlan {
     pub(super) order: Vec<Order>,
 }
 
-fn default_readings() -> Vec<Reading> {
-    vec![Reading::default()]
+fn default_readings() -> Vec<Interpretation> {
+    vec![Interpretation::default()]
 }
 
 /// A result of a routing scheme on a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumMessage, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Measure {
     /// LIDs of all hosts, of each rounded up to a power of two.
     Lids,
@@ -59,42 +60,14 @@ pub(crate) enum Measure {
     /// divided by the hosts less one.
     Load,
 }
+wire::choice!(Measure, "measure");
 
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Measure {
+    /// What tables and statements call it.
+    pub(super) fn title(self) -> &'static str {
+        match self {
             Self::Lids => "LIDs",
             Self::Load => "load",
-        })
-    }
-}
-
-/// Hosts and switches, written 128/16.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(try_from = "String")]
-pub(crate) struct Size {
-    /// Hosts, a multiple of the switches.
-    pub(super) hosts: u32,
-    /// Switches.
-    pub(super) switches: u32,
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.hosts, self.switches)
-    }
-}
-
-impl TryFrom<String> for Size {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let numbers = text
-            .split_once('/')
-            .and_then(|(hosts, switches)| Some((hosts.parse().ok()?, switches.parse().ok()?)));
-        match numbers {
-            Some((hosts, switches)) => Ok(Self { hosts, switches }),
-            None => Err(format!("{text:?}: hosts/switches, such as 128/16")),
         }
     }
 }
@@ -239,7 +212,7 @@ impl LidsPlan {
         if self.degree % 2 == 1 && switches % 2 == 1 {
             return refuse("one of the two even, since each cable has two ends");
         }
-        match Reading::default().graph(size, self.degree, 0) {
+        match Interpretation::default().graph(size, self.degree, 0) {
             Ok(_) => Ok(()),
             Err(error) => refuse(&error.to_string()),
         }

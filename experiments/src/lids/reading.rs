@@ -51,11 +51,14 @@ use routing::lid_assignment::{
 };
 use routing::network::{Network, PathLimit, UpDown};
 use serde::Deserialize;
+use sim::index;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Endpoint, Graph, Node, NodeKind, SWITCH_PORTS_MAX, host_guid, switch_guid};
 use wire::PortNum;
+use wire::convert::saturate;
 
 use crate::ExperimentError;
-use crate::lids::plan::Size;
+use crate::lids::size::Size;
 
 /// How many random graphs are discarded because they are not connected. With 8 neighbours on the
 /// average nearly all are connected.
@@ -64,7 +67,7 @@ const ATTEMPTS_MAX: u32 = 10_000;
 /// An interpretation of what the paper leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Reading {
+pub(crate) struct Interpretation {
     /// How switches are joined.
     pub(super) cables: Cables,
     /// Which hosts are at which switch.
@@ -77,7 +80,7 @@ pub(crate) struct Reading {
     pub(super) selection: Selection,
 }
 
-impl Default for Reading {
+impl Default for Interpretation {
     fn default() -> Self {
         Self {
             cables: Cables::default(),
@@ -90,8 +93,8 @@ impl Default for Reading {
 }
 
 /// How switches are joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Cables {
     /// Each has the plan's number of neighbours.
     #[default]
@@ -99,10 +102,11 @@ pub(crate) enum Cables {
     /// That number on the average: of all pairs of switches as many as that takes.
     Random,
 }
+wire::choice!(Cables, "way of joining switches");
 
 /// Which hosts are at which switch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Hosts {
     /// As many at each, those of the first switch first.
     InBlocks,
@@ -112,10 +116,11 @@ pub(crate) enum Hosts {
     #[default]
     Random,
 }
+wire::choice!(Hosts, "placement of hosts");
 
 /// The root of up*/down* routing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Root {
     /// The switch in the middle, see [`UpDown::new`].
     #[default]
@@ -123,10 +128,11 @@ pub(crate) enum Root {
     /// The first switch.
     First,
 }
+wire::choice!(Root, "choice of the root");
 
 /// How path selection weighs alternatives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Selection {
     /// By the load that results, among the first four of each pair ([`load_selection`]).
     #[default]
@@ -135,11 +141,12 @@ pub(crate) enum Selection {
     /// ([`path_selection`](routing::lid_assignment::path_selection())).
     Count,
 }
+wire::choice!(Selection, "weighing of alternatives");
 
 /// The alternatives of a pair that are weighed by load.
 const ALTERNATIVES_MAX: usize = 4;
 
-impl fmt::Display for Reading {
+impl fmt::Display for Interpretation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cables = match self.cables {
             Cables::Regular => "regular graphs",
@@ -166,7 +173,7 @@ impl fmt::Display for Reading {
     }
 }
 
-impl Reading {
+impl Interpretation {
     /// The connected graph of a seed. Regular graphs with hosts in blocks are those of
     /// `irregular-SWITCHES-HOSTS-DEGREE-SEED`.
     pub(super) fn graph(
@@ -201,8 +208,8 @@ impl Reading {
 
     /// The switch of each host.
     fn host_switches(self, size: Size, random: &mut ChaCha8Rng) -> Vec<usize> {
-        let switches = size.switches as usize;
-        let each = (size.hosts / size.switches.max(1)) as usize;
+        let switches = index(size.switches);
+        let each = index(size.hosts / size.switches.max(1));
         let mut switch_of: Vec<usize> = (0..switches)
             .flat_map(|switch| core::iter::repeat_n(switch, each))
             .collect();
@@ -257,12 +264,12 @@ fn switch_cables(network: &Network) -> Vec<(usize, usize)> {
 
 /// Cables between random pairs of switches, `degree` of them at a switch on the average.
 fn random_cables(switches: u32, degree: u32, random: &mut ChaCha8Rng) -> Vec<(usize, usize)> {
-    let switches = switches as usize;
+    let switches = index(switches);
     let mut pairs: Vec<(usize, usize)> = (0..switches)
         .flat_map(|from| (from + 1..switches).map(move |to| (from, to)))
         .collect();
     pairs.shuffle(random);
-    pairs.truncate(switches * degree as usize / 2);
+    pairs.truncate(switches * index(degree) / 2);
     pairs.sort_unstable();
     pairs
 }
@@ -274,15 +281,12 @@ fn build(
     host_switches: &[usize],
 ) -> Result<Graph, ExperimentError> {
     let mut graph = Graph::new();
-    let ports = u8::try_from(SWITCH_PORTS_MAX).unwrap_or(u8::MAX);
+    let ports = saturate::<u8>(SWITCH_PORTS_MAX);
     let mut ends = Vec::new();
-    for switch in 0..switches as usize {
-        let node = graph.add(Node {
-            name: format!("s{switch}"),
-            kind: NodeKind::Switch,
-            guid: switch_guid(switch),
-            ports,
-        })?;
+    for switch in 0..index(switches) {
+        let name = format!("s{switch}");
+        let guid = switch_guid(switch);
+        let node = graph.add(Node::new(name, NodeKind::Switch, guid, ports))?;
         ends.push((node, 0u8));
     }
     let mut next = |switch: usize| {
@@ -298,12 +302,8 @@ fn build(
         graph.connect(from, to)?;
     }
     for (host, &switch) in host_switches.iter().enumerate() {
-        let node = graph.add(Node {
-            name: format!("h{host}"),
-            kind: NodeKind::Host,
-            guid: host_guid(host),
-            ports: 1,
-        })?;
+        let name = format!("h{host}");
+        let node = graph.add(Node::new(name, NodeKind::Host, host_guid(host), 1))?;
         let port = PortNum::new(1);
         graph.connect(Endpoint { node, port }, next(switch))?;
     }

@@ -4,7 +4,8 @@ use core::iter::once;
 
 use crate::figure::{Axis, Curve, Figure};
 use crate::lids::judge::{judge_order, number};
-use crate::lids::plan::{LidsPlan, Measure, RoutingScheme, Size};
+use crate::lids::plan::{LidsPlan, Measure, RoutingScheme};
+use crate::lids::size::Size;
 use crate::lids::summary::Summary;
 
 /// The key of the paper.
@@ -60,7 +61,8 @@ fn table(
 
 /// Means beside the paper's results.
 fn means(summary: &Summary<'_>, measure: Measure) -> Figure {
-    let what = format!("{measure}, mean over graphs, beside the paper's (how far off)");
+    let title = measure.title();
+    let what = format!("{title}, mean over graphs, beside the paper's (how far off)");
     table(summary, what, &["paper"], |size, place, scheme| {
         let sample = summary.sample(size, scheme, measure);
         let mean = sample.map(|sample| sample.mean);
@@ -76,7 +78,8 @@ fn means(summary: &Summary<'_>, measure: Measure) -> Figure {
 
 /// Confidence intervals of the means.
 fn confidence(summary: &Summary<'_>, measure: Measure) -> Figure {
-    let what = format!("{measure}: 95 % interval of the mean, standard deviation of a graph");
+    let title = measure.title();
+    let what = format!("{title}: 95 % interval of the mean, standard deviation of a graph");
     table(summary, what, &[], |size, _, scheme| {
         let sample = summary.sample(size, scheme, measure);
         let cell = sample.map(|sample| format!("± {:.2}, {:.2}", sample.margin, sample.deviation));
@@ -99,8 +102,8 @@ fn statements(plan: &LidsPlan, readings: &[Summary<'_>]) -> Figure {
         once(summary.reading.to_string()).chain(cells).collect()
     });
     let names = orders.iter().map(|order| {
-        let (least, measure) = (&order.least, order.measure);
-        format!("{measure}: {least} at most {}", order.than.join(", "))
+        let (least, title) = (&order.least, order.measure.title());
+        format!("{title}: {least} at most {}", order.than.join(", "))
     });
     Figure::Table {
         heading: "Statements by reading; only the first is judged".to_owned(),
@@ -139,7 +142,7 @@ fn plots(summary: &Summary<'_>, measure: Measure) -> Vec<Figure> {
         });
         let curves = measured.chain(paper);
         Figure::Plot {
-            heading: format!("{measure}, {switches} switches"),
+            heading: format!("{}, {switches} switches", measure.title()),
             curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
             x: Axis::logarithmic("hosts"),
             y: Axis::linear(match measure {

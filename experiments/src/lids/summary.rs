@@ -3,8 +3,9 @@
 use routing::lid_assignment::Scheme;
 
 use crate::lids::Point;
-use crate::lids::plan::{LidsPlan, Measure, RoutingScheme, Size};
-use crate::lids::reading::Reading;
+use crate::lids::plan::{LidsPlan, Measure, RoutingScheme};
+use crate::lids::reading::Interpretation;
+use crate::lids::size::Size;
 use sim::real;
 
 /// Mean and spread over the graphs of a size.
@@ -57,14 +58,14 @@ fn student_t(freedom: f64) -> f64 {
 /// The points of a plan in one reading.
 pub(super) struct Summary<'a> {
     pub(super) plan: &'a LidsPlan,
-    pub(super) reading: Reading,
+    pub(super) reading: Interpretation,
     points: Vec<&'a Point>,
 }
 
 impl<'a> Summary<'a> {
     /// One of each reading of a plan.
     pub(super) fn all(plan: &'a LidsPlan, points: &'a [Point]) -> Vec<Self> {
-        let summary = |&reading: &Reading| {
+        let summary = |&reading: &Interpretation| {
             let name = reading.to_string();
             let here = points.iter().filter(|point| point.reading == name);
             Self {

@@ -4,8 +4,8 @@ use routing::network::Network;
 
 use super::LidsPlan;
 use super::Point;
-use super::plan::Size;
-use super::reading::{Cables, Hosts, Reading, Root};
+use super::reading::{Cables, Hosts, Interpretation, Root};
+use super::size::Size;
 use crate::experiment::Experiment;
 use crate::figure::Figure;
 use crate::plan::Plan;
@@ -67,7 +67,7 @@ fn refused(from: &str, to: &str) -> String {
 
 fn point(hosts: u32, routing: &str, lids: u32, load_max: f64) -> Point {
     Point {
-        reading: Reading::default().to_string(),
+        reading: Interpretation::default().to_string(),
         hosts,
         switches: 8,
         degree: 3,
@@ -245,11 +245,11 @@ fn in_every_reading_graphs_are_connected_and_have_the_cables_and_hosts_of_their_
     };
     for cables in [Cables::Regular, Cables::Random] {
         for hosts in [Hosts::InBlocks, Hosts::Shuffled, Hosts::Random] {
-            let reading = Reading {
+            let reading = Interpretation {
                 cables,
                 hosts,
                 root: Root::First,
-                ..Reading::default()
+                ..Interpretation::default()
             };
             let graph = reading.graph(size, 8, 3).unwrap();
             let network = Network::new(&graph);

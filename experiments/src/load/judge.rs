@@ -1,6 +1,7 @@
 //! What was measured against what the paper says and what an independent simulation found.
 
 use routing::RoutingEngine;
+use sim::Pattern;
 
 use crate::experiment::Verdict;
 use crate::load::Point;
@@ -172,8 +173,9 @@ impl Judge<'_> {
 
     /// The centric workload of the plan, if it has one.
     fn centric(&self) -> Option<String> {
-        let mut names = self.plan.traffic.iter().map(|traffic| traffic.name());
-        names.find(|name| name.ends_with("-centric"))
+        let is_centric = |traffic: &&Pattern| matches!(traffic, Pattern::Centric { .. });
+        let centric = self.plan.traffic.iter().find(is_centric);
+        centric.map(Pattern::to_string)
     }
 
     fn observation(&self, topology: &str, number: u8) -> Vec<Verdict> {

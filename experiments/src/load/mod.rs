@@ -6,14 +6,15 @@ mod plan;
 
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
-use sim::{CreditReturn, Load, LoadResult, RoutedFabric, SlChoice, mix, number};
+use sim::{CreditReturn, Load, LoadResult, Pattern, RoutedFabric, SlChoice, number, split_mix};
 use topologies::Graph;
 
-pub use plan::{Band, LoadPlan, Traffic};
+pub use plan::{Band, LoadPlan};
 
-use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict, rounded};
+use crate::checks::Refusal;
+use crate::error::{ExperimentError, no_violations};
+use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::{self, Curve, Figure};
 
 /// One run of a plan and what came of it. Times in nanoseconds, traffic in bytes/ns and host.
@@ -47,8 +48,9 @@ pub(crate) struct Point {
     pub(super) latency_p99_ns: u64,
     /// Packets measured.
     pub(super) packets: u64,
-    /// Packets born in the whole run.
-    pub(super) born: u64,
+    /// Packets generated in the whole run.
+    #[serde(rename = "born")]
+    pub(super) generated: u64,
     /// Packets that found the queue of their source full.
     pub(super) refused: u64,
     /// Packets through switches in the whole run.
@@ -94,7 +96,7 @@ impl Experiment<6> for LoadPlan {
             self.topologies[topology],
             self.schemes[scheme],
             self.vls[vls],
-            self.traffic[traffic].name(),
+            self.traffic[traffic],
             self.loads[load],
         )
     }
@@ -115,9 +117,9 @@ impl Experiment<6> for LoadPlan {
     fn run(&self, fabrics: &Fabrics, at: At, seed: u64) -> Result<Point, ExperimentError> {
         let [topology, traffic, vls, scheme, load, run] = at;
         // The same seed for all schemes, VLs and loads: they see the same destinations.
-        let seed = mix(seed, u64::from(number(run)));
+        let seed = split_mix(seed, u64::from(number(run)));
         let load = Load {
-            pattern: self.traffic[traffic].pattern(),
+            pattern: self.traffic[traffic].clone(),
             sl_choice: self.vl_choice,
             bytes_per_ns: self.loads[load],
             warmup_ns: self.warmup_ns,
@@ -127,10 +129,8 @@ impl Experiment<6> for LoadPlan {
         };
         let model = self.model(self.vls[vls]);
         let outcome = fabrics[topology][scheme].run(&model, &load, &self.faults(seed))?;
-        match outcome.violations.first() {
-            Some(violation) => Err(ExperimentError::Violation(violation.to_string())),
-            None => Ok(point(self, at, seed, &outcome)),
-        }
+        no_violations(&outcome.violations)?;
+        Ok(point(self, at, seed, &outcome))
     }
 
     fn conditions(&self) -> Vec<(&'static str, String)> {
@@ -145,7 +145,7 @@ impl Experiment<6> for LoadPlan {
         let mut figures = Vec::new();
         for topology in &self.topologies {
             for traffic in &self.traffic {
-                let name = traffic.name();
+                let name = traffic.to_string();
                 figures.push(Figure::Plot {
                     heading: format!("{topology}, {name}"),
                     curves: curves(self, points, topology, &name),
@@ -191,7 +191,7 @@ fn point(
         topology: plan.topologies[topology].clone(),
         scheme: plan.schemes[scheme],
         vls: plan.vls[vls],
-        traffic: plan.traffic[traffic].name(),
+        traffic: plan.traffic[traffic].to_string(),
         run: number(run),
         seed,
         offered: outcome.offered,
@@ -201,7 +201,7 @@ fn point(
         latency_p50_ns: outcome.latency_p50_ns,
         latency_p99_ns: outcome.latency_p99_ns,
         packets: outcome.packets,
-        born: outcome.generated,
+        generated: outcome.generated,
         refused: outcome.refused,
         traversals: outcome.traversals,
         dropped: outcome.balance.dropped,
@@ -294,7 +294,7 @@ fn saturations(plan: &LoadPlan, points: &[Point]) -> Figure {
     columns.extend(plan.schemes.iter().map(ToString::to_string));
     let mut rows = Vec::new();
     for topology in &plan.topologies {
-        for traffic in plan.traffic.iter().map(Traffic::name) {
+        for traffic in plan.traffic.iter().map(Pattern::to_string) {
             for &vls in &plan.vls {
                 let most = |&scheme: &RoutingEngine| {
                     let means = judge::means(plan, points, (topology, scheme, vls, &traffic));

@@ -1,12 +1,10 @@
 //! A sweep of loads as its plan says it: the networks, schemes, loads and what is expected.
 
 use routing::RoutingEngine;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use sim::{CreditReturn, FaultPlan, Model, Pattern, SlChoice};
-use strum::IntoStaticStr;
 
-use crate::checks::bounds;
-use crate::experiment::Refusal;
+use crate::checks::{Refusal, bounds};
 use crate::network::{PlannedFault, fault_plan, model};
 
 /// A run is no longer than this, nanoseconds.
@@ -28,7 +26,7 @@ pub struct LoadPlan {
     #[serde(default)]
     pub credits: CreditReturn,
     /// How packets get their service levels, and with them their VLs: `engine` if left out.
-    #[serde(default, alias = "lanes")]
+    #[serde(default)]
     pub vl_choice: SlChoice,
     /// Offered loads, bytes/ns and host, ascending.
     pub loads: Vec<f64>,
@@ -40,7 +38,8 @@ pub struct LoadPlan {
     #[serde(default = "one")]
     pub runs: u32,
     /// Workloads.
-    pub traffic: Vec<Traffic>,
+    #[serde(deserialize_with = "patterns")]
+    pub traffic: Vec<Pattern>,
     /// What goes wrong in every run.
     #[serde(default)]
     pub fault: Vec<PlannedFault>,
@@ -58,60 +57,36 @@ fn one() -> u32 {
     1
 }
 
-/// A workload.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, IntoStaticStr)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, tag = "pattern")]
-#[strum(serialize_all = "kebab-case")]
-pub enum Traffic {
-    /// To everybody.
+/// How a plan writes a [`Pattern`]; the compiler compares the two.
+#[derive(Deserialize)]
+#[serde(
+    remote = "Pattern",
+    rename_all = "kebab-case",
+    deny_unknown_fields,
+    tag = "pattern"
+)]
+enum PatternTable {
     Uniform {},
-    /// A part to one host.
     Centric {
-        /// Percent of the packets.
         percent: u8,
-        /// Which host.
         #[serde(default)]
         target: u32,
     },
-    /// To one other host each.
     Permutation {},
-    /// To the host so far on.
     Shift {
-        /// How far.
         by: u32,
     },
-    /// To all others in turn.
     AllToAll {},
-    /// In bursts.
     Bursty {
-        /// Packets a burst.
         packets: u32,
     },
 }
 
-impl Traffic {
-    /// Its name in tables and plots.
-    #[must_use]
-    pub fn name(&self) -> String {
-        let pattern: &str = self.into();
-        match self {
-            Self::Centric { percent, .. } => format!("{percent}%-{pattern}"),
-            Self::Shift { by } => format!("{pattern}-{by}"),
-            Self::Bursty { packets } => format!("bursts-of-{packets}"),
-            Self::Uniform {} | Self::Permutation {} | Self::AllToAll {} => pattern.to_owned(),
-        }
-    }
-
-    pub(super) fn pattern(&self) -> Pattern {
-        match *self {
-            Self::Uniform {} => Pattern::Uniform,
-            Self::Centric { percent, target } => Pattern::Centric { percent, target },
-            Self::Permutation {} => Pattern::Permutation,
-            Self::Shift { by } => Pattern::Shift { by },
-            Self::AllToAll {} => Pattern::AllToAll,
-            Self::Bursty { packets } => Pattern::Bursty { packets },
-        }
-    }
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, D::Error> {
+    #[derive(Deserialize)]
+    struct Entry(#[serde(with = "PatternTable")] Pattern);
+    let entries = Vec::<Entry>::deserialize(deserializer)?;
+    Ok(entries.into_iter().map(|Entry(pattern)| pattern).collect())
 }
 
 /// A range that a result should be in: the saturation of a scheme (the most traffic accepted at
@@ -142,7 +117,7 @@ impl LoadPlan {
             faults.map_err(|error| ("fault", format!("{name}: {error}")))?;
             let hosts = topology.graph.hosts().count();
             for traffic in &self.traffic {
-                let fits = traffic.pattern().check(hosts);
+                let fits = traffic.check(hosts);
                 fits.map_err(|error| ("traffic", format!("{name}: {error}")))?;
             }
         }

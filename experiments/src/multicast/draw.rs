@@ -14,7 +14,7 @@ use routing::multicast::Scheme;
 use crate::multicast::Task;
 use crate::multicast::plan::{Delivery, Grouping, MulticastPlan};
 use sim::PACKET_BYTES_MIN;
-use sim::mix;
+use sim::split_mix;
 use sim::{AddressVector, Destination, Group, SendRequest, TrafficSource, Until, Workload};
 use sim::{index, number};
 
@@ -36,16 +36,16 @@ impl Draw {
     /// The draw of a point from so many hosts.
     pub(super) fn new(task: &Task, hosts: u32, seed: u64) -> Self {
         let (sources, members) = (task.sources.of(hosts), task.groups.of(hosts));
-        let chosen = some_of(0..hosts, sources, mix(seed, 0));
+        let chosen = some_of(0..hosts, sources, split_mix(seed, 0));
         let groups = match task.grouping {
             Grouping::Own => {
                 let group = |&own: &u32| {
                     let others = (0..hosts).filter(|&host| host != own);
-                    some_of(others, members, mix(seed, u64::from(own) + 2))
+                    some_of(others, members, split_mix(seed, u64::from(own) + 2))
                 };
                 chosen.iter().map(group).collect()
             }
-            Grouping::Common => vec![some_of(0..hosts, members, mix(seed, 1))],
+            Grouping::Common => vec![some_of(0..hosts, members, split_mix(seed, 1))],
         };
         let group_of = |place: u32| match task.grouping {
             Grouping::Own => place,
@@ -66,7 +66,9 @@ impl Draw {
             let members = self.groups.get(index(group)).into_iter().flatten().copied();
             match grouping {
                 Grouping::Own => members.collect(),
-                Grouping::Common => some_of(members, u32::MAX, mix(self.seed, order_of(source))),
+                Grouping::Common => {
+                    some_of(members, u32::MAX, split_mix(self.seed, order_of(source)))
+                }
             }
         };
         self.sources.iter().map(order).collect()

@@ -26,7 +26,7 @@ pub(super) fn judge(summary: &Summary<'_>) -> Vec<Verdict> {
     let points = summary.points;
     let deliveries: u64 = points.iter().map(|point| point.deliveries).sum();
     verdicts.push(Verdict {
-        expected: "every packet comes once to each member of its group and to nobody else; no \
+        expected: "every packet comes once to each member of its group and to no other host; no \
                    packets wait for each other in a cycle (a run that breaks this gives no results)"
             .to_owned(),
         measured: format!("{} runs, {deliveries} deliveries", points.len()),

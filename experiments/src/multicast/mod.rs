@@ -14,13 +14,14 @@ mod show;
 mod summary;
 
 use serde::{Deserialize, Serialize};
-use sim::{FaultPlan, PortRecord, RoutedFabric, WorkloadResult, mix, number, real};
+use sim::{FaultPlan, PortRecord, RoutedFabric, WorkloadResult, number, real, split_mix};
 
 pub use plan::MulticastPlan;
 
-use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict, rounded};
+use crate::checks::Refusal;
+use crate::error::{ExperimentError, no_violations};
+use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::Figure;
 use crate::multicast::draw::Draw;
 use crate::multicast::plan::{Delivery, Grouping, Share};
@@ -73,7 +74,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// Whether another draw would be the same: everybody sends to everybody by multicast. (In
+    /// Whether another draw would be the same: all hosts send to all hosts by multicast. (In
     /// unicast members are served in an order that is drawn.)
     fn has_one_draw(&self) -> bool {
         self.sources.is_all() && self.groups.is_all() && self.scheme != Delivery::Unicast
@@ -141,7 +142,7 @@ impl Experiment<6> for MulticastPlan {
     fn run(&self, fabric: &RoutedFabric, at: At, seed: u64) -> Result<Point, ExperimentError> {
         let task = self.task(at);
         let hosts = number(fabric.graph().hosts().count());
-        let seed = mix(seed, u64::from(task.run));
+        let seed = split_mix(seed, u64::from(task.run));
         let draw = Draw::new(&task, hosts, seed);
         let workload = draw.workload(self, &task, hosts);
         let model = self.model(task.size_bytes);
@@ -168,9 +169,7 @@ impl Experiment<6> for MulticastPlan {
 
 /// Checks that every packet came once to each member and nowhere else, without a credit loop.
 fn check(record: &WorkloadResult, due: u64) -> Result<(), ExperimentError> {
-    if let Some(violation) = record.violations.first() {
-        return Err(ExperimentError::Violation(violation.to_string()));
-    }
+    no_violations(&record.violations)?;
     let delivered = record.balance.delivered;
     if record.is_complete && delivered == due && record.deadlock.is_none() {
         return Ok(());

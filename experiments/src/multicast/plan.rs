@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use sim::{Model, PACKET_BYTES_MIN};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::choice::{Choice, UnknownName};
+use wire::convert::saturate;
 
-use crate::checks::{bounds, not_empty};
-use crate::experiment::Refusal;
+use crate::checks::{Refusal, bounds, not_empty};
 
 /// The most packets of a message.
 const PACKETS_MAX: u32 = 1024;
@@ -160,7 +160,7 @@ impl Share {
             Self::One => 1,
             Self::Percent(percent) => {
                 let part = (u64::from(hosts) * u64::from(percent) + 50) / 100;
-                u32::try_from(part).unwrap_or(hosts).max(1)
+                saturate::<u32>(part).max(1)
             }
         }
     }
@@ -180,18 +180,19 @@ impl Share {
 }
 
 /// What a report shows beside tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Show {
     /// Times against sizes of messages, one plot for each number of sources and size of groups.
     Times,
     /// How much faster cyclic is, against the size of groups.
     Gains,
 }
+wire::choice!(Show, "plot");
 
 /// A statement of MCAST07, or a consequence of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Statement {
     /// Both multicast schemes are faster than unicast (cases 1 and 2, remark 1).
     FasterThanUnicast,
@@ -213,6 +214,7 @@ pub(crate) enum Statement {
     /// under any scheme. The paper does not say it.
     NoGainInCommon,
 }
+wire::choice!(Statement, "statement");
 
 /// A range for the ratio of the times of two schemes, groups being those of the first grouping.
 #[derive(Clone, Debug, Deserialize)]

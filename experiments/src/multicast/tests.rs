@@ -106,9 +106,9 @@ fn from_one_source_multicast_takes_what_the_longest_path_and_the_bytes_take() {
 fn each_source_of_a_common_group_serves_it_in_an_order_of_its_own() {
     let plan = plan(TEXT);
     let is_wanted = |task: &Task| {
-        let everybody = task.sources.is_all() && task.groups.is_all();
+        let is_all_to_all = task.sources.is_all() && task.groups.is_all();
         let unicast = task.scheme == Delivery::Unicast;
-        everybody && unicast && task.grouping == Grouping::Common && task.run == 0
+        is_all_to_all && unicast && task.grouping == Grouping::Common && task.run == 0
     };
     let (_, task) = tasks(&plan)
         .into_iter()
@@ -141,7 +141,7 @@ fn from_one_source_unicast_sends_one_packet_after_the_other_in_the_order_drawn()
         is_unicast && task.groups.is_all() && task.grouping == Grouping::Own
     };
     for (at, task) in tasks(&plan).into_iter().filter(|(_, task)| is_wanted(task)) {
-        let draw = Draw::new(&task, 8, mix(1, task.run.into()));
+        let draw = Draw::new(&task, 8, split_mix(1, task.run.into()));
         let (source, group) = draw.sources[0];
         let packets = plan.packets(task.size_bytes);
         let bytes = u64::from(task.size_bytes / packets);
@@ -184,7 +184,7 @@ fn draws_are_nested_and_no_source_is_in_a_group_of_its_own() {
     }
     let distinct: BTreeSet<&Vec<u32>> = few.values().collect();
     assert_eq!(distinct.len(), few.len(), "each source has its own");
-    // All others, and from everybody to everybody.
+    // Each host to all others.
     assert_eq!(draw(part(100), part(100)).receivers(), 128 * 127);
     let common = Draw::new(&task(part(40), part(10), Grouping::Common), 128, 7);
     assert_eq!(common.groups.len(), 1);

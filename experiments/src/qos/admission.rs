@@ -7,12 +7,12 @@ mod show;
 use routing::RoutingEngine;
 use routing::qos::{FillOptions, FillReport, Layout, LinkRate, QosError};
 use serde::{Deserialize, Serialize};
-use sim::{mix, number};
+use sim::{number, split_mix};
 
 use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::checks::not_empty;
-use crate::experiment::{Experiment, Refusal, Verdict, rounded};
+use crate::checks::{Refusal, not_empty};
+use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::Figure;
 use crate::qos::fabrics;
 use crate::qos::plan::{check_range, check_topologies, check_tries};
@@ -166,7 +166,7 @@ impl Experiment<3> for AdmissionPlan {
         let how = FillOptions {
             tries: table.tries.last().copied().unwrap_or(0),
             retries: self.retries,
-            seed: mix(seed, u64::from(run)),
+            seed: split_mix(seed, u64::from(run)),
         };
         let fabric = &fabrics[topology];
         let (_, filled) = fabric.fill(Layout::Contiguous, table.rate.bps(), how)?;

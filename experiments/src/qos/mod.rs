@@ -17,15 +17,16 @@ mod workload;
 
 use routing::RoutingEngine;
 use routing::qos::{FillOptions, link_rate};
-use sim::{FaultPlan, mix};
+use sim::{FaultPlan, split_mix};
 
 pub use admission::{AdmissionPlan, AdmissionReference, RatePlan};
 pub use plan::{BestEffort, QosPlan, Reference, Subject};
 pub(crate) use point::Point;
 
-use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict};
+use crate::checks::Refusal;
+use crate::error::{ExperimentError, no_violations};
+use crate::experiment::{Experiment, Verdict};
 use crate::figure::Figure;
 use crate::qos::plan::{At, Task};
 use crate::qos::point::RunParameters;
@@ -114,7 +115,7 @@ fn run_one(
     seed: u64,
 ) -> Result<Point, ExperimentError> {
     // The same seed for all layouts, packets and numbers of connections.
-    let seed = mix(seed, u64::from(task.run));
+    let seed = split_mix(seed, u64::from(task.run));
     let how = FillOptions {
         tries: task.tries,
         retries: plan.retries,
@@ -135,9 +136,7 @@ fn run_one(
     );
     let faults = FaultPlan::default();
     let record = fabric.routed.run_workload(&model, &workload, &faults)?;
-    if let Some(violation) = record.violations.first() {
-        return Err(ExperimentError::Violation(violation.to_string()));
-    }
+    no_violations(&record.violations)?;
     if let Some(deadlock) = &record.deadlock {
         return Err(ExperimentError::Violation(deadlock.to_string()));
     }

@@ -8,8 +8,7 @@ use serde::Deserialize;
 use sim::Model;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::checks::not_empty;
-use crate::experiment::Refusal;
+use crate::checks::{Refusal, not_empty};
 use crate::qos::workload::{DATA_VLS, Span};
 
 /// The most connections that are tried, and the most draws for one.
@@ -82,8 +81,8 @@ pub enum BestEffort {
 wire::choice!(BestEffort, "best effort");
 
 /// What a report shows and judges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Subject {
     /// Connections tried against traffic delivered (figure 4).
     Throughput,
@@ -98,6 +97,7 @@ pub enum Subject {
     /// Contiguous against interleaved entries.
     Layouts,
 }
+wire::choice!(Subject, "subject");
 
 /// A number of the paper.
 #[derive(Clone, Debug, Deserialize)]

@@ -3,6 +3,7 @@
 use routing::qos::{FillReport, Layout};
 use serde::{Deserialize, Serialize};
 use topologies::{Graph, NodeKind};
+use wire::convert::{saturate, u64_of};
 
 use crate::experiment::rounded;
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
@@ -54,9 +55,11 @@ pub(crate) struct Point {
     /// Packets of connections for which their source had no room.
     pub(super) refused: u64,
     /// Packets that connections generated, by service level.
-    pub(super) born_by_sl: Counts,
+    #[serde(rename = "born_by_sl")]
+    pub(super) generated_by_sl: Counts,
     /// Packets of connections in flight at the end, by service level.
-    pub(super) under_way_by_sl: Counts,
+    #[serde(rename = "under_way_by_sl")]
+    pub(super) in_flight_by_sl: Counts,
     /// Mean delay in millionths of the IAT, by service level.
     pub(super) delay_mean_iat_ppm_by_sl: Counts,
     /// Longest delay in millionths of the IAT, by service level.
@@ -116,7 +119,7 @@ pub(super) fn point(
     let lists = |list: &dyn Fn(&Level) -> &Counts| {
         ByLevel(core::array::from_fn(|level| list(&levels[level]).clone()))
     };
-    let hosts = sim::real(u64::try_from(graph.hosts().count()).unwrap_or(0));
+    let hosts = sim::real(u64_of(graph.hosts().count()));
     let byte_ns = sim::real(parameters.byte_ps) / 1000.0;
     let rate = |bytes: u64| {
         let time = sim::real(parameters.measured_ns) * hosts;
@@ -146,8 +149,8 @@ pub(super) fn point(
         delivered: rate(sum(&|flow| flow.bytes)),
         delivered_best_effort: rate(rest.iter().map(|flow| flow.bytes).sum()),
         refused: sum(&|flow| flow.refused),
-        born_by_sl: by_level(&|level| level.generated),
-        under_way_by_sl: by_level(&|level| level.under_way),
+        generated_by_sl: by_level(&|level| level.generated),
+        in_flight_by_sl: by_level(&|level| level.under_way),
         delay_mean_iat_ppm_by_sl: by_level(&Level::delay_mean_ppm),
         delay_max_iat_ppm_by_sl: by_level(&|level| level.delay_max_ppm),
         delay_max_ns_by_sl: by_level(&|level| level.delay_max_ns),
@@ -201,7 +204,7 @@ impl Level {
         let is_first = self.delivered == 0;
         self.delivered += flow.delivered;
         self.delay_sum_ppm += ppm(flow.delay_sum_ns);
-        let longest = u64::try_from(ppm(flow.delay_max_ns)).unwrap_or(u64::MAX);
+        let longest = saturate::<u64>(ppm(flow.delay_max_ns));
         self.delay_max_ppm = self.delay_max_ppm.max(longest);
         self.delay_max_ns = self.delay_max_ns.max(flow.delay_max_ns);
         self.jitter.add(&Counts(flow.jitter.clone()));
@@ -216,7 +219,7 @@ impl Level {
 
     fn delay_mean_ppm(&self) -> u64 {
         let mean = self.delay_sum_ppm / u128::from(self.delivered.max(1));
-        u64::try_from(mean).unwrap_or(u64::MAX)
+        saturate(mean)
     }
 }
 

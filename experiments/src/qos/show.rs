@@ -1,5 +1,7 @@
 //! Conditions, plots and tables of promised bandwidth at work.
 
+use wire::convert::u64_of;
+
 use crate::figure::{Axis, Curve, Figure};
 use crate::qos::judge::{is_paper_configuration, name, span};
 use crate::qos::lists::{Counts, LEVELS};
@@ -206,7 +208,7 @@ fn utilisation(heading: &str, summary: &Summary<'_>) -> [Figure; 2] {
             values
                 .iter()
                 .zip(from..)
-                .map(|(&value, at)| (real(u64::try_from(at).unwrap_or(0)), value))
+                .map(|(&value, at)| (real(u64_of(at)), value))
                 .collect(),
         )
     };

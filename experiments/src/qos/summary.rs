@@ -1,6 +1,7 @@
 //! Points that differ by their run only, summarised.
 
 use routing::qos::Layout;
+use wire::convert::u64_of;
 
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
 use crate::qos::plan::BestEffort;
@@ -88,7 +89,7 @@ impl<'a> Summary<'a> {
     /// The mean over the runs.
     pub(super) fn mean(&self, value: impl Fn(&Point) -> f64) -> f64 {
         let sum: f64 = self.points.iter().map(|point| value(point)).sum();
-        sum / real(u64::try_from(self.points.len()).unwrap_or(1))
+        sum / real(u64_of(self.points.len()))
     }
 
     /// The mean delay of a service level in inter-arrival times.
@@ -144,7 +145,7 @@ impl<'a> Summary<'a> {
 
 /// The mean of a list; 0 of none.
 pub(super) fn mean(values: &[f64]) -> f64 {
-    let count = real(u64::try_from(values.len().max(1)).unwrap_or(1));
+    let count = real(u64_of(values.len().max(1)));
     values.iter().sum::<f64>() / count
 }
 

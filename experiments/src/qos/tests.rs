@@ -89,5 +89,5 @@ fn best_effort_takes_what_connections_leave_and_no_more() {
         assert!(is_backlogged || lost.abs() < 0.05, "{point:?}");
     }
     // Layouts have the same connections, so idle links carry the same traffic.
-    assert_eq!(points[0].born_by_sl, points[2].born_by_sl);
+    assert_eq!(points[0].generated_by_sl, points[2].generated_by_sl);
 }

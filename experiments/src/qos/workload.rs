@@ -12,18 +12,20 @@ use routing::qos::{
     Admission, Band, Class, FillOptions, FillReport, Layout, Options, QosError, fill,
 };
 use topologies::{Endpoint, Graph, NodeId};
+use wire::Vl;
 use wire::attr::VlArbEntry;
+use wire::convert::saturate;
 
 use crate::qos::lists::LEVELS;
 use sim::Model;
 use sim::RoutedFabric;
-use sim::mix;
+use sim::split_mix;
 use sim::{
     AddressVector, Arbitration, ConstantRate, FlowPlan, TrafficSource, Until, VlTables, Workload,
 };
 
 /// Data VLs: each of the ten classes has one.
-pub(super) const DATA_VLS: u8 = 15;
+pub(super) const DATA_VLS: u8 = Vl::DATA_COUNT;
 /// Fractions of the inter-arrival time with which delays are compared, in parts of 32.
 pub(super) const DELAYS_32: [u64; 7] = [1, 2, 4, 8, 16, 24, 32];
 /// Fractions of the inter-arrival time with which jitter is compared, in parts of 8.
@@ -105,7 +107,7 @@ pub(super) struct Stream {
 pub(super) fn interval_ps(model: &Model, rate_bps: u64, link_bps: u64) -> u64 {
     let packet_ps = model.rate.transmit_ps(u64::from(model.packet_bytes));
     let interval = u128::from(packet_ps) * u128::from(link_bps) / u128::from(rate_bps.max(1));
-    u64::try_from(interval).unwrap_or(u64::MAX).max(1)
+    saturate::<u64>(interval).max(1)
 }
 
 /// The traffic of the established connections, the oldest first.
@@ -150,7 +152,7 @@ pub(super) fn workload(
     (span, backlogged, seed): (Span, bool, u64),
 ) -> Workload {
     let hosts = fabric.hosts.len();
-    let best_effort = u32::try_from(streams.len()).unwrap_or(u32::MAX);
+    let best_effort = saturate::<u32>(streams.len());
     let until = Until::At(span.warmup_ns + span.measure_ns);
     let mut workload = Workload::empty(hosts, 0, until);
     workload.count_from_ns = span.warmup_ns;
@@ -169,7 +171,7 @@ pub(super) fn workload(
         let source = TrafficSource::ConstantRate(ConstantRate {
             address,
             bytes: model.packet_bytes,
-            first_ps: mix(seed, u64::from(flow)) % stream.interval_ps,
+            first_ps: split_mix(seed, u64::from(flow)) % stream.interval_ps,
             interval_ps: stream.interval_ps,
             packets: None,
         });
@@ -178,7 +180,7 @@ pub(super) fn workload(
         }
     }
     if backlogged {
-        let count = u32::try_from(hosts).unwrap_or(u32::MAX);
+        let count = saturate::<u32>(hosts);
         for (own, sources) in (0u32..).zip(&mut workload.hosts) {
             let destinations = destination_order(own, count, seed);
             sources.extend(
@@ -202,15 +204,15 @@ pub(super) fn workload(
 /// would send to the same switch at the same time.
 fn destination_order(own: u32, hosts: u32, seed: u64) -> Vec<u32> {
     let mut others: Vec<u32> = (0..hosts).filter(|&other| other != own).collect();
-    let seed = mix(seed, u64::from(own));
-    others.sort_by_key(|&other| (mix(seed, u64::from(other)), other));
+    let seed = split_mix(seed, u64::from(own));
+    others.sort_by_key(|&other| (split_mix(seed, u64::from(other)), other));
     others
 }
 
 fn thresholds(stream: &Stream) -> FlowPlan {
     let part = |parts: u64, of: u64| {
         let ns = u128::from(stream.interval_ps) * u128::from(parts) / u128::from(of) / 1000;
-        u64::try_from(ns).unwrap_or(u64::MAX)
+        saturate::<u64>(ns)
     };
     let deviation = |parts: i64| {
         let size = i64::try_from(part(parts.unsigned_abs(), 8)).unwrap_or(i64::MAX);

@@ -10,13 +10,14 @@ mod sequence;
 mod show;
 
 use serde::{Deserialize, Serialize};
-use sim::{mix, number};
+use sim::{number, split_mix};
 
 pub use plan::RequestsPlan;
 
 use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict};
+use crate::checks::Refusal;
+use crate::experiment::{Experiment, Verdict};
 use crate::figure::Figure;
 use crate::requests::plan::{Policy, Sequence, Size};
 use crate::requests::sequence::{random, windows, worst};
@@ -148,7 +149,7 @@ impl Experiment<6> for RequestsPlan {
             ..
         } = task;
         // The same seed for all numbers of trees and policies.
-        let seed = mix(seed, u64::from(task.run));
+        let seed = split_mix(seed, u64::from(task.run));
         let outcome = match task.sequence {
             Sequence::Random => random(
                 (size, trees, policy),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::experiment::Refusal;
+use crate::checks::Refusal;
 
 /// The most requests of a run.
 const REQUESTS_MAX: u32 = 10_000_000;

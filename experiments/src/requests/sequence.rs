@@ -3,6 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use routing::clos::{ControlError, Controller, Mode, Paull, Reason, Window};
+use wire::convert::u64_of;
 
 use crate::requests::plan::{Policy, Size};
 use sim::index;
@@ -251,10 +252,9 @@ pub(super) fn windows(
 
 impl Outcome {
     fn count(&mut self, window: &Window) {
-        let number = |length: usize| u64::try_from(length).unwrap_or(u64::MAX);
-        let moved = number(window.moved.len());
+        let moved = u64_of(window.moved.len());
         self.windows += 1;
-        self.connections += number(window.admitted.len());
+        self.connections += u64_of(window.admitted.len());
         self.moves += moved;
         self.moving += u64::from(moved > 0);
         self.moves_max = self.moves_max.max(moved);

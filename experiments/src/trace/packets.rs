@@ -1,4 +1,4 @@
-//! Traces: who sent what to whom and when, as text.
+//! Traces: source, destination, length and time of each packet, as text.
 //!
 //! ```text
 //! # 64 hosts, one afternoon
@@ -49,7 +49,7 @@ pub struct TraceError {
 pub struct TraceFlow {
     /// The number of the sending host.
     pub source: u32,
-    /// To whom.
+    /// The destination.
     pub to: Destination,
     /// On which service level.
     pub sl: Sl,
@@ -268,7 +268,8 @@ fn picoseconds(text: &str) -> Result<u64, String> {
         return Err(refuse());
     }
     let whole: u64 = whole.parse().map_err(|_| refuse())?;
-    let part: u64 = format!("{part:0<3}").parse().map_err(|_| refuse())?;
+    let unit = [1000, 100, 10, 1][part.len()];
+    let part = unit * part.parse::<u64>().map_err(|_| refuse())?;
     if whole > TIME_NS_MAX {
         return Err(refuse());
     }

@@ -3,18 +3,14 @@
 use std::collections::BTreeMap;
 
 use topologies::{Endpoint, NodeId, NodeKind};
+use wire::convert::u64_of;
 
-use crate::windows::pattern::Pattern;
-use crate::windows::scheme::WindowPaths;
+use crate::windows::pattern::{Pattern, WindowPaths};
 use sim::FlowRecord;
 use sim::{RoutedFabric, real};
 
 /// Each bin of delays ends one part in so many above the one before.
 const BIN_GROWTH: u64 = 128;
-
-pub(super) fn count(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
-}
 
 /// The leaf switch of each host.
 pub(super) struct Leaves(Vec<Option<NodeId>>);
@@ -131,7 +127,7 @@ pub(super) fn shared_links(
                 *users.entry(out).or_default() += 1;
             }
         }
-        links += count(users.values().filter(|&&users| users > 1).count());
+        links += u64_of(users.values().filter(|&&users| users > 1).count());
         most = most.max(users.values().copied().max().unwrap_or(0));
     }
     (links, most)

@@ -31,7 +31,8 @@ pub use plan::WindowsPlan;
 
 use crate::ExperimentError;
 use crate::axes::Axis;
-use crate::experiment::{Experiment, Refusal, Verdict};
+use crate::checks::Refusal;
+use crate::experiment::{Experiment, Verdict};
 use crate::figure::Figure;
 
 /// The result of one run. Latencies are in nanoseconds, from the generation of a packet to the

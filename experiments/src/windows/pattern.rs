@@ -6,11 +6,11 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use wire::Lid;
+use wire::convert::usize_of;
 
-use crate::windows::scheme::WindowPaths;
 use sim::{AddressVector, SendRequest, TrafficSource};
 use sim::{index, number};
-use sim::{mix, permutation};
+use sim::{permutation, split_mix};
 
 /// The destination of each source: a permutation in which no host sends to itself. All hosts send
 /// and receive as much as a link carries, which is the heaviest admissible traffic.
@@ -21,7 +21,7 @@ const ATTEMPTS: u32 = 1000;
 
 /// The random numbers for one purpose in one window.
 pub(super) fn window_rng(seed: u64, window: u32) -> ChaCha8Rng {
-    ChaCha8Rng::seed_from_u64(mix(seed, u64::from(window)))
+    ChaCha8Rng::seed_from_u64(split_mix(seed, u64::from(window)))
 }
 
 /// The pattern of each window. Each connection continues in the next window with the given
@@ -31,7 +31,7 @@ pub(super) fn patterns(hosts: u32, windows: u32, keep_percent: u8, seed: u64) ->
     let mut patterns = Vec::with_capacity(index(windows));
     for window in 0..windows {
         if window > 0 {
-            let random = &mut window_rng(mix(seed, 1), window);
+            let random = &mut window_rng(split_mix(seed, 1), window);
             change(&mut pattern, keep_percent, random);
         }
         patterns.push(pattern.clone());
@@ -70,8 +70,17 @@ impl WindowTiming {
     /// An upper limit of the packets of a connection in so many windows.
     pub(super) fn packets_max(&self, windows: u32) -> usize {
         let a_window = self.window_ns * 1000 / self.interval_ps.max(1) + 1;
-        usize::try_from(u64::from(windows) * a_window).unwrap_or(usize::MAX)
+        usize_of(u64::from(windows) * a_window)
     }
+}
+
+/// The paths of the connections of one window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WindowPaths {
+    /// By source: the DLIDs from which each packet takes a random one.
+    pub(super) dlids: Vec<Vec<Lid>>,
+    /// Connections that continued from the window before and were moved to another tree.
+    pub(super) moved: u64,
 }
 
 /// The packets of all hosts in all windows: at a constant rate, the first one at a random time
@@ -90,8 +99,8 @@ pub(super) fn traffic_sources(
     let window_ps = timing.window_ns * 1000;
     let sending_ps = window_ps - timing.guard_ns * 1000;
     for (window, (pattern, window_paths)) in (0u32..).zip(patterns.iter().zip(window_paths)) {
-        let phases = &mut window_rng(mix(seed, 2), window);
-        let trees = &mut window_rng(mix(seed, 3), window);
+        let phases = &mut window_rng(split_mix(seed, 2), window);
+        let trees = &mut window_rng(split_mix(seed, 3), window);
         for (source, &to) in pattern.iter().enumerate() {
             let flow = u32::from(!is_within(source, index(to)));
             let from_ps = u64::from(window) * window_ps;

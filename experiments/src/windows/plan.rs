@@ -7,9 +7,9 @@ use routing::network::Network;
 use serde::Deserialize;
 use sim::{Model, interval_ps};
 use topologies::Graph;
+use wire::convert::u64_of;
 
-use crate::checks::not_empty;
-use crate::experiment::Refusal;
+use crate::checks::{Refusal, not_empty};
 use crate::windows::scheme::Scheme;
 
 /// All windows of a run are no longer than this, nanoseconds.
@@ -125,7 +125,7 @@ impl WindowsPlan {
                  blocked"
             ));
         }
-        let hosts = u64::try_from(graph.hosts().count()).unwrap_or(u64::MAX);
+        let hosts = u64_of(graph.hosts().count());
         let model = self.model();
         let fastest = self.loads.last().copied().unwrap_or_default();
         let packets = self.span_ns() * 1000 / interval_ps(&model, fastest).max(1);

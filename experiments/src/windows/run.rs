@@ -1,15 +1,16 @@
 //! One run: draws patterns, chooses paths, simulates packets.
 
 use sim::{
-    FaultPlan, RoutedFabric, Until, Workload, WorkloadResult, interval_ps, mix, number, real,
+    FaultPlan, RoutedFabric, Until, Workload, WorkloadResult, interval_ps, number, real, split_mix,
 };
+use wire::convert::u64_of;
 
-use crate::ExperimentError;
+use crate::error::{ExperimentError, no_violations};
 use crate::experiment::rounded;
-use crate::windows::measure::{Delays, Leaves, count, edges, shared_links};
-use crate::windows::pattern::{Pattern, WindowTiming, patterns, traffic_sources};
+use crate::windows::measure::{Delays, Leaves, edges, shared_links};
+use crate::windows::pattern::{Pattern, WindowPaths, WindowTiming, patterns, traffic_sources};
 use crate::windows::plan::WindowsPlan;
-use crate::windows::scheme::{Paths, Scheme, WindowPaths};
+use crate::windows::scheme::{Paths, Scheme};
 use crate::windows::{Point, Task};
 
 /// Switches on the way to a host of the same leaf, and of another.
@@ -24,7 +25,7 @@ pub(super) fn run(
     seed: u64,
 ) -> Result<Point, ExperimentError> {
     // The same seed for all schemes, loads and guard times.
-    let seed = mix(seed, u64::from(task.run));
+    let seed = split_mix(seed, u64::from(task.run));
     let leaves = Leaves::of(prepared);
     let hosts = leaves.hosts();
     let patterns = patterns(number(hosts), plan.windows, plan.keep_percent, seed);
@@ -37,7 +38,7 @@ pub(super) fn run(
         interval_ps: interval_ps(&model, task.load),
     };
     let span_ns = plan.span_ns();
-    let limit_ns = span_ns.saturating_mul(count(hosts)) + DRAIN_NS_MAX;
+    let limit_ns = span_ns.saturating_mul(u64_of(hosts)) + DRAIN_NS_MAX;
     let empty_ns = PATH_SWITCHES.map(|switches| plan.empty_network_ns(switches));
     let edges = edges(empty_ns, limit_ns);
     let mut workload = empty_workload(hosts, limit_ns, &edges);
@@ -48,7 +49,7 @@ pub(super) fn run(
     let record = prepared.run_workload(&model, &workload, &FaultPlan::default())?;
     check(&record)?;
     let delays = Delays::new(&record.flows, &edges);
-    let a_host = |ns: u64| rounded(real(delays.bytes()) / real(ns) / real(count(hosts)));
+    let a_host = |ns: u64| rounded(real(delays.bytes()) / real(ns) / real(u64_of(hosts)));
     let (links_shared, connections_on_a_link_max) =
         shared_links(prepared, &patterns, &window_paths);
     Ok(Point {
@@ -60,7 +61,7 @@ pub(super) fn run(
         rate: task.load,
         offered: a_host(span_ns),
         accepted: a_host(record.completed_ns().max(span_ns)),
-        connections: patterns.iter().map(|pattern| count(pattern.len())).sum(),
+        connections: patterns.iter().map(|pattern| u64_of(pattern.len())).sum(),
         moved: window_paths
             .iter()
             .map(|window_paths| window_paths.moved)
@@ -92,7 +93,7 @@ fn paths_of_windows(
     patterns: &[Pattern],
     seed: u64,
 ) -> Result<Vec<WindowPaths>, ExperimentError> {
-    let mut paths = Paths::new(scheme, prepared, mix(seed, 4))?;
+    let mut paths = Paths::new(scheme, prepared, split_mix(seed, 4))?;
     let windows = (0u32..).zip(patterns);
     windows
         .map(|(window, pattern)| paths.next(window, pattern))
@@ -110,9 +111,7 @@ fn empty_workload(hosts: usize, limit_ns: u64, edges: &[u64]) -> Workload {
 
 /// Checks what every run must keep: invariants of the simulator, and delivery of all packets.
 fn check(record: &WorkloadResult) -> Result<(), ExperimentError> {
-    if let Some(violation) = record.violations.first() {
-        return Err(ExperimentError::Violation(violation.to_string()));
-    }
+    no_violations(&record.violations)?;
     if !record.is_complete {
         let (balance, ended) = (record.balance, record.ended_ns);
         return Err(ExperimentError::Violation(format!(

@@ -11,9 +11,10 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Graph, NodeId};
 use wire::Lid;
 use wire::choice::{Choice, UnknownName};
+use wire::convert::u64_of;
 
 use crate::ExperimentError;
-use crate::windows::pattern::{Pattern, window_rng};
+use crate::windows::pattern::{Pattern, WindowPaths, window_rng};
 use sim::RoutedFabric;
 use sim::SetupError;
 use sim::{index, number};
@@ -77,15 +78,6 @@ impl Scheme {
             Self::Engine(engine) => RoutedFabric::new(graph, *engine),
         }
     }
-}
-
-/// The paths of the connections of one window.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WindowPaths {
-    /// By source: the DLIDs from which each packet takes a random one.
-    pub(super) dlids: Vec<Vec<Lid>>,
-    /// Connections that continued from the window before and were moved to another tree.
-    pub(super) moved: u64,
 }
 
 /// The paths of connections, window by window.
@@ -214,7 +206,7 @@ fn admit(
     for admitted in &window.admitted {
         trees[places[admitted.source]] = number(admitted.tree);
     }
-    let moved = u64::try_from(window.moved.len()).unwrap_or(u64::MAX);
+    let moved = u64_of(window.moved.len());
     Ok((trees, moved))
 }
 

@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use super::measure::Delays;
-use super::pattern::{WindowTiming, patterns, traffic_sources};
+use super::pattern::{WindowPaths, WindowTiming, patterns, traffic_sources};
 use super::plan::WindowsPlan;
-use super::scheme::{Paths, Scheme, WindowPaths};
+use super::scheme::{Paths, Scheme};
 use super::{Point, judge};
 use crate::axes::Points;
 use crate::experiment::Experiment;

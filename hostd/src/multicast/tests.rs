@@ -36,6 +36,21 @@ fn a_join_of_a_group_with_other_properties_is_repeated_without_those_that_create
 }
 
 #[test]
+fn a_member_that_was_refused_asks_again_when_it_is_told_to_register_anew() {
+    let (mut multicast, request) = joining();
+    multicast.answered(Time(1), &answer(&request, MadStatus::OK));
+    assert!(multicast.poll_outcome().is_some());
+    multicast.rejoin(Time(10));
+    let again = multicast.poll(Time(10), PORT, 0xffff).unwrap();
+    multicast.answered(Time(11), &answer(&again, MadStatus::SA_INVALID_GID));
+    assert_eq!(multicast.deadline(), Some(Time(11) + REJOIN_INTERVAL_NS));
+    multicast.rejoin(Time(20));
+    let again = multicast.poll(Time(20), PORT, 0xffff).unwrap();
+    multicast.answered(Time(21), &answer(&again, MadStatus::OK));
+    assert!(multicast.memberships()[0].joined);
+}
+
+#[test]
 fn a_join_without_an_answer_fails_after_the_last_attempt() {
     let (mut multicast, _) = joining();
     let mut request_count = 1;

@@ -16,7 +16,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use daemon::clients::Place;
+use daemon::clients::ClientSlot;
 use daemon::control::{ControlError, serve_connections};
 use hostd::{ClientId, Command};
 use mad::local::{FromAgent, ToAgent};
@@ -24,8 +24,8 @@ use netio::dataplane::{Handle, RequestError};
 use netio::seqpacket::{Connection, Listener};
 use tokio::sync::mpsc;
 
-/// The first client number of this socket; the lower ones are slots of the other one.
-pub(super) const FIRST_CLIENT: u32 = 1 << 16;
+/// The first client number of this socket; the lower ones are ports and slots of the other ones.
+pub(super) const FIRST_CLIENT: u32 = 1 << 24;
 
 /// Messages that wait for one client to read at most.
 const QUEUE_MAX: usize = 8192;
@@ -56,7 +56,7 @@ impl CommandSender {
         self.report_drops();
         let sent = self.handle.command_within(command, COMMAND_TIMEOUT);
         match sent.await {
-            // Of a thread that has ended nobody must wait for anything: the shutdown least of all.
+            // No command is waited for once the thread has ended: the shutdown would wait for it too.
             Ok(()) | Err(RequestError::Ended) => return,
             Err(RequestError::Full) => {}
         }
@@ -86,7 +86,7 @@ pub(super) struct MadServer {
 #[derive(Debug)]
 struct Client {
     queue: mpsc::Sender<FromAgent>,
-    place: Rc<Place>,
+    place: Rc<ClientSlot>,
 }
 
 impl MadServer {
@@ -117,7 +117,7 @@ impl MadServer {
             registered: true, ..
         } = message
         {
-            to.place.keep();
+            to.place.pin();
         }
         if to.queue.try_send(message).is_err() {
             tracing::debug!(
@@ -128,7 +128,7 @@ impl MadServer {
     }
 
     /// Serves one client until it disconnects.
-    async fn client(&self, connection: &Connection, place: Rc<Place>) {
+    async fn client(&self, connection: &Connection, place: Rc<ClientSlot>) {
         let client = self.next_client();
         let (sender, queue) = mpsc::channel(QUEUE_MAX);
         let entry = Client {
@@ -141,7 +141,7 @@ impl MadServer {
                 Ok(never) => match never {},
                 Err(error) => error,
             },
-            () = place.told_to_leave() => ControlError::Closed,
+            () = place.evicted() => ControlError::Closed,
         };
         tracing::debug!(
             client = client.0,
@@ -155,7 +155,11 @@ impl MadServer {
     fn next_client(&self) -> ClientId {
         let clients = self.clients.borrow();
         loop {
-            let number = self.last.get().checked_add(1).unwrap_or(FIRST_CLIENT);
+            let next = self.last.get() + 1;
+            let number = match next < super::ibumad::FIRST_CLIENT {
+                true => next,
+                false => FIRST_CLIENT,
+            };
             self.last.set(number);
             if !clients.contains_key(&ClientId(number)) {
                 return ClientId(number);
@@ -167,7 +171,7 @@ impl MadServer {
         &self,
         client: ClientId,
         connection: &Connection,
-        place: &Place,
+        place: &ClientSlot,
         mut queue: mpsc::Receiver<FromAgent>,
     ) -> Result<Infallible, ControlError> {
         let mut waiting: Option<Vec<u8>> = None;
@@ -183,9 +187,9 @@ impl MadServer {
                 message = connection.receive() => {
                     let message = message?.ok_or(ControlError::Closed)?;
                     let message: ToAgent = wire::control::decode(&message)?;
-                    place.begin();
+                    place.begin_request();
                     self.commands.send(Command::Mad { client, message }).await;
-                    place.end();
+                    place.end_request();
                 }
             }
         }
@@ -218,7 +222,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use hostd::{Host, HostConfig};
-    use link::PortConfig;
+    use link::{Hardware, PortConfig};
     use netio::dataplane::{self, Settings};
     use wire::Guid;
 
@@ -230,6 +234,8 @@ mod tests {
             name: "h0".to_owned(),
             guid: Guid(1),
             pid: 1,
+            ports: 1,
+            hardware: Hardware::default(),
             port: PortConfig::default(),
             traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
         };

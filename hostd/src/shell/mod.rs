@@ -4,12 +4,16 @@
 //! ```text
 //!  <name>.ctl ---- DeviceControl ---+
 //!  <name>.mad ---- MadServer -----+--- orders ---> dataplane thread (Host)
+//!  <name>.ibumad - Ibumad --------+                     |
 //!  <base>:ctl, --- Umad ----------+                     |
 //!  <base>:out<K>                  ^                     |
 //!                                 +------ events -------+
 //! ```
 
+mod ibumad;
 mod mads;
+mod sysfs;
+mod timers;
 mod umad;
 
 use std::rc::Rc;
@@ -17,18 +21,19 @@ use std::rc::Rc;
 use anyhow::{Context, Result};
 use clap::Parser;
 use daemon::args::{DeviceArgs, LinkArgs};
-use daemon::device::DeviceControl;
+use daemon::device::{DeviceControl, DeviceReply, DeviceRequest, Protocol};
+use daemon::hardware::HardwareArgs;
 use daemon::shell::{Daemon, Plan};
-use hostd::control::{Reply, Request};
+use hostd::control::{PortRequest, Reply, Request};
 use hostd::{Command, Event, Host, HostConfig};
 use netio::seqpacket::Listener;
 use recording::Kind;
+use tokio::task::JoinSet;
+use wire::PortNum;
 
+use ibumad::Ibumad;
 use mads::MadServer;
 use umad::Umad;
-
-/// The only port of a host.
-const PORTS: u8 = 1;
 
 /// Runs one end node of an ibemu fabric
 #[derive(Parser, Debug)]
@@ -37,10 +42,18 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     device: DeviceArgs,
 
+    /// Ports, 1 to 254
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=254))]
+    ports: u8,
+
     /// Serve programs linked to libibumad, started with ibsim's client library, at the abstract
-    /// sockets BASE:ctl and BASE:out<K>; without it, the environment's IBEMU_UMAD_SOCKET counts
+    /// sockets BASE:ctl and BASE:out<K>, for port P from 2 on at BASE.P:ctl and so on; without it, the
+    /// environment's IBEMU_UMAD_SOCKET counts
     #[arg(long, value_name = "BASE")]
     umad_socket: Option<String>,
+
+    #[command(flatten)]
+    hardware: HardwareArgs,
 
     #[command(flatten)]
     link: LinkArgs,
@@ -53,8 +66,8 @@ impl Arguments {
         reason = "the daemon reads its environment for the core"
     )]
     fn umad_base(&self) -> Option<String> {
-        let told = || std::env::var(hostd::UMAD_SOCKET).ok();
-        self.umad_socket.clone().or_else(told)
+        let by_environment = || std::env::var(hostd::UMAD_SOCKET).ok();
+        self.umad_socket.clone().or_else(by_environment)
     }
 }
 
@@ -69,13 +82,15 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         name: device.name.clone(),
         guid: device.guid,
         pid: std::process::id(),
+        ports: arguments.ports,
+        hardware: arguments.hardware.hardware(),
         port: arguments.link.port_config()?,
         traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
     };
     let plan = Plan {
         kind: Kind::Host,
         config: &config,
-        ports: PORTS,
+        ports: config.ports,
         port: &config.port,
         device,
         links: &arguments.link,
@@ -84,18 +99,23 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let handle = daemon.control().handle();
     let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
-        umad: match &arguments.umad_base() {
-            Some(base) => Some(Rc::new(Umad::open(base, device, handle.clone())?)),
-            None => None,
+        ibumad: Rc::new(Ibumad::new(device, config.ports, handle.clone())),
+        umads: match &arguments.umad_base() {
+            Some(base) => (1..=config.ports)
+                .map(|port| Umad::open(base, device, port, handle.clone()).map(Rc::new))
+                .collect::<Result<_>>()?,
+            None => Vec::new(),
         },
         control: Rc::clone(daemon.control()),
     });
     let mad_listener = Listener::bind(&device.socket("mad"))?;
+    let ibumad_listener = Listener::bind(&device.socket("ibumad"))?;
     let beside = {
         let sockets = Rc::clone(&sockets);
         async move {
             tokio::select! {
                 ended = sockets.mads.serve(&mad_listener) => ended.context("the MAD socket failed"),
+                ended = Ibumad::serve(&sockets.ibumad, &ibumad_listener) => ended,
                 ended = sockets.serve_umad() => ended,
             }
         }
@@ -109,14 +129,24 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
 struct Sockets {
     control: Rc<DeviceControl<HostProtocol>>,
     mads: Rc<MadServer>,
-    umad: Option<Rc<Umad>>,
+    ibumad: Rc<Ibumad>,
+    /// One a port, or none.
+    umads: Vec<Rc<Umad>>,
 }
 
 impl Sockets {
     async fn serve_umad(&self) -> Result<()> {
-        match &self.umad {
-            Some(umad) => Umad::serve(umad).await,
-            None => std::future::pending().await,
+        if self.umads.is_empty() {
+            return std::future::pending().await;
+        }
+        let mut serving = JoinSet::new();
+        for umad in &self.umads {
+            let umad = Rc::clone(umad);
+            serving.spawn_local(async move { Umad::serve(&umad).await });
+        }
+        match serving.join_next().await {
+            Some(ended) => ended.context("a task of the umad2sim sockets failed")?,
+            None => Ok(()),
         }
     }
 
@@ -124,10 +154,17 @@ impl Sockets {
     fn on_message(&self, event: Event) {
         match event {
             Event::Control { token, reply } => self.control.finish(token, reply),
-            Event::Mad { client, message } => match (umad::slot(client), &self.umad) {
-                (Some(slot), Some(umad)) => umad.on_message(slot, message),
-                (Some(_), None) => {}
-                (None, _) => self.mads.on_message(client, message),
+            Event::Mad { client, message } if client.0 >= ibumad::FIRST_CLIENT => {
+                self.ibumad.on_message(client, message);
+            }
+            Event::Mad { client, message } => match umad::slot(client) {
+                Some((port, slot)) => {
+                    let umad = usize::from(port).checked_sub(1);
+                    if let Some(umad) = umad.and_then(|at| self.umads.get(at)) {
+                        umad.on_message(slot, message);
+                    }
+                }
+                None => self.mads.on_message(client, message),
             },
             // The first two are logged by the core. No local socket opens queue pairs yet.
             Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } => {}
@@ -135,7 +172,44 @@ impl Sockets {
     }
 }
 
-daemon::device_protocol! {
-    /// The control protocol of a host.
-    HostProtocol(Request, Reply, Command) = |token, request| Command::Control { token, request }
+/// The control protocol of a host.
+struct HostProtocol;
+
+impl Protocol for HostProtocol {
+    type Request = PortRequest;
+    type Reply = Reply;
+    type Command = Command;
+
+    fn from_device(request: DeviceRequest) -> PortRequest {
+        PortRequest {
+            port: PortNum::MANAGEMENT,
+            request: Request::Device(request),
+        }
+    }
+
+    fn as_device(request: &PortRequest) -> Option<&DeviceRequest> {
+        match &request.request {
+            Request::Device(request) => Some(request),
+            _ => None,
+        }
+    }
+
+    fn reply(reply: DeviceReply) -> Reply {
+        Reply::Device(reply)
+    }
+
+    fn as_device_reply(reply: &mut Reply) -> Option<&mut DeviceReply> {
+        match reply {
+            Reply::Device(reply) => Some(reply),
+            _ => None,
+        }
+    }
+
+    fn command(token: u64, PortRequest { port, request }: PortRequest) -> Command {
+        Command::Control {
+            token,
+            port,
+            request,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The sockets of programs that were written for libibumad: the protocol of ibsim's client library.
 //!
-//! [`mad::umad2sim::Server`] knows the protocol; here are its sockets. One task executes the
+//! [`mad::umad2sim::Server`] implements the protocol; here are its sockets. One task executes the
 //! server's outputs, one receives from the control socket, one runs its timers, and each connected
 //! program has one for its data socket and one that waits for its process to end.
 
@@ -13,16 +13,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use daemon::args::DeviceArgs;
 use hostd::{ClientId, Command};
-use mad::local::FromAgent;
+use mad::local::{FromAgent, ToAgent};
 use mad::umad2sim::{Output, Server, ServerConfig};
 use netio::clock;
-use netio::datagram::{AbstractSocket, Address, Sender};
+use netio::datagram::{AbstractSocket, Address, Credentials};
 use netio::dataplane::Handle;
 use netio::process::{Pidfd, effective_uid};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use wire::PortNum;
 
 use super::mads::{CommandSender, FIRST_CLIENT};
+use super::timers;
 
 /// Longer than any datagram of the protocol, so that an overlong one is detected.
 const DATAGRAM_BYTES: usize = 512;
@@ -34,22 +36,29 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(100);
 /// Slots are below this. (The server uses the number itself for transactions of its own.)
 const SLOT_LIMIT: u16 = u16::MAX;
 
-/// The slot of a client of this socket; `None` for clients of the other one.
-pub(super) fn slot(client: ClientId) -> Option<u16> {
-    u16::try_from(client.0).ok()
+/// The port and slot of a client of these sockets; `None` for clients of the other one.
+pub(super) fn slot(client: ClientId) -> Option<(u8, u16)> {
+    let slot = u16::try_from(client.0 & u32::from(u16::MAX)).ok()?;
+    let port = u8::try_from(client.0 >> 16).ok()?;
+    (client.0 < FIRST_CLIENT).then_some((port, slot))
 }
 
-const _: () = assert!(FIRST_CLIENT > u16::MAX as u32);
+const _: () = assert!(
+    FIRST_CLIENT == 1 << 24,
+    "the port's number above the slot's"
+);
 
 /// The server and its sockets.
 pub(super) struct Umad {
     base: String,
+    /// The port of the host that its programs see.
+    port: u8,
     commands: CommandSender,
     control: AbstractSocket,
     server: RefCell<Server<Address>>,
     programs: RefCell<BTreeMap<u16, Program>>,
-    /// The data socket of the next program. It is bound before the program comes, because by then
-    /// others know the names and can have taken some.
+    /// The data socket of the next program. It is bound before the program connects: from then on the names
+    /// show in `/proc/net/unix`, and another process could have taken the next one.
     spare: RefCell<Option<(u16, AbstractSocket)>>,
     /// The server may have outputs, or another deadline.
     changed: Notify,
@@ -64,6 +73,17 @@ struct Program {
     tasks: [JoinHandle<()>; 2],
 }
 
+impl Program {
+    /// Ends its tasks, and returns when they have closed its socket: the name is free for the next program.
+    async fn end(mut self) {
+        for task in &mut self.tasks {
+            task.abort();
+            // A task that was aborted ends with an error.
+            let _ = task.await;
+        }
+    }
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         for task in &self.tasks {
@@ -73,8 +93,18 @@ impl Drop for Program {
 }
 
 impl Umad {
-    /// Binds `<base>:ctl`, and before it becomes known the first program's data socket.
-    pub(super) fn open(base: &str, device: &DeviceArgs, handle: Handle<Command>) -> Result<Self> {
+    /// Binds `<base>:ctl`, for ports from 2 on `<base>.<port>:ctl`, and before it becomes known the first
+    /// program's data socket.
+    pub(super) fn open(
+        base: &str,
+        device: &DeviceArgs,
+        port: u8,
+        handle: Handle<Command>,
+    ) -> Result<Self> {
+        let base = match port {
+            1 => base.to_owned(),
+            _ => format!("{base}.{port}"),
+        };
         let spare = (0, AbstractSocket::bind(&format!("{base}:out0"))?);
         let mut control = AbstractSocket::bind(&format!("{base}:ctl"))?;
         control.enable_credentials()?;
@@ -85,7 +115,8 @@ impl Umad {
             in_flight_max: ServerConfig::IN_FLIGHT_MAX,
         });
         Ok(Self {
-            base: base.to_owned(),
+            base,
+            port,
             commands: CommandSender::new(handle),
             control,
             server: RefCell::new(server),
@@ -124,7 +155,7 @@ impl Umad {
         let mut buffer = [0; DATAGRAM_BYTES];
         loop {
             let (length, from) = self.control.receive(&mut buffer).await?;
-            if !is_authorised(&from) {
+            if !is_authorised(from.credentials) {
                 tracing::warn!("a process of another user was refused: {from:?}");
                 continue;
             }
@@ -135,7 +166,7 @@ impl Umad {
     }
 
     /// Binds a data socket for the next program, unless there is one, and offers its slot to the
-    /// server. Names that somebody else has taken are passed over.
+    /// server. Names that other processes have taken are passed over.
     fn keep_spare(&self) {
         let mut spare = self.spare.borrow_mut();
         if spare.is_none() {
@@ -162,16 +193,9 @@ impl Umad {
     }
 
     async fn run_timers(&self) {
-        loop {
-            let due = self.server.borrow().deadline();
-            let wait = due.map(|at| Duration::from_nanos(at.since_ns(clock::now())));
-            tokio::select! {
-                () = self.deadline_changed.notified() => {}
-                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
-                    self.with_server(|server| server.tick(clock::now()));
-                }
-            }
-        }
+        let deadline = || self.server.borrow().deadline();
+        let tick = |now| self.with_server(|server| server.tick(now));
+        timers::run(&self.deadline_changed, deadline, tick).await;
     }
 
     /// Executes the server's outputs in order.
@@ -185,24 +209,40 @@ impl Umad {
             match output {
                 Output::Control { to, bytes } => this.answer(&to, &*bytes).await,
                 Output::Open { slot, id } => {
+                    this.attach(slot).await;
                     if let Err(error) = Self::open_slot(this, slot, id) {
                         tracing::warn!("{error:#}");
                         this.with_server(|server| server.program_gone(clock::now(), slot));
                     }
                 }
                 Output::Close { slot } => {
-                    this.programs.borrow_mut().remove(&slot);
+                    let program = this.programs.borrow_mut().remove(&slot);
+                    if let Some(program) = program {
+                        program.end().await;
+                    }
                 }
                 Output::Agent { slot, message } => {
-                    let client = client(slot);
+                    let client = this.client(slot);
                     this.commands.send(Command::Mad { client, message }).await;
                 }
                 Output::AgentGone { slot } => {
-                    let client = client(slot);
+                    let client = this.client(slot);
                     this.commands.send(Command::MadGone { client }).await;
                 }
             }
         }
+    }
+
+    fn client(&self, slot: u16) -> ClientId {
+        ClientId(u32::from(self.port) << 16 | u32::from(slot))
+    }
+
+    /// Makes the client of `slot` one of this port.
+    async fn attach(&self, slot: u16) {
+        let client = self.client(slot);
+        let port = PortNum::new(self.port);
+        let message = ToAgent::Attach { port };
+        self.commands.send(Command::Mad { client, message }).await;
     }
 
     async fn answer(&self, to: &Address, bytes: &[u8]) {
@@ -278,12 +318,21 @@ impl Umad {
     }
 }
 
-fn client(slot: u16) -> ClientId {
-    ClientId(u32::from(slot))
+/// Whether the sender is root or this process's user. Every process of the network namespace can send to an
+/// abstract name.
+fn is_authorised(credentials: Option<Credentials>) -> bool {
+    credentials.is_some_and(|who| who.uid == 0 || who.uid == effective_uid())
 }
 
-/// Whether the sender is root or this process's user. Abstract names are open to everybody.
-fn is_authorised(from: &Sender) -> bool {
-    from.credentials
-        .is_some_and(|who| who.uid == 0 || who.uid == effective_uid())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_and_the_own_user_are_served() {
+        let of = |uid| Some(Credentials { pid: 7, uid });
+        assert!(is_authorised(of(0)) && is_authorised(of(effective_uid())));
+        assert!(!is_authorised(of(effective_uid() + 1)));
+        assert!(!is_authorised(None), "the kernel has stated none");
+    }
 }

@@ -256,7 +256,7 @@ impl Flow {
     }
 
     /// How long to wait for a reply before the next query.
-    fn patience_ns(&self) -> u64 {
+    fn query_timeout_ns(&self) -> u64 {
         STALL_NS << self.queries.saturating_sub(1).min(DOUBLINGS_MAX)
     }
 
@@ -266,12 +266,12 @@ impl Flow {
         let at = match self.state {
             FlowState::Finished | FlowState::Abandoned => Time::NEVER,
             FlowState::Draining if self.queried_at == Time::ZERO => Time::ZERO,
-            FlowState::Draining => self.queried_at + self.patience_ns(),
+            FlowState::Draining => self.queried_at + self.query_timeout_ns(),
             FlowState::Running => {
                 let ask_at = if self.next == self.known {
                     Time::NEVER
                 } else if self.is_window_closed() {
-                    self.last_reply_at.max(self.queried_at) + self.patience_ns()
+                    self.last_reply_at.max(self.queried_at) + self.query_timeout_ns()
                 } else {
                     self.queried_at + QUERY_NS
                 };
@@ -296,12 +296,12 @@ impl Flow {
         let ask = match self.state {
             FlowState::Finished | FlowState::Abandoned => false,
             FlowState::Draining => {
-                self.queried_at == Time::ZERO || self.queried_at + self.patience_ns() <= now
+                self.queried_at == Time::ZERO || self.queried_at + self.query_timeout_ns() <= now
             }
             FlowState::Running if self.next == self.known => false,
             FlowState::Running if self.is_window_closed() => {
                 let asked_at = self.last_reply_at.max(self.queried_at);
-                let ask = asked_at + self.patience_ns() <= now;
+                let ask = asked_at + self.query_timeout_ns() <= now;
                 self.stalls += u64::from(ask);
                 ask
             }
@@ -334,12 +334,18 @@ impl Flow {
     pub(super) fn handle_reply(
         &mut self,
         now: Time,
-        known: u64,
+        head: &FlowHead,
         counts: SinkCounts,
         latency: Option<Latency>,
     ) {
+        let known = head.sequence;
         if known > self.next || counts.received < self.counts.received {
-            // Invalid, or older than what is known.
+            // Invalid, or older than what is known; unless it answers the last query. Then the sink has
+            // been started anew, and will never know more.
+            let is_answer = latency.is_some() && head.sent_at_ns == self.queried_at.0;
+            if self.state == FlowState::Draining && is_answer && known == self.next {
+                self.abandon(now);
+            }
             return;
         }
         self.last_reply_at = now;

@@ -273,7 +273,7 @@ impl Source {
             return;
         };
         if flow.run == head.run {
-            flow.handle_reply(now, head.sequence, counts, latency);
+            flow.handle_reply(now, head, counts, latency);
             self.reschedule(now, head.flow);
         }
     }
@@ -309,7 +309,7 @@ impl Source {
 /// Whether the port takes a packet of traffic on a VL. VL15 in the SL-to-VL table means drop.
 fn admission(adapter: &Adapter, vl: Vl, size: usize) -> Admission {
     if vl == Vl::MANAGEMENT {
-        return Admission::Drop(DropReason::SlToVl);
+        return Admission::Drop(DropReason::OutputVl);
     }
     adapter.port.admits(vl, size)
 }

@@ -210,6 +210,7 @@ impl Bed {
             guid: Guid(0xff00),
             ports: hosts,
             port: config,
+            hardware: link::Hardware::default(),
             timing: switchd::Timing::default(),
         };
         bed.add(Node::Switch(Box::new(Switch::new(&switch).unwrap())));
@@ -231,6 +232,8 @@ impl Bed {
             name: format!("h{number}"),
             guid: Guid(0x1000 * (u64::try_from(number).unwrap() + 1)),
             pid: 1,
+            ports: 1,
+            hardware: link::Hardware::default(),
             port,
             traffic_tick_ns: self.traffic_tick_ns,
         };
@@ -355,7 +358,14 @@ impl Bed {
     pub(crate) fn ask(&mut self, host: usize, request: Request) -> Reply {
         self.tids += 1;
         let token = self.tids;
-        self.command(host, Command::Control { token, request });
+        self.command(
+            host,
+            Command::Control {
+                token,
+                port: PortNum::new(1),
+                request,
+            },
+        );
         self.until(|bed| {
             let events = &mut bed.events[host];
             let at = events.iter().position(
@@ -380,6 +390,7 @@ impl Bed {
             qpn,
             sl: Sl::default(),
             mad: Box::new(*mad.as_bytes()),
+            way: None,
         });
         self.command(host, Command::Mad { client, message });
     }

@@ -16,7 +16,7 @@ const GROUP: Gid = Gid([
     0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
 ]);
 
-fn say(bed: &mut Bed, host: usize, message: ToQueuePair) {
+fn command_queue_pair(bed: &mut Bed, host: usize, message: ToQueuePair) {
     bed.command(
         host,
         Command::Datagram {
@@ -38,7 +38,7 @@ fn heard(bed: &mut Bed, host: usize) -> Option<FromQueuePair> {
 }
 
 fn open(bed: &mut Bed, host: usize) -> Qpn {
-    say(
+    command_queue_pair(
         bed,
         host,
         ToQueuePair::Open {
@@ -80,7 +80,7 @@ fn a_datagram_reaches_the_program_that_opened_the_queue_pair() {
     let mut bed = Bed::star(2, PortConfig::default());
     bring_up_star(&mut bed, 2);
     let (from, there) = (open(&mut bed, 0), open(&mut bed, 1));
-    say(
+    command_queue_pair(
         &mut bed,
         0,
         ToQueuePair::Send {
@@ -102,7 +102,7 @@ fn a_datagram_reaches_the_program_that_opened_the_queue_pair() {
         (there, QKEY + 1, DropReason::BadQkey),
         (Qpn::constant(0x9999), QKEY, DropReason::NoQueuePair),
     ] {
-        say(
+        command_queue_pair(
             &mut bed,
             0,
             ToQueuePair::Send {
@@ -157,7 +157,7 @@ fn what_a_program_may_not_do_is_refused() {
         },
     ];
     for message in refused {
-        say(&mut bed, 0, message.clone());
+        command_queue_pair(&mut bed, 0, message.clone());
         let answer = bed.until(|bed| heard(bed, 0));
         assert!(
             matches!(answer, FromQueuePair::Refused(_)),
@@ -166,7 +166,7 @@ fn what_a_program_may_not_do_is_refused() {
     }
     let other = ClientId(99);
     bed.command(0, Command::DatagramGone { client: other });
-    say(&mut bed, 0, ToQueuePair::Close { qpn: own });
+    command_queue_pair(&mut bed, 0, ToQueuePair::Close { qpn: own });
     bed.run(1_000_000);
     assert_eq!(heard(&mut bed, 0), None, "closed without a word");
 }
@@ -189,7 +189,7 @@ fn a_multicast_datagram_reaches_every_member_once_and_nobody_else() {
     assert_eq!(answer.status().without_direction(), MadStatus::OK);
     let own = [0, 1, 2, 3].map(|host| open(&mut bed, host));
     for host in [0, 1, 2] {
-        say(
+        command_queue_pair(
             &mut bed,
             host,
             ToQueuePair::Attach {
@@ -202,7 +202,7 @@ fn a_multicast_datagram_reaches_every_member_once_and_nobody_else() {
         gid: Some(GROUP),
         ..to(lid(0xc001), Qpn::MULTICAST, QKEY)
     };
-    say(
+    command_queue_pair(
         &mut bed,
         0,
         ToQueuePair::Send {
@@ -240,7 +240,7 @@ fn a_packet_of_another_partition_is_dropped() {
     for (key, passes) in [(0x7fff, true), (0x8001, false), (0xffff, true)] {
         set(&mut bed, key);
         let before = dropped(&mut bed, 1, DropReason::RcvPartition);
-        say(
+        command_queue_pair(
             &mut bed,
             0,
             ToQueuePair::Send {
@@ -288,7 +288,7 @@ fn wrong_keys_are_told_to_the_subnet_manager() {
         bed.command(0, mad(ToAgent::Register { class: 1 }));
         bed.events[0].clear();
         let datagram = to(lid(2), there, qkey);
-        say(
+        command_queue_pair(
             bed,
             0,
             ToQueuePair::Send {

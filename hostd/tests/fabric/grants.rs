@@ -99,16 +99,26 @@ fn a_grant_that_comes_late_or_from_somebody_else_is_not_followed() {
 }
 
 #[test]
-fn what_is_no_grant_goes_to_whoever_serves_the_class() {
+fn what_is_no_grant_is_refused_by_status_where_nobody_serves_the_class() {
     let mut bed = Bed::star(2, PortConfig::default());
     bring_up_star(&mut bed, 2);
     let nothing = WindowState::default();
     let mad = Mad::vendor(Method::GET, 0, 1, &nothing);
-    bed.send_mad(0, CLIENT, lid(2), &mad);
+    let answer = bed.exchange(lid(2), &mad);
+    assert_eq!(
+        (answer.method(), answer.status()),
+        (Method::GET_RESP, MadStatus::BAD_VERSION)
+    );
+    // What asks for no answer is dropped.
+    bed.send_mad(
+        0,
+        CLIENT,
+        lid(2),
+        &Mad::vendor(Method::SEND, 0, 1, &nothing),
+    );
     bed.run(1_000_000);
-    let counters: Vec<_> = bed.at(1).port().counts().named().collect();
-    let (name, _) = counters.last().expect("a drop");
-    assert_eq!(name, link::DropReason::NotForUs.name(), "{counters:?}");
+    let dropped = bed.at(1).port().counts().drops[link::DropReason::NotForUs];
+    assert_eq!(dropped, 1);
 }
 
 #[test]

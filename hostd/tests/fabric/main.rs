@@ -10,3 +10,4 @@ mod manage;
 mod management;
 mod ping;
 mod traffic;
+mod way;

@@ -262,6 +262,30 @@ fn a_flow_to_nobody_is_given_up_with_everything_lost() {
 }
 
 #[test]
+fn a_flow_whose_sink_was_started_anew_ends_at_once_with_the_figures_last_known() {
+    let mut bed = Bed::back_to_back(PortConfig::default());
+    bring_up_pair(&mut bed);
+    let endless = PerfRequest {
+        window: 0,
+        rate: 10_000_000,
+        count: 0,
+        duration_ms: 300_000,
+        ..flow(1, 2)
+    };
+    start(&mut bed, 0, endless);
+    let before = bed.until(|bed| Some(report(bed, 0, 1)).filter(|report| report.delivered > 500));
+    // It has forgotten what has come, as if it had been started again.
+    let sources = vec![lid(1)];
+    assert_eq!(bed.ask(1, Request::PerfClear { sources }), Reply::Done);
+    assert_eq!(bed.ask(0, Request::PerfStop { flow: 1 }), Reply::Done);
+    bed.run(100_000_000);
+    let after = report(&mut bed, 0, 1);
+    assert_eq!(after.state, FlowState::Abandoned);
+    assert!(after.delivered >= before.delivered, "{after:?}");
+    assert_eq!(after.sent, after.delivered + after.lost, "{after:?}");
+}
+
+#[test]
 fn a_flow_is_stopped_and_its_number_used_again() {
     let mut bed = Bed::back_to_back(paced());
     bring_up_pair(&mut bed);

@@ -1,9 +1,8 @@
-use clap::Parser;
-use wire::PortNum;
-
 use super::*;
 use crate::cli::{Cli, Verb};
+use crate::drops::tests::port;
 use crate::process::ProcessRecord;
+use clap::Parser;
 
 fn star() -> FabricState {
     let cli = Cli::try_parse_from(["ibemu", "up", "star-2"]).unwrap();
@@ -13,21 +12,6 @@ fn star() -> FabricState {
     let topology = topologies::parse(&up.topology).unwrap();
     let own = ProcessRecord::own().unwrap();
     FabricState::plan(&cli.fabric, &topology.graph, topology.name, &up, own).unwrap()
-}
-
-fn port(number: u8, counters: &[(&str, u64)]) -> PortStatus {
-    PortStatus {
-        port: PortNum::new(number),
-        state: 4,
-        lid: 0,
-        lmc: 0,
-        vls: 1,
-        mtu: 2048,
-        counters: counters
-            .iter()
-            .map(|&(name, count)| (name.to_owned(), count))
-            .collect(),
-    }
 }
 
 fn device(pid: u32, ports: Vec<PortStatus>) -> Option<DeviceCounts> {

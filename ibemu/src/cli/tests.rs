@@ -1,7 +1,11 @@
 use clap::CommandFactory;
+use controller::QosChoice;
+use netio::transport::Transport;
 use routing::LidBase;
+use routing::multicast::Scheme;
 use routing::qos::{Layout, LinkRate};
 use wire::choice::Choice;
+use wire::{LinkSpeed, LinkWidth, Mtu};
 
 use super::*;
 
@@ -73,6 +77,11 @@ fn two_hosts_or_all() {
 
 /// What `ibemu VERB --help` says of `--option` holds each name of `T`, and no other is taken.
 fn lists<T: Choice>(verb: &str, option: &str) {
+    lists_names(verb, option, T::names());
+}
+
+/// The same of some names only.
+fn lists_names(verb: &str, option: &str, names: impl Iterator<Item = &'static str>) {
     let command = Cli::command().find_subcommand(verb).unwrap().clone();
     let taken = command
         .get_arguments()
@@ -80,7 +89,7 @@ fn lists<T: Choice>(verb: &str, option: &str) {
         .unwrap_or_else(|| panic!("{verb} has no --{option}"))
         .get_possible_values();
     let taken: Vec<&str> = taken.iter().map(|value| value.get_name()).collect();
-    assert_eq!(taken, T::names().collect::<Vec<_>>(), "{verb} --{option}");
+    assert_eq!(taken, names.collect::<Vec<_>>(), "{verb} --{option}");
     let help = command.clone().render_long_help().to_string();
     for name in taken {
         assert!(help.contains(name), "{verb} --help lacks {name}");
@@ -102,7 +111,11 @@ fn help_lists_every_name_that_a_choice_has() {
         lists::<LinkRate>(verb, "rate");
         lists::<LidBase>(verb, "lid-base");
     }
-    lists::<TopoFormat>("topo", "format");
+    lists_names(
+        "topo",
+        "format",
+        TextFormat::writable().map(TextFormat::name),
+    );
     lists::<offline::Dump>("route", "dump");
     lists::<LinkRate>("admit", "rate");
     lists::<Layout>("admit", "layout");

@@ -1,5 +1,5 @@
-//! Whose a process is, and what it runs. Anybody can start a process with any command line and any
-//! environment; its user and its executable are told by the kernel.
+//! The user of a process, and what it runs. Every user can start a process with any command line and any
+//! environment; its user and its executable are what the kernel states.
 
 use std::fs;
 use std::io;

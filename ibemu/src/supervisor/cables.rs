@@ -1,8 +1,8 @@
 //! Sends devices the state of their cables: the other end (UDP: its address, its secret and its
 //! epoch), and whether it is plugged.
 //!
-//! A cable counts as plugged at one end if nobody has pulled it and the device at its other end
-//! runs.
+//! A cable counts as plugged at one end unless it was pulled by request or the device at its other end does
+//! not run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,8 +33,8 @@ impl Fleet {
         Target::Device(saturate(node))
     }
 
-    fn client(&self, node: usize, timeout: Duration) -> Result<DeviceClient> {
-        DeviceClient::connect(&self.dir, &self.state.nodes[node], timeout)
+    async fn client(&self, node: usize, timeout: Duration) -> Result<DeviceClient> {
+        DeviceClient::connect(&self.dir, &self.state.nodes[node], timeout).await
     }
 
     /// Notifies the neighbours of a device that has ended that their cables to it are pulled.
@@ -64,7 +64,7 @@ impl Fleet {
     }
 
     async fn set_plugged(&self, end: End, plugged: bool) -> Result<()> {
-        let mut client = self.client(end.node, NEIGHBOUR_TIMEOUT)?;
+        let mut client = self.client(end.node, NEIGHBOUR_TIMEOUT).await?;
         let port = PortNum::new(end.port);
         client.ask(&DeviceRequest::Cable { port, plugged }).await?;
         Ok(())
@@ -117,7 +117,7 @@ impl Fleet {
         if self.state.options.transport != Transport::Udp {
             return Ok(());
         }
-        let nodes = 0..self.state.nodes.len();
+        let nodes = 0..self.state.devices().len();
         let endpoints: Vec<BTreeMap<End, UdpEndpoint>> = stream::iter(nodes.clone())
             .map(|node| self.endpoints(node, ask::REQUEST_TIMEOUT))
             .buffered(AT_ONCE)
@@ -132,13 +132,13 @@ impl Fleet {
     }
 
     /// Sends the devices that run the other ends of their cables again, which changes nothing where
-    /// they know them: a predecessor may have been ended before it had told all.
+    /// they have them: a predecessor may have been ended before it had sent all.
     pub(super) async fn connect_adopted(&self) {
         if self.state.options.transport != Transport::Udp {
             return;
         }
         let runs = |&node: &usize| self.is_running(Self::target(node));
-        let running: Vec<usize> = (0..self.state.nodes.len()).filter(runs).collect();
+        let running: Vec<usize> = (0..self.state.devices().len()).filter(runs).collect();
         let mut endpoints = BTreeMap::new();
         let mut asked = stream::iter(running.clone())
             .map(|node| async move { (node, self.endpoints(node, NEIGHBOUR_TIMEOUT).await) })
@@ -153,8 +153,8 @@ impl Fleet {
             .for_each_concurrent(AT_ONCE, |node| {
                 let endpoints = &endpoints;
                 async move {
-                    let told = self.connect(node, endpoints, NEIGHBOUR_TIMEOUT).await;
-                    if let Err(error) = told {
+                    let sent = self.connect(node, endpoints, NEIGHBOUR_TIMEOUT).await;
+                    if let Err(error) = sent {
                         self.warn_unconnected(node, &error);
                     }
                 }
@@ -164,7 +164,7 @@ impl Fleet {
 
     fn warn_unconnected(&self, node: usize, error: &anyhow::Error) {
         let name = &self.state.nodes[node].name;
-        tracing::warn!("{name} was not told of its cables: {error:#}");
+        tracing::warn!("{name} was not sent the ends of its cables: {error:#}");
     }
 
     /// A device's own ends.
@@ -173,7 +173,7 @@ impl Fleet {
         node: usize,
         timeout: Duration,
     ) -> Result<BTreeMap<End, UdpEndpoint>> {
-        let mut client = self.client(node, timeout)?;
+        let mut client = self.client(node, timeout).await?;
         match client.ask(&DeviceRequest::Endpoints).await? {
             DeviceReply::Endpoints(endpoints) => Ok(endpoints
                 .into_iter()
@@ -193,7 +193,7 @@ impl Fleet {
         endpoints: &BTreeMap<End, UdpEndpoint>,
         timeout: Duration,
     ) -> Result<()> {
-        let mut client = self.client(node, timeout)?;
+        let mut client = self.client(node, timeout).await?;
         for end in self.ends(node) {
             let Some(&peer) = self.peers.get(&end).and_then(|peer| endpoints.get(peer)) else {
                 continue;
@@ -240,7 +240,7 @@ impl Fleet {
         self.connect(node, &endpoints, ask::REQUEST_TIMEOUT).await?;
         for &neighbour in &neighbours {
             // Only the ports that lead to the restarted device: the others are as they were.
-            let mut client = self.client(neighbour, ask::REQUEST_TIMEOUT)?;
+            let mut client = self.client(neighbour, ask::REQUEST_TIMEOUT).await?;
             for end in ends {
                 let Some(&peer) = self.peers.get(end) else {
                     continue;

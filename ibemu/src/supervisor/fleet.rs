@@ -21,7 +21,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use wire::convert::{saturate, usize_of};
 
-use super::journal::{self, Entry, Journal, Past};
+use super::journal::{self, Entry, History, Journal};
 use super::protocol::{Process, Progress, Target};
 use super::spawn;
 use crate::ask::{self, DeviceClient};
@@ -75,16 +75,21 @@ struct Running {
 }
 
 impl Fleet {
-    pub(super) fn new(dir: FabricDir, state: FabricState, journal: Journal, past: &Past) -> Self {
+    pub(super) fn new(
+        dir: FabricDir,
+        state: FabricState,
+        journal: Journal,
+        history: &History,
+    ) -> Self {
         let peers = state.peers();
         let mut members = BTreeMap::new();
         for target in targets(&state) {
             let mut member = Member::default();
-            if let Some(past) = past.processes.get(&target) {
-                member.restarts = past.restarts;
+            if let Some(history) = history.processes.get(&target) {
+                member.restarts = history.restarts;
                 member.ever_started = true;
-                member.exit = past.exit.clone();
-                member.settling = past.running;
+                member.exit = history.exit.clone();
+                member.settling = history.running;
             }
             members.insert(target, member);
         }
@@ -92,7 +97,7 @@ impl Fleet {
             dir,
             state,
             peers,
-            pulled: RefCell::new(past.pulled.clone()),
+            pulled: RefCell::new(history.pulled.clone()),
             progress: watch::Sender::new(Progress::default()),
             members: RefCell::new(members),
             journal: RefCell::new(journal),
@@ -105,7 +110,7 @@ impl Fleet {
     pub(super) async fn adopt(self: &Rc<Self>) -> Result<()> {
         let by_handle: BTreeMap<&str, u32> = self
             .state
-            .nodes
+            .devices()
             .iter()
             .zip(0u32..)
             .map(|(node, position)| (node.handle.as_str(), position))
@@ -385,7 +390,7 @@ impl Fleet {
             return ask::identify_controller(&self.dir, handle, ask::REQUEST_TIMEOUT).await;
         };
         let node = &self.state.nodes[node];
-        let mut client = DeviceClient::connect(&self.dir, node, ask::REQUEST_TIMEOUT)?;
+        let mut client = DeviceClient::connect(&self.dir, node, ask::REQUEST_TIMEOUT).await?;
         client.ask(&wire::control::DeviceRequest::Identify).await?;
         Ok(())
     }
@@ -395,7 +400,10 @@ impl Fleet {
         let members = self.members.borrow();
         let exit = members.get(&target).and_then(|member| member.exit.clone());
         let how = exit.unwrap_or_else(|| "does not run".to_owned());
-        format!("{how}{}", logs::last_words(&self.dir, self.handle(target)))
+        format!(
+            "{how}{}",
+            logs::log_tail_note(&self.dir, self.handle(target))
+        )
     }
 
     /// Records a pulled or plugged cable.
@@ -415,7 +423,7 @@ impl Fleet {
 /// Every process that the fabric has.
 fn targets(state: &FabricState) -> impl Iterator<Item = Target> + '_ {
     let devices = (0u32..)
-        .zip(&state.nodes)
+        .zip(state.devices())
         .map(|(node, _)| Target::Device(node));
     let controllers = (0u32..).zip(&state.sm_nodes);
     devices.chain(controllers.map(|(controller, _)| Target::Controller(controller)))

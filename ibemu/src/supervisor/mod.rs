@@ -12,6 +12,7 @@ mod server;
 mod spawn;
 mod start;
 
+pub use journal::journaled;
 pub(crate) use journal::recorded;
 pub use server::run;
 pub(crate) use spawn::GUEST_VARIABLES;

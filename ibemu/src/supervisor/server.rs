@@ -35,7 +35,7 @@ const RESWEEP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Descriptors a process needs besides: one a device, and connections to a few of them.
 const FILES_BESIDES: u64 = 512;
 
-/// Runs the supervisor of the fabric in `path` until it is told to terminate.
+/// Runs the supervisor of the fabric in `path` until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// If there is no such fabric, or it has a supervisor already.
@@ -48,7 +48,7 @@ pub fn run(path: &Path) -> Result<()> {
         log: Some(dir.log("supervisor")),
         log_bytes: state.options.links.log_bytes,
     });
-    let files = u64::try_from(state.nodes.len())? + FILES_BESIDES;
+    let files = u64::try_from(state.devices().len())? + FILES_BESIDES;
     netio::process::raise_open_files(files).context("cannot raise the limit of open files")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -61,11 +61,11 @@ async fn serve_fabric(dir: FabricDir, state: FabricState) -> Result<()> {
     // The process that has bound the socket is the supervisor; nothing is changed before that.
     let listener = Listener::bind(&dir.control("supervisor"))?;
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
-    let (mut journal, past) = Journal::open(&dir)?;
+    let (mut journal, history) = Journal::open(&dir)?;
     journal.add(&Entry::Supervisor {
         process: ProcessRecord::own()?,
     });
-    let fleet = Rc::new(Fleet::new(dir, state, journal, &past));
+    let fleet = Rc::new(Fleet::new(dir, state, journal, &history));
     fleet.adopt().await?;
     tracing::info!("supervising fabric {}", fleet.state.fabric);
     let server = Server {
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Tells adopted devices of each other, besides serving requests.
+    /// Sends adopted devices the ends of their cables, besides serving requests.
     fn connect_adopted(&self) {
         let server = self.clone();
         tokio::task::spawn_local(async move {
@@ -147,7 +147,7 @@ impl Server {
         let fleet = &self.fleet;
         let devices = || {
             (0u32..)
-                .zip(&fleet.state.nodes)
+                .zip(fleet.state.devices())
                 .map(|(node, _)| Target::Device(node))
         };
         for (count, target) in devices().enumerate() {

@@ -10,21 +10,22 @@ use clap::Parser as _;
 use netio::namespace::Namespace;
 
 use super::protocol::Target;
-use crate::dir::FabricDir;
-use crate::net::interface;
+use crate::dir::{self, FabricDir};
 use crate::process::{ENVIRONMENT_LABEL, ProcessRecord};
 use crate::recordings;
-use crate::state::{End, FabricState, Kind, SmNode};
+use crate::state::{End, FabricState, HardwareState, Kind, NodeState, SmNode};
 use crate::umad;
 use netio::transport::{Medium, Transport};
 use wire::choice::Choice as _;
 
 /// Variables of a program that `ibemu exec` runs: not the daemons', if a fabric is brought up from
 /// inside another one.
-pub(crate) const GUEST_VARIABLES: [&str; 6] = [
+pub(crate) const GUEST_VARIABLES: [&str; 8] = [
     ENVIRONMENT_LABEL,
     "IBEMU_FABRIC",
     "IBEMU_NODE",
+    ibumad::environment::ADAPTERS,
+    ibumad::environment::PORT,
     "IBSIM_SOCKNAME",
     "SIM_HOST",
     "LD_PRELOAD",
@@ -72,18 +73,22 @@ pub(super) fn device_arguments(
         arguments.add("--handle", &device.handle);
     }
     arguments.add("--guid", format!("{:#018x}", device.guid));
+    hardware_arguments(&mut arguments, device);
+    if device.kind == Kind::Switch || device.ports > 1 {
+        arguments.add("--ports", device.ports.to_string());
+    }
     match device.kind {
-        Kind::Switch => arguments.add("--ports", device.ports.to_string()),
+        Kind::Switch => {}
         Kind::Host if state.options.transport == Transport::Veth => {
-            arguments.add("--umad-socket", umad::IN_NAMESPACE);
+            arguments.add("--umad-socket", umad::in_namespace(device.adapter));
         }
-        // Command lines can be read by everybody; the environment is the user's.
+        // Every user can read command lines; only the process's own user and root its environment.
         Kind::Host => {}
     }
     arguments.add("--dir", dir.path());
     for end in ends {
         let medium = match state.options.transport {
-            Transport::Veth => Medium::Veth(interface(end.port)),
+            Transport::Veth => Medium::Veth(state.interface(*end)),
             Transport::Udp => Medium::Udp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
         };
         arguments.add("--link", format!("{}={medium}", end.port));
@@ -95,6 +100,51 @@ pub(super) fn device_arguments(
     }
     link_arguments(&mut arguments, state);
     arguments.0
+}
+
+/// What the device says of itself, as far as it is not what a device of ibemu's own says.
+fn hardware_arguments(arguments: &mut Arguments, device: &NodeState) {
+    let HardwareState {
+        description,
+        system_image_guid,
+        vendor_id,
+        device_id,
+        is_router,
+        enhanced_port0,
+        port_guids,
+        rates,
+    } = &device.hardware;
+    let own = link::Hardware::default();
+    if *description != device.name {
+        // A description may begin with a dash.
+        let mut option = OsString::from("--description=");
+        option.push(description);
+        arguments.0.push(option);
+    }
+    if *system_image_guid != device.guid {
+        arguments.add("--system-image-guid", format!("{system_image_guid:#x}"));
+    }
+    if *vendor_id != own.vendor_id {
+        arguments.add("--vendor-id", format!("{vendor_id:#x}"));
+    }
+    if *device_id != own.device_id {
+        arguments.add("--device-id", format!("{device_id:#x}"));
+    }
+    if *is_router {
+        arguments.0.push("--router".into());
+    }
+    if *enhanced_port0 {
+        arguments.0.push("--enhanced-port0".into());
+    }
+    for (port, guid) in port_guids {
+        arguments.add("--port-guid", format!("{port}={guid:#x}"));
+    }
+    for (port, (width, speed)) in rates {
+        arguments.add(
+            "--rate",
+            format!("{port}={}-{}", width.name(), speed.name()),
+        );
+    }
 }
 
 /// Checks that the devices will take their link options.
@@ -150,6 +200,10 @@ pub(super) fn controller_arguments(
     let options = &state.options;
     let mut arguments = Arguments::default();
     arguments.add("--mad-socket", dir.mad(&state.nodes[sm_node.node].handle));
+    let port = state.nodes[sm_node.node].port;
+    if port != 1 {
+        arguments.add("--port", port.to_string());
+    }
     arguments.add("--dir", dir.path());
     arguments.add("--handle", handle);
     arguments.add("--priority", sm_node.priority.to_string());
@@ -160,6 +214,23 @@ pub(super) fn controller_arguments(
     }
     if let Some(lmc) = options.lmc {
         arguments.add("--lmc", lmc.to_string());
+    }
+    for (option, is_given, file) in [
+        ("--roots", options.levels.roots.is_some(), dir::ROOTS),
+        (
+            "--io-guids",
+            options.levels.io_guids.is_some(),
+            dir::IO_GUIDS,
+        ),
+        (
+            "--compute-guids",
+            options.levels.compute_guids.is_some(),
+            dir::COMPUTE_GUIDS,
+        ),
+    ] {
+        if is_given {
+            arguments.add(option, dir.level_guids(file));
+        }
     }
     if let Some(protection) = state.m_key_protection() {
         arguments.add("--m-key", dir.m_key_file());
@@ -293,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_is_told_its_name_ports_cables_and_link_options() {
+    fn the_arguments_of_a_switch_are_its_name_ports_cables_and_link_options() {
         let (dir, state) = state(&["star-2", "--unpaced", "--frame-packets", "1"]);
         let switch = state.switches().next().unwrap();
         let ends = [1, 2].map(|port| End { node: switch, port });
@@ -332,6 +403,6 @@ mod tests {
              /run/ibemu/ib/log/controller.log --log-bytes 8388608"
         );
         let line = text(device_arguments(&dir, &state, sm_node.node, &[]));
-        assert!(!line.contains("umad"), "everybody can read it: {line}");
+        assert!(!line.contains("umad"), "every user can read it: {line}");
     }
 }

@@ -26,8 +26,9 @@ pub struct Client {
 }
 
 impl Client {
-    fn connect(dir: &FabricDir) -> Result<Self> {
-        let client = AsyncControlClient::connect(&dir.control("supervisor"), REQUEST_TIMEOUT)?;
+    async fn connect(dir: &FabricDir) -> Result<Self> {
+        let client =
+            AsyncControlClient::connect(&dir.control("supervisor"), REQUEST_TIMEOUT).await?;
         Ok(Self { client })
     }
 
@@ -76,7 +77,7 @@ impl Client {
 /// # Errors
 /// If it cannot be started.
 pub async fn ensure(dir: &FabricDir) -> Result<Client> {
-    match Client::connect(dir) {
+    match Client::connect(dir).await {
         Ok(client) => Ok(client),
         Err(_) => launch(dir).await,
     }
@@ -104,13 +105,13 @@ pub async fn launch(dir: &FabricDir) -> Result<Client> {
     let mut child = command.spawn().context("cannot start the supervisor")?;
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
-        if let Ok(mut client) = Client::connect(dir)
+        if let Ok(mut client) = Client::connect(dir).await
             && client.pid().await.is_ok()
         {
             return Ok(client);
         }
         if let Some(status) = child.try_wait()? {
-            let words = logs::last_words(dir, "supervisor");
+            let words = logs::log_tail_note(dir, "supervisor");
             bail!(
                 "the supervisor ended at once ({status}){words}; its log: {}",
                 path.display()

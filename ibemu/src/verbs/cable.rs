@@ -33,31 +33,47 @@ pub async fn run(fabric: &FabricName, link: &Link) -> Result<()> {
         Link::Up(end) => (&end.port, true),
     };
     let (end, peer) = ends(&state, name)?;
-    match state.options.transport {
-        Transport::Veth => {
-            set_veth(&state, end, peer, plugged).await?;
-            if plugged {
-                resweep(&dir, &state, end).await;
-            }
-        }
-        Transport::Udp => {
-            let mut client = supervisor::ensure(&dir).await?;
-            let node = u32::try_from(end.node)?;
-            client
-                .ask(&Request::Cable {
-                    node,
-                    port: end.port,
-                    plugged,
-                })
-                .await?;
-        }
-    }
+    set(&dir, &state, end, peer, plugged).await?;
     output::line(format!(
         "the cable {} - {} is {}",
         state.end_name(end),
         state.end_name(peer),
         if plugged { "plugged in" } else { "pulled" }
     ))
+}
+
+/// Pulls or plugs the cable between two ends.
+///
+/// # Errors
+/// If its interfaces are not there, or the devices cannot be reached.
+pub(crate) async fn set(
+    dir: &FabricDir,
+    state: &FabricState,
+    end: End,
+    peer: End,
+    plugged: bool,
+) -> Result<()> {
+    match state.options.transport {
+        Transport::Veth => {
+            set_veth(state, end, peer, plugged).await?;
+            if plugged {
+                resweep(dir, state, end).await;
+            }
+        }
+        Transport::Udp => {
+            let mut client = supervisor::ensure(dir).await?;
+            let node = u32::try_from(end.node)?;
+            let port = end.port;
+            client
+                .ask(&Request::Cable {
+                    node,
+                    port,
+                    plugged,
+                })
+                .await?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes the controllers sweep the subnet when the link is up. Switches send traps, but none can
@@ -96,10 +112,12 @@ async fn set_veth(state: &FabricState, end: End, peer: End, up: bool) -> Result<
         None => bail!("{} has no namespace", state.end_name(end)),
     };
     let nets = [open(end)?, open(peer)?];
-    let ends =
-        [(&nets[0], end.port), (&nets[1], peer.port)].map(|(net, port)| CableEnd { net, port });
+    let ends = [(&nets[0], end), (&nets[1], peer)].map(|(net, end)| CableEnd {
+        net,
+        interface: state.interface(end),
+    });
     if !up {
-        if !net::set_cable_end(ends[0], false).await? {
+        if !net::set_cable_end(&ends[0], false).await? {
             bail!(
                 "the cable at {} was deleted; link up makes it anew",
                 state.end_name(end)
@@ -108,11 +126,11 @@ async fn set_veth(state: &FabricState, end: End, peer: End, up: bool) -> Result<
         return Ok(());
     }
     // Plugging a cable means both ends, whichever was set down.
-    let here = net::set_cable_end(ends[0], true).await?;
-    let there = net::set_cable_end(ends[1], true).await?;
+    let here = net::set_cable_end(&ends[0], true).await?;
+    let there = net::set_cable_end(&ends[1], true).await?;
     match (here, there) {
         (true, true) => Ok(()),
-        (false, false) => net::create_cable(ends[0], ends[1], &state.fabric.label()).await,
+        (false, false) => net::create_cable(&ends[0], &ends[1], &state.fabric.label()).await,
         _ => bail!(
             "only one end of the cable {} - {} is there: the other was moved",
             state.end_name(end),

@@ -197,7 +197,7 @@ fn run_seeds(
 
 /// One number over all outcomes, in order.
 fn digest<'o>(outcomes: impl Iterator<Item = &'o Outcome>) -> u64 {
-    outcomes.fold(0, |digest, outcome| sim::mix(digest, outcome.digest))
+    outcomes.fold(0, |digest, outcome| sim::split_mix(digest, outcome.digest))
 }
 
 fn report(seed: Option<u64>, failure: &Failure, schedule: &Schedule, shrink: bool) -> Reported {

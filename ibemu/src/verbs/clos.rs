@@ -102,7 +102,7 @@ impl From<WindowState> for StateReport {
             windows: state.window,
             windows_per_s: state.rate,
             trees: state.trees,
-            connections: state.standing,
+            connections: state.connections,
             waiting: state.waiting,
             moved: state.moved,
             deferred: state.deferred,
@@ -148,7 +148,7 @@ impl ControllerClient {
         };
         Ok(Self {
             sm: lids::of_host(dir, state, host).await?.identity.sm_lid,
-            client: MadClient::connect(dir, &state.nodes[host])?,
+            client: MadClient::connect(dir, &state.nodes[host]).await?,
         })
     }
 

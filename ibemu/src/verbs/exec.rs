@@ -1,30 +1,53 @@
 //! `ibemu exec`: runs a command beside a node.
 //!
-//! The command replaces this process, inside the node's namespace (veth). Beside a host, ibsim's
-//! client library is loaded into it, which stands in for `/dev/infiniband`: a program that uses
-//! libibumad finds one adapter, whose management datagrams cross the fabric.
+//! The command replaces this process, inside the node's namespace (veth). Beside a host it finds a libibumad of
+//! ibemu's own before the system's: a program that uses libibumad sees the host's adapters, whose management
+//! datagrams cross the fabric. With `--umad2sim`, ibsim's client library is loaded into it instead, which
+//! stands in for `/dev/infiniband`, and shows one adapter with one port.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use netio::namespace::Namespace;
+use ibumad::environment::{self, Place};
+use mad::umad::{Reply, Request};
+use netio::namespace::{ClassFolders, Namespace};
+use netio::seqpacket::BlockingConnection;
 
 use crate::cli::Exec;
 use crate::dir::FabricDir;
-use crate::names::FabricName;
+use crate::names::{self, FabricName};
 use crate::process::ENVIRONMENT_LABEL;
 use crate::state::{FabricState, Kind};
 use crate::umad;
 use netio::transport::Transport;
 
 /// The warning for a program that will not find the fabric.
-const LIBRARY_MISSING: &str = "ibemu: libumad2sim.so is not installed, so this program will not \
+const UMAD2SIM_MISSING: &str = "ibemu: libumad2sim.so is not installed, so this program will not \
     find the fabric: install ibsim's client library (Debian: apt-get install ibsim-utils), or say \
     where it is with IBEMU_UMAD2SIM";
+
+/// The same, without `--umad2sim`.
+const LIBIBUMAD_MISSING: &str = "ibemu: there is no folder libibumad with ibemu's libibumad.so.3 beside \
+    ibemu, so this program will not find the fabric: build all of ibemu (cargo build --workspace)";
+
+/// How long a host may take to write the adapter's files.
+const SYSFS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The folder beside the executable in which a libibumad is, and nothing else.
+const LIBIBUMAD_FOLDER: &str = "libibumad";
+/// What programs look for in it.
+const LIBIBUMAD: &str = "libibumad.so.3";
+/// Which libraries the loader loads before all others.
+const PRELOAD: &str = "LD_PRELOAD";
+/// Where the loader looks first.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// Becomes the command; returns only if that fails.
 ///
@@ -44,33 +67,148 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         .env("IBEMU_FABRIC", fabric.as_str())
         .env("IBEMU_NODE", &state.nodes[node].name)
         .env(ENVIRONMENT_LABEL, dir.path());
+    let mut sysfs = None;
     if state.nodes[node].kind == Kind::Host && !options.no_preload {
-        match umad2sim() {
-            Some(library) => {
-                command.env("LD_PRELOAD", preload(&library));
+        let found = match options.umad2sim {
+            true => preload_umad2sim(&mut command, &dir, &state, node)?,
+            false => {
+                let places = adapters(&dir, &state, node);
+                sysfs = Sysfs::of(&places);
+                prepare_libibumad(&mut command, &places, state.nodes[node].port)?
             }
-            None if uses_libibumad(program) => {
-                // A closed standard error does not prevent the command from running.
-                let _ = writeln!(std::io::stderr(), "{LIBRARY_MISSING}");
-            }
-            None => {}
-        }
-        if state.options.transport == Transport::Udp {
-            let base = umad::of_running(&dir, &state.nodes[node].handle)?;
-            command.env("IBSIM_SOCKNAME", base);
-        } else {
-            command.env_remove("IBSIM_SOCKNAME");
+        };
+        if !found && uses_libibumad(program) {
+            let warning = match options.umad2sim {
+                true => UMAD2SIM_MISSING,
+                false => LIBIBUMAD_MISSING,
+            };
+            // A closed standard error does not prevent the command from running.
+            let _ = writeln!(std::io::stderr(), "{warning}");
         }
     }
     let namespace = match state.namespace(node) {
         Some(name) => Some(Namespace::open(name)?),
         None => None,
     };
-    if let Some(namespace) = &namespace {
-        namespace.join_command_with_sysfs(&mut command);
+    // The command inherits the connections, and the hosts keep the files as long as it has them.
+    let (classes, _connections) = match sysfs {
+        Some(Sysfs {
+            classes,
+            connections,
+        }) => (Some(classes), connections),
+        None => (None, Vec::new()),
+    };
+    match (&namespace, classes) {
+        (Some(namespace), classes) => {
+            namespace.join_command_with_sysfs(&mut command, classes);
+        }
+        (None, Some(classes)) => classes.show_to(&mut command),
+        (None, None) => {}
     }
     let error = command.exec();
     Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))
+}
+
+/// The adapters' files, for programs that look for them below `/sys/class/infiniband` themselves.
+struct Sysfs {
+    classes: ClassFolders,
+    /// The hosts keep the files up to date as long as these stand.
+    connections: Vec<OwnedFd>,
+}
+
+impl Sysfs {
+    /// The files of these adapters; `None` if a host does not keep any. Programs of libibumad need none.
+    fn of(places: &[Place]) -> Option<Self> {
+        let mut trees = Vec::new();
+        let mut connections = Vec::new();
+        for place in places {
+            let connection = BlockingConnection::connect(&place.socket, SYSFS_TIMEOUT).ok()?;
+            let name = place.name.clone();
+            let request = wire::control::encode(&Request::Sysfs { name }).ok()?;
+            connection.send(&request).ok()?;
+            let reply = connection.receive().ok()??;
+            let Ok(Reply::Sysfs { path }) = wire::control::decode(&reply) else {
+                return None;
+            };
+            trees.push((path.into(), Path::new("infiniband").join(&place.name)));
+            connections.push(connection.into_inherited().ok()?);
+        }
+        let classes = ClassFolders::new(&trees)?;
+        Some(Self {
+            classes,
+            connections,
+        })
+    }
+}
+
+/// Sets the variables by which the command finds our own libibumad and its adapters. Whether the library is
+/// there.
+fn prepare_libibumad(command: &mut Command, places: &[Place], port: u8) -> Result<bool> {
+    let value = environment::value(places)
+        .context("the paths of the host's sockets do not fit into a variable")?;
+    command
+        .env(environment::ADAPTERS, value)
+        .env(environment::PORT, port.to_string());
+    let executable = std::env::current_exe().context("cannot find this executable")?;
+    let folder = executable.with_file_name(LIBIBUMAD_FOLDER);
+    if !folder.join(LIBIBUMAD).exists() {
+        return Ok(false);
+    }
+    command.env(LIBRARY_PATH, in_front(&folder, LIBRARY_PATH));
+    // A shell that was started with ibsim's library would load it still.
+    if let Some(library) = umad2sim() {
+        command.env(PRELOAD, without(&library, PRELOAD));
+    }
+    Ok(true)
+}
+
+/// The adapters of a node's host: its own first, then the others of that host.
+fn adapters(dir: &FabricDir, state: &FabricState, node: usize) -> Vec<Place> {
+    let own = state.nodes[node].device.unwrap_or(node);
+    let host_of = |node: usize| names::host_of(&state.nodes[node].hardware.description);
+    let others = (0..state.nodes.len()).filter(|&other| {
+        let device = &state.nodes[other];
+        let is_device = device.kind == Kind::Host && device.device.is_none();
+        is_device && other != own && host_of(own).is_some() && host_of(other) == host_of(own)
+    });
+    let mut places: Vec<Place> = Vec::new();
+    for position in [own].into_iter().chain(others) {
+        let device = &state.nodes[position];
+        let called = names::adapter_of(&device.hardware.description);
+        let is_free = |name: &&str| {
+            environment::is_name(name) && places.iter().all(|place| place.name != *name)
+        };
+        let name = called.filter(is_free).map(str::to_owned);
+        let socket = dir.ibumad(&device.handle);
+        let name = name.unwrap_or_else(|| format!("ibemu{}", device.adapter));
+        places.push(Place { name, socket });
+    }
+    places.truncate(environment::ADAPTERS_MAX);
+    places
+}
+
+/// Has ibsim's client library loaded into the command. Whether it is there.
+fn preload_umad2sim(
+    command: &mut Command,
+    dir: &FabricDir,
+    state: &FabricState,
+    node: usize,
+) -> Result<bool> {
+    let library = umad2sim();
+    if let Some(library) = &library {
+        command.env(PRELOAD, in_front(library, PRELOAD));
+    }
+    let base = match state.options.transport {
+        Transport::Udp => umad::of_running(dir, &state.nodes[node].handle)?,
+        Transport::Veth => umad::in_namespace(state.nodes[node].adapter),
+    };
+    let own = umad::of_port(&base, state.nodes[node].port);
+    // Without it the library takes this base.
+    match own == umad::in_namespace(0) {
+        true => command.env_remove("IBSIM_SOCKNAME"),
+        false => command.env("IBSIM_SOCKNAME", own),
+    };
+    Ok(library.is_some())
 }
 
 /// Whether a program, by its name, is one of OpenSM's or of infiniband-diags.
@@ -108,19 +246,34 @@ fn umad2sim() -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// The library in front of what the caller loads already.
-fn preload(library: &Path) -> std::ffi::OsString {
-    let mut value = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        let already = others
-            .to_string_lossy()
-            .split([':', ' '])
-            .any(|other| Path::new(other) == library);
-        if already {
-            return others;
-        }
-        value.push(":");
-        value.push(others);
-    }
-    value
+/// The entries of a variable with paths: they are separated by colons, those of libraries to be loaded by
+/// spaces too.
+fn entries(variable: &str) -> Vec<OsString> {
+    let value = std::env::var_os(variable).unwrap_or_default();
+    let spaces = variable == PRELOAD;
+    let separates = |byte: &u8| *byte == b':' || spaces && *byte == b' ';
+    let entries = value.as_bytes().split(separates);
+    let named = entries.filter(|entry| !entry.is_empty());
+    named
+        .map(|entry| OsStr::from_bytes(entry).to_owned())
+        .collect()
+}
+
+/// A path in front of what a variable holds already.
+fn in_front(path: &Path, variable: &str) -> OsString {
+    let others = entries(variable);
+    let others = others.iter().filter(|other| Path::new(other) != path);
+    let all: Vec<&OsStr> = [path.as_os_str()]
+        .into_iter()
+        .chain(others.map(OsString::as_os_str))
+        .collect();
+    all.join(OsStr::new(":"))
+}
+
+/// What a variable holds but a path.
+fn without(path: &Path, variable: &str) -> OsString {
+    let others = entries(variable);
+    let others = others.iter().filter(|other| Path::new(other) != path);
+    let others: Vec<&OsStr> = others.map(OsString::as_os_str).collect();
+    others.join(OsStr::new(":"))
 }

@@ -140,7 +140,7 @@ fn batch(plans: &[Plan], how: &How) -> Result<()> {
     bail!("{}", failed.join("\n"))
 }
 
-/// Tells what was asked for wrongly from what has failed.
+/// Makes a wrong request a usage error; other errors stay as they are.
 fn refused(error: ExperimentError) -> anyhow::Error {
     match error {
         ExperimentError::SameName(_) => UsageError(error.to_string()).into(),

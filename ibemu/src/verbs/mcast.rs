@@ -10,8 +10,8 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use hostd::control::{GroupMembership, MulticastSend, Reply, Request};
 use serde::Serialize;
+use wire::Gid;
 use wire::sa::McMemberRecord;
-use wire::{Gid, Guid};
 
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
@@ -23,7 +23,7 @@ use crate::state::FabricState;
 
 /// Timeout of a host's join, leave or send.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(60);
-/// The group unless told otherwise: of the fabric's own scope, in a range of our own.
+/// The group without `--mgid`: of the fabric's own scope, in a range of our own.
 const DEFAULT_GROUP: &str = "ff12:1bed::1";
 
 /// `ibemu mcast`.
@@ -35,7 +35,7 @@ pub enum Mcast {
     Leave(Members),
     /// Send packets from a host to a group that it is in
     Send(Send),
-    /// List the groups and their members, as subnet administration knows them
+    /// List the groups and their members, as subnet administration has them
     Groups(Format),
     /// Show the multicast forwarding tables, read from the live switches
     Tables(Format),
@@ -172,7 +172,7 @@ pub async fn run(fabric: &FabricName, verb: &Mcast) -> Result<()> {
                 let mlid = membership.mlid.get();
                 output::line(format!("{name} is in {mgid}, multicast LID {mlid:#06x}"))?;
             }
-            complain(&left_out)
+            warn_left_out(&left_out)
         }
         Mcast::Leave(options) => {
             let mgid = options.group.gid();
@@ -180,11 +180,11 @@ pub async fn run(fabric: &FabricName, verb: &Mcast) -> Result<()> {
             for (host, _) in change(&dir, &state, &hosts, &Request::Leave { mgid }).await? {
                 output::line(format!("{} has left {mgid}", state.nodes[host].name))?;
             }
-            complain(&left_out)
+            warn_left_out(&left_out)
         }
         Mcast::Send(options) => {
             let host = state.find_host(&options.host)?;
-            let mut client = DeviceClient::connect(&dir, &state.nodes[host], GROUP_TIMEOUT)?;
+            let mut client = DeviceClient::connect(&dir, &state.nodes[host], GROUP_TIMEOUT).await?;
             let run = options.load.run();
             let request = options.load.request(options.group.gid(), run);
             match client.host(&request).await? {
@@ -219,7 +219,7 @@ async fn named(
 }
 
 /// Names the hosts that are left out; an error if there are any.
-fn complain(left_out: &[LeftOut]) -> Result<()> {
+fn warn_left_out(left_out: &[LeftOut]) -> Result<()> {
     LeftOut::print(left_out)?;
     LeftOut::verdict(left_out).map_or(Ok(()), |verdict| Err(anyhow!(verdict)))
 }
@@ -232,7 +232,7 @@ async fn change(
     request: &Request,
 ) -> Result<Vec<(usize, GroupMembership)>> {
     let each = hosts.iter().map(|&host| async move {
-        let mut client = DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT)?;
+        let mut client = DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT).await?;
         match client.host(request).await? {
             Reply::Membership(membership) => Ok((host, membership)),
             other => Err(ask::unexpected(&other)),
@@ -260,7 +260,7 @@ struct GroupListing {
 /// All memberships, from subnet administration.
 async fn memberships(dir: &FabricDir, state: &FabricState) -> Result<Vec<McMemberRecord>> {
     let asker = lids::of_any(dir, state).await?;
-    let mut client = MadClient::connect(dir, &state.nodes[asker.node])?;
+    let mut client = MadClient::connect(dir, &state.nodes[asker.node]).await?;
     client.table(asker.identity.sm_lid).await
 }
 
@@ -280,7 +280,7 @@ async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Resul
             && let Some(group) = listing.last_mut()
         {
             group.members.push(Member {
-                name: owner(state, record.port_gid.guid()),
+                name: state.port_name(record.port_gid.guid()),
                 port_guid: record.port_gid.guid().to_string(),
                 mlid: record.mlid.get(),
                 join_state: record.join_state,
@@ -298,8 +298,8 @@ async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Resul
     ]);
     for group in &listing {
         if group.members.is_empty() {
-            let nobody = ["-", "-", "-"].map(str::to_owned);
-            table.row([group.mgid.clone()].into_iter().chain(nobody));
+            let no_member = ["-", "-", "-"].map(str::to_owned);
+            table.row([group.mgid.clone()].into_iter().chain(no_member));
         }
         for member in &group.members {
             let sends_only = member.join_state == McMemberRecord::JOIN_SEND_ONLY;
@@ -312,13 +312,4 @@ async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Resul
         }
     }
     output::line(table)
-}
-
-/// The host whose port that is, or the GUID.
-fn owner(state: &FabricState, port: Guid) -> String {
-    // A host's port has the GUID behind its node's.
-    let host = state
-        .hosts()
-        .find(|&host| state.nodes[host].guid.wrapping_add(1) == port.0);
-    host.map_or_else(|| port.to_string(), |host| state.nodes[host].name.clone())
 }

@@ -2,6 +2,7 @@
 
 mod cable;
 mod campaign;
+mod chaos;
 mod clos;
 mod down;
 mod exec;
@@ -19,6 +20,8 @@ mod topo;
 mod up;
 
 pub use cable::run as link;
+pub(crate) use cable::set as set_cable;
+pub use chaos::{Chaos, run as chaos};
 pub use clos::{Clos, run as clos};
 pub use down::run as down;
 pub use exec::run as exec;

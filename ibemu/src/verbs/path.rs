@@ -16,7 +16,7 @@ use crate::dir::FabricDir;
 use crate::lids;
 use crate::mads::MadClient;
 use crate::names::FabricName;
-use crate::output::{self, Align, Table};
+use crate::output;
 use crate::paths::{self, Path};
 use crate::state::FabricState;
 use crate::verify;
@@ -64,7 +64,7 @@ pub async fn run(fabric: &FabricName, options: &PathTo) -> Result<()> {
         None => path.dlid,
     };
     let path = Path { dlid, ..path };
-    let mut walk = Walk::new(&dir, &state, source)?;
+    let mut walk = Walk::new(&dir, &state, source).await?;
     let outcome = walk.to(dlid).await;
     if options.json {
         output::json(&Report {
@@ -102,7 +102,7 @@ pub(super) async fn trace(
     source: usize,
     dlid: Lid,
 ) -> Result<Vec<Hop>> {
-    let mut walk = Walk::new(dir, state, source)?;
+    let mut walk = Walk::new(dir, state, source).await?;
     walk.to(dlid).await?;
     Ok(walk.hops)
 }
@@ -126,22 +126,10 @@ fn print(options: &PathTo, path: Path, hops: &[Hop]) -> Result<()> {
     let (source, destination) = (&options.source, &options.destination);
     let Path { dlid, sl, .. } = path;
     output::line(format!("{source} to {destination}, DLID {dlid}, SL {sl}"))?;
-    let mut table = Table::new(&[
-        ("HOP", Align::Right),
-        ("NODE", Align::Left),
-        ("IN", Align::Right),
-        ("OUT", Align::Right),
-    ]);
-    let port = |port: Option<u8>| port.map_or_else(|| "-".to_owned(), |port| port.to_string());
-    for (number, hop) in hops.iter().enumerate() {
-        table.row([
-            number.to_string(),
-            hop.node.clone(),
-            port(hop.r#in),
-            port(hop.out),
-        ]);
-    }
-    output::line(table)
+    let hops = hops
+        .iter()
+        .map(|hop| (hop.node.as_str(), hop.r#in, hop.out));
+    output::line(output::hop_table(hops))
 }
 
 struct Walk<'a> {
@@ -152,9 +140,9 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(dir: &FabricDir, state: &'a FabricState, source: usize) -> Result<Self> {
+    async fn new(dir: &FabricDir, state: &'a FabricState, source: usize) -> Result<Self> {
         Ok(Self {
-            client: MadClient::connect(dir, &state.nodes[source])?,
+            client: MadClient::connect(dir, &state.nodes[source]).await?,
             state,
             hops: Vec::new(),
             seen: BTreeSet::new(),

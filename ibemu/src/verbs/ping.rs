@@ -18,7 +18,7 @@ use crate::quantity::duration;
 use crate::state::FabricState;
 use crate::verify::{self, Echo, PairResult};
 
-/// Echo requests a pair, unless told otherwise: between two hosts, between all.
+/// Echo requests a pair without `--count`: between two hosts, between all.
 const COUNTS: (u32, u32) = (5, 1);
 /// Failed pairs that are listed; the rest is counted.
 const LISTED_MAX: usize = 20;
@@ -96,7 +96,7 @@ async fn one(
         timeout_ms: options.timeout,
     };
     let node = &state.nodes[from.node];
-    let mut client = DeviceClient::connect(dir, node, verify::reply_timeout(&request))?;
+    let mut client = DeviceClient::connect(dir, node, verify::reply_timeout(&request)).await?;
     let result = match client.host(&Request::Ping(request)).await? {
         Reply::Ping(results) => results.into_iter().next(),
         other => return Err(ask::unexpected(&other)),

@@ -117,7 +117,7 @@ impl ControllerClient {
     async fn at(dir: &FabricDir, state: &FabricState, node: usize) -> Result<Self> {
         let host = lids::of_host(dir, state, node).await?.identity;
         Ok(Self {
-            client: MadClient::connect(dir, &state.nodes[node])?,
+            client: MadClient::connect(dir, &state.nodes[node]).await?,
             sm: host.sm_lid,
             host,
         })
@@ -238,8 +238,8 @@ async fn list(dir: &FabricDir, state: &FabricState, options: &List) -> Result<()
 fn connection(state: &FabricState, answer: &QosConnection) -> Connection {
     Connection {
         id: answer.id,
-        source: host_name(state, answer.source),
-        destination: host_name(state, answer.destination),
+        source: state.port_name(answer.source),
+        destination: state.port_name(answer.destination),
         class: match answer.time_sensitive {
             true => Class::Dbts,
             false => Class::Db,
@@ -249,12 +249,6 @@ fn connection(state: &FabricState, answer: &QosConnection) -> Connection {
         sl: answer.sl.get(),
         dlid: answer.dlid.get(),
     }
-}
-
-/// The host whose port has that GUID, which is one more than the host's own.
-fn host_name(state: &FabricState, port: Guid) -> String {
-    let node = Guid(port.0.wrapping_sub(1));
-    node_name(state, node).unwrap_or_else(|| port.to_string())
 }
 
 fn node_name(state: &FabricState, guid: Guid) -> Option<String> {

@@ -20,7 +20,7 @@ pub async fn run(fabric: &FabricName, options: &Restart) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
     let what = match state.find(&options.node) {
-        Ok(node) => Target::Device(u32::try_from(node)?),
+        Ok(node) => Target::Device(u32::try_from(state.device_of(node))?),
         Err(error) => {
             let position = CONTROLLERS.iter().position(|name| *name == options.node);
             let controller = position.ok_or(error)?;

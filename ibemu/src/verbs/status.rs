@@ -37,6 +37,7 @@ struct Report {
     sm: SmReport,
     links: Links,
     drops: Drops,
+    frames: Drops,
     devices: Vec<Device>,
 }
 
@@ -65,6 +66,7 @@ struct SmReport {
     links: u32,
     lids_used: u32,
     active_ports: u32,
+    messages_dropped: u64,
     warnings: Vec<String>,
     unreachable: Vec<String>,
     managers: Vec<Manager>,
@@ -97,6 +99,7 @@ struct Device {
     exit: Option<String>,
     drops: u64,
     drops_by_reason: Drops,
+    frames: Drops,
 }
 
 /// Shows the status of the fabric.
@@ -111,13 +114,17 @@ pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
     let supervisor_pid = supervisor.pid().await?;
     let ports: Vec<Option<Vec<PortStatus>>> = stream::iter(&state.nodes)
         .map(|node| async {
-            let mut client = DeviceClient::connect(&dir, node, STATUS_TIMEOUT).ok()?;
+            let mut client = DeviceClient::connect(&dir, node, STATUS_TIMEOUT)
+                .await
+                .ok()?;
             client.ports().await.ok()
         })
         .buffered(AT_ONCE)
         .collect()
         .await;
     let devices = devices(&state, &processes, &ports, supervisor_pid);
+    let links = links(&state, &ports);
+    let all_ports: Vec<PortStatus> = ports.into_iter().flatten().flatten().collect();
     let report = Report {
         fabric: fabric.to_string(),
         topology: state.topology.clone(),
@@ -125,8 +132,9 @@ pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
         stage: state.stage,
         directory: dir.path().display().to_string(),
         sm: sm(&dir, &state).await,
-        links: links(&state, &ports),
-        drops: drops::of_ports(&ports.into_iter().flatten().flatten().collect::<Vec<_>>()),
+        links,
+        drops: drops::of_ports(&all_ports),
+        frames: drops::frames_of_ports(&all_ports),
         devices,
     };
     if options.json {
@@ -146,9 +154,16 @@ fn devices(
     let cables = state.cable_counts();
     let mut devices = Vec::with_capacity(state.nodes.len() + 2);
     for (position, node) in state.nodes.iter().enumerate() {
-        let process = processes.get(position).unwrap_or(&nothing);
-        let ports = ports[position].as_deref();
-        let addressed = ports.and_then(|ports| ports.iter().find(|port| port.lid != 0));
+        let process = processes.get(state.device_of(position));
+        let process = process.unwrap_or(&nothing);
+        let own = |status: &PortStatus| node.device.is_none() || status.port == node.port();
+        let ports: Option<Vec<PortStatus>> = ports[position]
+            .as_ref()
+            .map(|all| all.iter().filter(|status| own(status)).cloned().collect());
+        let ports = ports.as_deref();
+        let addressed =
+            ports.and_then(|ports| ports.iter().find(|status| status.port == node.port()));
+        let addressed = addressed.filter(|port| port.lid != 0);
         let drops = ports.map(drops::of_ports).unwrap_or_default();
         devices.push(Device {
             name: node.name.clone(),
@@ -172,9 +187,10 @@ fn devices(
             exit: process.exit.clone(),
             drops: drops.values().sum(),
             drops_by_reason: drops,
+            frames: ports.map(drops::frames_of_ports).unwrap_or_default(),
         });
     }
-    for (position, (_, handle)) in (state.nodes.len()..).zip(state.controllers()) {
+    for (position, (_, handle)) in (state.devices().len()..).zip(state.controllers()) {
         let process = processes.get(position).unwrap_or(&nothing);
         let state = if process.pid.is_some() {
             "running"
@@ -208,6 +224,7 @@ fn without_ports(name: &str, kind: &'static str, pid: Option<u32>, state: &'stat
         exit: None,
         drops: 0,
         drops_by_reason: Drops::new(),
+        frames: Drops::new(),
     }
 }
 
@@ -327,6 +344,7 @@ fn with_subnet(mut report: SmReport, state: &FabricState, subnet: Subnet) -> SmR
         links: subnet.links,
         lids_used: subnet.lids_used,
         active_ports: subnet.active_ports,
+        messages_dropped: subnet.messages_dropped,
         warnings: subnet.warnings,
         unreachable: unreachable.collect(),
         ..report
@@ -336,7 +354,9 @@ fn with_subnet(mut report: SmReport, state: &FabricState, subnet: Subnet) -> SmR
 /// The LID of the subnet manager in the first host's PortInfo.
 async fn sm_lid_of_hosts(dir: &FabricDir, state: &FabricState) -> Option<u16> {
     let host = state.hosts().next()?;
-    let mut client = DeviceClient::connect(dir, &state.nodes[host], STATUS_TIMEOUT).ok()?;
+    let mut client = DeviceClient::connect(dir, &state.nodes[host], STATUS_TIMEOUT)
+        .await
+        .ok()?;
     let lid = client.identity().await.ok()?.sm_lid.get();
     (lid != 0).then_some(lid)
 }
@@ -376,6 +396,12 @@ fn print(report: &Report) -> Result<()> {
         .collect();
     if !dropped.is_empty() {
         output::line(format!("dropped: {}", dropped.join(", ")))?;
+    }
+    let lost: Vec<String> = drops::lost_frames(&report.frames)
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if !lost.is_empty() {
+        output::line(format!("frames: {}", lost.join(", ")))?;
     }
     output::line("")?;
     output::line(table(&report.devices))

@@ -62,6 +62,34 @@ fn topologies_and_nodes_that_are_not_there() {
 }
 
 #[test]
+fn nodes_that_are_to_say_where_levels_are_and_are_not_there() {
+    for verb in ["route", "compare"] {
+        for (option, given, what) in [
+            ("--roots", "spine0,spine7", "no switch \"spine7\""),
+            ("--roots", "h0", "no switch \"h0\""),
+            ("--io-guids", "no/such/file", "no file no/such/file"),
+            ("--compute-guids", "leaf0", "no host \"leaf0\""),
+        ] {
+            is_usage(
+                &[verb, "clos-2-2-2", option, given],
+                &[option, what, "GUIDs", "ibemu topo"],
+            );
+        }
+    }
+    let (_folder, path) = file("roots", "0x021be2000000beef\n");
+    let path = as_text(&path);
+    is_usage(
+        &["route", "clos-2-2-2", "--roots", path],
+        &[
+            "--roots",
+            path,
+            "no switch 0x021be2000000beef",
+            "leave it out",
+        ],
+    );
+}
+
+#[test]
 fn tables_with_their_line() {
     let head = "Unicast lids [0x0-0x3] of switch Lid 3 guid 0x021be20000000010 (s0):\n";
     for (text, words) in [

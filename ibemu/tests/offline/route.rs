@@ -13,6 +13,41 @@ fn json_names_nodes_lids_and_ports() {
 }
 
 #[test]
+fn what_a_fabric_is_built_of_is_told_where_it_is_recognised() {
+    let told = |topology: &str| {
+        let text = printed(&["route", topology, "--routing", "minhop"]);
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("structure: "));
+        line.map(str::to_owned)
+    };
+    for (topology, structure) in [
+        (
+            "dragonfly-5-4-2",
+            "5 groups of 4 switches, joined as in a dragonfly",
+        ),
+        (
+            "directors-12-4-1-6-3",
+            "1 director switch of 6 leaf and 3 spine boards",
+        ),
+        (
+            "directors-12-4-2-6-3",
+            "2 director switches of 6 leaf and 3 spine boards",
+        ),
+    ] {
+        assert_eq!(told(topology).as_deref(), Some(structure), "{topology}");
+    }
+    for topology in [
+        "fat-tree-4-3",
+        "as-built-8-4-4-2-1",
+        "torus-4x4-1",
+        "star-2",
+    ] {
+        assert_eq!(told(topology), None, "{topology}");
+    }
+}
+
+#[test]
 fn paper_style_counts_as_mlid04_does_with_switches_behind_all_hosts() {
     let report = json(&[
         "route",

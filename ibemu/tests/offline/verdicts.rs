@@ -137,6 +137,28 @@ fn engines_stand_in_one_table_and_those_that_cannot_say_why() {
 }
 
 #[test]
+fn auto_is_compared_with_every_engine_that_it_has_measured() {
+    let report = json(&["compare", "as-built-4-3-2-0-1", "--json"]);
+    let lines = report["engines"].as_array().unwrap();
+    let names: Vec<&str> = lines
+        .iter()
+        .map(|line| line["routing"].as_str().unwrap())
+        .collect();
+    assert_eq!(names[0], "auto");
+    let taken = lines[0]["engine"].as_str().unwrap();
+    let because = report["because"].as_str().unwrap();
+    for engine in ["updn", "dfsssp", "nue"] {
+        assert_eq!(names.contains(&engine), engine != taken, "{names:?}");
+        assert!(engine == taken || because.contains(engine), "{because}");
+    }
+    let both = ["compare", "fat-tree-4-2", "--engines", "auto,updn,auto"];
+    let printed = printed(&both);
+    assert!(printed.contains("auto (mlid)"), "{printed}");
+    assert!(printed.contains("\nauto: FT(4,2)\n"), "{printed}");
+    assert_eq!(printed.matches("\nupdn").count(), 1, "{printed}");
+}
+
+#[test]
 fn an_admission_fills_the_fabric_and_says_what_ran_out_first() {
     let fabric = ["admit", "irregular-4-2-3-1", "--rate", "1x", "--seed", "7"];
     is_golden("irregular-4-2-3-1.admit", &printed(&fabric));

@@ -83,15 +83,15 @@ impl Port {
                 }
             }
             RecordKind::FlowControl => match FlowControl::parse(record.bytes) {
-                Ok((packet, _)) => self.receive_flow_control(arrival.now, packet, pool),
+                Ok((packet, _)) => {
+                    self.counts.details.rcv_flow_pkts += 1;
+                    self.receive_flow_control(arrival.now, packet, pool);
+                }
                 Err(_) => self.counts.drop_one(DropReason::BadControl),
             },
             RecordKind::Training => match Training::parse(record.bytes) {
                 Ok((training, _)) => {
-                    let heard = LinkInput::Heard {
-                        epoch: training.epoch,
-                        echo: training.heard_epoch,
-                    };
+                    let heard = self.heard(&training);
                     self.peer = Some(Peer {
                         guid: training.guid,
                         port: training.port,
@@ -167,6 +167,7 @@ impl Port {
         }
         self.arrived |= 1 << lrh.vl.get();
         self.count_received(lrh.dlid, lrh.pkt_len_words);
+        self.counts.details.count_received(&packet);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use wire::Vl;
 
 use crate::port::{Cause, Port, PortEvent};
-use crate::state::{InvalidTransition, PortStateEvent};
+use crate::state::{InvalidTransition, LinkCommand, PortStateEvent};
 use crate::training::{LinkEffect, LinkInput};
 use crate::{Deadline, DeadlineCause, DropReason, Pool, Time};
 
@@ -32,11 +32,6 @@ impl Port {
         self.follow_plug(now, pool);
     }
 
-    /// Takes the link down and brings it up anew, as after a change of what the cable leads to.
-    pub fn retrain(&mut self, now: Time, pool: &mut Pool) {
-        self.link_input(now, LinkInput::Retrain, pool);
-    }
-
     pub(super) fn is_plugged(&self) -> bool {
         self.carrier && self.plugged && self.enabled
     }
@@ -52,28 +47,63 @@ impl Port {
         }
     }
 
-    /// Management sets the logical state.
+    /// Carries out what management commands.
     ///
     /// # Errors
     /// [`InvalidTransition`] if the state cannot follow the present one (IBA 14.2.5.6).
-    pub fn set_state(
+    pub fn execute(
         &mut self,
         now: Time,
-        wanted: SetState,
+        command: LinkCommand,
         pool: &mut Pool,
     ) -> Result<(), InvalidTransition> {
-        let input = match wanted {
-            SetState::Down => PortStateEvent::SetDown,
-            SetState::Armed => PortStateEvent::SetArmed,
-            SetState::Active => PortStateEvent::SetActive,
+        let event = match command {
+            LinkCommand::Down => PortStateEvent::SetDown,
+            LinkCommand::Arm => PortStateEvent::SetArmed,
+            LinkCommand::Activate => PortStateEvent::SetActive,
+            LinkCommand::Poll => {
+                self.set_enabled(now, true, pool);
+                PortStateEvent::SetDown
+            }
+            LinkCommand::Disable => {
+                self.set_enabled(now, false, pool);
+                return Ok(());
+            }
         };
-        self.state.after(input)?;
-        self.apply_state_event(now, input, Cause::Management);
-        if wanted == SetState::Down {
+        self.state.after(event)?;
+        self.apply_state_event(now, event, Cause::Management);
+        if event == PortStateEvent::SetDown {
             self.clear_outputs(pool);
             self.link_input(now, LinkInput::Retrain, pool);
         }
         Ok(())
+    }
+
+    /// Carries out a command that takes the link down once the packets that wait on VL15 now have left, among
+    /// them the response to the command (IBA 14.2.5.6: a response to a Set comes back by the way that the
+    /// request took). A later command takes the place of one that still waits; if the link goes down before, the
+    /// command is carried out at once.
+    pub fn execute_after_management(&mut self, now: Time, command: LinkCommand, pool: &mut Pool) {
+        self.deferred = Some((command, self.management_out.len()));
+        self.execute_deferred(now, pool);
+    }
+
+    /// A packet of VL15 has left.
+    #[inline]
+    pub(super) fn answer_sent(&mut self, now: Time, pool: &mut Pool) {
+        if let Some((_, before)) = &mut self.deferred {
+            *before = before.saturating_sub(1);
+            self.execute_deferred(now, pool);
+        }
+    }
+
+    #[cold]
+    fn execute_deferred(&mut self, now: Time, pool: &mut Pool) {
+        if let Some((command, 0)) = self.deferred {
+            self.deferred = None;
+            // Each state of a port may be left for Down.
+            let _executed = self.execute(now, command, pool);
+        }
     }
 
     /// Passes an event to the logical state, which stays as it is where the event does not apply.
@@ -91,10 +121,16 @@ impl Port {
 
     /// Passes an input to link-up and carries out the effect.
     pub(super) fn link_input(&mut self, now: Time, input: LinkInput, pool: &mut Pool) {
-        match self.training.handle(now, input) {
+        let epoch = self.training.epoch();
+        let effect = self.training.handle(now, input);
+        if self.training.epoch() != epoch {
+            self.renew_offer();
+        }
+        match effect {
             LinkEffect::Nothing => {}
             LinkEffect::UpdateCredits => self.full_update_at = now,
             LinkEffect::CameUp => {
+                self.adopt_rate();
                 self.restart_credits();
                 self.updates_due = 0;
                 self.full_update_at = now;
@@ -109,6 +145,10 @@ impl Port {
                 // Now already: the flow control that opens the next link must not carry the
                 // counts of this one, which the peer would take for credits.
                 self.restart_credits();
+                if let Some((_, before)) = &mut self.deferred {
+                    *before = 0;
+                    self.execute_deferred(now, pool);
+                }
             }
         }
     }
@@ -133,6 +173,8 @@ impl Port {
         self.waiting = 0;
         self.sendable = 0;
         self.stalled_since = None;
+        // Waiting that a link's end cuts off does not count.
+        self.starved = 0;
     }
 
     /// Does what is due: silence, lifetimes. What is due to be sent waits for
@@ -152,20 +194,20 @@ impl Port {
         let limits = self.vl_buffers.iter().map(|buffer| {
             buffer
                 .output
-                .expires_at(self.head_life_ns, self.device_life_ns)
+                .expires_at(self.hoq_life_ns, self.device_life_ns)
         });
         limits.min().unwrap_or(Time::NEVER)
     }
 
     pub(super) fn has_lifetimes(&self) -> bool {
-        self.head_life_ns != u64::MAX || self.device_life_ns != u64::MAX
+        self.hoq_life_ns != u64::MAX || self.device_life_ns != u64::MAX
     }
 
     fn drop_expired(&mut self, now: Time, pool: &mut Pool) {
         for vl in (0..self.config.vls).map(Vl::truncate) {
             let buffer = &mut self.vl_buffers[vl.index()].output;
-            while buffer.expires_at(self.head_life_ns, self.device_life_ns) <= now {
-                let reason = if buffer.head_since() + self.head_life_ns <= now {
+            while buffer.expires_at(self.hoq_life_ns, self.device_life_ns) <= now {
+                let reason = if buffer.head_since() + self.hoq_life_ns <= now {
                     DropReason::HeadOfQueue
                 } else {
                     DropReason::Lifetime
@@ -174,6 +216,7 @@ impl Port {
                     break;
                 };
                 buffer.free(packet.blocks());
+                self.counts.details.expired_pkts_by_vl[vl.index()] += 1;
                 packet.discard(pool, &mut self.counts, reason);
             }
             self.refresh(vl);
@@ -226,16 +269,30 @@ impl Port {
             }
             (true, Some(_)) | (false, None) => {}
         }
+        let starved = match self.state.sends_data() {
+            true => self.waiting & !self.sendable,
+            false => 0,
+        };
+        if starved != self.starved {
+            self.note_starved(now, starved);
+        }
     }
-}
 
-/// The logical states that management may set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetState {
-    /// Down, from where the link comes up anew.
-    Down,
-    /// Armed, from Init.
-    Armed,
-    /// Active, from Armed.
-    Active,
+    /// Keeps the clocks of PortVLXmitWait: each runs while data of its VL waits and has no credits.
+    #[cold]
+    fn note_starved(&mut self, now: Time, starved: u16) {
+        let changed = starved ^ self.starved;
+        self.starved = starved;
+        let waits = &mut self.counts.details.xmit_wait_ns_by_vl;
+        for (vl, (since, wait_ns)) in self.starved_since.iter_mut().zip(waits).enumerate() {
+            let bit = 1 << vl;
+            if changed & bit == 0 {
+                continue;
+            }
+            if starved & bit == 0 {
+                *wait_ns += now.since_ns(*since);
+            }
+            *since = now;
+        }
+    }
 }

@@ -2,12 +2,13 @@
 
 mod credits;
 mod linkup;
+mod rates;
 mod sending;
 
 use wire::{Lid, LinkRate, LinkSpeed, LinkWidth, Mad, Mtu, PortNum, Psn, Qpn, Sl, UdPacket, Vl};
 
 use super::*;
-use crate::{Deadline, FrameBuf, LinkTimeouts, SetState};
+use crate::{Deadline, FrameBuf, LinkCommand, LinkTimeouts, Pool};
 
 /// Room of the frames in these tests.
 const FRAME_BYTES: usize = 9000;
@@ -48,7 +49,7 @@ impl End {
         }
     }
 
-    fn spec(&self) -> &crate::PortCounters {
+    fn spec(&self) -> &crate::SpecCounters {
         &self.port.counts().spec
     }
 
@@ -142,7 +143,7 @@ impl Pair {
     fn active(config: PortConfig) -> Self {
         let mut pair = Self::new(config);
         pair.settle();
-        for state in [SetState::Armed, SetState::Active] {
+        for state in [LinkCommand::Arm, LinkCommand::Activate] {
             for at in 0..2 {
                 pair.set_state(at, state);
             }
@@ -159,9 +160,9 @@ impl Pair {
         port.set_carrier(self.now, carrier, pool);
     }
 
-    fn set_state(&mut self, at: usize, state: SetState) {
+    fn set_state(&mut self, at: usize, state: LinkCommand) {
         let End { port, pool, .. } = &mut self.ends[at];
-        port.set_state(self.now, state, pool).unwrap();
+        port.execute(self.now, state, pool).unwrap();
     }
 
     fn states(&self) -> [PortState; 2] {

@@ -157,6 +157,7 @@ impl Port {
             packet.emit(pool, out);
             let packet = self.management_out.pop_front()?;
             self.sent(now, packet, frame, pool);
+            self.answer_sent(now, pool);
             return Some(Vl::MANAGEMENT);
         }
         if self.sendable == 0 || !self.state.sends_data() {
@@ -217,6 +218,7 @@ impl Port {
         } else {
             spec.unicast_xmit_pkts += 1;
         }
+        self.counts.details.count_sent(&packet.lrh);
         packet.release(pool);
         gone_at
     }
@@ -225,8 +227,10 @@ impl Port {
         let Some(out) = push(frame, RecordKind::Training, Training::LEN) else {
             return;
         };
+        let rates = self.offer_rates();
         let (epoch, heard_epoch) = self.training.record(now);
         Training {
+            rates,
             guid: self.config.node_guid,
             port: self.number,
             epoch,
@@ -252,6 +256,7 @@ impl Port {
             };
             let vl = Vl::constant(vl);
             flow_control_packet(op, vl, &output.credits, &mut input.credits).emit(out);
+            self.counts.details.xmit_flow_pkts += 1;
             self.updates_due &= !bit;
         }
     }

@@ -1,12 +1,15 @@
 //! PortRcvErrorDetails and PortXmitDiscardDetails: drops by reason, as far as these attributes tell
 //! them apart. What a `Set` writes is kept as a difference, as for the other counters.
 
+use core::ops::RangeInclusive;
+
 use link::{DropReason, Drops};
+use wire::convert::saturate;
 use wire::mad::{AttributeId, Mad, MadStatus};
 use wire::pma::{PortRcvErrorDetails, PortXmitDiscardDetails};
 use wire::{Format, PortNum};
 
-use super::{clip16, selected};
+use super::selected;
 
 /// The reasons behind each counter of PortRcvErrorDetails, in its order.
 const RECEIVED: [&[DropReason]; 6] = [
@@ -49,12 +52,12 @@ impl Baselines {
         }
     }
 
-    /// Answers one of the two attributes, for ports up to `last`.
+    /// Answers one of the two attributes, for `ports`.
     pub(super) fn handle<'c>(
         &mut self,
         mad: &mut Mad,
         set: bool,
-        last: u8,
+        ports: RangeInclusive<u8>,
         drops: impl Fn(PortNum) -> &'c Drops,
     ) -> MadStatus {
         match mad.attr_id() {
@@ -84,7 +87,7 @@ impl Baselines {
                 answer(
                     mad,
                     (&RECEIVED, &mut self.received),
-                    last,
+                    ports,
                     drops,
                     query,
                     with_values,
@@ -112,7 +115,7 @@ impl Baselines {
                 answer(
                     mad,
                     (&SENT, &mut self.sent),
-                    last,
+                    ports,
                     drops,
                     query,
                     with_values,
@@ -134,7 +137,7 @@ struct Query<const N: usize> {
 fn answer<'c, A: Format + Copy, const N: usize>(
     mad: &mut Mad,
     (reasons, baselines): (&[&[DropReason]; N], &mut [[u64; N]]),
-    last: u8,
+    ports: RangeInclusive<u8>,
     drops: impl Fn(PortNum) -> &'c Drops,
     query: impl Fn(&A) -> Query<N>,
     with_values: impl Fn(A, [u16; N]) -> A,
@@ -143,7 +146,7 @@ fn answer<'c, A: Format + Copy, const N: usize>(
         return MadStatus::BAD_FIELD;
     };
     let asked = query(&attribute);
-    let Some(ports) = selected(asked.port, last) else {
+    let Some(ports) = selected(asked.port, ports) else {
         return MadStatus::BAD_FIELD;
     };
     let mut sums = [0u64; N];
@@ -158,6 +161,6 @@ fn answer<'c, A: Format + Copy, const N: usize>(
             sums[number] = sums[number].saturating_add(now.wrapping_sub(base[number]));
         }
     }
-    mad.set_pma_attribute(&with_values(attribute, sums.map(clip16)));
+    mad.set_pma_attribute(&with_values(attribute, sums.map(saturate::<u16>)));
     MadStatus::OK
 }

@@ -1,7 +1,11 @@
 use wire::Format;
+use wire::mad::Method;
 use wire::pma::{PortRcvErrorDetails, PortXmitDiscardDetails};
 
 use super::*;
+
+mod arrays;
+mod sampling;
 
 fn ask<A: Format>(
     pma: &mut Pma,
@@ -13,8 +17,8 @@ fn ask<A: Format>(
     let mut mad = Mad::pma(method, id, 0, 7);
     mad.set_pma_attribute(attribute);
     let counts = all(counts);
-    assert!(pma.handle(&mut mad, |port| &counts[port.index()]));
-    assert_eq!((mad.method(), mad.tid()), (Method::GET_RESP, 7));
+    assert!(pma.handle(Time(0), &mut mad, |port| &counts[port.index()]));
+    assert_eq!((mad.method(), mad.tid()), (method.response(), 7));
     (mad.status(), mad)
 }
 
@@ -142,8 +146,8 @@ fn unknown_ports_attributes_and_methods_are_refused_by_status() {
         status(get, AttributeId::PORT_COUNTERS, 0),
         MadStatus::BAD_FIELD
     );
-    let samples = AttributeId::PORT_SAMPLES_CONTROL;
-    assert_eq!(status(get, samples, 1), MadStatus::BAD_METHOD_ATTRIBUTE);
+    let unknown = AttributeId::LINK_RECORD;
+    assert_eq!(status(get, unknown, 1), MadStatus::BAD_METHOD_ATTRIBUTE);
     let info = AttributeId::CLASS_PORT_INFO;
     assert_eq!(
         status(Method::SET, info, 1),
@@ -153,10 +157,10 @@ fn unknown_ports_attributes_and_methods_are_refused_by_status() {
     let mut old = Mad::pma(get, info, 0, 1);
     old.as_bytes_mut()[2] = 2;
     let counts = all(&counts);
-    assert!(pma.handle(&mut old, |port| &counts[port.index()]));
+    assert!(pma.handle(Time(0), &mut old, |port| &counts[port.index()]));
     assert_eq!(old.status(), MadStatus::BAD_VERSION);
     let mut response = Mad::pma(Method::GET_RESP, info, 0, 1);
-    assert!(!pma.handle(&mut response, |port| &counts[port.index()]));
+    assert!(!pma.handle(Time(0), &mut response, |port| &counts[port.index()]));
 }
 
 /// Drops of two ports, counted as a port counts them.
@@ -188,7 +192,7 @@ fn details<A: Format>(pma: &mut Pma, method: Method, id: AttributeId, wanted: &A
     let mut mad = Mad::pma(method, id, 0, 7);
     mad.set_pma_attribute(wanted);
     let counts = dropped();
-    assert!(pma.handle(&mut mad, |port| &counts[port.index()]));
+    assert!(pma.handle(Time(0), &mut mad, |port| &counts[port.index()]));
     assert_eq!(mad.status(), MadStatus::OK);
     mad.pma_attribute().unwrap()
 }
@@ -245,6 +249,6 @@ fn details_that_are_cleared_begin_anew_and_the_others_stay() {
         ..first_only
     });
     let counts = dropped();
-    assert!(pma.handle(&mut mad, |port| &counts[port.index()]));
+    assert!(pma.handle(Time(0), &mut mad, |port| &counts[port.index()]));
     assert_eq!(mad.status(), MadStatus::BAD_FIELD);
 }

@@ -3,9 +3,9 @@
 use link::Time;
 use wire::Mad;
 use wire::convert::usize_of;
-use wire::sa::{DATA_LEN, Rmpp, RmppKind, rmpp_flag};
+use wire::sa::{Rmpp, RmppKind, rmpp_flag};
 
-use super::{CLASS_HEADER, PAYLOAD_MAX, Progress, WINDOW, abort, control, header};
+use super::{Layout, PAYLOAD_MAX, Progress, WINDOW, abort, control, header};
 
 /// A transfer at its receiver. Its only timer is the one after which the transfer has failed: the
 /// sender repeats what is lost.
@@ -49,15 +49,38 @@ impl Receiver {
         self.payload
     }
 
+    /// Takes the records out of a complete transfer, which goes on acknowledging what comes again.
+    #[must_use]
+    pub fn take_payload(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.payload)
+    }
+
+    /// The packet that ends a transfer which has taken too long; `mad` is one of its segments.
+    #[must_use]
+    pub fn abort_late(mad: &Mad) -> Mad {
+        control(mad, true, RmppKind::Abort, abort::TOO_LONG, (0, 0))
+    }
+
     /// Handles a packet of the transfer; returns the transfer's progress and the packet to send
-    /// back.
+    /// back. A peer that has not begun a transfer is sent none: it may not support RMPP, and would take such a
+    /// packet for a request.
     pub fn receive(&mut self, now: Time, mad: &Mad) -> (Progress, Option<Mad>) {
         let Some(rmpp) = header(mad) else {
             // A datagram without RMPP is a whole transfer: an error, or a single record.
-            self.payload = mad.sa_data().to_vec();
+            self.payload = Layout::of(mad.class()).data(mad).to_vec();
             self.complete = true;
             return (Progress::Done, None);
         };
+        let first = rmpp_flag::ACTIVE | rmpp_flag::FIRST;
+        let begins = rmpp.kind == RmppKind::Data && rmpp.flags & first == first;
+        if self.received == 0 && !begins {
+            let status = match rmpp.kind {
+                RmppKind::Data => abort::INCONSISTENT_FIRST,
+                RmppKind::Stop | RmppKind::Abort => rmpp.status,
+                RmppKind::Ack | RmppKind::None => abort::BAD_TYPE,
+            };
+            return (Progress::Failed(status), None);
+        }
         if rmpp.version != Rmpp::VERSION {
             return refuse(mad, abort::BAD_VERSION);
         }
@@ -86,17 +109,16 @@ impl Receiver {
             // Out of order or again: the sender learns from where to go on.
             return (status(self.complete), Some(self.acknowledge(mad)));
         }
-        let to_usize = |len: u32| usize_of(len);
-        let mut part = DATA_LEN;
+        let layout = Layout::of(mad.class());
+        let mut part = layout.data_len();
         if last && (!first || rmpp.data2 > 0) {
-            let len = rmpp.data2.checked_sub(CLASS_HEADER).map(to_usize);
-            match len.filter(|&len| len <= DATA_LEN) {
+            let len = rmpp.data2.checked_sub(layout.class_header());
+            match len.map(usize_of).filter(|&len| len <= layout.data_len()) {
                 Some(len) => part = len,
                 None => return refuse(mad, abort::INCONSISTENT_LAST),
             }
         } else if first {
-            let segments = rmpp.data2.div_ceil(CLASS_HEADER + 200);
-            self.stated_len = to_usize(rmpp.data2.saturating_sub(segments * CLASS_HEADER));
+            self.stated_len = layout.records_of(rmpp.data2);
         }
         if self.payload.len() + part > PAYLOAD_MAX {
             let stop = control(
@@ -108,7 +130,7 @@ impl Receiver {
             );
             return (Progress::Failed(abort::RESOURCES_EXHAUSTED), Some(stop));
         }
-        self.payload.extend_from_slice(&mad.sa_data()[..part]);
+        self.payload.extend_from_slice(&layout.data(mad)[..part]);
         if last && self.stated_len > 0 && self.payload.len() != self.stated_len {
             return refuse(mad, abort::INCONSISTENT_LAST);
         }

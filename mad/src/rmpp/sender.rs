@@ -3,9 +3,9 @@
 use link::Time;
 use wire::Mad;
 use wire::convert::{saturate, usize_of};
-use wire::sa::{DATA_LEN, Rmpp, RmppKind, SaHeader, rmpp_flag};
+use wire::sa::{Rmpp, RmppKind, rmpp_flag};
 
-use super::{CLASS_HEADER, PAYLOAD_MAX, Progress, abort, control, header, segments_of};
+use super::{Layout, PAYLOAD_MAX, Progress, abort, control, header, set_header};
 use crate::transaction::Timing;
 
 /// A transfer at its sender.
@@ -13,7 +13,7 @@ use crate::transaction::Timing;
 pub struct Sender {
     /// The answer's headers; RMPP's is written for each segment.
     template: Mad,
-    head: SaHeader,
+    layout: Layout,
     payload: Vec<u8>,
     segments: u32,
     /// The last segment that was acknowledged.
@@ -31,17 +31,18 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A transfer of `payload`, records at the distance that `template`'s header states. `None` if
-    /// it is longer than [`PAYLOAD_MAX`].
+    /// A transfer of `payload`, in datagrams with the headers of `template`. `None` if it is longer than
+    /// [`PAYLOAD_MAX`].
     #[must_use]
     pub fn new(template: &Mad, payload: Vec<u8>, timing: Timing) -> Option<Self> {
         if payload.len() > PAYLOAD_MAX {
             return None;
         }
+        let layout = Layout::of(template.class());
         Some(Self {
             template: *template,
-            head: template.sa_header().unwrap_or_default(),
-            segments: segments_of(payload.len()),
+            layout,
+            segments: layout.segments_of(payload.len()),
             payload,
             acked: 0,
             window_last: 1,
@@ -143,19 +144,22 @@ impl Sender {
     fn segment(&self, number: u32) -> Mad {
         let first = number == 1;
         let last = number == self.segments;
-        let at = usize_of(number - 1) * DATA_LEN;
+        let data_len = self.layout.data_len();
+        let class_header = self.layout.class_header();
+        let at = usize_of(number - 1) * data_len;
         let rest = self.payload.get(at..).unwrap_or_default();
-        let part = &rest[..rest.len().min(DATA_LEN)];
+        let part = &rest[..rest.len().min(data_len)];
         let bytes = |len: usize| saturate::<u32>(len);
         let data2 = match (first, last) {
-            (true, _) => bytes(self.payload.len()) + CLASS_HEADER * self.segments,
-            (false, true) => bytes(part.len()) + CLASS_HEADER,
+            (true, _) => bytes(self.payload.len()) + class_header * self.segments,
+            (false, true) => bytes(part.len()) + class_header,
             (false, false) => 0,
         };
         let flag = |yes: bool, flag: u8| if yes { flag } else { 0 };
         let mut mad = self.template;
-        mad.set_sa_header(&SaHeader {
-            rmpp: Rmpp {
+        set_header(
+            &mut mad,
+            &Rmpp {
                 version: Rmpp::VERSION,
                 kind: RmppKind::Data,
                 resp_time: Rmpp::RESP_TIME_NONE,
@@ -166,9 +170,8 @@ impl Sender {
                 data1: number,
                 data2,
             },
-            ..self.head
-        });
-        let data = mad.sa_data_mut();
+        );
+        let data = &mut mad.as_bytes_mut()[self.layout.at..];
         data.fill(0);
         data[..part.len()].copy_from_slice(part);
         mad

@@ -5,9 +5,11 @@
 //! values are legal, what a zero leaves unchanged, which state follows which. The node keeps what
 //! the dataplane reads for each packet; the agent passes it checked values.
 
-use link::{PhysicalState, PortState, Time};
+use std::collections::BTreeMap;
+
+use link::{Arbiter, Hardware, LinkCommand, PhysicalState, PortState, Time};
 use wire::attr::{NodeType, VlArbEntry};
-use wire::{Guid, Lid, LinkRate, Lmc, Mtu, PortNum, Sl, Vl};
+use wire::{Guid, Lid, LinkRate, LinkRates, Lmc, Mtu, PortNum, Sl, Vl};
 
 /// A switch or a channel adapter, as its subnet management agent sees it.
 ///
@@ -93,25 +95,29 @@ pub trait Forwarding {
     /// the one for packets that came in on the primary port. [`PortNum::NONE`] drops.
     fn set_multicast_default(&mut self, primary: PortNum, not_primary: PortNum);
 
-    /// How long a packet may stay in the switch: LifeTimeValue, 0..=31, a packet lives 4.096 us
-    /// times two to this power; above 19 for ever (IBA 18.2.5.4).
+    /// How long a packet may stay in the switch: LifeTimeValue, 0..=31, is 4.096 us times two to this
+    /// power; above 19 without limit (IBA 18.2.5.4).
     fn set_life_time(&mut self, value: u8);
 }
 
 /// The fixed properties of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// A channel adapter (ports with LIDs of their own) or a switch (one LID, that of port 0).
+    /// A channel adapter or router (ports with LIDs of their own) or a switch (one LID, that of port 0).
     pub node_type: NodeType,
     /// Node description, cut to 64 bytes of UTF-8 on the wire.
     pub description: String,
-    /// GUID of the node. Port GUIDs follow from it: a switch's only one is the same, a channel
-    /// adapter's are node GUID + port number.
+    /// GUID of the node.
     pub node_guid: Guid,
     /// GUID of the box that holds the node.
     pub system_image_guid: Guid,
     /// External ports, 1..=254.
     pub ports: u8,
+    /// GUIDs of a channel adapter's ports other than node GUID + port number, by port. A switch's only one
+    /// is the node's.
+    pub port_guids: BTreeMap<u8, Guid>,
+    /// Whether a switch has an enhanced port 0 (SwitchInfo:EnhancedPort0).
+    pub enhanced_port0: bool,
     /// Vendor of the device, 24 bits (an OUI).
     pub vendor_id: u32,
     /// The vendor's number of the device.
@@ -121,6 +127,32 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// The properties of the device called `name` with this node GUID and so many external ports.
+    #[must_use]
+    pub fn of(
+        hardware: &Hardware,
+        node_type: NodeType,
+        name: &str,
+        node_guid: Guid,
+        ports: u8,
+    ) -> Self {
+        Self {
+            node_type: match node_type {
+                NodeType::ChannelAdapter if hardware.is_router => NodeType::Router,
+                other => other,
+            },
+            description: hardware.description(name),
+            node_guid,
+            system_image_guid: hardware.system_image_guid.unwrap_or(node_guid),
+            ports,
+            port_guids: hardware.port_guids.clone(),
+            enhanced_port0: hardware.enhanced_port0,
+            vendor_id: hardware.vendor_id,
+            device_id: hardware.device_id,
+            revision: 1,
+        }
+    }
+
     /// Whether the node is a switch.
     #[must_use]
     pub fn is_switch(&self) -> bool {
@@ -132,7 +164,10 @@ impl Identity {
     pub fn port_guid(&self, port: PortNum) -> Guid {
         match self.is_switch() {
             true => self.node_guid,
-            false => Guid(self.node_guid.0.wrapping_add(u64::from(port.get()))),
+            false => {
+                let known = self.port_guids.get(&port.get()).copied();
+                known.unwrap_or(Guid(self.node_guid.0.wrapping_add(u64::from(port.get()))))
+            }
         }
     }
 }
@@ -140,8 +175,8 @@ impl Identity {
 /// The capabilities of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortCapabilities {
-    /// Its greatest width and speed. Lower speeds and width 1x are offered too.
-    pub rate: LinkRate,
+    /// The widths and speeds that its link can have.
+    pub rates: LinkRates,
     /// MTUCap.
     pub mtu: Mtu,
     /// Data VLs, 1..=15. PortInfo can say 1, 2, 4, 8 and 15 only: the agent shows the largest of
@@ -162,21 +197,6 @@ pub struct LinkStatus {
     pub physical: PhysicalState,
     /// Width and speed in use.
     pub rate: LinkRate,
-}
-
-/// A change of link state that a subnet manager commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkCommand {
-    /// PortState := Down: the link starts anew.
-    Down,
-    /// PortState := Armed; the port is in Init.
-    Arm,
-    /// PortState := Active; the port is in Armed.
-    Activate,
-    /// PortPhysicalState := Polling: the link starts anew, also if it was disabled.
-    Poll,
-    /// PortPhysicalState := Disabled.
-    Disable,
 }
 
 /// The configuration of a port by the subnet manager, as far as the dataplane uses it.
@@ -206,6 +226,8 @@ pub struct PortSettings {
     pub partitions_in: bool,
     /// PartitionEnforcementOutbound: the same of what goes out.
     pub partitions_out: bool,
+    /// Widths and speeds enabled: the link may have them from its next training on.
+    pub rates: LinkRates,
 }
 
 impl PortSettings {
@@ -222,6 +244,7 @@ impl PortSettings {
         vl_high_limit: 0,
         partitions_in: false,
         partitions_out: false,
+        rates: LinkRates::ALL,
     };
 }
 
@@ -232,4 +255,24 @@ pub enum Priority {
     Low,
     /// The high-priority table.
     High,
+}
+
+impl Priority {
+    /// This table of an arbiter, filled up with entries of weight 0.
+    #[must_use]
+    pub fn entries(self, arbiter: &Arbiter) -> [VlArbEntry; 64] {
+        let table = match self {
+            Self::Low => arbiter.low(),
+            Self::High => arbiter.high(),
+        };
+        core::array::from_fn(|at| table.get(at).copied().unwrap_or_default())
+    }
+
+    /// Writes this table of an arbiter.
+    pub fn set_entries(self, arbiter: &mut Arbiter, entries: &[VlArbEntry; 64]) {
+        match self {
+            Self::Low => arbiter.set_low(entries.iter().copied()),
+            Self::High => arbiter.set_high(entries.iter().copied()),
+        }
+    }
 }

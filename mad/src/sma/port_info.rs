@@ -5,12 +5,13 @@
 //! no use for (the state of port 0, the LID of a switch's external port, the head-of-queue limit
 //! of a channel adapter), is ignored.
 
-use link::PhysicalState;
+use link::{LinkCommand, PhysicalState};
 use wire::attr::{PKeyTable, PortInfo, PortPhysState, PortState, VlCount, capability};
-use wire::{Guid, Lid, LinkRate, LinkSpeed, LinkWidth, PortNum};
+use wire::{Gid, Guid, Lid, LinkRates, LinkSpeed, PortNum};
 
-use super::m_key::KeyGuard;
-use super::node::{Identity, LinkCommand, LinkStatus, PortCapabilities, PortSettings};
+use crate::key_guard::KeyGuard;
+
+use super::node::{Identity, LinkStatus, PortCapabilities, PortSettings};
 
 /// LinkWidthEnabled: all supported.
 const ALL_WIDTHS: u8 = 0xff;
@@ -22,17 +23,15 @@ const NO_EXTENDED_SPEEDS: u8 = 30;
 const ALL_EXTENDED_SPEEDS: u8 = 31;
 /// LinkDownDefaultState: polling.
 const POLLING: u8 = 2;
-/// The subnet prefix before a subnet manager sets one (IBA 4.1.1).
-const DEFAULT_GID_PREFIX: u64 = 0xfe80_0000_0000_0000;
 /// SubnetTimeOut at the start: about a second.
 const DEFAULT_SUBNET_TIMEOUT: u8 = 18;
 /// RespTimeValue: about 0.27 s.
 const RESP_TIME_VALUE: u8 = 16;
 
 /// Entries of a P_Key table: one block.
-pub(super) const PKEYS: u16 = 32;
-/// Entries of a GUID table: one block.
-pub(super) const GUIDS: u8 = 8;
+pub const PKEYS: u16 = 32;
+/// Entries of a port's GUID table: one block.
+pub const GUIDS: u8 = 8;
 
 /// The component of a `Set` that has an illegal value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,27 +82,8 @@ pub(super) struct Port {
     pub(super) subnet_timeout: u8,
     pub(super) pkeys: [u16; PKEYS as usize],
     pub(super) guids: [Guid; GUIDS as usize],
-    widths_enabled: u8,
-    speeds_enabled: u8,
-    extended_speeds_enabled: u8,
     local_phy_errors: u8,
     overrun_errors: u8,
-}
-
-/// Widths, speeds and extended speeds that a port of this greatest rate offers, as PortInfo's
-/// bits.
-fn supported(rate: LinkRate) -> (u8, u8, u8) {
-    let widths = LinkWidth::X1.code() | rate.width.code();
-    let (speeds, extended) = match rate.speed {
-        LinkSpeed::Sdr => (0x1, 0x0),
-        LinkSpeed::Ddr => (0x3, 0x0),
-        LinkSpeed::Qdr | LinkSpeed::Fdr10 => (0x7, 0x0),
-        LinkSpeed::Fdr => (0x7, 0x1),
-        LinkSpeed::Edr => (0x7, 0x3),
-        LinkSpeed::Hdr => (0x7, 0x7),
-        LinkSpeed::Ndr => (0x7, 0xf),
-    };
-    (widths, speeds, extended)
 }
 
 /// Chooses among supported bits: 0 keeps the present choice, `all` enables everything supported.
@@ -122,9 +102,49 @@ fn choose_enabled(
     }
 }
 
+/// The widths and speeds that a `Set` enables. Both extended fields are one choice: what one names, the other
+/// does not leave as it is.
+fn choose_rates(
+    now: LinkRates,
+    supported: LinkRates,
+    requested: &PortInfo,
+) -> Result<LinkRates, BadField> {
+    let widths = choose_enabled(
+        requested.link_width_enabled,
+        ALL_WIDTHS,
+        now.width_bits(),
+        supported.width_bits(),
+        "LinkWidthEnabled",
+    )?;
+    let speeds = choose_enabled(
+        requested.link_speed_enabled,
+        ALL_SPEEDS,
+        now.base_speeds(),
+        supported.base_speeds(),
+        "LinkSpeedEnabled",
+    )?;
+    let wanted = (
+        requested.link_speed_ext_enabled,
+        requested.link_speed_ext2_enabled,
+    );
+    let (extended, extended2) = match wanted {
+        (0, 0) => (now.extended_speeds(), now.extended2_speeds()),
+        (ALL_EXTENDED_SPEEDS, _) => (supported.extended_speeds(), supported.extended2_speeds()),
+        (NO_EXTENDED_SPEEDS, _) => (0, 0),
+        (extended, _) if extended & !supported.extended_speeds() != 0 => {
+            return Err(BadField("LinkSpeedExtEnabled"));
+        }
+        (_, extended2) if extended2 & !supported.extended2_speeds() != 0 => {
+            return Err(BadField("LinkSpeedExtEnabled2"));
+        }
+        chosen => chosen,
+    };
+    let rates = now.with_widths(widths).with_base_speeds(speeds);
+    Ok(rates.with_extended_speeds(extended, extended2))
+}
+
 impl Port {
     pub(super) fn new(guid: Guid, role: Role, caps: &PortCapabilities) -> Self {
-        let (widths_enabled, speeds_enabled, extended_speeds_enabled) = supported(caps.rate);
         let mut pkeys = [0; PKEYS as usize];
         let mut guids = [Guid::default(); GUIDS as usize];
         if role.is_addressed() {
@@ -135,13 +155,14 @@ impl Port {
             settings: PortSettings {
                 mtu: caps.mtu,
                 operational_vls: VlCount::at_most(caps.vls).map_or(1, VlCount::vls),
+                rates: caps.rates,
                 ..PortSettings::INITIAL
             },
             m_key: KeyGuard::default(),
             p_key_violations: 0,
             q_key_violations: 0,
             gid_prefix: if role.is_addressed() {
-                DEFAULT_GID_PREFIX
+                Gid::DEFAULT_PREFIX
             } else {
                 0
             },
@@ -149,9 +170,6 @@ impl Port {
             subnet_timeout: DEFAULT_SUBNET_TIMEOUT,
             pkeys,
             guids,
-            widths_enabled,
-            speeds_enabled,
-            extended_speeds_enabled,
             local_phy_errors: 0,
             overrun_errors: 0,
         }
@@ -159,12 +177,18 @@ impl Port {
 
     /// CapabilityMask.
     pub(super) fn capability_mask(&self, role: Role, caps: &PortCapabilities) -> u32 {
-        let (_, _, extended) = supported(caps.rate);
         let optional = |yes: bool, bit: u32| if yes { bit } else { 0 };
         let common = capability::IS_TRAP
             | capability::IS_SL_MAPPING
             | capability::IS_SYSTEM_IMAGE_GUID
-            | optional(extended != 0, capability::IS_EXTENDED_SPEEDS);
+            | optional(
+                caps.rates.extended_speeds() != 0,
+                capability::IS_EXTENDED_SPEEDS,
+            )
+            | optional(
+                caps.rates.extended2_speeds() != 0,
+                capability::IS_CAPABILITY_MASK2,
+            );
         match role {
             Role::Adapter => {
                 common
@@ -187,20 +211,30 @@ impl Port {
         arrival: PortNum,
         presented: u64,
     ) -> PortInfo {
-        let (widths, speeds, extended) = supported(caps.rate);
-        let rate = link.map_or(caps.rate, |link| link.rate);
+        let (supported, enabled) = (caps.rates, self.settings.rates);
+        // Port 0 has no link: it shows the best that the switch can do.
+        let rate = link.map_or(caps.rates.best(), |link| Some(link.rate));
+        let speed = rate.map(|rate| rate.speed);
         let mut info = PortInfo {
             capability_mask: self.capability_mask(role, caps),
             local_port_num: arrival,
-            link_width_enabled: self.widths_enabled,
-            link_width_supported: widths,
-            link_width_active: rate.width.code(),
-            link_speed_supported: speeds,
-            link_speed_enabled: self.speeds_enabled,
-            link_speed_active: rate.speed.code(),
-            link_speed_ext_supported: extended,
-            link_speed_ext_enabled: self.extended_speeds_enabled,
-            link_speed_ext_active: rate.speed.extended_code(),
+            link_width_enabled: enabled.width_bits(),
+            link_width_supported: supported.width_bits(),
+            link_width_active: rate.map_or(0, |rate| rate.width.code()),
+            link_speed_supported: supported.base_speeds(),
+            link_speed_enabled: enabled.base_speeds(),
+            link_speed_active: speed.map_or(0, LinkSpeed::code),
+            link_speed_ext_supported: supported.extended_speeds(),
+            link_speed_ext_enabled: enabled.extended_speeds(),
+            link_speed_ext_active: speed.map_or(0, LinkSpeed::extended_code),
+            link_speed_ext2_supported: supported.extended2_speeds(),
+            link_speed_ext2_enabled: enabled.extended2_speeds(),
+            link_speed_ext2_active: speed.map_or(0, LinkSpeed::extended2_code),
+            capability_mask2: match supported.extended2_speeds() {
+                0 => 0,
+                _ if role == Role::SwitchExternal => 0,
+                _ => capability::IS_EXTENDED_SPEEDS_2,
+            },
             port_state: link.map_or(PortState::Active, |link| port_state(link.state)),
             port_phys_state: link.map_or(PortPhysState::LinkUp, |link| phys_state(link.physical)),
             link_down_default_state: POLLING,
@@ -294,31 +328,7 @@ impl Port {
         caps: &PortCapabilities,
         requested: &PortInfo,
     ) -> Result<(), BadField> {
-        let (widths, speeds, extended) = supported(caps.rate);
-        self.widths_enabled = choose_enabled(
-            requested.link_width_enabled,
-            ALL_WIDTHS,
-            self.widths_enabled,
-            widths,
-            "LinkWidthEnabled",
-        )?;
-        self.speeds_enabled = choose_enabled(
-            requested.link_speed_enabled,
-            ALL_SPEEDS,
-            self.speeds_enabled,
-            speeds,
-            "LinkSpeedEnabled",
-        )?;
-        self.extended_speeds_enabled = match requested.link_speed_ext_enabled {
-            NO_EXTENDED_SPEEDS => 0,
-            other => choose_enabled(
-                other,
-                ALL_EXTENDED_SPEEDS,
-                self.extended_speeds_enabled,
-                extended,
-                "LinkSpeedExtEnabled",
-            )?,
-        };
+        self.settings.rates = choose_rates(self.settings.rates, caps.rates, requested)?;
         if !matches!(requested.link_down_default_state, 0 | POLLING) {
             return Err(BadField("LinkDownDefaultState"));
         }

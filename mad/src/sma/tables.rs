@@ -7,9 +7,10 @@ use wire::attr::{
 use wire::mad::Mad;
 use wire::{Guid, PortNum};
 
+use super::Sma;
+use super::attributes::read;
 use super::node::{Identity, Node, Priority};
 use super::port_info::BadField;
-use super::{Sma, read};
 
 const MODIFIER: BadField = BadField("AttributeModifier");
 /// SLtoVLMappingTable: the request is for all input ports.
@@ -80,7 +81,12 @@ impl Sma {
 }
 
 /// SLtoVLMappingTable: one row, or on a switch the same row for many pairs of ports.
-pub(super) fn sl_to_vl(node: &mut impl Node, mad: &mut Mad, set: bool) -> Result<(), BadField> {
+pub(super) fn sl_to_vl(
+    node: &mut impl Node,
+    mad: &mut Mad,
+    set: bool,
+    arrival: PortNum,
+) -> Result<(), BadField> {
     let identity = node.identity();
     let (is_switch, ports) = (identity.is_switch(), identity.ports);
     let [_, all, input, output] = mad.attr_mod().to_be_bytes();
@@ -96,7 +102,7 @@ pub(super) fn sl_to_vl(node: &mut impl Node, mad: &mut Mad, set: bool) -> Result
         };
         (inputs, outputs)
     } else {
-        (one(0), one(1))
+        (one(0), one(arrival.get()))
     };
     let single = inputs.0 == inputs.1 && outputs.0 == outputs.1;
     let in_range = outputs.0.get() >= 1 && outputs.1.get() <= ports && inputs.1.get() <= ports;
@@ -150,6 +156,23 @@ pub(super) fn vl_arbitration(
     response.0.copy_from_slice(&table[start..start + 32]);
     mad.set_smp_attribute(&response);
     Ok(())
+}
+
+/// The port with a link that a modifier names; 0 is the one that the request came in by.
+pub(super) fn link_port(
+    identity: &Identity,
+    mad: &Mad,
+    arrival: PortNum,
+) -> Result<PortNum, BadField> {
+    let [high, middle, low, number] = mad.attr_mod().to_be_bytes();
+    let number = match number {
+        0 if !identity.is_switch() => arrival.get(),
+        number => number,
+    };
+    if (high, middle, low) != (0, 0, 0) || !(1..=identity.ports).contains(&number) {
+        return Err(MODIFIER);
+    }
+    Ok(PortNum::new(number))
 }
 
 /// LinearForwardingTable: the ports of 64 LIDs.

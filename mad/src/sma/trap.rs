@@ -1,8 +1,8 @@
 //! Traps: notices that are sent until the subnet manager represses them (IBA 13.4.9, 14.3.11).
 //!
 //! One notice of each kind is outstanding at most. A second event of the same kind while the first
-//! waits gets a transaction id of its own, so that a repress on its way ends the first one only,
-//! and goes out a little later: a switch that loses 36 links at once sends two traps and not 36.
+//! waits gets a transaction id of its own, so that a repress on its way ends the first one only. It is sent
+//! 50 ms after the first at the earliest: a switch that loses 36 links at once sends two traps and not 36.
 
 use std::collections::BTreeMap;
 

@@ -14,8 +14,11 @@ use crate::local::ToAgent;
 
 impl<A: Clone> Server<A> {
     /// Takes in a datagram from the control socket. Every one that is well formed is answered:
-    /// programs wait for that.
+    /// programs wait for that. Dropped are those that come when [`super::OUTPUTS_MAX`] actions wait.
     pub fn handle_control(&mut self, now: Time, from: A, bytes: &[u8]) {
+        if !self.takes_datagrams() {
+            return;
+        }
         let request = match ControlDatagram::parse(bytes) {
             Ok((request, [])) => request,
             Ok(_) | Err(_) => {

@@ -3,13 +3,11 @@
 use link::Time;
 use tracing::debug;
 use wire::mad::{Mad, Method, MgmtClass};
-use wire::sa::{RmppKind, rmpp_flag};
+use wire::sa::{Rmpp, RmppKind, SaHeader, rmpp_flag};
 use wire::umad2sim::DataDatagram;
 use wire::{Format, Lid, Sl};
 
-use super::{
-    InFlight, Output, Purpose, QUEUE_MAX, SM_CLASSES, Server, ServerCounts, Slot, WAITING_MAX,
-};
+use super::{InFlight, Output, Purpose, QUEUE_MAX, QUEUE_MIN, SM_CLASSES, Server, WAITING_MAX};
 use crate::local::{FromAgent, MadMessage, ToAgent};
 use crate::rmpp;
 use crate::transaction::Due;
@@ -19,9 +17,9 @@ const MAD_BYTES: u64 = 256;
 /// Bytes of a MAD up to the end of RMPP's header, from where its payload length counts.
 const RMPP_END: u64 = 36;
 
-/// Whether a MAD of this method gets a response.
+/// Whether a MAD of this method is answered: with a response, a trap with its TrapRepress.
 fn is_answered(method: Method) -> bool {
-    !method.is_response() && !matches!(method, Method::SEND | Method::TRAP | Method::TRAP_REPRESS)
+    !method.is_response() && !matches!(method, Method::SEND | Method::TRAP_REPRESS)
 }
 
 fn message(lid: Lid, qpn: wire::Qpn, mad: &Mad) -> ToAgent {
@@ -31,6 +29,7 @@ fn message(lid: Lid, qpn: wire::Qpn, mad: &Mad) -> ToAgent {
         qpn,
         sl: Sl::default(),
         mad,
+        way: None,
     })
 }
 
@@ -44,19 +43,13 @@ impl<A> InFlight<A> {
     }
 }
 
-impl Slot {
-    fn push(&mut self, datagram: &DataDatagram, counts: &mut ServerCounts) {
-        if self.queue.len() >= QUEUE_MAX {
-            counts.queue_full += 1;
+impl<A: Clone> Server<A> {
+    /// Takes in a datagram from the data socket of `slot`. It is dropped when [`super::OUTPUTS_MAX`]
+    /// actions wait.
+    pub fn handle_data(&mut self, now: Time, slot: u16, bytes: &[u8]) {
+        if !self.takes_datagrams() {
             return;
         }
-        self.queue.push_back(Box::new(datagram.to_bytes()));
-    }
-}
-
-impl<A: Clone> Server<A> {
-    /// Takes in a datagram from the data socket of `slot`.
-    pub fn handle_data(&mut self, now: Time, slot: u16, bytes: &[u8]) {
         let datagram = match DataDatagram::parse(bytes) {
             Ok((datagram, [])) if self.slots.contains_key(&slot) => datagram,
             Ok(_) | Err(_) => {
@@ -67,6 +60,7 @@ impl<A: Clone> Server<A> {
         let mut datagram = Box::new(datagram);
         let (lid, qpn) = (datagram.dlid, datagram.dest_qp);
         if !is_answered(datagram.mad.method()) {
+            close_transfer(&mut datagram.mad, datagram.len);
             let message = message(lid, qpn, &datagram.mad);
             self.outputs.push_back(Output::Agent { slot, message });
             return;
@@ -118,9 +112,7 @@ impl<A: Clone> Server<A> {
             Purpose::Program(mut datagram) => {
                 self.counts.timed_out += 1;
                 datagram.status = DataDatagram::TIMED_OUT;
-                if let Some(slot) = self.slots.get_mut(&request.slot) {
-                    slot.push(&datagram, &mut self.counts);
-                }
+                self.queue(request.slot, &datagram);
             }
             Purpose::Control { to, request } => self.refuse(to, &request),
         }
@@ -160,7 +152,7 @@ impl<A: Clone> Server<A> {
 
     fn received(&mut self, now: Time, slot: u16, message: &MadMessage) {
         let mad = Mad::from_bytes(*message.mad);
-        if !mad.method().is_response() {
+        if !mad.method().is_response() && mad.method() != Method::TRAP_REPRESS {
             return self.unsolicited(slot, message, mad);
         }
         let asked = self
@@ -188,9 +180,7 @@ impl<A: Clone> Server<A> {
                     len: mad_len(&mad),
                     mad,
                 };
-                if let Some(slot) = self.slots.get_mut(&slot) {
-                    slot.push(&answer, &mut self.counts);
-                }
+                self.queue(slot, &answer);
             }
             Purpose::Control { to, request } => self.answer_control(to, &request, &mad),
         }
@@ -200,25 +190,72 @@ impl<A: Clone> Server<A> {
     /// A request or trap: for a subnet manager, and of the classes that such a program registers.
     fn unsolicited(&mut self, slot: u16, message: &MadMessage, mad: Mad) {
         let is_sm_class = SM_CLASSES.contains(&mad.class());
-        match self
-            .slots
-            .get_mut(&slot)
-            .filter(|program| program.is_sm && is_sm_class)
-        {
-            Some(program) => {
-                let datagram = DataDatagram {
-                    dlid: Lid::ZERO,
-                    slid: message.lid,
-                    dest_qp: message.qpn,
-                    src_qp: message.qpn,
-                    status: 0,
-                    len: 256,
-                    mad,
-                };
-                program.push(&datagram, &mut self.counts);
-            }
-            None => self.counts.unexpected += 1,
+        let is_sm = self.slots.get(&slot).is_some_and(|program| program.is_sm);
+        // These programs leave RMPP to the kernel, which keeps its control packets to itself.
+        let is_control = mad.class() == MgmtClass::SUBN_ADM && rmpp::is_control(&mad);
+        if !(is_sm && is_sm_class) || is_control {
+            self.counts.unexpected += 1;
+            return;
         }
+        let datagram = DataDatagram {
+            dlid: Lid::ZERO,
+            slid: message.lid,
+            dest_qp: message.qpn,
+            src_qp: message.qpn,
+            status: 0,
+            len: 256,
+            mad,
+        };
+        self.queue(slot, &datagram);
+    }
+
+    /// Has a datagram wait until the program in `slot` reads it; drops and counts it if too much waits.
+    fn queue(&mut self, slot: u16, datagram: &DataDatagram) {
+        let all = || {
+            self.slots
+                .values()
+                .map(|slot| slot.queue.len())
+                .sum::<usize>()
+        };
+        let Some(waits) = self.slots.get(&slot).map(|slot| slot.queue.len()) else {
+            return;
+        };
+        // Summing up is for the few programs that lag far behind.
+        let is_full = waits >= QUEUE_MAX || waits >= QUEUE_MIN && all() >= QUEUE_MAX;
+        match self.slots.get_mut(&slot) {
+            Some(slot) if !is_full => slot.queue.push_back(Box::new(datagram.to_bytes())),
+            _ => self.counts.queue_full += 1,
+        }
+    }
+}
+
+/// Completes the RMPP header of a table that is one datagram, which the program leaves to the kernel: the
+/// first segment and the last, of the length that the program has given. Of one of 256 bytes the program has cut
+/// the rest, so that its length is unknown: it stays as it is.
+fn close_transfer(mad: &mut Mad, len: u64) {
+    let open = rmpp::header(mad).filter(|rmpp| {
+        let is_set = rmpp.flags & (rmpp_flag::FIRST | rmpp_flag::LAST) != 0;
+        let is_table = mad.class() == MgmtClass::SUBN_ADM && mad.method().is_response();
+        is_table && matches!(rmpp.kind, RmppKind::Data | RmppKind::None) && !is_set
+    });
+    let payload = len.checked_sub(RMPP_END).filter(|_| len < MAD_BYTES);
+    let (Some(open), Some(payload)) = (open, payload.and_then(|len| u32::try_from(len).ok()))
+    else {
+        return;
+    };
+    let closed = Rmpp {
+        version: Rmpp::VERSION,
+        kind: RmppKind::Data,
+        flags: open.flags | rmpp_flag::FIRST | rmpp_flag::LAST,
+        data1: 1,
+        data2: payload,
+        ..open
+    };
+    if let Ok(header) = mad.sa_header() {
+        mad.set_sa_header(&SaHeader {
+            rmpp: closed,
+            ..header
+        });
     }
 }
 

@@ -117,6 +117,7 @@ fn unsolicited(mad: Mad) -> FromAgent {
         qpn: Qpn::SMI,
         sl: Sl::default(),
         mad: Box::new(*mad.as_bytes()),
+        way: None,
     })
 }
 
@@ -424,6 +425,38 @@ fn what_has_no_answer_is_passed_on_and_not_waited_for() {
     assert_eq!(server.deadline(), None);
 }
 
+fn trap(tid: u64) -> DataDatagram {
+    let mut datagram = request(tid);
+    datagram.dlid = Lid::new(3);
+    datagram.mad = Mad::lid_smp(Method::TRAP, AttributeId::NOTICE, 0, tid);
+    datagram
+}
+
+#[test]
+fn a_trap_is_waited_for_until_it_is_repressed() {
+    let mut server = server(8);
+    let manager = connect(&mut server, 1, true);
+    put(&mut server, Time(0), manager, &trap(7));
+    let mut repress = sent(&outputs(&mut server))[0];
+    repress.set_method(Method::TRAP_REPRESS);
+    server.handle_agent(Time(1), manager, unsolicited(repress));
+    assert_eq!(read(&mut server, manager).unwrap().mad, repress);
+    assert_eq!(server.deadline(), None);
+}
+
+#[test]
+fn a_trap_that_nobody_represses_comes_back_as_timed_out() {
+    let mut server = server(8);
+    let manager = connect(&mut server, 1, true);
+    put(&mut server, Time(0), manager, &trap(7));
+    while let Some(at) = server.deadline() {
+        server.tick(at);
+    }
+    let back = read(&mut server, manager).unwrap();
+    assert_eq!(back.status, DataDatagram::TIMED_OUT);
+    assert_eq!(back.mad.method(), Method::TRAP);
+}
+
 #[test]
 fn a_program_that_does_not_read_holds_nobody_up() {
     let mut server = server(8);
@@ -440,9 +473,19 @@ fn a_program_that_does_not_read_holds_nobody_up() {
     for tid in 0..=u64::try_from(QUEUE_MAX).unwrap() {
         ask(&mut server, slow, tid);
     }
-    ask(&mut server, quick, 1);
-    assert!(read(&mut server, quick).is_some());
+    for tid in 0..u64::try_from(QUEUE_MIN).unwrap() {
+        ask(&mut server, quick, tid);
+    }
     assert_eq!(server.counts().queue_full, 1);
+    assert!(read(&mut server, quick).is_some());
+    for tid in 1000..1002 {
+        ask(&mut server, quick, tid);
+    }
+    assert_eq!(
+        server.counts().queue_full,
+        2,
+        "all together hold as many as they may"
+    );
 }
 
 #[test]
@@ -464,4 +507,23 @@ fn a_program_that_dies_leaves_nothing_behind() {
     put(&mut server, Time(1), dead, &request(1));
     assert_eq!(server.counts().malformed, 1);
     assert_eq!(connect(&mut server, 3, true), dead);
+}
+
+#[test]
+fn what_a_flood_leaves_to_be_done_is_bounded() {
+    let mut server = server(4);
+    let slot = connect(&mut server, 1, false);
+    let mut report = request(1);
+    report.mad.set_method(Method::SEND);
+    let guid = control(ControlKind::GET_GUID, slot, &[]);
+    let datagrams = 2 * OUTPUTS_MAX;
+    for _ in 0..datagrams / 2 {
+        put(&mut server, Time(1), slot, &report);
+        server.handle_control(Time(1), "ctl", &guid);
+    }
+    assert_eq!(outputs(&mut server).len(), OUTPUTS_MAX);
+    let dropped = datagrams - OUTPUTS_MAX;
+    assert_eq!(server.counts().overloaded, dropped as u64);
+    server.handle_control(Time(2), "ctl", &guid);
+    assert_eq!(answer(&outputs(&mut server)).kind, ControlKind::GET_GUID);
 }

@@ -15,7 +15,7 @@
 //! once, again and again, without anything to do is called every 50 microseconds.
 //!
 //! Frames that the system does not take are kept, and nothing more is pulled for that port until
-//! they have gone. Frames that come before the core knows of a carrier are dropped and counted.
+//! they have gone. Frames that come before the core has been handed a carrier are dropped and counted.
 
 mod handle;
 mod port;
@@ -36,7 +36,7 @@ use crate::NetError;
 use crate::poll::EventFd;
 use crate::transport::Link;
 
-/// Orders that wait for the dataplane thread at most.
+/// Requests that wait for the dataplane thread at most.
 const REQUESTS_MAX: usize = 256;
 
 /// Events that wait for the control thread at most. Further ones wait in the core.
@@ -71,14 +71,14 @@ where
     B: FnOnce() -> D + Send + 'static,
 {
     let failed = |source| NetError::new("set up the dataplane thread", source);
-    let order_wake = Arc::new(EventFd::new().map_err(failed)?);
+    let request_wake = Arc::new(EventFd::new().map_err(failed)?);
     let event_wake = Arc::new(EventFd::new().map_err(failed)?);
     let room = Arc::new(Notify::new());
     let (request_sender, requests) = crossbeam_channel::bounded(REQUESTS_MAX);
     let (event_sender, event_receiver) = crossbeam_channel::bounded(EVENTS_MAX);
     let channels = shell::Channels {
         requests,
-        order_wake: Arc::clone(&order_wake),
+        request_wake: Arc::clone(&request_wake),
         room: Arc::clone(&room),
         events: event_sender,
         event_wake: Arc::clone(&event_wake),
@@ -95,7 +95,7 @@ where
         })
         .map_err(failed)?;
     Ok(Running {
-        handle: Handle::new(request_sender, order_wake, room),
+        handle: Handle::new(request_sender, request_wake, room),
         events,
         thread,
     })

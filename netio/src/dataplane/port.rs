@@ -5,7 +5,7 @@ use wire::udplink::UdpEndpoint;
 
 use crate::NetError;
 use crate::poll::Epoll;
-use crate::transport::{Attached, InterfaceChange, Link, SendBatch, Sent};
+use crate::transport::{Attached, InterfaceChange, Link, LinkCounter, SendBatch, Sent};
 
 /// How long a port waits when the system is short of queue room, nanoseconds.
 const RETRY_NS: u64 = 200_000;
@@ -60,7 +60,7 @@ impl Port {
         }
     }
 
-    /// Whether the core knows of a carrier: frames of others do not count.
+    /// Whether the core has been handed a carrier; frames that come without one are dropped.
     pub(super) fn is_up(&self) -> bool {
         self.up
     }
@@ -82,12 +82,12 @@ impl Port {
         }
     }
 
-    /// UDP: takes in who the peer is. Frames that were meant for another one are dropped.
+    /// UDP: sets the peer. Frames that were kept for another one are dropped.
     pub(super) fn connect(&mut self, peer: UdpEndpoint) -> Result<CarrierChange, NetError> {
         if !self.link.connect(peer)? {
             return Ok(CarrierChange::None);
         }
-        self.discard_unsent();
+        self.drop_unsent();
         Ok(self.carrier_change(true, true))
     }
 
@@ -102,7 +102,7 @@ impl Port {
         };
         if reopened {
             // The kernel removes the old socket when it is closed.
-            self.discard_unsent();
+            self.drop_unsent();
             self.blocked = Blocked::No;
             self.watches_writable = false;
             if let Err(error) = self.watch(epoll) {
@@ -151,7 +151,7 @@ impl Port {
             }
             start += length;
         }
-        self.discard_unsent();
+        self.clear_unsent();
         self.block(Blocked::No, epoll);
         self.send(batch, now, epoll);
     }
@@ -170,7 +170,15 @@ impl Port {
         }
     }
 
-    fn discard_unsent(&mut self) {
+    /// Drops the frames that wait for room, and counts them.
+    fn drop_unsent(&mut self) {
+        let frames = self.unsent_lengths.len();
+        let counters = self.link.counters();
+        counters.add_many(LinkCounter::SendFailed, frames);
+        self.clear_unsent();
+    }
+
+    fn clear_unsent(&mut self) {
         self.unsent = Vec::new();
         self.unsent_lengths = Vec::new();
     }

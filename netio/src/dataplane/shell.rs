@@ -29,8 +29,8 @@ const SENDS_MAX: usize = 4;
 /// Passes over all ready ports a round at most.
 const PASSES_MAX: usize = 8;
 
-/// Orders a round at most.
-const ORDERS_A_ROUND: usize = 256;
+/// Requests a round at most.
+const REQUESTS_A_ROUND: usize = 256;
 
 /// How long a thread that is stopping goes on sending at most, nanoseconds.
 const FLUSH_NS: u64 = 100_000_000;
@@ -45,8 +45,8 @@ const TOKEN_CARRIERS: u64 = u64::MAX - 1;
 /// Both channels to the control thread.
 pub(super) struct Channels<C, E> {
     pub(super) requests: Receiver<Request<C>>,
-    pub(super) order_wake: Arc<EventFd>,
-    /// Tells who waits for room that requests were taken.
+    pub(super) request_wake: Arc<EventFd>,
+    /// Notified when requests were taken, for those who wait for room.
     pub(super) room: Arc<Notify>,
     pub(super) events: Sender<E>,
     pub(super) event_wake: Arc<EventFd>,
@@ -97,7 +97,7 @@ impl<C, E> Prepared<C, E> {
         let failed = |source| NetError::new("set up the dataplane thread", source);
         let epoll = Epoll::new().map_err(failed)?;
         epoll
-            .add(&*channels.order_wake, TOKEN_REQUESTS)
+            .add(&*channels.request_wake, TOKEN_REQUESTS)
             .map_err(failed)?;
         let carriers = if links.iter().any(Link::has_interface) {
             let carriers = Carriers::open()?;
@@ -135,7 +135,7 @@ impl<C, E> Prepared<C, E> {
         Shell {
             io: self,
             device,
-            held: None,
+            undelivered: None,
             more: true,
             idle: false,
             stopping: None,
@@ -149,12 +149,12 @@ struct Shell<D: Device> {
     io: Prepared<D::Command, D::Event>,
     device: D,
     /// An event that the full channel did not take.
-    held: Option<D::Event>,
+    undelivered: Option<D::Event>,
     /// A bound was hit: there is work left.
     more: bool,
     /// Nothing came and nothing went in the last round.
     idle: bool,
-    /// Told to stop; when at the latest.
+    /// When the thread ends at the latest, once a request to stop has come.
     stopping: Option<Time>,
     memory: Review,
 }
@@ -177,7 +177,7 @@ impl<D: Device> Shell<D> {
             self.send_again(now);
             self.transmit(now);
             self.deliver_events();
-            if self.memory.is_due(now) {
+            if self.memory.begin_if_due(now) {
                 self.io.receive.review();
                 self.io.send.review();
                 self.memory.trim();
@@ -207,7 +207,7 @@ impl<D: Device> Shell<D> {
         }
         let least_ns = if self.idle { PAUSE_NS } else { 0 };
         let now = clock::now();
-        if self.held.is_some() {
+        if self.undelivered.is_some() {
             no_later(now + OFFER_NS);
         }
         until.map(|until| until.since_ns(now).max(least_ns))
@@ -294,17 +294,17 @@ impl<D: Device> Shell<D> {
     fn take_requests(&mut self) {
         self.idle = false;
         // Before the channel is looked at, so that no request sent in between is missed.
-        if let Err(error) = self.io.channels.order_wake.take() {
+        if let Err(error) = self.io.channels.request_wake.take() {
             tracing::error!("cannot take requests: {error}");
         }
-        for _ in 0..ORDERS_A_ROUND {
+        for _ in 0..REQUESTS_A_ROUND {
             match self.io.channels.requests.try_recv() {
                 Ok(request) => self.execute(request),
                 Err(_) => return self.io.channels.room.notify_waiters(),
             }
         }
         self.io.channels.room.notify_waiters();
-        self.io.channels.order_wake.signal();
+        self.io.channels.request_wake.signal();
     }
 
     fn execute(&mut self, request: Request<D::Command>) {
@@ -399,14 +399,14 @@ impl<D: Device> Shell<D> {
     /// Hands events to the control thread as long as it takes them.
     fn deliver_events(&mut self) {
         let mut any = false;
-        while let Some(event) = self.held.take().or_else(|| self.device.poll_event()) {
+        while let Some(event) = self.undelivered.take().or_else(|| self.device.poll_event()) {
             match self.io.channels.events.try_send(event) {
                 Ok(()) => any = true,
                 Err(TrySendError::Full(event)) => {
-                    self.held = Some(event);
+                    self.undelivered = Some(event);
                     break;
                 }
-                // Nobody listens any more.
+                // The control thread has dropped its receiver.
                 Err(TrySendError::Disconnected(_)) => {}
             }
         }
@@ -422,7 +422,7 @@ impl<D: Device> Shell<D> {
                 .is_some_and(Port::is_up)
         };
         self.io.ports.iter().all(|port| port.blocked == Blocked::No)
-            && self.held.is_none()
+            && self.undelivered.is_none()
             && !self.device.ready(now).iter().any(has_link)
     }
 }

@@ -204,7 +204,7 @@ fn end_of(socket: &UdpSocket) -> UdpEndpoint {
 }
 
 #[tokio::test]
-async fn datagrams_of_strangers_are_never_handed_in() {
+async fn datagrams_of_foreign_senders_are_never_handed_in() {
     let link = open();
     let counters = Arc::clone(link.counters());
     let at = link.endpoint().unwrap().address;

@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use wire::convert::usize_of;
 
 use crate::error::check;
-use crate::memory::Touched;
+use crate::memory::HighWater;
 
 /// Frames that one receiving call takes at most.
 pub(crate) const RECEIVE_MAX: usize = 16;
@@ -60,7 +60,7 @@ unsafe impl<const N: usize> Send for Vectors<N> {}
 /// Received frames.
 pub(crate) struct ReceiveBatch {
     memory: Vec<u8>,
-    touched: Touched,
+    high_water: HighWater,
     vectors: Vectors<RECEIVE_MAX>,
 }
 
@@ -76,14 +76,14 @@ impl ReceiveBatch {
     pub(crate) fn new() -> Self {
         Self {
             memory: vec![0; RECEIVE_MAX * RECEIVE_STRIDE],
-            touched: Touched::default(),
+            high_water: HighWater::default(),
             vectors: Vectors::new(),
         }
     }
 
     /// Gives memory back that was not needed since the last call. No frame is there afterwards.
     pub(crate) fn review(&mut self) {
-        self.touched.review(&mut self.memory);
+        self.high_water.review(&mut self.memory);
     }
 
     /// Takes what waits at `fd`, [`RECEIVE_MAX`] frames at most, without blocking. Returns how many
@@ -111,7 +111,8 @@ impl ReceiveBatch {
                 .iter()
                 .map(|header| header.msg_len);
             let longest = longest.max().unwrap_or(0);
-            self.touched.note(last * RECEIVE_STRIDE + usize_of(longest));
+            self.high_water
+                .note(last * RECEIVE_STRIDE + usize_of(longest));
         }
         Ok(count)
     }
@@ -133,7 +134,7 @@ impl ReceiveBatch {
 /// Frames to be sent, one behind the other.
 pub(crate) struct SendBatch {
     memory: Vec<u8>,
-    touched: Touched,
+    high_water: HighWater,
     vectors: Vectors<SEND_MAX>,
     /// Where each frame starts and ends.
     bounds: [(usize, usize); SEND_MAX],
@@ -145,7 +146,7 @@ impl SendBatch {
     pub(crate) fn new() -> Self {
         Self {
             memory: vec![0; SEND_BYTES],
-            touched: Touched::default(),
+            high_water: HighWater::default(),
             vectors: Vectors::new(),
             bounds: [(0, 0); SEND_MAX],
             count: 0,
@@ -156,7 +157,7 @@ impl SendBatch {
     /// Forgets all frames, and gives memory back that was not needed since the last call.
     pub(crate) fn review(&mut self) {
         self.clear();
-        self.touched.review(&mut self.memory);
+        self.high_water.review(&mut self.memory);
     }
 
     /// Forgets all frames.
@@ -183,7 +184,7 @@ impl SendBatch {
         let end = self.used + length;
         self.bounds[self.count] = (self.used, end);
         self.count += 1;
-        self.touched.note(end);
+        self.high_water.note(end);
         // Each frame starts on a cache line of its own.
         self.used = end.next_multiple_of(64).min(self.memory.len());
     }

@@ -8,7 +8,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NlasIterator,
+    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_ERROR, NetlinkBuffer, NetlinkHeader, NetlinkMessage,
+    NlasIterator,
 };
 use netlink_packet_route::link::{LinkFlags, LinkHeader, LinkMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
@@ -24,6 +25,9 @@ use crate::NetError;
 
 /// Room for received messages: what the kernel fills at most in one go.
 const BUFFER_BYTES: usize = 32 * 1024;
+
+/// Messages that are taken in before others get their turn.
+const MESSAGES_A_TURN: u32 = 64;
 
 /// Bytes of `nlmsghdr`.
 const MESSAGE_HEADER: usize = 16;
@@ -55,6 +59,8 @@ pub(crate) struct InterfaceChange<'a> {
 pub(crate) struct Carriers {
     fd: OwnedFd,
     buffer: Vec<u8>,
+    /// Changes may have been lost: all interfaces are to be asked for once the queue is empty.
+    is_stale: bool,
 }
 
 impl Carriers {
@@ -72,6 +78,7 @@ impl Carriers {
         let carriers = Self {
             fd,
             buffer: vec![0; BUFFER_BYTES],
+            is_stale: false,
         };
         carriers.ask_for_all().map_err(failed)?;
         Ok(carriers)
@@ -81,20 +88,27 @@ impl Carriers {
         self.fd.as_fd()
     }
 
-    /// Hands every message that waits to `each`.
+    /// Hands messages that wait to `each`: all, but for a bound after which others get their turn.
     pub(crate) fn receive(&mut self, mut each: impl FnMut(&InterfaceChange<'_>)) {
-        loop {
+        for _ in 0..MESSAGES_A_TURN {
             match recv(&self.fd, &mut self.buffer[..], RecvFlags::empty()) {
-                Ok((length, _)) => parse(&self.buffer[..length], &mut each),
-                Err(Errno::INTR) => {}
-                // Some were lost; the answer to this has the present state of all.
-                Err(Errno::NOBUFS) => {
-                    if let Err(error) = self.ask_for_all() {
-                        tracing::error!("cannot ask for the network interfaces: {error}");
-                        return;
-                    }
+                Ok((length, _)) => {
+                    let dump = parse(&self.buffer[..length], &mut each);
+                    self.is_stale |= dump == Dump::Refused;
                 }
-                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                // Some were lost. What is asked for now could be lost in the same full queue, and the
+                // kernel refuses to begin while an answer is under way.
+                Err(Errno::NOBUFS) => self.is_stale = true,
+                Err(Errno::AGAIN) => {
+                    if self.is_stale {
+                        self.is_stale = false;
+                        if let Err(error) = self.ask_for_all() {
+                            tracing::error!("cannot ask for the network interfaces: {error}");
+                        }
+                    }
+                    return;
+                }
                 Err(error) => {
                     tracing::error!("cannot watch the network interfaces: {error}");
                     return;
@@ -116,19 +130,35 @@ impl Carriers {
     }
 }
 
+/// What a datagram says of the answer to [`Carriers::ask_for_all`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dump {
+    /// Nothing, or its parts.
+    Given,
+    /// Another answer is under way: it may lack what has changed since it began.
+    Refused,
+}
+
 /// The interfaces in one datagram of messages. What is malformed or of another kind is skipped.
-fn parse(mut bytes: &[u8], each: &mut impl FnMut(&InterfaceChange<'_>)) {
+fn parse(mut bytes: &[u8], each: &mut impl FnMut(&InterfaceChange<'_>)) -> Dump {
+    let mut dump = Dump::Given;
     while let Ok(message) = NetlinkBuffer::new_checked(bytes) {
         let length = usize_of(message.length());
         let kind = message.message_type();
+        let Some(body) = bytes.get(MESSAGE_HEADER..length) else {
+            return dump;
+        };
         if kind == libc::RTM_NEWLINK || kind == libc::RTM_DELLINK {
             let deleted = kind == libc::RTM_DELLINK;
-            if let Some(change) = interface(&bytes[MESSAGE_HEADER..length], deleted) {
+            if let Some(change) = interface(body, deleted) {
                 each(&change);
             }
+        } else if kind == NLMSG_ERROR && body.first_chunk() == Some(&(-libc::EBUSY).to_ne_bytes()) {
+            dump = Dump::Refused;
         }
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or(&[]);
     }
+    dump
 }
 
 /// One `ifinfomsg` with its attributes.
@@ -208,6 +238,23 @@ mod tests {
                 (5, "p3".to_owned(), false, true),
             ]
         );
+    }
+
+    #[test]
+    fn a_refused_request_for_all_interfaces_is_told_from_other_errors() {
+        let error = |errno: i32| {
+            let mut bytes = 36u32.to_ne_bytes().to_vec();
+            bytes.extend(NLMSG_ERROR.to_ne_bytes());
+            bytes.extend([0; 10]);
+            bytes.extend((-errno).to_ne_bytes());
+            bytes.extend([0; 16]);
+            bytes
+        };
+        let dump = |bytes: &[u8]| parse(bytes, &mut |_: &InterfaceChange<'_>| panic!("none"));
+        assert_eq!(dump(&error(libc::EBUSY)), Dump::Refused);
+        assert_eq!(dump(&error(libc::EPERM)), Dump::Given);
+        assert_eq!(dump(&error(0)), Dump::Given, "an acknowledgement");
+        assert_eq!(dump(&error(libc::EBUSY)[..17]), Dump::Given);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How the frames of one link travel: veth pairs or UDP, chosen per link at run time.
 //!
 //! A [`Link`] is one end of one cable. It receives into and sends from batches that all links of a
-//! daemon share, and knows what stands in front of the records. Nothing here blocks.
+//! daemon share, and reads and writes the header in front of the records. Nothing here blocks.
 //!
 //! | | veth | UDP |
 //! |---|---|---|
@@ -9,7 +9,7 @@
 //! | header | Ethernet, 14 bytes | link header, 24 bytes: secret, epoch and sequence |
 //! | carrier | the interface's, reported by rtnetlink | whether the peer is known |
 //! | privileges | `CAP_NET_RAW` in its namespace | none |
-//! | who else can send | root, inside the namespace | anybody, but without the secret |
+//! | who else can send | root, inside the namespace | every process, but without the secret |
 //!
 //! A frame is at most [`FRAME_BYTES_MAX`] long. Longer ones would carry more, but the kernel holds
 //! a frame in one piece of memory, and pieces above 32 KiB are slow to come by and charged double.
@@ -254,7 +254,7 @@ impl Link {
             Err(why) => {
                 counters.add(why);
                 if why == LinkCounter::WrongSecret {
-                    // Its peer was told the secret. The log bounds how often this is told.
+                    // Only the peer has been sent the secret. The log bounds how often this is written.
                     tracing::warn!(
                         port = self.port.get(),
                         "a datagram without this end's secret was dropped: its sender has the \

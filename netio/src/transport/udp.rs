@@ -1,6 +1,6 @@
 //! Links over UDP: one connected socket a cable, and a link header in front of the records.
 //!
-//! Anybody on the machine can send to a port, and take one that is free. What makes a datagram the
+//! Every process on the machine can send to a port, and take one that is free. What makes a datagram the
 //! peer's is therefore what it carries ([`wire::udplink`]): the secret of this end, which only the
 //! peer is told, and the epoch of the peer's life, which only this end is told. Both go over control
 //! sockets. A datagram without them is dropped and counted, whatever it holds, and changes nothing.

@@ -6,7 +6,7 @@ use super::ControlError;
 use super::paull::Paull;
 use super::shape::{NonBlocking, hosts_max};
 
-/// Whether standing connections may be moved for new ones.
+/// Whether connections in place may be moved for new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// They may. With `trees >= n` no admissible request is ever blocked.
@@ -28,8 +28,8 @@ pub struct Admitted {
     pub tree: usize,
 }
 
-/// A connection that stood in the window before and has changed its tree. Its sender must be told
-/// before the window begins.
+/// A connection that stood in the window before and has changed its tree. Its sender must know
+/// the new DLID before the window begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moved {
     /// The host that sends.
@@ -87,7 +87,7 @@ pub struct Controller {
     mode: Mode,
     paull: Paull<usize>,
     /// By source: destination, and tree if it has one.
-    standing: BTreeMap<usize, (usize, Option<usize>)>,
+    connections: BTreeMap<usize, (usize, Option<usize>)>,
     waiting: Vec<(usize, usize)>,
     waiting_max: usize,
 }
@@ -117,7 +117,7 @@ impl Controller {
             paull: Paull::new(leaves, trees),
             leaf_of,
             mode,
-            standing: BTreeMap::new(),
+            connections: BTreeMap::new(),
             waiting: Vec::new(),
         })
     }
@@ -168,10 +168,10 @@ impl Controller {
                 waiting_max: self.waiting_max,
             });
         }
-        let before = self.standing.clone();
+        let before = self.connections.clone();
         self.release_all_but(&chosen);
         for (source, destination) in chosen {
-            if !self.standing.contains_key(&source) && !self.admit(source, destination) {
+            if !self.connections.contains_key(&source) && !self.admit(source, destination) {
                 deferred.push(Deferred {
                     source,
                     destination,
@@ -191,19 +191,20 @@ impl Controller {
     fn release_all_but(&mut self, chosen: &[(usize, usize)]) {
         let keep: BTreeSet<(usize, usize)> = chosen.iter().copied().collect();
         let (leaf_of, paull) = (&self.leaf_of, &mut self.paull);
-        self.standing.retain(|&source, &mut (destination, tree)| {
-            let stays = keep.contains(&(source, destination));
-            if let (false, Some(tree)) = (stays, tree) {
-                paull.remove(leaf_of[source], leaf_of[destination], tree);
-            }
-            stays
-        });
+        self.connections
+            .retain(|&source, &mut (destination, tree)| {
+                let stays = keep.contains(&(source, destination));
+                if let (false, Some(tree)) = (stays, tree) {
+                    paull.remove(leaf_of[source], leaf_of[destination], tree);
+                }
+                stays
+            });
     }
 
     fn admit(&mut self, source: usize, destination: usize) -> bool {
         let (row, column) = (self.leaf_of[source], self.leaf_of[destination]);
         if row == column {
-            self.standing.insert(source, (destination, None));
+            self.connections.insert(source, (destination, None));
             return true;
         }
         let found = match self.mode {
@@ -217,11 +218,11 @@ impl Controller {
             return false;
         };
         for step in moves {
-            if let Some((_, tree)) = self.standing.get_mut(&step.connection) {
+            if let Some((_, tree)) = self.connections.get_mut(&step.connection) {
                 *tree = Some(step.to);
             }
         }
-        self.standing.insert(source, (destination, Some(tree)));
+        self.connections.insert(source, (destination, Some(tree)));
         true
     }
 
@@ -231,7 +232,7 @@ impl Controller {
         deferred: Vec<Deferred>,
     ) -> Window {
         let admitted = self
-            .standing
+            .connections
             .iter()
             .map(|(&source, &(destination, tree))| Admitted {
                 source,
@@ -240,7 +241,7 @@ impl Controller {
             })
             .collect();
         let moved = self
-            .standing
+            .connections
             .iter()
             .filter_map(|(&source, &(destination, tree))| {
                 let &(old_destination, old) = before.get(&source)?;

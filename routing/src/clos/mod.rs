@@ -75,7 +75,7 @@ pub enum ControlError {
         /// How many hosts there are.
         hosts: usize,
     },
-    /// A host that wants to send to itself.
+    /// A request whose source is its destination.
     #[error("host {0} asks for a connection to itself")]
     ToItself(usize),
     /// More requests than may wait.

@@ -242,11 +242,11 @@ mod tests {
     /// Connections as they come and go: (row, column) pairs by key.
     fn check(
         matrix: &Paull<usize>,
-        standing: &[(usize, usize, usize)],
+        connections: &[(usize, usize, usize)],
     ) -> Result<(), TestCaseError> {
         let cells: usize = matrix.rows.iter().flatten().flatten().count();
-        prop_assert_eq!(cells, standing.len());
-        for &(key, row, column) in standing {
+        prop_assert_eq!(cells, connections.len());
+        for &(key, row, column) in connections {
             let tree = matrix.rows[row]
                 .iter()
                 .position(|cell| cell.is_some_and(|cell| cell.connection == key));
@@ -266,16 +266,16 @@ mod tests {
         ) {
             let trees = hosts + extra;
             let mut matrix = Paull::new(leaves, trees);
-            let mut standing: Vec<(usize, usize, usize)> = Vec::new();
+            let mut connections: Vec<(usize, usize, usize)> = Vec::new();
             for (key, (row, column, release)) in steps.into_iter().enumerate() {
                 let (row, column) = (row % leaves, column % leaves);
-                if release == 0 && !standing.is_empty() {
-                    let (key, row, column) = standing.remove((row + column) % standing.len());
+                if release == 0 && !connections.is_empty() {
+                    let (key, row, column) = connections.remove((row + column) % connections.len());
                     let tree = (0..trees).find(|&tree| matrix.sender(row, tree) == Some(key));
                     matrix.remove(row, column, tree.unwrap());
                 } else {
-                    let sends = standing.iter().filter(|c| c.1 == row).count();
-                    let receives = standing.iter().filter(|c| c.2 == column).count();
+                    let sends = connections.iter().filter(|c| c.1 == row).count();
+                    let receives = connections.iter().filter(|c| c.2 == column).count();
                     if sends == hosts || receives == hosts {
                         continue;
                     }
@@ -290,9 +290,9 @@ mod tests {
                     }
                     // Paull: fewer moves than twice the leaves, by the shorter of two chains.
                     prop_assert!(moves.len() < 2 * leaves);
-                    standing.push((key, row, column));
+                    connections.push((key, row, column));
                 }
-                check(&matrix, &standing)?;
+                check(&matrix, &connections)?;
             }
         }
     }

@@ -71,7 +71,7 @@ pub fn tables(
     if lmc.get() < least {
         return Err(RoutingError::LmcTooSmall { lmc, trees });
     }
-    let (lids, changed) = assign(network, lmc, options.lid_base, &options.known)?;
+    let (lids, changed) = assign(network, lmc, options.lid_base, &options.known, false)?;
     let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
     let mut builder = Builder {
         network,
@@ -87,11 +87,8 @@ pub fn tables(
         from_hosts_only: true,
     };
     let mut tables = Tables::generic(RoutingEngine::Clos, network, lids, rows, promises);
-    let mut order = vec![u32::MAX; network.nodes()];
-    for (place, &switch) in (0..).zip(clos.spines().iter().chain(clos.leaves())) {
-        order[network.switches()[switch].index()] = place;
-    }
-    tables.order = Some(order);
+    let top_down = clos.spines().iter().chain(clos.leaves()).copied();
+    tables.set_order(network, top_down.zip(0..));
     tables.warnings.extend(Warning::lids_changed(changed));
     Ok(tables)
 }

@@ -3,45 +3,49 @@
 //!
 //! **Paths.** For each LID of a host in turn, a tree of shortest paths to it; among paths of equally
 //! few hops the one whose channels carry the least so far. Then each channel's weight grows by the
-//! number of hosts whose path to the LID crosses it ([`trees`]).
+//! number of hosts whose path to the LID crosses it, and the choice is made again in rounds ([`crate::balance`]).
 //!
-//! **Layers.** All paths begin in layer 0. While the channel dependency graph of a layer has a
-//! cycle, the dependency on it that the fewest paths make is broken: those paths move to the next
-//! layer ([`layers`]). A path's layer is its SL, and SL `i` is VL `i` at every port. If there are
-//! more layers than data VLs, the tables could deadlock, and there are none.
+//! **Layers.** A pair of switches is in one layer, both ways, so that answers, which take the service level of
+//! what they answer, are in the layer of their path ([`crate::layers`]). That takes more layers than the
+//! paper's, where each direction is by itself. If there are too few VLs, the same is tried without rounds, then
+//! the LIDs at a switch share trees, half as many each time down to one ([`trees`]); at last the first channel is taken whatever the loads, since such paths
+//! turn alike. If that takes more layers than there are data VLs, too, there are no tables.
 //!
-//! Shapes: a path from each switch with hosts to each host LID; a layer for each. Cost: for `S`
-//! switches, `C` channels and `L` LIDs, `L C` for the trees and `S L hops` for the layers, plus
-//! `C` for each cycle broken.
+//! On one layer switches without hosts are sent to, and send, so that they close no cycle either
+//! ([`crate::switch_paths`]).
+//!
+//! Shapes: a path from each switch with hosts to each host LID; a layer for each pair of switches. Cost: for
+//! `S` switches, `C` channels, `L` LIDs, and `H` LIDs at a switch, `L C` for the trees, `S L hops` and what
+//! cycles take for the layers; `log H` times in the worst case.
 //!
 //! Differences from the paper: paths are of the fewest hops by comparison, not by large first
-//! weights, which comes to the same; unused VLs are left unused rather than filled for balance;
-//! packets of switches' own ports (answers to queries) are not layered and use SL 0.
+//! weights, which comes to the same; layers are filled one pair after another instead of by breaking cycles at
+//! their weakest dependency; unused VLs are left unused rather than filled for balance; pairs of two
+//! switches without hosts take a layer that is there, or SL 0 if none takes them.
 
-mod layers;
 mod trees;
 
-use topologies::{Graph, NodeId};
-use wire::convert::saturate;
-use wire::{Lid, PortNum, Sl};
+use topologies::Graph;
 
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::lids::Lids;
+use crate::layers::{Layers, TablePaths, Wanted};
+use crate::minhop::every_lid;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
-use crate::tables::{Lft, Promises, Tables};
-use crate::vl_assignment::VlAssignment;
-use layers::{Layers, layers};
-use trees::{Tree, trees};
-
-/// Layers are counted up to here to tell how many data VLs would do; a fabric has 15 at most.
-const LAYERS_MAX: usize = 64;
+use crate::switch_paths;
+use crate::tables::{Promises, Tables};
+use crate::targets::{Target, rows, targets};
+use trees::{Choice, trees};
 
 /// The engine.
 pub(crate) struct Dfsssp;
 
 impl Engine for Dfsssp {
+    fn is_candidate(&self) -> bool {
+        true
+    }
+
     fn route(
         &self,
         graph: &Graph,
@@ -50,17 +54,39 @@ impl Engine for Dfsssp {
     ) -> Result<Tables, RoutingError> {
         let (lids, changed) = options.assign(network)?;
         let targets = targets(network, &lids);
-        let trees = trees(network, &targets);
-        let layers = layers(network, &targets, &trees, LAYERS_MAX);
         let have = options.data_vls();
-        if layers.count > usize::from(have) {
-            return Err(RoutingError::VlsExhausted {
-                engine: RoutingEngine::Dfsssp,
-                needed: layers.count,
-                have,
-            });
+        let wanted = Wanted {
+            have: usize::from(have),
+            for_switches: false,
+        };
+        let mut least = usize::MAX;
+        let found = choices(network, &targets).into_iter().find_map(|choice| {
+            let rows = match choice {
+                Choice::EveryLid => every_lid(network, &lids, &targets),
+                choice => {
+                    let trees = trees(network, &targets, choice);
+                    rows(network, &lids, &targets, |switch, place| {
+                        trees[place].next(switch)
+                    })
+                }
+            };
+            let paths = TablePaths::new(network, &rows, &targets);
+            match Layers::new(network, &paths, wanted) {
+                Ok(layers) => Some((rows, layers)),
+                Err(needed) => {
+                    least = least.min(needed);
+                    None
+                }
+            }
+        });
+        let (mut rows, layers) = found.ok_or(RoutingError::VlsExhausted {
+            engine: RoutingEngine::Dfsssp,
+            needed: least,
+            have,
+        })?;
+        if layers.count == 1 {
+            switch_paths::complete(network, &targets, &mut rows);
         }
-        let rows = rows(network, &lids, &targets, &trees);
         let promises = Promises {
             up_down: false,
             minimal: true,
@@ -68,75 +94,22 @@ impl Engine for Dfsssp {
             from_hosts_only: false,
         };
         let mut tables = Tables::generic(RoutingEngine::Dfsssp, network, lids, rows, promises);
-        tables.vl_assignment = Some(vl_assignment(graph, network, &targets, &layers));
+        tables.vl_assignment = layers.vl_assignment(graph, network, &targets);
         tables.warnings.extend(Warning::lids_changed(changed));
         Ok(tables)
     }
 }
 
-/// A LID to be reached.
-#[derive(Clone, Copy, Debug)]
-struct Target {
-    lid: Lid,
-    /// The switch that owns it, or that its host is attached to.
-    switch: usize,
-    /// The switch's port towards the owner; 0 for the switch itself.
-    port: PortNum,
-    /// The host, by number; `None` for a switch's own LID.
-    host: Option<usize>,
-}
-
-/// The LIDs of hosts in order, then those of switches.
-fn targets(network: &Network, lids: &Lids) -> Vec<Target> {
-    let mut targets = Vec::new();
-    for (host, port) in network.hosts().iter().enumerate() {
-        for lid in lids.of(port.end).into_iter().flat_map(|range| range.lids()) {
-            targets.push(Target {
-                lid,
-                switch: port.switch,
-                port: port.port,
-                host: Some(host),
-            });
-        }
+/// The ways to choose paths, best first: for each LID, then fewer and fewer trees for all LIDs of a
+/// switch.
+fn choices(network: &Network, targets: &[Target]) -> Vec<Choice> {
+    let mut at_switch = vec![0usize; network.switches().len()];
+    for target in targets.iter().filter(|target| target.host.is_some()) {
+        at_switch[target.switch] += 1;
     }
-    let own = |(switch, &node): (usize, &NodeId)| {
-        let range = lids.of_node(node)?;
-        Some(Target {
-            lid: range.base,
-            switch,
-            port: PortNum::MANAGEMENT,
-            host: None,
-        })
-    };
-    targets.extend(network.switches().iter().enumerate().filter_map(own));
-    targets
-}
-
-fn rows(network: &Network, lids: &Lids, targets: &[Target], trees: &[Tree]) -> Vec<Lft> {
-    let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
-    for (target, tree) in targets.iter().zip(trees) {
-        for (switch, row) in rows.iter_mut().enumerate() {
-            if switch == target.switch {
-                row.set(target.lid, target.port);
-            } else if let Some(channel) = tree.next(switch) {
-                row.set(target.lid, network.channels()[channel].port);
-            }
-        }
-    }
-    rows
-}
-
-fn vl_assignment(
-    graph: &Graph,
-    network: &Network,
-    targets: &[Target],
-    layers: &Layers,
-) -> VlAssignment {
-    let count = saturate::<u8>(layers.count);
-    let mut assignment = VlAssignment::identity(graph, count);
-    for &(switch, target, layer) in &layers.moved {
-        let node = network.switches()[switch];
-        assignment.set_sl(node, targets[target].lid, Sl::constant(layer));
-    }
-    assignment
+    let most = at_switch.into_iter().max().unwrap_or(1).max(1);
+    let fewer = core::iter::successors(Some(most), |&trees| (trees > 1).then_some(trees / 2));
+    let fewer = fewer.map(|trees| Choice::Balanced { trees });
+    let all = [Choice::EveryLid].into_iter().chain(fewer);
+    all.chain([Choice::First]).collect()
 }

@@ -1,7 +1,9 @@
 //! Shortest-path trees that share as few channels as possible.
 
-use super::Target;
+use wire::convert::{saturate, u64_of, usize_of};
+
 use crate::network::Network;
+use crate::targets::Target;
 
 /// No channel.
 const NONE: u32 = u32::MAX;
@@ -16,28 +18,65 @@ impl Tree {
     /// The channel by which a switch sends; `None` at the target and where there is no path.
     pub(super) fn next(&self, switch: usize) -> Option<usize> {
         let channel = self.next[switch];
-        (channel != NONE).then_some(channel as usize)
+        (channel != NONE).then_some(usize_of(channel))
     }
 }
 
-/// A tree for each target in turn.
-pub(super) fn trees(network: &Network, targets: &[Target]) -> Vec<Tree> {
-    let hosts = network.hosts_at().iter().map(|hosts| hosts.len() as u64);
+/// How trees are chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Choice {
+    /// By load, for each LID by itself and again in rounds: not by trees from here.
+    EveryLid,
+    /// By load: so many trees at most for the LIDs at one switch, which take them in turn.
+    Balanced {
+        /// How many.
+        trees: usize,
+    },
+    /// One for each switch, of the first channels whatever they carry: such paths turn alike and take
+    /// fewer layers.
+    First,
+}
+
+/// A tree for each target. A switch with hosts has the tree of its first host's LID.
+pub(super) fn trees(network: &Network, targets: &[Target], choice: Choice) -> Vec<Tree> {
+    let hosts = network.hosts_at().iter().map(|hosts| u64_of(hosts.len()));
     let hosts: Vec<u64> = hosts.collect();
-    let mut weights = vec![0u64; network.channels().len()];
+    let none = vec![0u64; network.channels().len()];
+    let mut weights = none.clone();
+    let most = match choice {
+        Choice::EveryLid => usize::MAX,
+        Choice::Balanced { trees } => trees,
+        Choice::First => 1,
+    };
     // Distances depend on the switch only, and targets at one switch come together or nearly so.
     let mut search = Search::new(network);
-    targets
-        .iter()
-        .map(|target| {
-            search.from(target.switch);
-            let next = search.tree(&weights);
-            if target.host.is_some() {
-                search.load(&next, &hosts, &mut weights);
-            }
-            Tree { next }
-        })
-        .collect()
+    // By switch: its trees, and how many LIDs of hosts have taken one.
+    let mut found: Vec<(Vec<Tree>, usize)> = vec![(Vec::new(), 0); network.switches().len()];
+    let mut tree = |target: &Target| {
+        let (own, taken) = &mut found[target.switch];
+        let number = if target.host.is_some() {
+            *taken % most
+        } else {
+            0
+        };
+        search.from(target.switch);
+        if number == own.len() {
+            let by = match choice {
+                Choice::EveryLid | Choice::Balanced { .. } => &weights,
+                Choice::First => &none,
+            };
+            own.push(Tree {
+                next: search.tree(by),
+            });
+        }
+        let tree = own[number].clone();
+        if target.host.is_some() {
+            *taken += 1;
+            search.load(&tree.next, &hosts, &mut weights);
+        }
+        tree
+    };
+    targets.iter().map(&mut tree).collect()
 }
 
 struct Search<'a> {
@@ -94,7 +133,7 @@ impl<'a> Search<'a> {
             });
             if let Some((weight, channel)) = nearer.min() {
                 weight_to[switch] = weight;
-                next[switch] = u32::try_from(channel).unwrap_or(NONE);
+                next[switch] = saturate(channel);
             }
         }
         next
@@ -105,7 +144,7 @@ impl<'a> Search<'a> {
         let mut behind = hosts.to_vec();
         for &switch in self.order.iter().skip(1).rev() {
             if next[switch] != NONE {
-                let channel = next[switch] as usize;
+                let channel = usize_of(next[switch]);
                 weights[channel] += behind[switch];
                 behind[self.network.channels()[channel].to] += behind[switch];
             }

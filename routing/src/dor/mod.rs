@@ -5,7 +5,7 @@
 //! rows of two; a ring of four is two such rows).
 //!
 //! **Paths** settle one dimension after another: along a row straight on, round a ring the shorter
-//! way; half way round, switches at even positions go on and those at odd positions go back.
+//! way; half way round both directions take the same cables ([`Dimension::leads_on`]).
 //! Parallel cables are taken in turn by LID. Rows cannot form a credit loop.
 //!
 //! **Rings** of five or more can. Each such ring has a *dateline*, the cable between its last and
@@ -18,8 +18,6 @@
 //!
 //! Cost: switches times neighbours squared for the coordinates; switches times LIDs for the tables.
 
-mod coordinates;
-
 use topologies::Graph;
 use wire::{Lid, PortNum, Sl, Vl};
 
@@ -27,14 +25,15 @@ use crate::engine::{Engine, Options};
 use crate::error::{EngineError, RoutingError, Warning};
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
-use crate::tables::{Lft, Promises, Tables};
+use crate::tables::{Promises, Tables};
+use crate::targets::{Target, rows, targets};
 use crate::vl_assignment::{SlToVl, VlAssignment};
 
-pub use coordinates::{Dimension, Grid, NotGrid};
+pub use crate::grid::{Dimension, Grid, NotGrid};
 
 /// The least ring that can form a credit loop.
 const RING_MIN: usize = 5;
-/// How many such rings service levels can tell apart.
+/// How many such rings 16 service levels distinguish, one bit each.
 const RINGS_MAX: usize = 4;
 
 impl From<NotGrid> for RoutingError {
@@ -50,6 +49,10 @@ impl From<NotGrid> for RoutingError {
 pub(crate) struct Dor;
 
 impl Engine for Dor {
+    fn is_candidate(&self) -> bool {
+        true
+    }
+
     fn route(
         &self,
         graph: &Graph,
@@ -74,30 +77,15 @@ impl Engine for Dor {
             });
         }
         let (lids, changed) = options.assign(network)?;
-        let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
-        let mut targets = Vec::new();
-        for host in network.hosts() {
-            let own = lids.of(host.end).into_iter();
-            let own = own.flat_map(|range| range.lids());
-            targets.extend(own.map(|lid| (lid, host.switch, host.port)));
-        }
-        let hosts = targets.len();
-        for (switch, &node) in network.switches().iter().enumerate() {
-            let own = lids.of_node(node).into_iter();
-            targets.extend(own.map(|range| (range.base, switch, PortNum::MANAGEMENT)));
-        }
+        let targets = targets(network, &lids);
         let paths = Paths {
             network,
             grid: &grid,
         };
-        for &(lid, target, last) in &targets {
-            for (switch, row) in rows.iter_mut().enumerate() {
-                let port = paths
-                    .next(switch, target, lid)
-                    .map_or(last, |channel| network.channels()[channel].port);
-                row.set(lid, port);
-            }
-        }
+        let rows = rows(network, &lids, &targets, |switch, place| {
+            let target = &targets[place];
+            paths.next(switch, target.switch, target.lid)
+        });
         let promises = Promises {
             up_down: false,
             minimal: true,
@@ -106,7 +94,7 @@ impl Engine for Dor {
         };
         let mut tables = Tables::generic(RoutingEngine::Dor, network, lids, rows, promises);
         if !rings.is_empty() {
-            tables.vl_assignment = Some(paths.vl_assignment(graph, &rings, &targets[..hosts]));
+            tables.vl_assignment = Some(paths.vl_assignment(graph, &rings, &targets));
         }
         tables.warnings.extend(Warning::lids_changed(changed));
         Ok(tables)
@@ -133,18 +121,9 @@ impl Paths<'_> {
     fn step(&self, switch: usize, target: usize) -> Option<(usize, usize)> {
         let (here, there) = (self.grid.place(switch), self.grid.place(target));
         let dimension = (0..here.len()).find(|&d| here[d] != there[d])?;
-        let Dimension { size, ring } = self.grid.dimensions()[dimension];
-        let (from, to) = (here[dimension], there[dimension]);
-        let forwards = if ring {
-            let ahead = (to + size - from) % size;
-            match (2 * ahead).cmp(&size) {
-                core::cmp::Ordering::Less => true,
-                core::cmp::Ordering::Equal => from % 2 == 0,
-                core::cmp::Ordering::Greater => false,
-            }
-        } else {
-            to > from
-        };
+        let along = self.grid.dimensions()[dimension];
+        let (size, from, to) = (along.size, here[dimension], there[dimension]);
+        let forwards = along.leads_on(from, to);
         let next = if forwards {
             (from + 1) % size
         } else {
@@ -165,23 +144,14 @@ impl Paths<'_> {
         cables.get(lid.index() % cables.len().max(1)).copied()
     }
 
-    /// Service levels of all paths between hosts, and SL-to-VL tables.
-    fn vl_assignment(
-        &self,
-        graph: &Graph,
-        rings: &[usize],
-        hosts: &[(Lid, usize, PortNum)],
-    ) -> VlAssignment {
+    /// Service levels of all paths, and SL-to-VL tables.
+    fn vl_assignment(&self, graph: &Graph, rings: &[usize], targets: &[Target]) -> VlAssignment {
         let mut assignment = VlAssignment::identity(graph, 2);
-        let hosts_at = self.network.hosts_at();
-        for (source, own) in hosts_at.iter().enumerate() {
-            if own.is_empty() {
-                continue;
-            }
-            for &(lid, target, _) in hosts {
-                let sl = self.sl(source, target, rings);
+        for (source, &node) in self.network.switches().iter().enumerate() {
+            for target in targets {
+                let sl = self.sl(source, target.switch, rings);
                 if sl != Sl::default() {
-                    assignment.set_sl(self.network.switches()[source], lid, sl);
+                    assignment.set_sl(node, target.lid, sl);
                 }
             }
         }

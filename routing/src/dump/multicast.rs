@@ -4,9 +4,10 @@ use core::fmt::Write as _;
 use std::collections::BTreeMap;
 
 use topologies::{Graph, NodeId};
+use wire::convert::hexadecimal;
 use wire::{Guid, Lid, PortNum};
 
-use super::{DumpError, DumpProblem, read_switch_name};
+use super::{DumpError, DumpProblem, Switches, each_line, empty, read_switch_name};
 use crate::multicast::{BLOCK_ROWS, Mft, PortSet};
 use crate::tables::Tables;
 
@@ -78,22 +79,22 @@ const CROSSES_AT: usize = 12;
 /// [`DumpError`] with the line.
 pub fn read_mft(text: &str) -> Result<Vec<MftDump>, DumpError> {
     let mut dumps: Vec<MftDump> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        read_line(&mut dumps, number, line.trim_end()).map_err(|problem| DumpError {
-            line: number,
-            problem,
-        })?;
+    let mut switches = Switches::default();
+    each_line(text, |number, line| {
+        read_line(&mut dumps, &mut switches, number, line.trim_end())
+    })?;
+    match dumps.is_empty() {
+        true => Err(empty(text)),
+        false => Ok(dumps),
     }
-    if dumps.is_empty() {
-        return Err(DumpError {
-            line: text.lines().count().max(1),
-            problem: DumpProblem::Empty,
-        });
-    }
-    Ok(dumps)
 }
 
-fn read_line(dumps: &mut Vec<MftDump>, number: usize, line: &str) -> Result<(), DumpProblem> {
+fn read_line(
+    dumps: &mut Vec<MftDump>,
+    switches: &mut Switches,
+    number: usize,
+    line: &str,
+) -> Result<(), DumpProblem> {
     let words = line.trim_start();
     let is_heading = words.starts_with("MLid") || words.starts_with("Ports:");
     // The tens above the ports' units.
@@ -102,9 +103,7 @@ fn read_line(dumps: &mut Vec<MftDump>, number: usize, line: &str) -> Result<(), 
         Ok(())
     } else if line.starts_with("Multicast mlids") {
         let (guid, name) = read_switch_name(line)?;
-        if dumps.iter().any(|other| other.guid == guid) {
-            return Err(DumpProblem::SwitchTwice(guid));
-        }
+        switches.add(guid)?;
         dumps.push(MftDump {
             line: number,
             guid,
@@ -130,7 +129,8 @@ fn read_row(mft: &mut Mft, line: &str) -> Result<Lid, DumpProblem> {
     let word = word.trim_end();
     let mlid = word
         .strip_prefix("0x")
-        .and_then(|digits| u16::from_str_radix(digits, 16).ok())
+        .and_then(hexadecimal)
+        .and_then(|mlid| u16::try_from(mlid).ok())
         .map(Lid::new)
         .filter(|mlid| mlid.is_multicast())
         .ok_or_else(|| DumpProblem::BadMlid(word.to_owned()))?;

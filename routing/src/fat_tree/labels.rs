@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 use topologies::{Below, Endpoint, FatTree, Graph, NodeId, NodeKind, SwitchLabel};
+use wire::convert::usize_of;
 use wire::{Guid, PortNum};
 
-use super::recognise::NotFatTree;
+use super::shape::{NotFatTree, Shape};
 
 /// In what way a fabric is more than, or other than, the tree that it was.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -55,7 +56,7 @@ pub(crate) struct SwitchPlace {
 
 /// The far end of a cable of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Far {
+pub(crate) struct FarEnd {
     pub(crate) guid: Guid,
     pub(crate) port: PortNum,
 }
@@ -68,6 +69,37 @@ pub(super) struct Candidate {
     pub(super) pids: Vec<Option<u32>>,
 }
 
+impl Shape {
+    /// A candidate from prefixes (digits `w_0 .. w_{l-1}` of a switch of level `l`) and suffixes
+    /// (the rest); `pid` makes a PID of a leaf's prefix and the leaf's port.
+    pub(super) fn candidate(
+        &self,
+        graph: &Graph,
+        prefix: &[u32],
+        suffix: &[u32],
+        pid: impl Fn(u32, u32) -> u32,
+    ) -> Candidate {
+        let mut candidate = Candidate {
+            switches: vec![None; graph.len()],
+            pids: vec![None; graph.len()],
+        };
+        for (level, switches) in (0..).zip(&self.at) {
+            let rest = self.tree.power(self.tree.levels() - 1 - level);
+            for &id in switches {
+                let index = prefix[id.index()] * rest + suffix[id.index()];
+                candidate.switches[id.index()] = Some(SwitchLabel { level, index });
+            }
+        }
+        for host in graph.hosts() {
+            candidate.pids[host.index()] = graph.cables(host).next().map(|(_, peer)| {
+                let leaf_prefix = prefix[peer.node.index()];
+                pid(leaf_prefix, u32::from(peer.port.get()))
+            });
+        }
+        candidate
+    }
+}
+
 impl FatTreeLabels {
     /// Holds a candidate against the cables: every node has a label of its own, and every cable
     /// of the tree is there, in whatever ports.
@@ -76,12 +108,12 @@ impl FatTreeLabels {
         tree: &FatTree,
         candidate: &Candidate,
     ) -> Result<Self, NotFatTree> {
-        let mut host_at = vec![None; tree.hosts() as usize];
-        let mut switch_at = vec![None; tree.switches() as usize];
+        let mut host_at = vec![None; usize_of(tree.hosts())];
+        let mut switch_at = vec![None; usize_of(tree.switches())];
         for id in graph.ids() {
             let slot = match (candidate.switches[id.index()], candidate.pids[id.index()]) {
                 (Some(label), None) => switch_at.get_mut(tree.ordinal(label)),
-                (None, Some(pid)) => host_at.get_mut(pid as usize),
+                (None, Some(pid)) => host_at.get_mut(usize_of(pid)),
                 _ => None,
             };
             match slot {
@@ -162,19 +194,19 @@ impl FatTreeLabels {
     }
 
     /// What port `k` of the paper leads to, from a switch in the tree.
-    pub(crate) fn far(&self, label: SwitchLabel, k: u32) -> Far {
+    pub(crate) fn far(&self, label: SwitchLabel, k: u32) -> FarEnd {
         let switch_end = |label, k: u32| {
             let switch = &self.switches[self.tree.ordinal(label)];
-            Far {
+            FarEnd {
                 guid: switch.guid,
-                port: switch.ports[k as usize],
+                port: switch.ports[usize_of(k)],
             }
         };
         let down = self.tree.down_ports(label.level);
         if let Some(j) = k.checked_sub(down) {
             // Below the roots every port that does not lead down has a parent.
             return self.tree.above(label, j).map_or(
-                Far {
+                FarEnd {
                     guid: Guid(0),
                     port: PortNum::NONE,
                 },
@@ -183,8 +215,8 @@ impl FatTreeLabels {
         }
         match self.tree.below(label, k) {
             Below::Host(pid) => {
-                let host = self.hosts[pid as usize];
-                Far {
+                let host = self.hosts[usize_of(pid)];
+                FarEnd {
                     guid: host.guid,
                     port: host.port,
                 }
@@ -240,7 +272,7 @@ impl FatTreeLabels {
             .find(|(_, port)| **port == a.port)
             .is_some_and(|(k, _)| {
                 self.far(label, k)
-                    == Far {
+                    == FarEnd {
                         guid: graph.node(b.node).guid,
                         port: b.port,
                     }
@@ -248,7 +280,7 @@ impl FatTreeLabels {
     }
 }
 
-/// For each port `k` of the paper the port of `id` with the cable to whom `k` should lead.
+/// For each port `k` of the paper the port of `id` with the cable to where `k` should lead.
 fn ports_of(
     graph: &Graph,
     tree: &FatTree,
@@ -273,7 +305,7 @@ fn ports_of(
     let mut ports = Vec::with_capacity(usize::from(tree.ports()));
     for k in 0..tree.down_ports(label.level) {
         ports.push(find(match tree.below(label, k) {
-            Below::Host(pid) => host_at[pid as usize],
+            Below::Host(pid) => host_at[usize_of(pid)],
             Below::Switch(child, _) => switch_at[tree.ordinal(child)],
         })?);
     }

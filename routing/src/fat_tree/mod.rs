@@ -4,13 +4,15 @@
 //! devices.
 
 mod labels;
-mod recognise;
+mod recognition;
+mod shape;
 mod structure;
 
 use topologies::FatTree;
 
 pub use labels::{FatTreeLabels, LabelsDoNotFit};
-pub use recognise::{NotFatTree, recognise};
+pub use recognition::recognise;
+pub use shape::NotFatTree;
 
 /// The rank by which a source picks a LID of a destination (MLID04 section 4.2): with `alpha` the
 /// length of their common prefix, the rank of the source in the group of hosts that have its first

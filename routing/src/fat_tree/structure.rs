@@ -14,11 +14,11 @@
 
 use std::collections::BTreeMap;
 
-use topologies::{Graph, NodeId, NodeKind};
+use topologies::{DisjointSets, Graph, NodeId, NodeKind};
 use wire::Guid;
 
 use super::labels::Candidate;
-use super::recognise::{NotFatTree, Shape};
+use super::shape::{NotFatTree, Shape};
 
 /// Labels that agree with the cables if any do. Equals are numbered by the smallest GUID of a
 /// host (parts) or switch (groups).
@@ -58,7 +58,7 @@ fn prefixes(graph: &Graph, shape: &Shape) -> Result<Vec<u32>, NotFatTree> {
     // level `l` itself.
     let mut leaf_parts = vec![Vec::new(); levels];
     let mut own_part = vec![0; graph.len()];
-    let mut sets = Sets::new(graph.len());
+    let mut sets = DisjointSets::new(graph.len());
     for level in (0..levels).rev() {
         for &id in &shape.at[level] {
             for child in children(graph, shape, id) {
@@ -66,9 +66,9 @@ fn prefixes(graph: &Graph, shape: &Shape) -> Result<Vec<u32>, NotFatTree> {
             }
         }
         for &id in &shape.at[level] {
-            own_part[id.index()] = sets.root(id.index());
+            own_part[id.index()] = sets.first(id.index());
         }
-        leaf_parts[level] = leaves.iter().map(|id| sets.root(id.index())).collect();
+        leaf_parts[level] = leaves.iter().map(|id| sets.first(id.index())).collect();
     }
     let smallest: Vec<Guid> = leaves
         .iter()
@@ -105,7 +105,7 @@ fn suffixes(graph: &Graph, shape: &Shape) -> Result<Vec<u32>, NotFatTree> {
     let levels = usize::from(shape.tree.levels());
     // By node: the group of its level.
     let mut group: Vec<usize> = (0..graph.len()).collect();
-    let mut sets = Sets::new(graph.len());
+    let mut sets = DisjointSets::new(graph.len());
     for level in 1..levels {
         let mut first_child: BTreeMap<usize, NodeId> = BTreeMap::new();
         for &id in &shape.at[level - 1] {
@@ -115,7 +115,7 @@ fn suffixes(graph: &Graph, shape: &Shape) -> Result<Vec<u32>, NotFatTree> {
             }
         }
         for &id in &shape.at[level] {
-            group[id.index()] = sets.root(id.index());
+            group[id.index()] = sets.first(id.index());
         }
     }
     let mut suffix_of_group: BTreeMap<usize, u32> = shape.at[levels - 1]
@@ -187,26 +187,4 @@ fn numbered(items: impl Iterator<Item = (u32, Guid, usize)>) -> BTreeMap<usize, 
         next += 1;
     }
     digits
-}
-
-/// Disjoint sets of numbers.
-struct Sets(Vec<usize>);
-
-impl Sets {
-    fn new(len: usize) -> Self {
-        Self((0..len).collect())
-    }
-
-    fn root(&mut self, mut item: usize) -> usize {
-        while self.0[item] != item {
-            self.0[item] = self.0[self.0[item]];
-            item = self.0[item];
-        }
-        item
-    }
-
-    fn join(&mut self, a: usize, b: usize) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.0[a.max(b)] = a.min(b);
-    }
 }

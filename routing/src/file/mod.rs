@@ -8,6 +8,8 @@
 //! Such tables come without promises; [`crate::verify()`] checks them. Switches without hosts need
 //! entries for base LIDs only: routing trees of Clos fabrics leave the others out.
 
+mod levels;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
@@ -19,10 +21,12 @@ use crate::engine::{Engine, Options};
 use crate::error::{EngineError, RoutingError, Warning};
 use crate::lids::{LidRange, Lids};
 use crate::multicast::Mft;
-use crate::network::{Network, port_guid};
+use crate::network::{Network, port_guid, ports_by_guid};
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
 use crate::verify::{DeliveryFailure, Problem, verify};
+
+pub use levels::{LevelError, give_levels};
 
 /// Why tables that were given do not fit the fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -82,7 +86,7 @@ pub enum FileError {
 
 /// Why a live fabric cannot run on tables that were given.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Unfit {
+pub enum UnusableTables {
     /// Base LIDs that InfiniBand has no LMC for.
     #[error(
         "{ports} ports have base LIDs that are no multiple of their number of LIDs, as InfiniBand \
@@ -107,14 +111,14 @@ pub enum Unfit {
 /// to switches that do not arrive, credit loops.
 ///
 /// # Errors
-/// [`Unfit`].
-pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, Unfit> {
+/// [`UnusableTables`].
+pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, UnusableTables> {
     let unaligned = tables.warnings.iter().find_map(|warning| match warning {
         Warning::Unaligned { ports } => Some(*ports),
         _ => None,
     });
     if let Some(ports) = unaligned {
-        return Err(Unfit::Unaligned { ports });
+        return Err(UnusableTables::Unaligned { ports });
     }
     let report = verify(graph, tables, tables.promises);
     let in_words = |problem: &Problem| report.describe_problem(graph, problem);
@@ -134,7 +138,7 @@ pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, Unfit> {
     let first = report.problems.iter().find(is_bad);
     if pairs > 0 {
         let first = first.or(report.problems.first()).map(in_words);
-        return Err(Unfit::Broken {
+        return Err(UnusableTables::Broken {
             pairs,
             first: first.unwrap_or_default(),
         });
@@ -169,6 +173,10 @@ impl From<FileError> for RoutingError {
 pub(crate) struct File;
 
 impl Engine for File {
+    fn takes_lmc(&self) -> bool {
+        false
+    }
+
     fn route(
         &self,
         graph: &Graph,
@@ -199,10 +207,10 @@ pub fn tables(graph: &Graph, network: &Network, dumps: &[SwitchDump]) -> Result<
     for dump in dumps {
         let node = switch(graph, dump.line, dump.guid, &dump.name)?;
         check_ports(graph, node, dump)?;
-        owners.say(dump)?;
+        owners.add(dump)?;
         lfts[node.index()] = dump.lft.clone();
     }
-    owners.guess(graph, &lfts);
+    owners.infer(graph, &lfts);
     let lids = owners.into_lids(graph)?;
     let rows = network
         .switches()
@@ -296,8 +304,11 @@ fn warnings(network: &Network, tables: &Tables, dumps: &[SwitchDump]) -> Vec<War
 struct Owners(BTreeMap<Lid, Guid>);
 
 impl Owners {
-    /// What the text says.
-    fn say(&mut self, dump: &SwitchDump) -> Result<(), FileError> {
+    /// The owners that a dump names.
+    ///
+    /// # Errors
+    /// [`FileError::TwoOwners`].
+    fn add(&mut self, dump: &SwitchDump) -> Result<(), FileError> {
         let own = dump.lid.filter(|lid| lid.is_unicast());
         let named = dump
             .owners
@@ -319,7 +330,7 @@ impl Owners {
     }
 
     /// The owners that the tables imply for LIDs which the text does not name.
-    fn guess(&mut self, graph: &Graph, lfts: &[Lft]) {
+    fn infer(&mut self, graph: &Graph, lfts: &[Lft]) {
         let mut takers: BTreeMap<Lid, BTreeSet<(NodeKind, Guid)>> = BTreeMap::new();
         for node in graph.switches() {
             let entries = (0_u16..).zip(lfts[node.index()].entries());
@@ -350,19 +361,7 @@ impl Owners {
     }
 
     fn into_lids(self, graph: &Graph) -> Result<Lids, FileError> {
-        let mut ends: BTreeMap<Guid, Endpoint> = BTreeMap::new();
-        for node in graph.ids() {
-            let kind = graph.node(node).kind;
-            let cables = graph.cables(node).map(|(port, _)| port);
-            let ports: Vec<PortNum> = match kind {
-                NodeKind::Switch => vec![PortNum::MANAGEMENT],
-                NodeKind::Host => cables.collect(),
-            };
-            for port in ports {
-                let end = Endpoint { node, port };
-                ends.insert(port_guid(graph, end), end);
-            }
-        }
+        let ends = ports_by_guid(graph);
         let mut by_guid: BTreeMap<Guid, Vec<Lid>> = BTreeMap::new();
         for (lid, guid) in self.0 {
             by_guid.entry(guid).or_default().push(lid);

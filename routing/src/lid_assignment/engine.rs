@@ -85,6 +85,10 @@ impl Separate {
 }
 
 impl Engine for Separate {
+    fn takes_lmc(&self) -> bool {
+        false
+    }
+
     fn route(
         &self,
         _graph: &Graph,

@@ -2,7 +2,7 @@
 //! graph. (Paths without a split in pairs have none as a set, so colour classes are exactly the
 //! configurations.) The problem is NP-complete, so the search is given a number of steps.
 
-use wire::convert::saturate;
+use wire::convert::{saturate, usize_of};
 
 use super::LidError;
 use super::heuristics::{First, color};
@@ -44,8 +44,8 @@ pub fn exact(problem: &Problem<'_>, steps_max: u64) -> Result<Vec<u32>, LidError
     if let Some(mut colours) = search.solution {
         for (path, reason) in aside.into_iter().rev() {
             colours[path] = match reason {
-                Aside::Follows(other) => colours[other],
-                Aside::HasRoom(neighbours) => (0..).find(|&colour| {
+                Excluded::Follows(other) => colours[other],
+                Excluded::HasRoom(neighbours) => (0..).find(|&colour| {
                     neighbours
                         .iter()
                         .all(|&other| colours[other] != Some(colour))
@@ -74,29 +74,29 @@ fn largest_clique(graph: &[PathSet]) -> u32 {
 }
 
 /// Why a path need not be looked at in the search.
-enum Aside {
+enum Excluded {
     /// It can have the configuration of this path: all its splits are that one's too.
     Follows(usize),
     /// It has fewer splits (with these paths) than there are configurations in any solution.
     HasRoom(Vec<usize>),
 }
 
-fn reduce(graph: &[PathSet], clique: u32) -> (Vec<usize>, Vec<(usize, Aside)>) {
+fn reduce(graph: &[PathSet], clique: u32) -> (Vec<usize>, Vec<(usize, Excluded)>) {
     let mut graph: Vec<PathSet> = graph.to_vec();
     let mut left: Vec<usize> = (0..graph.len()).collect();
     let mut aside = Vec::new();
     loop {
         let next = left.iter().copied().find_map(|path| {
             let neighbours: Vec<usize> = graph[path].iter().collect();
-            if neighbours.len() < clique as usize {
-                return Some((path, Aside::HasRoom(neighbours)));
+            if neighbours.len() < usize_of(clique) {
+                return Some((path, Excluded::HasRoom(neighbours)));
             }
             let other = left.iter().copied().find(|&other| {
                 other != path
                     && !graph[path].contains(other)
                     && graph[path].is_subset(&graph[other])
             })?;
-            Some((path, Aside::Follows(other)))
+            Some((path, Excluded::Follows(other)))
         });
         let Some((path, reason)) = next else {
             return (left, aside);

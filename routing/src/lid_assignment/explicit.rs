@@ -1,6 +1,8 @@
 //! Fully explicit routing: one LID for each destination, whatever that costs in balance (the
 //! scheme that LID07 compares with, after Sancho, Robles and Duato).
 
+use wire::convert::usize_of;
+
 use super::LidError;
 use super::routes::{Routes, RoutesBuilder};
 use crate::network::{Network, UpDown};
@@ -25,7 +27,7 @@ pub fn fully_explicit(network: &Network, updown: &UpDown) -> Result<Routes, LidE
             let path = tree.path(switch).ok_or(LidError::NotConnected)?;
             for &source in sources.iter().filter(|&&source| source != destination) {
                 for &channel in &path {
-                    loads[channel as usize] += 1;
+                    loads[usize_of(channel)] += 1;
                 }
                 routes.set(switch, source, destination, &path);
             }

@@ -1,5 +1,5 @@
 //! Path selection by the load that results: each pair of hosts takes, of a few alternatives, the one
-//! whose busiest channel carries the least, and takes again until nobody gains.
+//! whose busiest channel carries the least, and takes again until no pair changes its path.
 //!
 //! LID07 names Koibuchi's path selection without saying how alternatives are weighed.
 //! [`path_selection`](super::path_selection()) counts alternatives, which says where traffic could meet;
@@ -9,6 +9,8 @@
 //! alternatives, 495 with six, 517 with eight, at equal loads).
 //!
 //! Shapes: one path for each ordered pair of hosts. Cost: at most 20 times pairs, alternatives and hops, plus the listing of the legal paths.
+
+use wire::convert::usize_of;
 
 use super::LidError;
 use super::routes::{Routes, RoutesBuilder};
@@ -109,7 +111,7 @@ impl<'n> Selection<'n> {
                 let before = self.chosen[hosts * source + destination];
                 self.count(source, destination, false);
                 let busiest = |path: &Vec<u32>| {
-                    let loads = path.iter().map(|&channel| self.loads[channel as usize]);
+                    let loads = path.iter().map(|&channel| self.loads[usize_of(channel)]);
                     loads.max().unwrap_or(0)
                 };
                 let paths = self.of_pair(source, destination).iter().enumerate();
@@ -133,7 +135,7 @@ impl<'n> Selection<'n> {
         };
         let (from, to) = (hosts[source].switch, hosts[destination].switch);
         for &channel in &self.alternatives[to][from][place] {
-            let load = &mut self.loads[channel as usize];
+            let load = &mut self.loads[usize_of(channel)];
             *load = if is_added { *load + 1 } else { *load - 1 };
         }
     }

@@ -15,7 +15,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use wire::convert::saturate;
+use wire::convert::{saturate, usize_of};
 
 use super::LidError;
 use super::routes::{Routes, RoutesBuilder};
@@ -132,7 +132,7 @@ impl Selection {
     fn enter(&mut self, paths: &[Vec<u32>], pairs: VecDeque<(usize, usize)>) {
         let count = saturate::<u32>(pairs.len());
         for &channel in paths.iter().flatten() {
-            self.weights[channel as usize] += count;
+            self.weights[usize_of(channel)] += count;
         }
         self.alternatives.push(paths.to_vec());
         let class = self.add_class(self.alternatives.len() - 1, (0..paths.len()).collect());
@@ -162,7 +162,7 @@ impl Selection {
             for &channel in &self.alternatives[*group][alternative] {
                 if !crossed.contains(&channel) {
                     crossed.push(channel);
-                    self.candidates[channel as usize].push(Candidate {
+                    self.candidates[usize_of(channel)].push(Candidate {
                         left: left.len(),
                         group: Reverse(*group),
                         class: Reverse(class),
@@ -174,20 +174,20 @@ impl Selection {
     }
 
     fn run(&mut self) {
-        let heaviest = self.weights.iter().copied().max().unwrap_or(0) as usize;
+        let heaviest = usize_of(self.weights.iter().copied().max().unwrap_or(0));
         let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); heaviest + 1];
         for (channel, &weight) in self.weights.iter().enumerate() {
-            waiting[weight as usize].push(channel);
+            waiting[usize_of(weight)].push(channel);
         }
         // Weights only fall, so a channel waits at its weight or above it, never below.
         while let Some(mut channels) = waiting.pop() {
             let weight = waiting.len();
             channels.sort_unstable();
             for channel in channels {
-                if self.weights[channel] as usize == weight && !self.relieve(channel) {
+                if usize_of(self.weights[channel]) == weight && !self.relieve(channel) {
                     continue;
                 }
-                if let Some(bucket) = waiting.get_mut(self.weights[channel] as usize) {
+                if let Some(bucket) = waiting.get_mut(usize_of(self.weights[channel])) {
                     bucket.push(channel);
                 }
             }
@@ -204,7 +204,7 @@ impl Selection {
             };
             let lost = candidate.alternative;
             for &crossed in &self.alternatives[candidate.group.0][lost] {
-                self.weights[crossed as usize] -= 1;
+                self.weights[usize_of(crossed)] -= 1;
             }
             let after = self.after(class, lost);
             self.classes[after].pairs.push_back(pair);

@@ -1,6 +1,7 @@
-//! LIDs for ports that want different numbers of them.
+//! LIDs for ports that need different numbers of them.
 
 use topologies::Endpoint;
+use wire::convert::u64_of;
 use wire::{Guid, Lid, Lmc, PortNum};
 
 use crate::engine::Options;
@@ -50,9 +51,9 @@ pub(super) fn allocate(
     for demand in without {
         if !space.find(demand) {
             return Err(RoutingError::LidSpaceExhausted {
-                hosts: network.hosts().len() as u64,
+                hosts: u64_of(network.hosts().len()),
                 lmc: lmcs.iter().copied().max().unwrap_or_default(),
-                switches: network.switches().len() as u64,
+                switches: u64_of(network.switches().len()),
                 last: last_lid(lmcs, network.switches().len()),
             });
         }
@@ -69,7 +70,7 @@ fn last_lid(lmcs: &[Lmc], switches: usize) -> u64 {
         let size = u64::from(lmc.lids());
         (last + 1).next_multiple_of(size) + size - 1
     });
-    last + switches as u64
+    last + u64_of(switches)
 }
 
 struct Space {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wire::convert::{real, saturate, u64_of};
+use wire::convert::{real, saturate, u64_of, usize_of};
 
 use crate::network::Network;
 
@@ -59,7 +59,7 @@ impl Routes {
     /// The channels between the switches of two hosts; none if they share a switch.
     #[must_use]
     pub fn path(&self, source: usize, destination: usize) -> &[u32] {
-        &self.pool[self.chosen[destination][source] as usize]
+        &self.pool[usize_of(self.chosen[destination][source])]
     }
 
     /// How many flows cross each channel when every host sends one to every other.
@@ -69,7 +69,7 @@ impl Routes {
         for destination in 0..self.hosts() {
             for source in (0..self.hosts()).filter(|&source| source != destination) {
                 for &channel in self.path(source, destination) {
-                    loads[channel as usize] += 1;
+                    loads[usize_of(channel)] += 1;
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Shortest widest paths: of the shortest legal ones, the one whose busiest channel is idlest.
 
+use wire::convert::usize_of;
+
 use super::LidError;
 use super::routes::{Routes, RoutesBuilder};
 use crate::network::{LegalPaths, Network, PathLimit, UpDown};
@@ -40,7 +42,7 @@ pub fn shortest_widest(
                 .from(from.switch)
                 .iter()
                 .min_by_key(|path| {
-                    let load = |&channel: &u32| loads[channel as usize];
+                    let load = |&channel: &u32| loads[usize_of(channel)];
                     (
                         path.iter().map(load).max(),
                         path.iter().map(load).sum::<u32>(),
@@ -48,7 +50,7 @@ pub fn shortest_widest(
                 })
                 .ok_or(LidError::NotConnected)?;
             for &channel in widest {
-                loads[channel as usize] += 1;
+                loads[usize_of(channel)] += 1;
             }
             routes.set(from.switch, source, destination, widest);
         }

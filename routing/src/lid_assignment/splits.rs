@@ -3,6 +3,8 @@
 //! Two paths to one destination split if they leave a common switch by different channels. Paths
 //! without a split form a configuration, and a configuration is what one LID can realise.
 
+use wire::convert::usize_of;
+
 use crate::network::Network;
 
 /// All paths to one destination, each once, with how many sources use it.
@@ -71,7 +73,7 @@ impl<'a> Problem<'a> {
     pub(super) fn steps(&self, path: usize) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.paths[path]
             .iter()
-            .map(|&channel| (self.network.channels()[channel as usize].from, channel))
+            .map(|&channel| (self.network.channels()[usize_of(channel)].from, channel))
     }
 
     /// The split graph: by path, the set of paths that it splits with.
@@ -83,14 +85,14 @@ impl<'a> Problem<'a> {
         for path in 0..self.len() {
             for (switch, channel) in self.steps(path) {
                 crossing[switch].insert(path);
-                leaving[channel as usize].insert(path);
+                leaving[usize_of(channel)].insert(path);
             }
         }
         (0..self.len())
             .map(|path| {
                 let mut splits = none.clone();
                 for (switch, channel) in self.steps(path) {
-                    splits.add_difference(&crossing[switch], &leaving[channel as usize]);
+                    splits.add_difference(&crossing[switch], &leaving[usize_of(channel)]);
                 }
                 splits
             })
@@ -136,7 +138,7 @@ impl PathSet {
         self.0.iter().enumerate().flat_map(|(place, &word)| {
             core::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)))
                 .take_while(|&word| word != 0)
-                .map(move |word| place * 64 + word.trailing_zeros() as usize)
+                .map(move |word| place * 64 + usize_of(word.trailing_zeros()))
         })
     }
 }

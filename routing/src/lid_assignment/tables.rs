@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use topologies::Endpoint;
+use wire::convert::{saturate, usize_of};
 use wire::{Guid, Lid, Lmc, PortNum};
 
 use super::assignment::Assignment;
@@ -65,37 +66,19 @@ pub fn tables(
             entries.write(&mut rows, range.base, port);
         }
     }
-    let mut lfts = vec![Lft::default(); network.nodes()];
-    let mut order = vec![u32::MAX; network.nodes()];
-    for (node, row) in network.switches().iter().zip(rows) {
-        lfts[node.index()] = row;
-    }
-    for (place, &switch) in (0..).zip(updown.order()) {
-        order[network.switches()[switch].index()] = place;
-    }
-    Ok(Tables {
-        engine,
-        because: None,
-        selection: Arc::new(ByPair::new(network, assignment)),
-        lids,
-        promises: Promises {
-            up_down: turns == 0,
-            minimal: false,
-            deadlock_free: turns == 0,
-            from_hosts_only: false,
-        },
-        labels: None,
-        vl_assignment: None,
-        warnings: [
-            (turns > 0).then_some(Warning::Turns { entries: turns }),
-            Warning::lids_changed(changed),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-        lfts,
-        order: Some(order),
-    })
+    let promises = Promises {
+        up_down: turns == 0,
+        minimal: false,
+        deadlock_free: turns == 0,
+        from_hosts_only: false,
+    };
+    let mut tables = Tables::generic(engine, network, lids, rows, promises);
+    tables.selection = Arc::new(ByPair::new(network, assignment));
+    tables.set_order(network, updown.order().iter().copied().zip(0..));
+    let turns = (turns > 0).then_some(Warning::Turns { entries: turns });
+    tables.warnings.extend(turns);
+    tables.warnings.extend(Warning::lids_changed(changed));
+    Ok(tables)
 }
 
 /// By pair: `offsets[destination][source]`, with the numbers of both by port GUID.
@@ -109,8 +92,7 @@ impl ByPair {
     fn new(network: &Network, assignment: &Assignment) -> Self {
         let hosts = network.hosts().iter().map(|host| host.guid);
         let count = network.hosts().len();
-        let offset =
-            |source, host| u8::try_from(assignment.number(source, host)).unwrap_or_default();
+        let offset = |source, host| saturate::<u8>(assignment.number(source, host));
         Self {
             hosts: hosts.zip(0..).collect(),
             offsets: (0..count)
@@ -149,7 +131,7 @@ impl<'a> Entries<'a> {
 
     fn take(&mut self, path: &[u32]) {
         for &channel in path {
-            let channel = channel as usize;
+            let channel = usize_of(channel);
             self.next[self.network.channels()[channel].from] = Some(channel);
         }
     }

@@ -17,12 +17,12 @@ fn example() -> (Network, Vec<Vec<u32>>) {
     let switches: Vec<_> = (0..6u8)
         .map(|index| {
             graph
-                .add(Node {
-                    name: format!("s{index}"),
-                    kind: NodeKind::Switch,
-                    guid: Guid(u64::from(index) + 1),
-                    ports: 8,
-                })
+                .add(Node::new(
+                    format!("s{index}"),
+                    NodeKind::Switch,
+                    Guid(u64::from(index) + 1),
+                    8,
+                ))
                 .unwrap()
         })
         .collect();

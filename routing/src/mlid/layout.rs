@@ -1,6 +1,7 @@
 //! LIDs of a fat tree: which LMC, and which LID stands for which host and path.
 
 use topologies::{Endpoint, FatTree, Graph};
+use wire::convert::saturate;
 use wire::{Guid, Lid, Lmc, PortNum};
 
 use crate::engine::Options;
@@ -46,7 +47,7 @@ impl Layout {
         let paths = tree.power(tree.levels() - 1);
         let full = match scheme {
             Scheme::Slid => 0,
-            Scheme::Mlid if paths.is_power_of_two() => u8::try_from(paths.ilog2()).unwrap_or(0),
+            Scheme::Mlid if paths.is_power_of_two() => saturate::<u8>(paths.ilog2()),
             Scheme::Mlid => {
                 return Err(RoutingError::PathsNotPowerOfTwo {
                     ports: tree.ports(),

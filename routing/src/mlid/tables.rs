@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use topologies::{FatTree, Graph, SwitchLabel};
+use wire::convert::usize_of;
 use wire::{Guid, PortNum};
 
 use super::layout::{Layout, Scheme};
@@ -40,7 +41,7 @@ pub(super) fn build(
     }
     let mut warnings: Vec<Warning> = capped.into_iter().collect();
     warnings.extend(degraded(&wiring, &lids));
-    warnings.extend((cut.detours > 0).then_some(Warning::Detours { pairs: cut.detours }));
+    warnings.extend(Warning::detours(cut.detours));
     warnings.extend((cut.no_path > 0).then_some(Warning::NoPath { pairs: cut.no_path }));
     let between_hosts = cut.detours == 0;
     let pids = (0..)
@@ -97,12 +98,12 @@ fn degraded(wiring: &Wiring<'_>, lids: &Lids) -> Option<Warning> {
     };
     let (mut hosts, mut cables) = (0, 0);
     for ordinal in 0..wiring.len() {
-        let label = wiring.switches[ordinal as usize];
+        let label = wiring.switches[usize_of(ordinal)];
         let down = tree.down_ports(label.level);
         if tree.is_leaf(label.level) {
             hosts += ports_missing(ordinal, 0..down);
         }
-        if wiring.nodes[ordinal as usize].is_some() {
+        if wiring.nodes[usize_of(ordinal)].is_some() {
             cables += (down..u32::from(tree.ports()))
                 .filter(|&k| !wiring.is_alive(ordinal, k))
                 .filter(|&k| {
@@ -174,10 +175,10 @@ impl<'a> Builder<'a> {
         for destination in first.chain((0..self.wiring.len()).filter(|&o| Some(o) != turn)) {
             self.wiring.reach(destination, &mut reach);
             for ordinal in 0..self.wiring.len() {
-                if self.wiring.nodes[ordinal as usize].is_none() {
+                if self.wiring.nodes[usize_of(ordinal)].is_none() {
                     continue;
                 }
-                match reach[ordinal as usize] {
+                match reach[usize_of(ordinal)] {
                     Reach::Down => self.fill_down(ordinal, destination),
                     Reach::Up => self.fill_up(ordinal, destination, &reach),
                     Reach::Never => {}
@@ -196,7 +197,7 @@ impl<'a> Builder<'a> {
         let mut best = None;
         for ordinal in 0..self.wiring.len() {
             let is_leaf = self.tree.is_leaf(self.label(ordinal).level);
-            if !is_leaf || self.wiring.nodes[ordinal as usize].is_none() {
+            if !is_leaf || self.wiring.nodes[usize_of(ordinal)].is_none() {
                 continue;
             }
             self.wiring.reach(ordinal, &mut reach);
@@ -212,7 +213,7 @@ impl<'a> Builder<'a> {
     }
 
     fn label(&self, ordinal: u32) -> SwitchLabel {
-        self.wiring.switches[ordinal as usize]
+        self.wiring.switches[usize_of(ordinal)]
     }
 
     /// The PIDs of a leaf switch's hosts; none for other switches.
@@ -227,14 +228,14 @@ impl<'a> Builder<'a> {
     }
 
     fn set_switch(&mut self, ordinal: u32, destination: u32, port: PortNum) {
-        self.rows[ordinal as usize].set(self.layout.switch(destination), port);
+        self.rows[usize_of(ordinal)].set(self.layout.switch(destination), port);
     }
 
     /// The entries of a host's LIDs.
     fn host_entries(&mut self, ordinal: u32, pid: u32) -> &mut [PortNum] {
         let first = self.layout.host(pid).index();
         let count = usize::from(self.layout.lmc.lids());
-        &mut self.rows[ordinal as usize].entries_mut()[first..first + count]
+        &mut self.rows[usize_of(ordinal)].entries_mut()[first..first + count]
     }
 
     /// The entries of the LIDs of all hosts of a leaf switch, which stand side by side.
@@ -245,7 +246,7 @@ impl<'a> Builder<'a> {
         }
         let first = self.layout.host(pids.start).index();
         let count = pids.len() * usize::from(self.layout.lmc.lids());
-        &mut self.rows[ordinal as usize].entries_mut()[first..first + count]
+        &mut self.rows[usize_of(ordinal)].entries_mut()[first..first + count]
     }
 
     /// Equation (1).
@@ -283,13 +284,13 @@ impl<'a> Builder<'a> {
                 preferred
             } else {
                 // A destination that is reached upwards has a parent that leads there.
-                good[spread as usize % good.len()]
+                good[usize_of(spread) % good.len()]
             }
         };
         let (here, there) = (self.label(ordinal), self.label(destination));
         let j = choose(parent_towards(self.tree, here, there), there.index);
         self.set_switch(ordinal, destination, self.wiring.port(ordinal, half + j));
-        if good.len() == half as usize {
+        if good.len() == usize_of(half) {
             self.copy_upwards(ordinal, destination);
         } else {
             let step = self.tree.power(self.tree.levels() - 1 - here.level);
@@ -301,7 +302,7 @@ impl<'a> Builder<'a> {
                     // spread the entries over the parents that are left.
                     let spread = path / step / half + path % step + pid;
                     let j = choose(path / step % half, spread);
-                    self.rows[ordinal as usize].set(lid, self.wiring.port(ordinal, half + j));
+                    self.rows[usize_of(ordinal)].set(lid, self.wiring.port(ordinal, half + j));
                 }
             }
         }
@@ -314,8 +315,8 @@ impl<'a> Builder<'a> {
         if pids.is_empty() {
             return;
         }
-        let upwards = core::mem::take(&mut self.upwards[ordinal as usize]);
-        let mut path = self.layout.path_of(self.tree, pids.start) as usize;
+        let upwards = core::mem::take(&mut self.upwards[usize_of(ordinal)]);
+        let mut path = usize_of(self.layout.path_of(self.tree, pids.start));
         let mut entries = self.leaf_entries(ordinal, leaf);
         while !entries.is_empty() {
             let count = entries.len().min(upwards.len() - path);
@@ -324,26 +325,26 @@ impl<'a> Builder<'a> {
             entries = later;
             path = 0;
         }
-        self.upwards[ordinal as usize] = upwards;
+        self.upwards[usize_of(ordinal)] = upwards;
     }
 
     /// Entries of switches without an up*/down* path to the destination: the port towards the turning
     /// leaf, above which a path will be found. If that has none either, the destination is cut off,
     /// and entries stay what they are in the whole tree except over dead ports.
     fn fill_rest(&mut self, destination: u32, turn: Option<u32>, reach: &[Reach]) {
-        let here = self.wiring.nodes[destination as usize].is_some();
-        let turn = turn.filter(|&turn| reach[turn as usize] != Reach::Never);
+        let here = self.wiring.nodes[usize_of(destination)].is_some();
+        let turn = turn.filter(|&turn| reach[usize_of(turn)] != Reach::Never);
         let Some(turn) = turn else {
             self.keep_whole(destination, here, reach);
             return;
         };
         let turn_lid = self.layout.switch(turn);
         for ordinal in 0..self.wiring.len() {
-            let missing = self.wiring.nodes[ordinal as usize].is_none();
-            if missing || reach[ordinal as usize] != Reach::Never {
+            let missing = self.wiring.nodes[usize_of(ordinal)].is_none();
+            if missing || reach[usize_of(ordinal)] != Reach::Never {
                 continue;
             }
-            let port = self.rows[ordinal as usize].get(turn_lid);
+            let port = self.rows[usize_of(ordinal)].get(turn_lid);
             self.set_switch(ordinal, destination, port);
             self.leaf_entries(ordinal, destination).fill(port);
             self.count(ordinal, destination, port != PortNum::NONE);
@@ -362,13 +363,13 @@ impl<'a> Builder<'a> {
         let mut whole_reach = Vec::new();
         whole.reach(destination, &mut whole_reach);
         for ordinal in 0..self.wiring.len() {
-            let missing = self.wiring.nodes[ordinal as usize].is_none();
-            if missing || reach[ordinal as usize] != Reach::Never {
+            let missing = self.wiring.nodes[usize_of(ordinal)].is_none();
+            if missing || reach[usize_of(ordinal)] != Reach::Never {
                 continue;
             }
             let (own, other) = (self.label(ordinal), self.label(destination));
             let down = self.tree.half();
-            match whole_reach[ordinal as usize] {
+            match whole_reach[usize_of(ordinal)] {
                 Reach::Down => {
                     let k = digit_towards(self.tree, own, other);
                     let port = self.live_port(ordinal, k);
@@ -402,7 +403,7 @@ impl<'a> Builder<'a> {
 
 /// Equation (2) for every path, `0 .. h^(n-1)`, as real ports of a switch.
 fn upwards(tree: &FatTree, wiring: &Wiring<'_>, ordinal: u32) -> Vec<PortNum> {
-    let level = wiring.switches[ordinal as usize].level;
+    let level = wiring.switches[usize_of(ordinal)].level;
     if level == 0 {
         return Vec::new();
     }

@@ -2,7 +2,7 @@
 
 use topologies::{Endpoint, Graph, NodeId, SwitchLabel};
 use wire::PortNum;
-use wire::convert::saturate;
+use wire::convert::{saturate, usize_of};
 
 use crate::fat_tree::FatTreeLabels;
 
@@ -91,18 +91,18 @@ impl<'a> Wiring<'a> {
     }
 
     pub(super) fn is_alive(&self, ordinal: u32, k: u32) -> bool {
-        self.alive[ordinal as usize * self.ports + k as usize]
+        self.alive[usize_of(ordinal) * self.ports + usize_of(k)]
     }
 
     /// The real port of port `k` of the paper.
     pub(super) fn port(&self, ordinal: u32, k: u32) -> PortNum {
-        self.labels.switches()[ordinal as usize].ports[k as usize]
+        self.labels.switches()[usize_of(ordinal)].ports[usize_of(k)]
     }
 
     /// Parent `j` of a switch below the roots, if the cable to it is there.
     pub(super) fn live_parent(&self, ordinal: u32, j: u32) -> Option<u32> {
         self.is_alive(ordinal, j + self.down_ports())
-            .then(|| self.parents[ordinal as usize * self.half + j as usize])
+            .then(|| self.parents[usize_of(ordinal) * self.half + usize_of(j)])
     }
 
     /// Ports of a switch below the roots that lead down.
@@ -114,30 +114,30 @@ impl<'a> Wiring<'a> {
     pub(super) fn reach(&self, destination: u32, reach: &mut Vec<Reach>) {
         reach.clear();
         reach.resize(self.switches.len(), Reach::Never);
-        if !self.present[destination as usize] {
+        if !self.present[usize_of(destination)] {
             return;
         }
-        reach[destination as usize] = Reach::Down;
+        reach[usize_of(destination)] = Reach::Down;
         let mut open = vec![destination];
         while let Some(below) = open.pop() {
-            if self.switches[below as usize].level == 0 {
+            if self.switches[usize_of(below)].level == 0 {
                 continue;
             }
             for j in 0..self.down_ports() {
                 let Some(parent) = self.live_parent(below, j) else {
                     continue;
                 };
-                if core::mem::replace(&mut reach[parent as usize], Reach::Down) == Reach::Never {
+                if core::mem::replace(&mut reach[usize_of(parent)], Reach::Down) == Reach::Never {
                     open.push(parent);
                 }
             }
         }
         // Parents stand before their children.
         for ordinal in self.labels.tree().switches_at(0)..self.len() {
-            if reach[ordinal as usize] == Reach::Never
+            if reach[usize_of(ordinal)] == Reach::Never
                 && (0..self.down_ports()).any(|j| self.leads(ordinal, j, reach))
             {
-                reach[ordinal as usize] = Reach::Up;
+                reach[usize_of(ordinal)] = Reach::Up;
             }
         }
     }
@@ -145,6 +145,6 @@ impl<'a> Wiring<'a> {
     /// Whether parent `j` is there and leads to where `reach` was computed for.
     pub(super) fn leads(&self, ordinal: u32, j: u32, reach: &[Reach]) -> bool {
         self.live_parent(ordinal, j)
-            .is_some_and(|parent| reach[parent as usize] != Reach::Never)
+            .is_some_and(|parent| reach[usize_of(parent)] != Reach::Never)
     }
 }

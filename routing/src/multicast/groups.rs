@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use topologies::{Graph, NodeId};
+use wire::convert::usize_of;
 use wire::{Guid, Lid};
 
 use super::MulticastError;
@@ -82,11 +83,13 @@ pub struct Joined {
 
 /// A group as it stands: what [`Multicast::restore`] takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct GroupState {
     /// The group.
     pub name: Mgid,
     /// Its members by port GUID, and what they do.
     pub members: Vec<(Guid, Role)>,
+    /// Whether it stands without members, as of [`Multicast::keep`].
+    pub is_kept: bool,
     /// Its multicast LIDs and their trees, as of [`Multicast::mlids`].
     pub mlids: Vec<(usize, Lid)>,
 }
@@ -97,7 +100,12 @@ struct Group {
     members: BTreeMap<usize, Role>,
     /// By tree: its multicast LID.
     mlids: BTreeMap<usize, Lid>,
+    /// It keeps the multicast LID of [`KEPT_TREE`] also without members.
+    is_kept: bool,
 }
+
+/// The tree whose multicast LID a group keeps that stands without members.
+const KEPT_TREE: usize = 0;
 
 /// The multicast groups of a fabric.
 #[derive(Clone, Debug)]
@@ -149,19 +157,20 @@ impl Multicast {
     }
 
     /// The same groups on a fabric that has changed. Ports that are no longer there are no members
-    /// any more; a group keeps its multicast LIDs, so that members need not be told anything.
+    /// any more; a group keeps its multicast LIDs, so that members need no new ones.
     ///
     /// # Errors
     /// Those of [`Multicast::new`].
     pub fn moved_to(&self, graph: &Graph, options: &Options) -> Result<Self, MulticastError> {
-        Self::restore(graph, options, self.standing())
+        Self::restore(graph, options, self.group_states())
     }
 
-    /// The groups as they stand, in order.
-    pub fn standing(&self) -> impl Iterator<Item = Standing> + '_ {
-        self.groups.iter().map(|(&name, group)| Standing {
+    /// All groups with their members and multicast LIDs, in order.
+    pub fn group_states(&self) -> impl Iterator<Item = GroupState> + '_ {
+        self.groups.iter().map(|(&name, group)| GroupState {
             name,
             members: self.members(name).collect(),
+            is_kept: group.is_kept,
             mlids: (group.mlids.iter())
                 .map(|(&tree, &mlid)| (tree, mlid))
                 .collect(),
@@ -170,24 +179,26 @@ impl Multicast {
 
     /// A fabric with groups that stood before, here or elsewhere. Of what is given, ports that are not
     /// there are no members, and a multicast LID is not kept that no table holds, whose tree no member
-    /// uses, or that an earlier group has; a group gets others instead.
+    /// uses, or that an earlier group has; a group gets others instead. A group for which the tables have
+    /// no room is left out.
     ///
     /// # Errors
-    /// Those of [`Multicast::new`]; [`MulticastError::TableFull`].
+    /// Those of [`Multicast::new`].
     pub fn restore(
         graph: &Graph,
         options: &Options,
-        standing: impl IntoIterator<Item = Standing>,
+        groups: impl IntoIterator<Item = GroupState>,
     ) -> Result<Self, MulticastError> {
         let mut restored = Self::new(graph, options)?;
-        for one in standing {
+        for one in groups {
             let number = |guid: &Guid| restored.hosts.get(guid).copied();
             let members: BTreeMap<usize, Role> = (one.members.iter())
                 .filter_map(|(guid, role)| Some((number(guid)?, *role)))
                 .collect();
             let mut mlids = BTreeMap::new();
             for (tree, mlid) in one.mlids {
-                let is_used = members.keys().any(|&host| restored.tree_of[host] == tree);
+                let is_used = members.keys().any(|&host| restored.tree_of[host] == tree)
+                    || (one.is_kept && tree == KEPT_TREE);
                 let row = mlid.get().checked_sub(Lid::MULTICAST_FIRST.get());
                 let fits = row.is_some_and(|row| row < restored.rows);
                 let is_free = !restored.taken.contains_key(&mlid) && !mlids.contains_key(&tree);
@@ -196,11 +207,19 @@ impl Multicast {
                     mlids.insert(tree, mlid);
                 }
             }
-            restored.groups.insert(one.name, Group { members, mlids });
+            let group = Group {
+                members,
+                mlids,
+                is_kept: one.is_kept,
+            };
+            restored.groups.insert(one.name, group);
         }
         let names: Vec<Mgid> = restored.groups.keys().copied().collect();
         for name in names {
-            restored.complete(name)?;
+            if restored.complete(name).is_err() {
+                restored.groups.remove(&name);
+                restored.taken.retain(|_, group| *group != name);
+            }
             restored.update(name);
         }
         Ok(restored)
@@ -229,7 +248,26 @@ impl Multicast {
         Ok(())
     }
 
-    /// The groups with members, in order.
+    /// Gives a group a multicast LID that it keeps also without members: the group is there before the first
+    /// member joins and after the last one has left.
+    ///
+    /// # Errors
+    /// [`MulticastError::TableFull`]; nothing changes then.
+    pub fn keep(&mut self, group: Mgid) -> Result<Lid, MulticastError> {
+        let known = self.groups.get(&group);
+        let known = known.and_then(|group| group.mlids.get(&KEPT_TREE)).copied();
+        let mlid = match known {
+            Some(mlid) => mlid,
+            None => self.free_mlid()?,
+        };
+        self.taken.insert(mlid, group);
+        let entry = self.groups.entry(group).or_default();
+        entry.mlids.insert(KEPT_TREE, mlid);
+        entry.is_kept = true;
+        Ok(mlid)
+    }
+
+    /// The groups with members and those that are kept without, in order.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = Mgid> + '_ {
         self.groups.keys().copied()
     }
@@ -376,8 +414,10 @@ impl Multicast {
             .map(|(&host, _)| host)
             .collect();
         let mlids: Vec<(usize, Lid)> = group.mlids.iter().map(|(&t, &m)| (t, m)).collect();
-        group.mlids.retain(|tree, _| used.contains(tree));
-        if group.members.is_empty() {
+        let is_kept = group.is_kept;
+        let stays = |tree: usize| used.contains(&tree) || (is_kept && tree == KEPT_TREE);
+        group.mlids.retain(|&tree, _| stays(tree));
+        if group.members.is_empty() && !is_kept {
             self.groups.remove(&name);
         }
         for (tree, mlid) in mlids {
@@ -385,7 +425,9 @@ impl Multicast {
                 let pruned = self.scheme == Scheme::SpanningTree;
                 self.trees[tree].ports(&self.network, &receivers, &members, pruned)
             } else {
-                self.taken.remove(&mlid);
+                if !stays(tree) {
+                    self.taken.remove(&mlid);
+                }
                 BTreeMap::new()
             };
             for &switch in self.network.switches() {
@@ -445,7 +487,7 @@ fn cyclic(
         .iter()
         .map(|host| {
             let pid = labels.pid(graph.node(host.end.node).guid).unwrap_or(0);
-            pid as usize % trees.len().max(1)
+            usize_of(pid) % trees.len().max(1)
         })
         .collect();
     Ok((trees, tree_of))

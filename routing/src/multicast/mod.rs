@@ -45,7 +45,7 @@ use crate::fat_tree::NotFatTree;
 use crate::tables::Tables;
 
 pub use delivery::{Delivery, DeliveryProblem, check, deliver};
-pub use groups::{BlockChange, Joined, Mgid, Multicast, Options, Role, Scheme, Standing};
+pub use groups::{BlockChange, GroupState, Joined, Mgid, Multicast, Options, Role, Scheme};
 pub use mft::{BLOCK_ROWS, Mft, PORTS_A_POSITION, PortSet};
 
 /// Why a member cannot join, or multicast cannot be set up.

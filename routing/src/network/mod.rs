@@ -11,7 +11,7 @@ mod updown;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use topologies::{Endpoint, Graph, NodeId, NodeKind};
+use topologies::{Endpoint, Graph, Node, NodeId, NodeKind};
 use wire::{Guid, PortNum};
 
 pub use legal::{LegalPaths, PathLimit, PathsTooMany};
@@ -43,6 +43,15 @@ pub struct HostPort {
     pub switch: usize,
     /// The switch's port that leads to the host.
     pub port: PortNum,
+    /// Whether it is the aggregation node of its switch: a channel adapter that is part of the switch and
+    /// reduces messages (SHARP). Switches of every level have one.
+    pub is_aggregation_node: bool,
+}
+
+/// Whether a host cabled to a switch is that switch's aggregation node: it says so, or both are one box.
+fn is_aggregation_node(host: &Node, switch: &Node) -> bool {
+    host.description.contains("Aggregation Node")
+        || host.system_image_guid == switch.system_image_guid
 }
 
 /// A fabric as numbered switches, host ports and channels.
@@ -70,14 +79,22 @@ pub struct Network {
     component: Vec<usize>,
 }
 
-/// The GUID of a port: a switch's own, a host's plus the port's number.
+/// The GUID of a port ([`topologies::Node::port_guid`]).
 #[must_use]
 pub fn port_guid(graph: &Graph, end: Endpoint) -> Guid {
-    let node = graph.node(end.node);
-    match node.kind {
-        NodeKind::Switch => node.guid,
-        NodeKind::Host => Guid(node.guid.0.wrapping_add(u64::from(end.port.get()))),
-    }
+    graph.node(end.node).port_guid(end.port)
+}
+
+/// All ports that have LIDs, by GUID: port 0 of switches, connected ports of hosts.
+pub(crate) fn ports_by_guid(graph: &Graph) -> BTreeMap<Guid, Endpoint> {
+    let ends = graph.ids().flat_map(|node| {
+        let ports: Vec<PortNum> = match graph.node(node).kind {
+            NodeKind::Switch => vec![PortNum::MANAGEMENT],
+            NodeKind::Host => graph.cables(node).map(|(port, _)| port).collect(),
+        };
+        ports.into_iter().map(move |port| Endpoint { node, port })
+    });
+    ends.map(|end| (port_guid(graph, end), end)).collect()
 }
 
 impl Network {
@@ -123,6 +140,10 @@ impl Network {
                         end,
                         switch,
                         port: peer.port,
+                        is_aggregation_node: is_aggregation_node(
+                            graph.node(node),
+                            graph.node(peer.node),
+                        ),
                     }),
                     None => self.back_to_back.push((guid, end)),
                 }

@@ -79,9 +79,9 @@ impl Class {
 /// Which service level each class has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServiceLevels {
-    /// As VLARB01: DB on 0 to 3 by band, DBTS on 4 to 7, BE on 8, CH on 9. Traffic that nobody
-    /// put into a class must then be sent on 8: on 0 it has no table entry until the first
-    /// connection of that band is admitted.
+    /// As VLARB01: DB on 0 to 3 by band, DBTS on 4 to 7, BE on 8, CH on 9. Unclassified
+    /// traffic must then be sent on 8: on 0 it has no table entry until the first connection of that
+    /// band is admitted.
     #[default]
     Paper,
     /// BE on 0, where unclassified traffic is; DB on 1 to 4, DBTS on 5 to 8, CH on 9.

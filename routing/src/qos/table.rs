@@ -6,6 +6,7 @@
 
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::Vl;
+use wire::convert::{saturate, usize_of};
 
 use super::slots::{ENTRIES, WEIGHT_MAX};
 
@@ -91,9 +92,8 @@ impl Table {
         let partial = self.order[vl.index()].last().map_or(0, |&at| {
             u32::from(WEIGHT_MAX - self.entries[usize::from(at)].weight)
         });
-        slots
-            .saturating_sub(partial)
-            .div_ceil(u32::from(WEIGHT_MAX)) as usize
+        let further = slots.saturating_sub(partial);
+        usize_of(further.div_ceil(u32::from(WEIGHT_MAX)))
     }
 
     /// Gives a VL `slots` slots more.
@@ -120,7 +120,7 @@ impl Table {
             };
             let entry = &mut self.entries[at];
             let room = u32::from(WEIGHT_MAX - entry.weight);
-            let step = u8::try_from(left.min(room)).unwrap_or(WEIGHT_MAX);
+            let step = saturate::<u8>(left.min(room));
             entry.weight += step;
             left -= u32::from(step);
         }
@@ -135,7 +135,7 @@ impl Table {
                 return;
             };
             let entry = &mut self.entries[usize::from(at)];
-            let step = u8::try_from(left).unwrap_or(WEIGHT_MAX).min(entry.weight);
+            let step = saturate::<u8>(left).min(entry.weight);
             entry.weight -= step;
             left -= u32::from(step);
             if entry.weight == 0 {

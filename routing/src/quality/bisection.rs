@@ -35,8 +35,14 @@ pub fn effective_bisection_bandwidth(
     pairings: u32,
     seed: u64,
 ) -> Bisection {
-    let walker = Walker::new(graph, tables);
+    bisection(&Walker::new(graph, tables), pairings, seed)
+}
+
+/// The same for tables that are being walked already.
+pub(super) fn bisection(walker: &Walker<'_>, pairings: u32, seed: u64) -> Bisection {
     let mut loads = vec![0u32; walker.network.channels().len()];
+    // The channels of all paths, and where each path ends; `None` if it does not arrive.
+    let (mut channels, mut ends) = (Vec::new(), Vec::new());
     let mut result = Bisection {
         pairings,
         worst: f64::INFINITY,
@@ -45,30 +51,24 @@ pub fn effective_bisection_bandwidth(
     for number in 0..pairings {
         let seed = seed.wrapping_add(u64::from(number));
         loads.fill(0);
-        let mut paths: Vec<Option<Vec<usize>>> = Vec::new();
+        channels.clear();
+        ends.clear();
         for (source, destination) in (Pattern::Bisection { seed }).pairs(walker.hosts()) {
-            let mut path = Vec::new();
+            let first = channels.len();
             let from = walker.network.hosts()[source].switch;
-            let arrives = walker.dlid(source, destination).is_some_and(|lid| {
-                walker.walk(from, destination, lid, |channel| path.push(channel))
+            let arrives = walker.dlid(source, destination).is_some_and(|(_, lid)| {
+                walker.walk(from, destination, lid, |channel| channels.push(channel))
             });
             if arrives {
-                for &channel in &path {
+                for &channel in &channels[first..] {
                     loads[channel] += 1;
                 }
+            } else {
+                channels.truncate(first);
             }
-            paths.push(arrives.then_some(path));
+            ends.push((channels.len(), arrives));
         }
-        let share = |path: &Option<Vec<usize>>| match path {
-            None => 0.0,
-            // Within one switch nothing is shared.
-            Some(path) => {
-                let most = path.iter().map(|&channel| loads[channel]).max();
-                1.0 / f64::from(most.unwrap_or(1))
-            }
-        };
-        let count = real(u64_of(paths.len().max(1)));
-        let mean = paths.iter().map(share).sum::<f64>() / count;
+        let mean = mean_share(&channels, &ends, &loads);
         result.mean += mean;
         result.worst = result.worst.min(mean);
         result.best = result.best.max(mean);
@@ -79,4 +79,18 @@ pub fn effective_bisection_bandwidth(
         result.mean /= f64::from(pairings);
     }
     result
+}
+
+fn mean_share(channels: &[usize], ends: &[(usize, bool)], loads: &[u32]) -> f64 {
+    let mut first = 0;
+    let mut sum = 0.0;
+    for &(end, arrives) in ends {
+        if arrives {
+            let most = channels[first..end].iter().map(|&channel| loads[channel]);
+            // Within one switch nothing is shared.
+            sum += 1.0 / f64::from(most.max().unwrap_or(1));
+        }
+        first = end;
+    }
+    sum / real(u64_of(ends.len().max(1)))
 }

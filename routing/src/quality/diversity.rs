@@ -1,7 +1,5 @@
 //! How many different paths a destination's LIDs offer.
 
-use std::collections::BTreeSet;
-
 use topologies::Graph;
 
 use wire::convert::{real, saturate};
@@ -25,26 +23,36 @@ pub struct Diversity {
 /// Counts them. Cost: switches with hosts, times LIDs, times hops.
 #[must_use]
 pub fn path_diversity(graph: &Graph, tables: &Tables) -> Diversity {
-    let walker = Walker::new(graph, tables);
+    diversity(&Walker::new(graph, tables))
+}
+
+/// The same for tables that are being walked already.
+pub(super) fn diversity(walker: &Walker<'_>) -> Diversity {
+    let mut paths: Vec<Vec<usize>> = Vec::new();
     let hosts_at = walker.network.hosts_at();
     let (mut sum, mut result) = (0u64, Diversity::default());
     result.min = u32::MAX;
     for (host, port) in walker.network.hosts().iter().enumerate() {
-        let Some(range) = tables.lids.of(port.end) else {
+        let Some(range) = walker.range(host) else {
             continue;
         };
         for (from, hosts) in hosts_at.iter().enumerate() {
             if hosts.is_empty() || from == port.switch {
                 continue;
             }
-            let mut paths: BTreeSet<Vec<usize>> = BTreeSet::new();
+            let mut arrived = 0;
             for lid in range.lids() {
-                let mut path = Vec::new();
-                if walker.walk(from, host, lid, |channel| path.push(channel)) {
-                    paths.insert(path);
+                if arrived == paths.len() {
+                    paths.push(Vec::new());
                 }
+                let path = &mut paths[arrived];
+                path.clear();
+                arrived += usize::from(walker.walk(from, host, lid, |channel| path.push(channel)));
             }
-            let count = saturate::<u32>(paths.len());
+            let found = &mut paths[..arrived];
+            found.sort_unstable();
+            let different = found.chunk_by(|a, b| a == b).count();
+            let count = saturate::<u32>(different);
             result.pairs += 1;
             result.min = result.min.min(count);
             result.max = result.max.max(count);

@@ -9,8 +9,9 @@ use rand_chacha::ChaCha8Rng;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use thiserror::Error;
 use wire::choice::Choice;
+use wire::convert::usize_of;
 
-/// Who sends to whom. Hosts are numbered from 0 in order of port GUID.
+/// The flows of a traffic pattern: pairs of a source and a destination. Hosts are numbered from 0 in order of port GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Every host to every other.
@@ -23,7 +24,7 @@ pub enum Pattern {
     },
     /// Every host to one.
     AllToOne {
-        /// That one.
+        /// The destination.
         host: usize,
     },
     /// Hosts are halved at random; each of the first half sends to a partner in the second. Of an
@@ -112,11 +113,11 @@ impl Name {
             },
             Self::Permutation => Pattern::Permutation { seed },
             Self::AllToOne => Pattern::AllToOne {
-                host: usize::try_from(number.unwrap_or(0)).ok()?,
+                host: usize_of(seed),
             },
             Self::Bisection => Pattern::Bisection { seed },
             Self::Shift => Pattern::Shift {
-                by: usize::try_from(number.unwrap_or(1)).ok()?,
+                by: usize_of(number.unwrap_or(1)),
             },
         })
     }

@@ -2,74 +2,139 @@
 //! credit loop.
 //!
 //! *Up* is towards smaller numbers in an order of the switches: by distance from the roots, ties
-//! by GUID. The roots are, in this order of preference:
+//! by GUID. The roots are those that are named ([`Options::roots`]), or else those of several sets
+//! ([`roots`]) whose tables load the busiest cable least when every host sends to every other; an
+//! earlier set stands unless a later one is better by more than [`MARGIN_PERCENT`]. Where all rules find
+//! the same roots, as in every tree, nothing is measured. In a fabric without any, and where nothing else
+//! serves all pairs, the one switch with the smallest sum of distances to all hosts is the root: from
+//! there every switch is reached downwards, so every pair has a path.
 //!
-//! 1. In a fabric with switches that have no hosts: those farthest from any host. That makes the
-//!    roots of a fat tree and the spines of a Clos network its roots. Such an order can leave
-//!    pairs of switches without a path; [`detour`] serves these if it safely can.
-//! 2. The one switch with the smallest sum of distances to all hosts (ties: the smallest GUID).
-//!    From there every switch is reached downwards, so every pair has a path.
+//! An order with several roots can leave pairs of switches without a path; [`crate::detour`], or else
+//! [`turns`], serves these if it safely can.
 //!
 //! A table cannot know where a packet comes from, so a switch whose chosen path goes down obliges
 //! the next to go down too. Switches are therefore decided from the top: one that is obliged, or
 //! for which going down is not longer than going up to where its best parent leads, goes down;
 //! others go up. The paths are the shortest legal ones but for those obliged.
 //!
-//! Cost: for each destination switch all cables once, and for each LID as in [`crate::balance`].
+//! Cost: for each destination switch all cables once, and for each LID as in [`crate::balance`], for each
+//! set of roots. Fabrics of more than [`ENTRIES_MAX`] entries (switches times LIDs) have the first set
+//! that serves all pairs.
 
-mod detour;
+mod roots;
+mod turns;
 
 use std::collections::VecDeque;
 
 use topologies::Graph;
 
 use crate::balance::{NextHops, UNREACHABLE, balanced};
+use crate::detour::{self, Unreached};
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
 use crate::lids::Lids;
 use crate::network::Network;
+use crate::quality::{Pattern, Quality};
 use crate::routing_engine::RoutingEngine;
+use crate::structure::Structure;
 use crate::tables::{Lft, Promises, Tables};
-use detour::Unreached;
+
+/// In percent, how much more the busiest cable must carry under an earlier set of roots for a later one
+/// to be taken.
+const MARGIN_PERCENT: u64 = 102;
+/// Switches times LIDs of the largest fabric for which sets of roots are compared.
+const ENTRIES_MAX: usize = 1 << 24;
 
 /// The engine.
 pub(crate) struct Updn;
 
 impl Engine for Updn {
+    fn is_candidate(&self) -> bool {
+        true
+    }
+
     fn route(
         &self,
-        _graph: &Graph,
+        graph: &Graph,
         network: &Network,
         options: &Options,
     ) -> Result<Tables, RoutingError> {
         let (lids, changed) = options.assign(network)?;
-        let attempt = far_roots(network).and_then(|roots| routed(network, &lids, &roots));
-        let routed = attempt
-            .or_else(|| routed(network, &lids, &central_roots(network)))
-            .unwrap_or_default();
-        let promises = Promises {
-            up_down: routed.detours == 0,
-            minimal: false,
-            deadlock_free: true,
-            from_hosts_only: false,
+        let mut warnings: Vec<Warning> = Warning::lids_changed(changed).into_iter().collect();
+        let named = (!options.roots.is_empty()).then(|| named_roots(network, options));
+        let routed = match named {
+            None => None,
+            Some(named) => {
+                let routed = roots::completed(network, named.clone())
+                    .and_then(|roots| routed(network, &lids, &roots));
+                warnings.extend(routed.is_none().then_some(Warning::RootsUnfit {
+                    here: named.len(),
+                    named: options.roots.len(),
+                }));
+                routed
+            }
         };
-        let mut tables = Tables::generic(RoutingEngine::Updn, network, lids, routed.rows, promises);
-        let mut order = vec![u32::MAX; network.nodes()];
-        for (node, &place) in network.switches().iter().zip(&routed.order) {
-            order[node.index()] = place;
-        }
-        tables.order = Some(order);
-        tables.warnings.extend(Warning::lids_changed(changed));
-        tables
-            .warnings
-            .extend((routed.detours > 0).then_some(Warning::Detours {
-                pairs: routed.detours,
-            }));
+        let routed = match routed {
+            Some(routed) => routed,
+            None => measured(graph, network, &lids, options),
+        };
+        let mut tables = tables(network, lids, routed);
+        warnings.append(&mut tables.warnings);
+        tables.warnings = warnings;
         Ok(tables)
     }
 }
 
-#[derive(Default)]
+/// The switches that are named as roots, in ascending order.
+fn named_roots(network: &Network, options: &Options) -> Vec<usize> {
+    let guids = network.switch_guids();
+    let is_named = |&switch: &usize| options.roots.contains(&guids[switch]);
+    (0..guids.len()).filter(is_named).collect()
+}
+
+/// The tables under the roots that serve the fabric best.
+fn measured(graph: &Graph, network: &Network, lids: &Lids, options: &Options) -> Routed {
+    let structure = Structure::of(graph, network);
+    let weights = roots::weights(graph, network, options);
+    let sets = roots::candidates(network, &weights, &structure);
+    let mut found = sets.iter().filter_map(|set| routed(network, lids, set));
+    let entries = network.switches().len() * lids.top().index();
+    if sets.len() < 2 || entries > ENTRIES_MAX {
+        let first = found.next();
+        let first = first.or_else(|| routed(network, lids, &roots::central(network)));
+        return first.unwrap_or_default();
+    }
+    let central = || routed(network, lids, &roots::central(network));
+    let mut best: Option<(u64, Routed)> = None;
+    for routed in found.chain(core::iter::once_with(central).flatten()) {
+        let tables = tables(network, lids.clone(), routed.clone());
+        let busiest = Quality::on(network, &tables)
+            .link_loads(Pattern::AllToAll)
+            .max;
+        let is_better = best
+            .as_ref()
+            .is_none_or(|(least, _)| busiest * MARGIN_PERCENT < least * 100);
+        if is_better {
+            best = Some((busiest, routed));
+        }
+    }
+    best.map(|(_, routed)| routed).unwrap_or_default()
+}
+
+fn tables(network: &Network, lids: Lids, routed: Routed) -> Tables {
+    let promises = Promises {
+        up_down: routed.detours == 0,
+        minimal: false,
+        deadlock_free: true,
+        from_hosts_only: false,
+    };
+    let mut tables = Tables::generic(RoutingEngine::Updn, network, lids, routed.rows, promises);
+    tables.set_order(network, routed.order.into_iter().enumerate());
+    tables.warnings.extend(Warning::detours(routed.detours));
+    tables
+}
+
+#[derive(Clone, Default)]
 struct Routed {
     rows: Vec<Lft>,
     /// By switch: its number in the order.
@@ -86,63 +151,18 @@ fn routed(network: &Network, lids: &Lids, roots: &[usize]) -> Option<Routed> {
         order.next_hops(network, destination, next_hops);
         unreached.record(network, destination, &next_hops.hops);
     });
-    let detours = detour::fill(network, lids, &order.numbers, &unreached, &mut rows)?;
+    let before = (!unreached.pairs().is_empty()).then(|| rows.clone());
+    let mut detours = detour::fill(network, lids, &order.numbers, &unreached, &mut rows);
+    if let (None, Some(before)) = (detours, before) {
+        rows = before;
+        detours = turns::fill(network, lids, &unreached, &mut rows);
+    }
+    let detours = detours?;
     Some(Routed {
         rows,
         order: order.numbers,
         detours,
     })
-}
-
-/// Roots of the first kind, in every connected component that has both hosts and switches without;
-/// a root of the second kind elsewhere. `None` if there is no component of the first kind.
-fn far_roots(network: &Network) -> Option<Vec<usize>> {
-    let switches = 0..network.switches().len();
-    let leaves: Vec<usize> = switches
-        .clone()
-        .filter(|&switch| network.has_hosts(switch))
-        .collect();
-    let heights = network.hops_from_any(&leaves);
-    let mut top = vec![0; switches.len()];
-    for switch in switches.clone() {
-        if let Some(height) = heights[switch] {
-            let top = &mut top[network.component(switch)];
-            *top = height.max(*top);
-        }
-    }
-    if top.iter().all(|&height| height == 0) {
-        return None;
-    }
-    let is_far = |switch: &usize| {
-        let top = top[network.component(*switch)];
-        top > 0 && heights[*switch] == Some(top)
-    };
-    let mut roots: Vec<usize> = switches.filter(is_far).collect();
-    let flat = |root: &usize| top[network.component(*root)] == 0;
-    roots.extend(central_roots(network).into_iter().filter(flat));
-    Some(roots)
-}
-
-/// The root of the second kind in every connected component.
-fn central_roots(network: &Network) -> Vec<usize> {
-    // By component: the smallest sum and whose it is.
-    let mut best: Vec<Option<(u64, usize)>> = vec![None; network.switches().len()];
-    for switch in 0..network.switches().len() {
-        let sum: u64 = network
-            .hops_to(switch)
-            .iter()
-            .zip(network.hosts_at())
-            .filter_map(|(&hops, hosts)| Some(u64::from(hops?) * hosts.len() as u64))
-            .sum();
-        let best = &mut best[network.component(switch)];
-        if best.is_none_or(|(least, _)| sum < least) {
-            *best = Some((sum, switch));
-        }
-    }
-    best.into_iter()
-        .flatten()
-        .map(|(_, switch)| switch)
-        .collect()
 }
 
 /// Which switches are above which.

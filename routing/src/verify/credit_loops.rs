@@ -2,16 +2,17 @@
 //!
 //! Each packet is followed from its source with its service level: a node of the graph is one VL of
 //! one direction of a cable, and what a packet holds depends on what it needs next. Tables without a
-//! [`VlAssignment`] send everything on VL 0. There is one definition for all tables, judged twice:
+//! [`VlAssignment`] send everything on VL 0; with a second level of service each packet is followed on both. There is one definition for all tables, judged twice:
 //!
 //! | packets | judged as |
 //! |---|---|
 //! | from every host's port to every LID of every other host | [`Report::cycle`](super::Report::cycle) |
-//! | those, and all from and to port 0 of switches (general management; their SL is that of the tables, or 0) | [`Report::switch_cycle`](super::Report::switch_cycle) |
+//! | those, and answers to them: from every LID asked to every LID of the hosts at the asker's switch, with the SL of what is answered (IBA 13.5.4) | [`Report::answer_cycle`](super::Report::answer_cycle) |
+//! | packets between hosts, and all from and to port 0 of switches (general management; their SL is that of the tables, or 0) | [`Report::switch_cycle`](super::Report::switch_cycle) |
 //!
 //! Subnet management is left out: VL15 has no credits.
 
-use topologies::Endpoint;
+use topologies::{Endpoint, NodeId};
 use wire::convert::saturate;
 use wire::{Lid, PortNum, Sl, Vl};
 
@@ -29,6 +30,8 @@ const VLS: usize = 16;
 pub(super) struct CreditLoops {
     /// Among packets between hosts.
     pub(super) hosts: Option<Vec<Channel>>,
+    /// With the answers to them; not searched for if the packets themselves have one.
+    pub(super) answers: Option<Vec<Channel>>,
     /// With those of switches' own ports; not searched for if hosts alone have one.
     pub(super) switches: Option<Vec<Channel>>,
 }
@@ -41,12 +44,24 @@ pub(super) fn credit_loops(network: &Network, tables: &Tables) -> CreditLoops {
     if let Some(cycle) = walker.cycle() {
         return CreditLoops {
             hosts: Some(cycle),
+            answers: None,
             switches: None,
         };
     }
+    // Answers on the level of their own path are packets between hosts.
+    let answers = tables.vl_assignment.as_ref().and_then(|assignment| {
+        if assignment.sl_max() == Sl::default() {
+            return None;
+        }
+        let mut walker = Walker::new(network, tables);
+        walker.follow_all(Packets::BetweenHosts);
+        walker.follow_answers();
+        walker.cycle()
+    });
     walker.follow_all(Packets::OfSwitches);
     CreditLoops {
         hosts: None,
+        answers,
         switches: walker.cycle(),
     }
 }
@@ -56,7 +71,7 @@ pub(super) fn credit_loops(network: &Network, tables: &Tables) -> CreditLoops {
 enum Packets {
     /// From hosts to hosts.
     BetweenHosts,
-    /// From switches to everybody, and from hosts to switches.
+    /// From switches to hosts and to other switches, and from hosts to switches.
     OfSwitches,
 }
 
@@ -78,7 +93,7 @@ impl<'a> Walker<'a> {
     fn new(network: &'a Network, tables: &'a Tables) -> Self {
         let channels = network.channels().len();
         let assignment = tables.vl_assignment.as_ref();
-        let alike = assignment.is_none_or(|assignment| assignment.by_ports.is_empty());
+        let alike = assignment.is_none_or(VlAssignment::is_alike_for_hosts);
         let entries = network.hosts_at().iter().map(|hosts| {
             let ports = hosts.iter().map(|&host| network.hosts()[host].port);
             ports.take(if alike { 1 } else { usize::MAX }).collect()
@@ -92,6 +107,19 @@ impl<'a> Walker<'a> {
             followed: vec![0; channels * VLS],
             touched: Vec::new(),
         }
+    }
+
+    /// Follows packets of that SL, and of the second level of service where there is one.
+    fn follow_levels(&mut self, switch: usize, port: PortNum, lid: Lid, sl: Sl) {
+        for sl in self.levels(sl) {
+            self.follow(switch, port, lid, sl);
+        }
+    }
+
+    fn levels(&self, sl: Sl) -> impl Iterator<Item = Sl> + use<> {
+        let levels = self.assignment.map(|a| a.levels(sl));
+        let single = levels.is_none().then_some(sl);
+        levels.into_iter().flatten().chain(single)
     }
 
     fn follow_all(&mut self, packets: Packets) {
@@ -108,16 +136,60 @@ impl<'a> Walker<'a> {
                     self.followed[node] = 0;
                 }
                 for (switch, &node) in network.switches().iter().enumerate() {
-                    let sl = self
-                        .assignment
-                        .map_or_else(Sl::default, |a| a.sl(node, lid));
                     if from_hosts {
                         for place in 0..self.entries[switch].len() {
-                            self.follow(switch, self.entries[switch][place], lid, sl);
+                            let port = self.entries[switch][place];
+                            self.follow_levels(switch, port, lid, self.sl(node, port, lid));
                         }
                     }
                     if packets == Packets::OfSwitches {
-                        self.follow(switch, PortNum::MANAGEMENT, lid, sl);
+                        let port = PortNum::MANAGEMENT;
+                        self.follow_levels(switch, port, lid, self.sl(node, port, lid));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The SL of packets from the host at a port of a switch, or from the switch itself.
+    fn sl(&self, node: NodeId, port: PortNum, lid: Lid) -> Sl {
+        let at = Endpoint { node, port };
+        self.assignment
+            .map_or_else(Sl::default, |a| a.sl_at(at, lid))
+    }
+
+    /// What hosts answer to each other. Cost: pairs of switches times LIDs times hops at most.
+    fn follow_answers(&mut self) {
+        let (network, tables) = (self.network, self.tables);
+        let count = network.switches().len();
+        // By switch of the requester and switch of the responder: a bit for each SL of the requests.
+        let mut levels = vec![0u16; count * count];
+        let owned: Vec<(usize, Lid)> = (tables.lids.iter())
+            .filter_map(|range| {
+                let end = range.end.filter(|end| network.switch(end.node).is_none())?;
+                Some((network.last_hop(end)?.0, range))
+            })
+            .flat_map(|(switch, range)| range.lids().map(move |lid| (switch, lid)))
+            .collect();
+        for &(answering, lid) in &owned {
+            for asking in 0..count {
+                for &port in &self.entries[asking] {
+                    let sl = self.sl(network.switches()[asking], port, lid);
+                    for sl in self.levels(sl) {
+                        levels[asking * count + answering] |= 1 << sl.get();
+                    }
+                }
+            }
+        }
+        for &(asking, lid) in &owned {
+            for node in self.touched.drain(..) {
+                self.followed[node] = 0;
+            }
+            for answering in 0..count {
+                let used = levels[asking * count + answering];
+                for sl in Sl::all().filter(|sl| used & 1 << sl.get() != 0) {
+                    for place in 0..self.entries[answering].len() {
+                        self.follow(answering, self.entries[answering][place], lid, sl);
                     }
                 }
             }

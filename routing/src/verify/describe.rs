@@ -86,6 +86,13 @@ impl fmt::Display for Described<'_> {
         {
             write!(f, "\ndeadlock possible: {}", self.channels(cycle))?;
         }
+        if let Some(cycle) = &report.answer_cycle {
+            let cycle = self.channels(cycle);
+            write!(
+                f,
+                "\ncredit loop with answers on the service level of what they answer: {cycle}"
+            )?;
+        }
         if let Some(cycle) = &report.switch_cycle {
             let cycle = self.channels(cycle);
             write!(f, "\ncredit loop with packets of switches' port 0: {cycle}")?;

@@ -1,5 +1,4 @@
-//! A verdict on tables, from the graph and the entries alone: nothing here knows how they were
-//! computed.
+//! A verdict on tables, from the graph and the entries alone, whatever engine computed them.
 //!
 //! For each LID the entries of all switches make a function from switch to next switch. It is
 //! walked once: every switch ends at the owner, or at a dropped packet, a dead port, a port that
@@ -101,7 +100,12 @@ pub struct Report {
     /// A credit loop of packets between hosts, if there is one, promised or not: from every host to
     /// every LID of every other, on the VLs of [`Tables::vl_assignment`] or else on VL 0.
     pub cycle: Option<Vec<Channel>>,
-    /// A credit loop of those packets together with packets from and to port 0 of switches (general
+    /// A credit loop of those packets together with the answers to them, which take the service level of
+    /// what they answer; `None` also where [`Self::cycle`] is one already, and where all packets have one
+    /// service level. It is no problem by itself: our engines avoid it, those of others
+    /// may not.
+    pub answer_cycle: Option<Vec<Channel>>,
+    /// A credit loop of packets between hosts together with packets from and to port 0 of switches (general
     /// management); `None` also where [`Self::cycle`] is one already. It is no problem by itself: engines
     /// that use service levels give them to hosts only.
     pub switch_cycle: Option<Vec<Channel>>,
@@ -441,6 +445,7 @@ impl<'a> Checker<'a> {
     fn credit_loops(&mut self) {
         let found = credit_loops::credit_loops(self.network, self.tables);
         self.report.switch_cycle = found.switches;
+        self.report.answer_cycle = found.answers;
         let Some(cycle) = found.hosts else { return };
         if self.promises.deadlock_free {
             self.report.add(|| Problem::Deadlock(cycle.clone()));

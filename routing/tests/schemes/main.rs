@@ -4,8 +4,12 @@
 
 mod clos;
 mod credit_loops;
+mod ftree;
+mod lash;
 mod lid_assignment;
 mod multicast;
+mod nue;
 mod qos;
 mod support;
+mod torus_2qos;
 mod vls;

@@ -22,7 +22,7 @@ fn ports(graph: &Graph) -> Vec<(String, Guid)> {
     ports
 }
 
-/// Group 1 is everybody, group 2 every third host with the first as a sender only.
+/// Group 1 is all hosts, group 2 every third host with the first as a sender only.
 fn text(graph: &Graph, scheme: Scheme) -> String {
     let options = Options {
         scheme,

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use routing::Tables;
-use topologies::{Endpoint, Graph, NodeId, NodeKind, parse};
+use topologies::{Endpoint, Graph, Node, NodeId, NodeKind, host_guid, parse, switch_guid};
+use wire::PortNum;
 
 pub(crate) fn fabric(name: &str) -> Graph {
     parse(name).unwrap().graph
@@ -86,6 +88,107 @@ pub(crate) fn golden(name: &str, text: &str) {
     assert!(wanted == text, "{name} differs, first after line {line:?}");
 }
 
+/// The fabric without these nodes (and their cables) and without these cables, each named by one of its
+/// ends.
+pub(crate) fn without(graph: &Graph, nodes: &[NodeId], cables: &[Endpoint]) -> Graph {
+    let mut other = Graph::new();
+    let kept = |id: &NodeId| !nodes.contains(id);
+    for id in graph.ids().filter(kept) {
+        other.add(graph.node(id).clone()).unwrap();
+    }
+    for (a, b) in graph.links() {
+        let moved = |end: Endpoint| {
+            let node = other.find_guid(graph.node(end.node).guid)?;
+            Some(Endpoint { node, ..end })
+        };
+        if let (Some(from), Some(to)) = (moved(a), moved(b))
+            && !cables.contains(&a)
+            && !cables.contains(&b)
+        {
+            other.connect(from, to).unwrap();
+        }
+    }
+    other
+}
+
 pub(crate) fn is_switch(graph: &Graph, id: NodeId) -> bool {
     graph.node(id).kind == NodeKind::Switch
+}
+
+/// A fabric of switches that are cabled like this, with so many hosts each. Cables take the ports in
+/// order, behind the hosts'.
+pub(crate) fn cabled(hosts: &[u8], cables: &[(usize, usize)]) -> Graph {
+    let mut graph = Graph::new();
+    let mut ports = vec![0u8; hosts.len()];
+    for &(a, b) in cables {
+        ports[a] += 1;
+        ports[b] += 1;
+    }
+    let switches: Vec<NodeId> = hosts
+        .iter()
+        .zip(&ports)
+        .enumerate()
+        .map(|(number, (hosts, ports))| {
+            let name = format!("s{number}");
+            let guid = switch_guid(number);
+            let node = Node::new(name, NodeKind::Switch, guid, hosts + ports);
+            graph.add(node).unwrap()
+        })
+        .collect();
+    let mut used = vec![0u8; hosts.len()];
+    let mut port = |switch: usize| {
+        used[switch] += 1;
+        Endpoint {
+            node: switches[switch],
+            port: PortNum::new(used[switch]),
+        }
+    };
+    let mut number = 0;
+    for (switch, &hosts) in hosts.iter().enumerate() {
+        for _ in 0..hosts {
+            let name = format!("h{number}");
+            let node = graph.add(Node::new(name, NodeKind::Host, host_guid(number), 1));
+            number += 1;
+            let end = Endpoint {
+                node: node.unwrap(),
+                port: PortNum::new(1),
+            };
+            graph.connect(end, port(switch)).unwrap();
+        }
+    }
+    for &(a, b) in cables {
+        graph.connect(port(a), port(b)).unwrap();
+    }
+    graph
+}
+
+/// Hosts and cables for [`cabled`]: any connected fabric of 2 to 13 switches.
+pub(crate) fn drawn() -> impl Strategy<Value = (Vec<u8>, Vec<(usize, usize)>)> {
+    let hosts = prop::collection::vec(0u8..3, 2..14);
+    let parents = prop::collection::vec(0usize..14, 13);
+    let others = prop::collection::vec((0usize..14, 0usize..14), 0..20);
+    (hosts, parents, others).prop_map(|(hosts, parents, others)| {
+        let count = hosts.len();
+        let tree = (1..count).map(|switch| (switch, parents[switch - 1] % switch));
+        let others = others.into_iter().map(|(a, b)| (a % count, b % count));
+        let cables = tree.chain(others.filter(|(a, b)| a != b)).collect();
+        (hosts, cables)
+    })
+}
+
+/// A dragonfly: groups of `a` switches, all cabled to each other, each with `p` hosts and `h` cables to
+/// other groups, one between any two of the `a h + 1` groups.
+pub(crate) fn dragonfly(a: usize, p: u8, h: usize) -> Graph {
+    let groups = a * h + 1;
+    let mut cables = Vec::new();
+    for group in 0..groups {
+        for one in 0..a {
+            cables.extend((one + 1..a).map(|other| (group * a + one, group * a + other)));
+        }
+        for other in group + 1..groups {
+            let (from, to) = (other - group - 1, groups - 1 - (other - group));
+            cables.push((group * a + from / h, other * a + to / h));
+        }
+    }
+    cabled(&vec![p; groups * a], &cables)
 }

@@ -1,4 +1,4 @@
-//! `dfsssp` and `dor`: shortest paths, free of deadlock by virtual vls.
+//! `dfsssp` and `dor`: shortest paths, free of deadlock by virtual lanes; and what answers meet.
 
 use proptest::prelude::*;
 use routing::dor::NotGrid;
@@ -6,7 +6,7 @@ use routing::{Options, RoutingEngine, RoutingError, Tables, verify};
 use topologies::Graph;
 use wire::{Lmc, Sl};
 
-use crate::credit_loops::{dependencies, has_cycle};
+use crate::credit_loops::{answers, dependencies, has_cycle};
 use crate::support::{fabric, golden, shuffled, text};
 
 fn route(name: &str, graph: &Graph, options: &Options) -> Result<Tables, RoutingError> {
@@ -71,6 +71,166 @@ fn dfsssp_is_shortest_and_free_of_deadlock_where_shortest_paths_alone_are_not() 
         single.vl_assignment = None;
         assert!(has_cycle(dependencies(&graph, &single)), "{name}");
         assert!(verify(&graph, &single, single.promises).cycle.is_some());
+    }
+}
+
+/// Whether answers on the service level of what they answer close a cycle: packet by packet.
+fn answers_have_a_cycle(graph: &Graph, tables: &Tables) -> bool {
+    let mut all = dependencies(graph, tables);
+    for (held, next) in answers(graph, tables) {
+        all.entry(held).or_default().extend(next);
+    }
+    has_cycle(all)
+}
+
+#[test]
+fn answers_on_the_level_of_what_they_answer_close_no_cycle() {
+    let fabrics = [
+        "ring-5-2",
+        "ring-6-3",
+        "ring-8-2",
+        "torus-4x4-1",
+        "torus-5x5-2",
+        "torus-8x3-1",
+        "irregular-12-2-3-1",
+        "irregular-16-4-4-3",
+        "hypercube-4-1",
+        "hypercube-4-2",
+        "as-built-8-6-4-0-1",
+        "as-built-8-6-4-2-7",
+        "as-built-12-9-6-3-3",
+    ];
+    for engine in ["dfsssp", "nue", "lash", "dor", "torus-2qos"] {
+        for name in fabrics {
+            let graph = fabric(name);
+            let tables = match route(engine, &graph, &Options::default()) {
+                Err(RoutingError::NotApplicable { .. }) => continue,
+                tables => tables.unwrap(),
+            };
+            let report = verify(&graph, &tables, tables.promises);
+            assert!(report.is_ok(), "{engine} {name}");
+            assert_eq!(report.answer_cycle, None, "{engine} {name}");
+            assert!(!answers_have_a_cycle(&graph, &tables), "{engine} {name}");
+        }
+    }
+}
+
+/// The paths to all LIDs of hosts at a switch, and back, have one level.
+#[test]
+fn two_switches_have_one_level_both_ways() {
+    for engine in ["dfsssp", "nue", "lash", "dor", "torus-2qos"] {
+        for name in ["ring-8-2", "torus-5x5-2", "torus-8x5-1"] {
+            let graph = fabric(name);
+            let tables = checked(engine, &graph, &Options::default());
+            let Some(assignment) = &tables.vl_assignment else {
+                panic!("{engine} takes several VLs on {name}");
+            };
+            let ranges = || tables.lids.iter();
+            let at = |range: &routing::LidRange| {
+                let end = range.end.unwrap();
+                let peer = graph.peer(end).map_or(end.node, |peer| peer.node);
+                if end.port.get() == 0 { end.node } else { peer }
+            };
+            for one in ranges() {
+                for other in ranges() {
+                    assert_eq!(
+                        assignment.sl(at(one), other.base),
+                        assignment.sl(at(other), one.base),
+                        "{engine} {name}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dfsssp_shares_trees_where_vls_are_few() {
+    let graph = fabric("torus-5x5-2");
+    let with = |vls| {
+        let options = Options {
+            data_vls: Some(vls),
+            ..Options::default()
+        };
+        checked("dfsssp", &graph, &options)
+    };
+    let ports = |tables: &Tables| {
+        let [one, other] = [0, 1].map(|number| {
+            let host = graph.find(&format!("h{number}")).unwrap();
+            tables.lids.of_node(host).unwrap().base
+        });
+        let differ =
+            |&id: &topologies::NodeId| tables.lft(id).get(one) != tables.lft(id).get(other);
+        graph.switches().filter(differ).count()
+    };
+    let (many, few) = (with(8), with(4));
+    assert!(vls_of(&many) > 4 && vls_of(&few) <= 4);
+    // Beside the switch that both hosts are at.
+    assert!(ports(&many) > 1);
+    assert_eq!(ports(&few), 1);
+}
+
+#[test]
+fn levels_by_direction_alone_have_answers_that_close_a_cycle() {
+    // Clockwise round a ring of five packets take level 1 where they cross the cable from s4 to s0, as
+    // the paper has it; packets the other way round where they cross another cable. Each direction has
+    // no cycle, and answers go round without that cut.
+    let graph = fabric("ring-5-1");
+    let mut tables = checked("dfsssp", &graph, &Options::default());
+    let switches: Vec<_> = (0..5)
+        .map(|at| graph.find(&format!("s{at}")).unwrap())
+        .collect();
+    let lids: Vec<_> = (0..5)
+        .map(|at| {
+            let host = graph.find(&format!("h{at}")).unwrap();
+            tables.lids.of_node(host).unwrap().base
+        })
+        .collect();
+    let assignment = tables.vl_assignment.as_mut().unwrap();
+    for (from, &switch) in switches.iter().enumerate() {
+        for (to, &lid) in lids.iter().enumerate() {
+            let steps = (to + 5 - from) % 5;
+            let crosses = match steps {
+                1 | 2 => from + steps >= 5,
+                // From s2 to s1 the other way.
+                3 | 4 => from >= 2 && from + steps < 7,
+                _ => false,
+            };
+            let level = Sl::constant(u8::from(crosses));
+            assignment.set_sl(switch, lid, level);
+        }
+    }
+    assert!(!has_cycle(dependencies(&graph, &tables)));
+    let report = verify(&graph, &tables, tables.promises);
+    assert_eq!(report.cycle, None);
+    assert!(answers_have_a_cycle(&graph, &tables));
+    assert!(report.answer_cycle.is_some());
+}
+
+#[test]
+fn packets_of_switches_own_ports_close_no_cycle_where_one_vl_is_enough_for_hosts() {
+    for engine in ["dfsssp", "nue", "lash"] {
+        for name in [
+            "fat-tree-4-3",
+            "fat-tree-6-3",
+            "fat-tree-4-4",
+            "directors-12-4-2-6-3",
+            "directors-12-4-1-6-3",
+        ] {
+            for data_vls in [1, 4] {
+                let graph = fabric(name);
+                let options = Options {
+                    data_vls: Some(data_vls),
+                    ..Options::default()
+                };
+                let tables = checked(engine, &graph, &options);
+                let report = verify(&graph, &tables, tables.promises);
+                assert_eq!(report.switch_cycle, None, "{engine} {name}");
+                assert_eq!(report.switches_unreachable, 0, "{engine} {name}");
+                let may_take_more = engine == "lash" && data_vls > 1;
+                assert!(vls_of(&tables) == 1 || may_take_more, "{engine} {name}");
+            }
+        }
     }
 }
 
@@ -196,20 +356,26 @@ fn dor_refuses_what_is_no_grid() {
 
 #[test]
 fn tables_are_golden_and_the_same_whatever_the_order_of_the_graph() {
+    let options = Options {
+        data_vls: Some(8),
+        ..Options::default()
+    };
     for (engine, names) in [
         (
             "dfsssp",
             ["irregular-8-2-4-1", "torus-3x5-2", "fat-tree-4-2"],
         ),
+        ("nue", ["irregular-8-2-4-1", "torus-3x5-2", "fat-tree-4-2"]),
+        ("lash", ["irregular-8-2-4-1", "torus-3x5-2", "fat-tree-4-3"]),
         ("dor", ["mesh-3x4-1", "torus-5x6-1", "hypercube-3-2"]),
     ] {
         for name in names {
             let graph = fabric(name);
-            let tables = checked(engine, &graph, &Options::default());
+            let tables = checked(engine, &graph, &options);
             let words = text_with_sls(&graph, &tables);
             golden(&format!("{engine}/{name}.txt"), &words);
             let other = shuffled(&graph, 8);
-            let tables = route(engine, &other, &Options::default()).unwrap();
+            let tables = route(engine, &other, &options).unwrap();
             assert_eq!(words, text_with_sls(&other, &tables), "{engine} {name}");
         }
     }

@@ -1,7 +1,7 @@
 //! Tables as text.
 
 use proptest::prelude::*;
-use routing::dump::{self, DumpProblem};
+use routing::dump::{self, DumpError, DumpProblem};
 use routing::{LidBase, Options};
 use wire::{Guid, Lid, PortNum};
 
@@ -168,4 +168,26 @@ proptest! {
     ) {
         let _ = dump::read(&lines.join("\n"));
     }
+}
+
+#[test]
+fn more_tables_than_a_subnet_has_switches_are_one_error_and_soon_found() {
+    use core::fmt::Write as _;
+    let (mut unicast, mut multicast) = (String::new(), String::new());
+    for guid in 1..=60_000 {
+        let _ = writeln!(
+            unicast,
+            "Unicast lids [0x0-0x1] of switch Lid 1 guid {guid:#x} (s):"
+        );
+        let _ = writeln!(
+            multicast,
+            "Multicast mlids [0xc000-0xc01f] of switch Lid 1 guid {guid:#x} (s):"
+        );
+    }
+    let error = DumpError {
+        line: 49_152,
+        problem: DumpProblem::TooManySwitches,
+    };
+    assert_eq!(dump::read(&unicast), Err(error.clone()));
+    assert_eq!(dump::read_mft(&multicast), Err(error));
 }

@@ -1,4 +1,4 @@
-//! Who gets which LIDs, and who keeps them.
+//! Which LIDs ports get, and when they keep them.
 
 use proptest::prelude::*;
 use routing::{KnownLids, LidBase, Options, RoutingEngine, RoutingError, Warning};
@@ -128,7 +128,7 @@ fn ports_keep_their_lids_when_the_fabric_changes_and_returns() {
     for range in second.lids.iter().filter(|range| range.end.is_some()) {
         assert_eq!(first.lids.of_guid(range.guid).unwrap().base, range.base);
     }
-    // Those lost are remembered, with nobody on their LIDs.
+    // The LIDs of lost ports are remembered, without an end.
     assert_eq!(second.lids.known(), first.lids.known());
     let absent = second.lids.iter().filter(|range| range.end.is_none());
     // Two hosts of the lost switch have no cable either.

@@ -2,10 +2,10 @@
 
 use routing::dor::NotGrid;
 use routing::dump;
-use routing::file::{Unfit, check};
-use routing::{Options, Repair, RoutingEngine, Tables, repair, verify};
+use routing::file::{UnusableTables, check};
+use routing::{KnownLids, Options, Repair, RoutingEngine, Tables, repair, verify};
 use topologies::{Endpoint, Graph, Node, NodeId, NodeKind};
-use wire::{Lid, Lmc, PortNum};
+use wire::{Guid, Lid, Lmc, PortNum};
 
 use crate::support::{checked, fabric, rebuilt, route, shuffled};
 
@@ -40,7 +40,7 @@ fn rows(graph: &Graph, tables: &Tables) -> Vec<(NodeId, Lid, PortNum)> {
 fn nothing_moves_while_all_lids_arrive() {
     let graph = fabric("mesh-3x3-1");
     let tables = checked(&graph, "dor", &Options::default());
-    let repaired = repair(&graph, &graph, &tables).unwrap();
+    let repaired = repair(&graph, &graph, &tables, &KnownLids::new()).unwrap();
     assert_eq!((repaired.rerouted, repaired.lids), (0, 18));
     assert_eq!(rows(&graph, &repaired.tables), rows(&graph, &tables));
     assert_eq!(repaired.tables.lids, tables.lids);
@@ -59,7 +59,7 @@ fn a_mesh_that_has_lost_a_cable_keeps_all_lids_and_most_entries() {
         let damaged = without(&graph, cable(&graph, number));
         let refused = RoutingEngine::Dor.route(&damaged, &options);
         assert!(refused.unwrap_err().reason::<NotGrid>().is_some());
-        let repaired = repair(&damaged, &graph, &tables).unwrap();
+        let repaired = repair(&damaged, &graph, &tables, &KnownLids::new()).unwrap();
         sound(&damaged, &repaired);
         assert_eq!(repaired.tables.lids, tables.lids);
         assert!(repaired.rerouted > 0 && repaired.lids == 48);
@@ -89,7 +89,7 @@ fn service_levels_stay_with_the_paths_that_stay() {
     let tables = checked(&graph, "dor", &Options::default());
     for number in 0..10 {
         let damaged = without(&graph, cable(&graph, number * 5));
-        let repaired = repair(&damaged, &graph, &tables).unwrap();
+        let repaired = repair(&damaged, &graph, &tables, &KnownLids::new()).unwrap();
         sound(&damaged, &repaired);
         let all = repaired.tables.vl_assignment.is_none();
         assert_eq!(
@@ -106,12 +106,12 @@ fn ports_keep_lids_of_their_own_number_and_the_order_of_nodes_makes_no_differenc
     let graph = fabric("irregular-8-2-3-1");
     let tables = checked(&graph, "path-selection", &Options::default());
     let damaged = without(&graph, cable(&graph, 3));
-    let repaired = repair(&damaged, &graph, &tables).unwrap();
+    let repaired = repair(&damaged, &graph, &tables, &KnownLids::new()).unwrap();
     assert_eq!(repaired.tables.lids, tables.lids);
     sound(&damaged, &repaired);
     for seed in 0..3 {
         let other = shuffled(&damaged, seed);
-        let again = repair(&other, &graph, &tables).unwrap();
+        let again = repair(&other, &graph, &tables, &KnownLids::new()).unwrap();
         assert_eq!(
             dump::write(&other, &again.tables).len(),
             dump::write(&damaged, &repaired.tables).len()
@@ -132,7 +132,7 @@ fn what_has_gone_keeps_its_lids_for_its_return_and_what_is_new_gets_some() {
     let of_smaller = route(&smaller, "dor", &Options::default());
     let tables = checked(&graph, "dor", &Options::default());
 
-    let repaired = repair(&smaller, &graph, &tables).unwrap();
+    let repaired = repair(&smaller, &graph, &tables, &KnownLids::new()).unwrap();
     let range = tables.lids.of_node(gone).unwrap();
     assert!(
         repaired
@@ -144,11 +144,60 @@ fn what_has_gone_keeps_its_lids_for_its_return_and_what_is_new_gets_some() {
             .is_none()
     );
 
-    let grown = repair(&graph, &smaller, &of_smaller).unwrap();
+    let grown = repair(&graph, &smaller, &of_smaller, &KnownLids::new()).unwrap();
     sound(&graph, &grown);
     assert_eq!(grown.rerouted, 1);
     let new = grown.tables.lids.of_node(gone).unwrap();
     assert!(of_smaller.lids.owner(new.base).is_none());
+}
+
+#[test]
+fn what_was_away_gets_the_lids_that_it_is_known_to_have_had_unless_they_are_anothers() {
+    let graph = fabric("mesh-3x3-1");
+    let gone = graph.hosts().next().unwrap();
+    let order: Vec<NodeId> = graph.ids().filter(|&id| id != gone).collect();
+    let smaller = rebuilt(&graph, &order, Node::clone, |end| Some(end.port));
+    let options = Options {
+        lmc: Some(Lmc::constant(1)),
+        ..Options::default()
+    };
+    let tables = route(&smaller, "dor", &options);
+    let guid = graph.node(gone).port_guid(PortNum::new(1));
+    let had = (Lid::new(64), Lmc::constant(1));
+    assert!(tables.lids.top() < had.0);
+    let grown = repair(&graph, &smaller, &tables, &[(guid, had)].into()).unwrap();
+    sound(&graph, &grown);
+    let range = grown.tables.lids.of_guid(guid).unwrap();
+    assert_eq!((range.base, range.lmc), had);
+
+    let other = tables.lids.iter().next().unwrap();
+    let known = [(guid, (other.base, other.lmc))].into();
+    let grown = repair(&graph, &smaller, &tables, &known).unwrap();
+    sound(&graph, &grown);
+    assert_eq!(
+        grown.tables.lids.of_guid(other.guid).unwrap().base,
+        other.base
+    );
+    assert_ne!(grown.tables.lids.of_guid(guid).unwrap().base, other.base);
+
+    // A port whose GUID is another one now, as where an adapter was exchanged, has the LIDs of the one before.
+    let tables = route(&graph, "dor", &options);
+    let before = tables.lids.of_node(gone).unwrap().clone();
+    let renamed = |node: &Node| match node.guid == graph.node(gone).guid {
+        true => Node {
+            guid: Guid(0x99),
+            port_guids: [(1, Guid(0x9a))].into(),
+            ..node.clone()
+        },
+        false => node.clone(),
+    };
+    let all: Vec<NodeId> = graph.ids().collect();
+    let exchanged = rebuilt(&graph, &all, renamed, |end| Some(end.port));
+    let known = [(Guid(0x9a), (before.base, before.lmc))].into();
+    let repaired = repair(&exchanged, &graph, &tables, &known).unwrap();
+    sound(&exchanged, &repaired);
+    let range = repaired.tables.lids.of_guid(Guid(0x9a)).unwrap();
+    assert_eq!((range.base, range.lmc), (before.base, before.lmc));
 }
 
 #[test]
@@ -162,7 +211,7 @@ fn given_tables_are_refused_if_hosts_do_not_reach_each_other_or_packets_loop() {
     let far = graph.switches().last().unwrap();
     let mut missing = good.clone();
     missing.lft_mut(far).unwrap().set(lid, PortNum::NONE);
-    let Err(Unfit::Broken { pairs, first }) = check(&graph, &missing) else {
+    let Err(UnusableTables::Broken { pairs, first }) = check(&graph, &missing) else {
         panic!("a missing entry");
     };
     assert!(pairs > 0 && first.contains("has no entry"), "{first}");
@@ -184,7 +233,7 @@ fn given_tables_are_refused_if_hosts_do_not_reach_each_other_or_packets_loop() {
     let mut round = good.clone();
     round.lft_mut(a.node).unwrap().set(lid, a.port);
     round.lft_mut(b.node).unwrap().set(lid, b.port);
-    let Err(Unfit::Broken { first, .. }) = check(&graph, &round) else {
+    let Err(UnusableTables::Broken { first, .. }) = check(&graph, &round) else {
         panic!("a loop");
     };
     assert!(first.contains("go round"), "{first}");

@@ -2,7 +2,7 @@
 //! buffer, nothing waits in a cycle.
 
 use link::{DropReason, Time};
-use wire::{Delimiter, PortNum, Vl};
+use wire::{Delimiter, Format, PortNum, Vl};
 
 use super::{Event, Fabric};
 use crate::balance::Balance;
@@ -15,7 +15,7 @@ const AUDIT_NS: u64 = 20_000;
 /// A head that has not moved for so long stands still, nanoseconds.
 const STALL_NS: u64 = 20_000;
 /// Drops that are no packets: link control, and what comes in over a link that is down.
-const NO_PACKETS: [DropReason; 2] = [DropReason::BadRecord, DropReason::BadControl];
+const NON_PACKET_DROPS: [DropReason; 2] = [DropReason::BadRecord, DropReason::BadControl];
 
 impl Fabric {
     /// Where all packets are.
@@ -42,7 +42,7 @@ impl Fabric {
     pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
         DropReason::ALL
             .iter()
-            .filter(|reason| !NO_PACKETS.contains(reason))
+            .filter(|reason| !NON_PACKET_DROPS.contains(reason))
             .map(|&reason| {
                 let here: u64 = self
                     .graph
@@ -93,12 +93,11 @@ impl Fabric {
     /// more than the peer's buffer.
     #[inline]
     pub(crate) fn check_credits(&mut self, node: usize, port: PortNum, frame: &[u8]) {
-        let Some(&[_, _, high, low]) = frame.first_chunk() else {
+        let Ok((delimiter, behind)) = Delimiter::parse(frame) else {
             return;
         };
-        let bytes = usize::from(u16::from_be_bytes([high, low]));
-        let record = frame.get(..Delimiter::LEN + bytes).unwrap_or(frame);
-        let vl = record.get(Delimiter::LEN).map_or(0, |byte| byte >> 4);
+        let packet = behind.get(..usize::from(delimiter.len)).unwrap_or(behind);
+        let vl = packet.first().map_or(0, |byte| byte >> 4);
         if vl == Vl::MANAGEMENT.get() {
             return;
         }
@@ -107,7 +106,7 @@ impl Fabric {
         };
         let credits = u32::from(port.credits(Vl::constant(vl)));
         let buffer = port.config().buffer_blocks();
-        if credits + u32::from(link::blocks(record.len().saturating_sub(Delimiter::LEN))) > buffer {
+        if credits + u32::from(link::blocks(packet.len())) > buffer {
             let name = self
                 .graph
                 .ids()

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use link::{PortState, SetState, Time};
+use link::{LinkCommand, PortState, Time};
 use routing::multicast::{BLOCK_ROWS, Mft, PORTS_A_POSITION};
 use thiserror::Error;
 use topologies::{Endpoint, NodeId, NodeKind};
@@ -109,7 +109,7 @@ impl Fabric {
             return Ok(());
         };
         extra_tables.write_host(id, host);
-        let follows = [SetState::Armed, SetState::Active]
+        let follows = [LinkCommand::Arm, LinkCommand::Activate]
             .into_iter()
             .all(|state| host.set_state(now, state));
         if follows {

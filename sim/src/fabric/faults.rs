@@ -5,6 +5,7 @@ use std::sync::Arc;
 use link::{DropReason, PortConfig, PortState};
 use topologies::{NodeId, NodeKind};
 use wire::PortNum;
+use wire::convert::saturate;
 
 use super::{Event, Fabric};
 use crate::faults::{CableEnd, FaultKind};
@@ -39,16 +40,19 @@ impl Fabric {
                 self.cables.set_credit_loss(node, port, *loss_ppm);
             }
             (
-                FaultKind::Unrest {
+                FaultKind::SmpImpairment {
                     duplication_ppm,
                     delay_ppm,
                     delay_ns_max,
                     ..
                 },
                 Some((node, port)),
-            ) => self
-                .cables
-                .set_unrest(node, port, (*duplication_ppm, *delay_ppm), *delay_ns_max),
+            ) => self.cables.set_smp_impairment(
+                node,
+                port,
+                (*duplication_ppm, *delay_ppm),
+                *delay_ns_max,
+            ),
             (FaultKind::Crash(name), _) => self.crash(name),
             (FaultKind::Restart(name), _) => self.restart(name),
             (
@@ -147,9 +151,9 @@ impl Fabric {
         for (reason, count) in self.drops_of(id) {
             *self.dropped_before.entry(reason).or_default() += count;
         }
-        match self.fresh(id) {
-            Ok(fresh) => {
-                self.nodes[node] = fresh;
+        match self.rebuilt(id) {
+            Ok(rebuilt) => {
+                self.nodes[node] = rebuilt;
                 self.unconfigured.insert(node);
             }
             Err(error) => self.tracker.report_violation(self.now, error),
@@ -157,19 +161,21 @@ impl Fabric {
     }
 
     /// The device as it is after a start.
-    fn fresh(&self, id: NodeId) -> Result<Node, String> {
+    fn rebuilt(&self, id: NodeId) -> Result<Node, String> {
         let started = self.counters.events;
-        let epoch_seed = u32::try_from(started % u64::from(u32::MAX / 2)).unwrap_or(1) + 2;
+        let epoch_seed = saturate::<u32>(started % u64::from(u32::MAX / 2)) + 2;
         let node = self.graph.node(id);
         let Some((port, timing)) = self.management.devices else {
             let port = self.model.port(node.guid, epoch_seed);
-            return Node::switch(node, port, self.model.timing())
+            return Node::switch(&self.graph, id, port, self.model.timing())
                 .map_err(|error| error.to_string());
         };
         let port = PortConfig { epoch_seed, ..port };
         match node.kind {
-            NodeKind::Switch => Node::switch(node, port, timing).map_err(|error| error.to_string()),
-            NodeKind::Host => Node::host(node, port).map_err(|error| error.to_string()),
+            NodeKind::Switch => {
+                Node::switch(&self.graph, id, port, timing).map_err(|error| error.to_string())
+            }
+            NodeKind::Host => Node::host(&self.graph, id, port).map_err(|error| error.to_string()),
         }
     }
 

@@ -1,141 +1,280 @@
-//! The subnet manager that runs beside one of the hosts, and what hosts answer on their control
+//! The subnet managers that run beside some of the hosts, and what hosts answer on their control
 //! sockets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use controller::{Sm, SmEvent};
+use controller::{ConfigError, Remembered, Sm, SmConfig, SmEvent};
 use hostd::control::Reply;
 use hostd::{ClientId, Command, Event as HostEvent};
 use link::{Device, Input, PortConfig, Time};
-use mad::local::ToAgent;
+use mad::local::{FromAgent, ToAgent};
 use switchd::Timing;
 
 use super::{Event, Fabric};
 use crate::node::Node;
-use crate::numbers::index;
+use crate::numbers::{index, number};
 
-/// The manager's connection to its host.
+/// A manager's connection to its host.
 const MANAGER: ClientId = ClientId(1);
+/// Messages that wait for a stopped manager at most: what its socket holds.
+const INBOX_MAX: usize = 256;
 
-/// The subnet manager and the answers of hosts that have not been taken yet.
-#[derive(Debug, Default)]
-pub(crate) struct Management {
-    /// The manager, and the node beside which it runs.
-    pub(crate) manager: Option<(u32, Box<Sm>)>,
-    /// By token.
-    pub(crate) replies: BTreeMap<u64, Reply>,
-    /// What a device that has crashed is built with again, where that is not the model's.
-    pub(crate) devices: Option<(PortConfig, Timing)>,
-    /// What a later manager is started with.
-    pub(crate) persisted: Persisted,
-    /// Whether the manager's host is down: nothing passes between the two.
+/// A process that is a subnet manager, whether it runs or not.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    /// The node beside which it runs.
+    pub(crate) beside: u32,
+    /// How it is configured.
+    pub(crate) config: SmConfig,
+    /// The manager; `None` after it was killed.
+    pub(crate) sm: Option<Box<Sm>>,
+    /// What has come for it since it was stopped; `None` while it is not.
+    stopped: Option<VecDeque<FromAgent>>,
+    /// Whether its host is down: nothing passes between the two.
     pub(crate) is_host_down: bool,
-    /// What the manager has registered for at its host, to be repeated when that was restarted.
-    standing: Vec<ToAgent>,
-    /// When the manager is woken next.
+    /// Whether its host has been down and it has not registered there since.
+    is_cut_off: bool,
+    /// What it has registered for at its host, to be repeated when that was restarted.
+    registrations: Vec<ToAgent>,
+    /// When it is woken next.
     wake: Option<Time>,
+    /// Whether it was handed something since its messages and events were last taken.
+    is_touched: bool,
 }
 
-/// The texts that a manager wants to be kept.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Persisted {
-    pub(crate) guid2lid: Option<String>,
-    pub(crate) connections: Option<String>,
-}
+impl Manager {
+    /// Whether it does anything: it runs, is not stopped, and has a host.
+    fn is_at_work(&self) -> bool {
+        self.stopped.is_none() && !self.is_host_down
+    }
 
-impl Persisted {
-    fn take(&mut self, event: SmEvent) {
-        match event {
-            SmEvent::Persist(text) => self.guid2lid = Some(text),
-            SmEvent::PersistConnections(text) => self.connections = Some(text),
-            _ => {}
+    /// Takes a message of its host. One that is stopped gets it later; one that was killed never does.
+    fn receive(&mut self, now: Time, message: FromAgent) {
+        if let Some(inbox) = &mut self.stopped {
+            // A full socket takes no more: the host drops what comes then.
+            if inbox.len() < INBOX_MAX {
+                inbox.push_back(message);
+            }
+        } else if let Some(sm) = &mut self.sm {
+            sm.handle(now, message);
+            self.is_touched = true;
         }
     }
 }
 
+/// The subnet managers and the answers of hosts that have not been taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Management {
+    /// The managers, each beside another host.
+    pub(crate) managers: Vec<Manager>,
+    /// By token.
+    pub(crate) replies: BTreeMap<u64, Reply>,
+    /// What a device that has crashed is built with again, where that is not the model's.
+    pub(crate) devices: Option<(PortConfig, Timing)>,
+    /// What managers keep for those that come after them: files that all of them share.
+    persisted: Remembered,
+}
+
+impl Management {
+    /// Adds a manager beside a host, which has not been started.
+    pub(crate) fn add(&mut self, beside: u32, config: SmConfig) {
+        self.managers.push(Manager {
+            beside,
+            config,
+            sm: None,
+            stopped: None,
+            is_host_down: false,
+            is_cut_off: false,
+            registrations: Vec::new(),
+            wake: None,
+            is_touched: false,
+        });
+    }
+
+    /// The number of the manager beside a host.
+    fn beside(&self, id: u32) -> Option<usize> {
+        self.managers
+            .iter()
+            .position(|manager| manager.beside == id)
+    }
+}
+
+/// Takes an event of a manager: what is to be kept is kept, what was kept is given.
+fn take_event(persisted: &mut Remembered, sm: &mut Sm, event: SmEvent) {
+    match event {
+        SmEvent::Persist(text) => persisted.guid2lid = Some(text),
+        SmEvent::PersistConnections(text) => persisted.connections = Some(text),
+        SmEvent::PersistGroups(text) => persisted.groups = Some(text),
+        SmEvent::Recall => sm.recall(persisted),
+        _ => {}
+    }
+}
+
 impl Fabric {
-    /// Takes the events of a host and hands the manager's messages to its host; whether the node
-    /// was given something that may make it send.
+    /// Takes the events of a host and hands its manager's messages to it; whether the node was given
+    /// something that may make it send.
     pub(crate) fn exchange_with_host(&mut self, id: u32) -> bool {
         let now = self.now;
         let Node::Host(host) = &mut self.nodes[index(id)] else {
             return false;
         };
+        let at = self.management.beside(id);
+        let Management {
+            managers,
+            replies,
+            persisted,
+            ..
+        } = &mut self.management;
+        let mut manager = at.and_then(|at| managers.get_mut(at));
         while let Some(event) = host.poll_event() {
             match event {
                 HostEvent::Mad {
                     client: MANAGER,
                     message,
                 } => {
-                    if let Some((_, manager)) = &mut self.management.manager {
-                        manager.handle(now, message);
+                    if let Some(manager) = manager.as_deref_mut() {
+                        manager.receive(now, message);
                     }
                 }
                 HostEvent::Control { token, reply } => {
-                    self.management.replies.insert(token, reply);
+                    replies.insert(token, reply);
                 }
                 // States show in the ports; no queue pair is open here.
                 _ => {}
             }
         }
-        let Some((beside, manager)) = &mut self.management.manager else {
+        let Some(manager) = manager.filter(|manager| manager.is_at_work()) else {
             return false;
         };
-        if *beside != id {
+        let Some(sm) = &mut manager.sm else {
+            return false;
+        };
+        if !core::mem::take(&mut manager.is_touched) {
             return false;
         }
-        while let Some(event) = manager.poll_event() {
-            self.management.persisted.take(event);
+        while let Some(event) = sm.poll_event() {
+            take_event(persisted, sm, event);
         }
-        let mut said = false;
-        while let Some(message) = manager
-            .poll_transmit()
-            .filter(|_| !self.management.is_host_down)
-        {
-            let standing = &mut self.management.standing;
-            if !matches!(message, ToAgent::Send(_)) && !standing.contains(&message) {
-                standing.push(message.clone());
+        let mut sent = false;
+        while let Some(message) = sm.poll_transmit() {
+            let registrations = &mut manager.registrations;
+            if !matches!(message, ToAgent::Send(_)) && !registrations.contains(&message) {
+                registrations.push(message.clone());
             }
             let command = Command::Mad {
                 client: MANAGER,
                 message,
             };
             host.handle(now, Input::Command(command));
-            said = true;
+            sent = true;
         }
-        self.schedule_manager();
-        said
+        self.schedule_manager(at.unwrap_or_default());
+        sent
     }
 
-    /// The manager ends at once, as a killed process does.
-    pub(crate) fn stop_manager(&mut self) -> Option<u32> {
-        let (beside, _) = self.management.manager.take()?;
-        self.management.standing.clear();
-        self.management.wake = None;
-        self.command_host(beside, Command::MadGone { client: MANAGER });
-        Some(beside)
-    }
-
-    /// A manager starts beside a host.
-    pub(crate) fn start_manager(&mut self, beside: u32, manager: Box<Sm>) {
-        self.management.manager = Some((beside, manager));
-        self.management.wake = None;
-        self.queue.push(self.now + 1, Event::Manager);
-    }
-
-    /// The manager's host has been started again: its manager registers anew.
-    pub(crate) fn host_is_back(&mut self, id: u32) {
-        let Some((beside, _)) = self.management.manager else {
+    /// A manager ends at once, as a killed process does.
+    pub(crate) fn kill_manager(&mut self, at: usize) {
+        let Some(manager) = self.management.managers.get_mut(at) else {
             return;
         };
-        if beside != id {
+        manager.stopped = None;
+        if manager.sm.take().is_none() {
             return;
         }
-        self.management.wake = None;
-        self.queue.push(self.now + 1, Event::Manager);
-        for message in self.management.standing.clone() {
+        manager.registrations.clear();
+        manager.wake = None;
+        let beside = manager.beside;
+        self.command_host(beside, Command::MadGone { client: MANAGER });
+    }
+
+    /// A manager is started with what managers have kept; one that runs goes on.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: its configuration, or what was kept, cannot be used.
+    pub(crate) fn start_manager(&mut self, at: usize) -> Result<(), ConfigError> {
+        let kept = self.management.persisted.clone();
+        let Some(manager) = self.management.managers.get_mut(at) else {
+            return Ok(());
+        };
+        if manager.sm.is_some() {
+            return Ok(());
+        }
+        let config = &manager.config;
+        let sm = Sm::new(SmConfig {
+            guid2lid: kept.guid2lid.or(config.guid2lid.clone()),
+            connections: kept.connections.or(config.connections.clone()),
+            groups: kept.groups.or(config.groups.clone()),
+            ..config.clone()
+        })?;
+        manager.sm = Some(Box::new(sm));
+        manager.is_cut_off = false;
+        manager.wake = None;
+        self.queue.push(self.now + 1, Event::Manager(number(at)));
+        Ok(())
+    }
+
+    /// A manager stands still, as a process does that is sent SIGSTOP, and its connection fills.
+    pub(crate) fn stop_manager(&mut self, at: usize) {
+        if let Some(manager) = self.management.managers.get_mut(at)
+            && manager.sm.is_some()
+        {
+            manager.stopped.get_or_insert_default();
+        }
+    }
+
+    /// A manager that stood still goes on (SIGCONT): it finds what has come meanwhile.
+    pub(crate) fn continue_manager(&mut self, at: usize) {
+        let now = self.now;
+        let Some(manager) = self.management.managers.get_mut(at) else {
+            return;
+        };
+        let Some(inbox) = manager.stopped.take() else {
+            return;
+        };
+        if let Some(sm) = &mut manager.sm {
+            for message in inbox {
+                sm.handle(now, message);
+            }
+            manager.is_touched = true;
+        }
+        let beside = manager.beside;
+        self.connect_manager(at);
+        self.service(beside);
+    }
+
+    /// A host crashes: a manager beside it survives, and is cut off.
+    pub(crate) fn host_crashed(&mut self, id: u32) {
+        if let Some(at) = self.management.beside(id) {
+            let manager = &mut self.management.managers[at];
+            manager.is_host_down = true;
+            manager.is_cut_off = true;
+        }
+    }
+
+    /// A host has been started again.
+    pub(crate) fn host_restarted(&mut self, id: u32) {
+        if let Some(at) = self.management.beside(id) {
+            self.management.managers[at].is_host_down = false;
+            self.connect_manager(at);
+        }
+    }
+
+    /// A manager that can work again does so; it registers anew if its host was restarted.
+    fn connect_manager(&mut self, at: usize) {
+        let manager = &mut self.management.managers[at];
+        if manager.sm.is_none() || !manager.is_at_work() {
+            return;
+        }
+        manager.wake = None;
+        let beside = manager.beside;
+        let again = match core::mem::take(&mut manager.is_cut_off) {
+            true => manager.registrations.clone(),
+            false => Vec::new(),
+        };
+        self.queue.push(self.now + 1, Event::Manager(number(at)));
+        for message in again {
             let client = MANAGER;
-            self.command_host(id, Command::Mad { client, message });
+            self.command_host(beside, Command::Mad { client, message });
         }
     }
 
@@ -147,37 +286,39 @@ impl Fabric {
         }
     }
 
-    fn schedule_manager(&mut self) {
-        let Some((_, manager)) = &self.management.manager else {
+    fn schedule_manager(&mut self, at: usize) {
+        let Some(manager) = self.management.managers.get_mut(at) else {
             return;
         };
-        let wanted = manager
-            .deadline()
-            .map(|deadline| deadline.at.max(self.now + 1));
-        if let Some(at) = wanted
-            && self
-                .management
+        let deadline = manager.sm.as_ref().and_then(|sm| sm.deadline());
+        let wanted = deadline.map(|deadline| deadline.at.max(self.now + 1));
+        if let Some(wake) = wanted
+            && manager
                 .wake
-                .is_none_or(|wake| wake <= self.now || at < wake)
+                .is_none_or(|before| before <= self.now || wake < before)
         {
-            self.management.wake = Some(at);
-            self.queue.push(at, Event::Manager);
+            manager.wake = Some(wake);
+            self.queue.push(wake, Event::Manager(number(at)));
         }
     }
 
-    /// The manager's deadline is due, or was: an early tick does no harm.
-    pub(crate) fn wake_manager(&mut self) {
-        // As the daemon's shell, which waits for its host and does nothing meanwhile.
-        if self.management.is_host_down {
-            return;
-        }
-        let Some((beside, manager)) = &mut self.management.manager else {
+    /// A manager's deadline is due, or was: an early tick does no harm.
+    pub(crate) fn wake_manager(&mut self, at: usize) {
+        let Some(manager) = self.management.managers.get_mut(at) else {
             return;
         };
-        let beside = *beside;
-        manager.tick(self.now);
-        self.management.wake = None;
-        self.schedule_manager();
+        // As the daemon's shell, which waits for its host and does nothing meanwhile.
+        if !manager.is_at_work() {
+            return;
+        }
+        let Some(sm) = &mut manager.sm else {
+            return;
+        };
+        let beside = manager.beside;
+        sm.tick(self.now);
+        manager.is_touched = true;
+        manager.wake = None;
+        self.schedule_manager(at);
         self.service(beside);
     }
 }

@@ -7,8 +7,6 @@ use super::Fabric;
 use crate::deadlock::{Deadlock, InputVl, cycle_in};
 use crate::node::Node;
 
-/// VLs of a port that can stand still.
-const DATA_VLS: usize = 15;
 /// LIDs of a block of a forwarding table.
 const BLOCK: usize = routing::BLOCK;
 
@@ -23,13 +21,12 @@ impl Fabric {
                 continue;
             }
             for port in (0..=self.graph.node(id).ports).map(PortNum::new) {
-                for vl in (0..DATA_VLS).filter_map(|vl| u8::try_from(vl).ok()) {
-                    input_vls.push((id, port, Vl::constant(vl)));
-                }
+                input_vls.extend(Vl::data(Vl::DATA_COUNT).map(|vl| (id, port, vl)));
             }
         }
+        let vls = usize::from(Vl::DATA_COUNT);
         let place =
-            |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * DATA_VLS + vl.index();
+            |node: usize, port: PortNum, vl: Vl| first[node] + port.index() * vls + vl.index();
         let next: Vec<Option<usize>> = input_vls
             .iter()
             .map(|&(id, port, vl)| {

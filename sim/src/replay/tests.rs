@@ -67,12 +67,15 @@ fn conversation() -> (Tape<Switch>, Tape<Host>) {
         guid: Guid(1),
         ports: 2,
         port: PortConfig::default(),
+        hardware: link::Hardware::default(),
         timing: switchd::Timing::default(),
     };
     let host = HostConfig {
         name: "h0".to_owned(),
         guid: Guid(2),
         pid: 9,
+        ports: 1,
+        hardware: link::Hardware::default(),
         port: PortConfig::default(),
         traffic_tick_ns: 1000,
     };
@@ -99,7 +102,11 @@ fn conversation() -> (Tape<Switch>, Tape<Host>) {
     let request = hostd::control::Request::Device(wire::control::DeviceRequest::Ports);
     host.feed(
         Time(200),
-        Input::Command(hostd::Command::Control { token: 1, request }),
+        Input::Command(hostd::Command::Control {
+            token: 1,
+            port: PortNum::new(1),
+            request,
+        }),
     );
     switch.feed(Time(u64::from(u32::MAX)), Input::Tick);
     (switch, host)
@@ -159,7 +166,7 @@ fn a_frame_that_differs_is_named_with_its_port_and_the_input_before() {
     }
     let replayed = replay(&*switch.bytes).unwrap();
     let divergence = replayed.divergence.unwrap();
-    assert_eq!(replayed.ending, None, "nobody has looked further");
+    assert_eq!(replayed.ending, None, "the replay stops at a divergence");
     assert_eq!(
         divergence.to_string(),
         format!(
@@ -191,6 +198,7 @@ fn a_configuration_that_cannot_be_and_a_room_that_nobody_offers_are_refused() {
         guid: Guid(1),
         ports: 2,
         port: PortConfig::default(),
+        hardware: link::Hardware::default(),
         timing: switchd::Timing::default(),
     };
     let switch = || Switch::new(&config).unwrap();

@@ -1,13 +1,16 @@
 //! What can be seen of a twin from outside: what is left of its fabric, where its packets are, what
 //! its checkers have found.
 
+use std::collections::BTreeMap;
+
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
-use wire::{PortNum, Vl, convert};
+use wire::{Mad, PortNum, Vl, convert};
 
 use super::Twin;
 use crate::deadlock::Deadlock;
 use crate::fabric::RunCounters;
 use crate::node::Node;
+use crate::numbers::number;
 use crate::packet_tracker::Violation;
 
 /// Unicast datagrams between hosts, and what became of them.
@@ -19,6 +22,8 @@ pub struct DatagramCounts {
     pub delivered: u64,
     /// Multicast copies that have come to hosts.
     pub copies: u64,
+    /// Datagrams of hosts whose order and number were not checked, since too many were remembered.
+    pub unchecked: u64,
     /// Packets of any kind that devices have dropped, those of crashed devices among them.
     pub dropped: u64,
     /// Packets of any kind lost on cables and in crashed devices.
@@ -32,25 +37,32 @@ impl Twin {
         &self.fabric.graph
     }
 
-    /// The devices and cables that are there and that cables join to the manager's host.
+    /// The devices and cables that are there and that cables join to the first manager's host.
     #[must_use]
-    pub fn surviving(&self) -> Graph {
+    pub fn remaining(&self) -> Graph {
+        self.manager_host(0)
+            .map_or_else(Graph::new, |host| self.joined_to(host))
+    }
+
+    /// The devices and cables that are there and that cables join to a device.
+    #[must_use]
+    pub fn joined_to(&self, device: NodeId) -> Graph {
         let graph = &self.fabric.graph;
         let mut joined = vec![false; graph.len()];
-        let mut next: Vec<NodeId> = self.manager_host().into_iter().collect();
+        let mut next = vec![device];
         while let Some(node) = next.pop() {
             if self.is_down(node) || core::mem::replace(&mut joined[node.index()], true) {
                 continue;
             }
             let cables = graph.cables(node);
-            let whole = cables.filter(|&(port, _)| !self.is_cut(Endpoint { node, port }));
+            let whole = cables.filter(|&(port, _)| !self.is_unplugged(Endpoint { node, port }));
             next.extend(whole.map(|(_, peer)| peer.node));
         }
-        let mut surviving = Graph::new();
+        let mut remaining = Graph::new();
         let mut places = vec![None; graph.len()];
         for id in graph.ids().filter(|id| joined[id.index()]) {
             // Names and GUIDs were unique already.
-            places[id.index()] = surviving.add(graph.node(id).clone()).ok();
+            places[id.index()] = remaining.add(graph.node(id).clone()).ok();
         }
         for (one, other) in graph.links() {
             let place = |end: Endpoint| {
@@ -60,13 +72,35 @@ impl Twin {
                 })
             };
             if let (Some(one_there), Some(other_there)) = (place(one), place(other))
-                && !self.is_cut(one)
+                && !self.is_unplugged(one)
             {
                 // The ports were free in the whole graph, too.
-                let _ = surviving.connect(one_there, other_there);
+                let _ = remaining.connect(one_there, other_there);
             }
         }
-        surviving
+        remaining
+    }
+
+    /// Answers a Get of an attribute of a device in place, without a packet and without a key.
+    pub fn read(&mut self, device: NodeId, mad: &mut Mad) {
+        let now = self.fabric.now;
+        match &mut self.fabric.nodes[device.index()] {
+            Node::Switch(switch) => switch.read_own(now, mad),
+            Node::Host(host) => host.read_attribute(now, mad),
+            Node::TrafficHost(_) => {}
+        }
+    }
+
+    /// From now on it is a violation that a datagram between hosts comes to a port that is not to have
+    /// it by its P_Key. `tables`: the P_Key tables that hosts are to have. Packets of the default
+    /// partition are not looked at: its full members depend on the manager.
+    pub fn check_partitions(&mut self, tables: &BTreeMap<NodeId, Vec<u16>>) {
+        if let Some(datagrams) = &mut self.fabric.datagrams {
+            let tables = tables.iter();
+            datagrams.partitions = tables
+                .map(|(host, keys)| (number(host.index()), keys.clone()))
+                .collect();
+        }
     }
 
     /// What the checkers have found: the first violations.
@@ -95,6 +129,7 @@ impl Twin {
             sent: datagrams.map_or(0, |datagrams| datagrams.sent),
             delivered: datagrams.map_or(0, |datagrams| datagrams.delivered),
             copies: datagrams.map_or(0, |datagrams| datagrams.copies),
+            unchecked: datagrams.map_or(0, |datagrams| datagrams.unchecked),
             dropped: self.fabric.drops().iter().map(|&(_, count)| count).sum(),
             lost: self.fabric.counters.lost,
         }
@@ -104,7 +139,7 @@ impl Twin {
     /// stuck, credits that have not come back. Give it time to be repeated what was lost: two
     /// keep-alives.
     #[must_use]
-    pub fn unrest(&self) -> Vec<String> {
+    pub fn quiescence_violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         let graph = &self.fabric.graph;
         for id in graph.ids().filter(|&id| !self.is_down(id)) {

@@ -1,7 +1,6 @@
-//! Devices that crash and start again, cables that are cut and plugged, and whatever else is done to
+//! Devices that crash and start again, cables that are unplugged and plugged, and whatever else is done to
 //! a twin while it runs.
 
-use controller::Sm;
 use hostd::{ClientId, Command};
 use mad::local::ToAgent;
 use topologies::{Endpoint, NodeId};
@@ -12,21 +11,21 @@ use crate::faults::{Fault, FaultKind, FaultPlan};
 use crate::interposer::Interposer;
 use crate::numbers::number;
 
-/// A program of its own beside a host, which is not the manager.
-const STRANGER: ClientId = ClientId(2);
+/// A program beside a host other than the subnet manager, as a client of its MAD socket.
+const OTHER_CLIENT: ClientId = ClientId(2);
 
 impl Twin {
-    /// Puts something between the ends of all cables.
+    /// Puts something between the ends of all cables, behind what is there already.
     pub fn interpose(&mut self, interposer: Box<dyn Interposer>) {
-        self.fabric.interposer = Some(interposer);
+        self.fabric.interposers.push(interposer);
     }
 
-    /// Loss, damage and unrest on cables from now on. For cables and devices that come and go see
-    /// [`Twin::cut`] and [`Twin::crash`], which know of each other.
+    /// Loss, damage, duplication and delay of packets on cables from now on. For cables and devices that come and go see
+    /// [`Twin::unplug`] and [`Twin::crash`], which know of each other.
     ///
     /// # Errors
     /// [`TwinError::Fault`]: it names what is not there.
-    pub fn disturb(&mut self, what: FaultKind) -> Result<(), TwinError> {
+    pub fn impair(&mut self, what: FaultKind) -> Result<(), TwinError> {
         let faults = vec![Fault { at_ns: 0, what }];
         let plan = FaultPlan { faults, seed: 0 };
         plan.check(&self.fabric.graph)?;
@@ -37,9 +36,9 @@ impl Twin {
     }
 
     /// Pulls the cable at that end; one that is pulled stays so.
-    pub fn cut(&mut self, end: Endpoint) {
-        if self.fabric.graph.peer(end).is_some() && !self.is_cut(end) {
-            self.cut.insert(end);
+    pub fn unplug(&mut self, end: Endpoint) {
+        if self.fabric.graph.peer(end).is_some() && !self.is_unplugged(end) {
+            self.unplugged.insert(end);
             if self.has_peers(end) {
                 self.fabric.unplug(end.node.index(), end.port);
             }
@@ -51,17 +50,17 @@ impl Twin {
         let Some(other) = self.fabric.graph.peer(end) else {
             return;
         };
-        let was_cut = self.cut.remove(&end) | self.cut.remove(&other);
-        if was_cut && self.has_peers(end) {
+        let was_unplugged = self.unplugged.remove(&end) | self.unplugged.remove(&other);
+        if was_unplugged && self.has_peers(end) {
             self.fabric.plug(end.node.index(), end.port);
         }
     }
 
     /// Whether the cable at that end is pulled.
     #[must_use]
-    pub fn is_cut(&self, end: Endpoint) -> bool {
+    pub fn is_unplugged(&self, end: Endpoint) -> bool {
         let other = self.fabric.graph.peer(end);
-        self.cut.contains(&end) || other.is_some_and(|other| self.cut.contains(&other))
+        self.unplugged.contains(&end) || other.is_some_and(|other| self.unplugged.contains(&other))
     }
 
     /// Whether both devices of a cable run.
@@ -77,15 +76,13 @@ impl Twin {
         self.down.contains(&node)
     }
 
-    /// A device loses all that it has and is silent. The subnet manager is a process of its own: it
+    /// A device loses all that it has and is silent. A subnet manager is a process of its own: it
     /// survives its host, and talks to it again after its restart.
     pub fn crash(&mut self, node: NodeId) {
         if !self.down.insert(node) {
             return;
         }
-        if self.manager_host() == Some(node) {
-            self.fabric.management.is_host_down = true;
-        }
+        self.fabric.host_crashed(number(node.index()));
         let name = self.fabric.graph.node(node).name.clone();
         self.fabric.crash(&name);
     }
@@ -95,68 +92,76 @@ impl Twin {
         if !self.down.remove(&node) {
             return;
         }
-        if self.manager_host() == Some(node) {
-            self.fabric.management.is_host_down = false;
-        }
-        self.fabric.host_is_back(number(node.index()));
+        self.fabric.host_restarted(number(node.index()));
         let graph = std::sync::Arc::clone(&self.fabric.graph);
         for (port, _) in graph.cables(node) {
             let end = Endpoint { node, port };
-            if self.has_peers(end) && !self.is_cut(end) {
+            if self.has_peers(end) && !self.is_unplugged(end) {
                 self.fabric.plug(node.index(), port);
             }
         }
     }
 
-    /// The host beside which the manager runs, or ran last.
+    /// How many subnet managers there are, running or not.
     #[must_use]
-    pub fn manager_host(&self) -> Option<NodeId> {
-        let running = self.fabric.management.manager.as_ref();
-        let place = running.map(|(beside, _)| *beside).or(self.manager_place)?;
-        Some(NodeId::from_index(crate::numbers::index(place)))
+    pub fn managers(&self) -> usize {
+        self.fabric.management.managers.len()
     }
 
-    /// The subnet manager is killed.
-    pub fn crash_manager(&mut self) {
-        if let Some(beside) = self.fabric.stop_manager() {
-            self.manager_place = Some(beside);
-        }
+    /// The host beside which a manager runs, or is to run again.
+    #[must_use]
+    pub fn manager_host(&self, manager: usize) -> Option<NodeId> {
+        let manager = self.fabric.management.managers.get(manager)?;
+        Some(NodeId::from_index(crate::numbers::index(manager.beside)))
     }
 
-    /// The subnet manager is started again beside the same host, with what it had persisted.
+    /// The priority of a manager.
+    #[must_use]
+    pub fn priority_of(&self, manager: usize) -> u8 {
+        let manager = self.fabric.management.managers.get(manager);
+        manager.map_or(0, |manager| manager.config.priority)
+    }
+
+    /// A subnet manager is killed.
+    pub fn crash_manager(&mut self, manager: usize) {
+        self.fabric.kill_manager(manager);
+    }
+
+    /// A subnet manager that was killed is started again beside the same host, with what managers
+    /// have persisted.
     ///
     /// # Errors
-    /// [`TwinError::Manager`]: what it persisted cannot be read.
-    pub fn restart_manager(&mut self) -> Result<(), TwinError> {
-        let Some(beside) = self.manager_place.take() else {
-            return Ok(());
-        };
-        let persisted = self.fabric.management.persisted.clone();
-        let config = controller::SmConfig {
-            guid2lid: persisted.guid2lid.or(self.manager.guid2lid.clone()),
-            connections: persisted.connections.or(self.manager.connections.clone()),
-            ..self.manager.clone()
-        };
-        self.fabric
-            .start_manager(beside, Box::new(Sm::new(config)?));
-        Ok(())
+    /// [`TwinError::Manager`]: what they persisted cannot be read.
+    pub fn restart_manager(&mut self, manager: usize) -> Result<(), TwinError> {
+        Ok(self.fabric.start_manager(manager)?)
+    }
+
+    /// A subnet manager stands still, as a process that is sent SIGSTOP: it neither reads nor writes
+    /// nor sees time pass. Its connection to its host stays, and fills.
+    pub fn stop_manager(&mut self, manager: usize) {
+        self.fabric.stop_manager(manager);
+    }
+
+    /// A subnet manager that stood still goes on (SIGCONT).
+    pub fn continue_manager(&mut self, manager: usize) {
+        self.fabric.continue_manager(manager);
     }
 
     /// A program beside a host, which is not the subnet manager, asks its MAD socket for something.
     ///
     /// # Errors
     /// [`TwinError::NoSuchHost`].
-    pub fn say(&mut self, host: &str, message: ToAgent) -> Result<(), TwinError> {
+    pub fn send_to_agent(&mut self, host: &str, message: ToAgent) -> Result<(), TwinError> {
         let unknown = || TwinError::NoSuchHost(host.to_owned());
         let id = self.fabric.graph.find(host).ok_or_else(unknown)?;
-        let client = STRANGER;
+        let client = OTHER_CLIENT;
         self.fabric
             .command_host(number(id.index()), Command::Mad { client, message });
         Ok(())
     }
 
     /// Puts a packet, LRH to VCRC, on the cable of a port as if its device had sent it. Meant for
-    /// VL15: packets of data VLs would take credits that their port knows nothing of.
+    /// VL15: packets of data VLs would take credits that their port does not count.
     pub fn inject(&mut self, from: Endpoint, packet: &[u8]) {
         let Ok(len) = u16::try_from(packet.len()) else {
             return;

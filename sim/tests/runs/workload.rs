@@ -329,7 +329,7 @@ fn ideal_credits_never_stall_a_link_whose_packet_lands_as_they_overtake_it() {
         &workload,
     );
     assert_eq!(record.flows[0].delivered, 32 * 31);
-    // 31 packets of 128 ns one behind the other, were nobody in the way; six times that is ample.
+    // 31 packets of 128 ns one behind the other, without competing traffic; six times that is ample.
     let least = 31 * 128;
     assert!(
         (least..6 * least + 10_000).contains(&record.completed_ns()),

@@ -32,11 +32,12 @@ fn switch(guid: u64) -> Switch {
                 scale_milli: NonZeroU64::new(1000).unwrap(),
                 tick_ns: 0,
             },
-            packet_bytes: Some(64),
+            packet_bytes_limit: Some(64),
             buffer_bytes: 128,
             output_bytes: 64,
             ..PortConfig::default()
         },
+        hardware: link::Hardware::default(),
         timing: Timing {
             routing_delay_ns: 100,
             crossbar_ps_per_byte: 4000,

@@ -60,6 +60,7 @@ fn an_idle_switch_of_16_ports_stays_within_its_memory() {
         guid: Guid(1),
         ports: 16,
         port: PortConfig::default(),
+        hardware: link::Hardware::default(),
         timing: Timing::default(),
     };
     let mut kept = None;

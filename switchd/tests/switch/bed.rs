@@ -168,6 +168,7 @@ impl Bed {
                 epoch_seed: seed(index),
                 ..plan.port
             },
+            hardware: link::Hardware::default(),
             timing: plan.timing,
         };
         let host = |index: usize| {
@@ -385,7 +386,11 @@ impl Bed {
     }
 
     pub(crate) fn drops(&self, at: usize, number: u8, reason: link::DropReason) -> u64 {
-        self.switches[at].port(port(number)).unwrap().counts().drops[reason]
+        let switch = &self.switches[at];
+        match number {
+            0 => switch.own_counts().drops[reason],
+            _ => switch.port(port(number)).unwrap().counts().drops[reason],
+        }
     }
 
     pub(crate) fn link_timeouts(&self) -> LinkTimeouts {

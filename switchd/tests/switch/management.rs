@@ -67,6 +67,46 @@ fn port_info_shows_states_and_obeys() {
 }
 
 #[test]
+fn the_response_to_a_command_that_takes_its_own_way_down_leaves_first() {
+    for (state, physical) in [
+        (WantedState::Down, PortPhysState::NoChange),
+        (WantedState::NoChange, PortPhysState::Polling),
+        (WantedState::NoChange, PortPhysState::Disabled),
+    ] {
+        let mut bed = line_of_two();
+        let mut info = bed.port_info(&[1, 8], 7);
+        info.port_state = state;
+        info.port_phys_state = physical;
+        bed.set(&[1, 8], 7, &info);
+        bed.run();
+        let after = match physical {
+            PortPhysState::Disabled => PortState::Down,
+            _ => PortState::Init,
+        };
+        assert_eq!(bed.state(1, 7), after, "{state:?} {physical:?}");
+        assert_eq!(bed.state(0, 8), after, "{state:?} {physical:?}");
+    }
+}
+
+#[test]
+fn a_link_retrains_to_the_width_and_speed_that_port_info_enables() {
+    let mut bed = line_of_two();
+    let before = bed.port_info(&[1, 8], 7);
+    assert_eq!((before.link_width_active, before.link_speed_active), (2, 1));
+    let wanted = PortInfo {
+        link_width_enabled: 1,
+        port_phys_state: PortPhysState::Polling,
+        ..before
+    };
+    bed.set(&[1, 8], 7, &wanted);
+    for (path, number) in [(&[1, 8][..], 7), (&[1], 8)] {
+        let after = bed.port_info(path, number);
+        assert_eq!(after.link_width_active, 1, "port {number}");
+    }
+    assert_eq!(bed.port_info(&[1], 8).link_width_enabled, 3);
+}
+
+#[test]
 fn an_illegal_step_of_a_port_s_state_is_refused() {
     let mut bed = line_of_two();
     let mut info = bed.port_info(&[1], 8);
@@ -123,6 +163,22 @@ fn traps(bed: &Bed) -> Vec<Notice> {
     mads.filter(|mad| mad.method() == Method::TRAP)
         .map(|mad| mad.smp_attribute().unwrap())
         .collect()
+}
+
+#[test]
+fn a_trap_without_a_route_counts_at_port_0() {
+    let mut bed = line_of_two();
+    bed.set_lid(&[1], 10);
+    // Nothing leads to the subnet manager's LID.
+    bed.set_routes(&[1], &[(10, 0)]);
+    bed.hosts[0].received.clear();
+    bed.plug(Plug::Switch(0, 8), false);
+    bed.run();
+    assert_eq!(traps(&bed), []);
+    let dropped = (0..=8).map(|number| bed.drops(0, number, DropReason::NoRoute));
+    let dropped: Vec<u64> = dropped.collect();
+    assert_eq!(dropped, [1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(bed.switches[0].packets_inside(), 0);
 }
 
 #[test]
@@ -209,6 +265,32 @@ fn counters_are_read_and_cleared_over_qp1() {
     let counters: PortCounters = mad.pma_attribute().unwrap();
     assert_eq!(counters.xmit_pkts, 1);
     assert_eq!(counters.xmit_data, 72);
+}
+
+#[test]
+fn an_answer_without_a_route_is_counted_where_the_request_came_in() {
+    let mut bed = Bed::star(Plan::default(), 2);
+    let get = MadHeader::request(
+        MgmtClass::PERF,
+        Method::GET,
+        AttributeId::PORT_COUNTERS,
+        0,
+        99,
+    );
+    let mut mad = Mad::new(&get);
+    mad.set_pma_attribute(&PortCounters {
+        port_select: port(2),
+        ..PortCounters::default()
+    });
+    // From a LID that no table names.
+    let request = UdPacket::gmp(lid(77), lid(100), Sl::constant(0), Vl::constant(0), &mad);
+    let mut raw = [0; 290];
+    request.emit(&mut raw).unwrap();
+    let before = bed.drops(0, 1, DropReason::NoRoute);
+    assert!(bed.offer(0, &raw));
+    bed.run();
+    assert_eq!(bed.drops(0, 1, DropReason::NoRoute), before + 1);
+    assert_eq!(bed.switches[0].packets_inside(), 0);
 }
 
 #[test]

@@ -91,6 +91,16 @@ fn a_group_without_row_and_default_port_is_lost_as_an_unknown_lid_is() {
 }
 
 #[test]
+fn a_group_of_ports_that_the_switch_lacks_is_lost_with_a_reason() {
+    let mut bed = star();
+    bed.set_group(&[1], GROUP, &[0, 9]);
+    bed.send_data(1, GROUP, 1);
+    assert_eq!(bed.drops(0, 1, DropReason::NoRoute), 1);
+    assert_eq!(bed.switches[0].copies(), (0, 0), "dropped, not absorbed");
+    assert_eq!(bed.switches[0].packets_inside(), 0);
+}
+
+#[test]
 fn a_group_with_no_other_member_is_no_drop() {
     let mut bed = star();
     bed.set_group(&[1], GROUP, &[1]);

@@ -1,6 +1,6 @@
 //! The cables of meshes, tori and rings.
 
-use wire::convert::usize_of;
+use wire::convert::{u64_of, usize_of};
 
 use super::Generator;
 use super::wiring::Wiring;
@@ -18,7 +18,7 @@ pub(super) fn graph(
     hosts: u64,
     wrap: bool,
 ) -> Result<Graph, TopologyError> {
-    let dimensions = sizes.len() as u64;
+    let dimensions = u64_of(sizes.len());
     topology.check_range("the number of dimensions", dimensions, 1, DIMENSIONS_MAX)?;
     for &size in sizes {
         topology.check_range("the size of a dimension", size, 1, NODES_MAX)?;

@@ -9,7 +9,10 @@ use crate::error::{SWITCH_PORTS_MAX, TopologyError};
 use crate::graph::Graph;
 use numbers::Numbers;
 
+mod as_built;
 mod clos;
+mod directors;
+mod dragonfly;
 mod fat_tree;
 mod grid;
 mod hypercube;
@@ -21,10 +24,11 @@ mod star;
 mod torus;
 mod wiring;
 
+pub use as_built::AsBuilt;
 pub use fat_tree::{Below, FatTree, SwitchLabel};
 
 /// All kinds, in the order of help texts: the only place that knows them.
-const KINDS: [Kind; 8] = [
+const KINDS: &[Kind] = &[
     fat_tree::KIND,
     clos::KIND,
     hypercube::KIND,
@@ -32,6 +36,9 @@ const KINDS: [Kind; 8] = [
     torus::KIND,
     ring::KIND,
     irregular::KIND,
+    dragonfly::KIND,
+    directors::KIND,
+    as_built::KIND,
     star::KIND,
 ];
 
@@ -114,7 +121,7 @@ pub fn forms() -> Vec<&'static str> {
 /// [`TopologyError::Unknown`] if it starts with the name of no kind, [`TopologyError::Form`] if
 /// what follows is not the numbers of its kind.
 pub(crate) fn read(given: &str) -> Result<Box<dyn Generator>, TopologyError> {
-    for kind in &KINDS {
+    for kind in KINDS {
         let numbers = match given.strip_prefix(kind.name) {
             Some("") => "",
             Some(rest) => match rest.strip_prefix('-') {

@@ -146,7 +146,7 @@ fn a_misspelt_kind_is_answered_with_the_kinds_that_are_close() {
     ] {
         assert!(message(given).contains(meant), "{}", message(given));
     }
-    let far = message("dragonfly-3");
+    let far = message("butterfly-3");
     assert!(!far.contains("did you mean"), "{far}");
     for form in forms() {
         assert!(far.contains(form), "{far}");

@@ -25,6 +25,8 @@ pub(super) struct Wiring {
     hosts_each: usize,
     /// Per switch: neighbour to number of cables.
     cables: Vec<BTreeMap<usize, usize>>,
+    /// By switch that shows the system image GUID of another: that one.
+    boxes: BTreeMap<usize, usize>,
 }
 
 impl Wiring {
@@ -65,6 +67,7 @@ impl Wiring {
             leaves: usize_of(leaves),
             hosts_each: usize_of(hosts_each),
             cables: vec![BTreeMap::new(); usize_of(switches)],
+            boxes: BTreeMap::new(),
         })
     }
 
@@ -83,6 +86,11 @@ impl Wiring {
         let cables = usize_of(cables);
         *self.cables[a].entry(b).or_default() += cables;
         *self.cables[b].entry(a).or_default() += cables;
+    }
+
+    /// Puts a switch into the box of another.
+    pub(super) fn put_into_box(&mut self, switch: usize, of: usize) {
+        self.boxes.insert(switch, of);
     }
 
     /// Gives ports to all cables.
@@ -118,21 +126,21 @@ impl Wiring {
         let mut graph = Graph::new();
         let hosts = self.leaves * self.hosts_each;
         for host in 0..hosts {
-            graph.add(Node {
-                name: format!("h{host}"),
-                kind: NodeKind::Host,
-                guid: host_guid(host),
-                ports: 1,
-            })?;
+            let name = format!("h{host}");
+            graph.add(Node::new(name, NodeKind::Host, host_guid(host), 1))?;
         }
         for switch in 0..self.switches {
             let cables: usize = self.cables[switch].values().sum();
-            graph.add(Node {
-                name: self.switch_name(switch),
-                kind: NodeKind::Switch,
-                guid: switch_guid(switch),
-                ports: saturate::<u8>(self.hosts_at(switch) + cables),
-            })?;
+            let mut node = Node::new(
+                self.switch_name(switch),
+                NodeKind::Switch,
+                switch_guid(switch),
+                saturate::<u8>(self.hosts_at(switch) + cables),
+            );
+            if let Some(&of) = self.boxes.get(&switch) {
+                node.system_image_guid = switch_guid(of);
+            }
+            graph.add(node)?;
         }
         for host in 0..hosts {
             let (switch, place) = (host / self.hosts_each, host % self.hosts_each);

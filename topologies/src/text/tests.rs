@@ -5,8 +5,18 @@ use crate::error::TextError;
 use crate::graph::{Graph, NodeKind};
 use crate::kinds;
 
+mod formats;
+mod quirks;
+
+/// The error, or the first warning.
 fn message(text: &str) -> String {
-    read_text(text).unwrap_err().to_string()
+    match read_description(text, None) {
+        Ok(description) => {
+            let warning = description.warnings.iter().next().unwrap().clone();
+            format!("{}: {}", warning.line, warning.problem)
+        }
+        Err(error) => error.to_string(),
+    }
 }
 
 #[test]
@@ -77,6 +87,75 @@ fn descriptions_are_names_unless_two_nodes_share_one() {
     assert_eq!(read_text(&write_net(&graph)).unwrap().len(), 3);
 }
 
+const QUIRKS: &str = r#"#
+vendid=0x2c9
+devid=0xd2f2
+sysimgguid=0x50
+switchguid=0x51(51)
+Switch	65 "S-0000000000000051"		# "MF0;leaf:MQM9701/U1" enhanced port 0 lid 73 lmc 0
+[1]	"H-0000000000000060"[1](60) 		# "node01 mlx5_0" lid 3 4xNDR
+[2]	"H-0000000000000070"[2](72) 		# "node02 mlx4_0" lid 4 1xSDR
+[3]	"R-0000000000000080"[1](81) 		# "router" lid 5 2xHDR
+[65]	"H-0000000000000090"[1](90) 		# "Aggregation Node" lid 6 4xNDR
+[64]	"H-00000000000000a0"[1](a0) 		# "Aggregation Node" lid 7 4xFDR10
+
+vendid=0x2c9
+devid=0x1021
+sysimgguid=0x60
+caguid=0x60
+Ca	1 "H-0000000000000060"		# "node01 mlx5_0"
+[1](60) 	"S-0000000000000051"[1]		# lid 3 lmc 0 "MF0;leaf:MQM9701/U1" lid 73 4xNDR
+
+caguid=0x70
+Ca	2 "H-0000000000000070"		# "node02 mlx4_0"
+[2](72) 	"S-0000000000000051"[2]		# lid 4 lmc 0 "MF0;leaf:MQM9701/U1" lid 73 1xSDR
+
+rtguid=0x80
+Rt	2 "R-0000000000000080"		# "router"
+[1](81) 	"S-0000000000000051"[3]		# lid 5 lmc 0 "MF0;leaf:MQM9701/U1" lid 73 2xHDR
+
+caguid=0x90
+Ca	1 "H-0000000000000090"		# "Aggregation Node"
+[1](90) 	"S-0000000000000051"[65]		# lid 6 lmc 0 "MF0;leaf:MQM9701/U1" lid 73 4xNDR
+
+caguid=0xa0
+Ca	1 "H-00000000000000a0"		# "Aggregation Node"
+[1](a0) 	"S-0000000000000051"[64]		# lid 7 lmc 0 "MF0;leaf:MQM9701/U1" lid 73 4xFDR10
+"#;
+
+#[test]
+fn a_file_says_who_a_device_is_and_how_fast_its_links_are() {
+    let graph = read_text(QUIRKS).unwrap();
+    let node = |guid| graph.node(graph.find_guid(wire::Guid(guid)).unwrap());
+    let leaf = node(0x51);
+    assert_eq!(
+        (leaf.vendor_id, leaf.device_id, leaf.system_image_guid.0),
+        (0x2c9, 0xd2f2, 0x50)
+    );
+    assert!(leaf.enhanced_port0);
+    let port_guid = |guid, port| node(guid).port_guid(wire::PortNum::new(port)).0;
+    assert_eq!([port_guid(0x60, 1), port_guid(0x70, 2)], [0x60, 0x72]);
+    let silent = node(0x70);
+    assert_eq!(
+        (silent.vendor_id, silent.system_image_guid.0),
+        (crate::VENDOR_ID, 0x70)
+    );
+    assert!(node(0x80).is_router && !silent.is_router);
+    for guid in [0x90, 0xa0] {
+        assert_eq!(node(guid).description, "Aggregation Node");
+        assert_eq!(node(guid).name, format!("H-{guid:016x}"));
+    }
+    let switch = graph.find_guid(wire::Guid(0x51)).unwrap();
+    let rates = [1, 2, 3, 64].map(|port| {
+        let port = wire::PortNum::new(port);
+        let rate = graph.rate(crate::Endpoint { node: switch, port }).unwrap();
+        (rate.width.lanes(), rate.speed)
+    });
+    use wire::LinkSpeed::{Fdr10, Hdr, Ndr, Sdr};
+    assert_eq!(rates, [(4, Ndr), (1, Sdr), (2, Hdr), (4, Fdr10)]);
+    assert_eq!(read_text(&write_ibnetdiscover(&graph)).unwrap(), graph);
+}
+
 #[test]
 fn names_that_ibsim_cannot_take_become_descriptions() {
     let graph = read_text("Switch 2 \"x\" # \"MF0;core-switch:SX6036/U1\"\n").unwrap();
@@ -110,6 +189,8 @@ fn wrong_lines_are_named_with_what_is_wrong() {
         ("Swich 8 \"x\"", "1: this is neither"),
         ("[1] \"x\"[1]", "1: a port without a node"),
         ("caguid=0xzz", "1: \"0xzz\" is not a GUID"),
+        ("devid=0x12345", "1: \"0x12345\" is no device number"),
+        ("vendid=2c9", "1: \"2c9\" is no vendor number"),
         ("include \"other.net\"", "1: \"include\" is not supported"),
         (
             "Ca 1 \"a\"\n[2] \"a\"[1]",
@@ -150,13 +231,10 @@ fn random_graph() -> impl Strategy<Value = Graph> {
             } else {
                 NodeKind::Host
             };
-            let _ = graph.add(crate::graph::Node {
-                // The index keeps names apart; the quote marks the end that trimming leaves alone.
-                name: format!("{name}_{index}"),
-                kind,
-                guid: wire::Guid(1 << (index * 4)),
-                ports,
-            });
+            // The index keeps names apart; the quote marks the end that trimming leaves alone.
+            let name = format!("{name}_{index}");
+            let guid = wire::Guid(1 << (index * 4));
+            let _ = graph.add(crate::graph::Node::new(name, kind, guid, ports));
         }
         for (a, a_port, b, b_port) in cables {
             let end = |node: usize, port| crate::graph::Endpoint {

@@ -4,6 +4,7 @@
 //! have a variant or `None` for it. A reserved value in a component that the receiver would act on
 //! is an error, which an agent answers with [`MadStatus::BAD_FIELD`](crate::mad::MadStatus).
 
+mod extended_port_info;
 mod forwarding;
 mod guid_info;
 mod node_description;
@@ -17,6 +18,7 @@ mod sm_info;
 mod switch_info;
 mod vl_arb;
 
+pub use extended_port_info::ExtendedPortInfo;
 pub use forwarding::{LinearForwardingTable, MulticastForwardingTable};
 pub use guid_info::GuidInfo;
 pub use node_description::NodeDescription;

@@ -14,8 +14,6 @@ impl PKeyTable {
     pub const LEN: usize = 64;
     /// The key of the default partition with full membership.
     pub const DEFAULT_FULL: u16 = 0xffff;
-    /// The key of the default partition with limited membership.
-    pub const DEFAULT_LIMITED: u16 = 0x7fff;
 
     /// The attribute modifier that names a block of a switch's external port.
     #[must_use]

@@ -39,6 +39,8 @@ pub mod capability {
     pub const IS_CLIENT_REREGISTRATION: u32 = 1 << 25;
     /// Other local changes raise trap 144.
     pub const IS_OTHER_LOCAL_CHANGES_NOTICE: u32 = 1 << 26;
+    /// CapabilityMask2: speeds from XDR on are supported.
+    pub const IS_EXTENDED_SPEEDS_2: u16 = 1 << 11;
 }
 
 /// Logical state of a port (IBA 7.2.7).
@@ -243,6 +245,13 @@ pub struct PortInfo {
     pub link_round_trip_latency: u32,
     /// More capabilities.
     pub capability_mask2: u16,
+    /// The second extended speed in use, 2 bits: 1 XDR. This and the next two count where
+    /// [`Self::capability_mask2`] has [`capability::IS_EXTENDED_SPEEDS_2`].
+    pub link_speed_ext2_active: u8,
+    /// Second extended speeds that can be used, 2 bits.
+    pub link_speed_ext2_supported: u8,
+    /// Second extended speeds that may be used, 3 bits.
+    pub link_speed_ext2_enabled: u8,
     /// The extended speed in use, 4 bits: 1 FDR, 2 EDR, 4 HDR, 8 NDR.
     pub link_speed_ext_active: u8,
     /// Extended speeds that can be used, 4 bits.
@@ -303,6 +312,9 @@ impl Default for PortInfo {
             max_credit_hint: 0,
             link_round_trip_latency: 0,
             capability_mask2: 0,
+            link_speed_ext2_active: 0,
+            link_speed_ext2_supported: 0,
+            link_speed_ext2_enabled: 0,
             link_speed_ext_active: 0,
             link_speed_ext_supported: 0,
             link_speed_ext_enabled: 0,
@@ -323,7 +335,8 @@ impl PortInfo {
     /// The speed in use.
     #[must_use]
     pub const fn speed(&self) -> Option<LinkSpeed> {
-        LinkSpeed::from_codes(self.link_speed_active, self.link_speed_ext_active)
+        let (speed, extended) = (self.link_speed_active, self.link_speed_ext_active);
+        LinkSpeed::from_codes(speed, extended, self.link_speed_ext2_active)
     }
 }
 
@@ -431,6 +444,9 @@ impl Format for PortInfo {
             max_credit_hint: u16_at(raw, 54),
             link_round_trip_latency: u24_at(raw, 57),
             capability_mask2: u16_at(raw, 60),
+            link_speed_ext2_active: (raw[56] >> 5) & 3,
+            link_speed_ext2_supported: (raw[56] >> 3) & 3,
+            link_speed_ext2_enabled: raw[56] & 7,
             link_speed_ext_active: raw[62] >> 4,
             link_speed_ext_supported: raw[62] & 0x0f,
             link_speed_ext_enabled: raw[63] & 0x1f,
@@ -478,6 +494,9 @@ impl Format for PortInfo {
         raw[52] = self.resp_time_value & 0x1f;
         raw[53] = nibbles(self.local_phy_errors, self.overrun_errors);
         put_u16(raw, 54, self.max_credit_hint);
+        raw[56] = ((self.link_speed_ext2_active & 3) << 5)
+            | ((self.link_speed_ext2_supported & 3) << 3)
+            | (self.link_speed_ext2_enabled & 7);
         put_u24(raw, 57, self.link_round_trip_latency);
         put_u16(raw, 60, self.capability_mask2);
         raw[62] = nibbles(self.link_speed_ext_active, self.link_speed_ext_supported);

@@ -1,9 +1,9 @@
-//! Details of the traps that tell of a wrong key (IBA 14.2.5.1).
+//! Details of the traps that report a wrong key (IBA 14.2.5.1).
 //!
 //! ```text
 //! byte      256 (bad M_Key)
 //!    0      reserved (2)
-//!    2      LIDADDR: who asked (2)
+//!    2      LIDADDR: SLID of the request (2)
 //!    4      DRSLID (2)
 //!    6      METHOD (1), reserved (1)
 //!    8      ATTRIBUTEID (2)
@@ -64,7 +64,7 @@ impl fmt::Debug for Trap256 {
     }
 }
 
-/// The way of a directed-route request, as trap 256 tells it.
+/// The way of a directed-route request, as trap 256 gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TrapRoute {
     /// DrSLID of the request.
@@ -223,7 +223,7 @@ impl Format for Trap257 {
 }
 
 /// Details of trap 259: the packet with a P_Key that an external port of a switch does not let through.
-/// A switch knows what BTH and GRH say: not who has sent it.
+/// A switch reads BTH and GRH only, which do not hold the sender's QP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trap259 {
     /// Which of the other components are valid: bits named below.

@@ -11,7 +11,7 @@ use bincode::{Decode, Encode};
 /// A request to a device.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum DeviceRequest {
-    /// Who are you? Answered by [`DeviceReply::Identity`].
+    /// Asks for name, GUID and the like. Answered by [`DeviceReply::Identity`].
     Identify,
     /// The device's ends of its UDP cables, with what the other ends must know of them. Answered
     /// by [`DeviceReply::Endpoints`].
@@ -39,7 +39,7 @@ pub enum DeviceRequest {
 /// The reply of a device.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum DeviceReply {
-    /// Who the device is.
+    /// The device's name, GUID and the like.
     Identity {
         /// Node description.
         name: String,

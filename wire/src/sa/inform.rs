@@ -78,3 +78,70 @@ impl SaRecord for InformInfo {
     const ID: AttributeId = AttributeId::INFORM_INFO;
     const ATTRIBUTE_OFFSET: u16 = 0;
 }
+
+/// A subscription as it stands (IBA 15.2.5.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InformInfoRecord {
+    /// SubscriberGID.
+    pub subscriber: Gid,
+    /// Enum: which of the subscriber's subscriptions.
+    pub number: u16,
+    /// The subscription.
+    pub info: InformInfo,
+}
+
+impl Format for InformInfoRecord {
+    const NAME: &'static str = "InformInfoRecord";
+    const LEN: usize = 60;
+
+    fn read(raw: &[u8]) -> Result<Self, ParseError> {
+        Ok(Self {
+            subscriber: Gid(array(raw, 0)),
+            number: u16_at(raw, 16),
+            info: InformInfo::read(&raw[24..60])?,
+        })
+    }
+
+    fn write(&self, raw: &mut [u8]) {
+        put(raw, 0, self.subscriber.0);
+        put_u16(raw, 16, self.number);
+        self.info.write(&mut raw[24..60]);
+    }
+}
+
+impl SaRecord for InformInfoRecord {
+    const ID: AttributeId = AttributeId::INFORM_INFO_RECORD;
+    const ATTRIBUTE_OFFSET: u16 = 8;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscription_s_record_is_read_as_it_is_written() {
+        let record = InformInfoRecord {
+            subscriber: Gid([7; 16]),
+            number: 0x0102,
+            info: InformInfo {
+                gid: Gid([1; 16]),
+                lid_first: Lid::PERMISSIVE,
+                lid_last: Lid::ZERO,
+                is_generic: true,
+                subscribe: true,
+                notice_type: InformInfo::ANY,
+                trap_number: 66,
+                qpn: Qpn::constant(1),
+                resp_time: 18,
+                producer_type: InformInfo::ANY_PRODUCER,
+            },
+        };
+        let mut raw = [0xa5; 60];
+        record.emit(&mut raw);
+        assert_eq!(InformInfoRecord::parse(&raw), Ok((record, &[][..])));
+        assert_eq!((raw[16], raw[18], raw[24], raw[46]), (1, 0, 1, 1));
+        for short in 0..raw.len() {
+            assert!(InformInfoRecord::parse(&raw[..short]).is_err());
+        }
+    }
+}

@@ -110,7 +110,7 @@ pub struct WindowState {
     /// Grants that no host has answered.
     pub unanswered: u32,
     /// Connections of the window.
-    pub standing: u16,
+    pub connections: u16,
     /// Requests that wait for a later one.
     pub waiting: u16,
     /// Routing trees; 0: the fabric has no windows.
@@ -137,7 +137,7 @@ impl Format for WindowState {
             deferred: u32_at(raw, 16),
             blocked: u32_at(raw, 20),
             unanswered: u32_at(raw, 24),
-            standing: u16_at(raw, 28),
+            connections: u16_at(raw, 28),
             waiting: u16_at(raw, 30),
             trees: u16_at(raw, 32),
             rate: u16_at(raw, 34),
@@ -152,7 +152,7 @@ impl Format for WindowState {
         put_u32(raw, 16, self.deferred);
         put_u32(raw, 20, self.blocked);
         put_u32(raw, 24, self.unanswered);
-        put_u16(raw, 28, self.standing);
+        put_u16(raw, 28, self.connections);
         put_u16(raw, 30, self.waiting);
         put_u16(raw, 32, self.trees);
         put_u16(raw, 34, self.rate);
@@ -163,7 +163,7 @@ impl VendorAttribute for WindowState {
     const ID: AttributeId = WINDOW_STATE;
 }
 
-/// To whom a host may send from now on, and by which LID.
+/// The destination that a host may send to from now on, and the DLID.
 ///
 /// ```text
 /// byte   0  session (4)

@@ -262,7 +262,7 @@ fn a_file_of_one_m_key_is_read_and_its_faults_are_told_without_showing_it() {
 
 pub(crate) const PORT_INFO: &str = "0102030405060708 1112131415161718 2122 3132 41424344 5152 6162
     71 72 73 02  64 5a b7 41 59 3c 81 82 83 d5 f2 49
-    9192 a1a2 b1b2 c1 d3 15 e6 f1f2 00 010203 1112 21 1f";
+    9192 a1a2 b1b2 c1 d3 15 e6 f1f2 35 010203 1112 21 1f";
 
 #[test]
 fn port_info_field_by_field() {
@@ -278,8 +278,8 @@ fn port_info_field_by_field() {
     assert_eq!(port_info().width(), Some(wire::LinkWidth::X4));
     assert_eq!(
         port_info().speed(),
-        Some(wire::LinkSpeed::Edr),
-        "the extended speed counts"
+        Some(wire::LinkSpeed::Xdr),
+        "the second extended speed counts"
     );
 }
 

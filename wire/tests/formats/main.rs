@@ -2,7 +2,7 @@
 //!
 //! The vectors of `link`, `mad`, `attributes`, `services` and `vendor` were laid out by hand from the clauses that the types
 //! cite, each field with a value of its own; stock tshark judges the same layouts in
-//! `tests/tshark.rs`. Those of `openib` are answers of OpenSM and ibsim.
+//! `tests/tshark`. Those of `openib` are answers of OpenSM and ibsim.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,6 +12,7 @@ mod fixtures;
 mod attributes;
 mod check;
 mod control;
+mod iba;
 mod link;
 mod mad;
 mod openib;

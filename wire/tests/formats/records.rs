@@ -39,6 +39,7 @@ fn training_packet() -> Vec<u8> {
         port,
         epoch: 1,
         heard_epoch: 0,
+        rates: wire::LinkRates::NONE,
     };
     training.to_bytes::<{ Training::LEN }>().to_vec()
 }

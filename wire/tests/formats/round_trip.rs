@@ -91,6 +91,8 @@ round_trips! {
     deth: wire::Deth, nothing;
     reth: wire::Reth, nothing;
     aeth: wire::Aeth, nothing;
+    atomic_eth: wire::AtomicEth, nothing;
+    atomic_ack_eth: wire::AtomicAckEth, nothing;
     flow_control: wire::FlowControl, |raw| {
         at_most(&mut raw[0], 1, 15);
         lpcrc(raw);

@@ -55,7 +55,7 @@ fn window_state_and_grant() {
         deferred: 0x1112_1314,
         blocked: 0x1516_1718,
         unanswered: 0x191a_1b1c,
-        standing: 0x1d1e,
+        connections: 0x1d1e,
         waiting: 0x1f20,
         trees: 0x2122,
         rate: 0x2324,

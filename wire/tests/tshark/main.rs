@@ -14,3 +14,4 @@ mod link;
 mod management;
 mod ports;
 mod subnet;
+mod transport;

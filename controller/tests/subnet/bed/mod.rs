@@ -19,9 +19,10 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use mad::sma::Outcome;
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::attr::Attribute;
-use wire::{Lid, Mad, MadStatus, Method, PortNum};
+use wire::{Lid, Mad, MadStatus, Method, MgmtClass, PortNum};
 
 pub use node::{BedNode, Change};
+pub use station::Lie;
 use station::{Random, Station};
 use time::Event;
 
@@ -32,7 +33,15 @@ pub struct Bed {
     stations: Vec<Station>,
     down: BTreeSet<Endpoint>,
     managers: BTreeMap<NodeId, Sm>,
+    /// A host that answers what comes by a directed route to it, or is to go on through it, by itself.
+    pub pretend: Option<(NodeId, Lie)>,
+    /// What has come for managers that stand still.
+    halted: BTreeMap<NodeId, Vec<FromAgent>>,
     registered: BTreeSet<(NodeId, u8)>,
+    /// The number of each manager, from 1.
+    numbers: BTreeMap<NodeId, u64>,
+    /// How long it takes to compute what managers leave to others, nanoseconds.
+    pub computing_ns: u64,
     events: BTreeMap<(Time, u64), Event>,
     last_event: u64,
     random: Random,
@@ -66,7 +75,11 @@ impl Bed {
             stations,
             down: BTreeSet::new(),
             managers: BTreeMap::new(),
+            pretend: None,
+            halted: BTreeMap::new(),
             registered: BTreeSet::new(),
+            numbers: BTreeMap::new(),
+            computing_ns: 0,
             events: BTreeMap::new(),
             last_event: 0,
             random: Random(seed.wrapping_mul(2).wrapping_add(1)),
@@ -99,6 +112,7 @@ impl Bed {
         let mut sm = Sm::new(config).expect("the configuration is sound");
         sm.tick(self.now);
         self.managers.insert(host, sm);
+        *self.numbers.entry(host).or_default() += 1;
         self.drain(host);
     }
 
@@ -111,9 +125,48 @@ impl Bed {
         self.managers.remove(&host).expect("there is a manager")
     }
 
+    /// The manager beside a host stands still (SIGSTOP): what comes for it waits.
+    pub fn halt(&mut self, host: NodeId) {
+        self.halted.entry(host).or_default();
+    }
+
+    /// It goes on (SIGCONT).
+    pub fn proceed(&mut self, host: NodeId) {
+        let now = self.now;
+        for message in self.halted.remove(&host).expect("it stands still") {
+            self.manager(host).handle(now, message);
+            self.drain(host);
+        }
+    }
+
     /// The manager beside a host.
     pub fn manager(&mut self, host: NodeId) -> &mut Sm {
         self.managers.get_mut(&host).expect("there is a manager")
+    }
+
+    /// The manager beside a host hangs: the host has it, and it does not answer.
+    pub fn hang(&mut self, host: NodeId) -> Sm {
+        self.managers.remove(&host).expect("there is a manager")
+    }
+
+    /// A manager that was stopped goes on where it was; if its host was restarted meanwhile, it has to
+    /// register again.
+    pub fn resume(&mut self, host: NodeId, sm: Sm, is_host_restarted: bool) {
+        self.managers.insert(host, sm);
+        let station = &mut self.stations[host.index()];
+        let port = PortNum::new(1);
+        station.sma.set_is_sm(self.now, &station.node, port, true);
+        let classes = [
+            MgmtClass::SUBN_LID,
+            MgmtClass::SUBN_DIR,
+            MgmtClass::SUBN_ADM,
+        ];
+        let registered = classes.map(|class| (host, class.0));
+        self.registered.extend(registered);
+        self.registered.insert((host, wire::vendor::CLASS.0));
+        if is_host_restarted {
+            self.reconnect(host);
+        }
     }
 
     /// The connection between a manager and its host, which was restarted, is made anew.
@@ -163,7 +216,12 @@ impl Bed {
         self.stations[id.index()].silent = silent;
     }
 
-    /// Somebody else sets an attribute of a node.
+    /// A node's answers to management are changed from now on; `None`: they are its own again.
+    pub fn lie(&mut self, id: NodeId, lie: Option<Lie>) {
+        self.stations[id.index()].lie = lie;
+    }
+
+    /// Sets an attribute of a node without the manager.
     pub fn set_behind_the_manager<A: Attribute>(&mut self, id: NodeId, modifier: u32, value: &A) {
         let mut mad = Mad::lid_smp(Method::SET, A::ID, modifier, 1);
         mad.set_smp_attribute(value);
@@ -197,6 +255,13 @@ impl Bed {
         self.down.extend([end, peer]);
         self.link(end, false);
         self.link(peer, false);
+    }
+
+    /// A cable breaks, which only the port at this end notices.
+    pub fn cut_unnoticed_by_the_peer(&mut self, end: Endpoint) {
+        let peer = self.graph.peer(end).expect("there is a cable");
+        self.down.extend([end, peer]);
+        self.link(end, false);
     }
 
     /// Plugs a cable in again, if both its ends are alive.
@@ -264,7 +329,12 @@ impl Bed {
                     let answer = FromAgent::Registered { class, registered };
                     self.at(self.now, Event::Client(host, answer));
                 }
-                ToAgent::ReadOwn(_) => unreachable!("a manager has no driver"),
+                ToAgent::ReadOwn(_) | ToAgent::Attach { .. } => {
+                    unreachable!("a manager has no driver, and its shell has chosen the port")
+                }
+                ToAgent::RegisterMethods(_) | ToAgent::UnregisterMethods(_) => {
+                    unreachable!("a manager registers whole classes")
+                }
                 ToAgent::Unregister { class } => {
                     self.registered.remove(&(host, class));
                 }
@@ -276,6 +346,10 @@ impl Bed {
                     self.traps(host);
                 }
             }
+        }
+        while let Some(work) = self.manager(host).poll_work() {
+            let at = self.now + self.computing_ns;
+            self.at(at, Event::Computed(host, self.numbers[&host], work));
         }
         while let Some(event) = self.manager(host).poll_event() {
             match &event {

@@ -8,7 +8,7 @@ use mad::sma::{
 };
 use topologies::NodeKind;
 use wire::attr::{NodeType, VlArbEntry};
-use wire::{Lid, LinkRate, LinkSpeed, LinkWidth, Mtu, PortNum, Vl};
+use wire::{Lid, LinkRate, LinkRates, LinkSpeed, LinkWidth, Mtu, PortNum, Vl};
 
 const LINEAR_CAPACITY: u16 = 49_152;
 const RATE: LinkRate = LinkRate {
@@ -66,6 +66,8 @@ impl BedNode {
                 node_guid: node.guid,
                 system_image_guid: node.guid,
                 ports: node.ports,
+                port_guids: BTreeMap::new(),
+                enhanced_port0: false,
                 vendor_id: 0,
                 device_id: 0,
                 revision: 0,
@@ -131,7 +133,7 @@ impl Node for BedNode {
 
     fn capabilities(&self, _: PortNum) -> PortCapabilities {
         PortCapabilities {
-            rate: RATE,
+            rates: LinkRates::up_to(RATE),
             mtu: Mtu::Mtu2048,
             vls: self.vls,
             arbitration_high: 64,

@@ -4,7 +4,7 @@ use mad::agent::{Arrival, Next, handle_smp};
 use mad::local::{FromAgent, MadMessage};
 use mad::smi::Origin;
 use topologies::{Endpoint, NodeId, NodeKind};
-use wire::{Lid, Lmc, Mad, MgmtClass, PortNum, Qpn, Sl};
+use wire::{Lid, Lmc, Mad, Method, MgmtClass, PortNum, Qpn, Sl};
 
 use super::Bed;
 use super::time::Event;
@@ -103,10 +103,26 @@ impl Bed {
                 qpn: packet.qpn,
                 sl: Sl::default(),
                 mad: Box::new(*mad.as_bytes()),
+                way: None,
             })
         };
         if !packet.mad.class().is_subnet_management() {
             return self.at(self.now, Event::Client(id, message(&packet.mad)));
+        }
+        if let (Some(pretend), Origin::Port(_)) = (&mut self.pretend, origin)
+            && pretend.0 == id
+            && packet.dlid == Lid::PERMISSIVE
+            && !packet.mad.is_returning()
+        {
+            let mut mad = packet.mad;
+            (pretend.1)(&mut mad);
+            mad.set_method(Method::GET_RESP);
+            mad.set_returning(true);
+            let end = Endpoint {
+                node: id,
+                port: PortNum::new(1),
+            };
+            return self.leave(end, Packet { mad, ..packet });
         }
         let sm_here = self.registered.contains(&(id, MgmtClass::SUBN_LID.0));
         let now = self.now;
@@ -128,6 +144,9 @@ impl Bed {
         let answered = !packet.mad.method().is_response() && mad.method().is_response();
         if station.silent && answered {
             return;
+        }
+        if let Some(lie) = station.lie.as_mut().filter(|_| answered) {
+            lie(&mut mad);
         }
         let packet = Packet { mad, ..packet };
         match next {

@@ -2,6 +2,7 @@
 
 use mad::sma::Sma;
 use topologies::{Graph, NodeId};
+use wire::Mad;
 
 use super::BedNode;
 
@@ -26,7 +27,12 @@ pub struct Station {
     pub silent: bool,
     /// Has no links.
     pub dead: bool,
+    /// Changes its answers to subnet management.
+    pub lie: Option<Lie>,
 }
+
+/// Changes an answer.
+pub type Lie = Box<dyn FnMut(&mut Mad)>;
 
 impl Station {
     pub fn new(graph: &Graph, id: NodeId, vls: u8) -> Self {
@@ -36,6 +42,7 @@ impl Station {
             node,
             silent: false,
             dead: false,
+            lie: None,
         }
     }
 }

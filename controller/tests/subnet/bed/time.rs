@@ -1,6 +1,6 @@
 //! Virtual time: events, and how long a scenario runs.
 
-use controller::Sm;
+use controller::Work;
 use controller::control::{Phase, Status};
 use link::Time;
 use mad::local::FromAgent;
@@ -16,6 +16,8 @@ pub(super) enum Event {
     Arrive(Endpoint, Box<Packet>),
     Client(NodeId, FromAgent),
     Trap(NodeId),
+    /// What the manager beside a host wanted computed has been, if it is still the one of that number.
+    Computed(NodeId, u64, Work),
 }
 
 impl Bed {
@@ -60,7 +62,11 @@ impl Bed {
 
     fn next_moment(&self) -> Option<Time> {
         let event = self.events.keys().next().map(|&(at, _)| at);
-        let deadlines = self.managers.values().filter_map(Sm::deadline);
+        let running = self
+            .managers
+            .iter()
+            .filter(|(host, _)| !self.halted.contains_key(host));
+        let deadlines = running.filter_map(|(_, sm)| sm.deadline());
         deadlines
             .map(|deadline| deadline.at.max(self.now))
             .chain(event)
@@ -76,9 +82,11 @@ impl Bed {
         let due: Vec<NodeId> = self
             .managers
             .iter()
-            .filter(|(_, sm)| {
-                sm.deadline()
-                    .is_some_and(|deadline| deadline.at <= self.now)
+            .filter(|(host, sm)| {
+                let is_due = sm
+                    .deadline()
+                    .is_some_and(|deadline| deadline.at <= self.now);
+                is_due && !self.halted.contains_key(host)
             })
             .map(|(&host, _)| host)
             .collect();
@@ -95,15 +103,31 @@ impl Bed {
                 Some((_, Event::Arrive(end, packet))) => self.arrive(end, *packet),
                 Some((_, Event::Client(host, message))) => self.client(host, message),
                 Some((_, Event::Trap(id))) => self.traps(id),
+                Some((_, Event::Computed(host, number, work))) => {
+                    self.computed(host, number, work);
+                }
                 None => {}
             }
         }
         true
     }
 
+    fn computed(&mut self, host: NodeId, number: u64, work: Work) {
+        let now = self.now;
+        if self.numbers.get(&host) != Some(&number) {
+            return;
+        }
+        if let Some(sm) = self.managers.get_mut(&host) {
+            sm.work_done(now, work.run());
+            self.drain(host);
+        }
+    }
+
     fn client(&mut self, host: NodeId, message: FromAgent) {
         let now = self.now;
-        if let Some(sm) = self.managers.get_mut(&host) {
+        if let Some(waiting) = self.halted.get_mut(&host) {
+            waiting.push(message);
+        } else if let Some(sm) = self.managers.get_mut(&host) {
             sm.handle(now, message);
             self.drain(host);
         } else if let FromAgent::Received(message) = message {

@@ -2,6 +2,7 @@
 
 use routing::qos::frame_ns;
 use wire::choice::Choice as _;
+use wire::convert::u64_of;
 
 use super::judge::established;
 use super::{AdmissionPlan, Point, RatePlan, frame_in_paper_ns};
@@ -121,7 +122,7 @@ pub(super) fn refusals(plan: &AdmissionPlan, points: &[Point]) -> Figure {
                 .iter()
                 .filter(|point| point.rate == rate && point.topology == *topology);
             let here: Vec<&Point> = here.collect();
-            let count = real(u64::try_from(here.len().max(1)).unwrap_or(1));
+            let count = real(u64_of(here.len().max(1)));
             let mean = |value: fn(&Point) -> f64| {
                 here.iter().map(|point| value(point)).sum::<f64>() / count
             };

@@ -50,7 +50,9 @@ fn what_is_wrong_is_told_with_file_line_and_what_is_allowed() {
     assert!(refused("retries = 100", "retries = 0").contains("line 11: retries: 1 to"));
     assert!(refused("[256, 4096]", "[250]").contains("32 to 4128"));
     assert!(refused("\"interleaved\"", "\"mixed\"").contains("there are contiguous, interleaved"));
-    assert!(refused("\"delays\"", "\"delay\"").contains("`delays`"));
+    assert!(
+        refused("\"delays\"", "\"delay\"").contains("there are throughput, utilisation, delays")
+    );
     assert!(refused("mesh-2x2-1", "mesh-1x1-1").contains("line 6: topologies"));
     assert!(refused("\"updn\"", "\"upd\"").contains("there are auto, mlid"));
     assert!(refused("[4, 8]\nretries", "[4, 2000000]\nretries").contains("tries"));

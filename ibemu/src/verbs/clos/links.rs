@@ -55,7 +55,8 @@ pub(super) async fn sent(dir: &FabricDir, state: &FabricState) -> Result<Sent> {
     };
     let switches: Vec<Vec<(End, u64)>> = stream::iter(state.switches())
         .map(|node| async move {
-            let mut client = DeviceClient::connect(dir, &state.nodes[node], REQUEST_TIMEOUT)?;
+            let mut client =
+                DeviceClient::connect(dir, &state.nodes[node], REQUEST_TIMEOUT).await?;
             let ports = client.ports().await?;
             let words = |counters: &[(String, u64)]| {
                 let found = counters.iter().find(|(name, _)| name == "PortXmitData");

@@ -9,6 +9,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use tokio::time::Instant;
+use wire::convert::saturate;
+use wire::packet::VCRC_LEN;
 use wire::vendor::{PAIRS_MAX, WindowRequest};
 use wire::{Lid, MadStatus, Method, Sl};
 
@@ -20,8 +22,6 @@ use crate::state::FabricState;
 
 /// The interval at which flows are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// LRH to ICRC is this much shorter than LRH to VCRC.
-const VCRC_BYTES: u16 = 2;
 
 /// A pair of hosts, by position.
 type Pair = (usize, usize);
@@ -102,7 +102,9 @@ impl Rounds<'_> {
         let flows = flows?;
         self.settle(controller).await?;
         let after = links::sent(self.dir, self.state).await?;
-        let size = flows.first().map_or(0, |flow| flow.size - VCRC_BYTES);
+        let size = flows
+            .first()
+            .map_or(0, |flow| flow.size - saturate::<u16>(VCRC_LEN));
         let flow_bytes = u64::from(self.options.packets) * u64::from(size);
         Ok(Round {
             delivered: flows.iter().map(|flow| flow.delivered).sum(),
@@ -146,13 +148,13 @@ impl Rounds<'_> {
         })
     }
 
-    fn client(&self, host: usize) -> Result<DeviceClient> {
+    async fn client(&self, host: usize) -> Result<DeviceClient> {
         let node = &self.state.nodes[self.hosts[host].node];
-        DeviceClient::connect(self.dir, node, REQUEST_TIMEOUT)
+        DeviceClient::connect(self.dir, node, REQUEST_TIMEOUT).await
     }
 
     async fn order(&self, host: usize, request: Request) -> Result<()> {
-        match self.client(host)?.host(&request).await? {
+        match self.client(host).await?.host(&request).await? {
             Reply::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -186,7 +188,7 @@ impl Rounds<'_> {
         let end = Instant::now() + self.limit;
         loop {
             let state = controller.state().await?;
-            if state.standing == 0 && state.waiting == 0 {
+            if state.connections == 0 && state.waiting == 0 {
                 return Ok(());
             }
             if Instant::now() > end {
@@ -201,7 +203,7 @@ impl Rounds<'_> {
         let end = Instant::now() + self.limit;
         let mut flows = Vec::with_capacity(pairs.len());
         for &(source, destination) in pairs {
-            let mut client = self.client(source)?;
+            let mut client = self.client(source).await?;
             let flow = u32::try_from(destination)?;
             loop {
                 let report = match client.host(&Request::PerfReport { flow }).await? {

@@ -1,9 +1,8 @@
 //! Multicast forwarding tables, read from the live switches.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use wire::PortNum;
 use wire::attr::MulticastForwardingTable;
 
 use super::Format;
@@ -11,6 +10,7 @@ use crate::dir::FabricDir;
 use crate::lids;
 use crate::mads::MadClient;
 use crate::output::{self, Align, Table};
+use crate::routes;
 use crate::state::FabricState;
 
 /// Multicast LIDs of a block.
@@ -45,8 +45,8 @@ pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) 
 /// Reads each switch's blocks from the first on until one holds nothing.
 async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
     let host = lids::of_any(dir, state).await?.node;
-    let routes = routes(state, host);
-    let mut client = MadClient::connect(dir, &state.nodes[host])?;
+    let routes = routes::shortest(state, host);
+    let mut client = MadClient::connect(dir, &state.nodes[host]).await?;
     let mut tables = Tables::new();
     for switch in state.switches() {
         let node = &state.nodes[switch];
@@ -88,23 +88,4 @@ fn note(
         }
     }
     any
-}
-
-/// The exit ports on the shortest way from a host to each node, by the cables that were laid.
-fn routes(state: &FabricState, from: usize) -> BTreeMap<usize, Vec<PortNum>> {
-    let mut routes = BTreeMap::from([(from, Vec::new())]);
-    let mut open = VecDeque::from([from]);
-    while let Some(node) = open.pop_front() {
-        let ends = state.links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
-        for (near, far) in ends.filter(|(near, _)| near.node == node) {
-            if routes.contains_key(&far.node) {
-                continue;
-            }
-            let mut route = routes[&node].clone();
-            route.push(PortNum::new(near.port));
-            routes.insert(far.node, route);
-            open.push_back(far.node);
-        }
-    }
-    routes
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wire::convert::u64_of;
 use wire::{Gid, Guid};
 
-use super::{GROUP_TIMEOUT, Test, change, named, owner};
+use super::{GROUP_TIMEOUT, Test, change, named};
 use crate::ask::{self, DeviceClient};
 use crate::dir::FabricDir;
 use crate::lids::LeftOut;
@@ -23,7 +23,7 @@ const LISTED_MAX: usize = 20;
 
 /// Packets that a member has received from another.
 #[derive(Debug, Serialize)]
-struct Wrong {
+struct Misdelivery {
     source: String,
     destination: String,
     received: u64,
@@ -40,7 +40,7 @@ struct Report {
     copies_expected: u64,
     copies_received: u64,
     duplicates: u64,
-    wrong: Vec<Wrong>,
+    wrong: Vec<Misdelivery>,
     unreachable: Vec<LeftOut>,
 }
 
@@ -103,22 +103,18 @@ async fn send_and_count(
     let request = options.load.request(options.mgid.gid(), run);
     let request = &request;
     let each = hosts.iter().map(|&host| async move {
-        let mut client = DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT)?;
+        let mut client = DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT).await?;
         match client.host(request).await? {
             Reply::Done => Ok(()),
             other => Err(ask::unexpected(&other)),
         }
     });
     futures_util::future::try_join_all(each).await?;
-    let mut clients: Vec<(usize, DeviceClient)> = hosts
-        .iter()
-        .map(|&host| {
-            Ok((
-                host,
-                DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT)?,
-            ))
-        })
-        .collect::<Result<_>>()?;
+    let mut clients: Vec<(usize, DeviceClient)> = Vec::with_capacity(hosts.len());
+    for &host in hosts {
+        let client = DeviceClient::connect(dir, &state.nodes[host], GROUP_TIMEOUT).await?;
+        clients.push((host, client));
+    }
     let limit = Duration::from_secs(u64::from(options.timeout));
     let copies = |counts: &Counts| -> u64 { of_run(counts, run).map(|it| it.received).sum() };
     let sources = u64::try_from(hosts.len())?;
@@ -178,14 +174,14 @@ fn judge(
     let mut wrong = Vec::new();
     for &destination in hosts {
         for &source in hosts {
-            let guid = Guid(state.nodes[source].guid.wrapping_add(1));
+            let guid = state.nodes[source].port_guid();
             let counted = counts.get(&(destination, guid));
             let counted = counted.filter(|counted| counted.run == run);
             let received = counted.map_or(0, |counted| counted.received);
             let duplicates = counted.map_or(0, |counted| counted.duplicates);
             if received != u64::from(expected) || duplicates != 0 {
-                wrong.push(Wrong {
-                    source: owner(state, guid),
+                wrong.push(Misdelivery {
+                    source: state.nodes[source].name.clone(),
                     destination: state.nodes[destination].name.clone(),
                     received,
                     duplicates,

@@ -14,6 +14,7 @@ use topologies::Graph;
 use super::args::{Admit, Scheme};
 use super::extras::{audited, refusal};
 use super::tables::{self, Routed};
+use crate::levels::Levels;
 use crate::output::{self, Align, Table};
 use crate::usage::UsageError;
 
@@ -64,8 +65,13 @@ pub fn run(options: &Admit) -> Result<()> {
     let scheme = Scheme {
         lid_base: LidBase::Aligned,
         lmc: None,
-        vls: None,
+        // Connections need the VLs.
+        vls: match options.routing {
+            RoutingEngine::Auto => 1,
+            _ => routing::DATA_VLS,
+        },
         seed: options.seed,
+        levels: Levels::default(),
     };
     let routed = Routed::new(&options.topology, options.routing, None, &scheme)?;
     let (graph, tables) = (routed.graph(), &routed.tables);

@@ -7,8 +7,10 @@ use daemon::choice::{choice, plain_choice};
 use routing::lid_assignment::PathScheme;
 use routing::qos::{Layout, LinkRate};
 use routing::quality::Pattern;
-use routing::{LidBase, RoutingEngine, multicast};
+use routing::{DATA_VLS, LidBase, RoutingEngine, multicast};
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
+
+use crate::levels::Levels;
 
 use super::lids::{Assign, assign_parser, path_parser};
 
@@ -23,12 +25,16 @@ pub struct Scheme {
     /// wants]
     #[arg(long, value_name = "LMC", value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: Option<u8>,
-    /// Data VLs that every port has, 1 to 15, for engines that need several [default: 8]
-    #[arg(long, value_name = "VLS", value_parser = clap::value_parser!(u8).range(1..=15))]
-    pub vls: Option<u8>,
+    /// Data VLs that every port has, 1 to 15, for engines that need several
+    #[arg(long, value_name = "VLS", default_value_t = DATA_VLS,
+          value_parser = clap::value_parser!(u8).range(1..=15))]
+    pub vls: u8,
     /// Seed of random traffic patterns; the engines use none
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
+    #[command(flatten)]
+    /// What is said of its levels.
+    pub levels: Levels,
 }
 
 /// Multicast groups and connections on top of the tables.
@@ -63,6 +69,10 @@ pub enum Dump {
     Mft,
     /// LIDs as OpenSM's file guid2lid: port GUID, first LID, last LID
     Lids,
+    /// Service levels as OpenSM's opensm-path-records.dump: by source port and LID the SL
+    Sl,
+    /// SL-to-VL tables as OpenSM's opensm-sl2vl.dump
+    Sl2vl,
 }
 wire::choice!(Dump, "table to print");
 
@@ -161,6 +171,11 @@ pub struct Verify {
     /// Tables in the text of dump_fts
     #[arg(long, value_name = "PATH")]
     pub tables: Option<PathBuf>,
+    /// Service levels of the tables, or their SL-to-VL tables: OpenSM's opensm-path-records.dump
+    /// and opensm-sl2vl.dump, what `saquery PR` prints, or --dump sl and --dump sl2vl of `ibemu route`; once
+    /// for each file [default: all packets on VL 0]
+    #[arg(long = "sls", value_name = "PATH", requires = "tables")]
+    pub sls: Vec<PathBuf>,
     /// Multicast tables in the text of dump_fts -M, to be verified too
     #[arg(long, value_name = "PATH")]
     pub mft: Option<PathBuf>,
@@ -213,13 +228,14 @@ An engine that cannot apply has a line that says why, below the table.")]
 pub struct Compare {
     /// A generated topology or a file, as for `up`
     pub topology: String,
-    /// Routing engines, as for `route` (but file), separated by commas
+    /// Routing engines, as for `route` (but file), separated by commas. `auto` has lines for all engines that it
+    /// has measured [default: auto]
     #[arg(
         long,
+        visible_alias = "engines",
         value_parser = plain_choice::<RoutingEngine>(),
         value_name = "ENGINE,ENGINE..",
-        value_delimiter = ',',
-        required = true
+        value_delimiter = ','
     )]
     pub routing: Vec<RoutingEngine>,
     #[command(flatten)]

@@ -1,8 +1,11 @@
 //! `ibemu compare`: several engines on one topology, in one table.
 
+use std::sync::{Mutex, PoisonError};
+
 use anyhow::Result;
-use routing::{RoutingEngine, RoutingError};
+use routing::{Choice, Options, RoutingEngine, RoutingError, Tables};
 use serde::Serialize;
+use topologies::Topology;
 
 use super::args::Compare;
 use super::figures::{QualityJson, UsageJson};
@@ -36,6 +39,8 @@ struct CannotJson {
 struct Report {
     topology: String,
     seed: u64,
+    /// Why `auto` takes what it takes, if it is among the engines.
+    because: Option<String>,
     engines: Vec<EngineJson>,
     cannot: Vec<CannotJson>,
 }
@@ -43,38 +48,129 @@ struct Report {
 /// Compares engines.
 ///
 /// # Errors
-/// If there is no such topology, or an engine's name is unknown.
+/// If there is no such topology.
 pub fn run(options: &Compare) -> Result<()> {
     if options.routing.contains(&RoutingEngine::File) {
         let text = "file needs tables; `ibemu verify --tables` says what they are worth";
         return Err(UsageError(text.to_owned()).into());
     }
     let topology = usage::ordered_topology(&options.topology)?;
-    let how = tables::options(&options.scheme)?;
+    let how = tables::options(&topology.graph, &options.scheme)?;
     let mut report = Report {
         topology: topology.name.clone(),
         seed: options.scheme.seed,
+        because: None,
         engines: Vec::new(),
         cannot: Vec::new(),
     };
-    for &engine in &options.routing {
-        match engine.route(&topology.graph, &how) {
-            Ok(computed) => {
-                let routed = Routed {
-                    topology: topology.clone(),
-                    tables: computed,
-                };
-                report
-                    .engines
-                    .push(measured(engine, &routed, options.scheme.seed));
-            }
-            Err(error) => report.cannot.push(cannot(engine, &error)),
+    let jobs = report.jobs(&given(&options.routing), &topology, &how);
+    let seed = report.seed;
+    let lines = side_by_side(jobs, |(engine, tables)| {
+        let tables = tables.unwrap_or_else(|| engine.route(&topology.graph, &how));
+        line(engine, &topology, tables, seed)
+    });
+    for line in lines {
+        match line {
+            Ok(engine) => report.engines.push(engine),
+            Err(cannot) => report.cannot.push(cannot),
         }
     }
     if options.json {
         output::json(&report)
     } else {
         print(&report)
+    }
+}
+
+/// The engines that are asked for, each once; none given: what `auto` takes and measures.
+fn given(engines: &[RoutingEngine]) -> Vec<RoutingEngine> {
+    let mut once = Vec::new();
+    for &engine in engines {
+        if !once.contains(&engine) {
+            once.push(engine);
+        }
+    }
+    if once.is_empty() {
+        once.push(RoutingEngine::Auto);
+    }
+    once
+}
+
+/// An engine, and its tables if they have been computed already.
+type Job = (RoutingEngine, Option<Result<Tables, RoutingError>>);
+
+impl Report {
+    /// What is to have a line: the engines `asked` for, and behind `auto` those that it has measured.
+    fn jobs(&mut self, asked: &[RoutingEngine], topology: &Topology, how: &Options) -> Vec<Job> {
+        let mut jobs: Vec<Job> = Vec::new();
+        for &engine in asked {
+            if engine != RoutingEngine::Auto {
+                jobs.push((engine, None));
+                continue;
+            }
+            match routing::choose(&topology.graph, how) {
+                Ok(Choice { taken, others }) => {
+                    self.because.clone_from(&taken.because);
+                    jobs.push((engine, Some(Ok(taken))));
+                    let is_told = |(engine, tables): &(RoutingEngine, Result<_, _>)| {
+                        let is_for_others = matches!(
+                            tables,
+                            Err(RoutingError::NotFatTree { .. }
+                                | RoutingError::NotApplicable { .. })
+                        );
+                        !is_for_others && !asked.contains(engine)
+                    };
+                    let others = others.into_iter().filter(is_told);
+                    jobs.extend(others.map(|(engine, tables)| (engine, Some(tables))));
+                }
+                Err(error) => jobs.push((engine, Some(Err(error)))),
+            }
+        }
+        jobs
+    }
+}
+
+/// What becomes of each, in their order, computed on as many threads as there are cores.
+fn side_by_side<J: Send, R: Send>(jobs: Vec<J>, compute: impl Fn(J) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let workers = cores.min(jobs.len());
+    let waiting = Mutex::new(jobs.into_iter().enumerate());
+    let take = || {
+        waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next()
+    };
+    let work = || {
+        let jobs = std::iter::from_fn(take);
+        jobs.map(|(place, job)| (place, compute(job)))
+            .collect::<Vec<_>>()
+    };
+    let mut results = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        let results = threads.into_iter().flat_map(|thread| match thread.join() {
+            Ok(results) => results,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        results.collect::<Vec<_>>()
+    });
+    results.sort_by_key(|&(place, _)| place);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// The line of an engine, or why it has none.
+fn line(
+    engine: RoutingEngine,
+    topology: &Topology,
+    tables: Result<Tables, RoutingError>,
+    seed: u64,
+) -> Result<EngineJson, CannotJson> {
+    match tables {
+        Ok(tables) => {
+            let topology = topology.clone();
+            Ok(measured(engine, &Routed { topology, tables }, seed))
+        }
+        Err(error) => Err(cannot(engine, &error)),
     }
 }
 
@@ -119,6 +215,9 @@ fn print(report: &Report) -> Result<()> {
             table.row(cells(engine).into_iter().map(|(_, cell)| cell));
         }
         output::line(table)?;
+    }
+    if let Some(because) = &report.because {
+        output::line(format!("auto: {because}"))?;
     }
     for engine in &report.engines {
         for warning in &engine.warnings {

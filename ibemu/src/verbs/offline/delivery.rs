@@ -1,4 +1,4 @@
-//! Multicast tables judged by following packets: each member gets one copy, nobody else any.
+//! Multicast tables judged by following packets: each member gets one copy, other hosts none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +9,7 @@ use routing::{dump, file};
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::{Guid, Lid, PortNum};
 
-use crate::usage::UsageError;
+use crate::usage::{self, UsageError};
 
 /// What is wrong with packets from every member of a group, in words.
 pub(super) fn deliveries(graph: &Graph, multicast: &Multicast, group: Mgid) -> Vec<String> {
@@ -46,9 +46,7 @@ pub(super) fn deliveries(graph: &Graph, multicast: &Multicast, group: Mgid) -> V
 /// [`UsageError`] with the line.
 pub(super) fn read(graph: &Graph, path: &Path) -> Result<BTreeMap<NodeId, Mft>, UsageError> {
     let name = path.display();
-    let text =
-        std::fs::read(path).map_err(|error| UsageError(format!("cannot read {name}: {error}")))?;
-    let dumps = dump::read_mft(&String::from_utf8_lossy(&text))
+    let dumps = dump::read_mft(&usage::text_of(path, "multicast table")?)
         .map_err(|error| UsageError(format!("{name}, {error}")))?;
     file::multicast_tables(graph, &dumps).map_err(|error| UsageError(format!("{name}, {error}")))
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use routing::Tables;
-use routing::quality::{
-    Bisection, LinkLoads, Pattern, effective_bisection_bandwidth, link_loads, path_diversity, usage,
-};
+use routing::quality::{LinkLoads, Pattern, Quality, usage};
 use serde::Serialize;
 use topologies::Graph;
 use wire::convert::real;
@@ -120,7 +118,7 @@ pub(super) struct QualityJson {
 
 /// The pattern whose loads are first in a line.
 pub(super) const ALL_TO_ALL: Pattern = Pattern::AllToAll;
-/// Everybody to the first host.
+/// Every other host to the first.
 pub(super) const TO_ONE: Pattern = Pattern::AllToOne { host: 0 };
 
 impl QualityJson {
@@ -133,30 +131,22 @@ impl QualityJson {
             Pattern::Bisection { seed },
             Pattern::Shift { by: 1 },
         ];
+        let measured = Quality::of(graph, tables);
         let loads = |&pattern: &Pattern| {
-            let loads = LoadJson::new(graph, link_loads(graph, tables, pattern));
+            let loads = LoadJson::new(graph, measured.link_loads(pattern));
             (pattern.to_string(), loads)
         };
         let seeds = || (0..u64::from(DRAWS)).map(|draw| seed.wrapping_add(draw));
         let hosts = graph.hosts().count();
         let doubled = core::iter::successors(Some(1), |by: &usize| by.checked_mul(2));
-        let bisection: Bisection = effective_bisection_bandwidth(graph, tables, PAIRINGS, seed);
-        let diversity = path_diversity(graph, tables);
+        let bisection = measured.effective_bisection_bandwidth(PAIRINGS, seed);
+        let diversity = measured.path_diversity();
         Self {
             loads: always.iter().chain(patterns).map(loads).collect(),
-            permutations: draws(
-                graph,
-                tables,
-                seeds().map(|seed| Pattern::Permutation { seed }),
-            ),
-            pairings: draws(
-                graph,
-                tables,
-                seeds().map(|seed| Pattern::Bisection { seed }),
-            ),
+            permutations: draws(&measured, seeds().map(|seed| Pattern::Permutation { seed })),
+            pairings: draws(&measured, seeds().map(|seed| Pattern::Bisection { seed })),
             shifts: draws(
-                graph,
-                tables,
+                &measured,
                 doubled
                     .take_while(|&by| by < hosts)
                     .map(|by| Pattern::Shift { by }),
@@ -200,14 +190,14 @@ impl QualityJson {
     }
 }
 
-fn draws(graph: &Graph, tables: &Tables, patterns: impl Iterator<Item = Pattern>) -> DrawsJson {
+fn draws(measured: &Quality<'_>, patterns: impl Iterator<Item = Pattern>) -> DrawsJson {
     let mut found = DrawsJson {
         draws: 0,
         max_mean: 0.0,
         max: 0,
     };
     for pattern in patterns {
-        let max = link_loads(graph, tables, pattern).max;
+        let max = measured.link_loads(pattern).max;
         found.draws += 1;
         found.max = found.max.max(max);
         found.max_mean += real(max);

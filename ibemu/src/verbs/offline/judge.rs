@@ -45,6 +45,7 @@ struct ReportJson<'a> {
     problem_count: u64,
     problems: Vec<ProblemJson>,
     cycle: Option<Vec<ChannelJson<'a>>>,
+    answer_cycle: Option<Vec<ChannelJson<'a>>>,
     switch_cycle: Option<Vec<ChannelJson<'a>>>,
     usage: UsageJson,
     quality: Option<QualityJson>,
@@ -66,12 +67,16 @@ pub(super) fn judged(routed: &Routed) -> Report {
 /// # Errors
 /// If there can be no such tables, or something is wrong with them.
 pub fn run(options: &Verify) -> Result<()> {
-    let routed = Routed::new(
+    let mut routed = Routed::new(
         &options.topology,
         options.routing.unwrap_or(RoutingEngine::File),
         options.tables.as_deref(),
         &options.scheme,
     )?;
+    if options.tables.is_some() {
+        routed.give_levels(&options.sls, options.scheme.vls)?;
+    }
+    let routed = routed;
     let (graph, tables) = (routed.graph(), &routed.tables);
     let extra = Extra::new(&routed, &options.extras)?;
     let found = judged(&routed);
@@ -107,6 +112,10 @@ pub fn run(options: &Verify) -> Result<()> {
         problem_count: problems,
         problems: shown.chain(others.take(PROBLEMS_SHOWN)).collect(),
         cycle: found.cycle.as_ref().map(|cycle| channels(graph, cycle)),
+        answer_cycle: found
+            .answer_cycle
+            .as_ref()
+            .map(|cycle| channels(graph, cycle)),
         switch_cycle: found
             .switch_cycle
             .as_ref()
@@ -120,6 +129,12 @@ pub fn run(options: &Verify) -> Result<()> {
         output::json(&report)?;
     } else {
         print(&report, &credit_loops(graph, &found))?;
+        if let Some(cycle) = &found.answer_cycle {
+            let cycle = found.describe_cycle(graph, cycle);
+            output::line(format!(
+                "warning: credit loop of packets between hosts and answers on their service level: {cycle}"
+            ))?;
+        }
     }
     match problems {
         0 => Ok(()),

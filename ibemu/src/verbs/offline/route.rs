@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
+use routing::network::Network;
 use routing::quality::usage;
+use routing::structure::Structure;
 use routing::{RoutingEngine, Tables, dump};
 use serde::Serialize;
 use topologies::{Graph, NodeKind};
@@ -62,6 +64,8 @@ pub fn run(options: &Route) -> Result<()> {
             output::text(&dump::write_mft(graph, tables, |switch| extra.mft(switch)))
         }
         Some(Dump::Lids) => output::text(&dump::write_lids(tables)),
+        Some(Dump::Sl) => output::text(&dump::write_sls(graph, tables)),
+        Some(Dump::Sl2vl) => output::text(&dump::write_sl2vl(graph, tables)),
         None if options.json => output::line(serde_json::to_string(&report(&routed, &extra))?),
         None => summary(&routed),
     }
@@ -133,6 +137,10 @@ fn summary(routed: &Routed) -> Result<()> {
         "{}, routing {}{because}",
         routed.topology.name, tables.engine
     ))?;
+    let structure = Structure::of(graph, &Network::new(graph));
+    if !structure.is_plain() {
+        output::line(format!("structure: {structure}"))?;
+    }
     let mut table = Table::new(
         &["HOSTS", "SWITCHES", "LMC", "LIDS", "TOP", "ENTRIES"].map(|name| (name, Align::Right)),
     );
@@ -226,20 +234,6 @@ fn path(routed: &Routed, ends: &str, json: bool) -> Result<()> {
 fn print(from: &str, to: &str, dlid: Lid, sl: Option<u8>, hops: &[HopJson<'_>]) -> Result<()> {
     let sl = sl.map_or_else(String::new, |sl| format!(", SL {sl}"));
     output::line(format!("{from} to {to}, DLID {dlid}{sl}"))?;
-    let mut table = Table::new(&[
-        ("HOP", Align::Right),
-        ("NODE", Align::Left),
-        ("IN", Align::Right),
-        ("OUT", Align::Right),
-    ]);
-    let port = |port: Option<u8>| port.map_or_else(|| "-".to_owned(), |port| port.to_string());
-    for (number, hop) in hops.iter().enumerate() {
-        table.row([
-            number.to_string(),
-            hop.node.to_owned(),
-            port(hop.r#in),
-            port(hop.out),
-        ]);
-    }
-    output::line(table)
+    let hops = hops.iter().map(|hop| (hop.node, hop.r#in, hop.out));
+    output::line(output::hop_table(hops))
 }

@@ -1,10 +1,10 @@
 //! Tables as the command line asks for them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use routing::file::FileError;
-use routing::{Options, RoutingEngine, RoutingError, Tables, dump};
+use routing::file::{self, FileError};
+use routing::{Options, RoutingEngine, RoutingError, Tables, Warning, dump};
 use topologies::{Endpoint, Graph, NodeId, NodeKind, Topology};
 use wire::{Lmc, PortNum};
 
@@ -29,7 +29,7 @@ impl Routed {
         scheme: &Scheme,
     ) -> Result<Self> {
         let topology = usage::ordered_topology(topology)?;
-        let mut options = options(scheme)?;
+        let mut options = options(&topology.graph, scheme)?;
         if let Some(path) = file {
             if routing != RoutingEngine::File {
                 return Err(UsageError(format!(
@@ -43,6 +43,32 @@ impl Routed {
             .route(&topology.graph, &options)
             .map_err(|error| in_file(&error, file))?;
         Ok(Self { topology, tables })
+    }
+
+    /// Gives tables from a file the service levels of other files; without any, says that there are none.
+    ///
+    /// # Errors
+    /// [`UsageError`] with the file and, where it can be, the line.
+    pub(super) fn give_levels(&mut self, paths: &[PathBuf], data_vls: u8) -> Result<()> {
+        if paths.is_empty() {
+            self.tables.warnings.push(Warning::OneVl);
+            return Ok(());
+        }
+        let mut dumps = Vec::new();
+        for path in paths {
+            let text = usage::text_of(path, "table of service levels")?;
+            let dump = dump::read_levels(&text)
+                .map_err(|error| UsageError(format!("{}, {error}", path.display())))?;
+            dumps.push(dump);
+        }
+        let graph = &self.topology.graph;
+        file::give_levels(graph, &mut self.tables, &dumps, data_vls).map_err(|error| {
+            let names: Vec<String> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            UsageError(format!("{}, {error}", names.join(", "))).into()
+        })
     }
 
     pub(super) fn graph(&self) -> &Graph {
@@ -59,24 +85,23 @@ fn in_file(error: &RoutingError, file: Option<&Path>) -> UsageError {
 }
 
 fn read(path: &Path) -> Result<Vec<dump::SwitchDump>> {
-    let text = std::fs::read(path)
-        .map_err(|error| UsageError(format!("cannot read {}: {error}", path.display())))?;
-    dump::read(&String::from_utf8_lossy(&text))
+    dump::read(&usage::text_of(path, "forwarding table")?)
         .map_err(|error| UsageError(format!("{}, {error}", path.display())).into())
 }
 
 /// The options of an engine.
 ///
 /// # Errors
-/// [`UsageError`] for an LMC above 7.
-pub(super) fn options(scheme: &Scheme) -> Result<Options> {
+/// [`UsageError`] for an LMC above 7, and for nodes that the topology does not have.
+pub(super) fn options(graph: &Graph, scheme: &Scheme) -> Result<Options> {
     let lmc = scheme.lmc.map(Lmc::new).transpose();
-    Ok(Options {
+    let options = Options {
         lmc: lmc.map_err(|error| UsageError(error.to_string()))?,
         lid_base: scheme.lid_base,
-        data_vls: scheme.vls,
+        data_vls: Some(scheme.vls),
         ..Options::default()
-    })
+    };
+    Ok(scheme.levels.guids(graph)?.into_options(options))
 }
 
 /// The node of that name.

@@ -33,11 +33,11 @@ use crate::state::FabricState;
 use crate::usage::UsageError;
 use crate::verify::{self, Pair};
 
-/// How long to send, unless told otherwise.
+/// How long to send without `--count` and `--seconds`, milliseconds.
 const DURATION_MS: u32 = 5_000;
 /// How long to send at most, seconds: what 32 bits of milliseconds hold.
 const SECONDS_MAX: f64 = 4_294_967.0;
-/// The window of a host's flows together, unless told otherwise.
+/// The window of a host's flows together without `--window`, packets.
 const WINDOW: u32 = 256;
 /// How many hosts are requested at a time.
 const AT_ONCE: usize = 16;
@@ -88,7 +88,7 @@ pub async fn run(fabric: &FabricName, options: &Perf) -> Result<()> {
     // A host that has gone has nothing left to forget.
     let _ = bench.clear().await;
     left_out.extend(gone);
-    let ran = report::Ran {
+    let ran = report::RunOutcome {
         hosts: &hosts,
         flows: &flows,
         account: &account,
@@ -173,9 +173,9 @@ struct Bench<'a> {
 type Flow = (Pair, FlowReport);
 
 impl Bench<'_> {
-    fn client(&self, host: usize) -> Result<DeviceClient> {
+    async fn client(&self, host: usize) -> Result<DeviceClient> {
         let node = &self.state.nodes[self.hosts[host].node];
-        DeviceClient::connect(self.dir, node, REQUEST_TIMEOUT)
+        DeviceClient::connect(self.dir, node, REQUEST_TIMEOUT).await
     }
 
     async fn order(client: &mut DeviceClient, request: &Request) -> Result<()> {
@@ -185,9 +185,9 @@ impl Bench<'_> {
         }
     }
 
-    /// All flows that a host's source knows.
+    /// All flows of a host's source.
     async fn reports(&self, host: usize) -> Result<Vec<FlowReport>> {
-        let mut client = self.client(host)?;
+        let mut client = self.client(host).await?;
         let mut all: Vec<FlowReport> = Vec::new();
         loop {
             let from = all.last().map_or(0, |last| last.flow.saturating_add(1));
@@ -226,7 +226,7 @@ impl Bench<'_> {
             .map(|host| async move {
                 let sources = self.hosts.iter().map(|host| host.identity.lid).collect();
                 let request = Request::PerfClear { sources };
-                Self::order(&mut self.client(host)?, &request).await
+                Self::order(&mut self.client(host).await?, &request).await
             })
             .buffer_unordered(AT_ONCE)
             .try_collect()
@@ -277,7 +277,7 @@ impl Bench<'_> {
                 let source = same[0].0;
                 let to: Vec<&HostLids> = same.iter().map(|pair| &self.hosts[pair.1]).collect();
                 let paths = paths::from_host(self.dir, self.state, &self.hosts[source], &to).await;
-                let mut client = self.client(source)?;
+                let mut client = self.client(source).await?;
                 for (&pair, path) in same.iter().zip(paths) {
                     let request = Request::PerfStart(self.request(pair, path)?);
                     Self::order(&mut client, &request).await?;
@@ -319,8 +319,8 @@ impl Bench<'_> {
         }
     }
 
-    /// The flows, and for those that were abandoned what their sinks have counted since they last
-    /// heard of each other, where the sinks answer.
+    /// The flows, and for those that were abandoned what their sinks have counted since the last
+    /// report that reached the source, where the sinks answer.
     async fn with_counts_of_sinks(&self, mut flows: Vec<Flow>) -> Vec<Flow> {
         let abandoned = |flow: &&mut Flow| flow.1.state == FlowState::Abandoned;
         let mut sinks: BTreeMap<usize, BTreeMap<(Lid, u32), SinkFlow>> = BTreeMap::new();
@@ -342,9 +342,9 @@ impl Bench<'_> {
         flows
     }
 
-    /// All flows that a host's sink knows, by source and number.
+    /// All flows that a host's sink has counted, by source and number.
     async fn sink(&self, host: usize) -> Result<BTreeMap<(Lid, u32), SinkFlow>> {
-        let mut client = self.client(host)?;
+        let mut client = self.client(host).await?;
         let mut all = BTreeMap::new();
         for _ in 0..=SINK_FLOWS_MAX {
             let skip = u32::try_from(all.len())?;
@@ -409,7 +409,7 @@ impl Bench<'_> {
     }
 
     async fn stop_flows_of(&self, pairs: &[Pair]) -> Result<()> {
-        let mut client = self.client(pairs[0].0)?;
+        let mut client = self.client(pairs[0].0).await?;
         for pair in pairs {
             let flow = u32::try_from(pair.1)?;
             Self::order(&mut client, &Request::PerfStop { flow }).await?;

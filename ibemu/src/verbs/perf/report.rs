@@ -23,7 +23,7 @@ const LISTED_MAX: usize = 32;
 const PLACES_MAX: usize = 20;
 
 /// What has run, and what came of it.
-pub(super) struct Ran<'a> {
+pub(super) struct RunOutcome<'a> {
     /// The hosts that took part.
     pub(super) hosts: &'a [HostLids],
     /// The flows between them, whose sources answer.
@@ -109,8 +109,8 @@ impl From<Latency> for LatencyJson {
 }
 
 /// Prints the table, or JSON.
-pub(super) fn print(ran: &Ran<'_>, options: &Perf) -> Result<()> {
-    let Ran { hosts, flows, .. } = *ran;
+pub(super) fn print(ran: &RunOutcome<'_>, options: &Perf) -> Result<()> {
+    let RunOutcome { hosts, flows, .. } = *ran;
     let total = total(ran);
     if options.json {
         let flows = flows.iter().map(|flow| flow_json(hosts, flow)).collect();
@@ -214,7 +214,7 @@ fn places(what: &str, all: impl Iterator<Item = String>) -> Result<()> {
     output::line(format!("{what}: {listed}{more}"))
 }
 
-fn total<'a>(ran: &Ran<'a>) -> Total<'a> {
+fn total<'a>(ran: &RunOutcome<'a>) -> Total<'a> {
     let (flows, elapsed) = (ran.flows, ran.elapsed);
     let sum =
         |field: fn(&FlowReport) -> u64| flows.iter().map(|(_, flow)| field(flow)).sum::<u64>();

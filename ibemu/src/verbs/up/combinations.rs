@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 
 use anyhow::Result;
-use controller::QosChoice;
+use controller::{KeptChoice, QosChoice};
 use routing::multicast::{self, Multicast, MulticastError, Scheme};
 use routing::{Options, RoutingEngine, RoutingError, Tables};
-use topologies::{Graph, NodeId};
+use topologies::{Graph, NodeId, NodeKind};
 use wire::Lmc;
 use wire::attr::VlCount;
 
@@ -19,25 +19,42 @@ use crate::usage::UsageError;
 /// Nodes that a refusal names; the rest is counted.
 const NAMES_MAX: usize = 5;
 
-/// Refuses what cannot come up.
+/// Refuses what cannot come up. `kept` is what `auto` had taken for an earlier fabric. Returns what it takes
+/// for this one, if it is asked.
 ///
 /// # Errors
 /// [`UsageError`]: which option or part of the topology does not fit, and what would.
-pub(super) fn check(graph: &Graph, options: &Up) -> Result<()> {
-    problem(graph, options).map_or(Ok(()), |problem| Err(UsageError(problem).into()))
+pub(super) fn check(
+    graph: &Graph,
+    options: &Up,
+    kept: Option<KeptChoice>,
+) -> Result<Option<KeptChoice>> {
+    taken(graph, options, kept).map_err(|problem| UsageError(problem).into())
 }
 
-fn problem(graph: &Graph, options: &Up) -> Option<String> {
+fn taken(
+    graph: &Graph,
+    options: &Up,
+    kept: Option<KeptChoice>,
+) -> Result<Option<KeptChoice>, String> {
     if options.sm == Sm::None {
-        return without_controller(options);
+        return without_controller(options).map_or(Ok(None), Err);
     }
-    separate(graph)
+    let early = separate(graph)
         .or_else(|| windows(options))
-        .or_else(|| lmc(options))
-        .or_else(|| match tables(graph, options) {
-            Ok(tables) => qos(options, &tables).or_else(|| multicast(graph, options, &tables)),
-            Err(problem) => Some(problem),
-        })
+        .or_else(|| lmc(options));
+    if let Some(problem) = early {
+        return Err(problem);
+    }
+    let tables = tables(graph, options, kept)?;
+    if let Some(problem) = qos(options, &tables).or_else(|| multicast(graph, options, &tables)) {
+        return Err(problem);
+    }
+    let tables = tables.filter(|_| options.routing == RoutingEngine::Auto);
+    Ok(tables.map(|tables| KeptChoice {
+        engine: tables.engine,
+        because: tables.because.unwrap_or_default(),
+    }))
 }
 
 /// Options of the controller, where none is to run.
@@ -50,7 +67,9 @@ fn without_controller(options: &Up) -> Option<String> {
         ("--windows", options.windows.is_some()),
         ("--multicast", options.multicast != Scheme::SpanningTree),
     ];
-    if let Some((option, _)) = given.into_iter().find(|&(_, given)| given) {
+    let given = given.into_iter().find(|&(_, given)| given);
+    let given = given.map(|(option, _)| option);
+    if let Some(option) = given.or_else(|| options.levels.given()) {
         return Some(format!(
             "{option} is for ibemu's own subnet manager, and --sm none starts none: leave one of the \
              two out, and tell your subnet manager what it is to do"
@@ -64,13 +83,15 @@ fn without_controller(options: &Up) -> Option<String> {
     })
 }
 
-/// A subnet manager only finds what cables lead to.
+/// A subnet manager only finds what cables lead to. An adapter without any is there and Down.
 fn separate(graph: &Graph) -> Option<String> {
-    let first = graph.hosts().next()?;
+    let is_cabled = |id: &NodeId| graph.cables(*id).next().is_some();
+    let first = graph.hosts().find(is_cabled).or(graph.hosts().next())?;
     let reached = reached_from(graph, first);
+    let idle = |id: &NodeId| graph.node(*id).kind == NodeKind::Host && !is_cabled(id);
     let cut_off: Vec<&str> = graph
         .ids()
-        .filter(|id| !reached[id.index()])
+        .filter(|id| !reached[id.index()] && !idle(id))
         .map(|id| graph.node(id).name.as_str())
         .collect();
     if cut_off.is_empty() {
@@ -91,12 +112,18 @@ fn separate(graph: &Graph) -> Option<String> {
     ))
 }
 
+/// What the first cable of a host leads to. Nothing passes from one port of a host to another.
 fn reached_from(graph: &Graph, first: NodeId) -> Vec<bool> {
     let mut reached = vec![false; graph.len()];
     reached[first.index()] = true;
     let mut open = VecDeque::from([first]);
     while let Some(node) = open.pop_front() {
-        for (_, peer) in graph.cables(node) {
+        let cables = match graph.node(node).kind {
+            NodeKind::Switch => usize::MAX,
+            NodeKind::Host if node == first => 1,
+            NodeKind::Host => 0,
+        };
+        for (_, peer) in graph.cables(node).take(cables) {
             if !std::mem::replace(&mut reached[peer.node.index()], true) {
                 open.push_back(peer.node);
             }
@@ -117,15 +144,7 @@ fn windows(options: &Up) -> Option<String> {
 
 /// Engines that give each port as many LIDs as it needs have no use for an LMC of all.
 fn lmc(options: &Up) -> Option<String> {
-    let settles = matches!(
-        options.routing,
-        RoutingEngine::PathSelection
-            | RoutingEngine::ShortestWidest
-            | RoutingEngine::Renaming
-            | RoutingEngine::FullyExplicit
-            | RoutingEngine::File
-    );
-    (options.lmc.is_some() && settles).then(|| {
+    (options.lmc.is_some() && !options.routing.takes_lmc()).then(|| {
         format!(
             "--lmc has no effect with --routing {}, whose tables settle how many LIDs each port has: \
              leave --lmc out",
@@ -135,19 +154,32 @@ fn lmc(options: &Up) -> Option<String> {
 }
 
 /// The engine's tables. Those of the user's own are checked elsewhere.
-fn tables(graph: &Graph, options: &Up) -> Result<Option<Tables>, String> {
+fn tables(graph: &Graph, options: &Up, kept: Option<KeptChoice>) -> Result<Option<Tables>, String> {
     if options.routing == RoutingEngine::File {
         return Ok(None);
     }
     let lmc = options.lmc.map(Lmc::new).transpose();
-    let routed = options.routing.route(
-        graph,
-        &Options {
-            lmc: lmc.map_err(|error| format!("--lmc: {error}"))?,
-            data_vls: VlCount::at_most(options.links.vls).map(VlCount::vls),
-            ..Options::default()
-        },
-    );
+    // Where connections are promised bandwidth `auto` takes no engine that needs VLs for itself.
+    let leaves_vls = options.routing == RoutingEngine::Auto && options.qos != QosChoice::None;
+    let vls = if leaves_vls { 1 } else { options.links.vls };
+    let levels = options.levels.guids(graph);
+    let engine_options = Options {
+        lmc: lmc.map_err(|error| format!("--lmc: {error}"))?,
+        data_vls: VlCount::at_most(vls).map(VlCount::vls),
+        ..Options::default()
+    };
+    let engine_options = levels
+        .map_err(|error| error.to_string())?
+        .into_options(engine_options);
+    // What was kept is not measured anew, unless it does not apply.
+    if let Some(kept) = kept
+        && options.routing == RoutingEngine::Auto
+        && let Ok(mut tables) = kept.engine.route(graph, &engine_options)
+    {
+        tables.because = Some(kept.because);
+        return Ok(Some(tables));
+    }
+    let routed = options.routing.route(graph, &engine_options);
     routed
         .map(Some)
         .map_err(|error| unroutable(options.routing, &error))

@@ -1,6 +1,6 @@
 //! The M_Key that the user brings or has drawn (`--m-key`), and the SM_Key of trusted requests
 //! (`--sa-key`). A key is copied into the fabric's directory,
-//! which nobody else can read, so that a controller that is restarted has it; command lines, logs and
+//! which no other user can read, so that a controller that is restarted has it; command lines, logs and
 //! `fabric.json` hold its file's name only.
 
 use std::path::Path;

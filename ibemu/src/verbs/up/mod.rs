@@ -1,7 +1,9 @@
 //! `ibemu up`: brings a fabric up and verifies it; leaves nothing behind if that fails.
 
 mod combinations;
+mod levels;
 mod m_key;
+mod memory;
 mod partitions;
 mod phases;
 mod progress;
@@ -12,6 +14,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use daemon::signals::ShutdownSignals;
 use netio::transport::Transport;
+use routing::network::Network;
+use routing::structure::Structure;
 use topologies::Topology;
 
 use crate::cli::{Sm, Up};
@@ -37,12 +41,16 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     netio::process::survive_file_size_limit();
     // From here on an interrupt cleans up.
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
-    let topology = usage::topology(&options.topology)?;
+    let topology = usage::part_of_topology(&options.topology, &options.leave_out)?;
     let tables = tables::given(&topology, options)?;
     let m_key = m_key::given(options)?;
     let sa_key = m_key::given_sa_key(options)?;
-    combinations::check(&topology.graph, options)?;
+    let remembered = memory::given(options)?;
+    let kept = remembered.as_ref().and_then(|given| given.choice.clone());
+    let taken = combinations::check(&topology.graph, options, kept)?;
     let partitions = partitions::given(options)?;
+    let levels = options.levels.guids(&topology.graph)?;
+    let structure = Structure::of(&topology.graph, &Network::new(&topology.graph));
     let dir = FabricDir::of(fabric);
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;
@@ -55,12 +63,14 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     }
     dir.create()?;
     let mut progress = Progress::new();
-    progress.say(&headline(&state));
-    let limit = Duration::from_secs(u64::from(options.timeout));
+    progress.print(&headline(&state));
+    let limit = Duration::from_secs(u64::from(state.timeout_s()));
     let work = async {
         tables::keep(&dir, tables.as_deref())?;
         m_key::keep(&dir, m_key, sa_key)?;
         partitions::keep(&dir, partitions.as_deref())?;
+        levels::keep(&dir, &levels)?;
+        memory::keep(&dir, remembered.as_ref(), taken.as_ref())?;
         bring_up(&dir, &mut state, &mut progress, limit).await
     };
     let result = tokio::select! {
@@ -69,7 +79,16 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     };
     progress.clear();
     match result {
-        Ok(standing) => announce(&dir, &state, &standing, &progress),
+        Ok(summary) => {
+            // The fabric is up, even if standard output fails.
+            if let Err(error) = announce(&dir, &state, &structure, &summary, &progress) {
+                progress.print(&format!(
+                    "fabric {} is up, but its summary could not be written: {error:#}",
+                    state.fabric
+                ));
+            }
+            Ok(())
+        }
         Err(failed) => Err(clean_up(&dir, failed).await),
     }
 }
@@ -95,10 +114,10 @@ async fn bring_up(
     // Written before anything else is created: `down` removes what it names.
     state.save(dir)?;
     let deadline = tokio::time::Instant::now() + limit;
-    let standing = phases::all(dir, state, progress, deadline).await?;
+    let summary = phases::all(dir, state, progress, deadline).await?;
     state.stage = Stage::Up;
     state.save(dir)?;
-    Ok(standing)
+    Ok(summary)
 }
 
 /// Removes what was created and reports the error.
@@ -142,7 +161,7 @@ fn contents(state: &FabricState) -> String {
     format!(
         "{} switches, {} hosts, {} cables over {transport}",
         state.switches().count(),
-        state.hosts().count(),
+        state.devices().len() - state.switches().count(),
         state.links.len()
     )
 }
@@ -151,7 +170,8 @@ fn contents(state: &FabricState) -> String {
 fn announce(
     dir: &FabricDir,
     state: &FabricState,
-    standing: &Summary,
+    structure: &Structure,
+    summary: &Summary,
     progress: &Progress,
 ) -> Result<()> {
     output::line(format!(
@@ -160,7 +180,10 @@ fn announce(
         state.topology,
         contents(state)
     ))?;
-    match &standing.subnet {
+    if !structure.is_plain() {
+        output::line(format!("  structure {structure}"))?;
+    }
+    match &summary.subnet {
         Some(subnet) => {
             let hosts: Vec<&str> = state
                 .controllers()
@@ -182,10 +205,10 @@ fn announce(
             dir.m_key_file().display()
         ))?;
     }
-    for warning in standing.subnet.iter().flat_map(|subnet| &subnet.warnings) {
+    for warning in summary.subnet.iter().flat_map(|subnet| &subnet.warnings) {
         output::line(format!("  note      {warning}"))?;
     }
-    if let Some(verified) = &standing.verified {
+    if let Some(verified) = &summary.verified {
         output::line(format!("  verified  {verified}"))?;
     }
     output::line(format!("  seconds   {}", progress.seconds()))?;
@@ -199,11 +222,13 @@ fn how_to_use(state: &FabricState) -> Result<()> {
         format!(" --fabric {}", state.fabric)
     };
     // Handles, because names may hold blanks; both are understood.
-    let hosts: Vec<&str> = state
-        .hosts()
-        .map(|node| state.nodes[node].handle.as_str())
-        .collect();
-    let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else {
+    let mut hosts = state
+        .real_hosts()
+        .filter(|&node| state.nodes[node].device.is_none())
+        .map(|node| state.nodes[node].handle.as_str());
+    let first = hosts.next();
+    let last = hosts.last().or(first);
+    let (Some(first), Some(last)) = (first, last) else {
         return output::line(format!("use it:  ibemu status{fabric}"));
     };
     let mut lines = vec![

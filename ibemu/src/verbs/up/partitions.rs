@@ -1,8 +1,6 @@
 //! The partitions that the user brings (`--partitions`). They are checked before anything of the fabric is
 //! created, and copied into the fabric's directory, so that a controller that is restarted finds them.
 
-use std::fs;
-
 use anyhow::Result;
 use controller::Partitions;
 
@@ -25,13 +23,8 @@ pub(super) fn given(options: &Up) -> Result<Option<String>> {
         let text = "--partitions is for ibemu's own controller; OpenSM takes the file by -P";
         return Err(UsageError(text.into()).into());
     }
-    let bytes = fs::read(path)
+    let text = topologies::read_bounded(path, "partition file", BYTES_MAX)
         .map_err(|error| UsageError(format!("cannot read {}: {error}", path.display())))?;
-    if bytes.len() > BYTES_MAX {
-        let text = format!("{} is longer than {BYTES_MAX} bytes", path.display());
-        return Err(UsageError(text).into());
-    }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
     Partitions::read(&text)
         .map_err(|problem| UsageError(format!("{}, {problem}", path.display())))?;
     Ok(Some(text))

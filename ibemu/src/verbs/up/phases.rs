@@ -1,5 +1,7 @@
 //! The phases of `ibemu up`, one after another, each with its own way to fail.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, anyhow};
 use controller::control::{Phase, Status as Subnet};
 use futures_util::{StreamExt, stream};
@@ -12,7 +14,7 @@ use crate::ask::{self, unexpected};
 use crate::cli::{Sm, Verify};
 use crate::dir::FabricDir;
 use crate::lids;
-use crate::linkup::{self, PAUSE};
+use crate::linkup::{self, POLL_INTERVAL};
 use crate::logs;
 use crate::quantity::duration;
 use crate::setup;
@@ -23,7 +25,7 @@ use crate::supervisor::{
 };
 use crate::verify::{self, Echo, PairResult};
 
-/// Up to this many hosts every pair is verified unless told otherwise.
+/// Up to this many hosts every pair is verified without `--verify`.
 const VERIFY_ALL_HOSTS_MAX: usize = 64;
 /// How many devices are queried about their ports at a time.
 const ASKED_AT_ONCE: usize = 16;
@@ -33,7 +35,7 @@ const LISTED_MAX: usize = 5;
 const ECHO_BYTES: u16 = 290;
 const ECHO_TIMEOUT_MS: u32 = 10_000;
 
-/// Why a phase has failed, and whose log tells more.
+/// Why a phase has failed, and which process's log may hold the cause.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: anyhow::Error,
@@ -105,7 +107,8 @@ pub(super) async fn all(
 
 async fn namespaces(state: &FabricState, progress: &mut Progress) -> Result<(), Failed> {
     progress.begin("namespaces and cables");
-    let (all, cables) = (state.namespaces.len(), state.links.len());
+    let names: BTreeSet<&String> = state.namespaces.iter().collect();
+    let (all, cables) = (names.len(), state.links.len());
     let created = setup::create(state, |namespaces, made| {
         progress.show(&format!(
             "{namespaces} of {all} namespaces, {made} of {cables} cables"
@@ -127,7 +130,7 @@ async fn processes(
         .await
         .map_err(|error| Failed::at("supervisor", error))?;
     supervisor.ask(&Request::Start).await?;
-    let all = state.nodes.len();
+    let all = state.devices().len();
     let mut seen = protocol::Progress::default();
     while !seen.done {
         let request = Request::Progress { seen: seen.clone() };
@@ -165,7 +168,7 @@ async fn processes(
 fn too_long(state: &FabricState, how_far: &str) -> Failed {
     anyhow!(
         "not up within {} s (--timeout): {how_far}",
-        state.options.timeout
+        state.timeout_s()
     )
     .into()
 }
@@ -180,7 +183,7 @@ async fn links(
 ) -> Result<(), Failed> {
     progress.begin("links");
     let mut waiting: Vec<(usize, Vec<End>)> = by_node(state);
-    let mut pause = PAUSE.0;
+    let mut pause = POLL_INTERVAL.0;
     loop {
         let asked: Vec<(usize, Result<Vec<End>>)> =
             stream::iter(waiting)
@@ -220,13 +223,13 @@ async fn links(
         }
         progress.show(&format!("{} ends of links are down", down.len()));
         sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        pause = (pause * 2).min(POLL_INTERVAL.1);
     }
 }
 
 /// Every node's connected ports.
 fn by_node(state: &FabricState) -> Vec<(usize, Vec<End>)> {
-    let mut by_node: Vec<(usize, Vec<End>)> = (0..state.nodes.len())
+    let mut by_node: Vec<(usize, Vec<End>)> = (0..state.devices().len())
         .map(|node| (node, Vec::new()))
         .collect();
     for &end in state.links.iter().flatten() {
@@ -253,7 +256,7 @@ async fn explain(
     let error = match process {
         Some(process) if process.pid.is_none() => {
             let how = process.exit.unwrap_or_else(|| "has ended".to_owned());
-            let words = logs::last_words(dir, &device.handle);
+            let words = logs::log_tail_note(dir, &device.handle);
             anyhow!("{} {how}{words}", device.name)
         }
         _ => error,
@@ -275,7 +278,7 @@ async fn subnet(
         .ask(&Request::StartControllers)
         .await
         .map_err(failed)?;
-    let mut pause = PAUSE.0;
+    let mut pause = POLL_INTERVAL.0;
     loop {
         let mut reports = ask::subnets(dir, state, ask::REQUEST_TIMEOUT).await;
         let master = ask::master(&reports).unwrap_or(0);
@@ -290,7 +293,7 @@ async fn subnet(
         let is_foreign = others.len() == reports.len();
         let subnet = reports.swap_remove(master).map_err(failed)?;
         match &subnet.phase {
-            Phase::Up if is_complete(state, &subnet) => {
+            Phase::Up if is_complete(state, &subnet) && !subnet.unmeasured => {
                 progress.done(&format!("subnet up, {}", subnet.engine));
                 return Ok(subnet);
             }
@@ -312,7 +315,7 @@ async fn subnet(
         }
         progress.show(&how_far);
         sleep(pause).await;
-        pause = (pause * 2).min(PAUSE.1);
+        pause = (pause * 2).min(POLL_INTERVAL.1);
     }
 }
 
@@ -342,13 +345,18 @@ fn how_far(state: &FabricState, subnet: &Subnet) -> String {
         .collect();
     format!(
         "the subnet manager has found {} of {} switches and {} of {} hosts, {} of {} ports are \
-         Active{}",
+         Active{}{}",
         subnet.switches,
         state.switches().count(),
         subnet.hosts,
         state.hosts().count(),
         subnet.active_ports,
         state.links.len() * 2,
+        if subnet.unmeasured {
+            ", and it is being measured which routing engine serves them best"
+        } else {
+            ""
+        },
         missing.concat()
     )
 }

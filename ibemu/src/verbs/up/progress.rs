@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Prints a permanent line.
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn print(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| write_line(text)),
             None => write_line(text),
@@ -64,7 +64,7 @@ impl Progress {
     /// Ends the phase with a line about its result.
     pub(super) fn done(&mut self, what: &str) {
         let taken = self.end();
-        self.say(&format!("{:8.3} s  {what}", taken.as_secs_f64()));
+        self.print(&format!("{:8.3} s  {what}", taken.as_secs_f64()));
     }
 
     fn end(&mut self) -> Duration {

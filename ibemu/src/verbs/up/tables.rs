@@ -2,15 +2,13 @@
 //! before anything of the fabric is created, and copied into the fabric's directory, so that a
 //! controller that is restarted finds them as they were.
 
-use std::fs;
-
 use anyhow::Result;
 use routing::{Options, RoutingEngine, dump, file};
 use topologies::Topology;
 
 use crate::cli::Up;
 use crate::dir::{self, FabricDir};
-use crate::usage::UsageError;
+use crate::usage::{self, UsageError};
 
 /// The text of the tables, if the user brings any.
 ///
@@ -28,9 +26,7 @@ pub(super) fn given(topology: &Topology, options: &Up) -> Result<Option<String>>
         ))
         .into());
     }
-    let bytes = fs::read(path)
-        .map_err(|error| UsageError(format!("cannot read {}: {error}", path.display())))?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let text = usage::text_of(path, "forwarding table")?;
     check(topology, &text)
         .map_err(|problem| UsageError(format!("{}, {problem}", path.display())))?;
     Ok(Some(text))

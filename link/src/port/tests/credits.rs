@@ -1,4 +1,4 @@
-//! Credits over a real pair of ports: nothing overruns, nothing leaks, nobody chatters.
+//! Credits over a pair of ports: no buffer overruns, no credit is lost, an idle link carries few updates.
 
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};

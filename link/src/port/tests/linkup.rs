@@ -108,7 +108,7 @@ fn a_lost_carrier_takes_the_link_down_at_once() {
     assert_eq!(pair.ends[0].port.state(), PortState::Down);
     assert!(
         !pair.ends[0].port.is_ready(pair.now),
-        "nobody would hear it"
+        "without a peer no frame is sent"
     );
 }
 
@@ -134,7 +134,7 @@ fn a_restarted_peer_is_noticed_by_its_epoch_and_its_credits_start_anew() {
 #[test]
 fn management_sets_a_link_down_and_it_comes_up_anew() {
     let mut pair = Pair::active(config());
-    pair.set_state(0, SetState::Down);
+    pair.set_state(0, LinkCommand::Down);
     pair.settle();
     assert_eq!(pair.states(), [PortState::Init; 2]);
     assert_eq!(
@@ -169,11 +169,11 @@ fn an_armed_port_takes_data_and_becomes_active_by_it() {
     let mut pair = Pair::new(config());
     pair.settle();
     for at in 0..2 {
-        pair.set_state(at, SetState::Armed);
+        pair.set_state(at, LinkCommand::Arm);
     }
     let now = pair.now;
     assert!(pair.ends[1].offer(now, 0, 290).is_err(), "it sends none");
-    pair.set_state(0, SetState::Active);
+    pair.set_state(0, LinkCommand::Activate);
     pair.ends[0].offer(now, 0, 290).unwrap();
     pair.settle();
     assert_eq!(pair.states(), [PortState::Active; 2]);

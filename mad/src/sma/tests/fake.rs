@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use link::{PhysicalState, PortState, Time};
 use wire::attr::{Attribute, NodeType, VlArbEntry};
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
-use wire::{Guid, Lid, LinkRate, LinkSpeed, LinkWidth, Mtu, PortNum, Vl};
+use wire::{Guid, Lid, LinkRate, LinkRates, LinkSpeed, LinkWidth, Mtu, PortNum, Vl};
 
 use super::super::*;
 
@@ -81,8 +81,9 @@ impl Forwarding for Tables {
 
 #[derive(Debug)]
 pub(super) struct Fake {
-    identity: Identity,
+    pub(super) identity: Identity,
     pub(super) state: PortState,
+    pub(super) rates: LinkRates,
     pub(super) tables: Option<Tables>,
     pub(super) settings: BTreeMap<PortNum, PortSettings>,
     pub(super) commands: Vec<(PortNum, LinkCommand)>,
@@ -102,11 +103,14 @@ impl Fake {
                 node_guid: Guid(0x0a00),
                 system_image_guid: Guid(0x0a00),
                 ports,
+                port_guids: BTreeMap::new(),
+                enhanced_port0: false,
                 vendor_id: 0x02_1bed,
                 device_id: 7,
                 revision: 2,
             },
             state: PortState::Init,
+            rates: LinkRates::up_to(RATE),
             tables,
             settings: BTreeMap::new(),
             commands: Vec::new(),
@@ -137,7 +141,7 @@ impl Node for Fake {
 
     fn capabilities(&self, _port: PortNum) -> PortCapabilities {
         PortCapabilities {
-            rate: RATE,
+            rates: self.rates,
             mtu: Mtu::Mtu2048,
             vls: 9,
             arbitration_high: 64,

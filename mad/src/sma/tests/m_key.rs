@@ -1,4 +1,4 @@
-use wire::attr::{NodeInfo, Notice, PortInfo, PortPhysState, PortState, Trap256};
+use wire::attr::{Attribute, NodeInfo, Notice, PortInfo, PortPhysState, PortState, Trap256};
 use wire::mad::{AttributeId, Mad, MadStatus, Method};
 use wire::{Format, Lid};
 

@@ -100,11 +100,15 @@ fn wrong_keys_of_packets_are_counted_apart_and_told() {
         let packet = packet();
         for _ in 0..3 {
             let at = port(number);
-            bench.sma.p_key_violated(bench.now, &identity, at, &packet);
+            let key = PacketKey::PKey;
+            bench
+                .sma
+                .packet_key_violated(bench.now, &identity, at, key, &packet);
         }
+        let (at, key) = (port(number), PacketKey::QKey);
         bench
             .sma
-            .q_key_violated(bench.now, &identity, port(number), &packet);
+            .packet_key_violated(bench.now, &identity, at, key, &packet);
         let info: PortInfo = bench.get(0);
         assert_eq!((info.p_key_violations, info.q_key_violations), (3, 1));
         for trap_number in [257, 258] {

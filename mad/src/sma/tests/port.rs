@@ -1,7 +1,9 @@
 use link::PortState as Now;
-use wire::attr::{PortInfo, PortPhysState, PortState, VlCount, capability};
+use wire::attr::{
+    ExtendedPortInfo, NodeInfo, PortInfo, PortPhysState, PortState, VlCount, capability,
+};
 use wire::mad::MadStatus;
-use wire::{Lid, Lmc, Mtu, Sl};
+use wire::{Lid, LinkRates, Lmc, Mtu, Sl};
 
 use super::super::*;
 use super::fake::{Bench, Fake, port};
@@ -126,6 +128,7 @@ fn an_adapter_takes_its_address_vls_and_limits() {
         vl_high_limit: 7,
         partitions_in: false,
         partitions_out: false,
+        rates: wire::LinkRates::up_to(super::fake::RATE),
     };
     assert_eq!(
         bench.node.settings[&port(1)],
@@ -216,6 +219,71 @@ fn widths_and_speeds_are_chosen_among_those_supported() {
 }
 
 #[test]
+fn extended_speeds_are_chosen_together_and_reach_the_port() {
+    let mut bench = Bench::new(Fake::adapter());
+    bench.node.rates = LinkRates::ALL;
+    bench.sma = Sma::new(&bench.node);
+    let choose = |extended: u8, extended2: u8, bench: &mut Bench| {
+        let wanted = PortInfo {
+            link_speed_ext_enabled: extended,
+            link_speed_ext2_enabled: extended2,
+            ..unchanged(bench, 1)
+        };
+        let info = bench.set(1, &wanted)?;
+        let rates = bench.node.settings[&port(1)].rates;
+        let told = (info.link_speed_ext_enabled, info.link_speed_ext2_enabled);
+        assert_eq!(told, (rates.extended_speeds(), rates.extended2_speeds()));
+        Ok(told)
+    };
+    assert_eq!(choose(0, 0, &mut bench), Ok((0xf, 1)), "no change");
+    assert_eq!(choose(6, 0, &mut bench), Ok((6, 0)), "EDR and HDR alone");
+    assert_eq!(choose(0, 1, &mut bench), Ok((0, 1)), "XDR alone");
+    assert_eq!(choose(30, 1, &mut bench), Ok((0, 0)), "none");
+    assert_eq!(choose(0, 0, &mut bench), Ok((0, 0)), "still none");
+    assert_eq!(choose(31, 0, &mut bench), Ok((0xf, 1)), "all");
+    let refused: Result<(u8, u8), MadStatus> = Err(MadStatus::BAD_FIELD);
+    assert_eq!(choose(0x10, 0, &mut bench), refused);
+    assert_eq!(choose(1, 2, &mut bench), refused);
+}
+
+#[test]
+fn fdr10_is_enabled_by_the_vendor_s_attribute() {
+    let mut bench = Bench::new(Fake::switch());
+    bench.node.rates = LinkRates::ALL;
+    bench.sma = Sma::new(&bench.node);
+    let before: ExtendedPortInfo = bench.get(3);
+    let told = (before.fdr10_supported, before.fdr10_enabled);
+    assert_eq!((told, before.fdr10_active), ((true, true), false));
+    let off = ExtendedPortInfo {
+        fdr10_enabled: false,
+        ..before
+    };
+    assert_eq!(bench.set(3, &off), Ok(before), "no change is asked for");
+    let off = ExtendedPortInfo {
+        fdr10_change: true,
+        ..off
+    };
+    assert!(!bench.set(3, &off).unwrap().fdr10_enabled);
+    let rates = bench.node.settings[&port(3)].rates;
+    assert_eq!(rates, LinkRates::ALL.with_fdr10(false));
+    let back = bench.set(
+        3,
+        &ExtendedPortInfo {
+            fdr10_enabled: true,
+            ..off
+        },
+    );
+    assert!(back.unwrap().fdr10_enabled);
+    assert_eq!(bench.set(0, &off), Err(MadStatus::BAD_FIELD), "no link");
+    let mut slow = Bench::new(Fake::switch());
+    let on = ExtendedPortInfo {
+        fdr10_enabled: true,
+        ..off
+    };
+    assert_eq!(slow.set(3, &on), Err(MadStatus::BAD_FIELD), "QDR at most");
+}
+
+#[test]
 fn states_follow_each_other_as_the_specification_says() {
     use LinkCommand::{Activate, Arm, Disable, Down, Poll};
     let no = PortPhysState::NoChange;
@@ -267,4 +335,35 @@ fn states_follow_each_other_as_the_specification_says() {
             .collect();
         assert_eq!(bench.node.commands, commands, "{case}");
     }
+}
+
+#[test]
+fn an_agent_tells_of_the_adapters_other_ports_and_sets_its_own_only() {
+    let mut first = Bench::new(Fake::adapter());
+    first.node.identity.ports = 2;
+    first.sma = Sma::of_port(&first.node, PortNum::new(1));
+    let mut second = Bench::new(Fake::adapter());
+    second.node.identity.ports = 2;
+    second.arrival = PortNum::new(2);
+    second.sma = Sma::of_port(&second.node, PortNum::new(2));
+    let wanted = PortInfo {
+        lid: Lid::new(7),
+        ..PortInfo::default()
+    };
+    assert_eq!(second.set(2, &wanted).unwrap().lid, Lid::new(7));
+    assert_eq!(
+        first.get::<PortInfo>(2).lid,
+        Lid::ZERO,
+        "nobody has told it"
+    );
+    first.sma.mirror(&second.sma);
+    let told: PortInfo = first.get(2);
+    assert_eq!(
+        (told.lid, told.local_port_num),
+        (Lid::new(7), PortNum::new(1))
+    );
+    assert_eq!(first.set(2, &wanted), Err(MadStatus::BAD_FIELD));
+    assert_eq!(first.get::<PortInfo>(0).lid, Lid::ZERO, "its own port's");
+    let node: NodeInfo = second.get(0);
+    assert_eq!(node.port_guid.0, node.node_guid.0 + 2);
 }

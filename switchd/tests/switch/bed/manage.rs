@@ -1,6 +1,6 @@
 //! The fabric's subnet manager: requests from host 0.
 
-use link::SetState;
+use link::LinkCommand;
 use wire::attr::{
     Attribute, LinearForwardingTable, MulticastForwardingTable, PortInfo, PortPhysState,
     PortState as WantedState, SwitchInfo, VlCount,
@@ -122,10 +122,8 @@ impl Bed {
     /// Activates the hosts' own ports.
     pub(crate) fn activate_hosts(&mut self) {
         for host in &mut self.hosts {
-            for state in [SetState::Armed, SetState::Active] {
-                host.port
-                    .set_state(self.now, state, &mut host.pool)
-                    .unwrap();
+            for state in [LinkCommand::Arm, LinkCommand::Activate] {
+                host.port.execute(self.now, state, &mut host.pool).unwrap();
             }
             while host.port.poll_event().is_some() {}
         }

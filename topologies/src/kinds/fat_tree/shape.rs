@@ -14,7 +14,7 @@
 //! `m` is accepted here.
 
 use wire::PortNum;
-use wire::convert::saturate;
+use wire::convert::{saturate, usize_of};
 
 use super::PortsAndLevels;
 use crate::error::{NODES_MAX, SWITCH_PORTS_MAX, TopologyError};
@@ -176,7 +176,7 @@ impl FatTree {
             0 => 0,
             level => (2 * level - 1) * self.power(self.levels - 1),
         };
-        (before + label.index) as usize
+        usize_of(before + label.index)
     }
 
     /// The switch at that place in [`Self::labels`], if there are so many.
@@ -373,25 +373,25 @@ impl FatTree {
         let mut graph = Graph::new();
         for pid in 0..self.hosts() {
             graph
-                .add(Node {
-                    name: self.host_name(pid),
-                    kind: NodeKind::Host,
-                    guid: host_guid(pid as usize),
-                    ports: 1,
-                })
+                .add(Node::new(
+                    self.host_name(pid),
+                    NodeKind::Host,
+                    host_guid(usize_of(pid)),
+                    1,
+                ))
                 .map_err(refuse)?;
         }
         for label in self.labels() {
             graph
-                .add(Node {
-                    name: self.switch_name(label),
-                    kind: NodeKind::Switch,
-                    guid: switch_guid(self.ordinal(label)),
-                    ports: self.ports,
-                })
+                .add(Node::new(
+                    self.switch_name(label),
+                    NodeKind::Switch,
+                    switch_guid(self.ordinal(label)),
+                    self.ports,
+                ))
                 .map_err(refuse)?;
         }
-        let switch_at = |label| NodeId::from_index(self.hosts() as usize + self.ordinal(label));
+        let switch_at = |label| NodeId::from_index(usize_of(self.hosts()) + self.ordinal(label));
         for label in self.labels() {
             for k in 0..self.down_ports(label.level) {
                 let upper = Endpoint {
@@ -400,7 +400,7 @@ impl FatTree {
                 };
                 let lower = match self.below(label, k) {
                     Below::Host(pid) => Endpoint {
-                        node: NodeId::from_index(pid as usize),
+                        node: NodeId::from_index(usize_of(pid)),
                         port: self.port(0),
                     },
                     Below::Switch(child, parent) => Endpoint {

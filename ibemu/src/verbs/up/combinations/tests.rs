@@ -10,7 +10,7 @@ fn refused(arguments: &[&str]) -> Option<String> {
         panic!("not up");
     };
     let graph = topologies::parse(&options.topology).unwrap().graph;
-    let error = check(&graph, &options).err()?;
+    let error = check(&graph, &options, None).err()?;
     assert!(
         error.downcast_ref::<UsageError>().is_some(),
         "{arguments:?}: no usage error: {error:#}"
@@ -146,4 +146,21 @@ fn options_of_the_controller_are_refused_without_it() {
             &[option, "--sm none"],
         );
     }
+}
+
+#[test]
+fn nothing_passes_through_an_adapter_and_an_idle_one_does_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rails.net");
+    let path = path.to_str().unwrap();
+    let rails = |switch_a: &str, switch_b: &str| {
+        format!(
+            "Hca 2 \"idle\"\nHca 2 \"h1\"\n[1] \"a\"[1]\n[2] \"b\"[1]\nHca 2 \"h2\"\n[1] \"a\"[2]\n[2] \"b\"[2]\n\
+             Switch 4 \"a\"\n[1] \"h1\"[1]\n[2] \"h2\"[1]\n{switch_a}Switch 4 \"b\"\n[1] \"h1\"[2]\n[2] \"h2\"[2]\n{switch_b}"
+        )
+    };
+    std::fs::write(path, rails("", "")).unwrap();
+    is_refused(&[path], &["not connected", "from h1 to 1 of 5 nodes (b)"]);
+    std::fs::write(path, rails("[3] \"b\"[3]\n", "[3] \"a\"[3]\n")).unwrap();
+    assert_eq!(refused(&[path]), None);
 }

@@ -1,0 +1,236 @@
+//! Hosts whose answers to subnet management are false: what they send is changed on their cables.
+//!
+//! A host that answers falsely for ever is like one that is broken, so nothing is asked for it. The
+//! others are brought up, keep their LIDs and reach each other, and the manager counts no more
+//! devices than there are. A whole fabric made up behind a host is left out: it answers as a real
+//! one does.
+
+use std::collections::BTreeMap;
+
+use hostd::control::{PingRequest, Reply, Request};
+use link::Time;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use sim::{Interposer, Passage};
+use topologies::{Endpoint, NodeId};
+use wire::attr::{
+    Attribute, NodeInfo, NodeType, PortInfo, PortPhysState, PortState, SmInfo, SmState, capability,
+};
+use wire::mad::{MadStatus, Method};
+use wire::{Delimiter, Guid, Lid, Lmc, Mad, RecordKind, Sl};
+
+use crate::bed::{Bed, DATAGRAM_BYTES, LOOK_NS, SETTLED_NS_MAX};
+use crate::outcome::{Failure, FailureKind};
+use crate::partitions::Reach;
+use crate::schedule::Lie;
+
+/// Bytes before the MAD in the record of an SMP: delimiter, LRH, BTH, DETH.
+const MAD_AT: usize = Delimiter::LEN + 8 + 12 + 8;
+/// Bytes of ICRC and VCRC.
+const CRCS: usize = 6;
+const VCRC: usize = 2;
+
+/// A lie and its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimedLie {
+    pub(crate) host: NodeId,
+    pub(crate) about: Lie,
+    pub(crate) from: Time,
+    pub(crate) until: Time,
+}
+
+/// Changes what lying hosts answer.
+#[derive(Debug)]
+pub(crate) struct Liars {
+    lies: Vec<TimedLie>,
+    /// The GUID of a switch, which a liar takes for its own.
+    switch: Guid,
+    random: ChaCha8Rng,
+}
+
+impl Liars {
+    pub(crate) fn new(lies: Vec<TimedLie>, switch: Guid, seed: u64) -> Self {
+        Self {
+            lies,
+            switch,
+            random: ChaCha8Rng::seed_from_u64(sim::split_mix(seed, 4)),
+        }
+    }
+}
+
+impl Interposer for Liars {
+    fn pass(&mut self, now: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
+        let lies = self
+            .lies
+            .iter()
+            .filter(|lie| lie.host == from.node && (lie.from..lie.until).contains(&now));
+        for lie in lies {
+            let Some(mut mad) = answer(frame) else {
+                break;
+            };
+            falsify(lie.about, self.switch, &mut mad, &mut self.random);
+            replace(frame, &mad);
+        }
+        Passage::Once
+    }
+}
+
+/// The answer of an SMA in a frame that carries one packet.
+fn answer(frame: &[u8]) -> Option<Mad> {
+    let is_management = frame.get(Delimiter::LEN)? >> 4 == 15;
+    let bytes = frame.get(MAD_AT..MAD_AT + Mad::LEN)?;
+    if !is_management || *frame.first()? != RecordKind::Data as u8 {
+        return None;
+    }
+    let (mad, _) = Mad::parse(bytes).ok()?;
+    (mad.class().is_subnet_management() && mad.method() == Method::GET_RESP).then_some(mad)
+}
+
+/// Puts a MAD into a frame that carries one packet, with right CRCs.
+fn replace(frame: &mut [u8], mad: &Mad) {
+    frame[MAD_AT..MAD_AT + Mad::LEN].copy_from_slice(mad.as_bytes());
+    let packet = &mut frame[Delimiter::LEN..];
+    let end = packet.len();
+    let icrc = wire::crc::icrc(&packet[..end - CRCS]).to_be_bytes();
+    packet[end - CRCS..end - VCRC].copy_from_slice(&icrc);
+    let vcrc = wire::crc::vcrc(&packet[..end - VCRC]).to_be_bytes();
+    packet[end - VCRC..].copy_from_slice(&vcrc);
+}
+
+/// Makes an answer a lie.
+fn falsify(about: Lie, switch: Guid, mad: &mut Mad, random: &mut ChaCha8Rng) {
+    let returning = mad.is_returning();
+    let attribute = mad.attr_id();
+    let node = mad.smp_attribute::<NodeInfo>();
+    let port = mad.smp_attribute::<PortInfo>();
+    match about {
+        Lie::Ports => match (attribute, node, port) {
+            (NodeInfo::ID, Ok(node), _) => mad.set_smp_attribute(&NodeInfo {
+                node_type: NodeType::Switch,
+                num_ports: 254,
+                ..node
+            }),
+            (PortInfo::ID, _, Ok(port)) => mad.set_smp_attribute(&PortInfo {
+                port_state: PortState::Init,
+                port_phys_state: PortPhysState::LinkUp,
+                ..port
+            }),
+            // It has no such attribute, and says it has.
+            _ => mad.set_status(MadStatus::OK),
+        },
+        Lie::Lids => {
+            if let (PortInfo::ID, Ok(port)) = (attribute, port) {
+                let lids = [0xc001, 0xffff, random.random_range(1..64), random.random()];
+                mad.set_smp_attribute(&PortInfo {
+                    lid: Lid::new(lids[random.random_range(0..lids.len())]),
+                    master_sm_lid: Lid::new(random.random()),
+                    lmc: Lmc::constant(7),
+                    ..port
+                });
+            }
+        }
+        Lie::Guids => {
+            if let (NodeInfo::ID, Ok(node)) = (attribute, node) {
+                let guid = match random.random_bool(0.5) {
+                    true => switch,
+                    false => Guid(random.random()),
+                };
+                mad.set_smp_attribute(&NodeInfo {
+                    node_guid: guid,
+                    port_guid: guid,
+                    system_image_guid: guid,
+                    ..node
+                });
+            }
+        }
+        Lie::Manager => match (attribute, port) {
+            (PortInfo::ID, Ok(port)) => mad.set_smp_attribute(&PortInfo {
+                capability_mask: port.capability_mask | capability::IS_SM,
+                ..port
+            }),
+            (SmInfo::ID, _) => {
+                mad.set_status(MadStatus::OK);
+                mad.set_smp_attribute(&SmInfo {
+                    guid: Guid(random.random()),
+                    sm_key: random.random_range(2..u64::MAX),
+                    act_count: random.random(),
+                    priority: 15,
+                    state: SmState::Master,
+                });
+            }
+            _ => {}
+        },
+        Lie::Everything => random.fill(&mut mad.smp_data_mut()[..]),
+    }
+    // A status of its own would lose the direction.
+    mad.set_returning(returning);
+}
+
+/// While hosts lie for ever the others are brought up and reach each other, within bounded time.
+pub(crate) fn check(bed: &mut Bed<'_>) -> Result<(), Failure> {
+    let limit = bed.twin.now() + SETTLED_NS_MAX;
+    let remaining = bed.twin.remaining();
+    let left = |id: &NodeId| remaining.find(&bed.graph.node(*id).name).is_some();
+    let honest: Vec<NodeId> = bed.hosts.iter().copied().filter(left).collect();
+    let honest: Vec<NodeId> = honest
+        .into_iter()
+        .filter(|id| !bed.liars.contains(id))
+        .collect();
+    loop {
+        bed.pass(LOOK_NS)?;
+        let missing = unreached(bed, &honest)?;
+        let status = bed.twin.status();
+        let believed = u64::from(status.switches) + u64::from(status.hosts);
+        if believed > wire::convert::u64_of(bed.graph.len()) {
+            let what = format!("{believed} devices of {}", bed.graph.len());
+            return bed.fail(FailureKind::NotBounded, what);
+        }
+        let Some(missing) = missing else {
+            return bed.check_lids();
+        };
+        if bed.twin.now() >= limit {
+            let what = format!("{missing}; {:?}, {:?}", status.phase, status.warnings);
+            return bed.fail(FailureKind::Unreachable, what);
+        }
+    }
+}
+
+/// An honest host that does not reach another one; `None` if all reach all.
+fn unreached(bed: &mut Bed<'_>, honest: &[NodeId]) -> Result<Option<String>, Failure> {
+    let lids = bed.host_lids();
+    let reach = Reach::of(bed);
+    for &host in honest {
+        let own = bed.graph.node(host).name.clone();
+        let mut targets: BTreeMap<u16, Vec<Lid>> = BTreeMap::new();
+        for other in honest.iter().filter(|&&other| other != host) {
+            let Some(&lid) = lids.get(other).filter(|lid| lid.is_unicast()) else {
+                return Ok(Some(format!("{} has no LID", bed.graph.node(*other).name)));
+            };
+            if let Some(key) = reach.key(host, *other) {
+                targets.entry(key).or_default().push(lid);
+            }
+        }
+        for (pkey, targets) in targets {
+            let request = Request::Ping(PingRequest {
+                targets,
+                count: 1,
+                interval_us: 10,
+                size: DATAGRAM_BYTES,
+                sl: Sl::default(),
+                pkey,
+                timeout_ms: 100,
+            });
+            let Some(Reply::Ping(results)) = bed.ask(host, request) else {
+                return Ok(Some(format!("{own} sends no echo requests")));
+            };
+            if let Some(silent) = results.iter().find(|result| result.received == 0) {
+                return Ok(Some(format!(
+                    "{own} has no answer from LID {}",
+                    silent.dlid
+                )));
+            }
+            bed.pass(1)?;
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,435 @@
+//! Hosts that answer with another device's identity: they are left out with a warning, the others are
+//! served, and when they answer correctly again they are back.
+
+use controller::SmConfig;
+use controller::control::Phase;
+use topologies::NodeId;
+use wire::attr::{
+    Attribute, NodeDescription, NodeInfo, NodeType, PortInfo, PortPhysState, PortState, SwitchInfo,
+};
+use wire::sa::McMemberRecord;
+use wire::{Guid, Lid, Mad, MadStatus, Method, PortNum};
+
+use crate::administration::{ask, query};
+use crate::bed::{Bed, Lie};
+use crate::multicast::{CREATES, member};
+use crate::{assert_connected, assert_programmed, first_host, graph, offline};
+
+/// Retries of a sweep that has left something out come after 10 s at the latest.
+const RETRIED_NS: u64 = 12_000_000_000;
+
+/// A lie about NodeInfo.
+fn about_node(change: impl Fn(&mut NodeInfo) + 'static) -> Lie {
+    Box::new(move |mad: &mut Mad| {
+        if mad.attr_id() == NodeInfo::ID
+            && let Ok(mut info) = mad.smp_attribute::<NodeInfo>()
+        {
+            change(&mut info);
+            mad.set_smp_attribute(&info);
+        }
+    })
+}
+
+/// What a node says it is.
+fn node_info(bed: &mut Bed, name: &str) -> NodeInfo {
+    let id = bed.id(name);
+    bed.get(id, 0)
+}
+
+/// Hosts but one.
+fn others(bed: &Bed, liar: NodeId) -> Vec<NodeId> {
+    bed.graph.hosts().filter(|&id| id != liar).collect()
+}
+
+/// A fabric in which a host lies, from before the manager starts or from when all is up.
+fn lied_to(name: &str, liar: &str, is_early: bool, lie: impl Fn(&mut Bed) -> Lie) -> (Bed, NodeId) {
+    let mut bed = Bed::new(graph(name), 1);
+    let host = first_host(&bed.graph);
+    let liar = bed.id(liar);
+    let lie = lie(&mut bed);
+    if is_early {
+        bed.lie(liar, Some(lie));
+        bed.start(host, SmConfig::default());
+    } else {
+        bed.start(host, SmConfig::default());
+        bed.run_until_up(host);
+        bed.lie(liar, Some(lie));
+        let now = bed.now;
+        bed.manager(host).resweep(now);
+    }
+    bed.run_until_up(host);
+    bed.run_for(RETRIED_NS);
+    (bed, host)
+}
+
+fn assert_left_out(bed: &Bed, host: NodeId, liar: NodeId) {
+    let status = bed.status(host);
+    assert!(
+        matches!(
+            status.phase,
+            Phase::Up | Phase::Discovering | Phase::Programming
+        ),
+        "{status:?}"
+    );
+    assert_eq!(
+        status.hosts as usize,
+        bed.graph.hosts().count() - 1,
+        "{status:?}"
+    );
+    assert_eq!(
+        status.switches as usize,
+        bed.graph.switches().count(),
+        "{status:?}"
+    );
+    assert_eq!(
+        status.links as usize,
+        bed.graph.links().count() - 1,
+        "{status:?}"
+    );
+    assert!(!status.unreachable.is_empty());
+    assert!(
+        status
+            .warnings
+            .iter()
+            .any(|text| text.contains("is left out: it claims")),
+        "{:?}",
+        status.warnings
+    );
+    assert_connected(bed, &others(bed, liar));
+}
+
+/// It tells the truth again: all is as if it had never lied.
+fn assert_healed(mut bed: Bed, host: NodeId, liar: NodeId) {
+    bed.lie(liar, None);
+    bed.run_for(RETRIED_NS);
+    bed.run_until(host, |status| status.phase == Phase::Up);
+    let status = bed.status(host);
+    assert_eq!(status.hosts as usize, bed.graph.hosts().count());
+    assert_eq!(status.links as usize, bed.graph.links().count());
+    assert_eq!(status.unreachable, []);
+    let hosts: Vec<_> = bed.graph.hosts().collect();
+    assert_connected(&bed, &hosts);
+}
+
+#[test]
+fn a_host_that_claims_the_guid_of_a_switch_is_left_out_whoever_was_found_first() {
+    for switch in ["s0", "s2"] {
+        for is_early in [true, false] {
+            let (bed, host) = lied_to("ring-4-2", "h2", is_early, |bed| {
+                let guid = node_info(bed, switch).node_guid;
+                about_node(move |info| info.node_guid = guid)
+            });
+            let liar = bed.id("h2");
+            assert_left_out(&bed, host, liar);
+            assert_healed(bed, host, liar);
+        }
+    }
+}
+
+#[test]
+fn a_host_that_says_what_a_switch_says_gets_no_cable_of_that_switch() {
+    // To port 1 of s2 there leads a cable of another switch, to port 4 that of a host.
+    for port in [1, 4] {
+        for is_early in [true, false] {
+            let (bed, host) = lied_to("ring-4-2", "h3", is_early, |bed| {
+                let switch = node_info(bed, "s2");
+                about_node(move |info| {
+                    *info = NodeInfo {
+                        local_port_num: PortNum::new(port),
+                        ..switch
+                    };
+                })
+            });
+            let liar = bed.id("h3");
+            assert_left_out(&bed, host, liar);
+            assert_healed(bed, host, liar);
+        }
+    }
+}
+
+#[test]
+fn a_port_that_leads_to_itself_stops_nobody() {
+    let (bed, host) = lied_to("star-4", "h2", true, |bed| {
+        let switch = node_info(bed, "s0");
+        let id = bed.id("h2");
+        let end = bed.ends(id)[0];
+        let port = bed.graph.peer(end).expect("there is a cable").port;
+        about_node(move |info| {
+            *info = NodeInfo {
+                local_port_num: port,
+                ..switch
+            };
+        })
+    });
+    let liar = bed.id("h2");
+    assert_left_out(&bed, host, liar);
+    assert_healed(bed, host, liar);
+}
+
+#[test]
+fn a_host_keeps_its_lids_when_another_one_says_that_it_is_that_host() {
+    // h1 is found before h6, h7 after it.
+    for liar in ["h1", "h7"] {
+        let (mut bed, host) = lied_to("ring-4-2", liar, false, |bed| {
+            let victim = node_info(bed, "h6");
+            about_node(move |info| *info = victim)
+        });
+        let liar = bed.id(liar);
+        assert_left_out(&bed, host, liar);
+        let victim = bed.id("h6");
+        let before = bed.address(victim);
+        bed.lie(liar, None);
+        bed.run_for(RETRIED_NS);
+        assert_programmed(&bed, &offline(&bed.graph));
+        assert_eq!(bed.address(victim), before);
+        assert_healed(bed, host, liar);
+    }
+}
+
+#[test]
+fn a_host_that_claims_the_guid_of_another_ones_port_is_left_out() {
+    let (bed, host) = lied_to("ring-4-2", "h7", false, |bed| {
+        let victim = node_info(bed, "h6").port_guid;
+        about_node(move |info| info.port_guid = victim)
+    });
+    let liar = bed.id("h7");
+    assert_left_out(&bed, host, liar);
+    assert_healed(bed, host, liar);
+}
+
+#[test]
+fn a_host_that_says_it_is_a_switch_and_has_no_tables_is_left_out() {
+    for is_early in [true, false] {
+        let (bed, host) = lied_to("fat-tree-4-2", "h2.1", is_early, |_| {
+            Box::new(|mad: &mut Mad| {
+                let is_returning = mad.is_returning();
+                if let (NodeInfo::ID, Ok(info)) = (mad.attr_id(), mad.smp_attribute::<NodeInfo>()) {
+                    mad.set_smp_attribute(&NodeInfo {
+                        node_type: NodeType::Switch,
+                        num_ports: 254,
+                        ..info
+                    });
+                }
+                mad.set_status(MadStatus::OK);
+                mad.set_returning(is_returning);
+            })
+        });
+        let liar = bed.id("h2.1");
+        assert_left_out(&bed, host, liar);
+        assert_healed(bed, host, liar);
+    }
+}
+
+#[test]
+fn descriptions_of_the_form_that_makes_others_unique_stop_nobody() {
+    let mut bed = Bed::new(graph("star-5"), 1);
+    let host = first_host(&bed.graph);
+    let guid = bed.graph.node(bed.id("h1")).guid;
+    for (name, description) in [
+        ("h1", "twin".to_owned()),
+        ("h2", "twin".to_owned()),
+        ("h3", format!("twin#{guid}")),
+    ] {
+        let id = bed.id(name);
+        let lie: Lie = Box::new(move |mad: &mut Mad| {
+            if mad.attr_id() == NodeDescription::ID {
+                mad.smp_data_mut().fill(0);
+                mad.smp_data_mut()[..description.len()].copy_from_slice(description.as_bytes());
+            }
+        });
+        bed.lie(id, Some(lie));
+    }
+    bed.start(host, SmConfig::default());
+    let status = bed.run_until_up(host);
+    assert_eq!((status.switches, status.hosts), (1, 5));
+    assert_connected(&bed, &bed.graph.hosts().collect::<Vec<_>>());
+}
+
+/// What a host says that takes itself for a switch with forwarding tables.
+pub(crate) fn switch_with(multicast_fdb_cap: u16) -> Lie {
+    Box::new(move |mad: &mut Mad| {
+        let is_returning = mad.is_returning();
+        match mad.attr_id() {
+            NodeInfo::ID => {
+                if let Ok(info) = mad.smp_attribute::<NodeInfo>() {
+                    mad.set_smp_attribute(&NodeInfo {
+                        node_type: NodeType::Switch,
+                        port_guid: info.node_guid,
+                        ..info
+                    });
+                }
+            }
+            SwitchInfo::ID => {
+                let mut data = [0; 64];
+                // LinearFDBCap and MulticastFDBCap.
+                data[..2].copy_from_slice(&0xc000u16.to_be_bytes());
+                data[4..6].copy_from_slice(&multicast_fdb_cap.to_be_bytes());
+                // PartitionEnforcementCap, as a switch that could check packets itself.
+                data[14..16].copy_from_slice(&32u16.to_be_bytes());
+                *mad.smp_data_mut() = data;
+            }
+            _ => {}
+        }
+        mad.set_status(MadStatus::OK);
+        mad.set_returning(is_returning);
+    })
+}
+
+/// Joins a group of that number and returns its multicast LID.
+fn join(bed: &mut Bed, manager: NodeId, host: NodeId, group: u8) -> Lid {
+    let mut record = member(bed, host);
+    record.mgid.0[15] = group;
+    let answer = ask(bed, host, manager, &query(Method::SET, CREATES, &record));
+    assert_eq!(answer.status(), MadStatus::OK, "group {group}");
+    answer.sa_record::<McMemberRecord>().expect("a record").mlid
+}
+
+#[test]
+fn a_host_that_takes_itself_for_a_switch_takes_no_multicast_from_others() {
+    for rows in [0, 1] {
+        let mut bed = Bed::new(graph("star-4"), 1);
+        let host = first_host(&bed.graph);
+        let liar = bed.id("h3");
+        bed.lie(liar, Some(switch_with(rows)));
+        bed.start(host, SmConfig::default());
+        let status = bed.run_until_up(host);
+        assert_eq!((status.switches, status.hosts), (2, 3), "{status:?}");
+        let (one, switch) = (bed.id("h1"), bed.id("s0"));
+        let mlids = [1, 2].map(|group| join(&mut bed, host, one, group));
+        assert_ne!(mlids[0], mlids[1]);
+        for mlid in mlids {
+            assert_eq!(bed.node(switch).group(mlid).len(), 1, "{rows} {mlid}");
+        }
+    }
+}
+
+#[test]
+fn a_switch_with_a_smaller_table_ends_no_groups() {
+    // A switch between others, which says of itself what is not so from when groups are there.
+    let mut bed = Bed::new(graph("ring-4-2"), 1);
+    let host = first_host(&bed.graph);
+    bed.start(host, SmConfig::default());
+    bed.run_until_up(host);
+    let (one, other, small) = (bed.id("h1"), bed.id("h6"), bed.id("s2"));
+    let mlids = [1, 2].map(|group| join(&mut bed, host, one, group));
+    bed.lie(
+        small,
+        Some(Box::new(|mad: &mut Mad| {
+            if mad.attr_id() == SwitchInfo::ID {
+                mad.smp_data_mut()[4..6].copy_from_slice(&1u16.to_be_bytes());
+            }
+        })),
+    );
+    let now = bed.now;
+    bed.manager(host).resweep(now);
+    let status = bed.run_until_up(host);
+    assert!(
+        status
+            .warnings
+            .iter()
+            .any(|text| text.contains("carries no multicast")),
+        "{:?}",
+        status.warnings
+    );
+    let joined = [1, 2].map(|group| join(&mut bed, host, other, group));
+    assert_eq!(joined, mlids);
+    for mlid in mlids {
+        assert_eq!(bed.node(small).group(mlid), []);
+        // h1, and the way to h6 that does not lead over s2.
+        assert_eq!(bed.node(bed.id("s0")).group(mlid).len(), 2);
+        assert_eq!(bed.node(bed.id("s3")).group(mlid).len(), 2);
+    }
+}
+
+#[test]
+fn a_device_without_a_guid_stops_nobody() {
+    let (bed, host) = lied_to("star-4", "h2", true, |_| {
+        about_node(|info| {
+            info.node_guid = Guid(0);
+            info.port_guid = Guid(0);
+        })
+    });
+    let liar = bed.id("h2");
+    assert_left_out(&bed, host, liar);
+    assert_healed(bed, host, liar);
+}
+
+/// Answers as a fabric without end: each port of each device leads to another switch of 254 ports.
+fn endless(mad: &mut Mad) {
+    let (at, end) = (mad.hop_pointer().into(), usize::from(mad.hop_count()));
+    let path = &mad.initial_path()[at..=end];
+    // Paths differ by their exit ports behind the host.
+    let guid = path.iter().skip(1).fold(0xbad, |guid: u64, &port| {
+        guid.wrapping_mul(1_000_003).wrapping_add(port.into())
+    });
+    match mad.attr_id() {
+        NodeInfo::ID => mad.set_smp_attribute(&NodeInfo {
+            base_version: 1,
+            class_version: 1,
+            node_type: NodeType::Switch,
+            num_ports: 254,
+            system_image_guid: Guid(guid),
+            node_guid: Guid(guid),
+            port_guid: Guid(guid),
+            partition_cap: 32,
+            device_id: 0,
+            revision: 0,
+            local_port_num: PortNum::new(1),
+            vendor_id: 0,
+        }),
+        PortInfo::ID => mad.set_smp_attribute(&PortInfo {
+            port_state: PortState::Init,
+            port_phys_state: PortPhysState::LinkUp,
+            ..PortInfo::default()
+        }),
+        SwitchInfo::ID => {
+            let mut data = [0; 64];
+            data[..2].copy_from_slice(&0xc000u16.to_be_bytes());
+            *mad.smp_data_mut() = data;
+        }
+        _ => {}
+    }
+    mad.set_status(MadStatus::OK);
+}
+
+#[test]
+fn a_host_that_fakes_a_fabric_without_end_is_given_up_after_a_bounded_number_of_requests() {
+    // From before the manager starts, and when all is up.
+    for is_early in [true, false] {
+        let mut bed = Bed::new(graph("fat-tree-4-2"), 1);
+        let host = first_host(&bed.graph);
+        let liar = bed.id("h2.1");
+        let lie: Lie = Box::new(endless);
+        if is_early {
+            bed.pretend = Some((liar, lie));
+            bed.start(host, SmConfig::default());
+        } else {
+            bed.start(host, SmConfig::default());
+            bed.run_until_up(host);
+            bed.pretend = Some((liar, lie));
+            let now = bed.now;
+            bed.manager(host).resweep(now);
+        }
+        let status = bed.run_until_up(host);
+        assert!(status.smps_sent < 40_000, "{}", status.smps_sent);
+        assert_eq!((status.switches, status.hosts, status.links), (6, 7, 15));
+        let told = |text: &&String| text.contains("fabric without end");
+        assert_eq!(
+            status.warnings.iter().filter(told).count(),
+            1,
+            "{:?}",
+            status.warnings
+        );
+        assert_eq!(status.unreachable.len(), 1);
+        assert_connected(&bed, &others(&bed, liar));
+        // It is looked at again, and less is spent on it.
+        bed.run_for(30_000_000_000);
+        let again = bed.status(host);
+        let sweeps = again.generation - status.generation;
+        assert!(sweeps > 0);
+        let spent = (again.smps_sent - status.smps_sent) / sweeps;
+        assert!(spent < 4_000, "{spent} requests a sweep");
+        bed.pretend = None;
+        assert_healed(bed, host, liar);
+    }
+}

@@ -1,0 +1,14 @@
+//! What the targets do, by what they read.
+
+pub(crate) mod device;
+pub(crate) mod ibumad;
+mod mads;
+pub(crate) mod manager;
+pub(crate) mod messages;
+pub(crate) mod packets;
+mod steps;
+pub(crate) mod subnet;
+pub(crate) mod texts;
+pub(crate) mod transfers;
+pub(crate) mod transport;
+pub(crate) mod umad;

@@ -1,0 +1,361 @@
+//! One port of a host and the services behind its queue pairs.
+//!
+//! A received packet is processed at once: its blocks are free again within the same call, so that
+//! a port never causes back pressure. Datagrams to the port's own LIDs are looped back inside.
+
+mod control;
+mod datagram;
+mod groups;
+mod management;
+mod receive;
+mod way;
+
+use std::collections::VecDeque;
+
+use link::{
+    Arrival, ConfigError, Deadline, DeadlineCause, FrameBuf, Pool, Port, PortConfig, PortEvent,
+    PortState, Time,
+};
+use mad::cc::CongestionAgent;
+use mad::pma::Pma;
+use mad::sma::{Identity, Node, Sma};
+use tracing::info;
+use wire::attr::{NodeType, PKeyTable};
+use wire::{Lid, Mad, PortNum, UdPacket, Vl, p_key};
+
+use crate::adapter::Adapter;
+use crate::clients::{ClientId, Clients};
+use crate::control::Reply;
+use crate::host::{Event, HostConfig};
+use crate::multicast::Multicast;
+use crate::outbox::{Outbox, PACKET_BYTES_MAX};
+use crate::ping::Pinger;
+use crate::queue_pair::{FromQueuePair, QueuePairs};
+use crate::traffic::{Sink, Source};
+
+/// Events that wait for the shell at most; MADs beyond are dropped and counted.
+const EVENTS_MAX: usize = 16_384;
+/// Memory for packets beside the port's own buffers: what waits in the outbox.
+const POOL_SLACK_BYTES: usize = 2 << 20;
+
+/// A port of a host without IO.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// The host's name.
+    name: String,
+    adapter: Adapter,
+    sma: Sma,
+    pma: Pma,
+    congestion: CongestionAgent,
+    clients: Clients,
+    queue_pairs: QueuePairs,
+    outbox: Outbox,
+    pinger: Pinger,
+    source: Source,
+    sink: Sink,
+    multicast: Multicast,
+    last_grant: management::LastGrant,
+    /// The transaction id of the last change of a connection that was reported.
+    last_change: Option<u64>,
+    events: VecDeque<Event>,
+    /// SMPs about other ports of the adapter that have come in here.
+    about_siblings: VecDeque<(Box<Mad>, mad::agent::Arrival)>,
+    /// Buffer for a received packet; taken out while that is processed.
+    inbox: Vec<u8>,
+    /// The P_Key that was last found in the table; `None` after each SMP.
+    last_valid_pkey: Option<u16>,
+}
+
+impl Endpoint {
+    /// Port `number` of the host, whose cable is not plugged yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`]: which setting of the port is out of range.
+    pub(crate) fn new(config: &HostConfig, number: PortNum) -> Result<Self, ConfigError> {
+        let node_type = NodeType::ChannelAdapter;
+        let hardware = &config.hardware;
+        let ports = config.ports.clamp(1, HostConfig::PORTS_MAX);
+        let identity = Identity::of(hardware, node_type, &config.name, config.guid, ports);
+        // Far apart, so that no two ports use the same epochs.
+        let apart = u32::from(number.get().saturating_sub(1)).wrapping_mul(0x0100_0193);
+        let port_config = PortConfig {
+            node_guid: config.guid,
+            epoch_seed: config.port.epoch_seed.wrapping_add(apart),
+            ..hardware.port_config(number, config.port)
+        };
+        let packets_bytes = Pool::limit_for(port_config.bytes_max());
+        let pool = Pool::new(packets_bytes.saturating_add(POOL_SLACK_BYTES));
+        let port = Port::new(number, port_config, 0)?;
+        let supported = hardware.supported(config.port.rate);
+        let mut adapter = Adapter::new(identity, port, supported, pool);
+        let sma = Sma::of_port(&adapter, number);
+        adapter.configure(Time::ZERO, number, &sma.settings(number));
+        Ok(Self {
+            name: config.name.clone(),
+            adapter,
+            sma,
+            pma: Pma::of_port(number),
+            congestion: CongestionAgent::of_adapter(),
+            clients: Clients::default(),
+            queue_pairs: QueuePairs::default(),
+            outbox: Outbox::new(),
+            pinger: Pinger::default(),
+            source: Source::new(config.traffic_tick_ns),
+            sink: Sink::default(),
+            multicast: Multicast::default(),
+            last_grant: management::LastGrant::default(),
+            last_change: None,
+            events: VecDeque::new(),
+            about_siblings: VecDeque::new(),
+            inbox: vec![0; PACKET_BYTES_MAX],
+            last_valid_pkey: None,
+        })
+    }
+
+    /// The identity of the host.
+    pub(crate) fn identity(&self) -> &Identity {
+        &self.adapter.identity
+    }
+
+    /// Answers a Get of an attribute in place, without a key.
+    pub(crate) fn read_attribute(&mut self, now: Time, mad: &mut Mad) {
+        let port = self.number();
+        self.sma.read_own(now, &mut self.adapter, mad, port);
+    }
+
+    /// The port's number.
+    pub(crate) fn number(&self) -> PortNum {
+        self.adapter.number()
+    }
+
+    /// The port.
+    pub(crate) fn port(&self) -> &Port {
+        &self.adapter.port
+    }
+
+    /// How many packets are inside.
+    pub(crate) fn packets_inside(&self) -> usize {
+        self.adapter.pool.handles()
+    }
+
+    /// Base LID; 0 before a subnet manager has set it.
+    pub(crate) fn lid(&self) -> Lid {
+        self.adapter.settings.lid
+    }
+
+    /// Whether SMPs about other ports wait to be handled.
+    pub(crate) fn asks_about_siblings(&self) -> bool {
+        !self.about_siblings.is_empty()
+    }
+
+    /// Copies the state of another port of the adapter: its agent's and its link's.
+    pub(crate) fn mirror(&mut self, other: &Self) {
+        self.sma.mirror(&other.sma);
+        self.adapter.mirror(&other.adapter);
+    }
+
+    /// A program's queue pairs are closed.
+    pub(crate) fn close_queue_pairs(&mut self, client: ClientId) {
+        self.queue_pairs.remove(client);
+    }
+
+    /// Messages of clients were dropped on their way here.
+    pub(crate) fn count_dropped_mads(&mut self, count: u32) {
+        let counts = self.adapter.counts();
+        counts.drop_many(link::DropReason::ReceiverFull, count.into());
+    }
+
+    /// The key of packets of the host's own: the first of its table.
+    fn own_pkey(&self) -> u16 {
+        let keys = self.sma.pkeys(self.number()).iter();
+        keys.copied()
+            .find(|&key| key != 0)
+            .unwrap_or(PKeyTable::DEFAULT_FULL)
+    }
+
+    /// The key of packets in the partition of `pkey`: a full membership's if the table has one; the key of
+    /// [`Self::own_pkey`] for 0 and where the port is no member.
+    fn key_of(&self, pkey: u16) -> u16 {
+        p_key::own_key(self.sma.pkeys(self.number()), pkey).unwrap_or_else(|| self.own_pkey())
+    }
+
+    fn send(&mut self, now: Time, datagram: &UdPacket<'_>) {
+        self.outbox.send(now, &mut self.adapter, datagram);
+    }
+
+    pub(crate) fn push_event(&mut self, event: Event) {
+        if self.events.len() >= EVENTS_MAX && matches!(event, Event::Mad { .. }) {
+            return self
+                .adapter
+                .counts()
+                .drop_one(link::DropReason::ReceiverFull);
+        }
+        self.events.push_back(event);
+    }
+
+    /// Does everything that is due: timers, looped-back packets, events of the port.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.adapter.execute_pending_link_command(now);
+        self.adapter.port.tick(now, &mut self.adapter.pool);
+        if self.adapter.pool.review(now) {
+            self.adapter.port.release_memory();
+            self.outbox.release_memory();
+        }
+        while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
+        {
+            info!(?from, ?to, ?cause, "port state");
+            if to == PortState::Active {
+                self.multicast.rejoin(now);
+            }
+            self.push_event(Event::PortState(to));
+        }
+        let counters = self.adapter.all_counts();
+        self.pma.poll(now, |_| counters);
+        while let Some(trap) = self.sma.poll_trap(now) {
+            self.send_smp(now, trap.mad, trap.dlid);
+        }
+        while let Some(ping) = self.pinger.poll(now) {
+            self.send_ping(now, &ping);
+        }
+        while let Some(query) = self.source.poll(now) {
+            // Its flow sends another one if no answer comes.
+            if !self.outbox.is_above_watermark() {
+                self.send_query(now, &query);
+            }
+        }
+        while !self.outbox.is_above_watermark()
+            && let Some(reply) = self.sink.poll(now)
+        {
+            self.send_sink_reply(now, &reply);
+        }
+        self.poll_groups(now);
+        while let Some(packet) = self.outbox.poll_looped() {
+            self.accept(now, now, &packet);
+        }
+        while let Some((token, results)) = self.pinger.poll_finished() {
+            self.push_event(Event::Control {
+                token,
+                reply: Reply::Ping(results),
+            });
+        }
+    }
+
+    /// A frame has come in from the link.
+    pub(crate) fn frame(&mut self, arrival: Arrival, bytes: &[u8]) {
+        let Adapter { port, pool, .. } = &mut self.adapter;
+        port.receive(arrival, bytes, pool);
+        self.drain_input(arrival.now);
+    }
+
+    /// The cable is there, or gone.
+    pub(crate) fn carrier(&mut self, now: Time, up: bool) {
+        let Adapter { port, pool, .. } = &mut self.adapter;
+        port.set_carrier(now, up, pool);
+    }
+
+    /// Whether there is something to transmit.
+    pub(crate) fn is_ready(&self, now: Time) -> bool {
+        self.adapter.port.is_ready(now)
+            || self.outbox.can_flush(&self.adapter)
+            || self.source.can_fill(&self.adapter)
+            || self.can_send_multicast()
+    }
+
+    /// Fills a frame; how many records it got.
+    pub(crate) fn transmit(&mut self, now: Time, frame: &mut FrameBuf<'_>) -> usize {
+        self.send_multicast(now);
+        let before = frame.records();
+        let Self {
+            adapter,
+            outbox,
+            source,
+            ..
+        } = self;
+        adapter.port.begin_frame(now, frame);
+        loop {
+            outbox.flush(now, adapter);
+            source.fill(now, adapter);
+            let filled = frame.records();
+            while adapter
+                .port
+                .send_next(now, frame, &mut adapter.pool)
+                .is_some()
+            {}
+            if frame.records() == filled {
+                break;
+            }
+        }
+        adapter.execute_pending_link_command(now);
+        frame.records() - before
+    }
+
+    /// The next event.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front()?;
+        if let Event::Datagram {
+            message: FromQueuePair::Received(datagram),
+            ..
+        } = &event
+        {
+            self.queue_pairs.taken(datagram.to);
+        }
+        Some(event)
+    }
+
+    /// When something is due.
+    pub(crate) fn deadline(&self) -> Option<Deadline> {
+        let traffic = [
+            self.pinger.deadline(),
+            self.source.deadline(),
+            self.sink
+                .deadline()
+                .filter(|_| !self.outbox.is_above_watermark()),
+            self.multicast.deadline(),
+        ];
+        let traffic = traffic.into_iter().flatten().min();
+        let trap = self.sma.deadline().map(|at| Deadline {
+            at,
+            cause: DeadlineCause::Trap,
+        });
+        let traffic = traffic.map(|at| Deadline {
+            at,
+            cause: DeadlineCause::Traffic,
+        });
+        let sampling = self.pma.deadline().map(|at| Deadline {
+            at,
+            cause: DeadlineCause::Sampling,
+        });
+        let trap = Deadline::earlier(trap, sampling);
+        Deadline::earlier(
+            self.adapter.port.deadline(),
+            Deadline::earlier(trap, traffic),
+        )
+    }
+}
+
+/// A datagram between the hosts' own queue pairs.
+fn service_datagram<'a>(
+    adapter: &Adapter,
+    dlid: Lid,
+    from: (wire::Qpn, wire::Qpn),
+    sl: wire::Sl,
+    pkey: u16,
+    payload: &'a [u8],
+) -> UdPacket<'a> {
+    let (src_qp, dest_qp) = from;
+    UdPacket {
+        vl: Vl::default(),
+        sl,
+        dlid,
+        slid: adapter.settings.lid,
+        global: None,
+        solicited: false,
+        pkey,
+        dest_qp,
+        psn: wire::Psn::default(),
+        qkey: crate::control::SERVICE_QKEY,
+        src_qp,
+        immediate: None,
+        payload,
+    }
+}

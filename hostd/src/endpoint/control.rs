@@ -1,0 +1,116 @@
+//! Requests of the local control socket.
+
+use link::Time;
+use wire::control::PortStatus;
+
+use super::Endpoint;
+use crate::adapter::Adapter;
+use crate::control::{HostIdentity, PingRequest, Reply, Request};
+use crate::host::Event;
+use crate::traffic::rounded;
+
+impl Endpoint {
+    /// Serves a request; a ping is answered later.
+    pub(crate) fn control(&mut self, now: Time, token: u64, request: Request) {
+        let refuse = |result: Result<(), String>| match result {
+            Ok(()) => Reply::Done,
+            Err(why) => Reply::Refused(why),
+        };
+        let no_flow = |flow| Reply::Refused(format!("there is no flow {flow}"));
+        let reply = match request {
+            // The host answers these for all its ports.
+            Request::Device(_) => Reply::Refused("this is asked of the whole host".to_owned()),
+            Request::Identity => Reply::Identity(self.host_identity()),
+            Request::Ping(request) => match self.start_ping(now, token, request) {
+                Ok(()) => return,
+                Err(why) => Reply::Refused(why),
+            },
+            Request::PerfStart(request) => {
+                let pkey = self.own_pkey();
+                refuse(self.source.start(now, request, &self.adapter, pkey))
+            }
+            Request::PerfStartGranted(request) => {
+                let pkey = self.own_pkey();
+                let adapter = &self.adapter;
+                refuse(self.source.start_granted(now, request, adapter, pkey))
+            }
+            Request::PerfReport { flow } => match self.source.report(now, flow) {
+                Some(report) => Reply::Perf(Box::new(report)),
+                None => no_flow(flow),
+            },
+            Request::PerfReports { from } => Reply::PerfAll(self.source.reports(now, from)),
+            Request::PerfStop { flow } => match self.source.stop(now, flow) {
+                true => Reply::Done,
+                false => no_flow(flow),
+            },
+            Request::PerfClear { sources } => {
+                self.source.clear();
+                self.sink.clear(&sources.into_iter().collect());
+                Reply::Done
+            }
+            Request::Join { mgid, send_only } => {
+                match self.change_group(now, token, mgid, Some(send_only)) {
+                    Ok(()) => return,
+                    Err(why) => Reply::Refused(why),
+                }
+            }
+            Request::Leave { mgid } => match self.change_group(now, token, mgid, None) {
+                Ok(()) => return,
+                Err(why) => Reply::Refused(why),
+            },
+            Request::Groups => Reply::Groups(self.multicast.memberships()),
+            Request::MulticastSend(request) => match self.start_send_job(token, request) {
+                Ok(()) => return,
+                Err(why) => Reply::Refused(why),
+            },
+            Request::MulticastReport { mgid, skip } => {
+                Reply::Multicast(self.multicast.report(mgid, skip))
+            }
+            Request::SinkReport { skip } => Reply::Sink(self.sink.reports(skip)),
+        };
+        self.push_event(Event::Control { token, reply });
+    }
+
+    fn start_ping(&mut self, now: Time, token: u64, request: PingRequest) -> Result<(), String> {
+        rounded(request.size, self.adapter.settings.mtu)?;
+        self.pinger.start(now, token, request)
+    }
+
+    fn host_identity(&self) -> HostIdentity {
+        let settings = &self.adapter.settings;
+        let identity = &self.adapter.identity;
+        HostIdentity {
+            name: self.name.clone(),
+            guid: identity.node_guid,
+            port: self.number(),
+            port_guid: identity.port_guid(self.number()),
+            lid: settings.lid,
+            lmc: settings.lmc,
+            sm_lid: settings.sm_lid,
+            state: self.adapter.port.state().code(),
+            mtu: settings.mtu.bytes(),
+            is_sm: self.clients.is_sm(),
+        }
+    }
+
+    /// Plugs the port's cable in, or pulls it.
+    pub(crate) fn set_plugged(&mut self, now: Time, plugged: bool) {
+        let Adapter { port, pool, .. } = &mut self.adapter;
+        port.set_plugged(now, plugged, pool);
+    }
+
+    /// What the port's status is.
+    pub(crate) fn port_status(&self) -> PortStatus {
+        let port = &self.adapter.port;
+        let settings = &self.adapter.settings;
+        PortStatus {
+            port: port.number(),
+            state: port.state().code(),
+            lid: settings.lid.get(),
+            lmc: settings.lmc.get(),
+            vls: port.operational_vls(),
+            mtu: port.neighbor_mtu().bytes(),
+            counters: self.adapter.counters(self.outbox.packets()),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The host's own multicast groups: between the administrator, the port and the control side.
+
+use link::{PortState, Time};
+use wire::attr::PortInfo;
+use wire::mad::{Mad, Method};
+use wire::{AttributeId, Format as _, GlobalRoute, Lid, Qpn, Sl, UdPacket, Vl};
+
+use super::Endpoint;
+use crate::control::{MulticastSend, Reply, SOURCE_QPN};
+use crate::host::Event;
+use crate::multicast::{GroupPacket, MulticastHead};
+use crate::traffic::rounded;
+
+/// Bytes of a packet to a group besides its payload, LRH to VCRC.
+const GROUP_OVERHEAD: usize = 74;
+/// Packets handed to the port in one go at most.
+const BURST_MAX: usize = 256;
+
+impl Endpoint {
+    /// Joins or leaves a group; answered when the administrator has.
+    pub(super) fn change_group(
+        &mut self,
+        now: Time,
+        token: u64,
+        mgid: wire::Gid,
+        join: Option<bool>,
+    ) -> Result<(), String> {
+        if self.adapter.settings.sm_lid == Lid::ZERO
+            || self.adapter.port.state() != PortState::Active
+        {
+            return Err("the port is not Active, or no subnet manager has set it up".to_owned());
+        }
+        match join {
+            Some(send_only) => self.multicast.join(now, token, mgid, send_only),
+            None => self.multicast.leave(now, token, mgid),
+        }
+    }
+
+    /// Starts to send to a group; answered when the last packet is with the port.
+    pub(super) fn start_send_job(
+        &mut self,
+        token: u64,
+        request: MulticastSend,
+    ) -> Result<(), String> {
+        rounded(request.size, self.adapter.settings.mtu)?;
+        self.multicast.send(token, request)
+    }
+
+    /// Sends the requests to the administrator that are due, and reports the results of those
+    /// answered.
+    pub(super) fn poll_groups(&mut self, now: Time) {
+        let (gid, pkey) = (self.own_gid(), self.own_pkey());
+        while let Some(mad) = self.multicast.poll(now, gid, pkey) {
+            let sm = self.adapter.settings.sm_lid;
+            self.send_gmp(now, &mad, sm, Qpn::GSI, Sl::default());
+        }
+        while let Some((token, outcome)) = self.multicast.poll_outcome() {
+            let reply = match outcome {
+                Ok(membership) => Reply::Membership(membership),
+                Err(why) => Reply::Refused(why),
+            };
+            self.push_event(Event::Control { token, reply });
+        }
+    }
+
+    /// Whether a packet to a group can be handed to the port.
+    pub(super) fn can_send_multicast(&self) -> bool {
+        self.multicast.is_sending() && !self.outbox.is_waiting()
+    }
+
+    /// Passes packets to the port as long as it has room.
+    pub(super) fn send_multicast(&mut self, now: Time) {
+        for _ in 0..BURST_MAX {
+            if !self.can_send_multicast() {
+                return;
+            }
+            let Some(packet) = self.multicast.next_packet() else {
+                continue;
+            };
+            self.send_group_packet(now, &packet);
+            while let Some(own) = self.outbox.poll_looped() {
+                self.accept(now, now, &own);
+            }
+            if let Some(token) = packet.last_of {
+                let reply = Reply::Done;
+                self.push_event(Event::Control { token, reply });
+            }
+        }
+    }
+
+    fn send_group_packet(&mut self, now: Time, packet: &GroupPacket) {
+        let mut payload = [0; wire::Mtu::Mtu4096.bytes() as usize];
+        let room = usize::from(packet.size).saturating_sub(GROUP_OVERHEAD) / 4 * 4;
+        let len = room.clamp(MulticastHead::LEN, payload.len());
+        packet.head.emit(&mut payload);
+        let record = &packet.record;
+        let datagram = UdPacket {
+            vl: Vl::default(),
+            sl: record.sl,
+            dlid: record.mlid,
+            slid: self.lid(),
+            global: Some(GlobalRoute {
+                tclass: record.tclass,
+                flow_label: record.flow_label,
+                hop_limit: record.hop_limit,
+                sgid: self.own_gid(),
+                dgid: record.mgid,
+            }),
+            solicited: false,
+            pkey: self.key_of(record.pkey),
+            dest_qp: Qpn::MULTICAST,
+            psn: wire::Psn::truncate(packet.head.sequence),
+            qkey: record.qkey,
+            src_qp: SOURCE_QPN,
+            immediate: None,
+            payload: &payload[..len],
+        };
+        // No switch sends a multicast packet back to where it came in.
+        if packet.receives || self.queue_pairs.is_attached(record.mgid) {
+            self.outbox.loop_back(&mut self.adapter, &datagram);
+        }
+        self.send(now, &datagram);
+    }
+
+    /// Whether an SMP indicates that the subnet manager may have lost this host's memberships.
+    pub(super) fn is_reregistration(mad: &Mad) -> bool {
+        mad.method() == Method::SET
+            && mad.attr_id() == AttributeId::PORT_INFO
+            && mad
+                .smp_attribute::<PortInfo>()
+                .is_ok_and(|info| info.client_reregister)
+    }
+}

@@ -1,0 +1,81 @@
+//! The adapter's files as a driver has them: written into a folder of the host's, which `ibemu exec` shows its
+//! commands below `/sys/class`.
+
+#![expect(clippy::disallowed_methods, reason = "a shell writes files")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use mad::umad::Adapter;
+
+/// How often the files are written anew.
+pub(super) const REFRESH: Duration = Duration::from_millis(500);
+/// The folder of the class.
+const CLASS: &str = "infiniband";
+/// The longest name of an adapter.
+const NAME_BYTES_MAX: usize = 64;
+
+/// What was written last, by path.
+pub(super) type Written = BTreeMap<String, String>;
+
+/// Writes the files of an adapter that differ from those `written`. A reader sees a file as it was or as it is.
+pub(super) fn write(
+    folder: &Path,
+    name: &str,
+    adapter: &Adapter,
+    written: &mut Written,
+) -> io::Result<()> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(plain) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // Beside the folder that readers see.
+    let next = folder.with_extension("next");
+    let folder = folder.join(CLASS).join(name);
+    let refreshed_ms = u64::try_from(REFRESH.as_millis()).unwrap_or(u64::MAX);
+    for (path, text) in adapter.files(refreshed_ms) {
+        if written.get(&path) == Some(&text) {
+            continue;
+        }
+        let file = folder.join(&path);
+        let parent = file.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        fs::create_dir_all(parent)?;
+        fs::write(&next, &text)?;
+        fs::rename(&next, &file)?;
+        written.insert(path, text);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_written_and_bad_names_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut written = Written::default();
+        let mut adapter = Adapter::default();
+        let root = &folder.path().join("h0.sysfs");
+        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        let description = root.join("infiniband/ibemu0/node_desc");
+        assert_eq!(fs::read_to_string(&description).unwrap(), "\n");
+        fs::write(&description, "of somebody else").unwrap();
+        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        assert_eq!(
+            fs::read_to_string(&description).unwrap(),
+            "of somebody else"
+        );
+        adapter.description = "h0".to_owned();
+        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        assert_eq!(fs::read_to_string(&description).unwrap(), "h0\n");
+        let shown = fs::read_dir(root.join(CLASS)).unwrap().count();
+        assert_eq!(shown, 1, "nothing but the adapter is seen");
+        for name in ["", "..", "a/b", &"x".repeat(65)] {
+            assert!(write(root, name, &adapter, &mut written).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,332 @@
+//! `auto`: the engine that serves this fabric best, by measurement.
+//!
+//! 1. A whole m-port n-tree, or one that was recognised when it was whole ([`Options::labels`]): `mlid`,
+//!    or `slid` where the number of paths is no power of two. Nothing else is computed: every cable
+//!    carries the same there, and no tables do better.
+//! 2. Elsewhere every engine that [`Engine::is_candidate`] computes its tables. Those are left out
+//!    that do not apply, that need more VLs than there are, in which [`verify`] finds anything wrong or a
+//!    credit loop, be it with answers or with packets of switches' own ports, or, with
+//!    [`Options::keep_lids`], that would give ports other LIDs. Of the others the one with the best
+//!    [`Score`] is taken; an earlier one in the list stands unless a later one is better by more than
+//!    [`MARGIN`].
+//!
+//! With [`Options::unmeasured`] the second step is left out, for callers that measure later.
+//!
+//! Nothing is random but the pairings of the bisection, whose seed is fixed, so that the same fabric gives
+//! the same choice.
+//!
+//! **Bound.** A candidate costs its own computation, a verification and [`Score::of`]. The pairings
+//! are as many as [`WALKS_MAX`] walks allow. A fabric of more than [`ENTRIES_MAX`] entries (switches times
+//! LIDs) is not measured: the first candidate that applies is taken, which [`Tables::because`] says.
+
+use topologies::Graph;
+use wire::convert::{real, saturate};
+
+use crate::engine::{Engine, Options};
+use crate::error::{RoutingError, Warning};
+use crate::fat_tree::{FatTreeLabels, NotFatTree, recognise};
+use crate::network::Network;
+use crate::quality::{Pattern, Quality};
+use crate::routing_engine::RoutingEngine;
+use crate::tables::Tables;
+use crate::verify::{Report, verify};
+
+/// By how much a later candidate's score must be above an earlier one's.
+const MARGIN: f64 = 1.02;
+/// Paths that are followed for the bisection of a candidate.
+const WALKS_MAX: usize = 40_000;
+/// Pairings for the bisection, at most and at least.
+const PAIRINGS: (usize, usize) = (4, 40);
+/// Switches times LIDs of the largest fabric that is measured.
+const ENTRIES_MAX: usize = 1 << 24;
+
+/// The engine.
+pub(crate) struct Auto;
+
+impl Engine for Auto {
+    fn route(
+        &self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+    ) -> Result<Tables, RoutingError> {
+        take(graph, network, options, Candidates::default())?.best()
+    }
+}
+
+/// What `auto` takes, and what it has measured that against.
+#[derive(Debug)]
+pub struct Choice {
+    /// What it takes.
+    pub taken: Tables,
+    /// The other engines that it has computed, in the order in which it prefers equals: their tables, or why
+    /// there are none. Empty for a fat tree and for a fabric too large to be measured.
+    pub others: Vec<(RoutingEngine, Result<Tables, RoutingError>)>,
+}
+
+/// As [`RoutingEngine::Auto`], with the tables of all engines that it measures.
+///
+/// # Errors
+/// As [`RoutingEngine::route`].
+pub fn choose(graph: &Graph, options: &Options) -> Result<Choice, RoutingError> {
+    let found = Candidates {
+        computed: Some(Vec::new()),
+        ..Candidates::default()
+    };
+    let mut found = take(graph, &Network::new(graph), options, found)?;
+    let mut others = found.computed.take().unwrap_or_default();
+    let taken = found.best()?;
+    others.retain(|&(engine, _)| engine != taken.engine);
+    Ok(Choice { taken, others })
+}
+
+/// Fills in what there is to choose from.
+fn take(
+    graph: &Graph,
+    network: &Network,
+    options: &Options,
+    mut found: Candidates,
+) -> Result<Candidates, RoutingError> {
+    found.reason = match fat_tree(graph, options) {
+        Ok(labels) => match tree(graph, network, options, labels)? {
+            Ok(tables) => return Ok(found.without_measuring(tables)),
+            Err(moved) => moved,
+        },
+        Err(reason) => format!("not a fat tree: {reason}"),
+    };
+    if let Some(engine) = options.unmeasured {
+        let tables = unmeasured(graph, network, options, engine, &found.reason)?;
+        return Ok(found.without_measuring(tables));
+    }
+    found.moved_anyway = options.assign(network)?.1;
+    for engine in RoutingEngine::candidates() {
+        found.offer(graph, network, options, engine);
+    }
+    Ok(found)
+}
+
+/// The labels of the fat tree that the fabric is, or was when it was whole.
+fn fat_tree(graph: &Graph, options: &Options) -> Result<FatTreeLabels, NotFatTree> {
+    let known = options.labels.as_ref();
+    match known.filter(|labels| labels.fit(graph).is_ok()) {
+        Some(labels) => Ok(labels.clone()),
+        None => recognise(graph),
+    }
+}
+
+/// Tables of a fat tree; in words why not if they would give ports other LIDs, or have fewer than are asked for.
+fn tree(
+    graph: &Graph,
+    network: &Network,
+    options: &Options,
+    labels: FatTreeLabels,
+) -> Result<Result<Tables, String>, RoutingError> {
+    let (m, n) = (labels.tree().ports(), labels.tree().levels());
+    let paths = labels.tree().power(n - 1);
+    let is_mlid = paths.is_power_of_two();
+    let options = Options {
+        labels: Some(labels),
+        ..options.clone()
+    };
+    let engine = if is_mlid {
+        RoutingEngine::Mlid
+    } else {
+        RoutingEngine::Slid
+    };
+    let mut tables = match engine.on(graph, network, &options) {
+        Ok(tables) => tables,
+        Err(error @ RoutingError::LmcTooLarge { .. }) => {
+            return Ok(Err(format!("FT({m},{n}), but {error}")));
+        }
+        Err(error) => return Err(error),
+    };
+    let moved = if options.keep_lids {
+        options.moved(&tables.lids)
+    } else {
+        0
+    };
+    if moved > 0 {
+        return Ok(Err(format!(
+            "FT({m},{n}), but {engine} would give {moved} ports other LIDs"
+        )));
+    }
+    if !is_mlid {
+        tables.warnings.push(Warning::SlidInstead { paths });
+    }
+    tables.because = Some(format!("FT({m},{n})"));
+    Ok(Ok(tables))
+}
+
+/// Tables of that engine, else of updn.
+fn unmeasured(
+    graph: &Graph,
+    network: &Network,
+    options: &Options,
+    engine: RoutingEngine,
+    reason: &str,
+) -> Result<Tables, RoutingError> {
+    let tables = engine.on(graph, network, options);
+    let mut tables = tables.or_else(|error| match engine {
+        RoutingEngine::Updn => Err(error),
+        _ => RoutingEngine::Updn.on(graph, network, options),
+    })?;
+    tables.because = Some(format!("{reason}; not measured yet"));
+    Ok(tables)
+}
+
+/// How well tables serve a fabric.
+#[derive(Clone, Copy, Debug)]
+struct Score {
+    /// Flows on the busiest cable when every host sends to every other.
+    busiest: u64,
+    /// The mean effective bisection bandwidth.
+    bisection: f64,
+}
+
+impl Score {
+    fn of(network: &Network, tables: &Tables) -> Self {
+        let quality = Quality::on(network, tables);
+        let hosts = network.hosts().len().max(1);
+        let pairings = (2 * WALKS_MAX / hosts).clamp(PAIRINGS.0, PAIRINGS.1);
+        let pairings = saturate::<u32>(pairings);
+        Self {
+            busiest: quality.link_loads(Pattern::AllToAll).max,
+            bisection: quality.effective_bisection_bandwidth(pairings, 1).mean,
+        }
+    }
+
+    /// The greater the better.
+    fn value(self) -> f64 {
+        self.bisection / real(self.busiest.max(1))
+    }
+}
+
+impl core::fmt::Display for Score {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} / {:.2}", self.busiest, self.bisection)
+    }
+}
+
+/// Why tables are not taken although the engine gives them.
+fn refusal(report: &Report, tables: &Tables) -> Option<String> {
+    let what = if report.cycle.is_some() {
+        "packets between hosts could deadlock"
+    } else if report.answer_cycle.is_some() {
+        "answers on the service level of what they answer could deadlock"
+    } else if report.switch_cycle.is_some() && tables.vl_assignment.is_none() {
+        // On several VLs engines give levels to hosts first, and `verify` tells what that leaves.
+        "packets from and to switches' own ports could deadlock"
+    } else if !report.is_ok() {
+        return Some(format!("{} problems in its tables", report.problem_count));
+    } else {
+        return None;
+    };
+    Some(what.to_owned())
+}
+
+/// What has been computed so far.
+#[derive(Default)]
+struct Candidates {
+    /// Why the fabric is not taken for a fat tree.
+    reason: String,
+    /// Tables that are taken without any measuring.
+    unmeasured: Option<Tables>,
+    /// What each engine has computed, if that is wanted.
+    computed: Option<Vec<(RoutingEngine, Result<Tables, RoutingError>)>>,
+    best: Option<(Tables, Option<Score>)>,
+    /// Ports that no engine could leave their LIDs.
+    moved_anyway: usize,
+    /// Engines with their scores.
+    measured: Vec<(RoutingEngine, Score)>,
+    /// Engines that were left out, each with the reason.
+    left_out: Vec<(RoutingEngine, String)>,
+    /// The first error, if nothing else is found.
+    error: Option<RoutingError>,
+}
+
+impl Candidates {
+    fn without_measuring(mut self, tables: Tables) -> Self {
+        self.unmeasured = Some(tables);
+        self
+    }
+
+    fn offer(
+        &mut self,
+        graph: &Graph,
+        network: &Network,
+        options: &Options,
+        engine: RoutingEngine,
+    ) {
+        if matches!(self.best, Some((_, None))) {
+            return;
+        }
+        let tables = engine.on(graph, network, options);
+        if let Some(computed) = &mut self.computed {
+            computed.push((engine, tables.clone()));
+        }
+        let tables = match tables {
+            Ok(tables) => tables,
+            Err(error) => {
+                // That an engine is for another kind of fabric is not reported.
+                let is_reported = matches!(error, RoutingError::VlsExhausted { .. });
+                self.left_out
+                    .extend(is_reported.then(|| (engine, error.to_string())));
+                self.error.get_or_insert(error);
+                return;
+            }
+        };
+        let moved = options.moved(&tables.lids);
+        if options.keep_lids && moved > self.moved_anyway {
+            let reason = format!("it would give {moved} ports other LIDs");
+            return self.left_out.push((engine, reason));
+        }
+        if network.switches().len() * tables.top().index() > ENTRIES_MAX {
+            self.best = Some((tables, None));
+            return;
+        }
+        let report = verify(graph, &tables, tables.promises);
+        if let Some(reason) = refusal(&report, &tables) {
+            return self.left_out.push((engine, reason));
+        }
+        let score = Score::of(network, &tables);
+        self.measured.push((engine, score));
+        let is_better = match &self.best {
+            Some((_, Some(best))) => score.value() > best.value() * MARGIN,
+            _ => true,
+        };
+        if is_better {
+            self.best = Some((tables, Some(score)));
+        }
+    }
+
+    fn best(self) -> Result<Tables, RoutingError> {
+        if let Some(tables) = self.unmeasured {
+            return Ok(tables);
+        }
+        let reason = self.reason;
+        let Some((mut tables, score)) = self.best else {
+            return Err(self.error.unwrap_or_else(|| {
+                let left_out = self.left_out.iter();
+                let reasons = left_out.map(|(engine, reason)| format!("{engine}: {reason}"));
+                RoutingError::NoCandidate(reasons.collect::<Vec<_>>().join("; "))
+            }));
+        };
+        let mut because = match score {
+            None => format!("{reason}; too large to be measured"),
+            Some(score) => format!("{reason}; busiest cable / bisection {score}"),
+        };
+        let others = self.measured.iter();
+        let others: Vec<String> = others
+            .filter(|(engine, _)| *engine != tables.engine)
+            .map(|(engine, score)| format!("{engine} {score}"))
+            .collect();
+        if !others.is_empty() {
+            because += &format!(" against {}", others.join(", "));
+        }
+        for (engine, reason) in &self.left_out {
+            because += &format!("; not {engine}: {reason}");
+        }
+        tables.because = Some(because);
+        Ok(tables)
+    }
+}
