@@ -6,6 +6,7 @@ mod identity;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Child;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -32,6 +33,16 @@ impl ProcessId {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (start, state) = start_and_state(&stat)?;
         (state != 'Z' && state != 'X').then_some(Self { pid, start })
+    }
+
+    /// A child that has not been waited for, whether it still runs or has ended already: until then
+    /// its number is nobody else's. `None` if `/proc` is not mounted.
+    #[must_use]
+    pub fn of_child(child: &Child) -> Option<Self> {
+        let pid = child.id();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (start, _) = start_and_state(&stat)?;
+        Some(Self { pid, start })
     }
 
     /// The calling process.
@@ -316,6 +327,24 @@ mod tests {
         };
         assert!(!earlier.is_alive());
         assert!(earlier.hold().is_none());
+    }
+
+    #[test]
+    fn a_child_is_itself_whether_it_has_ended_or_not() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let running = ProcessId::of_child(&child).unwrap();
+        assert_eq!(ProcessId::of(child.id()), Some(running));
+        let pidfd = Pidfd::open(child.id()).unwrap();
+        drop(child.stdin.take());
+        assert!(pidfd.wait(Duration::from_secs(60)).unwrap());
+        assert_eq!(ProcessId::of_child(&child), Some(running));
+        assert!(!running.is_alive());
+        child.wait().unwrap();
+        assert_eq!(ProcessId::of_child(&child), None);
     }
 
     #[test]

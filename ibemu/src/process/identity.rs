@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Child;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,13 @@ impl ProcessRecord {
     pub fn of(pid: u32) -> Option<Self> {
         let executable = FileId::executable(pid);
         ProcessId::of(pid).map(|id| Self { id, executable })
+    }
+
+    /// A child that has not been waited for, see [`ProcessId::of_child`].
+    #[must_use]
+    pub fn of_child(child: &Child) -> Option<Self> {
+        let executable = FileId::executable(child.id());
+        ProcessId::of_child(child).map(|id| Self { id, executable })
     }
 
     /// The calling process.

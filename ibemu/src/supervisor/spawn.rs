@@ -308,7 +308,6 @@ pub(super) fn spawn(
             )
         }
     };
-    let path = dir.log(handle);
     let log = dir.append_log(handle)?;
     let mut command = Command::new(program(name)?);
     command
@@ -330,8 +329,8 @@ pub(super) fn spawn(
     let child = command
         .spawn()
         .with_context(|| format!("cannot start {name} for {handle}"))?;
-    let process = ProcessRecord::of(child.id())
-        .with_context(|| format!("{name} for {handle} ended at once; see {}", path.display()))?;
+    let process = ProcessRecord::of_child(&child)
+        .with_context(|| format!("cannot read /proc/{}/stat; is /proc mounted?", child.id()))?;
     Ok(Spawned { child, process })
 }
 
