@@ -50,5 +50,5 @@ fi
 # them. Those of another profile: IBEMU=target/release/ibemu.
 cargo nextest run --workspace --locked --no-run
 cargo test --workspace --doc --locked --quiet
-# Fabrics mostly wait: beside two of them there is room for a test of one process more than processors.
-exec cargo nextest run --workspace --locked --no-fail-fast --test-threads "$(($(nproc) + 1))" "$@"
+# Fabrics mostly wait: with three of them on two processors there is room for one test of one process.
+exec cargo nextest run --workspace --locked --no-fail-fast --test-threads "$(($(nproc) * 2))" "$@"
