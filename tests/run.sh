@@ -18,7 +18,7 @@ fi
 # command -> Debian package
 needed=(
     ip:iproute2 tshark:tshark opensm:opensm ibsim:ibsim-utils ibnetdiscover:infiniband-diags cc:gcc
-    ping:iputils-ping ibdiagnet:ibutils
+    ping:iputils-ping ibdiagnet:ibutils nm:binutils ibv_devinfo:ibverbs-utils ib_send_bw:perftest
 )
 missing=()
 for pair in "${needed[@]}"; do
@@ -26,6 +26,7 @@ for pair in "${needed[@]}"; do
 done
 # Headers that a program of a test is compiled with.
 [[ -e /usr/include/infiniband/umad.h ]] || missing+=(libibumad-dev)
+[[ -e /usr/include/infiniband/verbs.h ]] || missing+=(libibverbs-dev)
 if ((${#missing[@]})); then
     say "installing from Debian: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
