@@ -4,6 +4,11 @@
     benches/opensm.py up [--rounds N] TOPOLOGY...      SUBNET UP with -n 32: seconds on both, and the ratio
     benches/opensm.py reroute [--rounds N] TOPOLOGY    from `link down` to the subnet being up: OpenSM, ours
     benches/opensm.py counters TOPOLOGY                perfquery of every port, ibqueryerrors --counters
+    benches/opensm.py flows TOPOLOGY                   `ibemu perf --all --seconds 1`, under OpenSM and under ours
+    benches/opensm.py all [--rounds N]                 all of it on the fabrics of BENCHMARKS.md, and one table
+
+Of `up` on the live fabric also the processor time, wake-ups and frames of OpenSM, its host, the switches and the other
+hosts, from the start of OpenSM to SUBNET UP.
 
 Needs root, opensm, ibsim-utils, infiniband-diags and release builds (or IBEMU=path). SUBNET UP is timed by
 OpenSM's own log, from the line "Entering DISCOVERING state" on.
@@ -42,6 +47,37 @@ def host_of(topology):
     net = subprocess.run([IBEMU, "topo", topology, "--format", "ibsim"], check=True, text=True, stdout=subprocess.PIPE).stdout
     hosts = re.findall(r'^Hca\s+\d+\s+"([^"]+)"', net, re.MULTILINE)
     return hosts[len(hosts) // 2]
+
+
+def processes():
+    """The fabric's devices: kind and process, by name."""
+    devices = json.loads(ibemu("status", "--json"))["devices"]
+    return {device["name"]: (device["kind"], device["pid"]) for device in devices}
+
+
+class Usage:
+    """What processes have used so far: seconds of processor time, voluntary context switches, and the frames and
+    bytes that their interfaces have sent."""
+
+    def __init__(self, pids, frames=True):
+        self.seconds, self.wakeups, self.frames, self.bytes = 0.0, 0, 0, 0
+        for pid in pids:
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                self.seconds += int((task / "schedstat").read_text().split()[0]) / 1e9
+                status = (task / "status").read_text()
+                self.wakeups += int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)[1])
+            if frames:
+                for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
+                    name, counts = line.split(":")
+                    if name.strip() != "lo":
+                        fields = counts.split()
+                        self.bytes += int(fields[8])
+                        self.frames += int(fields[9])
+
+    def since(self, before):
+        frames, size = self.frames - before.frames, self.bytes - before.bytes
+        mean = f", {frames} frames of {size / frames:.0f} bytes" if frames else ""
+        return f"{self.seconds - before.seconds:.3f} s, {self.wakeups - before.wakeups} wake-ups{mean}"
 
 
 class OpenSm:
@@ -114,9 +150,21 @@ def up_on_ibsim(topology, folder):
 def up_on_ibemu(topology, folder):
     ibemu("up", topology, "--sm", "none")
     try:
-        sm = OpenSm([IBEMU, "exec", "--fabric", FABRIC, host_of(topology)], folder)
+        beside = host_of(topology)
+        devices = processes()
+        groups = {
+            "its host": [devices[beside][1]],
+            "switches": [pid for kind, pid in devices.values() if kind == "switch"],
+            "other hosts": [pid for name, (kind, pid) in devices.items() if kind != "switch" and name != beside],
+        }
+        before = {what: Usage(pids) for what, pids in groups.items()}
+        sm = OpenSm([IBEMU, "exec", "--fabric", FABRIC, beside], folder)
         try:
-            return sm.seconds_up()
+            seconds = sm.seconds_up()
+            used = {what: Usage(pids).since(before[what]) for what, pids in groups.items()}
+            own = Usage([sm.child.pid], frames=False)
+            used = {"OpenSM": f"{own.seconds:.3f} s, {own.wakeups} wake-ups", **used}
+            return seconds, used
         finally:
             sm.stop()
     finally:
@@ -124,14 +172,26 @@ def up_on_ibemu(topology, folder):
 
 
 def run_up(options):
+    rows = []
     for topology in options.topologies:
-        ratios = []
+        ratios, lives, simulations = [], [], []
         for number in range(1, options.rounds + 1):
             with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-                simulated, live = up_on_ibsim(topology, one), up_on_ibemu(topology, other)
+                simulated, (live, used) = up_on_ibsim(topology, one), up_on_ibemu(topology, other)
             ratios.append(live / simulated)
+            simulations.append(simulated)
+            lives.append(live)
             print(f"{topology} round {number}: ibsim {simulated:.3f} s, live {live:.3f} s, ratio {ratios[-1]:.2f}", flush=True)
+            for what, how_much in used.items():
+                print(f"    {what}: {how_much}", flush=True)
         print(f"{topology}: median ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+        rows.append((f"SUBNET UP, {topology}", f"ibsim {spread(simulations)}, live {spread(lives)}, ratio {spread(ratios)}"))
+    return rows
+
+
+def spread(values):
+    """Median, least and most."""
+    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 def cables(topology):
@@ -211,8 +271,11 @@ def run_reroute(options):
         figures["ours"] = [rerouted(lambda: controller_ups(runtime), cable) for cable in chosen]
     finally:
         ibemu("down")
+    rows = []
     for who, seconds in figures.items():
-        print(f"{topology} reroute, {who}: median {statistics.median(seconds):.3f} s ({min(seconds):.3f} to {max(seconds):.3f}), {len(seconds)} cables")
+        rows.append((f"reroute, {topology}, {who}", f"{spread(seconds)} s, {len(seconds)} cables"))
+        print(": ".join(rows[-1]), flush=True)
+    return rows
 
 
 def run_counters(options):
@@ -233,21 +296,82 @@ def run_counters(options):
         start = time.monotonic()
         ibemu("exec", host, "bash", "-c", script, input="\n".join(ports) + "\n")
         seconds = time.monotonic() - start
-        print(f"{topology}: perfquery of {len(ports)} ports, a process each: {seconds:.2f} s, {seconds / len(ports) * 1e3:.1f} ms each")
+        rows = [(f"perfquery, {topology}", f"{seconds:.2f} s for {len(ports)} ports, a process each: {seconds / len(ports) * 1e3:.1f} ms each")]
         start = time.monotonic()
         subprocess.run([IBEMU, "exec", "--fabric", FABRIC, host, "ibqueryerrors", "--counters"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        print(f"{topology}: ibqueryerrors --counters: {time.monotonic() - start:.2f} s")
+        rows.append((f"ibqueryerrors --counters, {topology}", f"{time.monotonic() - start:.2f} s"))
+        # What a process takes that has nothing to do with the fabric.
+        start = time.monotonic()
+        ibemu("exec", host, "bash", "-c", "for i in $(seq 100); do perfquery -V >/dev/null 2>&1; done")
+        rows.append(("perfquery -V, which asks nothing", f"{(time.monotonic() - start) * 10:.1f} ms each"))
+        for row in rows:
+            print(": ".join(row), flush=True)
+        return rows
     finally:
         ibemu("down")
 
 
+def run_flows(options):
+    rows = []
+    for topology in options.topologies:
+        for who in ["OpenSM", "ours"]:
+            with tempfile.TemporaryDirectory() as folder:
+                ibemu("up", topology, *(["--sm", "none"] if who == "OpenSM" else []))
+                try:
+                    sm = None
+                    if who == "OpenSM":
+                        sm = OpenSm([IBEMU, "exec", "--fabric", FABRIC, host_of(topology)], folder)
+                        sm.wait_for_ups(1)
+                    try:
+                        rows.append((f"perf --all --seconds 1, {topology}, {who}", flows_of_one_run()))
+                    finally:
+                        if sm:
+                            sm.stop()
+                finally:
+                    ibemu("down")
+            print(": ".join(rows[-1]), flush=True)
+    return rows
+
+
+def flows_of_one_run():
+    """How long each phase takes, by the lines of `ibemu perf` on standard error."""
+    start = time.monotonic()
+    line = [IBEMU, "perf", "--fabric", FABRIC, "--all", "--seconds", "1"]
+    run = subprocess.run(line, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    phases = [" ".join(phase.split()) for phase in run.stderr.splitlines()]
+    total = next((found for found in run.stdout.splitlines() if "packets/s" in found), "no result")
+    return f"{time.monotonic() - start:.2f} s in all, exit code {run.returncode}; {'; '.join(phases)}; {total}"
+
+
+def run_all(options):
+    rows = []
+    for figure, topologies in ALL:
+        options.topologies = topologies
+        rows += FIGURES[figure](options)
+    width = max(len(what) for what, _ in rows)
+    print("\n" + "\n".join(f"{what:<{width}}  {figure}" for what, figure in rows))
+
+
+FIGURES = {"up": run_up, "reroute": run_reroute, "counters": run_counters, "flows": run_flows}
+ALL = [
+    ("up", ["fat-tree-4-3", "fat-tree-8-3", "fat-tree-16-3"]),
+    ("reroute", ["fat-tree-8-3"]),
+    ("counters", ["fat-tree-8-3"]),
+    ("flows", ["fat-tree-4-3", "fat-tree-8-3"]),
+]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figure", choices=["up", "reroute", "counters"])
-    parser.add_argument("topologies", nargs="+", metavar="TOPOLOGY")
+    parser.add_argument("figure", choices=[*FIGURES, "all"])
+    parser.add_argument("topologies", nargs="*", metavar="TOPOLOGY")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    {"up": run_up, "reroute": run_reroute, "counters": run_counters}[options.figure](options)
+    if options.figure == "all":
+        return run_all(options)
+    if not options.topologies:
+        parser.error("a topology is missing")
+    FIGURES[options.figure](options)
 
 
 if __name__ == "__main__":

@@ -118,6 +118,13 @@ pub enum Request {
         /// How many entries to leave out (ascending by source GUID).
         skip: u32,
     },
+    /// Starts flows of traffic, [`FLOWS_MAX`] at most, all at the same moment. Answered by [`Reply::Done`].
+    /// The first that cannot be started refuses the request; those before it run.
+    PerfStartAll(Vec<PerfRequest>),
+    /// As [`Request::PerfStop`], for all flows that run. Answered by [`Reply::Done`].
+    PerfStopAll,
+    /// How far all flows are together. Answered by [`Reply::PerfProgress`].
+    PerfProgress,
 }
 
 /// The most entries of one [`Reply::PerfAll`] or [`Reply::Sink`].
@@ -148,6 +155,21 @@ pub enum Reply {
     Done,
     /// The request could not be met: what was wrong, and what to do.
     Refused(String),
+    /// How far all flows are together.
+    PerfProgress(FlowsProgress),
+}
+
+/// How far the flows of a host are together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct FlowsProgress {
+    /// Flows that the source holds.
+    pub flows: u32,
+    /// Those of them whose figures are not final: [`FlowState::Running`] and [`FlowState::Draining`].
+    pub under_way: u32,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets that the sinks have received, as far as their sources know.
+    pub delivered: u64,
 }
 
 /// A host's membership in a multicast group.

@@ -25,7 +25,7 @@ use crate::drops::{self, Drops};
 use crate::state::{End, FabricState};
 
 /// How many devices are queried at a time.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 /// The interval between two looks while packets are under way.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Figures that have not changed for this long are final.

@@ -20,6 +20,7 @@ pub mod net;
 pub mod output;
 pub mod paths;
 pub mod process;
+mod progress;
 pub mod quantity;
 pub mod recordings;
 mod routes;

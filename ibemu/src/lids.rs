@@ -12,7 +12,7 @@ use crate::output;
 use crate::state::FabricState;
 
 /// How many hosts are queried at a time.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
 /// Hosts that a verdict names; the rest is counted.
 const NAMES_MAX: usize = 20;
 /// The state of a port that packets may cross (IBA 14.2.5.6).

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use e2e::{Fabric, Outcome, Transport, named, within};
-use hostd::control::{FlowReport, FlowState, Reply, Request};
+use hostd::control::{FlowReport, FlowState, FlowsProgress, Reply, Request};
 use serde_json::Value;
 
 /// How long a state of the fabric may take to come about.
@@ -241,5 +241,58 @@ fn a_dead_host_is_left_out_by_verbs_for_all_hosts_and_ignored_by_those_for_other
     in_words.fails_with(1, "h0");
     assert!(in_words.stdout.contains("h0 is left out"), "{in_words}");
     assert!(in_words.stdout.contains("6 of 6 pairs"), "{in_words}");
+    fabric.down();
+}
+
+#[test]
+fn an_interrupt_of_traffic_between_all_hosts_prints_what_was_delivered() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
+    let mut perf = fabric.command(&["perf", "--all", "--seconds", "600"]);
+    perf.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let perf = perf.spawn().expect("perf starts");
+    for host in ["h0.0.0", "h1.0.1", "h2.1.0", "h3.1.1"] {
+        within(LIMIT, "its flows deliver", || delivered(&fabric, host));
+    }
+    signal("-INT", perf.id());
+    let output = perf.wait_with_output().expect("perf ends");
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|out| String::from_utf8_lossy(out));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    for line in ["240 flows between 16 hosts", "the flows were interrupted"] {
+        assert!(stderr.contains(line), "{line}:\n{stderr}");
+    }
+    let total = stdout.lines().find(|line| line.starts_with("240 flows: "));
+    let total = total.unwrap_or_else(|| panic!("{stdout}\n{stderr}"));
+    assert!(!total.contains(" 0 delivered"), "{total}");
+    assert!(stdout.contains("one-way latency: min "), "{stdout}");
+    let nothing = Reply::PerfProgress(FlowsProgress::default());
+    assert_eq!(fabric.ask_host("h2.1.0", &Request::PerfProgress), nothing);
+    fabric.down();
+}
+
+#[test]
+fn an_interrupt_before_the_first_flow_ends_at_once() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    let stopped = pid(&fabric, "h1");
+    signal("-STOP", stopped);
+    let mut perf = fabric.command(&["perf", "--all"]);
+    perf.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let perf = perf.spawn().expect("perf starts");
+    within(LIMIT, "it listens to signals", || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", perf.id()));
+        let status = status.map_err(|error| error.to_string())?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        // SIGINT is signal 2.
+        match caught.is_some_and(|mask| mask & 2 != 0) {
+            true => Ok(()),
+            false => Err(status),
+        }
+    });
+    signal("-INT", perf.id());
+    let output = perf.wait_with_output().expect("perf ends");
+    signal("-CONT", stopped);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("before the first flow"), "{stderr}");
     fabric.down();
 }

@@ -5,7 +5,7 @@ use wire::control::PortStatus;
 
 use super::Endpoint;
 use crate::adapter::Adapter;
-use crate::control::{HostIdentity, PingRequest, Reply, Request};
+use crate::control::{FLOWS_MAX, HostIdentity, PerfRequest, PingRequest, Reply, Request};
 use crate::host::Event;
 use crate::traffic::rounded;
 
@@ -34,6 +34,7 @@ impl Endpoint {
                 let adapter = &self.adapter;
                 refuse(self.source.start_granted(now, request, adapter, pkey))
             }
+            Request::PerfStartAll(requests) => refuse(self.start_flows(now, requests)),
             Request::PerfReport { flow } => match self.source.report(now, flow) {
                 Some(report) => Reply::Perf(Box::new(report)),
                 None => no_flow(flow),
@@ -43,6 +44,11 @@ impl Endpoint {
                 true => Reply::Done,
                 false => no_flow(flow),
             },
+            Request::PerfStopAll => {
+                self.source.stop_all(now);
+                Reply::Done
+            }
+            Request::PerfProgress => Reply::PerfProgress(self.source.progress()),
             Request::PerfClear { sources } => {
                 self.source.clear();
                 self.sink.clear(&sources.into_iter().collect());
@@ -69,6 +75,17 @@ impl Endpoint {
             Request::SinkReport { skip } => Reply::Sink(self.sink.reports(skip)),
         };
         self.push_event(Event::Control { token, reply });
+    }
+
+    fn start_flows(&mut self, now: Time, requests: Vec<PerfRequest>) -> Result<(), String> {
+        if requests.len() > FLOWS_MAX {
+            return Err(format!("a host holds {FLOWS_MAX} flows at most"));
+        }
+        let pkey = self.own_pkey();
+        for request in requests {
+            self.source.start(now, request, &self.adapter, pkey)?;
+        }
+        Ok(())
     }
 
     fn start_ping(&mut self, now: Time, token: u64, request: PingRequest) -> Result<(), String> {

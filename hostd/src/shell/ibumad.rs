@@ -186,14 +186,17 @@ impl Ibumad {
                 self.drained.notify_waiters();
             }
             match output {
-                None => self.changed.notified().await,
+                None => {
+                    self.commands.flush();
+                    self.changed.notified().await;
+                }
                 Some(Output::Agent { client, message }) => {
                     let client = ClientId(FIRST_CLIENT + client);
-                    self.commands.send(Command::Mad { client, message }).await;
+                    self.commands.queue(Command::Mad { client, message }).await;
                 }
                 Some(Output::AgentGone { client }) => {
                     let client = ClientId(FIRST_CLIENT + client);
-                    self.commands.send(Command::MadGone { client }).await;
+                    self.commands.queue(Command::MadGone { client }).await;
                 }
                 Some(Output::Reply { request, reply }) => {
                     let asking = self.asking.borrow_mut().remove(&request);

@@ -30,6 +30,9 @@ pub(super) const FIRST_CLIENT: u32 = 1 << 24;
 /// Messages that wait for one client to read at most.
 const QUEUE_MAX: usize = 8192;
 
+/// Messages of a client that are taken at a time.
+const BURST_MAX: usize = 64;
+
 /// How long a command may wait for room in the dataplane thread's queue. A thread whose queue is full
 /// for so long is stuck.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,6 +43,8 @@ pub(super) struct CommandSender {
     handle: Handle<Command>,
     /// MADs dropped that the core has not counted yet.
     dropped: Cell<u32>,
+    /// Commands are queued that the dataplane thread has not been woken for.
+    unseen: Cell<bool>,
 }
 
 impl CommandSender {
@@ -47,6 +52,27 @@ impl CommandSender {
         Self {
             handle,
             dropped: Cell::new(0),
+            unseen: Cell::new(false),
+        }
+    }
+
+    /// Queues `command` for the host, which takes it at the next [`Self::flush`]: one wake-up is for many, and
+    /// what they send travels together. Where there is no room it is sent as by [`Self::send`].
+    pub(super) async fn queue(&self, command: Command) {
+        match self.handle.queue(command) {
+            Ok(None) => self.unseen.set(true),
+            Ok(Some(command)) => {
+                self.flush();
+                self.send(command).await;
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Has the host take what is queued.
+    pub(super) fn flush(&self) {
+        if self.unseen.take() {
+            self.handle.wake();
         }
     }
 
@@ -167,6 +193,34 @@ impl MadServer {
         }
     }
 
+    /// Hands a client's message to the host, and with it those that wait behind it.
+    async fn take_all(
+        &self,
+        client: ClientId,
+        connection: &Connection,
+        first: Vec<u8>,
+    ) -> Result<(), ControlError> {
+        let mut next = Some(first);
+        let mut taken = 0;
+        while let Some(message) = next.take() {
+            let message: ToAgent = match wire::control::decode(&message) {
+                Ok(message) => message,
+                Err(error) => {
+                    self.commands.flush();
+                    return Err(error.into());
+                }
+            };
+            self.commands.queue(Command::Mad { client, message }).await;
+            taken += 1;
+            if taken < BURST_MAX {
+                // The end of the connection shows again when it is waited for.
+                next = connection.try_receive().ok().flatten();
+            }
+        }
+        self.commands.flush();
+        Ok(())
+    }
+
     async fn exchange(
         &self,
         client: ClientId,
@@ -186,9 +240,8 @@ impl MadServer {
                 }
                 message = connection.receive() => {
                     let message = message?.ok_or(ControlError::Closed)?;
-                    let message: ToAgent = wire::control::decode(&message)?;
                     place.begin_request();
-                    self.commands.send(Command::Mad { client, message }).await;
+                    self.take_all(client, connection, message).await?;
                     place.end_request();
                 }
             }

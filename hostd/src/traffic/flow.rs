@@ -172,6 +172,11 @@ impl Flow {
         self.template.len()
     }
 
+    /// Packets that the sink has received, as far as it has said.
+    pub(super) fn delivered(&self) -> u64 {
+        self.counts.received
+    }
+
     /// When the next packet is due by the rate.
     fn due_ps(&self) -> u128 {
         u128::from(self.started.0) * 1000 + u128::from(self.next) * self.interval_ps

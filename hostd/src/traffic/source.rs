@@ -11,8 +11,8 @@ use wire::{Lid, Mtu, Qpn, Sl, Vl};
 use super::flow::Flow;
 use crate::adapter::Adapter;
 use crate::control::{
-    FLOWS_MAX, FlowReport, FlowState, Latency, PACKET_BYTES_MIN, PERF_REPORTS_MAX, PerfRequest,
-    WINDOW_MAX,
+    FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Latency, PACKET_BYTES_MIN, PERF_REPORTS_MAX,
+    PerfRequest, WINDOW_MAX,
 };
 use crate::service::{FlowHead, SinkCounts};
 
@@ -286,6 +286,27 @@ impl Source {
         flow.drain(now);
         self.reschedule(now, id);
         true
+    }
+
+    /// Ends all flows that run.
+    pub(crate) fn stop_all(&mut self, now: Time) {
+        let all: Vec<u32> = self.flows.keys().copied().collect();
+        for id in all {
+            self.stop(now, id);
+        }
+    }
+
+    /// How far all flows are together.
+    pub(crate) fn progress(&self) -> FlowsProgress {
+        let mut progress = FlowsProgress::default();
+        for flow in self.flows.values() {
+            let is_under_way = matches!(flow.state, FlowState::Running | FlowState::Draining);
+            progress.flows += 1;
+            progress.under_way += u32::from(is_under_way);
+            progress.sent += flow.next;
+            progress.delivered += flow.delivered();
+        }
+        progress
     }
 
     /// Forgets all flows.

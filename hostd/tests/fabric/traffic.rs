@@ -1,4 +1,6 @@
-use hostd::control::{FlowReport, FlowState, PerfRequest, Reply, Request, SINK_QPN};
+use hostd::control::{
+    FLOWS_MAX, FlowReport, FlowState, FlowsProgress, PerfRequest, Reply, Request, SINK_QPN,
+};
 use link::{Pacing, PortConfig};
 use rand::{RngExt as _, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -379,4 +381,61 @@ fn a_sink_forgets_the_sources_that_are_named_and_no_others() {
         .map(|flow| (flow.source, flow.received))
         .collect();
     assert_eq!(known, [(lid(2), 1000)]);
+}
+
+fn progress(bed: &mut Bed, host: usize) -> FlowsProgress {
+    match bed.ask(host, Request::PerfProgress) {
+        Reply::PerfProgress(progress) => progress,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn flows_of_one_request_run_are_looked_at_and_are_stopped_together() {
+    let mut bed = Bed::star(3, paced());
+    bring_up_star(&mut bed, 3);
+    assert_eq!(progress(&mut bed, 0), FlowsProgress::default());
+    let endless = |number, to| PerfRequest {
+        count: 0,
+        ..flow(number, to)
+    };
+    let flows = vec![endless(1, 2), endless(2, 3)];
+    assert_eq!(bed.ask(0, Request::PerfStartAll(flows)), Reply::Done);
+    bed.run(10_000_000);
+    let running = progress(&mut bed, 0);
+    assert_eq!((running.flows, running.under_way), (2, 2));
+    assert!(running.delivered > 0 && running.sent >= running.delivered);
+    assert_eq!(bed.ask(0, Request::PerfStopAll), Reply::Done);
+    let reports = [1, 2].map(|number| finish(&mut bed, 0, number));
+    let ended = progress(&mut bed, 0);
+    let sum = |field: fn(&FlowReport) -> u64| reports.iter().map(field).sum::<u64>();
+    assert_eq!(
+        ended,
+        FlowsProgress {
+            flows: 2,
+            under_way: 0,
+            sent: sum(|flow| flow.sent),
+            delivered: sum(|flow| flow.delivered),
+        }
+    );
+    assert_eq!(ended.sent, ended.delivered);
+}
+
+#[test]
+fn one_flow_that_cannot_be_started_refuses_the_request_and_too_many_are_refused_at_once() {
+    let mut bed = Bed::back_to_back(PortConfig::default());
+    bring_up_pair(&mut bed);
+    let bad = PerfRequest {
+        size: 94,
+        ..flow(2, 2)
+    };
+    let reply = bed.ask(0, Request::PerfStartAll(vec![flow(1, 2), bad]));
+    assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
+    assert_eq!(progress(&mut bed, 0).flows, 1);
+    let sources = vec![];
+    assert_eq!(bed.ask(0, Request::PerfClear { sources }), Reply::Done);
+    let many = (0..).take(FLOWS_MAX + 1).map(|number| flow(number, 2));
+    let reply = bed.ask(0, Request::PerfStartAll(many.collect()));
+    assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
+    assert_eq!(progress(&mut bed, 0).flows, 0);
 }

@@ -117,6 +117,25 @@ impl<C> Handle<C> {
         self.send(Request::Command(command))
     }
 
+    /// Puts `command` where the thread will find it, without waking it: [`Self::wake`] does that, once for
+    /// many. `Some` is the command back if there is no room.
+    ///
+    /// # Errors
+    /// [`RequestError::Ended`]
+    pub fn queue(&self, command: C) -> Result<Option<C>, RequestError> {
+        match self.requests.try_send(Request::Command(command)) {
+            Ok(()) => Ok(None),
+            Err(TrySendError::Full(Request::Command(command))) => Ok(Some(command)),
+            Err(TrySendError::Full(_)) => Err(RequestError::Full),
+            Err(TrySendError::Disconnected(_)) => Err(RequestError::Ended),
+        }
+    }
+
+    /// Has the thread take what is queued.
+    pub fn wake(&self) {
+        self.wake.signal();
+    }
+
     /// Hands `command` to the core; waits for room, `timeout` at most. If the future is dropped the
     /// command has been sent or not. To be called inside a tokio runtime with time.
     ///

@@ -1,5 +1,6 @@
 //! The system calls below connections: addresses, credentials of the peer, one message each way.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -7,7 +8,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, SocketAddrUnix, bind, recv};
 use socket2::{Domain, SockAddr, Socket, Type};
 
@@ -130,21 +130,26 @@ pub(super) fn send(socket: &Socket, message: &[u8]) -> io::Result<()> {
         .map(drop)
 }
 
-/// Receives one message: its length first, so that only that much is allocated.
+thread_local! {
+    /// Room for a message, which is made at the first one: pages of it that no message reaches take no memory.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Receives one message, by one system call.
 pub(super) fn receive(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
-    let length = socket.recv_with_flags(&mut [], libc::MSG_PEEK | libc::MSG_TRUNC)?;
-    if length == 0 {
-        return Ok(None);
-    }
-    if length > MESSAGE_BYTES_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("a message of {length} bytes, above the limit of {MESSAGE_BYTES_MAX}"),
-        ));
-    }
-    let mut message = Vec::with_capacity(length);
-    recv(socket, spare_capacity(&mut message), RecvFlags::empty())?;
-    Ok(Some(message))
+    ROOM.with_borrow_mut(|room| {
+        if room.is_empty() {
+            *room = vec![0; MESSAGE_BYTES_MAX];
+        }
+        let (filled, length) = recv(socket, room.as_mut_slice(), RecvFlags::TRUNC)?;
+        if length > MESSAGE_BYTES_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("a message of {length} bytes, above the limit of {MESSAGE_BYTES_MAX}"),
+            ));
+        }
+        Ok((length > 0).then(|| room[..filled].to_vec()))
+    })
 }
 
 /// What was received; a peer that closed with messages of this end unread counts as one that has left.

@@ -192,6 +192,9 @@ pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
         Request::PerfStartGranted(flow(3, 4, 0)),
         Request::PerfReports { from: 0 },
         Request::PerfStop { flow: 1 },
+        Request::PerfStartAll(vec![flow(4, 4, 0), flow(5, 4, 0)]),
+        Request::PerfProgress,
+        Request::PerfStopAll,
         Request::PerfClear {
             sources: vec![LIDS[1]],
         },

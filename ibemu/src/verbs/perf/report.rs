@@ -34,11 +34,14 @@ pub(super) struct RunOutcome<'a> {
     pub(super) left_out: &'a [LeftOut],
     /// How long it took.
     pub(super) elapsed: Duration,
+    /// Whether an interrupt has ended it.
+    pub(super) interrupted: bool,
 }
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     size: u16,
+    interrupted: bool,
     total: Total<'a>,
     packets: &'a Account,
     unreachable: &'a [LeftOut],
@@ -116,6 +119,7 @@ pub(super) fn print(ran: &RunOutcome<'_>, options: &Perf) -> Result<()> {
         let flows = flows.iter().map(|flow| flow_json(hosts, flow)).collect();
         return output::json(&Report {
             size: options.size,
+            interrupted: ran.interrupted,
             total,
             packets: ran.account,
             unreachable: ran.left_out,

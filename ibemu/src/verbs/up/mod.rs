@@ -6,7 +6,6 @@ mod m_key;
 mod memory;
 mod partitions;
 mod phases;
-mod progress;
 mod tables;
 
 use std::time::Duration;
@@ -24,6 +23,7 @@ use crate::logs;
 use crate::names::FabricName;
 use crate::output;
 use crate::process::ProcessRecord;
+use crate::progress::Progress;
 use crate::recordings;
 use crate::setup;
 use crate::state::{FabricState, Stage};
@@ -31,7 +31,6 @@ use crate::supervisor;
 use crate::teardown;
 use crate::usage::{self, UsageError};
 use phases::{Failed, Summary};
-use progress::Progress;
 
 /// Brings the fabric up.
 ///

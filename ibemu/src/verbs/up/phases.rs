@@ -9,13 +9,13 @@ use netio::transport::Transport;
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::Guid;
 
-use super::progress::Progress;
 use crate::ask::{self, unexpected};
 use crate::cli::{Sm, Verify};
 use crate::dir::FabricDir;
 use crate::lids;
 use crate::linkup::{self, POLL_INTERVAL};
 use crate::logs;
+use crate::progress::Progress;
 use crate::quantity::duration;
 use crate::setup;
 use crate::state::{End, FabricState};

@@ -1,5 +1,5 @@
-//! The progress display of `ibemu up`: one line a phase on standard error; on a terminal also a
-//! progress line.
+//! The progress display of a verb that takes its time: one line a phase on standard error; on a terminal
+//! also a progress line.
 
 use std::io::{self, IsTerminal, Write as _};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::output;
 const DRAWN_A_SECOND: u8 = 10;
 
 /// The phases so far.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     begun: Instant,
     phase: Option<(&'static str, Instant)>,
@@ -20,7 +20,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bar = io::stderr().is_terminal().then(|| {
             let target = ProgressDrawTarget::stderr_with_hz(DRAWN_A_SECOND);
             let bar = ProgressBar::with_draw_target(None, target);
@@ -38,8 +38,13 @@ impl Progress {
         }
     }
 
+    /// Whether the progress line can be seen.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.bar.is_some()
+    }
+
     /// Prints a permanent line.
-    pub(super) fn print(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| write_line(text)),
             None => write_line(text),
@@ -47,14 +52,14 @@ impl Progress {
     }
 
     /// Begins a phase, which ends the one before.
-    pub(super) fn begin(&mut self, phase: &'static str) {
+    pub(crate) fn begin(&mut self, phase: &'static str) {
         self.end();
         self.phase = Some((phase, Instant::now()));
         self.show(phase);
     }
 
     /// Updates the progress line of the phase.
-    pub(super) fn show(&self, text: &str) {
+    pub(crate) fn show(&self, text: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(output::printable(text).into_owned());
             bar.tick();
@@ -62,7 +67,7 @@ impl Progress {
     }
 
     /// Ends the phase with a line about its result.
-    pub(super) fn done(&mut self, what: &str) {
+    pub(crate) fn done(&mut self, what: &str) {
         let taken = self.end();
         self.print(&format!("{:8.3} s  {what}", taken.as_secs_f64()));
     }
@@ -77,14 +82,14 @@ impl Progress {
     }
 
     /// Clears the progress line.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
     /// Seconds per phase, and in all.
-    pub(super) fn seconds(&self) -> String {
+    pub(crate) fn seconds(&self) -> String {
         let phases: Vec<String> = self
             .seconds
             .iter()
@@ -99,6 +104,6 @@ impl Progress {
 }
 
 fn write_line(text: &str) {
-    // An unreadable progress display does not stop the fabric from coming up.
+    // An unreadable progress display stops nothing.
     let _ = writeln!(io::stderr().lock(), "{}", output::printable(text));
 }

@@ -1,0 +1,390 @@
+//! What the hosts of a run are asked: each once for a step, all at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use daemon::signals::ShutdownSignals;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use hostd::control::{
+    FlowReport, FlowState, FlowsProgress, PERF_REPORTS_MAX, PerfRequest, Reply, Request,
+    SINK_FLOWS_MAX, SINK_QPN, SinkFlow,
+};
+use tokio::time::Instant;
+use wire::convert::saturate;
+use wire::{Lid, Sl};
+
+use super::{Flow, PerfProgress};
+use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
+use crate::cli::Perf;
+use crate::dir::FabricDir;
+use crate::lids::{HostLids, LeftOut};
+use crate::paths::{self, Path};
+use crate::state::FabricState;
+use crate::verify::Pair;
+
+/// How long to send without `--count` and `--seconds`, milliseconds.
+const DURATION_MS: u32 = 5_000;
+/// The window of a host's flows together without `--window`, packets.
+const WINDOW: u32 = 256;
+/// How many hosts are asked at a time: as many connections are open at most.
+const AT_ONCE: usize = 256;
+/// How many hosts ask for their paths at a time: the answers of all come from one manager.
+const PATHS_AT_ONCE: usize = 16;
+/// The shortest time between two looks at running flows.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Between two looks so many times as long passes as one takes: to look disturbs.
+const POLL_PAUSES: u32 = 8;
+/// How long packets under way are waited for after an interrupt.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The hosts of a run.
+pub(super) struct Bench<'a> {
+    pub(super) dir: &'a FabricDir,
+    pub(super) state: &'a FabricState,
+    pub(super) hosts: &'a [HostLids],
+}
+
+/// What one host is to send.
+pub(super) struct SourceRequest {
+    /// The host's position.
+    source: usize,
+    /// Its flows; the number of each is the position of its destination.
+    flows: Vec<PerfRequest>,
+}
+
+/// How the flows of a run have ended.
+pub(super) struct Ended {
+    /// The flows whose sources answer.
+    pub(super) flows: Vec<Flow>,
+    /// The hosts that have ceased to answer.
+    pub(super) gone: Vec<LeftOut>,
+    /// Whether an interrupt has ended them.
+    pub(super) interrupted: bool,
+}
+
+/// The sources that have ceased to answer, and why.
+type Gone = BTreeMap<usize, String>;
+
+impl Bench<'_> {
+    async fn ask(&self, host: usize, request: &Request) -> Result<Reply> {
+        let node = &self.state.nodes[self.hosts[host].node];
+        let mut client = DeviceClient::connect(self.dir, node, REQUEST_TIMEOUT).await?;
+        client.host(request).await
+    }
+
+    async fn order(&self, host: usize, request: &Request) -> Result<()> {
+        match self.ask(host, request).await? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn progress(&self, host: usize) -> Result<FlowsProgress> {
+        match self.ask(host, &Request::PerfProgress).await? {
+            Reply::PerfProgress(progress) => Ok(progress),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// All flows of a host's source, by number.
+    async fn reports(&self, host: usize) -> Result<BTreeMap<u32, FlowReport>> {
+        let mut all = BTreeMap::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let some = match self.ask(host, &Request::PerfReports { from }).await? {
+                Reply::PerfAll(some) => some,
+                other => return Err(unexpected(&other)),
+            };
+            let is_full = some.len() >= PERF_REPORTS_MAX;
+            let last = some.last().filter(|_| is_full);
+            next = last.and_then(|last| last.flow.checked_add(1));
+            all.extend(some.into_iter().map(|flow| (flow.flow, flow)));
+        }
+        Ok(all)
+    }
+
+    /// Refuses to disturb traffic that runs.
+    pub(super) async fn check_idle(&self) -> Result<()> {
+        let all: Vec<FlowsProgress> = stream::iter(0..self.hosts.len())
+            .map(|host| self.progress(host))
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let busy = self
+            .hosts
+            .iter()
+            .zip(&all)
+            .find(|(_, flows)| flows.under_way > 0);
+        match busy {
+            None => Ok(()),
+            Some((host, _)) => bail!(
+                "{} is sending traffic already: another ibemu perf runs on this fabric",
+                host.identity.name
+            ),
+        }
+    }
+
+    /// Forgets what has run.
+    pub(super) async fn clear(&self) -> Result<()> {
+        let sources: Vec<Lid> = self.hosts.iter().map(|host| host.identity.lid).collect();
+        let request = &Request::PerfClear { sources };
+        stream::iter(0..self.hosts.len())
+            .map(|host| self.order(host, request))
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// What each source is to send, by the paths that subnet administration names.
+    pub(super) async fn requests(
+        &self,
+        pairs: &[Pair],
+        options: &Perf,
+        progress: &PerfProgress,
+    ) -> Result<Vec<SourceRequest>> {
+        let sources: Vec<&[Pair]> = pairs.chunk_by(|a, b| a.0 == b.0).collect();
+        let all = sources.len();
+        let mut asked = stream::iter(sources)
+            .map(|same| async move {
+                let source = same[0].0;
+                let to: Vec<&HostLids> = same.iter().map(|pair| &self.hosts[pair.1]).collect();
+                let paths = paths::from_host(self.dir, self.state, &self.hosts[source], &to).await;
+                let flows = same.iter().zip(paths);
+                let flows = flows.map(|(&pair, path)| self.request(pair, path, options));
+                let flows = flows.collect::<Result<_>>()?;
+                anyhow::Ok(SourceRequest { source, flows })
+            })
+            .buffered(PATHS_AT_ONCE);
+        let mut requests = Vec::with_capacity(all);
+        while let Some(request) = asked.next().await {
+            requests.push(request?);
+            progress.show(&format!("paths from {} of {all} hosts", requests.len()));
+        }
+        Ok(requests)
+    }
+
+    /// The request that starts the flow of `pair`; its number is the destination's position.
+    fn request(&self, pair: Pair, path: Path, options: &Perf) -> Result<PerfRequest> {
+        let flows = if options.all {
+            u32::try_from(self.hosts.len() - 1)?
+        } else {
+            1
+        };
+        let rate = options
+            .rate
+            .map_or(0, |rate| (rate.0 / u64::from(flows)).max(1));
+        let duration_ms = match (options.count, options.seconds) {
+            (Some(_), _) => 0,
+            (None, None) => DURATION_MS,
+            (None, Some(seconds)) => {
+                saturate::<u32>(Duration::from_secs_f64(seconds).as_millis()).max(1)
+            }
+        };
+        let seed = [options.seed, u64::try_from(pair.0)?, u64::try_from(pair.1)?];
+        Ok(PerfRequest {
+            flow: u32::try_from(pair.1)?,
+            dlid: match options.dlid_offset {
+                Some(offset) => self.hosts[pair.1].with_offset(offset)?,
+                None => path.dlid,
+            },
+            qpn: SINK_QPN,
+            size: options.size,
+            window: options.window.unwrap_or((WINDOW / flows).max(1)),
+            rate,
+            sl: options.sl.map_or(Ok(path.sl), Sl::new)?,
+            count: options.count.unwrap_or(0),
+            duration_ms,
+            seed: seed.iter().fold(0, |mixed: u64, &part| {
+                mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(part)
+            }),
+        })
+    }
+
+    /// Starts all flows.
+    pub(super) async fn start(&self, requests: &[SourceRequest]) -> Result<()> {
+        stream::iter(requests)
+            .map(|SourceRequest { source, flows }| async move {
+                self.order(*source, &Request::PerfStartAll(flows.clone()))
+                    .await
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// Waits until all flows have ended; an interrupt ends them, and a second one the wait.
+    pub(super) async fn finish(
+        &self,
+        requests: &[SourceRequest],
+        leave: &mut ShutdownSignals,
+        progress: &PerfProgress,
+    ) -> Ended {
+        let mut gone = Gone::new();
+        let mut stop_by: Option<Instant> = None;
+        let mut pause = POLL_INTERVAL;
+        loop {
+            let look = async {
+                tokio::time::sleep(pause).await;
+                let begun = Instant::now();
+                let outcomes = self.each(requests, &gone, |host| self.progress(host)).await;
+                (outcomes, begun.elapsed())
+            };
+            tokio::select! {
+                (outcomes, took) = look => {
+                    pause = POLL_INTERVAL.max(took * POLL_PAUSES);
+                    if is_ended(outcomes, &mut gone, progress) {
+                        break;
+                    }
+                }
+                () = leave.next() => {
+                    if stop_by.is_some() {
+                        break;
+                    }
+                    stop_by = Some(Instant::now() + DRAIN_TIMEOUT);
+                    let stop = |host| self.order(host, &Request::PerfStopAll);
+                    let stopped = self.each(requests, &gone, stop).await;
+                    let _ = those_who_answered(stopped, &mut gone);
+                    pause = POLL_INTERVAL;
+                }
+                () = until(stop_by) => break,
+            }
+        }
+        let flows = self.flows(requests, &mut gone).await;
+        let gone = gone.into_iter().map(|(host, reason)| LeftOut {
+            name: self.hosts[host].identity.name.clone(),
+            reason,
+        });
+        Ended {
+            flows,
+            gone: gone.collect(),
+            interrupted: stop_by.is_some(),
+        }
+    }
+
+    /// Asks all sources but those that are gone; the outcomes, in order.
+    async fn each<T, A: Future<Output = Result<T>>>(
+        &self,
+        requests: &[SourceRequest],
+        gone: &Gone,
+        ask: impl Fn(usize) -> A,
+    ) -> Vec<(usize, Result<T>)> {
+        let sources = requests.iter().map(|request| request.source);
+        stream::iter(sources.filter(|source| !gone.contains_key(source)))
+            .map(|source| {
+                let asked = ask(source);
+                async move { (source, asked.await) }
+            })
+            .buffered(AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// The flows of all sources that answer.
+    async fn flows(&self, requests: &[SourceRequest], gone: &mut Gone) -> Vec<Flow> {
+        let asked = self.each(requests, gone, |host| self.reports(host)).await;
+        let mut by_source: BTreeMap<usize, BTreeMap<u32, FlowReport>> =
+            those_who_answered(asked, gone).into_iter().collect();
+        let mut all = Vec::new();
+        for SourceRequest { source, flows } in requests {
+            let Some(mut known) = by_source.remove(source) else {
+                continue;
+            };
+            let of_source = flows.iter().map(|flow| {
+                let report = known.remove(&flow.flow);
+                let report = report.context("it has forgotten a flow: was it restarted?")?;
+                Ok(((*source, usize::try_from(flow.flow)?), report))
+            });
+            match of_source.collect::<Result<Vec<Flow>>>() {
+                Ok(flows) => all.extend(flows),
+                Err(error) => drop(gone.insert(*source, format!("{error:#}"))),
+            }
+        }
+        all
+    }
+
+    /// The flows, and for those that were abandoned what their sinks have counted since the last
+    /// report that reached the source, where the sinks answer.
+    pub(super) async fn with_counts_of_sinks(&self, mut flows: Vec<Flow>) -> Vec<Flow> {
+        let abandoned = |flow: &&mut Flow| flow.1.state == FlowState::Abandoned;
+        let asked = flows.iter_mut().filter(abandoned).map(|flow| flow.0.1);
+        let asked: BTreeSet<usize> = asked.collect();
+        let sinks: BTreeMap<usize, BTreeMap<(Lid, u32), SinkFlow>> = stream::iter(asked)
+            .map(|host| async move { (host, self.sink(host).await.unwrap_or_default()) })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        for (pair, flow) in flows.iter_mut().filter(abandoned) {
+            let source = self.hosts[pair.0].identity.lid;
+            let counted = sinks.get(&pair.1);
+            let Some(sink) = counted.and_then(|sinks| sinks.get(&(source, flow.flow))) else {
+                continue;
+            };
+            flow.delivered = sink.received.min(flow.sent);
+            flow.lost = flow.sent - flow.delivered;
+            flow.duplicates = sink.duplicates;
+            flow.reordered = sink.reordered;
+            flow.bytes_delivered = sink.bytes;
+        }
+        flows
+    }
+
+    /// All flows that a host's sink has counted, by source and number.
+    async fn sink(&self, host: usize) -> Result<BTreeMap<(Lid, u32), SinkFlow>> {
+        let mut all = BTreeMap::new();
+        for _ in 0..=SINK_FLOWS_MAX {
+            let skip = u32::try_from(all.len())?;
+            match self.ask(host, &Request::SinkReport { skip }).await? {
+                Reply::Sink(some) if some.is_empty() => break,
+                Reply::Sink(some) => {
+                    let by_flow = some
+                        .into_iter()
+                        .map(|flow| ((flow.source, flow.flow), flow));
+                    all.extend(by_flow);
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// The answers; who has not answered is gone.
+fn those_who_answered<T>(asked: Vec<(usize, Result<T>)>, gone: &mut Gone) -> Vec<(usize, T)> {
+    let mut answers = Vec::with_capacity(asked.len());
+    for (source, outcome) in asked {
+        match outcome {
+            Ok(answer) => answers.push((source, answer)),
+            Err(error) => drop(gone.insert(source, format!("{error:#}"))),
+        }
+    }
+    answers
+}
+
+/// Whether no flow is under way any more; shows how far they are.
+fn is_ended(
+    asked: Vec<(usize, Result<FlowsProgress>)>,
+    gone: &mut Gone,
+    progress: &PerfProgress,
+) -> bool {
+    let mut sum = (0u64, 0u64, 0u64);
+    for (_, of_host) in those_who_answered(asked, gone) {
+        sum.0 += u64::from(of_host.under_way);
+        sum.1 += u64::from(of_host.flows);
+        sum.2 = sum.2.saturating_add(of_host.delivered);
+    }
+    let (under_way, flows, delivered) = sum;
+    progress.show(&format!(
+        "{under_way} of {flows} flows under way, {delivered} packets delivered"
+    ));
+    under_way == 0
+}
+
+/// Until that moment, or for ever.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
