@@ -1,5 +1,6 @@
 //! The binaries under test, which are those of the sources: older ones are refused.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,8 +84,8 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// The files of this repository that the binary was built from, as cargo notes them beside it. For
-/// one that was copied from where it was built: all sources that a binary may be built from.
+/// The files of this repository that the binary was built from: as cargo notes them beside what it was
+/// asked for by name, else the sources of the binary's crate and of those that it depends on.
 fn sources(binary: &Path) -> Result<Vec<PathBuf>, String> {
     if let Ok(note) = fs::read_to_string(binary.with_extension("d")) {
         return Ok(noted(&note));
@@ -92,16 +93,33 @@ fn sources(binary: &Path) -> Result<Vec<PathBuf>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .ok_or("no workspace")?;
+    let name = binary.file_name().and_then(|name| name.to_str());
     let mut sources = Vec::new();
-    for krate in folder(root)? {
-        let is_product = !["tests", "fuzz", "target"]
-            .iter()
-            .any(|name| krate.ends_with(name));
-        if is_product && krate.join("src").is_dir() {
-            collect(&krate.join("src"), &mut sources)?;
-        }
+    for krate in crates(root, name.ok_or("a binary without a name")?)? {
+        collect(&root.join(krate).join("src"), &mut sources)?;
     }
     Ok(sources)
+}
+
+/// The crate `name` of the workspace at `root`, and those of the workspace that it is built from. Crates
+/// are named as their folders are.
+fn crates(root: &Path, name: &str) -> Result<BTreeSet<String>, String> {
+    let mut found = BTreeSet::new();
+    let mut unread = vec![name.to_owned()];
+    while let Some(krate) = unread.pop() {
+        let path = root.join(&krate).join("Cargo.toml");
+        let cannot = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(&path).map_err(|error| cannot(&error))?;
+        let manifest: toml::Table = text.parse().map_err(|error| cannot(&error))?;
+        let dependencies = ["dependencies", "build-dependencies"]
+            .iter()
+            .filter_map(|section| manifest.get(*section)?.as_table())
+            .flat_map(toml::Table::keys)
+            .filter(|name| root.join(name).join("Cargo.toml").is_file());
+        unread.extend(dependencies.filter(|name| !found.contains(*name)).cloned());
+        found.insert(krate);
+    }
+    Ok(found)
 }
 
 /// The paths behind the colon of a file of dependencies: separated by spaces; those within paths
@@ -185,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_compared_with_all_sources_of_the_workspace() {
+    fn without_cargos_note_a_binary_is_compared_with_the_sources_that_it_is_built_from() {
         let (_folder, _, binary) = built(1000, 1000);
         fs::remove_file(binary.with_extension("d")).expect("removed");
         let why = check(&binary).expect_err("nothing here is from 1970");
@@ -193,5 +211,17 @@ mod tests {
         let now = File::options().write(true).open(&binary).expect("a file");
         now.set_modified(SystemTime::now()).expect("a time");
         assert_eq!(check(&binary), Ok(()));
+    }
+
+    #[test]
+    fn a_daemon_is_built_from_its_cores_and_not_from_the_command() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a root");
+        let crates = crates(root, "switchd").expect("manifests");
+        for krate in ["switchd", "wire", "link", "netio", "daemon"] {
+            assert!(crates.contains(krate), "{krate} is not in {crates:?}");
+        }
+        for krate in ["ibemu", "controller", "e2e"] {
+            assert!(!crates.contains(krate), "{krate} is in {crates:?}");
+        }
     }
 }
