@@ -35,6 +35,9 @@ const BUFFERS_MAX: usize = 512;
 /// The length at which a buffer is handed over, bytes; the last entry may reach beyond.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// The longest part of what a call has read, bytes.
+const READS_PART: usize = 64 * 1024;
+
 /// The stack of a writer thread, bytes.
 const STACK_BYTES: usize = 128 * 1024;
 
@@ -105,12 +108,14 @@ impl Recording {
     }
 
     /// The device as it is to be run in its place, and the writer to be waited for at the end.
-    pub fn of<D>(self, device: D) -> (Recorded<D>, Writer)
+    pub fn of<D>(self, mut device: D) -> (Recorded<D>, Writer)
     where
         D: Device<Command: Encode, Event: Encode>,
     {
+        device.record_reads();
         let recorded = Recorded {
             device,
+            reads: Vec::new(),
             buffer: Vec::with_capacity(BUFFER_BYTES),
             channels: Some(WriterChannels {
                 path: self.path,
@@ -172,6 +177,8 @@ struct WriterChannels {
 #[derive(Debug)]
 pub struct Recorded<D> {
     device: D,
+    /// What the last call has read beside its input.
+    reads: Vec<u8>,
     /// Entries that have not been handed over.
     buffer: Vec<u8>,
     /// `None` once the recording has ended.
@@ -255,6 +262,22 @@ impl<D> Drop for Recorded<D> {
     }
 }
 
+impl<D> Recorded<D>
+where
+    D: Device<Command: Encode, Event: Encode>,
+{
+    /// Records what the call has read beside its input.
+    fn record_reads(&mut self) {
+        let mut reads = std::mem::take(&mut self.reads);
+        reads.clear();
+        self.device.take_reads(&mut reads);
+        for part in reads.chunks(READS_PART) {
+            self.record(&Plain::Reads { bytes: part.into() });
+        }
+        self.reads = reads;
+    }
+}
+
 impl<D> Device for Recorded<D>
 where
     D: Device<Command: Encode, Event: Encode>,
@@ -265,6 +288,7 @@ where
     fn handle(&mut self, now: Time, input: Input<'_, D::Command>) {
         self.record(&Entry::of_input(now, &input));
         self.device.handle(now, input);
+        self.record_reads();
     }
 
     fn ready(&self, now: Time) -> PortSet {
@@ -281,6 +305,7 @@ where
             records: u64_of(records),
             bytes: frame.as_bytes()[start..].into(),
         });
+        self.record_reads();
         records
     }
 

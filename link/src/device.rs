@@ -40,6 +40,17 @@ pub trait Device {
 
     /// Until when nothing is due without input, and which part waits for it; `None`: nothing is.
     fn deadline(&self) -> Option<Deadline>;
+
+    /// Has the device keep, from now on, what it reads during its calls beside their inputs: the memory of
+    /// programs. For a recording.
+    fn record_reads(&mut self) {}
+
+    /// Moves what the last call has read behind what is in `out`. Nothing for a device that reads only its
+    /// inputs.
+    fn take_reads(&mut self, _out: &mut Vec<u8>) {}
+
+    /// Has the next call read what was recorded of it, instead of memory.
+    fn replay_reads(&mut self, _reads: &[u8]) {}
 }
 
 /// One thing that happens to a device.

@@ -4,6 +4,7 @@
 //! - [`dataplane`]: the thread that owns a device core and its links ([`transport`]): it receives,
 //!   hands in, pulls, sends, and sleeps in `epoll` until the next frame or deadline;
 //! - [`seqpacket`], [`datagram`], [`fifo`]: local sockets and pipes, for the control thread;
+//! - [`shared_memory`], [`event`]: memory, event descriptors and pipes shared with programs;
 //! - [`namespace`], [`process`]: for the command that starts daemons;
 //! - [`directory`]: files that no other user can change; [`log_file`]: logs among them;
 //!   [`secret_file`]: files that no other user can read;
@@ -16,6 +17,7 @@ pub mod datagram;
 pub mod dataplane;
 pub mod directory;
 mod error;
+pub mod event;
 pub mod fifo;
 pub mod log_file;
 mod memory;
@@ -27,6 +29,7 @@ pub mod process;
 pub mod random;
 pub mod secret_file;
 pub mod seqpacket;
+pub mod shared_memory;
 pub mod transport;
 
 pub use error::NetError;

@@ -3,13 +3,14 @@
 //! Both ends check the other's credentials: messages pass only between processes of the same user, or with
 //! root's. Messages have a limit ([`MESSAGE_BYTES_MAX`]); a longer one ends the connection.
 
+mod descriptors;
 mod listener;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,10 +22,11 @@ use tokio::io::unix::AsyncFd;
 
 use crate::NetError;
 use crate::poll::register;
+pub use descriptors::{DESCRIPTORS_MAX, WithDescriptors};
 pub use listener::Listener;
 use socket::{
-    CONNECT_TIMEOUT, address, check_length, check_peer, connect_error, connect_from, receive,
-    received, send, size_send_buffer,
+    CONNECT_TIMEOUT, address, check_length, check_peer, connect_error, connect_from, receive, send,
+    size_send_buffer, unless_reset,
 };
 
 /// The longest message, bytes.
@@ -101,12 +103,35 @@ impl Connection {
         send(self.fd.get_ref(), message)
     }
 
+    /// As [`Self::send`], with copies of descriptors, [`DESCRIPTORS_MAX`] at most.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; `InvalidInput` for too many descriptors.
+    pub async fn send_with(
+        &self,
+        message: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        check_length(message)?;
+        let send = |socket: &Socket| descriptors::send(socket, message, descriptors);
+        self.fd.async_io(Interest::WRITABLE, send).await
+    }
+
+    /// As [`Self::receive`], with the descriptors that come with the message.
+    ///
+    /// # Errors
+    /// As [`Self::receive`]; `InvalidData` for more than [`DESCRIPTORS_MAX`] descriptors.
+    pub async fn receive_with(&self) -> io::Result<Option<WithDescriptors>> {
+        let received = self.fd.async_io(Interest::READABLE, descriptors::receive);
+        unless_reset(received.await)
+    }
+
     /// The next message if one waits; `None` when the peer has left.
     ///
     /// # Errors
     /// As [`Self::receive`], and `WouldBlock` if none waits.
     pub fn try_receive(&self) -> io::Result<Option<Vec<u8>>> {
-        received(receive(self.fd.get_ref()))
+        unless_reset(receive(self.fd.get_ref()))
     }
 
     /// The next message; `None` when the peer has left. Nothing is lost if the future is dropped.
@@ -114,7 +139,7 @@ impl Connection {
     /// # Errors
     /// `InvalidData` if the peer sends one longer than [`MESSAGE_BYTES_MAX`].
     pub async fn receive(&self) -> io::Result<Option<Vec<u8>>> {
-        received(self.fd.async_io(Interest::READABLE, receive).await)
+        unless_reset(self.fd.async_io(Interest::READABLE, receive).await)
     }
 }
 
@@ -181,12 +206,29 @@ impl BlockingConnection {
         send(&self.socket, message)
     }
 
+    /// Sends one message with copies of descriptors, [`DESCRIPTORS_MAX`] at most.
+    ///
+    /// # Errors
+    /// As [`Self::send`]; `InvalidInput` for too many descriptors.
+    pub fn send_with(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        check_length(message)?;
+        descriptors::send(&self.socket, message, descriptors)
+    }
+
+    /// As [`Self::receive`], with the descriptors that come with the message.
+    ///
+    /// # Errors
+    /// As [`Self::receive`]; `InvalidData` for more than [`DESCRIPTORS_MAX`] descriptors.
+    pub fn receive_with(&self) -> io::Result<Option<WithDescriptors>> {
+        unless_reset(descriptors::receive(&self.socket))
+    }
+
     /// The next message; `None` when the peer has left.
     ///
     /// # Errors
     /// As [`Connection::receive`], and `WouldBlock` at the timeout.
     pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
-        received(receive(&self.socket))
+        unless_reset(receive(&self.socket))
     }
 }
 

@@ -93,6 +93,12 @@ pub enum Entry<'a, C> {
     },
     /// Nothing more was recorded.
     End(End),
+    /// What the call of the entry before read beside its input, in parts where it is long: bytes whose meaning
+    /// is the device's.
+    Reads {
+        /// They.
+        bytes: Cow<'a, [u8]>,
+    },
 }
 
 /// How a recording ended.
@@ -114,7 +120,7 @@ impl<C> Entry<'_, C> {
             | Self::Tick { now }
             | Self::Command { now, .. }
             | Self::Pull { now, .. } => Some(Time(now)),
-            Self::Event { .. } | Self::End(_) => None,
+            Self::Event { .. } | Self::End(_) | Self::Reads { .. } => None,
         }
     }
 }

@@ -15,7 +15,8 @@
 //!
 //! Entries follow the contract of [`Device`](link::Device): what goes in by `handle` (one of the
 //! inputs), what is pulled by `transmit`, what is taken by `poll_event`, in the order of the calls.
-//! `ready` and `deadline` change nothing and are not recorded.
+//! `ready` and `deadline` change nothing and are not recorded. What a call reads beside its input, as a host does
+//! in the memory of programs, follows the call ([`Entry::Reads`]).
 
 mod entry;
 mod read;

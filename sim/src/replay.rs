@@ -205,9 +205,13 @@ fn unusable(header: &Header, why: impl fmt::Display) -> ReplayError {
 }
 
 /// A core and what it is to do.
-struct Player<D, R> {
+struct Player<D: Device, R> {
     device: D,
     reader: Reader<R>,
+    /// Which entry is replayed, from 1.
+    entry: u64,
+    /// The one behind it, once it has been read to see whether it belongs to it.
+    next: Option<Result<Option<Entry<'static, D::Command>>, ReadError>>,
     memory: Vec<u8>,
     /// The last input: its entry, when, and what.
     input: Option<(u64, ReplayedInput)>,
@@ -227,6 +231,8 @@ where
         Self {
             device,
             reader,
+            entry: 0,
+            next: None,
             memory: Vec::new(),
             input: None,
             first: None,
@@ -240,20 +246,49 @@ where
     fn play(mut self) -> Result<Replayed, ReplayError> {
         let mut divergence = None;
         while divergence.is_none()
-            && let Some(entry) = self.reader.next_entry::<D::Command>()?
+            && let Some(entry) = self.next_entry()?
         {
             divergence = self.step(entry)?.map(Box::new);
         }
         Ok(Replayed {
             header: self.reader.header().clone(),
-            entries: self.reader.entries(),
+            entries: match divergence {
+                None => self.reader.entries(),
+                Some(_) => self.entry,
+            },
             inputs: self.inputs,
             pulls: self.pulls,
             events: self.events,
             elapsed_ns: self.now.since_ns(self.first.unwrap_or(self.now)),
-            ending: self.reader.ending(),
+            ending: self.reader.ending().filter(|_| divergence.is_none()),
             divergence,
         })
+    }
+
+    /// The next entry; the device has what its call reads beside its input.
+    fn next_entry(&mut self) -> Result<Option<Entry<'static, D::Command>>, ReadError> {
+        let entry = match self.next.take() {
+            Some(next) => next?,
+            None => self.reader.next_entry()?,
+        };
+        self.entry = self.reader.entries();
+        if entry.as_ref().is_none_or(|entry| entry.now().is_none()) {
+            return Ok(entry);
+        }
+        let mut reads = Vec::new();
+        loop {
+            match self.reader.next_entry() {
+                Ok(Some(Entry::Reads { bytes })) => reads.extend_from_slice(&bytes),
+                next => {
+                    self.next = Some(next);
+                    break;
+                }
+            }
+        }
+        if !reads.is_empty() {
+            self.device.replay_reads(&reads);
+        }
+        Ok(entry)
     }
 
     fn step(
@@ -305,14 +340,14 @@ where
                 self.feed(handed, Input::Command(command));
                 Ok(None)
             }
-            // The reader keeps it to itself.
-            Entry::End(_) => Ok(None),
+            // The reader keeps the end to itself; reads without a call are of no use.
+            Entry::End(_) | Entry::Reads { .. } => Ok(None),
         }
     }
 
     fn feed(&mut self, handed: ReplayedInput, input: Input<'_, D::Command>) {
         self.inputs += 1;
-        self.input = Some((self.reader.entries(), handed));
+        self.input = Some((self.entry, handed));
         self.device.handle(self.now, input);
     }
 
@@ -325,7 +360,7 @@ where
     ) -> Result<Option<Divergence>, ReplayError> {
         self.pulls += 1;
         let too_much = ReplayError::Room {
-            entry: self.reader.entries(),
+            entry: self.entry,
             bytes: room,
         };
         let len = usize::try_from(room)
@@ -370,7 +405,7 @@ where
 
     fn divergence(&self, output: Output, expected: &[u8], got: Vec<u8>) -> Divergence {
         Divergence {
-            entry: self.reader.entries(),
+            entry: self.entry,
             now: self.now,
             input: self.input.clone(),
             output,

@@ -215,7 +215,9 @@ mod tests {
 
     #[test]
     fn a_daemon_is_built_from_its_cores_and_not_from_the_command() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a root");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .parent()
+            .expect("a root");
         let crates = crates(root, "switchd").expect("manifests");
         for krate in ["switchd", "wire", "link", "netio", "daemon"] {
             assert!(crates.contains(krate), "{krate} is not in {crates:?}");

@@ -64,6 +64,8 @@ pub(crate) struct CompletionQueue {
     depth: usize,
     armed: Option<Arming>,
     overrun: bool,
+    /// Whether it is in the list of those that have got completions.
+    pub(crate) listed: bool,
     /// Queue pairs that complete here: once for each of their two queues.
     pub(crate) users: u32,
 }
@@ -89,6 +91,7 @@ impl CompletionQueue {
             depth,
             armed: None,
             overrun: false,
+            listed: false,
             users: 0,
         }
     }

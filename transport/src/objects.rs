@@ -152,6 +152,17 @@ impl Engine {
         self.shared.cqs.get_mut(cq.place())?.pop()
     }
 
+    /// A completion queue that has got completions since it was last returned here; `None` if there is none.
+    pub fn poll_filled(&mut self) -> Option<CqId> {
+        loop {
+            let cq = self.shared.filled.pop_front()?;
+            if let Some(queue) = self.shared.cqs.get_mut(cq.place()) {
+                queue.listed = false;
+                return Some(cq);
+            }
+        }
+    }
+
     /// Has [`crate::Event::Completion`] told for the next completion that comes.
     ///
     /// # Errors

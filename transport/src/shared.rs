@@ -128,6 +128,8 @@ pub(crate) struct Shared {
     pub(crate) cqs: Slab<CompletionQueue>,
     pub(crate) srqs: Slab<SharedReceiveQueue>,
     pub(crate) events: VecDeque<Event>,
+    /// Completion queues that have got completions; each once.
+    pub(crate) filled: VecDeque<CqId>,
 }
 
 impl Shared {
@@ -141,6 +143,7 @@ impl Shared {
             cqs: Slab::new(limits.completion_queues),
             srqs: Slab::new(limits.shared_receive_queues),
             events: VecDeque::new(),
+            filled: VecDeque::new(),
         }
     }
 
@@ -169,6 +172,9 @@ impl Shared {
         let Some(queue) = self.cqs.get_mut(cq.place()) else {
             return false;
         };
+        if !std::mem::replace(&mut queue.listed, true) {
+            self.filled.push_back(cq);
+        }
         match queue.push(completion, solicited) {
             Queued::Quietly => return true,
             Queued::WithEvent => {

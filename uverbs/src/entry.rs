@@ -266,7 +266,16 @@ impl Send {
         let Some((&head, rest)) = words.split_first_chunk::<SEND_WORDS>() else {
             return Err(BadEntry("it is too short"));
         };
-        let [wr_id, what, remote_address, key, compare_add, swap, to, qkey] = head;
+        let [
+            wr_id,
+            what,
+            remote_address,
+            key,
+            compare_add,
+            swap,
+            to,
+            qkey,
+        ] = head;
         let (what, immediate) = halves(what);
         let [opcode, flags, low, high] = what.to_le_bytes();
         let (rkey, inline) = halves(key);

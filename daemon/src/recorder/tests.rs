@@ -145,6 +145,7 @@ fn a_writer_that_falls_behind_ends_the_recording_and_not_the_device() {
     let overrun = Arc::new(AtomicBool::new(false));
     let mut device = Recorded {
         device: Echo::default(),
+        reads: Vec::new(),
         buffer: Vec::new(),
         channels: Some(WriterChannels {
             path: path.clone(),
@@ -190,6 +191,7 @@ fn a_full_disk_ends_the_recording_and_not_the_device() {
     };
     let mut device = Recorded {
         device: Echo::default(),
+        reads: Vec::new(),
         buffer: Vec::new(),
         channels: Some(WriterChannels {
             path,

@@ -153,7 +153,7 @@ pub(super) fn receive(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// What was received; a peer that closed with messages of this end unread counts as one that has left.
-pub(super) fn received(result: io::Result<Option<Vec<u8>>>) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn unless_reset<T>(result: io::Result<Option<T>>) -> io::Result<Option<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
         other => other,

@@ -135,3 +135,38 @@ async fn a_peer_of_another_user_is_refused_at_both_ends() {
         );
     }
 }
+
+#[tokio::test]
+async fn descriptors_come_with_their_message() {
+    use std::io::{Read as _, Write as _};
+    use std::os::fd::AsFd as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = Listener::bind(&path).unwrap();
+    let client = BlockingConnection::connect(&path, Duration::from_secs(10)).unwrap();
+    let server = listener.accept().await.unwrap();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    client.send_with(b"one", &[writer.as_fd()]).unwrap();
+    client.send(b"none").unwrap();
+    drop(writer);
+    let (message, mut descriptors) = server.receive_with().await.unwrap().unwrap();
+    assert_eq!((message.as_slice(), descriptors.len()), (&b"one"[..], 1));
+    let mut copy = std::fs::File::from(descriptors.pop().unwrap());
+    copy.write_all(b"by the copy").unwrap();
+    drop(copy);
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "by the copy");
+    let (message, descriptors) = server.receive_with().await.unwrap().unwrap();
+    assert_eq!((message.as_slice(), descriptors.len()), (&b"none"[..], 0));
+
+    let many = vec![reader.as_fd(); DESCRIPTORS_MAX];
+    server.send_with(b"many", &many).await.unwrap();
+    let (message, descriptors) = client.receive_with().unwrap().unwrap();
+    assert_eq!((message.as_slice(), descriptors.len()), (&b"many"[..], 4));
+    let too_many = vec![reader.as_fd(); DESCRIPTORS_MAX + 1];
+    assert!(server.send_with(b"many", &too_many).await.is_err());
+    drop(server);
+    assert!(client.receive_with().unwrap().is_none());
+}

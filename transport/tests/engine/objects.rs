@@ -350,3 +350,38 @@ fn a_queue_pair_that_is_destroyed_sends_nothing_and_its_number_is_not_the_next_o
         .collect();
     assert!(!numbers.contains(&old));
 }
+
+#[test]
+fn a_queue_that_has_got_completions_is_named_once() {
+    let mut engine = engine();
+    let pd = engine.create_pd().unwrap();
+    let cq = engine.create_cq(8).unwrap();
+    let qpn = engine.create_qp(queue_pair(pd, cq)).unwrap();
+    let to = |state| transport::QpModify {
+        state: Some(state),
+        ..transport::QpModify::default()
+    };
+    for _ in 0..3 {
+        let init = transport::QpModify {
+            pkey_index: Some(0),
+            port: Some(engine.port().number),
+            qkey: Some(1),
+            ..to(transport::QpState::Init)
+        };
+        engine.modify_qp(NOW, qpn, &init).unwrap();
+        for wr_id in 0..2 {
+            let receive = ReceiveRequest { wr_id, sges: &[] };
+            engine.post_receive(qpn, &receive).unwrap();
+        }
+        assert_eq!(engine.poll_filled(), None);
+        engine
+            .modify_qp(NOW, qpn, &to(transport::QpState::Error))
+            .unwrap();
+        assert_eq!(engine.poll_filled(), Some(cq));
+        assert_eq!(engine.poll_filled(), None);
+        assert!(engine.poll_cq(cq).is_some() && engine.poll_cq(cq).is_some());
+        engine
+            .modify_qp(NOW, qpn, &to(transport::QpState::Reset))
+            .unwrap();
+    }
+}
