@@ -13,8 +13,8 @@ pub use attributes::{
     QpCap, QpInitAttr, QpInitAttrEx, SrqAttr, SrqInitAttr, SrqInitAttrEx,
 };
 pub use context::{Context, ContextOps, VerbsContext};
-pub(in crate::abi) use device::PATH_LEN;
 pub use device::{AsyncEvent, Device, Ece, Gid, GidEntry, Grh};
+pub(in crate::abi) use device::{NAME_LEN, PATH_LEN};
 pub use kernel::{KernelAhAttr, KernelPathRecord, KernelQpAttr, PathRecord};
 pub use objects::{Ah, CompChannel, Cq, CqEx, Mr, Pd, Qp, QpEx, QpExOps, Srq};
 pub use work::{DataBuf, RecvWr, SendWr, Sge, Wc};
