@@ -366,7 +366,7 @@ def main():
     parser.add_argument("figure", choices=[*FIGURES, "all"])
     parser.add_argument("topologies", nargs="*", metavar="TOPOLOGY")
     parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.figure == "all":
         return run_all(options)
     if not options.topologies:

@@ -118,6 +118,8 @@ pub(crate) struct Discovered {
     pub(crate) managers: Vec<(Index, SmInfo)>,
     /// Ports behind which there seems to be a fabric without end.
     pub(crate) suspects: BTreeSet<(Guid, PortNum)>,
+    /// Switches whose change flag was set: it was cleared, and their ports have been read since.
+    pub(crate) changed: BTreeSet<Guid>,
     /// Contradictions and limits that were met.
     pub(crate) warnings: Vec<String>,
     /// The subnet as it was found before: that of the plan in force.
@@ -354,6 +356,7 @@ impl Discovery {
         device.switch = Some(switch);
         let is_fresh = switch.linear_fdb_top == 0;
         if switch.port_state_change && (self.is_master || is_fresh) {
+            self.found.changed.insert(device.guid());
             vec![(Query::ClearChange(index), self.as_present())]
         } else {
             self.all_ports(index)
@@ -441,6 +444,17 @@ impl Discovery {
         self.subnet
             .find(switch)
             .is_some_and(|index| self.subnet.devices[index].switch.is_some())
+    }
+
+    /// Whether that switch had its change flag set.
+    pub(crate) fn has_seen_change(&self, switch: Guid) -> bool {
+        self.found.changed.contains(&switch)
+    }
+
+    /// The way to a switch.
+    pub(crate) fn route_to(&self, switch: Guid) -> Option<&[PortNum]> {
+        let index = self.subnet.find(switch)?;
+        Some(&self.subnet.devices[index].route)
     }
 
     /// The result, once no query is outstanding.

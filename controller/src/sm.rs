@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use link::{Deadline, DeadlineCause, Time};
 use mad::local::{FromAgent, MadMessage, ToAgent};
-use wire::{Mad, Method, MgmtClass, Qpn, vendor};
+use wire::{Guid, Mad, Method, MgmtClass, Qpn, vendor};
 
 use crate::absence::Absence;
 use crate::control::{Phase, Status};
@@ -28,6 +28,7 @@ use crate::sa::{Administration, Context};
 use crate::schedule::Schedule;
 use crate::smp::{Answer, message};
 use crate::subnet::Index;
+use crate::traps::LinkTraps;
 use crate::vendor::Services;
 use crate::verification::{self, Verification};
 use crate::windows::Windows;
@@ -59,6 +60,8 @@ enum Job {
     Verify(Index, verification::Item),
     /// Mastership is handed over to the manager beside that device.
     HandOver(Index),
+    /// A switch is asked whether a port has changed its state since the discovery that has read it.
+    LateTrap(Guid),
 }
 
 /// A subnet manager without IO. See the crate's documentation for how to run one, and for its
@@ -76,6 +79,7 @@ pub struct Sm {
     /// asked, nothing is written and no request served.
     is_mastership_unconfirmed: bool,
     inventory: Inventory,
+    link_traps: LinkTraps,
     fabric: Fabric,
     planner: Planner,
     computing: Computing,
@@ -112,6 +116,7 @@ impl Sm {
             absence: Absence::new(&config),
             is_mastership_unconfirmed: false,
             inventory: Inventory::default(),
+            link_traps: LinkTraps::default(),
             fabric: Fabric::default(),
             planner: Planner::new(&config)?,
             computing: Computing::default(),
@@ -183,7 +188,7 @@ impl Sm {
         self.note_absence(now);
         self.groups.expire(now);
         while let Some(job) = self.exchange.expire(now) {
-            self.complete(job, Answer::Timeout);
+            self.complete(now, job, Answer::Timeout);
         }
         self.pump(now);
     }
@@ -288,7 +293,7 @@ impl Sm {
             } else if !is_response {
                 self.sm_info_request(now, message, &mad);
             } else if let Some(job) = self.exchange.answered(now, mad.tid()) {
-                self.complete(job, Answer::Mad(&mad));
+                self.complete(now, job, Answer::Mad(&mad));
             }
         } else if mad.is_vendor() {
             self.vendor_mad(now, message, &mad);

@@ -99,6 +99,7 @@ impl Sm {
                 verification::request((index, item), &self.fabric.subnet)
             }
             (Job::HandOver(to), Activity::HandingOver(_)) => self.handover_request(to),
+            (Job::LateTrap(switch), activity) => self.late_trap_request(switch, activity),
             (
                 Job::Discovery(_)
                 | Job::Write(_)
@@ -113,7 +114,7 @@ impl Sm {
     }
 
     /// Takes in the outcome of a request, and queues the requests that follow from it.
-    pub(super) fn complete(&mut self, job: Job, answer: Answer<'_>) {
+    pub(super) fn complete(&mut self, now: Time, job: Job, answer: Answer<'_>) {
         let mut activity = core::mem::take(&mut self.activity);
         match (job, &mut activity) {
             (Job::Discovery(query), Activity::Discovering(discovery)) => {
@@ -139,6 +140,7 @@ impl Sm {
                 let read = (index, item);
                 light_sweep.changed |= self.verification.complete(read, answer, subnet, mirrors);
             }
+            (Job::LateTrap(_), _) => self.late_trap_answered(now, answer),
             (Job::HandOver(_), Activity::HandingOver(handing_over)) => {
                 Self::handover_answered(handing_over, answer);
             }
@@ -185,7 +187,7 @@ impl Sm {
     /// Aborts what is under way if a heavy sweep is due.
     pub(super) fn abort_for_sweep(&mut self, now: Time) {
         // A handover is short and ends one way or the other.
-        let goes_on = matches!(self.activity, Activity::Idle | Activity::HandingOver(_));
+        let goes_on = matches!(self.activity, Activity::HandingOver(_));
         if goes_on || !self.schedule.aborts_others(now) {
             return;
         }
@@ -327,6 +329,9 @@ impl Sm {
         // What is away may be written by others, or under another GUID.
         let subnet = &self.fabric.subnet;
         self.mirrors.retain(|&guid, _| subnet.find(guid).is_some());
+        let changed = core::mem::take(&mut discovered.changed);
+        let is_found = |guid| subnet.find(guid).is_some();
+        self.link_traps.discovered(changed, is_found);
         self.fabric.managers.clone_from(&discovered.managers);
         self.fabric.managers.truncate(MANAGERS_MAX);
         if let Some(discovered) = self.elect(now, discovered) {

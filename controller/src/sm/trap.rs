@@ -2,13 +2,15 @@
 
 use link::Time;
 use mad::local::MadMessage;
-use wire::attr::{Notice, PortInfo};
-use wire::{Lid, Mad};
+use wire::attr::{Notice, PortInfo, SwitchInfo};
+use wire::{Guid, Lid, Mad};
 
-use super::Sm;
 use super::sequence::Activity;
+use super::{Job, Sm};
 use crate::protection;
 use crate::report::Source;
+use crate::smp::{Answer, Request};
+use crate::subnet::Device;
 use crate::traps::{self, Cause};
 
 impl Sm {
@@ -34,11 +36,21 @@ impl Sm {
         match Cause::of(&notice) {
             Cause::NotGeneric => return,
             Cause::LinkState => {
+                let Some(switch) = issuer.map(Device::guid) else {
+                    return self.schedule.request_sweep(now + self.config.trap_delay_ns);
+                };
+                let under_way = match &self.activity {
+                    Activity::Discovering(discovery) => Some(discovery),
+                    _ => None,
+                };
+                let is_seen = under_way.is_some_and(|found| found.has_seen_change(switch));
+                let is_late = self.link_traps.is_late(switch, request.tid(), is_seen);
                 // A discovery that has yet to read that switch's ports will see the change.
-                if let Activity::Discovering(discovery) = &self.activity
-                    && issuer.is_some_and(|switch| !discovery.has_read_switch(switch.guid()))
-                {
+                if under_way.is_some_and(|found| !found.has_read_switch(switch)) {
                     return;
+                }
+                if is_late {
+                    return self.exchange.push_probe(Job::LateTrap(switch), 0);
                 }
             }
             Cause::NodeDescription => {
@@ -101,6 +113,28 @@ impl Sm {
             }
         }
         self.schedule.request_sweep(now + self.config.trap_delay_ns);
+    }
+
+    /// Asks a switch for its change flag.
+    pub(super) fn late_trap_request(&self, switch: Guid, activity: &Activity) -> Option<Request> {
+        let route = match activity {
+            Activity::Discovering(discovery) => discovery.route_to(switch)?,
+            _ => {
+                let subnet = &self.fabric.subnet;
+                &subnet.devices.get(subnet.find(switch)?)?.route
+            }
+        };
+        Some(Request::get::<SwitchInfo>(route.to_vec(), 0))
+    }
+
+    /// A switch has answered, or has not: unless it says that nothing has changed since the discovery that
+    /// has read it, there is another one.
+    pub(super) fn late_trap_answered(&mut self, now: Time, answer: Answer<'_>) {
+        let is_unchanged =
+            (answer.attribute::<SwitchInfo>()).is_ok_and(|switch| !switch.port_state_change);
+        if !is_unchanged {
+            self.schedule.request_sweep(now);
+        }
     }
 
     /// How people are told of the device with that LID, which may have left the subnet.

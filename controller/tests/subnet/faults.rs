@@ -110,6 +110,34 @@ fn leads_over(
     path.hops.iter().any(|hop| hop.node == via)
 }
 
+/// The trap of the switch whose way to the manager was the cable itself is lost, and is repeated after a second.
+#[test]
+fn a_cable_pulled_or_plugged_makes_one_sweep_though_traps_of_it_come_late() {
+    let (mut bed, host) = up("fat-tree-4-3");
+    let cables: Vec<_> = bed
+        .graph
+        .links()
+        .filter(|(a, b)| bed.node(a.node).is_switch() && bed.node(b.node).is_switch())
+        .map(|(a, _)| a)
+        .collect();
+    let sweeps = |bed: &crate::bed::Bed| {
+        let events = bed.events_reported.iter();
+        events
+            .filter(|(_, event)| matches!(event, SmEvent::SubnetUp(_)))
+            .count()
+    };
+    for cable in cables {
+        for change in [crate::bed::Bed::cut, crate::bed::Bed::plug] {
+            let before = sweeps(&bed);
+            change(&mut bed, cable);
+            bed.run_until_up(host);
+            bed.run_for(3_000_000_000);
+            assert_eq!(sweeps(&bed), before + 1, "{cable:?}");
+        }
+    }
+    assert_programmed(&bed, &offline(&bed.graph));
+}
+
 #[test]
 fn the_loss_of_a_link_is_routed_around() {
     for name in ["fat-tree-4-3", "irregular-8-2-3-7"] {
