@@ -250,3 +250,26 @@ fn congestion_control_settings_are_read_back_under_their_key() {
     );
     fabric.down();
 }
+
+#[test]
+fn a_port_tells_by_port_info_extended_that_its_link_has_no_forward_error_correction() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &["--speed", "edr"]);
+    let lid = fabric.device("h1")["lid"].to_string();
+    let call = ["smpquery", "PortInfoExtended", &lid];
+    let text = diags(&fabric, "h0", &call).success().stdout;
+    for (name, value) in [
+        ("CapMask", "0x00000001"),
+        ("FECModeActive", "0"),
+        ("FDRFECModeSupported", "0x0001"),
+        ("FDRFECModeEnabled", "0x0001"),
+        ("EDRFECModeSupported", "0x0001"),
+        ("EDRFECModeEnabled", "0x0001"),
+    ] {
+        assert_eq!(field(&text, name), Some(value), "{name}: {text}");
+    }
+    let text = diags(&fabric, "h0", &["smpquery", "PI", &lid])
+        .success()
+        .stdout;
+    assert!(text.contains("IsPortInfoExtended"), "{text}");
+    fabric.down();
+}

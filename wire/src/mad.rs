@@ -160,6 +160,8 @@ impl AttributeId {
     pub const MULTICAST_FORWARDING_TABLE: Self = Self(0x001b);
     /// Subnet management: SMInfo.
     pub const SM_INFO: Self = Self(0x0020);
+    /// Subnet management: PortInfoExtended.
+    pub const PORT_INFO_EXTENDED: Self = Self(0x0033);
     /// Subnet management, of one vendor: ExtendedPortInfo, which distinguishes FDR10 from QDR.
     pub const EXTENDED_PORT_INFO: Self = Self(0xff90);
     /// Subnet management: VendorDiag.

@@ -3,7 +3,10 @@
 //! [`super::port_info`].
 
 use link::Time;
-use wire::attr::{Attribute, ExtendedPortInfo, NodeDescription, NodeInfo, PortInfo, SwitchInfo};
+use wire::attr::{
+    Attribute, ExtendedPortInfo, FecModes, NodeDescription, NodeInfo, PortInfo, PortInfoExtended,
+    SwitchInfo,
+};
 use wire::mad::{AttributeId, Mad, MadHeader, MadStatus, Method};
 use wire::{Lid, LinkSpeed, PortNum};
 
@@ -56,6 +59,9 @@ impl Sma {
             AttributeId::PORT_INFO => self.port_info(now, node, mad, set, arrival)?,
             AttributeId::EXTENDED_PORT_INFO => {
                 self.extended_port_info(now, node, mad, set, arrival)?;
+            }
+            AttributeId::PORT_INFO_EXTENDED => {
+                self.port_info_extended(node, mad, set, arrival)?;
             }
             AttributeId::GUID_INFO => self.guid_info(node.identity(), mad, set, arrival)?,
             AttributeId::PKEY_TABLE => self.pkey_table(node, mad, set, arrival)?,
@@ -145,6 +151,48 @@ impl Sma {
             fdr10_supported: is_supported,
             fdr10_enabled: self.settings(port).rates.has(LinkSpeed::Fdr10),
             fdr10_active: node.link(port).rate.speed == LinkSpeed::Fdr10,
+        });
+        Ok(())
+    }
+
+    /// PortInfoExtended: a link has no forward error correction, which is the one mode at each speed.
+    fn port_info_extended(
+        &self,
+        node: &impl Node,
+        mad: &mut Mad,
+        set: bool,
+        arrival: PortNum,
+    ) -> Result<(), BadField> {
+        let identity = node.identity();
+        let port = tables::link_port(identity, mad, arrival)?;
+        if set && !identity.is_switch() && port != self.own {
+            return Err(BadField("AttributeModifier"));
+        }
+        let rates = node.capabilities(port).rates;
+        let speeds = [
+            LinkSpeed::Fdr,
+            LinkSpeed::Edr,
+            LinkSpeed::Hdr,
+            LinkSpeed::Ndr,
+        ];
+        let modes = speeds.map(|speed| match rates.has(speed) {
+            true => FecModes {
+                supported: PortInfoExtended::NO_FEC,
+                enabled: PortInfoExtended::NO_FEC,
+            },
+            false => FecModes::default(),
+        });
+        if set {
+            let requested = read::<PortInfoExtended>(mad)?;
+            let mut pairs = requested.modes.iter().zip(&modes);
+            if pairs.any(|(asked, have)| asked.enabled & !have.supported != 0) {
+                return Err(BadField("FECModeEnabled"));
+            }
+        }
+        mad.set_smp_attribute(&PortInfoExtended {
+            capability_mask: PortInfoExtended::IS_FEC_MODE,
+            fec_mode_active: 0,
+            modes,
         });
         Ok(())
     }

@@ -7,7 +7,7 @@
 
 use link::{LinkCommand, PhysicalState};
 use wire::attr::{PKeyTable, PortInfo, PortPhysState, PortState, VlCount, capability};
-use wire::{Gid, Guid, Lid, LinkRates, LinkSpeed, PortNum};
+use wire::{Gid, Guid, Lid, LinkRates, LinkSpeed, LinkWidth, PortNum};
 
 use crate::key_guard::KeyGuard;
 
@@ -185,10 +185,7 @@ impl Port {
                 caps.rates.extended_speeds() != 0,
                 capability::IS_EXTENDED_SPEEDS,
             )
-            | optional(
-                caps.rates.extended2_speeds() != 0,
-                capability::IS_CAPABILITY_MASK2,
-            );
+            | capability::IS_CAPABILITY_MASK2;
         match role {
             Role::Adapter => {
                 common
@@ -196,9 +193,26 @@ impl Port {
                     | capability::IS_CAPABILITY_MASK_NOTICE
                     | optional(self.is_sm, capability::IS_SM)
             }
-            Role::SwitchBase => common,
+            Role::SwitchBase => common | capability::IS_MULTICAST_FDB_TOP,
             Role::SwitchExternal => 0,
         }
+    }
+
+    /// CapabilityMask2.
+    fn capability_mask2(role: Role, rates: LinkRates) -> u16 {
+        if role == Role::SwitchExternal {
+            return 0;
+        }
+        let optional = |yes: bool, bit: u16| if yes { bit } else { 0 };
+        let is_2x = rates.width_bits() & LinkWidth::X2.code() != 0;
+        capability::IS_PORT_INFO_EXTENDED
+            | optional(is_2x, capability::IS_LINK_WIDTH_2X)
+            | optional(rates.has(LinkSpeed::Hdr), capability::IS_LINK_SPEED_HDR)
+            | optional(rates.has(LinkSpeed::Ndr), capability::IS_LINK_SPEED_NDR)
+            | optional(
+                rates.extended2_speeds() != 0,
+                capability::IS_EXTENDED_SPEEDS_2,
+            )
     }
 
     /// PortInfo as `Get` returns it to a request that came in on `arrival` and gave `presented` as
@@ -230,11 +244,7 @@ impl Port {
             link_speed_ext2_supported: supported.extended2_speeds(),
             link_speed_ext2_enabled: enabled.extended2_speeds(),
             link_speed_ext2_active: speed.map_or(0, LinkSpeed::extended2_code),
-            capability_mask2: match supported.extended2_speeds() {
-                0 => 0,
-                _ if role == Role::SwitchExternal => 0,
-                _ => capability::IS_EXTENDED_SPEEDS_2,
-            },
+            capability_mask2: Self::capability_mask2(role, supported),
             port_state: link.map_or(PortState::Active, |link| port_state(link.state)),
             port_phys_state: link.map_or(PortPhysState::LinkUp, |link| phys_state(link.physical)),
             link_down_default_state: POLLING,

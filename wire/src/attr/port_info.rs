@@ -39,6 +39,16 @@ pub mod capability {
     pub const IS_CLIENT_REREGISTRATION: u32 = 1 << 25;
     /// Other local changes raise trap 144.
     pub const IS_OTHER_LOCAL_CHANGES_NOTICE: u32 = 1 << 26;
+    /// MulticastFDBTop of a switch is supported.
+    pub const IS_MULTICAST_FDB_TOP: u32 = 1 << 30;
+    /// CapabilityMask2: PortInfoExtended is supported.
+    pub const IS_PORT_INFO_EXTENDED: u16 = 1 << 1;
+    /// CapabilityMask2: the width 2x is supported.
+    pub const IS_LINK_WIDTH_2X: u16 = 1 << 4;
+    /// CapabilityMask2: the speed HDR is supported.
+    pub const IS_LINK_SPEED_HDR: u16 = 1 << 5;
+    /// CapabilityMask2: the speed NDR is supported.
+    pub const IS_LINK_SPEED_NDR: u16 = 1 << 10;
     /// CapabilityMask2: speeds from XDR on are supported.
     pub const IS_EXTENDED_SPEEDS_2: u16 = 1 << 11;
 }

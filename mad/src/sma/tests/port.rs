@@ -1,6 +1,7 @@
 use link::PortState as Now;
 use wire::attr::{
-    ExtendedPortInfo, NodeInfo, PortInfo, PortPhysState, PortState, VlCount, capability,
+    ExtendedPortInfo, FecModes, NodeInfo, PortInfo, PortInfoExtended, PortPhysState, PortState,
+    VlCount, capability,
 };
 use wire::mad::MadStatus;
 use wire::{Lid, LinkRates, Lmc, Mtu, Sl};
@@ -366,4 +367,50 @@ fn an_agent_tells_of_the_adapters_other_ports_and_sets_its_own_only() {
     assert_eq!(first.get::<PortInfo>(0).lid, Lid::ZERO, "its own port's");
     let node: NodeInfo = second.get(0);
     assert_eq!(node.port_guid.0, node.node_guid.0 + 2);
+}
+
+#[test]
+fn a_port_says_that_its_link_has_no_error_correction_at_any_speed() {
+    let modes = |speeds: [bool; 4]| {
+        speeds.map(|has| {
+            let mode = if has { PortInfoExtended::NO_FEC } else { 0 };
+            FecModes {
+                supported: mode,
+                enabled: mode,
+            }
+        })
+    };
+    let mut bench = Bench::new(Fake::switch());
+    bench.node.rates = LinkRates::ALL;
+    bench.sma = Sma::new(&bench.node);
+    let all = PortInfoExtended {
+        capability_mask: PortInfoExtended::IS_FEC_MODE,
+        fec_mode_active: 0,
+        modes: modes([true; 4]),
+    };
+    assert_eq!(bench.get::<PortInfoExtended>(3), all);
+    assert_eq!(bench.set(3, &all), Ok(all));
+    let unchanged = PortInfoExtended::default();
+    assert_eq!(bench.set(3, &unchanged), Ok(all));
+    let mut other = all;
+    other.modes[1].enabled = 1 << 2;
+    assert_eq!(bench.set(3, &other), Err(MadStatus::BAD_FIELD), "RS");
+    assert_eq!(bench.set(0, &all), Err(MadStatus::BAD_FIELD), "no link");
+    let info: PortInfo = bench.get(0);
+    assert!(info.capability_mask & capability::IS_CAPABILITY_MASK2 != 0);
+    let all_bits = capability::IS_PORT_INFO_EXTENDED
+        | capability::IS_LINK_WIDTH_2X
+        | capability::IS_LINK_SPEED_HDR
+        | capability::IS_LINK_SPEED_NDR
+        | capability::IS_EXTENDED_SPEEDS_2;
+    assert_eq!(info.capability_mask2, all_bits);
+    let mut slow = Bench::new(Fake::switch());
+    assert_eq!(
+        slow.get::<PortInfoExtended>(3).modes,
+        modes([false; 4]),
+        "QDR at most"
+    );
+    let info: PortInfo = slow.get(0);
+    let slow_bits = info.capability_mask2 & !capability::IS_LINK_WIDTH_2X;
+    assert_eq!(slow_bits, capability::IS_PORT_INFO_EXTENDED);
 }
