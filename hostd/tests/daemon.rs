@@ -12,6 +12,7 @@ use hostd::HostConfig;
 use hostd::control::{PortRequest, Reply, Request};
 use link::Time;
 use mad::local::{FromAgent, MadMessage, ToAgent};
+use mad::umad;
 use netio::clock;
 use netio::datagram::AbstractSocket;
 use netio::process::{Pidfd, Signal};
@@ -468,4 +469,27 @@ async fn use_as_program(base: &str) {
 async fn receive(socket: &AbstractSocket, buffer: &mut [u8]) -> usize {
     let received = tokio::time::timeout(TIMEOUT, socket.receive(buffer)).await;
     received.expect("an answer").unwrap().0
+}
+
+/// What a program says to the socket of libibumad, and how its connection ends.
+#[test]
+fn a_program_that_stops_in_the_middle_of_a_long_user_mad_loses_its_connection_and_no_other_waits() {
+    let daemon = Daemon::start(0x11, &[]);
+    let socket = daemon.socket("ibumad");
+    let connect = || BlockingConnection::connect(&socket, TIMEOUT).unwrap();
+    let (stopped, other) = (connect(), connect());
+    let send = umad::Request::Send {
+        descriptor: 1,
+        length: 100_000,
+    };
+    stopped
+        .send(&wire::control::encode(&send).unwrap())
+        .unwrap();
+    stopped.send(&[0; 1000]).unwrap();
+    let describe = wire::control::encode(&umad::Request::Describe).unwrap();
+    other.send(&describe).unwrap();
+    let reply = other.receive().unwrap().unwrap();
+    let reply: umad::Reply = wire::control::decode(&reply).unwrap();
+    assert!(matches!(reply, umad::Reply::Adapter(_)), "{reply:?}");
+    assert!(matches!(stopped.receive(), Ok(None)), "it is closed");
 }

@@ -318,6 +318,7 @@ impl Endpoint {
         // Answers to the host itself: no client has such a transaction id.
         if mad.class() == MgmtClass::SUBN_ADM && mad.method().is_response() && mad.tid() >> 32 == 0
         {
+            self.check_from_manager(datagram)?;
             self.multicast.answered(now, &mad);
             return Ok(());
         }
@@ -333,7 +334,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Refuses a request of the project's own class from another port than the subnet manager's.
+    /// Refuses what only the subnet manager says from another port than its: requests of the project's own class,
+    /// and answers of subnet administration to this host.
     fn check_from_manager(&self, datagram: &UdPacket<'_>) -> Result<(), DropReason> {
         let is_from_manager = datagram.slid == self.adapter.settings.sm_lid;
         match is_from_manager && is_answerable(datagram.slid) {

@@ -44,6 +44,8 @@ pub(super) const FIRST_CLIENT: u32 = 1 << 31;
 const ASKING_MAX: usize = 64;
 /// How long the host may take to answer what a program asks.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a program may take to send a long user MAD whose length it has told, and then the host to have room.
+const LONG_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that keep the adapter's files up to date at most.
 const SYSFS_WATCHERS_MAX: usize = 64;
 /// Actions that may wait before programs are read no further.
@@ -323,7 +325,8 @@ impl Ibumad {
         reply
     }
 
-    /// Takes in a user MAD that is longer than a message.
+    /// Takes in a user MAD that is longer than a message. A program that does not send all of it in time loses its
+    /// connection: what may still come of it cannot be told from a request.
     async fn send_long(
         &self,
         connection: &Connection,
@@ -335,13 +338,28 @@ impl Ibumad {
             return Ok(Reply::Refused(Refusal::Invalid));
         }
         let mut bytes = Vec::new();
-        while bytes.len() < length {
-            let part = connection.receive().await?.ok_or(ControlError::Closed)?;
-            bytes.extend_from_slice(&part);
-        }
+        let parts = async {
+            while bytes.len() < length {
+                let part = connection.receive().await?.ok_or(ControlError::Closed)?;
+                bytes.extend_from_slice(&part);
+            }
+            Ok::<(), ControlError>(())
+        };
+        let Ok(received) = tokio::time::timeout(LONG_TIMEOUT, parts).await else {
+            let have = bytes.len();
+            tracing::warn!(
+                "a program has sent {have} of {length} bytes of a user MAD in {LONG_TIMEOUT:?}: \
+                 its connection is closed"
+            );
+            return Err(ControlError::TimedOut(LONG_TIMEOUT));
+        };
+        received?;
         match self.descriptor(descriptor) {
             Ok(open) if bytes.len() == length => {
-                self.room().await;
+                if (tokio::time::timeout(LONG_TIMEOUT, self.room()).await).is_err() {
+                    tracing::warn!("no room for a user MAD of {length} bytes in {LONG_TIMEOUT:?}");
+                    return Ok(Reply::Refused(Refusal::Failed));
+                }
                 self.with_server(|server| server.handle_data(clock::now(), open, &bytes));
                 Ok(Reply::Done)
             }

@@ -6,6 +6,7 @@ mod accounting;
 mod bed;
 mod datagram;
 mod grants;
+mod groups;
 mod manage;
 mod management;
 mod ping;

@@ -35,6 +35,8 @@ use crate::state::{End, FabricState};
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a process may take to terminate before it is killed.
 const TERMINATE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a process that was killed may take to end, and its peers to be notified.
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval at which a starting process is polled: first, longest.
 const READY_POLL_INTERVAL: (Duration, Duration) =
     (Duration::from_millis(2), Duration::from_millis(64));
@@ -330,6 +332,9 @@ impl Fleet {
 
     /// Terminates the process of `target`, and kills it if it does not end in time; returns when
     /// its peers are notified.
+    ///
+    /// # Errors
+    /// If it can be neither terminated nor killed, or is still there some time after it was killed.
     pub(super) async fn stop(&self, target: Target) -> Result<()> {
         let pidfd = self
             .members
@@ -351,18 +356,40 @@ impl Fleet {
                 ignore_absent(pidfd.signal(Signal::KILL)).with_context(name)?;
             }
         }
-        loop {
-            let settled = self.settled.notified();
-            let gone = {
-                let members = self.members.borrow();
-                members
-                    .get(&target)
-                    .is_none_or(|member| member.running.is_none() && !member.settling)
-            };
-            if gone {
-                return Ok(());
+        self.gone(target, KILL_TIMEOUT).await
+    }
+
+    /// Waits until a process that was stopped has ended and its peers are notified, for `limit` at most.
+    async fn gone(&self, target: Target, limit: Duration) -> Result<()> {
+        let ended = async {
+            loop {
+                let settled = self.settled.notified();
+                let is_gone = {
+                    let members = self.members.borrow();
+                    let member = members.get(&target);
+                    member.is_none_or(|member| member.running.is_none() && !member.settling)
+                };
+                if is_gone {
+                    return;
+                }
+                settled.await;
             }
-            settled.await;
+        };
+        if tokio::time::timeout(limit, ended).await.is_ok() {
+            return Ok(());
+        }
+        let name = self.name(target);
+        let members = self.members.borrow();
+        match members
+            .get(&target)
+            .and_then(|member| member.running.as_ref())
+        {
+            Some(running) => bail!(
+                "{name} was killed and is still there after {limit:?}: the kernel holds process {pid} \
+                 (/proc/{pid}/wchan names where)",
+                pid = running.id.pid
+            ),
+            None => bail!("{name} has ended, but its peers were not notified within {limit:?}"),
         }
     }
 
@@ -460,3 +487,6 @@ fn describe(status: ExitStatus) -> String {
         (None, None) => format!("ended: {status}"),
     }
 }
+
+#[cfg(test)]
+mod tests;
