@@ -6,6 +6,7 @@
 //! asks all hosts, and until they have answered keeps what the one before has left ([`memory`]).
 
 mod memory;
+mod names;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,28 +14,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use link::Time;
 use mad::local::MadMessage;
 use routing::fat_tree::{FatTreeLabels, recognise};
-use routing::multicast::{Mgid, Multicast, MulticastError, Options, Role, Scheme};
+use routing::multicast::{Mft, Mgid, Multicast, MulticastError, Options, Role, Scheme};
 use topologies::NodeId;
 use wire::attr::{MulticastForwardingTable, NodeType};
-use wire::p_key::{DEFAULT_PARTITION, FULL};
-use wire::sa::{McMemberRecord, Selector};
-use wire::{Gid, Guid, Lid, Sl};
+use wire::p_key::DEFAULT_PARTITION;
+use wire::sa::McMemberRecord;
+use wire::{Gid, Guid, Lid};
 
+use names::{SCOPE_LINK_LOCAL, allocated_mgid, broadcast};
 use rows::Rows;
+
+pub(crate) use names::may_be_asked_for;
 
 use crate::partitions::{Ipoib, Partitions};
 use crate::plan::Plan;
-use crate::port_settings::LIFE_TIME;
 use crate::subnet::{Index, Subnet};
 
+/// Multicast LIDs of a block of a forwarding table.
+const MFT_BLOCK_ROWS: u16 = 32;
 /// Groups at most; further ones are refused.
 const GROUPS_MAX: usize = 4096;
 /// Answers that wait for tables at most.
 const WAITING_MAX: usize = 8192;
-/// The queue key of the group that every IP over InfiniBand interface of a partition joins (RFC 4391).
-const BROADCAST_QKEY: u32 = 0x0b1b;
-/// The upper half of the MGIDs that are allocated to groups created without one.
-const ALLOCATED_MGIDS: u64 = 0xff12_a01b_fe80_0000;
 
 /// A group's properties and members.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub(crate) struct Group {
     pub(crate) record: McMemberRecord,
     /// JoinState by port GUID.
     pub(crate) members: BTreeMap<Guid, u8>,
+    /// Members that another port has made members in their name (ProxyJoin).
+    proxied: BTreeSet<Guid>,
     /// Whether it stays without members.
     well_known: bool,
 }
@@ -64,8 +67,8 @@ pub(crate) struct Groups {
     being_written: usize,
     /// Hosts that need not be asked to reregister.
     registered: BTreeSet<Guid>,
-    /// The lower half of the MGID that was allocated last.
-    last_mgid: u64,
+    /// The number at the end of the MGID that was allocated last.
+    last_mgid: u32,
     /// Multicast LIDs and their trees, of groups of the manager before.
     recalled_mlids: BTreeMap<Gid, Vec<(usize, Lid)>>,
     /// Members of the manager before that have not joined again.
@@ -77,6 +80,11 @@ pub(crate) struct Groups {
 /// A group's GID as the routing crate has it.
 pub(crate) fn mgid(gid: Gid) -> Mgid {
     Mgid(u128::from_be_bytes(gid.0))
+}
+
+/// The block of a forwarding table that a multicast LID is in; `None` for other LIDs.
+pub(crate) fn block_of(mlid: Lid) -> Option<u16> {
+    Mft::block_of(mlid).and_then(|block| u16::try_from(block).ok())
 }
 
 fn role(join_state: u8) -> Role {
@@ -101,6 +109,7 @@ impl Groups {
             let group = Group {
                 record,
                 members: BTreeMap::new(),
+                proxied: BTreeSet::new(),
                 well_known: true,
             };
             (record.mgid, group)
@@ -164,6 +173,7 @@ impl Groups {
         warnings.extend(self.end_groups_without_room());
         for group in self.groups.values_mut() {
             group.members.retain(|port, _| present.contains(port));
+            group.proxied.retain(|port| present.contains(port));
         }
         self.groups
             .retain(|_, group| group.well_known || !group.members.is_empty());
@@ -185,6 +195,7 @@ impl Groups {
         for (gid, group) in &mut self.groups {
             if !served.contains(&mgid(*gid)) && !group.members.is_empty() {
                 group.members.clear();
+                group.proxied.clear();
                 ended += 1;
             }
         }
@@ -231,6 +242,24 @@ impl Groups {
             .unwrap_or(0)
     }
 
+    /// Whether a port is a member that another one has made a member in its name (ProxyJoin).
+    pub(crate) fn is_proxied(&self, gid: Gid, port: Guid) -> bool {
+        let group = self.groups.get(&gid);
+        group.is_some_and(|group| group.proxied.contains(&port))
+    }
+
+    /// Notes of a member whether another port has made it one.
+    pub(crate) fn set_proxied(&mut self, gid: Gid, port: Guid, is_proxied: bool) {
+        let Some(group) = self.groups.get_mut(&gid) else {
+            return;
+        };
+        if is_proxied && group.members.contains_key(&port) {
+            group.proxied.insert(port);
+        } else {
+            group.proxied.remove(&port);
+        }
+    }
+
     /// The record of a port's membership in the group of `record`.
     pub(crate) fn member_record(
         &self,
@@ -242,6 +271,7 @@ impl Groups {
             port_gid: Gid::new(Gid::DEFAULT_PREFIX, port),
             mlid: self.mlid(record.mgid, Some(port)).unwrap_or_default(),
             join_state,
+            proxy_join: self.is_proxied(record.mgid, port),
             ..*record
         }
     }
@@ -264,12 +294,12 @@ impl Groups {
             .or_else(|| multicast.mlids(mgid(gid)).next().map(|(_, mlid)| mlid))
     }
 
-    /// An MGID for a group that is created without one: the next that no group has. A host may have
-    /// created a group by such a name itself.
-    pub(crate) fn allocate_mgid(&mut self) -> Gid {
+    /// An MGID for a group that is created without one, of the scope that was asked for or, without any, of this
+    /// subnet: the next that no group has. A host may have created a group by such a name of a wider scope itself.
+    pub(crate) fn allocate_mgid(&mut self, scope: Option<u8>) -> Gid {
         loop {
             self.last_mgid = self.last_mgid.wrapping_add(1);
-            let mgid = Gid::new(ALLOCATED_MGIDS, Guid(self.last_mgid));
+            let mgid = allocated_mgid(scope.unwrap_or(SCOPE_LINK_LOCAL), self.last_mgid);
             if !self.groups.contains_key(&mgid) {
                 return mgid;
             }
@@ -284,6 +314,7 @@ impl Groups {
         let group = Group {
             record,
             members: BTreeMap::new(),
+            proxied: BTreeSet::new(),
             well_known: false,
         };
         self.groups.insert(record.mgid, group);
@@ -313,6 +344,7 @@ impl Groups {
         };
         let changes = if join_state == 0 {
             group.members.remove(&port);
+            group.proxied.remove(&port);
             multicast.leave(mgid(gid), port)?
         } else {
             let joined = multicast.join(mgid(gid), port, role(join_state))?;
@@ -328,6 +360,7 @@ impl Groups {
             self.dirty |= !multicast.leave(mgid(gid), member)?.is_empty();
         }
         group.members.clear();
+        group.proxied.clear();
         let ended = !group.well_known;
         if ended {
             self.groups.remove(&gid);
@@ -353,7 +386,21 @@ impl Groups {
         let multicast = self.multicast.as_ref().filter(|_| self.in_force)?;
         let mft = multicast.mft(NodeId::from_index(switch));
         let (mlid, _) = mft.rows().last()?;
-        routing::multicast::Mft::block_of(mlid).and_then(|block| u16::try_from(block).ok())
+        block_of(mlid)
+    }
+
+    /// MulticastFDBTop that a switch's table needs: the end of the last block with something in it, or the LID before
+    /// the first multicast one; `None` while there is no multicast.
+    pub(crate) fn multicast_top(&self, switch: Index) -> Option<Lid> {
+        if !self.in_force {
+            return None;
+        }
+        let blocks = self
+            .last_block(switch)
+            .map_or(0, |last| last.saturating_add(1));
+        let rows = blocks.saturating_mul(MFT_BLOCK_ROWS);
+        let top = Lid::UNICAST_LAST.get().saturating_add(rows);
+        Some(Lid::new(top))
     }
 
     /// Defers an answer until the tables are written. `false`: nothing is to be written, or too many
@@ -398,29 +445,6 @@ impl Groups {
     /// It has been asked.
     pub(crate) fn reregistered(&mut self, port: Guid) {
         self.registered.insert(port);
-    }
-}
-
-/// The group of all IP over InfiniBand interfaces of a partition (RFC 4391).
-fn broadcast(partition: u16, ipoib: Ipoib) -> McMemberRecord {
-    let pkey = partition | FULL;
-    let [high, low] = pkey.to_be_bytes();
-    let mut mgid = [0; 16];
-    mgid[..6].copy_from_slice(&[0xff, 0x10 | ipoib.scope, 0x40, 0x1b, high, low]);
-    mgid[12..].fill(0xff);
-    McMemberRecord {
-        mgid: Gid(mgid),
-        qkey: BROADCAST_QKEY,
-        mtu_selector: Selector::Exactly,
-        mtu: ipoib.mtu,
-        pkey,
-        rate_selector: Selector::Exactly,
-        rate: ipoib.rate,
-        packet_life_time_selector: Selector::Exactly,
-        packet_life_time: LIFE_TIME,
-        sl: Sl::truncate(ipoib.sl),
-        scope: ipoib.scope,
-        ..McMemberRecord::default()
     }
 }
 

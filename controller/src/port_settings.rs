@@ -34,6 +34,9 @@ const STALL_COUNT: u8 = 7;
 /// largest MTU.
 const VL_WEIGHT: u8 = 64;
 
+/// The first entry of the second block of an arbitration table.
+const SECOND_BLOCK: u8 = 32;
+
 /// PortInfo that sets what makes a device addressable; `None` if its port is not known.
 pub(crate) fn end_port(subnet: &Subnet, plan: &Plan, index: Index) -> Option<PortInfo> {
     let device = subnet.devices.get(index)?;
@@ -187,7 +190,7 @@ pub(crate) fn sl2vl_by_input(basis: &Basis<'_>, (index, output): (Index, PortNum
 }
 
 /// A block of the arbitration of a port: that of promised bandwidth, else all VLs alike in
-/// the low-priority table and nothing in the high. `None`: the block is left as it is.
+/// the low-priority table and nothing in the high. `None`: the port has no such block.
 pub(crate) fn vl_arbitration(
     basis: &Basis<'_>,
     end: (Index, PortNum),
@@ -197,10 +200,13 @@ pub(crate) fn vl_arbitration(
     if let Some(table) = qos::vl_arbitration(basis.admission, end, block) {
         return Some(table);
     }
-    if block == VlArbTable::LOW_SECOND || block == VlArbTable::HIGH_SECOND {
-        return None;
-    }
     let info = basis.subnet.devices[end.0].port_info(end.1)?;
+    let is_beyond = |entries: u8| entries <= SECOND_BLOCK;
+    match block {
+        VlArbTable::LOW_SECOND if is_beyond(info.vl_arbitration_low_cap) => return None,
+        VlArbTable::HIGH_SECOND if is_beyond(info.vl_arbitration_high_cap) => return None,
+        _ => {}
+    }
     let mut table = VlArbTable::default();
     if block == VlArbTable::LOW_FIRST {
         let entries = info.vl_arbitration_low_cap.min(vls);

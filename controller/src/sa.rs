@@ -27,7 +27,7 @@ use crate::fabric::Fabric;
 use crate::groups::Groups;
 use crate::outbox::Outbox;
 use crate::port_settings::LIFE_TIME;
-use crate::smp::message;
+use crate::smp;
 use crate::writer::Mirrors;
 use members::MemberRequest;
 use services::{Asker, Services};
@@ -112,7 +112,7 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     fn answer(&mut self, to: &MadMessage, answer: &Mad) {
-        self.outbox.send(message(to.lid, to.qpn, answer));
+        self.outbox.send(smp::answer(to, answer));
     }
 
     fn records(
@@ -147,6 +147,12 @@ impl Administration {
         header.is_ok_and(|header| header.sm_key == self.sa_key.get())
     }
 
+    /// Whether a request gives an SM_Key that is not this administration's: it is not answered (IBA C15-0.1.5).
+    fn has_wrong_key(&self, request: &Mad) -> bool {
+        let header = request.sa_header();
+        header.is_ok_and(|header| header.sm_key != 0 && header.sm_key != self.sa_key.get())
+    }
+
     /// A program on some host asks.
     pub(crate) fn request(
         &mut self,
@@ -155,6 +161,9 @@ impl Administration {
         request: &Mad,
         context: &mut Context<'_>,
     ) {
+        if self.has_wrong_key(request) {
+            return;
+        }
         if rmpp::is_control(request) {
             return self.transfers.receive(now, from, request);
         }
@@ -280,8 +289,7 @@ impl Administration {
         let records = self.records(now, from, request, context)?;
         let mut template = answer_header(request, MadStatus::OK);
         set_attribute_offset(&mut template, records.attribute_offset);
-        self.transfers
-            .start((from.lid, from.qpn), &template, records.bytes)
+        self.transfers.start(from, &template, records.bytes)
     }
 
     fn member_request(
@@ -300,7 +308,7 @@ impl Administration {
             Err(status) => return context.answer(from, &answer_header(request, status)),
         };
         let answer = single_record(request, &Records::of(&[changed.record]));
-        let message = message(from.lid, from.qpn, &answer);
+        let message = smp::answer(from, &answer);
         if !context.groups.defer_answer(&message) {
             context.outbox.send(message);
         }

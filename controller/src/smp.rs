@@ -70,6 +70,15 @@ pub(crate) fn message(lid: Lid, qpn: Qpn, mad: &Mad) -> MadMessage {
     }
 }
 
+/// The answer to a datagram of QP1, on service level 0 and by the way by which it has come: from the LID that it was
+/// sent to, in its partition, and behind a GRH if it had one (IBA 13.5.4).
+pub(crate) fn answer(to: &MadMessage, mad: &Mad) -> MadMessage {
+    MadMessage {
+        way: to.way,
+        ..message(to.lid, to.qpn, mad)
+    }
+}
+
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer<'a> {

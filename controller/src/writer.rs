@@ -2,7 +2,8 @@
 //! when the one before it is answered.
 //!
 //! 1. End ports: LIDs, LMC, the SM's LID, P_Keys; LinearFDBTop of each switch.
-//! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks.
+//! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks. MulticastFDBTop is raised before
+//!    blocks that need it and lowered when all are written.
 //! 3. Every port with a link that is in Init: MTU and VLs, and on to Armed.
 //! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3).
 //! 5. LFT blocks that were deferred until one of these ports is Active: traffic over a device that
@@ -45,8 +46,10 @@ pub(crate) enum Write {
     ReadPKeys(Index, PortNum),
     /// Sets the P_Key table of a port.
     PKeys(Index, PortNum),
-    /// SwitchInfo: LinearFDBTop.
+    /// SwitchInfo: LinearFDBTop, and MulticastFDBTop if it has to be higher.
     SwitchInfo(Index),
+    /// SwitchInfo: MulticastFDBTop, once no table needs a higher one.
+    MulticastTop(Index),
     /// Reads an LFT block.
     ReadLft(Index, u16),
     /// Sets an LFT block.
@@ -76,6 +79,7 @@ impl Write {
             | Self::ReadPKeys(index, _)
             | Self::PKeys(index, _)
             | Self::SwitchInfo(index)
+            | Self::MulticastTop(index)
             | Self::ReadLft(index, _)
             | Self::Lft(index, _)
             | Self::ReadMft(index, ..)
@@ -213,6 +217,8 @@ impl Programming {
         let mut writes = stages::multicast(target);
         writes.retain(|write| !self.failures.contains_key(&write.device()));
         if writes.is_empty() {
+            let mut writes = stages::multicast_tops(target);
+            writes.retain(|write| !self.failures.contains_key(&write.device()));
             return (writes, next);
         }
         self.mft_rounds += 1;
@@ -250,8 +256,12 @@ impl Programming {
                 let wanted = pkeys.wanted(target.subnet, (index, port), held)?;
                 Request::set(route, tables::pkeys_modifier(device, port), &wanted)
             }
-            Write::SwitchInfo(_) => {
-                let switch = tables::switch_info(device.switch?, target.plan);
+            Write::SwitchInfo(_) | Write::MulticastTop(_) => {
+                let mirror = target.mirrors.get(&device.guid());
+                let is_lowered = matches!(write, Write::MulticastTop(_))
+                    || mirror.is_some_and(|mirror| mirror.unprogrammed && mirror.mft.is_empty());
+                let top = tables::multicast_top(device, target.groups, index);
+                let switch = tables::switch_info(device.switch?, target.plan, top, is_lowered);
                 let guid = device.guid();
                 target.mirrors.entry(guid).or_default().top = switch.linear_fdb_top;
                 Request::set(route, 0, &switch)
@@ -334,7 +344,7 @@ impl Programming {
             Write::PKeys(_, port) => {
                 mirror.pkeys.insert(port, answer.attribute()?);
             }
-            Write::SwitchInfo(_) => {
+            Write::SwitchInfo(_) | Write::MulticastTop(_) => {
                 let switch: SwitchInfo = answer.attribute()?;
                 mirror.top = switch.linear_fdb_top;
                 target.subnet.devices[index].switch = Some(switch);

@@ -319,7 +319,7 @@ fn subnet_administration_shows_tables_and_members_to_who_knows_its_key() {
         let call = [&["saquery"], options, &["PKTR"]].concat();
         diags(&fabric, "h1", &call)
     };
-    // Without an option saquery gives 1, the key that OpenSM trusts by itself.
+    // Without an option saquery gives 1, the key that OpenSM trusts by itself: one that is wrong is not answered.
     let refused = asked(&[]);
     assert!(!refused.stdout.contains("PKeyTable"), "{refused}");
     let shown = asked(&["--smkey", &KEY]).success();

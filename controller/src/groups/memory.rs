@@ -7,21 +7,22 @@
 //! version 1                     first statement, always
 //! group RECORD                  a group: its MCMemberRecord (IBA 15.2.5.17), 104 hexadecimal digits
 //! mlid TREE LID                 a multicast LID of the group above, and its tree
-//! member GUID JOINSTATE         a port that is a member of the group above
+//! member GUID JOINSTATE [proxy] a port that is a member of the group above; `proxy`: made so by another port
 //! ```
 //!
 //! A member that was read has [`REJOIN_NS`] to join again, upon PortInfo:ClientReregister; else it is
 //! no member any more. Members beyond [`MEMBERS_MAX`] are left out and must join again at once.
 
 use core::fmt::Write as _;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use link::Time;
 use routing::multicast::GroupState;
 use wire::sa::McMemberRecord;
 use wire::{Format as _, Gid, Lid};
 
-use super::{ALLOCATED_MGIDS, GROUPS_MAX, Group, Groups, mgid, role};
+use super::names::allocated_number;
+use super::{GROUPS_MAX, Group, Groups, mgid, role};
 use crate::ConfigError;
 use crate::statements::{self, Damaged, end, guid, number};
 
@@ -58,7 +59,11 @@ impl Groups {
                 let _ = writeln!(text, "mlid {tree} {}", mlid.get());
             }
             for (port, join_state) in &group.members {
-                let _ = writeln!(text, "member {port} {join_state}");
+                let by_proxy = match group.proxied.contains(port) {
+                    true => " proxy",
+                    false => "",
+                };
+                let _ = writeln!(text, "member {port} {join_state}{by_proxy}");
             }
         }
         text
@@ -89,8 +94,12 @@ impl Groups {
     fn without_members(&self) -> Self {
         let well_known = self.groups.iter().filter(|(_, group)| group.well_known);
         let emptied = well_known.map(|(&gid, group)| {
-            let members = BTreeMap::new();
-            (gid, Group { members, ..*group })
+            let emptied = Group {
+                members: BTreeMap::new(),
+                proxied: BTreeSet::new(),
+                ..*group
+            };
+            (gid, emptied)
         });
         let groups = emptied.collect();
         Self {
@@ -116,10 +125,11 @@ impl Groups {
         self.groups.entry(gid).or_insert_with(|| Group {
             record,
             members: BTreeMap::new(),
+            proxied: BTreeSet::new(),
             well_known: false,
         });
-        if gid == Gid::new(ALLOCATED_MGIDS, gid.guid()) {
-            self.last_mgid = self.last_mgid.max(gid.guid().0);
+        if let Some(number) = allocated_number(gid) {
+            self.last_mgid = self.last_mgid.max(number);
         }
         Ok(gid)
     }
@@ -143,6 +153,10 @@ impl Groups {
         let mut words = rest.split_whitespace();
         let port = guid(words.next())?;
         let join_state: u8 = number(words.next(), "a JoinState")?;
+        let by_proxy = match words.next() {
+            Some("proxy") => true,
+            other => end(other).map(|()| false)?,
+        };
         end(words.next())?;
         if !(1..=7).contains(&join_state) {
             return Err(format!("{join_state} is no JoinState"));
@@ -152,6 +166,9 @@ impl Groups {
         }
         if let Some(group) = self.groups.get_mut(&gid) {
             group.members.insert(port, join_state);
+            if by_proxy {
+                group.proxied.insert(port);
+            }
             self.unconfirmed.insert((gid, port));
         }
         Ok(())
@@ -270,11 +287,13 @@ mod tests {
     fn what_is_written_reads_back() {
         let gid = Gid([0xff; 16]);
         let record = text_of(gid);
-        let text = format!("{HEADER}group {record}\nmember 0x0000000000000005 1\n");
+        let members = "member 0x0000000000000005 1\nmember 0x0000000000000006 3 proxy\n";
+        let text = format!("{HEADER}group {record}\n{members}");
         let mut groups = Groups::new(Scheme::SpanningTree, None);
         groups.recall(&text).unwrap();
         assert_eq!(groups.text(), text);
         assert_eq!(groups.join_state(gid, Guid(5)), 1);
+        assert!(!groups.is_proxied(gid, Guid(5)) && groups.is_proxied(gid, Guid(6)));
     }
 
     #[test]

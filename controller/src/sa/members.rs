@@ -1,8 +1,9 @@
 //! MCMemberRecord (IBA 15.2.5.17): joining and leaving multicast groups, and who is in them.
 //!
 //! A full member that joins a group which does not exist makes it, if it states what a group needs:
-//! P_Key, Q_Key, SL, FlowLabel and TClass. Only the port itself joins or leaves; proxies are denied.
-//! A trusted query gets all members, others only the groups of the asker's partitions.
+//! P_Key, Q_Key, SL, FlowLabel and TClass. A port of the group's partition may make another one a member in
+//! its name (ProxyJoin), and end what was made so; what a port has joined itself only that port changes
+//! (o15-0.2.1). A trusted query gets all members, others only the groups of the asker's partitions.
 //!
 //! The answer to a join names the multicast LID to send to. With cyclic trees (MCAST07) that is one of
 //! several of the group, which IBA does not foresee.
@@ -17,7 +18,7 @@ use routing::multicast::MulticastError;
 use super::View;
 use super::path::{gid, mtu_within};
 use crate::fabric::Fabric;
-use crate::groups::{Group, Groups};
+use crate::groups::{self, Group, Groups};
 use crate::port_settings::LIFE_TIME;
 use crate::subnet::{Device, Index};
 
@@ -40,6 +41,21 @@ pub(super) struct Changed {
     pub(super) created: Option<Gid>,
     /// A group that has ended.
     pub(super) ended: Option<Gid>,
+}
+
+/// A port that joins or leaves, and the one that asks for it.
+#[derive(Clone, Copy)]
+struct Member {
+    index: Index,
+    port: Guid,
+    requester: Index,
+}
+
+impl Member {
+    /// Whether another port asks (ProxyJoin).
+    fn is_proxied(self) -> bool {
+        self.index != self.requester
+    }
 }
 
 /// A request to join or leave, with what it works on.
@@ -81,25 +97,35 @@ impl MemberRequest<'_> {
         if gid(device) != asked.port_gid {
             return Err(MadStatus::SA_INVALID_GID);
         }
-        if self.fabric.owner(from.lid) != Some(index) {
-            return Err(MadStatus::SA_DENIED);
-        }
+        let member = Member {
+            index,
+            port,
+            requester: (self.fabric.owner(from.lid)).ok_or(MadStatus::SA_REQUEST_INVALID)?,
+        };
         if request.method() == Method::DELETE {
-            return self.leave(&asked, port, state);
+            return self.leave(&asked, member, state);
         }
         let (record, created) = match self.groups.get(asked.mgid) {
             Some(group) => {
                 self.check_partition(index, group.record.pkey)?;
+                self.check_requester(member, &group.record)?;
                 (joined(group, device, &asked, mask)?, None)
             }
             None => {
                 let record = created(device, &asked, mask)?;
                 self.check_partition(index, record.pkey)?;
-                let mgid = match asked.mgid {
-                    Gid([0, ..]) => self.groups.allocate_mgid(),
-                    mgid => mgid,
+                self.check_requester(member, &record)?;
+                let scope = (mask & component::SCOPE != 0).then_some(asked.scope);
+                let mgid = match asked.mgid == Gid::default() {
+                    true => self.groups.allocate_mgid(scope),
+                    false => asked.mgid,
                 };
-                let record = McMemberRecord { mgid, ..record };
+                let scope = mgid.0[1] & 0x0f;
+                let record = McMemberRecord {
+                    mgid,
+                    scope,
+                    ..record
+                };
                 if !self.groups.create(record) {
                     return Err(MadStatus::SA_NO_RESOURCES);
                 }
@@ -115,6 +141,7 @@ impl MemberRequest<'_> {
             }
             return Err(status(&error));
         }
+        self.groups.set_proxied(mgid, port, member.is_proxied());
         Ok(Changed {
             record: self.groups.member_record(&record, port, state),
             created,
@@ -128,18 +155,31 @@ impl MemberRequest<'_> {
         key.map(|_| ()).ok_or(MadStatus::SA_REQUEST_INVALID)
     }
 
+    /// A membership that a port has made itself is its own. One that another has made in its name, and a new one,
+    /// are those of any port of the group's partition (o15-0.2.1).
+    fn check_requester(&self, member: Member, group: &McMemberRecord) -> Result<(), MadStatus> {
+        let is_member = self.groups.join_state(group.mgid, member.port) != 0;
+        let is_own = is_member && !self.groups.is_proxied(group.mgid, member.port);
+        if is_own && member.is_proxied() {
+            return Err(MadStatus::SA_REQUEST_INVALID);
+        }
+        self.check_partition(member.requester, group.pkey)
+    }
+
     fn leave(
         &mut self,
         asked: &McMemberRecord,
-        port: Guid,
+        member: Member,
         state: u8,
     ) -> Result<Changed, MadStatus> {
+        let port = member.port;
         let before = self.groups.join_state(asked.mgid, port);
         // All that is given up has to be there (IBA 15.2.5.17.2, o15-0.1.14).
         let record = match self.groups.get(asked.mgid) {
             Some(group) if before & state == state => group.record,
             _ => return Err(MadStatus::SA_REQUEST_INVALID),
         };
+        self.check_requester(member, &record)?;
         let after = before & !state;
         let left = self.groups.member_record(&record, port, after);
         let ended = self
@@ -263,7 +303,7 @@ fn created(
         return Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
     }
     let named = asked.mgid != Gid::default();
-    if named && !asked.mgid.is_multicast() || asked.pkey & PARTITION == 0 {
+    if named && !groups::may_be_asked_for(asked.mgid) || asked.pkey & PARTITION == 0 {
         return Err(MadStatus::SA_REQUEST_INVALID);
     }
     let info = device.end_port_info().ok_or(MadStatus::SA_INVALID_GID)?;

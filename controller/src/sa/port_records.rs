@@ -2,7 +2,7 @@
 //! 15.2.5).
 
 use topologies::NodeKind;
-use wire::attr::GuidInfo;
+use wire::attr::{GuidInfo, VlArbTable};
 use wire::sa::{
     GuidInfoRecord, MultiPathRecord, PathRecord, SlToVlTableRecord, VlArbTableRecord,
     multi_path_component, path_component,
@@ -11,10 +11,16 @@ use wire::{Guid, MadStatus, PortNum};
 
 use super::{Query, View};
 use crate::port_settings::ALL_INPUTS;
-use crate::subnet::Index;
+use crate::subnet::{Device, Index};
 
 /// The first component of the records that are found by LID.
 const LID: u64 = 1 << 0;
+
+/// The ports that have tables: those with a cable, and port 0 of a switch.
+fn outputs(device: &Device) -> impl Iterator<Item = PortNum> + '_ {
+    let own = (device.kind == NodeKind::Switch).then_some(PortNum::MANAGEMENT);
+    own.into_iter().chain(device.cables().map(|(port, _)| port))
+}
 
 impl View<'_> {
     /// The ports' own GUIDs; aliases are not assigned.
@@ -23,7 +29,7 @@ impl View<'_> {
         if query.asks(1 << 1) && query.data[2] != 0 {
             return Ok(Vec::new());
         }
-        let record = |(_, device, lid): (Index, &crate::subnet::Device, _)| {
+        let record = |(_, device, lid): (Index, &Device, _)| {
             let mut guids = [Guid::default(); 8];
             guids[0] = device.end_port_guid();
             GuidInfoRecord {
@@ -35,7 +41,9 @@ impl View<'_> {
         Ok(self.by_lid(query).map(record).collect())
     }
 
-    /// The SL-to-VL tables that the manager has read or written. One for all inputs is told for each.
+    /// The SL-to-VL tables of the ports with a cable, as the manager has read or written them; that of a port
+    /// with one data VL, which has none to choose from, names VL 0 for every service level. One for all inputs is told
+    /// for each. To a switch's port 0 no packet goes by a VL: its table is told so, too.
     pub(super) fn sl_to_vl_tables(
         &self,
         query: &Query<'_>,
@@ -43,35 +51,43 @@ impl View<'_> {
         query.refuse_beyond(LID | 1 << 1 | 1 << 2)?;
         let mut records = Vec::new();
         for (_, device, lid) in self.by_lid(query) {
-            let Some(mirror) = self.mirrors.get(&device.guid()) else {
-                continue;
-            };
+            let held = self.mirrors.get(&device.guid());
+            let held = held.map(|mirror| &mirror.sl2vl);
             // Ports in records of an adapter say nothing (IBA 15.2.5.9, 15.2.5.10).
             let is_host = device.kind == NodeKind::Host;
-            for (&(input, output), &table) in &mirror.sl2vl {
-                let inputs = match input {
-                    ALL_INPUTS => 0..=device.info.num_ports,
-                    input => input.get()..=input.get(),
-                };
-                for input in inputs.map(PortNum::new) {
-                    let matches = is_host
-                        || (!query.asks(1 << 1) || query.port_at(2) == input)
-                            && (!query.asks(1 << 2) || query.port_at(3) == output);
-                    if matches {
-                        records.push(SlToVlTableRecord {
-                            lid,
-                            input,
-                            output,
-                            table,
-                        });
+            let asked = |bit: u64, at: usize| {
+                let port = query.port_at(at);
+                (!is_host && query.asks(bit)).then_some(port)
+            };
+            let (asked_input, asked_output) = (asked(1 << 1, 2), asked(1 << 2, 3));
+            let inputs = match is_host {
+                true => 0..=0,
+                false => 0..=device.info.num_ports,
+            };
+            for output in outputs(device).filter(|port| asked_output.is_none_or(|one| one == *port))
+            {
+                for input in inputs.clone().map(PortNum::new) {
+                    if asked_input.is_some_and(|one| one != input) {
+                        continue;
                     }
+                    let table = held.and_then(|held| {
+                        let one = held.get(&(input, output));
+                        one.or_else(|| held.get(&(ALL_INPUTS, output)))
+                    });
+                    records.push(SlToVlTableRecord {
+                        lid,
+                        input,
+                        output,
+                        table: table.copied().unwrap_or_default(),
+                    });
                 }
             }
         }
         Ok(records)
     }
 
-    /// The blocks of VL arbitration that the manager has read or written.
+    /// The four blocks of VL arbitration of the ports with a cable, as the manager has read or written them. A
+    /// block for which a port has no entries is told without any, and so are those of a switch's port 0.
     pub(super) fn vl_arbitration_tables(
         &self,
         query: &Query<'_>,
@@ -79,19 +95,22 @@ impl View<'_> {
         query.refuse_beyond(LID | 1 << 1 | 1 << 2)?;
         let mut records = Vec::new();
         for (_, device, lid) in self.by_lid(query) {
-            let Some(mirror) = self.mirrors.get(&device.guid()) else {
-                continue;
-            };
-            for (&(port, block), &table) in &mirror.arbitration {
-                let is_port = device.kind == NodeKind::Host || query.port_at(2) == port;
-                let matches = (!query.asks(1 << 1) || is_port)
-                    && (!query.asks(1 << 2) || query.data[3] == block);
-                if matches {
+            let held = self.mirrors.get(&device.guid());
+            let is_host = device.kind == NodeKind::Host;
+            for port in outputs(device) {
+                if query.asks(1 << 1) && !is_host && query.port_at(2) != port {
+                    continue;
+                }
+                for block in VlArbTable::LOW_FIRST..=VlArbTable::HIGH_SECOND {
+                    if query.asks(1 << 2) && query.data[3] != block {
+                        continue;
+                    }
+                    let table = held.and_then(|mirror| mirror.arbitration.get(&(port, block)));
                     records.push(VlArbTableRecord {
                         lid,
                         port,
                         block,
-                        table,
+                        table: table.copied().unwrap_or_default(),
                     });
                 }
             }

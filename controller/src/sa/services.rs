@@ -2,8 +2,9 @@
 //! components.
 //!
 //! A record is known by its ServiceID, ServiceGID and ServiceP_Key. Only the port that it names, or who shows
-//! the SM_Key, may write it, and only with the ServiceKey that it has, if it has one. It ends with its lease,
-//! when it is deleted, or with its port. The key is shown to those only who show the SM_Key; who names it finds
+//! the SM_Key, may write it, and only with the ServiceKey that it has, if it has one; a deletion of the port
+//! need not name the key (stock osmtest does not), but a wrong one is refused. It ends with its lease, when it is
+//! deleted, or with its port. The key is shown to those only who show the SM_Key; who names it finds
 //! the service.
 
 use std::collections::BTreeMap;
@@ -59,10 +60,11 @@ impl Services {
         self.expire(now);
         let id = (asked.id, asked.gid, asked.pkey);
         let known = self.records.get(&id);
+        let names_key = request.method() != Method::DELETE || mask & component::KEY != 0;
         let is_locked = |(known, _): &(ServiceRecord, _)| {
             known.key != ServiceRecord::NO_KEY && known.key != asked.key
         };
-        if known.is_some_and(is_locked) && !asker.is_trusted {
+        if names_key && known.is_some_and(is_locked) && !asker.is_trusted {
             return Err(invalid);
         }
         if request.method() == Method::DELETE {
@@ -252,9 +254,21 @@ mod tests {
             ..record(1)
         };
         for method in [Method::SET, Method::DELETE] {
-            let wrong = request(method, NAMED, &other_key);
+            let wrong = request(method, NAMED | component::KEY, &other_key);
             assert_eq!(services.write(Time(0), &wrong, OWNER), invalid);
         }
+        let keyless = record(1);
+        let keyless = ServiceRecord {
+            key: ServiceRecord::NO_KEY,
+            ..keyless
+        };
+        let set = request(Method::SET, NAMED, &keyless);
+        assert_eq!(services.write(Time(0), &set, OWNER), invalid);
+        let delete = request(Method::DELETE, component::NAME, &keyless);
+        assert_eq!(services.write(Time(0), &delete, stranger), invalid);
+        assert!(services.write(Time(0), &delete, OWNER).is_ok());
+        let set = request(Method::SET, NAMED, &record(1));
+        assert!(services.write(Time(0), &set, OWNER).is_ok());
         let unnamed = request(Method::SET, component::ID, &record(1));
         let missing = Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
         assert_eq!(services.write(Time(0), &unnamed, OWNER), missing);

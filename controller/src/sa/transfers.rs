@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use link::Time;
-use mad::local::MadMessage;
+use mad::local::{MadMessage, MadWay};
 use mad::rmpp::{Progress, Sender};
 use mad::transaction::Timing;
 use wire::{Lid, Mad, MadStatus, Qpn};
@@ -24,7 +24,17 @@ const TIMING: Timing = Timing {
 /// The answers under way, by asker and transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
-    senders: BTreeMap<(Lid, Qpn, u64), (Sender, usize)>,
+    senders: BTreeMap<(Lid, Qpn, u64), Transfer>,
+}
+
+/// An answer under way.
+#[derive(Debug)]
+struct Transfer {
+    sender: Sender,
+    /// Bytes of its records.
+    bytes: usize,
+    /// By which the request has come.
+    way: Option<MadWay>,
 }
 
 impl Transfers {
@@ -34,50 +44,54 @@ impl Transfers {
     /// The status to answer with instead, if it is too long or there are too many.
     pub(super) fn start(
         &mut self,
-        to: (Lid, Qpn),
+        to: &MadMessage,
         template: &Mad,
         records: Vec<u8>,
     ) -> Result<(), MadStatus> {
-        let key = (to.0, to.1, template.tid());
+        let key = (to.lid, to.qpn, template.tid());
         // A request that is repeated while its answer is under way starts no second transfer.
         if self.senders.contains_key(&key) {
             return Ok(());
         }
         let bytes = records.len();
-        let under_way: usize = self.senders.values().map(|(_, bytes)| bytes).sum();
+        let under_way: usize = self.senders.values().map(|one| one.bytes).sum();
         let has_room = under_way == 0 || under_way.saturating_add(bytes) <= BYTES_MAX;
         if self.senders.len() >= TRANSFERS_MAX || !has_room {
             return Err(MadStatus::BUSY);
         }
         let sender = Sender::new(template, records, TIMING).ok_or(MadStatus::SA_NO_RESOURCES)?;
-        self.senders.insert(key, (sender, bytes));
+        let way = to.way;
+        let transfer = Transfer { sender, bytes, way };
+        self.senders.insert(key, transfer);
         Ok(())
     }
 
     /// Takes in an ACK, STOP or ABORT of a requester.
     pub(super) fn receive(&mut self, now: Time, from: &MadMessage, mad: &Mad) {
-        if let Some((sender, _)) = self.senders.get_mut(&(from.lid, from.qpn, mad.tid())) {
-            sender.receive(now, mad);
+        if let Some(one) = self.senders.get_mut(&(from.lid, from.qpn, mad.tid())) {
+            one.sender.receive(now, mad);
         }
     }
 
     /// The datagrams to send at `now`.
     pub(super) fn poll(&mut self, now: Time) -> Vec<MadMessage> {
         let mut out = Vec::new();
-        for (&(lid, qpn, _), (sender, _)) in &mut self.senders {
-            while let Some(mad) = sender.poll(now) {
-                out.push(message(lid, qpn, &mad));
+        for (&(lid, qpn, _), one) in &mut self.senders {
+            while let Some(mad) = one.sender.poll(now) {
+                let way = one.way;
+                let segment = message(lid, qpn, &mad);
+                out.push(MadMessage { way, ..segment });
             }
         }
         self.senders
-            .retain(|_, (sender, _)| sender.progress() == Progress::Running);
+            .retain(|_, one| one.sender.progress() == Progress::Running);
         out
     }
 
     /// When something is due.
     pub(super) fn deadline(&self) -> Option<Time> {
         let senders = self.senders.values();
-        senders.filter_map(|(sender, _)| sender.deadline()).min()
+        senders.filter_map(|one| one.sender.deadline()).min()
     }
 }
 
@@ -89,7 +103,29 @@ mod tests {
 
     fn start(transfers: &mut Transfers, tid: u64, bytes: usize) -> Result<(), MadStatus> {
         let template = Mad::sa(Method::GET_TABLE_RESP, AttributeId::NODE_RECORD, 0, tid);
-        transfers.start((Lid::new(7), Qpn::GSI), &template, vec![0; bytes])
+        let from = message(Lid::new(7), Qpn::GSI, &template);
+        transfers.start(&from, &template, vec![0; bytes])
+    }
+
+    #[test]
+    fn every_segment_goes_by_the_way_by_which_its_request_has_come() {
+        let mut transfers = Transfers::default();
+        let global = mad::local::MadGlobalRoute {
+            flow_label: 5,
+            ..Default::default()
+        };
+        let way = Some(MadWay {
+            path_bits: 2,
+            pkey_index: 1,
+            global: Some(global),
+        });
+        let template = Mad::sa(Method::GET_TABLE_RESP, AttributeId::NODE_RECORD, 0, 1);
+        let from = message(Lid::new(7), Qpn::GSI, &template);
+        let from = MadMessage { way, ..from };
+        transfers.start(&from, &template, vec![0; 1000]).unwrap();
+        let segments = transfers.poll(Time(1));
+        assert!(!segments.is_empty());
+        assert!(segments.iter().all(|segment| segment.way == way));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
 
 use super::mirror::Mirror;
-use super::{Target, Write};
+use super::{Target, Write, tables};
+use crate::groups;
 use crate::port_settings::{self, ALL_INPUTS};
 use crate::subnet::{Device, Index};
 
@@ -177,6 +178,8 @@ fn port_vl_tables(target: &Target<'_>, index: Index, device: &Device) -> Vec<Wri
             match mirror.arbitration.get(&(output, block)) {
                 Some(held) if *held == wanted => {}
                 None if !mirror.unprogrammed => writes.push(Write::ReadVlArb(index, output, block)),
+                // No manager has filled the entries from 32 on.
+                None if wanted == VlArbTable::default() && is_second(block) => {}
                 _ => writes.push(Write::VlArb(index, output, block)),
             }
         }
@@ -184,37 +187,69 @@ fn port_vl_tables(target: &Target<'_>, index: Index, device: &Device) -> Vec<Wri
     writes
 }
 
-/// Multicast blocks that differ from what is known of a switch. Of one that was managed before by
-/// another manager, blocks are read from the first on, twice as many each time, until one holds
-/// nothing.
+/// Whether a block of VL arbitration holds entries from 32 on.
+fn is_second(block: u8) -> bool {
+    matches!(block, VlArbTable::LOW_SECOND | VlArbTable::HIGH_SECOND)
+}
+
+/// Multicast blocks that differ from what is known of a switch, behind a higher MulticastFDBTop where they need one.
+/// Of one that was managed before by another manager, blocks are read from the first on, twice as many each time,
+/// until one holds nothing, and none beyond its MulticastFDBTop, which is raised when what it lets in is known.
 pub(super) fn multicast(target: &mut Target<'_>) -> Vec<Write> {
-    let mut writes = Vec::new();
+    let (mut tops, mut blocks) = (Vec::new(), Vec::new());
     for (index, device) in target.subnet.devices.iter().enumerate() {
         let (Some(switch), Some(mirror)) = (&device.switch, target.mirrors.get(&device.guid()))
         else {
             continue;
         };
-        let known = match mirror.last_mft_block() {
+        let top = tables::multicast_top(device, target.groups, index);
+        let held = switch.multicast_fdb_top;
+        let mut known = match mirror.last_mft_block() {
             Some(last) if mirror.unprogrammed => Some(last),
             Some(last) => Some(last.saturating_mul(2) + 1),
             None => (!mirror.unprogrammed).then_some(0),
         };
-        let Some(last) = target.groups.last_block(index).max(known) else {
-            continue;
-        };
-        let last = last.min((switch.multicast_fdb_cap / 32).saturating_sub(1));
+        if top.is_some() && held != Lid::ZERO {
+            known = known.min(groups::block_of(held));
+        }
+        let last = target.groups.last_block(index).max(known);
+        let end = switch.multicast_fdb_cap / 32;
+        let last = last.and_then(|last| Some(last.min(end.checked_sub(1)?)));
         let positions = 0..=device.info.num_ports / 16;
-        for block in 0..=last {
+        let mut is_known = true;
+        for block in last.into_iter().flat_map(|last| 0..=last) {
             for position in positions.clone() {
                 let Some(wanted) = target.groups.block(index, block, position) else {
                     continue;
                 };
                 match mirror.mft_block((block, position)) {
                     Some(held) if *held == wanted => {}
-                    Some(_) => writes.push(Write::Mft(index, block, position)),
-                    None => writes.push(Write::ReadMft(index, block, position)),
+                    Some(_) => blocks.push(Write::Mft(index, block, position)),
+                    None => {
+                        is_known = false;
+                        blocks.push(Write::ReadMft(index, block, position));
+                    }
                 }
             }
+        }
+        if is_known && top.is_some_and(|top| tables::is_below(held, top)) {
+            tops.push(Write::SwitchInfo(index));
+        }
+    }
+    tops.extend(blocks);
+    tops
+}
+
+/// Each MulticastFDBTop that is higher than its switch's table needs, or not set.
+pub(super) fn multicast_tops(target: &Target<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for (index, device) in target.subnet.devices.iter().enumerate() {
+        let top = tables::multicast_top(device, target.groups, index);
+        let (Some(switch), Some(top)) = (&device.switch, top) else {
+            continue;
+        };
+        if switch.multicast_fdb_top != top {
+            writes.push(Write::MulticastTop(index));
         }
     }
     writes

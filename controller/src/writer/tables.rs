@@ -1,14 +1,17 @@
 //! The SMPs for MFT blocks, SL-to-VL tables and VL arbitration tables.
 
 use topologies::NodeKind;
-use wire::PortNum;
-use wire::attr::{MulticastForwardingTable, PKeyTable, SlToVlTable, SwitchInfo, VlArbTable};
+use wire::attr::{
+    MulticastForwardingTable, PKeyTable, SlToVlTable, SwitchInfo, VlArbTable, capability,
+};
+use wire::{Lid, PortNum};
 
 use super::{Target, Write};
+use crate::groups::Groups;
 use crate::plan::Plan;
 use crate::port_settings::{self, ALL_INPUTS, Basis};
 use crate::smp::{Answer, Failure, Request};
-use crate::subnet::Device;
+use crate::subnet::{Device, Index};
 
 /// The SMP that reads or sets a block of an MFT, an SL-to-VL table or a VL arbitration table.
 pub(super) fn request(
@@ -98,9 +101,32 @@ pub(super) fn answered(
     Ok(None)
 }
 
-/// SwitchInfo that makes the forwarding table reach as far as the plan does.
-pub(super) fn switch_info(switch: SwitchInfo, plan: &Plan) -> SwitchInfo {
+/// MulticastFDBTop that a switch needs; `None`: it has none, or there is no multicast.
+pub(super) fn multicast_top(device: &Device, groups: &Groups, index: Index) -> Option<Lid> {
+    let info = device.end_port_info()?;
+    let has_top = info.capability_mask & capability::IS_MULTICAST_FDB_TOP != 0;
+    has_top.then(|| groups.multicast_top(index)).flatten()
+}
+
+/// Whether a MulticastFDBTop leaves out what another does not: 0 leaves out nothing.
+pub(super) fn is_below(one: Lid, other: Lid) -> bool {
+    one != Lid::ZERO && (other == Lid::ZERO || one < other)
+}
+
+/// SwitchInfo that makes the forwarding tables reach as far as the plan and the groups do. MulticastFDBTop is lowered
+/// only if that is said.
+pub(super) fn switch_info(
+    switch: SwitchInfo,
+    plan: &Plan,
+    top: Option<Lid>,
+    is_lowered: bool,
+) -> SwitchInfo {
+    let multicast_fdb_top = match top {
+        Some(top) if is_lowered || is_below(switch.multicast_fdb_top, top) => top,
+        _ => switch.multicast_fdb_top,
+    };
     SwitchInfo {
+        multicast_fdb_top,
         linear_fdb_top: plan.top,
         life_time_value: port_settings::LIFE_TIME,
         // A 1 would clear the flag of a change that no sweep has seen.

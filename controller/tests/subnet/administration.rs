@@ -81,6 +81,22 @@ pub(crate) fn ask(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> 
     answer
 }
 
+/// Whether a query of a host is not answered.
+pub(crate) fn is_ignored(bed: &mut Bed, from: NodeId, manager: NodeId, query: &Mad) -> bool {
+    let (lid, _) = bed.address(manager);
+    let message = MadMessage {
+        lid,
+        qpn: Qpn::GSI,
+        sl: Sl::default(),
+        mad: Box::new(*query.as_bytes()),
+        way: None,
+    };
+    bed.received.clear();
+    bed.write(from, &message);
+    bed.run_for(10_000_000);
+    bed.received.is_empty()
+}
+
 pub(crate) fn query<R: SaRecord>(method: Method, mask: u64, record: &R) -> Mad {
     let mut mad = Mad::sa(method, R::ID, 0, 77);
     mad.set_sa_header(&SaHeader {

@@ -4,7 +4,7 @@ use controller::control::Phase;
 use controller::{SmConfig, SmEvent};
 use topologies::NodeId;
 use wire::attr::{
-    LinearForwardingTable, PortInfo, PortPhysState, PortState, SlToVlTable, VlArbTable,
+    LinearForwardingTable, PortInfo, PortPhysState, PortState, SlToVlTable, VlArbEntry, VlArbTable,
 };
 use wire::{PortNum, Vl};
 
@@ -233,4 +233,37 @@ fn verification_reads_a_bounded_number_in_each_light_sweep_and_all_in_turn() {
     bed.set_behind_the_manager(last, 0, &nowhere);
     bed.run_for(rounds * 10_000_000_000);
     assert_eq!(bed.get::<LinearForwardingTable>(last, 0), block);
+}
+
+#[test]
+fn a_manager_that_takes_over_leaves_no_arbitration_of_the_one_before_in_any_block() {
+    let mut bed = Bed::with_vls(graph("ring-4-1"), 1, 4);
+    let host = first_host(&bed.graph);
+    bed.start(host, SmConfig::default());
+    bed.run_until_up(host);
+    let switch = bed.id("s2");
+    let at = end(&bed, "s2", 1).port;
+    let written = |bed: &mut Bed| {
+        let blocks = VlArbTable::LOW_FIRST..=VlArbTable::HIGH_SECOND;
+        blocks
+            .map(|block| bed.get::<VlArbTable>(switch, VlArbTable::modifier(block, at)))
+            .collect::<Vec<_>>()
+    };
+    let wanted = written(&mut bed);
+    drop(bed.stop(host));
+    let entry = VlArbEntry {
+        vl: Vl::constant(1),
+        weight: 9,
+    };
+    for block in [
+        VlArbTable::LOW_SECOND,
+        VlArbTable::HIGH_FIRST,
+        VlArbTable::HIGH_SECOND,
+    ] {
+        let modifier = VlArbTable::modifier(block, at);
+        bed.set_behind_the_manager(switch, modifier, &VlArbTable([entry; 32]));
+    }
+    bed.start(host, SmConfig::default());
+    bed.run_until_up(host);
+    assert_eq!(written(&mut bed), wanted);
 }

@@ -12,6 +12,7 @@ mod foreign;
 mod hostile;
 mod lies;
 mod managers;
+mod members;
 mod multicast;
 mod partitions;
 mod protection;

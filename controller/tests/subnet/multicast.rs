@@ -6,7 +6,7 @@ use controller::SmConfig;
 use controller::control::Phase;
 use routing::multicast::{Mgid, Multicast, Options, Role, Scheme};
 use topologies::NodeId;
-use wire::attr::MulticastForwardingTable;
+use wire::attr::{MulticastForwardingTable, SwitchInfo};
 use wire::mad::{MadStatus, Method};
 use wire::sa::{McMemberRecord, PathRecord, mc_member_component as component, path_component};
 use wire::{Gid, Lid};
@@ -111,27 +111,6 @@ fn every_host_joins_and_leaves(name: &str, scheme: Scheme) {
 }
 
 #[test]
-fn an_allocated_mgid_is_never_that_of_a_group_that_a_host_has_named_so() {
-    let (mut bed, manager) = up("star-4", Scheme::SpanningTree);
-    let [one, other] = [bed.id("h1"), bed.id("h2")];
-    let create = |bed: &mut Bed, host: NodeId, mgid: Gid| {
-        let record = McMemberRecord {
-            mgid,
-            ..member(bed, host)
-        };
-        let answer = ask(bed, host, manager, &query(Method::SET, CREATES, &record));
-        assert_eq!(answer.status(), MadStatus::OK);
-        answer.sa_record::<McMemberRecord>().expect("a record").mgid
-    };
-    let first = create(&mut bed, one, Gid::default());
-    let mut next = first;
-    next.0[15] += 1;
-    assert_eq!(create(&mut bed, one, next), next);
-    let allocated = create(&mut bed, other, Gid::default());
-    assert!(allocated != first && allocated != next, "{allocated:?}");
-}
-
-#[test]
 fn tables_follow_every_join_and_leave_on_cyclic_trees() {
     every_host_joins_and_leaves("fat-tree-4-3", Scheme::Cyclic);
 }
@@ -152,10 +131,11 @@ fn a_join_or_leave_writes_the_blocks_that_it_must_and_nothing_else() {
     let written = |bed: &mut Bed| -> BTreeSet<(NodeId, usize, usize)> {
         let changes = bed.changes().into_iter();
         let block = |(switch, change)| match change {
-            Change::Groups(block, position) => (switch, block.into(), position.into()),
+            Change::Groups(block, position) => Some((switch, block.into(), position.into())),
+            Change::MulticastTop(_) => None,
             other => panic!("{other:?} of {switch:?}"),
         };
-        changes.map(block).collect()
+        changes.filter_map(block).collect()
     };
     bed.changes();
     for host in members(&bed) {
@@ -248,7 +228,7 @@ fn tables_are_computed_anew_when_the_fabric_changes_and_members_keep_their_lids(
 }
 
 /// The hosts that a packet reaches by what the switches hold, each once.
-fn reached(bed: &Bed, source: NodeId, mlid: Lid) -> BTreeSet<NodeId> {
+pub(crate) fn reached(bed: &Bed, source: NodeId, mlid: Lid) -> BTreeSet<NodeId> {
     let mut reached = BTreeSet::new();
     let start = bed.ends(source)[0];
     let mut open = vec![bed.graph.peer(start).expect("a cable")];
@@ -271,76 +251,6 @@ fn reached(bed: &Bed, source: NodeId, mlid: Lid) -> BTreeSet<NodeId> {
         }
     }
     reached
-}
-
-#[test]
-fn joins_that_cannot_be_say_why() {
-    let (mut bed, manager) = up("fat-tree-4-2", Scheme::SpanningTree);
-    let hosts = members(&bed);
-    let (one, other) = (hosts[0], hosts[1]);
-    let good = member(&bed, one);
-    let cases = [
-        (NEEDED, good, MadStatus::SA_INSUFFICIENT_COMPONENTS),
-        (
-            CREATES & !component::PORT_GID,
-            good,
-            MadStatus::SA_INSUFFICIENT_COMPONENTS,
-        ),
-        (
-            CREATES,
-            McMemberRecord {
-                join_state: McMemberRecord::JOIN_SEND_ONLY,
-                ..good
-            },
-            MadStatus::SA_REQUEST_INVALID,
-        ),
-        (CREATES, member(&bed, other), MadStatus::SA_DENIED),
-        (
-            CREATES,
-            McMemberRecord {
-                port_gid: Gid::new(Gid::DEFAULT_PREFIX, wire::Guid(5)),
-                ..good
-            },
-            MadStatus::SA_INVALID_GID,
-        ),
-        (
-            CREATES,
-            McMemberRecord {
-                mgid: good.port_gid,
-                ..good
-            },
-            MadStatus::SA_REQUEST_INVALID,
-        ),
-        (
-            CREATES,
-            McMemberRecord {
-                pkey: 0x8001,
-                ..good
-            },
-            MadStatus::SA_REQUEST_INVALID,
-        ),
-    ];
-    for (mask, record, status) in cases {
-        let mad = query(Method::SET, mask, &record);
-        assert_eq!(
-            ask(&mut bed, one, manager, &mad).status(),
-            status,
-            "{record:?}"
-        );
-    }
-    let leave = query(Method::DELETE, NEEDED, &good);
-    let refused = ask(&mut bed, one, manager, &leave);
-    assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID, "no member");
-    join(&mut bed, manager, one);
-    let wrong_key = McMemberRecord {
-        qkey: 7,
-        ..member(&bed, other)
-    };
-    let mad = query(Method::SET, NEEDED | component::QKEY, &wrong_key);
-    let refused = ask(&mut bed, other, manager, &mad);
-    assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID);
-    let mad = query(Method::SET, NEEDED, &member(&bed, other));
-    assert_eq!(ask(&mut bed, other, manager, &mad).status(), MadStatus::OK);
 }
 
 #[test]
@@ -448,5 +358,54 @@ fn a_manager_that_takes_over_keeps_groups_with_their_lids_and_tables() {
         assert_tables(&bed, scheme, rejoined);
         let left = silent.0;
         assert!(!rejoined.iter().any(|&(host, _)| host == left));
+    }
+}
+
+#[test]
+fn the_top_of_a_multicast_table_is_raised_with_its_blocks_and_lowered_when_they_are_empty() {
+    let (mut bed, manager) = up("fat-tree-4-2", Scheme::SpanningTree);
+    let switches: Vec<NodeId> = bed.graph.switches().collect();
+    let none = Lid::UNICAST_LAST;
+    let block = Lid::new(0xc01f);
+    let top = |bed: &mut Bed, switch: NodeId| bed.get::<SwitchInfo>(switch, 0).multicast_fdb_top;
+    for &switch in &switches {
+        assert_eq!(top(&mut bed, switch), none, "as OpenSM writes it");
+    }
+    bed.changes();
+    let hosts: Vec<NodeId> = members(&bed).into_iter().take(2).collect();
+    let mut mlid = none;
+    for &host in &hosts {
+        mlid = join(&mut bed, manager, host);
+    }
+    let changes = bed.changes();
+    let of = |changes: &[(NodeId, Change)], switch: NodeId| -> Vec<Change> {
+        let all = changes.iter().filter(|(id, _)| *id == switch);
+        all.map(|(_, change)| change.clone()).collect()
+    };
+    let mut filled = Vec::new();
+    for &switch in &switches {
+        let changes = of(&changes, switch);
+        let is_used = !bed.node(switch).group(mlid).is_empty();
+        if is_used {
+            assert!(
+                changes.contains(&Change::MulticastTop(block)),
+                "{changes:?}"
+            );
+            filled.push(switch);
+        }
+        assert_eq!(top(&mut bed, switch) == block, is_used, "{changes:?}");
+    }
+    assert!(!filled.is_empty() && filled.len() < switches.len());
+    for &host in &hosts {
+        let mad = query(Method::DELETE, NEEDED, &member(&bed, host));
+        assert_eq!(ask(&mut bed, host, manager, &mad).status(), MadStatus::OK);
+    }
+    bed.run_for(50_000_000);
+    let changes = bed.changes();
+    for switch in filled {
+        let changes = of(&changes, switch);
+        let lowered = changes.last();
+        assert_eq!(lowered, Some(&Change::MulticastTop(none)), "{changes:?}");
+        assert!(changes.len() > 1, "{changes:?}");
     }
 }

@@ -28,12 +28,19 @@ fn osmtest_passes_all_its_flows_of_opensm() {
     fabric.down();
 }
 
-/// Of the flows that are left out, m joins groups in another port's name and s deletes services without their
-/// key, which our controller denies, and q asks for blocks of arbitration that it has no entries for.
 #[test]
-fn osmtest_passes_its_flows_of_our_controller_that_ask_for_nothing_it_denies() {
+fn osmtest_passes_all_its_flows_of_our_controller() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
-    osmtest_passes(&fabric, &["c", "v", "e", "t -w 1"]);
+    osmtest_passes(&fabric, &["c", "a", "q", "t -w 1"]);
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+/// Four LIDs a port, and requests that come with a GRH.
+#[test]
+fn osmtest_passes_all_its_flows_of_our_controller_with_four_lids_a_port_and_grhs() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--lmc", "2"]);
+    osmtest_passes(&fabric, &["c", "a -G", "q", "t -w 1"]);
     fabric.assert_no_errors_logged();
     fabric.down();
 }

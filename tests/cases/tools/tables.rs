@@ -94,6 +94,11 @@ fn barred(record: &str, label: &str) -> Vec<u64> {
         .collect()
 }
 
+/// Whether that is port 0 of a switch.
+fn is_port0(truth: &Truth<'_>, id: NodeId, port: PortNum) -> bool {
+    truth.node(id).kind == NodeKind::Switch && port == PortNum::MANAGEMENT
+}
+
 fn service_levels(truth: &Truth<'_>, outcome: &Outcome, id: NodeId) -> Verdict {
     let mut smps = truth.fabric.smps(&truth.name(truth.here));
     let lid = truth.lid(id);
@@ -115,6 +120,8 @@ fn service_levels(truth: &Truth<'_>, outcome: &Outcome, id: NodeId) -> Verdict {
             NodeKind::Host => 0,
         };
         let expected: Vec<u64> = match truth.manager {
+            // Nothing goes to a switch's port 0 by a VL.
+            Manager::Ours if is_port0(truth, id, output) => vec![0; 16],
             Manager::Ours => {
                 let table: SlToVlTable = smps.get(Lid::new(lid), modifier);
                 table.0.iter().map(|vl| vl.get().into()).collect()
@@ -143,6 +150,7 @@ fn arbitration(truth: &Truth<'_>, outcome: &Outcome, id: NodeId) -> Verdict {
         };
         let (port, block) = (PortNum::new(small("Port")?), small("Block")?);
         let entries: Vec<(u64, u64)> = match truth.manager {
+            Manager::Ours if is_port0(truth, id, port) => vec![(0, 0); 32],
             Manager::Ours => {
                 let modifier = VlArbTable::modifier(block, port);
                 let table: VlArbTable = smps.get(Lid::new(lid), modifier);

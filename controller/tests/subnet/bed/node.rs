@@ -29,6 +29,8 @@ pub enum Change {
     Groups(u16, u8),
     /// LinearFDBTop.
     Top(Lid),
+    /// MulticastFDBTop.
+    MulticastTop(Lid),
     /// An SL-to-VL table.
     Sl2Vl(PortNum, PortNum),
     /// A table of an arbiter.
@@ -48,6 +50,7 @@ pub struct BedNode {
     lft: Vec<PortNum>,
     mft: BTreeMap<(u16, u8), [u16; 32]>,
     top: Lid,
+    multicast_top: Option<Lid>,
     pkeys: BTreeMap<PortNum, [u16; 32]>,
     /// Since last taken.
     pub changes: Vec<Change>,
@@ -80,6 +83,7 @@ impl BedNode {
             lft: vec![PortNum::NONE; entries],
             mft: BTreeMap::new(),
             top: Lid::ZERO,
+            multicast_top: None,
             pkeys: BTreeMap::new(),
             changes: Vec::new(),
         }
@@ -108,6 +112,9 @@ impl BedNode {
 
     /// The ports of a multicast LID.
     pub fn group(&self, mlid: Lid) -> Vec<PortNum> {
+        if self.multicast_top.is_some_and(|top| mlid > top) {
+            return Vec::new();
+        }
         let row = mlid.get() - Lid::MULTICAST_FIRST.get();
         let member = |port: &u8| {
             let block = self.mft.get(&(row / 32, port / 16));
@@ -242,7 +249,13 @@ impl Forwarding for BedNode {
         self.mft.insert((block, position), *masks);
     }
 
-    fn set_multicast_top(&mut self, _: Option<Lid>) {}
+    fn set_multicast_top(&mut self, top: Option<Lid>) {
+        if top != self.multicast_top {
+            self.changes
+                .push(Change::MulticastTop(top.unwrap_or_default()));
+        }
+        self.multicast_top = top;
+    }
 
     fn set_multicast_default(&mut self, _: PortNum, _: PortNum) {}
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use wire::attr::MulticastForwardingTable;
+use wire::attr::{MulticastForwardingTable, SwitchInfo};
 
 use super::Format;
 use crate::dir::FabricDir;
@@ -42,7 +42,7 @@ pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) 
     output::line(listing)
 }
 
-/// Reads each switch's blocks from the first on until one holds nothing.
+/// Reads each switch's blocks up to its MulticastFDBTop, or all that it has if none is set.
 async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
     let host = lids::of_any(dir, state).await?.node;
     let routes = routes::shortest(state, host);
@@ -54,38 +54,42 @@ async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
             .get(&switch)
             .with_context(|| format!("no cable leads to {}", node.name))?;
         let rows = tables.entry(node.name.clone()).or_default();
-        for block in 0..u16::MAX / ROWS {
-            let mut empty = true;
+        let answer = client.smp(0, route).await;
+        let info: SwitchInfo = answer.with_context(|| format!("{} was asked", node.name))?;
+        for block in 0..blocks(&info) {
             for position in 0..=node.ports / PORTS {
                 let modifier = MulticastForwardingTable::modifier(position, block);
                 let answer = client.smp(modifier, route).await;
                 let table: MulticastForwardingTable =
                     answer.with_context(|| format!("{} was asked", node.name))?;
-                empty &= !note(rows, block, position, &table);
-            }
-            if empty {
-                break;
+                note(rows, block, position, &table);
             }
         }
     }
     Ok(tables)
 }
 
-/// Adds the entries of a block. Returns whether it has any.
+/// How many blocks of a switch's table are in use.
+fn blocks(info: &SwitchInfo) -> u16 {
+    let all = info.multicast_fdb_cap / ROWS;
+    match info.multicast_fdb_top.get() {
+        0 => all,
+        top => all.min(top.saturating_sub(FIRST - 1).div_ceil(ROWS)),
+    }
+}
+
+/// Adds the entries of a block.
 fn note(
     rows: &mut BTreeMap<String, Vec<u8>>,
     block: u16,
     position: u8,
     table: &MulticastForwardingTable,
-) -> bool {
-    let mut any = false;
+) {
     for (row, mask) in (FIRST + block * ROWS..).zip(table.0) {
         let ports = (0..PORTS).filter(|port| mask >> port & 1 == 1);
         let ports: Vec<u8> = ports.map(|port| position * PORTS + port).collect();
         if !ports.is_empty() {
-            any = true;
             rows.entry(format!("{row:#06x}")).or_default().extend(ports);
         }
     }
-    any
 }
