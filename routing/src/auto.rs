@@ -5,8 +5,9 @@
 //!    carries the same there, and no tables do better.
 //! 2. Elsewhere every engine that [`Engine::is_candidate`] computes its tables. Those are left out
 //!    that do not apply, that need more VLs than there are, in which [`verify`] finds anything wrong or a
-//!    credit loop, be it with answers or with packets of switches' own ports, or, with
-//!    [`Options::keep_lids`], that would give ports other LIDs. Of the others the one with the best
+//!    credit loop of any kind ([`Report::credit_loops`]), or, with
+//!    [`Options::keep_lids`], that would give ports other LIDs. Where nothing is left, those with a loop among packets
+//!    of switches' own ports come back, with a warning. Of the others the one with the best
 //!    [`Score`] is taken; an earlier one in the list stands unless a later one is better by more than
 //!    [`MARGIN`].
 //!
@@ -29,7 +30,7 @@ use crate::network::Network;
 use crate::quality::{Pattern, Quality};
 use crate::routing_engine::RoutingEngine;
 use crate::tables::Tables;
-use crate::verify::{Report, verify};
+use crate::verify::{LoopOf, Report, verify};
 
 /// By how much a later candidate's score must be above an earlier one's.
 const MARGIN: f64 = 1.02;
@@ -207,21 +208,18 @@ impl core::fmt::Display for Score {
     }
 }
 
-/// Why tables are not taken although the engine gives them.
-fn refusal(report: &Report, tables: &Tables) -> Option<String> {
-    let what = if report.cycle.is_some() {
-        "packets between hosts could deadlock"
-    } else if report.answer_cycle.is_some() {
-        "answers on the service level of what they answer could deadlock"
-    } else if report.switch_cycle.is_some() && tables.vl_assignment.is_none() {
-        // On several VLs engines give levels to hosts first, and `verify` tells what that leaves.
-        "packets from and to switches' own ports could deadlock"
-    } else if !report.is_ok() {
-        return Some(format!("{} problems in its tables", report.problem_count));
-    } else {
-        return None;
-    };
-    Some(what.to_owned())
+/// Why tables are not taken although the engine gives them, and whether they do where no others are left.
+fn refusal(report: &Report) -> Option<(String, bool)> {
+    if let Some((packets, _)) = report.credit_loops().next() {
+        let serve_hosts = packets == LoopOf::Switches && report.is_ok();
+        return Some((format!("{packets} could deadlock"), serve_hosts));
+    }
+    (!report.is_ok()).then(|| {
+        (
+            format!("{} problems in its tables", report.problem_count),
+            false,
+        )
+    })
 }
 
 /// What has been computed so far.
@@ -234,6 +232,8 @@ struct Candidates {
     /// What each engine has computed, if that is wanted.
     computed: Option<Vec<(RoutingEngine, Result<Tables, RoutingError>)>>,
     best: Option<(Tables, Option<Score>)>,
+    /// The best in which only packets of switches' own ports have a credit loop.
+    last_resort: Option<(Tables, Option<Score>)>,
     /// Ports that no engine could leave their LIDs.
     moved_anyway: usize,
     /// Engines with their scores.
@@ -242,6 +242,17 @@ struct Candidates {
     left_out: Vec<(RoutingEngine, String)>,
     /// The first error, if nothing else is found.
     error: Option<RoutingError>,
+}
+
+/// Takes tables if nothing stands yet or they are better by more than [`MARGIN`].
+fn take_better(best: &mut Option<(Tables, Option<Score>)>, tables: Tables, score: Score) {
+    let is_better = match &best {
+        Some((_, Some(best))) => score.value() > best.value() * MARGIN,
+        _ => true,
+    };
+    if is_better {
+        *best = Some((tables, Some(score)));
+    }
 }
 
 impl Candidates {
@@ -285,18 +296,17 @@ impl Candidates {
             return;
         }
         let report = verify(graph, &tables, tables.promises);
-        if let Some(reason) = refusal(&report, &tables) {
-            return self.left_out.push((engine, reason));
+        if let Some((reason, is_last_resort)) = refusal(&report) {
+            self.left_out.push((engine, reason));
+            if is_last_resort {
+                let score = Score::of(network, &tables);
+                take_better(&mut self.last_resort, tables, score);
+            }
+            return;
         }
         let score = Score::of(network, &tables);
         self.measured.push((engine, score));
-        let is_better = match &self.best {
-            Some((_, Some(best))) => score.value() > best.value() * MARGIN,
-            _ => true,
-        };
-        if is_better {
-            self.best = Some((tables, Some(score)));
-        }
+        take_better(&mut self.best, tables, score);
     }
 
     fn best(self) -> Result<Tables, RoutingError> {
@@ -304,7 +314,11 @@ impl Candidates {
             return Ok(tables);
         }
         let reason = self.reason;
-        let Some((mut tables, score)) = self.best else {
+        let last_resort = self.last_resort.map(|(mut tables, score)| {
+            tables.warnings.push(Warning::SwitchLoop);
+            (tables, score)
+        });
+        let Some((mut tables, score)) = self.best.or(last_resort) else {
             return Err(self.error.unwrap_or_else(|| {
                 let left_out = self.left_out.iter();
                 let reasons = left_out.map(|(engine, reason)| format!("{engine}: {reason}"));

@@ -223,6 +223,9 @@ pub enum Warning {
         /// How many were named.
         named: usize,
     },
+    /// Tables of `auto` in which packets of switches' own ports could deadlock, because all others that there are
+    /// could, too.
+    SwitchLoop,
     /// Switches that no path joins, although cables do.
     NoPath {
         /// How many (switch, destination switch) pairs have no path.
@@ -302,6 +305,10 @@ impl fmt::Display for Warning {
                 "the roots that were named ({here} of {named} are here) leave pairs of switches \
                  without a path that is free of deadlock, so that roots were found instead: name all \
                  switches of the top level (--roots)"
+            ),
+            Self::SwitchLoop => f.write_str(
+                "packets from and to switches' own ports (general management) could deadlock with others under \
+                 every engine: more VLs (--vls) may help",
             ),
             Self::NoPath { pairs } => write!(f, "{pairs} pairs of switches have no path"),
         }

@@ -6,7 +6,7 @@
 
 use topologies::Graph;
 
-use crate::balance::{NextHops, balanced};
+use crate::balance::{NextHops, balanced, evened};
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
 use crate::lids::Lids;
@@ -54,12 +54,22 @@ fn shortest(network: &Network, destination: usize, next_hops: &mut NextHops) {
     }
 }
 
-/// Shortest paths for each LID of a host by itself, balanced in rounds. A switch with hosts has the paths of
-/// its first host's LID.
-pub(crate) fn every_lid(network: &Network, lids: &Lids, targets: &[Target]) -> Vec<Lft> {
-    let mut rows = balanced(network, lids, |destination, next_hops| {
+/// Shortest paths for each LID of a host by itself, balanced in rounds, with packets kept apart or not. A switch with
+/// hosts has the paths of its first host's LID.
+pub(crate) fn every_lid(
+    network: &Network,
+    lids: &Lids,
+    targets: &[Target],
+    keeps_apart: bool,
+) -> Vec<Lft> {
+    let next_hops = |destination: usize, next_hops: &mut NextHops| {
         shortest(network, destination, next_hops);
-    });
+    };
+    let mut rows = if keeps_apart {
+        balanced(network, lids, next_hops)
+    } else {
+        evened(network, lids, next_hops)
+    };
     let mut first = vec![None; rows.len()];
     for target in targets {
         match first[target.switch] {

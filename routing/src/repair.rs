@@ -7,7 +7,8 @@
 //!
 //! **Entries** stay as they were wherever packets still arrive. The rest is rerouted, as little as
 //! will do. Old and new paths together can form a credit loop though neither do alone, so that,
-//! where the tables were free of deadlock before, each attempt is verified and the next one made:
+//! where the tables promised freedom from deadlock, each attempt is verified, and the next one made if there
+//! is a credit loop among packets ([`LoopOf`]) that had none before:
 //!
 //! 1. Switches from which packets for a LID do not arrive send them to a neighbour from which they
 //!    do, or that is nearer to one, LID by LID in turn among several.
@@ -15,7 +16,7 @@
 //!    the port.
 //! 3. All LIDs do, on one VL.
 //!
-//! Cost: switches times LIDs and `updn` once, as for up to three verifications.
+//! Cost: switches times LIDs and `updn` once, as for up to four verifications.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ use crate::lids::{KnownLids, Lids, assign_known};
 use crate::network::Network;
 use crate::tables::{Lft, Promises, Tables};
 use crate::updn::Updn;
-use crate::verify::verify;
+use crate::verify::{LoopOf, verify};
 
 /// Repaired tables.
 #[derive(Clone, Debug)]
@@ -68,8 +69,11 @@ pub fn repair(
         return Ok(repair);
     }
     let promises = repair.tables.promises;
-    let can_deadlock =
-        |tables: &Tables| promises.deadlock_free && has_credit_loop(graph, tables, promises);
+    let loops_before = loops(before, old);
+    let can_deadlock = |tables: &Tables| {
+        let is_new = |packets: &LoopOf| !loops_before.contains(packets);
+        promises.deadlock_free && loops(graph, tables).iter().any(is_new)
+    };
     let untouched = repair.tables.lfts.clone();
     for (&lid, one) in &broken {
         reroute(&network, &mut repair.tables, lid, one);
@@ -90,12 +94,10 @@ pub fn repair(
     Ok(repair)
 }
 
-/// Whether packets between hosts can wait for each other in a cycle; with tables that use one VL, the
-/// packets of switches' own ports count too.
-fn has_credit_loop(graph: &Graph, tables: &Tables, promises: Promises) -> bool {
-    let report = verify(graph, tables, promises);
-    let one_vl = tables.vl_assignment.is_none();
-    report.cycle.is_some() || one_vl && report.switch_cycle.is_some()
+/// The packets among which tables have credit loops.
+fn loops(graph: &Graph, tables: &Tables) -> Vec<LoopOf> {
+    let report = verify(graph, tables, tables.promises);
+    report.credit_loops().map(|(packets, _)| packets).collect()
 }
 
 /// The old tables with the nodes of the new graph.

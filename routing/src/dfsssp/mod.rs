@@ -7,7 +7,7 @@
 //!
 //! **Layers.** A pair of switches is in one layer, both ways, so that answers, which take the service level of
 //! what they answer, are in the layer of their path ([`crate::layers`]). That takes more layers than the
-//! paper's, where each direction is by itself. If there are too few VLs, the same is tried without rounds, then
+//! paper's, where each direction is by itself. If there are too few VLs, the same is tried without keeping packets apart, then without rounds, then
 //! the LIDs at a switch share trees, half as many each time down to one ([`trees`]); at last the first channel is taken whatever the loads, since such paths
 //! turn alike. If that takes more layers than there are data VLs, too, there are no tables.
 //!
@@ -62,7 +62,9 @@ impl Engine for Dfsssp {
         let mut least = usize::MAX;
         let found = choices(network, &targets).into_iter().find_map(|choice| {
             let rows = match choice {
-                Choice::EveryLid => every_lid(network, &lids, &targets),
+                Choice::EveryLid { keeps_apart } => {
+                    every_lid(network, &lids, &targets, keeps_apart)
+                }
                 choice => {
                     let trees = trees(network, &targets, choice);
                     rows(network, &lids, &targets, |switch, place| {
@@ -110,6 +112,7 @@ fn choices(network: &Network, targets: &[Target]) -> Vec<Choice> {
     let most = at_switch.into_iter().max().unwrap_or(1).max(1);
     let fewer = core::iter::successors(Some(most), |&trees| (trees > 1).then_some(trees / 2));
     let fewer = fewer.map(|trees| Choice::Balanced { trees });
-    let all = [Choice::EveryLid].into_iter().chain(fewer);
+    let every_lid = [true, false].map(|keeps_apart| Choice::EveryLid { keeps_apart });
+    let all = every_lid.into_iter().chain(fewer);
     all.chain([Choice::First]).collect()
 }

@@ -26,7 +26,10 @@ impl Tree {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Choice {
     /// By load, for each LID by itself and again in rounds: not by trees from here.
-    EveryLid,
+    EveryLid {
+        /// Whether packets are kept apart last.
+        keeps_apart: bool,
+    },
     /// By load: so many trees at most for the LIDs at one switch, which take them in turn.
     Balanced {
         /// How many.
@@ -44,7 +47,7 @@ pub(super) fn trees(network: &Network, targets: &[Target], choice: Choice) -> Ve
     let none = vec![0u64; network.channels().len()];
     let mut weights = none.clone();
     let most = match choice {
-        Choice::EveryLid => usize::MAX,
+        Choice::EveryLid { .. } => usize::MAX,
         Choice::Balanced { trees } => trees,
         Choice::First => 1,
     };
@@ -62,7 +65,7 @@ pub(super) fn trees(network: &Network, targets: &[Target], choice: Choice) -> Ve
         search.from(target.switch);
         if number == own.len() {
             let by = match choice {
-                Choice::EveryLid | Choice::Balanced { .. } => &weights,
+                Choice::EveryLid { .. } | Choice::Balanced { .. } => &weights,
                 Choice::First => &none,
             };
             own.push(Tree {

@@ -151,15 +151,10 @@ pub fn check(graph: &Graph, tables: &Tables) -> Result<Vec<String>, UnusableTabl
             in_words(problem)
         ));
     }
-    if let Some(cycle) = report.cycle.clone() {
-        worth.push(in_words(&Problem::Deadlock(cycle)));
-    }
-    if let Some(cycle) = &report.switch_cycle {
+    worth.extend(report.credit_loops().map(|(packets, cycle)| {
         let cycle = report.describe_cycle(graph, cycle);
-        worth.push(format!(
-            "credit loop with packets of switches' port 0: {cycle}"
-        ));
-    }
+        format!("credit loop among {packets}: {cycle}")
+    }));
     Ok(worth)
 }
 

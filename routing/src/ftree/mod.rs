@@ -6,7 +6,7 @@
 //! ZAH10: Zahavi and others, Optimized InfiniBand fat-tree routing for shift all-to-all
 //! communication patterns, 2010) replaces labels by counters, and gives up on most of these trees.
 //!
-//! **Levels** (`levels`) are distances from the leaf switches. All that is asked for is that every
+//! **Levels** ([`crate::levels`]) are distances from the leaf switches. All that is asked for is that every
 //! cable leads one level up or down.
 //!
 //! **Paths** (`paths`). For each LID in turn, by switch and host:
@@ -24,7 +24,7 @@
 //! ```text
 //!     c0   c1      two cores, pruned: no cable from s1 to c1
 //!    / |\ / |      h0, h1 at s0: ways down c0-s0 and c1-s0
-//!  s0 s1  s2       s1 sends to both by c0, and c0 down to s0
+//!  s0 s1  s2       s1 sends to both by c0, and c0 down to s0; so s2 sends to both by c1
 //!                  h2, h3 at s1: both down by c0-s1; s0 and s2 send up to c0
 //! ```
 //!
@@ -40,31 +40,32 @@
 //! Several readings of which switches are leaf switches may make a tree, and for each there are two rules for
 //! step 3: a way down may carry the packets of all hosts to its LID (which keeps shifts apart in a whole
 //! tree), or not (which spreads them where there are more cables than hosts). A third way is to choose
-//! among all shortest ways by the least sum of loads, as `updn` does. Taken is what has the least load on its
+//! among all shortest ways by the least sum of loads, as `updn` does. In all of them packets that go elsewhere are kept
+//! apart last ([`crate::balance`]). Taken is what has the least load on its
 //! busiest channel, detours included, then the fewest detours, then the first.
 //!
 //! Shapes: `S` switches, `C` channels, `L` LIDs. Cost: `L C`, for each reading and rule.
 
 mod detours;
-mod levels;
+mod not_tree;
 mod paths;
 
 use topologies::Graph;
 
-use crate::balance::balanced;
+use crate::balance::{evened, kept_apart};
 use crate::detour::Unreached;
 use crate::engine::{Engine, Options};
 use crate::error::{EngineError, RoutingError, Warning};
+use crate::levels::{Crossing, Levels, levels};
 use crate::lids::Lids;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
 use crate::targets::{Target, by_switch, loads, targets};
 use detours::with_detours;
-use levels::{Crossing, Levels, levels};
 use paths::{NONE, Paths, Rule};
 
-pub use levels::NotTree;
+pub use not_tree::NotTree;
 
 impl From<NotTree> for RoutingError {
     fn from(reason: NotTree) -> Self {
@@ -107,6 +108,7 @@ impl Engine for Ftree {
                 let rules = [Some(Rule::Gather), Some(Rule::Spread), None];
                 rules.map(|rule| fabric.routed(levels, rule))
             })
+            .flatten()
             .collect();
         let (good, bad): (Vec<_>, Vec<_>) = attempts.into_iter().partition(Result::is_ok);
         let best = good.into_iter().flatten();
@@ -168,24 +170,50 @@ struct Fabric<'a> {
 impl Fabric<'_> {
     /// Tables under one reading of the levels and one rule; without a rule, by the least sum of loads
     /// on the way ([`crate::balance`]).
-    fn routed(&self, levels: &Levels, rule: Option<Rule>) -> Result<Routed, NotTree> {
+    ///
+    /// Detours come last and may lie on channels that others were moved to: where there are any, also
+    /// without keeping packets apart.
+    fn routed(&self, levels: &Levels, rule: Option<Rule>) -> Vec<Result<Routed, NotTree>> {
         let network = self.network;
         let mut paths = Paths::new(network, levels, rule.unwrap_or(Rule::Spread));
         let mut unreached = Unreached::default();
         let rows = match rule {
             Some(_) => self.rows(&mut paths, &mut unreached),
-            None => balanced(network, self.lids, |destination, next_hops| {
+            None => evened(network, self.lids, |destination, next_hops| {
                 paths.next_hops(destination, next_hops);
                 unreached.record(network, destination, &paths.hops);
             }),
         };
-        let mut order = vec![0; levels.len()];
+        let apart = kept_apart(
+            network,
+            self.lids,
+            rows.clone(),
+            |destination, next_hops| {
+                paths.next_hops(destination, next_hops);
+            },
+        );
+        let is_last = unreached.pairs().is_empty() || apart == rows;
+        let rows = (!is_last).then_some(rows);
+        let both = [apart].into_iter().chain(rows);
+        both.map(|rows| self.completed(&paths, &unreached, rows))
+            .collect()
+    }
+
+    /// Adds the detours.
+    fn completed(
+        &self,
+        paths: &Paths<'_>,
+        unreached: &Unreached,
+        rows: Vec<Lft>,
+    ) -> Result<Routed, NotTree> {
+        let network = self.network;
+        let mut order = vec![0; network.switches().len()];
         for (number, &switch) in (0..).zip(paths.top_down()) {
             order[switch] = number;
         }
         let name = |switch: usize| self.graph.node(network.switches()[switch]).name.clone();
         let (rows, detours) =
-            with_detours(network, self.lids, self.by_switch, &order, &unreached, rows).map_err(
+            with_detours(network, self.lids, self.by_switch, &order, unreached, rows).map_err(
                 |(from, to)| NotTree::NoPath {
                     from: name(from),
                     to: name(to),

@@ -3,9 +3,8 @@
 use wire::convert::u64_of;
 
 use crate::balance::{NextHops, UNREACHABLE};
+use crate::levels::Levels;
 use crate::network::Network;
-
-use super::levels::Levels;
 
 /// No channel.
 pub(super) const NONE: usize = usize::MAX;

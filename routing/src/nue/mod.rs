@@ -37,7 +37,8 @@
 //!
 //! **How many layers.** 1, 2, 4 and so on up to the number of data VLs are tried, divided for pairs and, from
 //! two on, for destinations (with one tree a switch, and for the most layers with one for each LID); and
-//! shortest paths balanced in rounds ([`crate::balance`]), which are divided afterwards, too. Taken is
+//! shortest paths balanced in rounds ([`crate::balance`]), with packets kept apart or else without, which are divided
+//! afterwards, too. Taken is
 //! where the busiest channel carries least when every host sends to every other; of equals, where the
 //! fewest paths are longer than the shortest; of equals, the fewest layers.
 //!
@@ -189,7 +190,9 @@ impl<'a> Wanted<'a> {
             })
             .map(|(layers, (division, trees))| self.routed(layers, division, trees))
             .collect();
-        all.extend((most > 1).then(|| self.shortest(lids)));
+        if most > 1 {
+            all.extend([true, false].map(|keeps_apart| self.shortest(lids, keeps_apart)));
+        }
         all.sort_by_key(|routed| {
             let layers = routed.layers;
             (routed.load_max, routed.detours, layers, routed.division)
@@ -204,10 +207,10 @@ impl<'a> Wanted<'a> {
     }
 
     /// Balanced shortest paths to all LIDs, whatever cycles they close in one layer.
-    fn shortest(&self, lids: &Lids) -> Routed<'a> {
+    fn shortest(&self, lids: &Lids, keeps_apart: bool) -> Routed<'a> {
         let network = self.network;
         let targets: Vec<Target> = self.targets.iter().flatten().copied().collect();
-        let rows = every_lid(network, lids, &targets);
+        let rows = every_lid(network, lids, &targets, keeps_apart);
         let loads = loads(network, &rows, &targets);
         Routed {
             rows,

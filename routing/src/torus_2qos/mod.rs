@@ -69,7 +69,7 @@ use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
 use crate::targets::targets;
-use crate::verify::verify;
+use crate::verify::{Channel, LoopOf, verify};
 use crate::vl_assignment::{SECOND_LEVEL, SlToVl, VlAssignment};
 use paths::Paths;
 use whole::Whole;
@@ -245,7 +245,8 @@ fn refuse_what_does_not_work(
     tables: &Tables,
 ) -> Result<(), NotTorus> {
     let report = verify(graph, tables, tables.promises);
-    if let Some(cycle) = report.cycle.as_ref().or(report.answer_cycle.as_ref()) {
+    let of_hosts = |&(packets, _): &(LoopOf, &[Channel])| packets != LoopOf::Switches;
+    if let Some((_, cycle)) = report.credit_loops().find(of_hosts) {
         return Err(NotTorus::Loop(report.describe_cycle(graph, cycle)));
     }
     for problem in &report.problems {

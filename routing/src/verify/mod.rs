@@ -115,7 +115,40 @@ pub struct Report {
     pub problems: Vec<Problem>,
 }
 
+/// Packets among which there is a credit loop, in the order in which they are judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopOf {
+    /// Those between hosts ([`Report::cycle`]).
+    Hosts,
+    /// Those and answers to them ([`Report::answer_cycle`]).
+    Answers,
+    /// Those between hosts, and those from and to switches' own ports ([`Report::switch_cycle`]).
+    Switches,
+}
+
+impl fmt::Display for LoopOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hosts => "packets between hosts",
+            Self::Answers => "packets between hosts and answers on their service level",
+            Self::Switches => "packets between hosts and of switches' port 0",
+        })
+    }
+}
+
 impl Report {
+    /// The credit loops that there are, the gravest first: what "free of deadlock" means wherever tables
+    /// are chosen, repaired or taken from a file.
+    pub fn credit_loops(&self) -> impl Iterator<Item = (LoopOf, &[Channel])> {
+        let all = [
+            (LoopOf::Hosts, &self.cycle),
+            (LoopOf::Answers, &self.answer_cycle),
+            (LoopOf::Switches, &self.switch_cycle),
+        ];
+        all.into_iter()
+            .filter_map(|(packets, cycle)| Some((packets, cycle.as_deref()?)))
+    }
+
     /// Whether there is no problem.
     #[must_use]
     pub fn is_ok(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use routing::dor::NotGrid;
-use routing::{Options, RoutingEngine, RoutingError, Tables, verify};
+use routing::{LoopOf, Options, RoutingEngine, RoutingError, Tables, verify};
 use topologies::Graph;
 use wire::{Lmc, Sl};
 
@@ -163,8 +163,8 @@ fn dfsssp_shares_trees_where_vls_are_few() {
             |&id: &topologies::NodeId| tables.lft(id).get(one) != tables.lft(id).get(other);
         graph.switches().filter(differ).count()
     };
-    let (many, few) = (with(8), with(4));
-    assert!(vls_of(&many) > 4 && vls_of(&few) <= 4);
+    let (many, few) = (with(4), with(3));
+    assert_eq!((vls_of(&many), vls_of(&few)), (4, 3));
     // Beside the switch that both hosts are at.
     assert!(ports(&many) > 1);
     assert_eq!(ports(&few), 1);
@@ -205,6 +205,12 @@ fn levels_by_direction_alone_have_answers_that_close_a_cycle() {
     assert_eq!(report.cycle, None);
     assert!(answers_have_a_cycle(&graph, &tables));
     assert!(report.answer_cycle.is_some());
+    let loops: Vec<LoopOf> = report.credit_loops().map(|(packets, _)| packets).collect();
+    assert_eq!(loops, [LoopOf::Answers]);
+    // Tables of the user's own are told to have it.
+    let worth = routing::file::check(&graph, &tables).unwrap();
+    let wanted = "credit loop among packets between hosts and answers on their service level: s";
+    assert!(worth[0].starts_with(wanted), "{worth:?}");
 }
 
 #[test]

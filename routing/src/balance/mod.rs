@@ -19,15 +19,26 @@
 //! sum of squares of all is less; after one that is not, or [`ROUNDS_MAX`], it ends. Where all
 //! channels carry the same, as in regular fabrics, nothing changes.
 //!
+//! Last, packets are kept apart ([`apart`]): the largest load stays, and of the paths that it allows those are
+//! taken on which packets meet the fewest that go elsewhere.
+//!
 //! Cost: for each LID, the number of channels that may be chosen, and in a round as many times the hops;
 //! memory is the tables', twice.
+
+mod apart;
+mod next_hops;
 
 use wire::convert::u64_of;
 use wire::{Lid, PortNum};
 
+use apart::Apart;
+
 use crate::lids::{LidRange, Lids};
 use crate::network::Network;
 use crate::tables::Lft;
+use crate::targets::targets;
+
+pub(crate) use next_hops::{NextHops, UNREACHABLE};
 
 /// More than the load of any channel: at most 2^16 LIDs, each from 2^16 sources.
 const USED_BEFORE: u64 = 1 << 40;
@@ -37,79 +48,19 @@ const ROUNDS_MAX: usize = 8;
 /// Switches times LIDs of the largest fabric that has rounds.
 const ENTRIES_MAX: usize = 1 << 22;
 
-/// "The destination cannot be reached", as a number of hops.
-pub(crate) const UNREACHABLE: u32 = u32::MAX;
-
-/// Which channels lead towards one destination switch.
-#[derive(Default)]
-pub(crate) struct NextHops {
-    /// By switch: hops to the destination, or [`UNREACHABLE`].
-    pub(crate) hops: Vec<u32>,
-    /// By switch: where its choices begin and end.
-    choices: Vec<(usize, usize)>,
-    /// (channel, the switch it leads to).
-    channels: Vec<(usize, usize)>,
-    /// Switches that reach the destination, nearest first.
-    nearest: Vec<usize>,
-}
-
-impl NextHops {
-    /// Asks for the channels to another destination.
-    fn find(
-        &mut self,
-        network: &Network,
-        destination: usize,
-        next_hops: &mut impl FnMut(usize, &mut Self),
-    ) {
-        self.reset(network.switches().len(), destination);
-        next_hops(destination, self);
-        self.sort();
-    }
-
-    /// Forgets everything: no switch reaches `destination` but itself.
-    fn reset(&mut self, switches: usize, destination: usize) {
-        self.hops.clear();
-        self.hops.resize(switches, UNREACHABLE);
-        self.hops[destination] = 0;
-        self.choices.clear();
-        self.choices.resize(switches, (0, 0));
-        self.channels.clear();
-        self.nearest.clear();
-    }
-
-    /// Gives a switch that is `hops` away its choices, of which there must be one at least, in
-    /// order of preference where loads are equal.
-    pub(crate) fn set(
-        &mut self,
-        network: &Network,
-        switch: usize,
-        hops: u32,
-        channels: impl Iterator<Item = usize>,
-    ) {
-        let first = self.channels.len();
-        let with_ends = channels.map(|channel| (channel, network.channels()[channel].to));
-        self.channels.extend(with_ends);
-        self.choices[switch] = (first, self.channels.len());
-        self.hops[switch] = hops;
-    }
-
-    /// Sorts [`Self::nearest`].
-    fn sort(&mut self) {
-        let hops = &self.hops;
-        let reach = (0..hops.len()).filter(|&switch| hops[switch] != UNREACHABLE);
-        self.nearest.extend(reach);
-        self.nearest.sort_by_key(|&switch| hops[switch]);
-    }
-
-    fn choices(&self, switch: usize) -> &[(usize, usize)] {
-        let (first, end) = self.choices[switch];
-        &self.channels[first..end]
-    }
-}
-
 /// Tables by switch for all LIDs. `next_hops` is asked once for each switch, in order, and again in each
 /// round.
 pub(crate) fn balanced(
+    network: &Network,
+    lids: &Lids,
+    mut next_hops: impl FnMut(usize, &mut NextHops),
+) -> Vec<Lft> {
+    let rows = evened(network, lids, &mut next_hops);
+    kept_apart(network, lids, rows, next_hops)
+}
+
+/// The same without keeping packets apart: paths turn more alike, and take fewer layers.
+pub(crate) fn evened(
     network: &Network,
     lids: &Lids,
     mut next_hops: impl FnMut(usize, &mut NextHops),
@@ -123,8 +74,10 @@ pub(crate) fn balanced(
             balancer.port(destination, range, exit, &found);
         }
     }
-    let entries = network.switches().len() * lids.top().index();
-    for _ in 0..if entries > ENTRIES_MAX { 0 } else { ROUNDS_MAX } {
+    if network.switches().len() * lids.top().index() > ENTRIES_MAX {
+        return balancer.rows;
+    }
+    for _ in 0..ROUNDS_MAX {
         let before = (balancer.rows.clone(), balancer.loads.clone());
         let unevenness = balancer.unevenness();
         for (destination, ranges) in by_switch.iter().enumerate() {
@@ -142,6 +95,37 @@ pub(crate) fn balanced(
         }
     }
     balancer.rows
+}
+
+/// Tables in which packets meet fewer that go elsewhere, while no channel carries more than the busiest does in the
+/// tables given. Their paths must be among those that `next_hops` offers.
+pub(crate) fn kept_apart(
+    network: &Network,
+    lids: &Lids,
+    mut rows: Vec<Lft>,
+    mut next_hops: impl FnMut(usize, &mut NextHops),
+) -> Vec<Lft> {
+    if network.switches().len() * lids.top().index() > ENTRIES_MAX {
+        return rows;
+    }
+    let by_switch = ranges_by_switch(network, lids);
+    let mut found = NextHops::default();
+    let mut apart = Apart::new(network, &rows, &targets(network, lids));
+    for _ in 0..ROUNDS_MAX {
+        let mut has_changed = false;
+        for (destination, ranges) in by_switch.iter().enumerate() {
+            found.find(network, destination, &mut next_hops);
+            for &(range, exit) in ranges {
+                if exit != PortNum::MANAGEMENT && range.lmc.get() == 0 {
+                    has_changed |= apart.choose(range.base, &found, &mut rows);
+                }
+            }
+        }
+        if !has_changed {
+            break;
+        }
+    }
+    rows
 }
 
 /// By switch: the LIDs that are there, and the port to their owner.
