@@ -146,9 +146,33 @@ pub enum TextProblem {
         /// The character.
         character: char,
     },
-    /// ibsim's aliases, modules and inclusion of other files.
-    #[error("{0:?} is not supported: write the fabric in one file, without aliases")]
-    Unsupported(&'static str),
+    /// An inclusion in a text that is no file.
+    #[error("include: only files include others")]
+    NoInclusion,
+    /// A file that is to be included and cannot be read.
+    #[error("include {name:?}: {reason}")]
+    NotIncluded {
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Files that include others without end.
+    #[error(
+        "include: files within files are at most 9 deep and 1000 in all; does one include itself?"
+    )]
+    TooManyFiles,
+    /// `module=` without a name of at most 20 characters.
+    #[error("the name of the module is missing, longer than 20 characters or holds # or @")]
+    BadModule,
+    /// An alias that means another port.
+    #[error("the alias {alias:?} already means a port in line {first}")]
+    AliasTaken {
+        /// The alias, with the name of its module in front.
+        alias: String,
+        /// Where it is given first.
+        first: usize,
+    },
     /// A node line without number of ports.
     #[error("the number of ports is missing or not 1 to 254")]
     NoPorts,

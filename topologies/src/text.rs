@@ -18,6 +18,7 @@ mod as_found;
 mod bounded;
 mod draft;
 mod hostlist;
+mod include;
 #[cfg(feature = "json")]
 mod json;
 mod linkinfo;
@@ -36,6 +37,7 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 pub use as_found::write_as_found;
 pub use bounded::{ReadError, read_bounded};
+pub(crate) use include::Source;
 pub use warnings::{TextWarning, TextWarnings};
 pub use write::{write_ibnetdiscover, write_net};
 

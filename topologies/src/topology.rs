@@ -4,12 +4,10 @@ use std::path::Path;
 
 use wire::choice::Choice as _;
 
-use crate::error::TopologyError;
+use crate::error::{TextError, TopologyError};
 use crate::graph::Graph;
 use crate::kinds;
-use crate::text::{
-    Description, TEXT_BYTES_MAX, TextFormat, TextWarnings, read_bounded, read_description,
-};
+use crate::text::{Description, Source, TextFormat, TextWarnings, read_description};
 
 /// A graph, and what was asked for to get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,17 +46,22 @@ pub fn parse(given: &str) -> Result<Topology, TopologyError> {
     if !matches!(unknown, TopologyError::Unknown { .. }) || !is_path {
         return Err(unknown);
     }
-    let text = read_bounded(path, "topology", TEXT_BYTES_MAX);
-    let text = text.map_err(|source| TopologyError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
+    let source = Source::read(path, format)?;
     let Description {
-        graph, warnings, ..
-    } = read_description(&text, format).map_err(|source| TopologyError::File {
-        path: path.to_owned(),
-        source,
+        graph,
+        mut warnings,
+        ..
+    } = read_description(&source.text, format).map_err(|error| {
+        let (path, line) = source.origin(error.line);
+        TopologyError::File {
+            path: path.to_owned(),
+            source: TextError { line, ..error },
+        }
     })?;
+    warnings.locate(|line| {
+        let (file, line) = source.origin(line);
+        ((file != path).then(|| file.to_owned()), line)
+    });
     Ok(Topology {
         graph,
         name: given.to_owned(),

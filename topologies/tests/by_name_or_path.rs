@@ -66,3 +66,52 @@ fn a_broken_file_is_refused_with_path_and_line() {
         format!("{path}:2: dangling link: port 1 of \"s0\" leads to \"h0\", which is not defined")
     );
 }
+
+#[test]
+fn files_may_include_others_beside_them_and_errors_name_the_file_and_line_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let refused = |path: &str| parse(path).unwrap_err().to_string();
+
+    let host = write("parts/host.net", "# a host\nHca 1 \"h\"\n[1] \"s\"[1]\n");
+    let switch = write(
+        "switch.net",
+        "include \"parts/host.net\"\nwhat is this\nSwitch 2 \"s\"\n[1] \"h\"[1]\n",
+    );
+    let read = parse(&switch).unwrap();
+    assert_eq!(read.graph.len(), 2);
+    let warnings: Vec<String> = read.warnings.iter().map(ToString::to_string).collect();
+    assert!(
+        warnings[0].starts_with("line 2: this is neither"),
+        "{warnings:?}"
+    );
+
+    write(
+        "parts/host.net",
+        "Hca 1 \"h\"\nwhat?\n[1] \"s\"[1]\n[2] \"s\"[2]\n",
+    );
+    let warnings = parse(&switch).unwrap().warnings;
+    let first = warnings.iter().next().unwrap().to_string();
+    assert!(first.starts_with(&format!("{host}, line 2: ")), "{first}");
+
+    write("parts/host.net", "Hca 1 \"h\"\n[1] \"x\"[1]\n");
+    assert!(refused(&switch).starts_with(&format!("{host}:2: dangling link")));
+
+    let missing = write("missing.net", "\ninclude \"nowhere.net\"\n");
+    let wanted = format!("{missing}:2: include \"nowhere.net\": there is no such file");
+    assert_eq!(refused(&missing), wanted);
+    write("zero.net", "a\0b");
+    let binary = write("binary.net", "include \"zero.net\"\n");
+    assert!(refused(&binary).contains("byte 2 is 0"));
+    let endless = write("endless.net", &"include \"endless.net\"\n".repeat(9));
+    let said = refused(&endless);
+    assert!(said.contains("does one include itself?"), "{said}");
+    write("empty.net", "");
+    let many = write("many.net", &"include \"empty.net\"\n".repeat(1001));
+    assert!(refused(&many).starts_with(&format!("{many}:1000: include: files within files")));
+}

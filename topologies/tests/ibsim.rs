@@ -23,6 +23,10 @@ impl Ibsim {
     fn start(net: &str, case: &str) -> Self {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(net.as_bytes()).unwrap();
+        Self::start_on(file, case)
+    }
+
+    fn start_on(file: tempfile::NamedTempFile, case: &str) -> Self {
         let socket = format!("ibemu-topologies-{case}-{}", std::process::id());
         let mut process = Command::new("stdbuf")
             .args(["-oL", "ibsim", "-s", "-n"])
@@ -36,7 +40,7 @@ impl Ibsim {
         let mut out = BufReader::new(process.stdout.take().unwrap());
         while !log.contains("MaxMcastCap") {
             let more = out.read_line(&mut log).unwrap();
-            assert_ne!(more, 0, "ibsim refused the file: {log}\n{net}");
+            assert_ne!(more, 0, "ibsim refused {}: {log}", file.path().display());
         }
         Self {
             process,
@@ -94,6 +98,32 @@ fn picture(graph: &Graph) -> (Vec<String>, Vec<String>) {
         .collect();
     cables.sort();
     (nodes, cables)
+}
+
+const POD: &str = "Switch 4 \"leaf\"\n[1] \"h0\"[1]\n[2] \"h1\"[1]\n@[4] \"up\"\n\n\
+                   Hca 1 \"h0\"\n[1] \"leaf\"[1]\n\nHca 1 \"h1\"\n[1] \"leaf\"[2]\n\n";
+
+#[test]
+fn modules_aliases_and_included_files_are_what_ibsim_makes_of_them() {
+    let mut pod = tempfile::NamedTempFile::new().unwrap();
+    pod.write_all(POD.as_bytes()).unwrap();
+    let pod = pod.path().to_str().unwrap();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(
+        file,
+        "module=\"east\"\ninclude \"{pod}\"\nmodule=\"west\"\ninclude \"{pod}\"\n\
+         Switch 4 \"spare\"\n[2] \"west@up\"\n[3] \"core\"[3]\n\n\
+         Switch 4 \"core\"\n[1] \"east@up\"\n[3] \"spare\"[3]\n"
+    )
+    .unwrap();
+    let graph = parse(file.path().to_str().unwrap()).unwrap().graph;
+    let (nodes, cables) = picture(&graph);
+    assert!(nodes.iter().any(|node| node.contains("east#leaf")));
+    assert!(cables.contains(&"east#leaf:4 west#core:1".to_owned()));
+    assert!(cables.contains(&"west#leaf:4 west#spare:2".to_owned()));
+    let ibsim = Ibsim::start_on(file, "modules");
+    let read = read_text(&ibsim.discover()).unwrap();
+    assert_eq!(picture(&read), (nodes, cables));
 }
 
 fn survives_ibsim(name: &str, case: &str) {

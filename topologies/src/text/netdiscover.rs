@@ -1,5 +1,9 @@
 //! Reads ibnetdiscover's text and ibsim's, which are one language; see the module above.
 //!
+//! ibsim's files may have modules: `module="east"` makes `east#sw1` of the id `sw1` from there on. A port may have an
+//! alias (`@[3] "up"`), which is `east@up`, and a line further down may lead to that instead of to a node and
+//! its port; within the module `@up` will do.
+//!
 //! A GUID in the id of a node (`"S-0008f10400410015"`) is the node's; else the lines `switchguid=` and so on
 //! before it count as ibsim counts them.
 
@@ -16,6 +20,9 @@ use crate::graph::NodeKind;
 /// Where ibsim starts to count when no line gives a GUID.
 const FIRST_HOST_GUID: u64 = 0x10_0000;
 const FIRST_SWITCH_GUID: u64 = 0x20_0000;
+
+/// The longest name of a module (ibsim's `NODEPREFIX`).
+const MODULE_CHARACTERS_MAX: usize = 20;
 
 /// Lines with these beginnings say nothing about what is connected to what.
 const SKIPPED: [&str; 12] = [
@@ -54,6 +61,10 @@ struct Reader {
     hosts: GuidCounter,
     switches: GuidCounter,
     header: NodeHeader,
+    /// The module that lines belong to; empty for none.
+    module: String,
+    /// Ports by alias, module in front: line, record, port.
+    aliases: BTreeMap<String, (usize, usize, u8)>,
     /// The line, from 1.
     number: usize,
 }
@@ -143,14 +154,14 @@ impl Reader {
         let first = line.split([' ', '\t', '=', '+']).next().unwrap_or_default();
         let done = match first {
             _ if line.starts_with('[') => return self.port(line),
+            _ if line.starts_with("@[") => return self.alias(line),
             "switchguid" => self.switches.set(line, FIRST_SWITCH_GUID),
             "caguid" | "hcaguids" | "rtguid" => self.hosts.set(line, FIRST_HOST_GUID),
             "vendid" | "devid" | "sysimgguid" => self.state(first, line),
             "Switch" => return self.node(NodeKind::Switch, line),
             "Hca" | "Ca" | "Rt" => return self.node(NodeKind::Host, line),
-            "module" => return Err(TextProblem::Unsupported("module")),
-            "include" => return Err(TextProblem::Unsupported("include")),
-            _ if line.starts_with('@') => return Err(TextProblem::Unsupported("@alias")),
+            "module" => return self.begin_module(line),
+            "include" => return Err(TextProblem::NoInclusion),
             _ if line.is_empty() || SKIPPED.iter().any(|word| line.starts_with(word)) => Ok(()),
             _ => {
                 let problem = TextProblem::NotUnderstood(words::excerpt(line));
@@ -202,7 +213,8 @@ impl Reader {
             return Err(TextProblem::NoPorts);
         }
         let description = description(rest, guid_of(id).is_some());
-        let mut record = Record::new(self.number, key(id, description), kind, ports);
+        let key = self.in_module(key(id, description));
+        let mut record = Record::new(self.number, key, kind, ports);
         let counted = match kind {
             NodeKind::Switch => self.switches.take(FIRST_SWITCH_GUID, 1, id),
             NodeKind::Host => self.hosts.take(FIRST_HOST_GUID, u64::from(ports) + 1, id),
@@ -217,6 +229,62 @@ impl Reader {
         record.device_id = header.device_id;
         record.system_image_guid = header.system_image_guid;
         Ok(record)
+    }
+
+    fn begin_module(&mut self, line: &str) -> Result<(), TextProblem> {
+        let name = line.split('"').nth(1).unwrap_or_default();
+        let is_name = !name.contains(['#', '@'])
+            && line.matches('"').count() > 1
+            && name.chars().count() <= MODULE_CHARACTERS_MAX;
+        if !is_name {
+            return Err(TextProblem::BadModule);
+        }
+        name.clone_into(&mut self.module);
+        Ok(())
+    }
+
+    /// The id of a node with the name of its module.
+    fn in_module(&self, id: String) -> String {
+        match self.module.is_empty() || id.contains('#') {
+            true => id,
+            false => format!("{}#{id}", self.module),
+        }
+    }
+
+    /// Gives a port an alias.
+    fn alias(&mut self, line: &str) -> Result<(), TextProblem> {
+        let Current::Node(place) = self.node else {
+            self.draft.lose(self.number, TextProblem::PortWithoutNode);
+            return Ok(());
+        };
+        let record = &self.draft.records[place];
+        let own = bracketed(&line[1..]).unwrap_or_default();
+        let port = own.trim().parse().ok();
+        let port = port.filter(|port| (1..=record.ports).contains(port));
+        let name = quoted(line).map(|(_, name, _)| name);
+        let (Some(port), Some(name)) = (port, name.filter(|name| !name.contains(['#', '@'])))
+        else {
+            let problem = TextProblem::NotUnderstood(words::excerpt(line));
+            self.draft.lose(self.number, problem);
+            return Ok(());
+        };
+        let alias = format!("{}@{name}", self.module);
+        match self.aliases.get(&alias) {
+            Some(&(first, ..)) => Err(TextProblem::AliasTaken { alias, first }),
+            None => {
+                self.aliases.insert(alias, (self.number, place, port));
+                Ok(())
+            }
+        }
+    }
+
+    /// The record and port that an alias means.
+    fn aliased(&self, peer: &str) -> Option<(usize, u8)> {
+        let alias = match peer.starts_with('@') {
+            true => self.aliases.get(&format!("{}{peer}", self.module)),
+            false => self.aliases.get(peer),
+        };
+        alias.map(|&(_, place, port)| (place, port))
     }
 
     fn port(&mut self, line: &str) -> Result<(), TextProblem> {
@@ -260,8 +328,11 @@ impl Reader {
             None => 1,
             Some(digits) => digits.trim().parse().unwrap_or(0),
         };
-        let peer = key(peer, description(rest, true));
         let rate = rate(rest);
+        if let Some(there) = self.aliased(peer) {
+            return self.draft.cable(self.number, (place, port), there, rate);
+        }
+        let peer = self.in_module(key(peer, description(rest, true)));
         self.draft
             .end(self.number, (place, port), (&peer, peer_port), rate)
     }

@@ -191,7 +191,10 @@ fn wrong_lines_are_named_with_what_is_wrong() {
         ("caguid=0xzz", "1: \"0xzz\" is not a GUID"),
         ("devid=0x12345", "1: \"0x12345\" is no device number"),
         ("vendid=2c9", "1: \"2c9\" is no vendor number"),
-        ("include \"other.net\"", "1: \"include\" is not supported"),
+        (
+            "include \"other.net\"",
+            "1: include: only files include others",
+        ),
         (
             "Ca 1 \"a\"\n[2] \"a\"[1]",
             "2: port 2 of \"a\": it has ports 1 to 1",

@@ -1,6 +1,7 @@
 //! What a reader reports beside the graph.
 
 use core::fmt;
+use std::path::PathBuf;
 
 use crate::error::TextProblem;
 
@@ -10,6 +11,8 @@ const KEPT_MAX: usize = 20;
 /// A line that was not taken as it stands, and why. What the other lines say is sound without it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextWarning {
+    /// The file, if it is another one that the first includes.
+    pub file: Option<PathBuf>,
     /// The line, from 1.
     pub line: usize,
     /// The reason.
@@ -18,6 +21,9 @@ pub struct TextWarning {
 
 impl fmt::Display for TextWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}, ", file.display())?;
+        }
         write!(f, "line {}: {}", self.line, self.problem)
     }
 }
@@ -53,8 +59,20 @@ impl TextWarnings {
             return;
         }
         let place = self.kept.partition_point(|kept| kept.line <= line);
-        self.kept.insert(place, TextWarning { line, problem });
+        let warning = TextWarning {
+            file: None,
+            line,
+            problem,
+        };
+        self.kept.insert(place, warning);
         self.kept.truncate(KEPT_MAX);
+    }
+
+    /// Says where the lines stand in the files that the text is made of.
+    pub(crate) fn locate(&mut self, place: impl Fn(usize) -> (Option<PathBuf>, usize)) {
+        for warning in &mut self.kept {
+            (warning.file, warning.line) = place(warning.line);
+        }
     }
 }
 

@@ -254,3 +254,34 @@ fn shape(graph: &Graph) -> Vec<String> {
         .map(|(a, b)| format!("{}-{} {:?}", end(a), end(b), graph.rate(a)));
     nodes.chain(cables).collect()
 }
+
+#[test]
+fn modules_and_aliases_of_ibsim_name_nodes_and_ports() {
+    let text = "module=\"a\"\nSwitch 2 \"s\"\n@[2] \"up\"\n[1] \"h\"[1]\nHca 1 \"h\"\n[1] \"s\"[1]\n\
+                module=\"\"\nSwitch 2 \"s\"\n[1] \"a@up\"\n";
+    let graph = described(text).graph;
+    assert_eq!(graph.len(), 3);
+    let (inner, outer) = (graph.find("a#s").unwrap(), graph.find("s").unwrap());
+    assert!(
+        graph
+            .cables(outer)
+            .any(|(_, peer)| peer.node == inner && peer.port.get() == 2)
+    );
+    for (text, wanted) in [
+        ("module=x\n", "1: the name of the module"),
+        ("module=\"a#b\"\n", "1: the name of the module"),
+        ("@[1] \"up\"\n", "1: a port without a node"),
+        (
+            "Switch 2 \"s\"\n@[3] \"up\"\n[1] \"x\"[1]",
+            "2: this is neither",
+        ),
+        (
+            "Switch 2 \"s\"\n@[1] \"up\"\n@[2] \"up\"\n",
+            "3: the alias \"@up\" already means a port in line 2",
+        ),
+        ("Switch 2 \"s\"\n[1] \"@up\"\n", "2: dangling link"),
+    ] {
+        let error = read_description(text, None).unwrap_err().to_string();
+        assert!(error.starts_with(wanted), "{error}");
+    }
+}
