@@ -5,6 +5,7 @@
 //! processes themselves over their control sockets.
 
 pub mod accounting;
+pub mod adapters;
 pub mod ask;
 pub mod chaos;
 pub mod cli;
@@ -25,6 +26,7 @@ pub mod quantity;
 pub mod recordings;
 mod routes;
 pub mod setup;
+mod shape;
 pub mod state;
 pub mod supervisor;
 pub mod teardown;

@@ -119,26 +119,6 @@ pub fn handles<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         .collect()
 }
 
-/// The host in whose box an adapter is, by its node description: drivers write the host's name and the
-/// adapter's, as in `node07 HCA-1` and `node07 mlx5_0`. `None` for a description of another form.
-#[must_use]
-pub fn host_of(description: &str) -> Option<&str> {
-    let (host, adapter) = description.trim().split_once(' ')?;
-    let digits = adapter.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let family = ["HCA-", "mlx", "mthca", "qib", "hfi", "ipath", "ibemu"];
-    let named = family.iter().any(|family| adapter.starts_with(family))
-        && !digits.is_empty()
-        && !adapter.contains(' ');
-    (named && !host.is_empty()).then_some(host)
-}
-
-/// What an adapter's driver calls it, by its node description of the form of [`host_of`].
-#[must_use]
-pub fn adapter_of(description: &str) -> Option<&str> {
-    let (_, adapter) = description.trim().split_once(' ')?;
-    host_of(description).map(|_| adapter)
-}
-
 /// The name of a host that is no handle yet, made fit for a namespace.
 #[must_use]
 pub fn host_handle<'a>(host: &str, mut handles: impl Iterator<Item = &'a str>) -> Option<String> {
@@ -277,18 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn adapters_tell_their_host_in_their_description() {
-        for (description, host) in [
-            ("node07 HCA-1", Some("node07")),
-            ("a08-p1-dgx mlx5_11", Some("a08-p1-dgx")),
-            ("stage114 mlx4_0", Some("stage114")),
-            ("Mellanox Technologies Aggregation Node", None),
-            ("MF0;leaf:SX6036/U1", None),
-            ("node07", None),
-            ("my mlx", None),
-        ] {
-            assert_eq!(host_of(description), host, "{description}");
-        }
+    fn a_host_that_is_no_handle_yet_names_its_namespace() {
         assert_eq!(host_handle("n 1", ["a"].into_iter()), Some("n_1".into()));
         assert_eq!(host_handle("a", ["a"].into_iter()), None);
     }

@@ -13,6 +13,7 @@ use topologies::Graph;
 use wire::Guid;
 use wire::convert::saturate;
 
+use crate::adapters::AdapterNames;
 use crate::cli::{Sm, Up};
 use crate::dir::{self, FabricDir};
 use crate::names::{self, CONTROLLERS, FabricName};
@@ -107,7 +108,7 @@ impl FabricState {
         let mut nodes: Vec<NodeState> = graph
             .ids()
             .zip(handles)
-            .map(|(id, handle)| device(graph, id, handle))
+            .map(|(id, handle)| device(graph, id, handle, AdapterNames(&options.adapter_names)))
             .collect();
         let links = graph
             .links()
@@ -315,7 +316,7 @@ impl FabricState {
     pub fn find(&self, name: &str) -> Result<usize> {
         let by_name = self.nodes.iter().position(|node| node.name == name);
         let by_handle = || self.nodes.iter().position(|node| node.handle == name);
-        let of_host = |node: &NodeState| names::host_of(&node.hardware.description) == Some(name);
+        let of_host = |node: &NodeState| node.in_host.as_ref().is_some_and(|at| at.host == name);
         let by_host = || self.devices().iter().position(of_host);
         let found = by_name
             .or_else(by_handle)

@@ -1,7 +1,10 @@
 //! Devices as they are: what a file says of a fabric is what stock programs show of the fabric that was
 //! brought up from it.
 
+use std::collections::BTreeSet;
+
 use e2e::{Fabric, Transport, diags, ibnetdiscover};
+use topologies::Graph;
 
 /// Adapters with two ports, a router, aggregation nodes, a cable from a switch to itself, mixed speeds.
 fn file() -> String {
@@ -49,5 +52,69 @@ fn a_file_comes_up_and_stock_programs_show_what_it_says() {
     let slow = throughput(&fabric, "node03 HCA-1", "node04 HCA-1");
     assert!((3.0..5.0).contains(&(fast / slow)), "4x {fast}, 1x {slow}");
     fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+/// Every node with GUID, box, ports and description, and every cable, whatever the order and the rates.
+fn picture(graph: &Graph) -> BTreeSet<String> {
+    let nodes = graph.ids().map(|id| {
+        let node = graph.node(id);
+        let (image, ports) = (node.system_image_guid, node.ports);
+        format!(
+            "{} in {image}, {ports} ports: {}",
+            node.guid, node.description
+        )
+    });
+    let cables = graph.links().map(|(a, b)| {
+        let mut ends = [a, b].map(|end| format!("{}:{}", graph.node(end.node).guid, end.port));
+        ends.sort();
+        ends.join(" - ")
+    });
+    nodes.chain(cables).collect()
+}
+
+#[test]
+fn a_dragonfly_and_directors_come_up_and_ibnetdiscover_gives_them_again() {
+    for (topology, structure) in [
+        (
+            "dragonfly-3-3-2",
+            "3 groups of 3 switches, joined as in a dragonfly",
+        ),
+        (
+            "directors-4-2-2-2-2",
+            "2 director switches of 2 leaf and 2 spine boards",
+        ),
+    ] {
+        let asked = topologies::parse(topology).expect("a topology").graph;
+        let fabric = Fabric::planned(Transport::Udp);
+        let up = fabric.try_up(topology, &[]).success();
+        assert!(up.stdout.contains(structure), "{up}");
+        fabric.all_pairs().expect("every pair answers");
+        let host = asked.hosts().next().expect("a host");
+        let text = ibnetdiscover(&fabric, &asked.node(host).name);
+        let seen = topologies::read_text(&text).expect("ibnetdiscover's text is readable");
+        assert_eq!(picture(&seen), picture(&asked), "{topology}");
+        fabric.assert_no_errors_logged();
+        fabric.down();
+    }
+}
+
+/// Two hosts with two adapters each, which this site calls rails.
+const RAILS: &str = "Switch 4 \"s\"\n[1] \"a0\"[1]\n[2] \"a1\"[1]\n[3] \"b0\"[1]\n[4] \"b1\"[1]\n\n\
+                     Hca 1 \"a0\" # \"node1 rail0\"\n[1] \"s\"[1]\n\nHca 1 \"a1\" # \"node1 rail1\"\n[1] \"s\"[2]\n\n\
+                     Hca 1 \"b0\" # \"node2 rail0\"\n[1] \"s\"[3]\n\nHca 1 \"b1\" # \"node2 rail1\"\n[1] \"s\"[4]\n";
+
+#[test]
+fn adapters_with_names_of_a_site_are_those_of_one_host() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rails.net");
+    std::fs::write(&path, RAILS).expect("a file");
+    let path = path.to_str().expect("a path");
+    let fabric = Fabric::up(Transport::Udp, path, &["--adapter-names", "rail?"]);
+    fabric.all_pairs().expect("every port answers all others");
+    for host in ["node1", "node2"] {
+        let listed = diags(&fabric, host, &["ibstat", "-l"]).success();
+        assert_eq!(listed.stdout, "rail0\nrail1\n", "{listed}");
+    }
     fabric.down();
 }

@@ -72,6 +72,12 @@ pub struct Up {
     #[serde(default)]
     pub leave_out: LeaveOut,
 
+    /// What adapters are called at this site: a host whose node description is NAME and such a word is an
+    /// adapter of NAME, and shares its namespace with the others: * stands for any characters, ? for one. May be
+    /// given several times [default: what drivers and rdma-core call them, as mlx5_0, HCA-1, ibp59s0]
+    #[arg(long, value_name = "GLOB", help_heading = "Fabric")]
+    #[serde(default)]
+    pub adapter_names: Vec<String>,
     /// How cables are made
     #[arg(long, value_parser = choice::<Transport>(), default_value_t = Transport::Veth,
           help_heading = "Fabric")]

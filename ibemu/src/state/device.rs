@@ -7,6 +7,7 @@ use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::convert::saturate;
 use wire::{Guid, LinkSpeed, LinkWidth, PortNum};
 
+use crate::adapters::{Adapter, AdapterNames};
 use crate::names;
 
 /// The kind of a device.
@@ -57,8 +58,11 @@ pub struct NodeState {
     pub port: u8,
     /// The position of the device whose further port this is; `None` of a device.
     pub device: Option<usize>,
-    /// The number of this adapter among those of its host, from 0 (`names::host_of`).
+    /// The number of this adapter among those of its host, from 0.
     pub adapter: u8,
+    /// The host in whose box it is and what it is called there, if its description tells.
+    #[serde(default)]
+    pub in_host: Option<Adapter>,
     /// Whether a cable is in [`Self::port`]; of a switch, whether it has any.
     pub cabled: bool,
     /// What it says of itself.
@@ -144,7 +148,12 @@ impl NodeState {
 }
 
 /// A device as it will run.
-pub(super) fn device(graph: &Graph, id: NodeId, handle: String) -> NodeState {
+pub(super) fn device(
+    graph: &Graph,
+    id: NodeId,
+    handle: String,
+    adapters: AdapterNames<'_>,
+) -> NodeState {
     let node = graph.node(id);
     let first = graph.cables(id).next().map(|(port, _)| port.get());
     let kind = match node.kind {
@@ -163,6 +172,9 @@ pub(super) fn device(graph: &Graph, id: NodeId, handle: String) -> NodeState {
         },
         device: None,
         adapter: 0,
+        in_host: adapters
+            .adapter(&node.description)
+            .filter(|_| kind == Kind::Host),
         cabled: first.is_some(),
         hardware: HardwareState::of(graph, id),
     }
@@ -173,9 +185,8 @@ pub(super) fn device(graph: &Graph, id: NodeId, handle: String) -> NodeState {
 pub(super) fn number_adapters(devices: &mut [NodeState]) -> Vec<String> {
     let mut of_host: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (position, device) in devices.iter().enumerate() {
-        let host = names::host_of(&device.hardware.description);
-        if let Some(host) = host.filter(|_| device.kind == Kind::Host) {
-            of_host.entry(host.to_owned()).or_default().push(position);
+        if let Some(Adapter { host, .. }) = &device.in_host {
+            of_host.entry(host.clone()).or_default().push(position);
         }
     }
     let mut called: Vec<String> = devices.iter().map(|device| device.handle.clone()).collect();

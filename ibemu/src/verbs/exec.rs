@@ -22,7 +22,7 @@ use netio::seqpacket::BlockingConnection;
 
 use crate::cli::Exec;
 use crate::dir::FabricDir;
-use crate::names::{self, FabricName};
+use crate::names::FabricName;
 use crate::process::ENVIRONMENT_LABEL;
 use crate::state::{FabricState, Kind};
 use crate::umad;
@@ -165,7 +165,10 @@ fn prepare_libibumad(command: &mut Command, places: &[Place], port: u8) -> Resul
 /// The adapters of a node's host: its own first, then the others of that host.
 fn adapters(dir: &FabricDir, state: &FabricState, node: usize) -> Vec<Place> {
     let own = state.nodes[node].device.unwrap_or(node);
-    let host_of = |node: usize| names::host_of(&state.nodes[node].hardware.description);
+    let host_of = |node: usize| {
+        let adapter = state.nodes[node].in_host.as_ref();
+        adapter.map(|adapter| adapter.host.as_str())
+    };
     let others = (0..state.nodes.len()).filter(|&other| {
         let device = &state.nodes[other];
         let is_device = device.kind == Kind::Host && device.device.is_none();
@@ -174,11 +177,11 @@ fn adapters(dir: &FabricDir, state: &FabricState, node: usize) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
     for position in [own].into_iter().chain(others) {
         let device = &state.nodes[position];
-        let called = names::adapter_of(&device.hardware.description);
-        let is_free = |name: &&str| {
-            environment::is_name(name) && places.iter().all(|place| place.name != *name)
+        let called = device.in_host.as_ref().map(|adapter| &adapter.name);
+        let is_free = |name: &&String| {
+            environment::is_name(name) && places.iter().all(|place| place.name != **name)
         };
-        let name = called.filter(is_free).map(str::to_owned);
+        let name = called.filter(is_free).cloned();
         let socket = dir.ibumad(&device.handle);
         let name = name.unwrap_or_else(|| format!("ibemu{}", device.adapter));
         places.push(Place { name, socket });

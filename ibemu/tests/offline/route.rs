@@ -34,17 +34,27 @@ fn what_a_fabric_is_built_of_is_told_where_it_is_recognised() {
             "directors-12-4-2-6-3",
             "2 director switches of 6 leaf and 3 spine boards",
         ),
+        (
+            "fat-tree-4-3",
+            "3 levels: 8 leaf, 8 spine and 4 core switches; 2 planes",
+        ),
+        ("clos-6-8-4-2", "2 levels: 6 leaf and 4 spine switches"),
+        (
+            "as-built-8-4-4-2-1",
+            "3 levels: 8 leaf, 4 spine and 2 core switches",
+        ),
     ] {
         assert_eq!(told(topology).as_deref(), Some(structure), "{topology}");
     }
-    for topology in [
-        "fat-tree-4-3",
-        "as-built-8-4-4-2-1",
-        "torus-4x4-1",
-        "star-2",
-    ] {
+    for topology in ["torus-4x4-1", "star-2"] {
         assert_eq!(told(topology), None, "{topology}");
     }
+    let text = printed(&["topo", "fat-tree-4-3", "--format", "ibsim"]);
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.starts_with("# structure: 3 levels: 8 leaf"),
+        "{first}"
+    );
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use routing::network::Network;
 use routing::quality::usage;
-use routing::structure::Structure;
 use routing::{RoutingEngine, Tables, dump};
 use serde::Serialize;
 use topologies::{Graph, NodeKind};
@@ -15,6 +13,7 @@ use super::args::{Dump, Route};
 use super::extras::{ArbitrationJson, Extra, VlsJson};
 use super::tables::{self, Routed};
 use crate::output::{self, Align, Table};
+use crate::shape;
 use crate::usage::UsageError;
 
 /// By name of a switch and LID the port.
@@ -137,9 +136,8 @@ fn summary(routed: &Routed) -> Result<()> {
         "{}, routing {}{because}",
         routed.topology.name, tables.engine
     ))?;
-    let structure = Structure::of(graph, &Network::new(graph));
-    if !structure.is_plain() {
-        output::line(format!("structure: {structure}"))?;
+    for line in shape::lines(graph) {
+        output::line(line)?;
     }
     let mut table = Table::new(
         &["HOSTS", "SWITCHES", "LMC", "LIDS", "TOP", "ENTRIES"].map(|name| (name, Align::Right)),

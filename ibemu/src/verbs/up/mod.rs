@@ -13,8 +13,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use daemon::signals::ShutdownSignals;
 use netio::transport::Transport;
-use routing::network::Network;
-use routing::structure::Structure;
 use topologies::Topology;
 
 use crate::cli::{Sm, Up};
@@ -26,6 +24,7 @@ use crate::process::ProcessRecord;
 use crate::progress::Progress;
 use crate::recordings;
 use crate::setup;
+use crate::shape;
 use crate::state::{FabricState, Stage};
 use crate::supervisor;
 use crate::teardown;
@@ -49,7 +48,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let taken = combinations::check(&topology.graph, options, kept)?;
     let partitions = partitions::given(options)?;
     let levels = options.levels.guids(&topology.graph)?;
-    let structure = Structure::of(&topology.graph, &Network::new(&topology.graph));
+    let shape = shape::lines(&topology.graph);
     let dir = FabricDir::of(fabric);
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;
@@ -80,7 +79,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     match result {
         Ok(summary) => {
             // The fabric is up, even if standard output fails.
-            if let Err(error) = announce(&dir, &state, &structure, &summary, &progress) {
+            if let Err(error) = announce(&dir, &state, &shape, &summary, &progress) {
                 progress.print(&format!(
                     "fabric {} is up, but its summary could not be written: {error:#}",
                     state.fabric
@@ -169,7 +168,7 @@ fn contents(state: &FabricState) -> String {
 fn announce(
     dir: &FabricDir,
     state: &FabricState,
-    structure: &Structure,
+    shape: &[String],
     summary: &Summary,
     progress: &Progress,
 ) -> Result<()> {
@@ -179,8 +178,8 @@ fn announce(
         state.topology,
         contents(state)
     ))?;
-    if !structure.is_plain() {
-        output::line(format!("  structure {structure}"))?;
+    for line in shape {
+        output::line(format!("  {}", line.replacen(": ", " ", 1)))?;
     }
     match &summary.subnet {
         Some(subnet) => {
