@@ -212,6 +212,7 @@ impl Fabric {
                 hostd::Event::Control { .. }
                 | hostd::Event::PortState(_)
                 | hostd::Event::Datagram { .. }
+                | hostd::Event::Verbs { .. }
                 | hostd::Event::Shutdown => {}
             }
         }

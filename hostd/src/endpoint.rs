@@ -8,6 +8,7 @@ mod datagram;
 mod groups;
 mod management;
 mod receive;
+mod verbs;
 mod way;
 
 use std::collections::VecDeque;
@@ -27,11 +28,13 @@ use crate::adapter::Adapter;
 use crate::clients::{ClientId, Clients};
 use crate::control::Reply;
 use crate::host::{Event, HostConfig};
+use crate::memory::ProgramMemory;
 use crate::multicast::Multicast;
 use crate::outbox::{Outbox, PACKET_BYTES_MAX};
 use crate::ping::Pinger;
 use crate::queue_pair::{FromQueuePair, QueuePairs};
 use crate::traffic::{Sink, Source};
+use crate::verbs::Verbs;
 
 /// Events that wait for the shell at most; MADs beyond are dropped and counted.
 const EVENTS_MAX: usize = 16_384;
@@ -49,6 +52,14 @@ pub(crate) struct Endpoint {
     congestion: CongestionAgent,
     clients: Clients,
     queue_pairs: QueuePairs,
+    verbs: Verbs,
+    memory: ProgramMemory,
+    /// Buffer for a packet of a queue pair that is sent.
+    verbs_out: Vec<u8>,
+    /// Whether the port may stand otherwise than the verbs know.
+    verbs_stale: bool,
+    /// Whether the subnet manager has asked for registration anew since they were told.
+    reregistered: bool,
     outbox: Outbox,
     pinger: Pinger,
     source: Source,
@@ -98,6 +109,11 @@ impl Endpoint {
             congestion: CongestionAgent::of_adapter(),
             clients: Clients::default(),
             queue_pairs: QueuePairs::default(),
+            verbs: Verbs::new(),
+            memory: ProgramMemory::none(),
+            verbs_out: Vec::new(),
+            verbs_stale: true,
+            reregistered: false,
             outbox: Outbox::new(),
             pinger: Pinger::default(),
             source: Source::new(config.traffic_tick_ns),
@@ -159,6 +175,16 @@ impl Endpoint {
         self.queue_pairs.remove(client);
     }
 
+    /// What reads and writes the memory of programs.
+    pub(crate) fn memory_mut(&mut self) -> &mut ProgramMemory {
+        &mut self.memory
+    }
+
+    /// Gives the port other memory of programs.
+    pub(crate) fn set_memory(&mut self, memory: ProgramMemory) {
+        self.memory = memory;
+    }
+
     /// Messages of clients were dropped on their way here.
     pub(crate) fn count_dropped_mads(&mut self, count: u32) {
         let counts = self.adapter.counts();
@@ -207,6 +233,7 @@ impl Endpoint {
             if to == PortState::Active {
                 self.multicast.rejoin(now);
             }
+            self.verbs_stale = true;
             self.push_event(Event::PortState(to));
         }
         let counters = self.adapter.all_counts();
@@ -229,6 +256,10 @@ impl Endpoint {
             self.send_sink_reply(now, &reply);
         }
         self.poll_groups(now);
+        if self.verbs_stale && self.verbs.is_open() {
+            self.update_verbs();
+        }
+        self.tick_verbs(now);
         while let Some(packet) = self.outbox.poll_looped() {
             self.accept(now, now, &packet);
         }
@@ -238,6 +269,7 @@ impl Endpoint {
                 reply: Reply::Ping(results),
             });
         }
+        self.settle_verbs(now);
     }
 
     /// A frame has come in from the link.
@@ -259,23 +291,20 @@ impl Endpoint {
             || self.outbox.can_flush(&self.adapter)
             || self.source.can_fill(&self.adapter)
             || self.can_send_multicast()
+            || self.sendable_sls() != 0
     }
 
     /// Fills a frame; how many records it got.
     pub(crate) fn transmit(&mut self, now: Time, frame: &mut FrameBuf<'_>) -> usize {
         self.send_multicast(now);
         let before = frame.records();
-        let Self {
-            adapter,
-            outbox,
-            source,
-            ..
-        } = self;
-        adapter.port.begin_frame(now, frame);
+        self.adapter.port.begin_frame(now, frame);
         loop {
-            outbox.flush(now, adapter);
-            source.fill(now, adapter);
+            self.outbox.flush(now, &mut self.adapter);
+            self.source.fill(now, &mut self.adapter);
+            self.send_verbs(now);
             let filled = frame.records();
+            let adapter = &mut self.adapter;
             while adapter
                 .port
                 .send_next(now, frame, &mut adapter.pool)
@@ -285,7 +314,8 @@ impl Endpoint {
                 break;
             }
         }
-        adapter.execute_pending_link_command(now);
+        self.adapter.execute_pending_link_command(now);
+        self.settle_verbs(now);
         frame.records() - before
     }
 
@@ -311,6 +341,9 @@ impl Endpoint {
                 .deadline()
                 .filter(|_| !self.outbox.is_above_watermark()),
             self.multicast.deadline(),
+            self.verbs.engine.deadline(),
+            // Packets to the host itself were left for the next call.
+            self.outbox.is_looping().then_some(Time::ZERO),
         ];
         let traffic = traffic.into_iter().flatten().min();
         let trap = self.sma.deadline().map(|at| Deadline {

@@ -36,13 +36,16 @@ use link::{
 };
 use mad::local::{FromAgent, ToAgent};
 use mad::sma::Identity;
+use transport::Memory;
 use wire::control::{DeviceReply, DeviceRequest};
 use wire::{Guid, Lid, Mad, PortNum};
 
 use crate::clients::ClientId;
 use crate::control::{Reply, Request};
 use crate::endpoint::Endpoint;
+use crate::memory::ProgramMemory;
 use crate::queue_pair::{FromQueuePair, ToQueuePair};
+use crate::verbs::{FromVerbs, ToVerbs};
 
 /// The port that counts where none is named.
 const FIRST: PortNum = PortNum::new(1);
@@ -119,6 +122,18 @@ pub enum Command {
         /// How many.
         count: u32,
     },
+    /// A message of a program's verbs context.
+    Verbs {
+        /// The context.
+        client: ClientId,
+        /// The message.
+        message: ToVerbs,
+    },
+    /// A verbs context has ended.
+    VerbsGone {
+        /// The context.
+        client: ClientId,
+    },
 }
 
 /// An event for the shell.
@@ -149,6 +164,13 @@ pub enum Event {
     PortState(PortState),
     /// `Shutdown` was requested: the peers are being informed; exit when [`Device::ready`] is empty.
     Shutdown,
+    /// For a verbs context.
+    Verbs {
+        /// The context.
+        client: ClientId,
+        /// The message.
+        message: FromVerbs,
+    },
 }
 
 /// A host without IO.
@@ -176,6 +198,14 @@ impl Host {
             pid: config.pid,
             attached: BTreeMap::new(),
         })
+    }
+
+    /// Has the queue pairs of programs' verbs read and write memory by what `make` makes, once for each port. A
+    /// program is the space of its context's number. Without it there is no memory.
+    pub fn set_memory(&mut self, mut make: impl FnMut() -> Box<dyn Memory + Send>) {
+        for endpoint in &mut self.endpoints {
+            endpoint.set_memory(ProgramMemory::new(make()));
+        }
     }
 
     /// The identity of the host.
@@ -261,7 +291,27 @@ impl Host {
                 port,
                 request,
             } => self.control(now, token, port, request),
+            Command::Verbs { client, message } => self.verbs(now, client, message),
+            Command::VerbsGone { client } => {
+                self.of_client(client).close_verbs(client);
+                self.attached.remove(&client);
+            }
         }
+    }
+
+    fn verbs(&mut self, now: Time, client: ClientId, message: ToVerbs) {
+        if let ToVerbs::Open { port } = message {
+            if self.endpoint(port).is_none() {
+                let message = FromVerbs::Reply(uverbs::Reply::Refused {
+                    errno: uverbs::errno::ENOENT,
+                    why: self.no_such_port(port),
+                });
+                return self.endpoints[0].push_event(Event::Verbs { client, message });
+            }
+            self.attached.insert(client, port);
+        }
+        let endpoint = self.of_client(client);
+        endpoint.handle_verbs_message(now, client, message);
     }
 
     fn control(&mut self, now: Time, token: u64, port: PortNum, request: Request) {
@@ -390,5 +440,37 @@ impl Device for Host {
     fn deadline(&self) -> Option<Deadline> {
         let deadlines = self.endpoints.iter().map(Endpoint::deadline);
         deadlines.fold(None, Deadline::earlier)
+    }
+
+    fn record_reads(&mut self) {
+        for endpoint in &mut self.endpoints {
+            endpoint.memory_mut().record();
+        }
+    }
+
+    /// Of each port that has read: its number, the length (4 bytes), and what memory answered.
+    fn take_reads(&mut self, out: &mut Vec<u8>) {
+        for endpoint in &mut self.endpoints {
+            let number = endpoint.number();
+            let answers = endpoint.memory_mut().recorded();
+            if let Ok(len @ 1..) = u32::try_from(answers.len()) {
+                out.push(number.get());
+                out.extend_from_slice(&len.to_le_bytes());
+                out.append(answers);
+            }
+            answers.clear();
+        }
+    }
+
+    fn replay_reads(&mut self, reads: &[u8]) {
+        let mut rest = reads;
+        while let Some((&[port, a, b, c, d], behind)) = rest.split_first_chunk() {
+            let len = usize::try_from(u32::from_le_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+            let (answers, behind) = behind.split_at(len.min(behind.len()));
+            if let Some(endpoint) = self.endpoint_mut(PortNum::new(port)) {
+                endpoint.memory_mut().replay(answers);
+            }
+            rest = behind;
+        }
     }
 }

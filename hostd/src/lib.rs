@@ -1,5 +1,6 @@
 //! An InfiniBand channel adapter without IO: QP0 and its subnet management agent, QP1 and its
-//! performance agent, unreliable-datagram queue pairs, a ping responder, and a traffic source and
+//! performance agent, unreliable-datagram queue pairs, queue pairs of
+//! programs' verbs, a ping responder, and a traffic source and
 //! sink.
 
 mod adapter;
@@ -8,12 +9,14 @@ pub mod control;
 mod endpoint;
 mod host;
 mod latency;
+mod memory;
 mod multicast;
 mod outbox;
 mod ping;
 pub mod queue_pair;
 mod service;
 mod traffic;
+mod verbs;
 
 /// The environment variable with the base of the abstract names on which the daemon answers ibsim's client
 /// library, where its option `--umad-socket` is not given.
@@ -21,3 +24,4 @@ pub const UMAD_SOCKET: &str = "IBEMU_UMAD_SOCKET";
 
 pub use clients::ClientId;
 pub use host::{Command, Event, Host, HostConfig};
+pub use verbs::{FromVerbs, Object, ToVerbs};

@@ -421,6 +421,11 @@ impl Multicast {
         })
     }
 
+    /// Whether the host receives packets to a group.
+    pub(crate) fn receives(&self, mgid: Gid) -> bool {
+        self.groups.get(&mgid).is_some_and(|group| !group.send_only)
+    }
+
     /// Takes in a packet. `false`: it is of a group that this host does not receive.
     pub(crate) fn receive(&mut self, mgid: Gid, qkey: u32, source: Guid, payload: &[u8]) -> bool {
         let receives = |group: &&mut Membership| !group.send_only && group.record.qkey == qkey;

@@ -108,6 +108,37 @@ impl Outbox {
         }
     }
 
+    /// Loops a packet, LRH to VCRC, back to this host, as if it came from the link.
+    pub(crate) fn loop_bytes(&mut self, adapter: &mut Adapter, bytes: &[u8]) {
+        if self.looped.len() < LOOPED_MAX {
+            self.looped.push_back(bytes.into());
+        } else {
+            adapter.counts().drop_one(DropReason::ReceiverFull);
+        }
+    }
+
+    /// Sends a packet, LRH to VCRC, for another host. What cannot be sent is dropped and counted.
+    pub(crate) fn send_bytes(&mut self, now: Time, adapter: &mut Adapter, vl: Vl, bytes: &[u8]) {
+        if vl == Vl::MANAGEMENT {
+            return adapter.counts().drop_one(DropReason::OutputVl);
+        }
+        match Packet::from_bytes(&mut adapter.pool, now, bytes) {
+            Ok(packet) => self.push(now, adapter, vl, packet),
+            Err(PacketError::Pool(_)) => adapter.counts().drop_one(DropReason::PoolFull),
+            Err(PacketError::Malformed(_)) => adapter.counts().drop_one(DropReason::BadLength),
+        }
+    }
+
+    /// Whether packets of a VL wait for room in it.
+    pub(crate) fn holds(&self, vl: Vl) -> bool {
+        !self.backlog[vl.index()].is_empty()
+    }
+
+    /// Whether packets from this host to itself wait.
+    pub(crate) fn is_looping(&self) -> bool {
+        !self.looped.is_empty()
+    }
+
     fn push(&mut self, now: Time, adapter: &mut Adapter, vl: Vl, packet: Packet) {
         let backlog = &mut self.backlog[vl.index()];
         let packet = if backlog.is_empty() {

@@ -4,7 +4,7 @@
 //! - [`dataplane`]: the thread that owns a device core and its links ([`transport`]): it receives,
 //!   hands in, pulls, sends, and sleeps in `epoll` until the next frame or deadline;
 //! - [`seqpacket`], [`datagram`], [`fifo`]: local sockets and pipes, for the control thread;
-//! - [`shared_memory`], [`event`]: memory, event descriptors and pipes shared with programs;
+//! - [`shared_memory`], [`process_memory`], [`event`]: memory, event descriptors and pipes shared with programs;
 //! - [`namespace`], [`process`]: for the command that starts daemons;
 //! - [`directory`]: files that no other user can change; [`log_file`]: logs among them;
 //!   [`secret_file`]: files that no other user can read;
@@ -26,6 +26,7 @@ pub mod namespace;
 mod other_user;
 mod poll;
 pub mod process;
+pub mod process_memory;
 pub mod random;
 pub mod secret_file;
 pub mod seqpacket;

@@ -27,3 +27,4 @@ mod reachability;
 mod recording;
 mod stock_programs;
 mod tools;
+mod verbs_socket;

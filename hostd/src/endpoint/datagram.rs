@@ -1,7 +1,7 @@
 //! The queue pairs of programs beside the host: opening, sending, receiving.
 
 use link::{DropReason, Time};
-use wire::{GlobalRoute, Lid, Qpn, UdPacket, Vl};
+use wire::{DataPacket, GlobalRoute, Lid, Qpn, UdPacket, Vl};
 
 use super::Endpoint;
 use crate::clients::ClientId;
@@ -14,10 +14,11 @@ const HOP_LIMIT: u8 = 1;
 
 /// Whether a queue pair number is the host's own.
 fn is_reserved(qpn: Qpn) -> bool {
-    matches!(
+    let is_own = matches!(
         qpn,
         Qpn::SMI | Qpn::GSI | Qpn::MULTICAST | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN
-    )
+    );
+    is_own || qpn.get() >= crate::verbs::FIRST_QPN
 }
 
 impl Endpoint {
@@ -95,9 +96,9 @@ impl Endpoint {
         // No switch sends a multicast packet back to its input port: queue pairs of this host that
         // are members get it from here.
         if multicast
-            && datagram
-                .gid
-                .is_some_and(|mgid| self.queue_pairs.is_attached(mgid))
+            && datagram.gid.is_some_and(|mgid| {
+                self.queue_pairs.is_attached(mgid) || self.verbs.is_attached(mgid)
+            })
         {
             self.outbox.loop_back(&mut self.adapter, &packet);
         }
@@ -118,7 +119,12 @@ impl Endpoint {
     }
 
     /// A datagram for a multicast group.
-    pub(super) fn group_datagram(&mut self, datagram: &UdPacket<'_>) -> Result<(), DropReason> {
+    pub(super) fn group_datagram(
+        &mut self,
+        now: Time,
+        packet: &DataPacket<'_>,
+        datagram: &UdPacket<'_>,
+    ) -> Result<(), DropReason> {
         let global = datagram.global.filter(|global| global.dgid.is_multicast());
         let global = global.ok_or(DropReason::NotForUs)?;
         let mgid = global.dgid;
@@ -129,12 +135,17 @@ impl Endpoint {
         let counted = self
             .multicast
             .receive(mgid, datagram.qkey, source, datagram.payload);
+        let by_verbs = self.verbs_group_packet(now, packet, mgid);
         let (admitted, full) = self.queue_pairs.admit_group(mgid, datagram.qkey);
         self.adapter
             .counts()
             .drop_many(DropReason::ReceiverFull, full);
         if admitted.is_empty() && full == 0 && !counted {
-            return Err(DropReason::NotForUs);
+            return match by_verbs {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(DropReason::NotForUs),
+                Err(reason) => Err(reason),
+            };
         }
         for (qpn, client) in admitted {
             self.deliver_to(client, qpn, datagram);

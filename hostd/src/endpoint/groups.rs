@@ -116,7 +116,7 @@ impl Endpoint {
             payload: &payload[..len],
         };
         // No switch sends a multicast packet back to where it came in.
-        if packet.receives || self.queue_pairs.is_attached(record.mgid) {
+        if packet.receives || self.hears(record.mgid) {
             self.outbox.loop_back(&mut self.adapter, &datagram);
         }
         self.send(now, &datagram);

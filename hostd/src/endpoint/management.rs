@@ -232,6 +232,8 @@ impl Endpoint {
         let reregister = Self::is_reregistration(mad);
         let next = agent::handle_smp(now, &mut self.sma, &mut self.adapter, mad, arrival, sm_here);
         self.last_valid_pkey = None;
+        self.verbs_stale = true;
+        self.reregistered |= reregister;
         if reregister && !matches!(next, Next::Discard(_)) {
             self.multicast.rejoin(now);
         }

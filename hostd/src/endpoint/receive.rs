@@ -69,6 +69,9 @@ impl Endpoint {
         if !self.accepts_lid(lrh.dlid) {
             return Err(DropReason::NotForUs);
         }
+        if let Some(taken) = self.verbs_packet(now, &packet) {
+            return taken;
+        }
         let datagram = UdPacket::parse(&packet).map_err(|_| malformed(&packet))?;
         if !self.admits_pkey(datagram.pkey) {
             let pkey = u32::from(datagram.pkey);
@@ -76,7 +79,7 @@ impl Endpoint {
             return Err(DropReason::RcvPartition);
         }
         if datagram.dlid.is_multicast() {
-            return self.group_datagram(&datagram);
+            return self.group_datagram(now, &packet, &datagram);
         }
         if !self.accepts_global(datagram.global) {
             return Err(DropReason::NotForUs);
@@ -89,7 +92,7 @@ impl Endpoint {
         taken
     }
 
-    fn report_key_violation(&mut self, now: Time, key: PacketKey, packet: &Trap257) {
+    pub(super) fn report_key_violation(&mut self, now: Time, key: PacketKey, packet: &Trap257) {
         let identity = &self.adapter.identity;
         let port = self.adapter.number();
         self.sma
@@ -116,7 +119,7 @@ impl Endpoint {
 
     /// Whether a packet's partition is one of the port's, and one of the two is a full member
     /// (IBA 10.9.3).
-    fn admits_pkey(&mut self, pkey: u16) -> bool {
+    pub(super) fn admits_pkey(&mut self, pkey: u16) -> bool {
         if self.last_valid_pkey == Some(pkey) {
             return true;
         }

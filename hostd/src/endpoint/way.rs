@@ -56,7 +56,12 @@ impl Endpoint {
     /// Whether a unicast datagram with this header is for this port. Its GIDs have the subnet's prefix or the default
     /// one (IBA 4.1.1).
     pub(super) fn accepts_global(&self, global: Option<GlobalRoute>) -> bool {
-        global.is_none_or(|global| self.gid_index(global.dgid).is_some())
+        global.is_none_or(|global| self.names_port(global.dgid))
+    }
+
+    /// Whether a GID names this port.
+    pub(super) fn names_port(&self, gid: Gid) -> bool {
+        self.gid_index(gid).is_some()
     }
 
     /// By which way a datagram of QP1 has come.

@@ -1,10 +1,11 @@
 //! The host's shell: its arguments, its link, its control socket, and the sockets of programs that
-//! send management datagrams.
+//! send management datagrams, or have verbs.
 //!
 //! ```text
 //!  <name>.ctl ---- DeviceControl ---+
 //!  <name>.mad ---- MadServer -----+--- orders ---> dataplane thread (Host)
 //!  <name>.ibumad - Ibumad --------+                     |
+//!  <name>.verbs --- VerbsServer --+                     |
 //!  <base>:ctl, --- Umad ----------+                     |
 //!  <base>:out<K>                  ^                     |
 //!                                 +------ events -------+
@@ -15,6 +16,7 @@ mod mads;
 mod sysfs;
 mod timers;
 mod umad;
+mod verbs;
 
 use std::rc::Rc;
 
@@ -34,6 +36,7 @@ use wire::PortNum;
 use ibumad::Ibumad;
 use mads::MadServer;
 use umad::Umad;
+use verbs::{Programs, VerbsServer};
 
 /// Runs one end node of an ibemu fabric
 #[derive(Parser, Debug)]
@@ -95,11 +98,15 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         device,
         links: &arguments.link,
     };
-    let daemon = Daemon::<HostProtocol, Event>::start(&plan, Host::new(config.clone())?)?;
+    let mut host = Host::new(config.clone())?;
+    let programs = Programs::default();
+    host.set_memory(|| Box::new(programs.clone()));
+    let daemon = Daemon::<HostProtocol, Event>::start(&plan, host)?;
     let handle = daemon.control().handle();
     let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
         ibumad: Rc::new(Ibumad::new(device, config.ports, handle.clone())),
+        verbs: Rc::new(VerbsServer::new(handle.clone(), programs)),
         umads: match &arguments.umad_base() {
             Some(base) => (1..=config.ports)
                 .map(|port| Umad::open(base, device, port, handle.clone()).map(Rc::new))
@@ -110,12 +117,14 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     });
     let mad_listener = Listener::bind(&device.socket("mad"))?;
     let ibumad_listener = Listener::bind(&device.socket("ibumad"))?;
+    let verbs_listener = Listener::bind(&device.socket("verbs"))?;
     let beside = {
         let sockets = Rc::clone(&sockets);
         async move {
             tokio::select! {
                 ended = sockets.mads.serve(&mad_listener) => ended.context("the MAD socket failed"),
                 ended = Ibumad::serve(&sockets.ibumad, &ibumad_listener) => ended,
+                ended = sockets.verbs.serve(&verbs_listener) => ended,
                 ended = sockets.serve_umad() => ended,
             }
         }
@@ -130,6 +139,7 @@ struct Sockets {
     control: Rc<DeviceControl<HostProtocol>>,
     mads: Rc<MadServer>,
     ibumad: Rc<Ibumad>,
+    verbs: Rc<VerbsServer>,
     /// One a port, or none.
     umads: Vec<Rc<Umad>>,
 }
@@ -166,6 +176,7 @@ impl Sockets {
                 }
                 None => self.mads.on_message(client, message),
             },
+            Event::Verbs { client, message } => self.verbs.on_message(client, message),
             // The first two are logged by the core. No local socket opens queue pairs yet.
             Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } => {}
         }

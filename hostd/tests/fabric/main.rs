@@ -11,4 +11,5 @@ mod manage;
 mod management;
 mod ping;
 mod traffic;
+mod verbs;
 mod way;
