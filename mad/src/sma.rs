@@ -249,12 +249,12 @@ impl Sma {
         self.raise(now, PortNum::MANAGEMENT, notice);
     }
 
-    fn raise(&mut self, now: Time, port: PortNum, notice: Notice) {
-        let Some(port) = self.ports.get(port.index()) else {
+    fn raise(&mut self, now: Time, number: PortNum, notice: Notice) {
+        let Some(port) = self.ports.get(number.index()) else {
             return;
         };
-        self.traps
-            .raise(now, &port.settings, port.subnet_timeout, notice);
+        let from = (number, &port.settings);
+        self.traps.raise(now, from, port.subnet_timeout, notice);
     }
 
     /// The next trap that is due at `now`: to be sent LID routed on VL15. Call until `None`.

@@ -106,8 +106,12 @@ impl Sma {
             let link = link_of(&|port| node.link(port));
             let (next, command) =
                 self.ports[port.index()].after_set(role, &capabilities, link, &requested)?;
-            self.ports[port.index()] = next;
-            node.configure(now, port, &self.ports[port.index()].settings);
+            let before = core::mem::replace(&mut self.ports[port.index()], next).settings;
+            let settings = &self.ports[port.index()].settings;
+            if (before.sm_lid, before.lid) != (settings.sm_lid, settings.lid) {
+                self.traps.readdress(now, port, settings);
+            }
+            node.configure(now, port, settings);
             if let Some(command) = command {
                 node.command_link(now, port, command);
             }

@@ -3,13 +3,16 @@
 //! One notice of each kind is outstanding at most. A second event of the same kind while the first
 //! waits gets a transaction id of its own, so that a repress on its way ends the first one only. It is sent
 //! 50 ms after the first at the earliest: a switch that loses 36 links at once sends two traps and not 36.
+//!
+//! A notice that has not been repressed when the port gets another subnet manager is sent to that one, at once:
+//! the one before may be gone, and the event with it.
 
 use std::collections::BTreeMap;
 
 use link::Time;
 use wire::attr::Notice;
 use wire::mad::{AttributeId, Mad, Method};
-use wire::{Lid, Sl};
+use wire::{Lid, PortNum, Sl};
 
 use super::node::PortSettings;
 
@@ -38,6 +41,8 @@ pub struct OutgoingTrap {
 #[derive(Debug)]
 struct Pending {
     trap: OutgoingTrap,
+    /// The port that it leaves by.
+    port: PortNum,
     due: Time,
     interval_ns: u64,
     attempts_left: u8,
@@ -52,11 +57,11 @@ pub(super) struct Traps {
 }
 
 impl Traps {
-    /// Reports `notice` to the subnet manager of the port; without one it is discarded.
+    /// Reports `notice` to the subnet manager of the port with that number; without one it is discarded.
     pub(super) fn raise(
         &mut self,
         now: Time,
-        port: &PortSettings,
+        (number, port): (PortNum, &PortSettings),
         subnet_timeout: u8,
         notice: Notice,
     ) {
@@ -79,12 +84,28 @@ impl Traps {
         };
         let pending = Pending {
             trap,
+            port: number,
             due: last_sent.map_or(now, |sent| now.max(sent + SPACING_NS)),
             interval_ns: (4096 << subnet_timeout.min(SUBNET_TIMEOUT_MAX)).max(INTERVAL_NS_MIN),
             attempts_left: ATTEMPTS,
             last_sent,
         };
         self.pending.insert(notice.trap_number, pending);
+    }
+
+    /// The port with that number has been given another subnet manager, or another LID: what has not been repressed is
+    /// reported anew.
+    pub(super) fn readdress(&mut self, now: Time, number: PortNum, port: &PortSettings) {
+        if !port.sm_lid.is_unicast() || !port.lid.is_unicast() {
+            return;
+        }
+        for pending in self.pending.values_mut().filter(|one| one.port == number) {
+            let trap = &mut pending.trap;
+            (trap.dlid, trap.slid, trap.sl) = (port.sm_lid, port.lid, port.sm_sl);
+            let earliest = pending.last_sent.map(|sent| sent + SPACING_NS);
+            pending.due = earliest.map_or(now, |earliest| now.max(earliest));
+            pending.attempts_left = ATTEMPTS;
+        }
     }
 
     /// Ends the trap with this transaction id. Only its low half counts: the agents on the way may

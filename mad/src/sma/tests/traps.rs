@@ -110,3 +110,25 @@ fn a_new_subnet_manager_beside_a_host_is_told_once_a_change() {
     assert_eq!(number(&trap), 144);
     assert!(sma.poll_trap(Time(S)).is_none());
 }
+
+#[test]
+fn what_has_not_been_repressed_is_told_to_the_next_subnet_manager_at_once() {
+    let mut bench = managed(Fake::switch(), 0);
+    bench.sma.link_changed(Time(S));
+    let before = bench.sma.poll_trap(Time(S)).unwrap();
+    assert_eq!(before.dlid, Lid::new(1));
+    bench.now = Time(S + S / 10);
+    let mut info: PortInfo = bench.get(0);
+    bench.set(0, &info).unwrap();
+    assert!(
+        bench.sma.poll_trap(bench.now).is_none(),
+        "the manager is the same"
+    );
+    info.master_sm_lid = Lid::new(7);
+    bench.set(0, &info).unwrap();
+    let after = bench.sma.poll_trap(bench.now).unwrap();
+    assert_eq!((after.dlid, after.slid), (Lid::new(7), Lid::new(5)));
+    assert_eq!(after.mad, before.mad);
+    bench.sma.traps.repress(before.mad.tid());
+    assert_eq!(bench.sma.deadline(), None);
+}
