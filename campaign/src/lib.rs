@@ -19,6 +19,9 @@
 //! computes for that, and do what it promises; every host reaches every LID by packets; nothing is
 //! lost, doubled or reordered; no packet is stuck and no credit is missing.
 //!
+//! [`heal`] measures instead how long it takes until all pairs of hosts are connected again when the master fails together
+//! with something else.
+//!
 //! Everything follows from the schedule: no clock, no thread, no IO. `ibemu sim campaign` runs many
 //! on threads.
 //!
@@ -31,6 +34,7 @@
 mod bed;
 mod dataplane;
 mod generate;
+pub mod heal;
 mod hostile;
 mod keys;
 mod lies;

@@ -14,10 +14,12 @@
 //!
 //! A switch's change flag is cleared before its ports are read: what changes later is flagged
 //! again, and found by the next light sweep. A device that does not answer is left out, with what
-//! is only reached over it; so is one whose answers contradict others (`claims`).
+//! is only reached over it; so is one whose answers contradict others (`claims`). While one is waited for, the link to it
+//! is watched (`watch`).
 
 mod branches;
 mod claims;
+mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,6 +35,7 @@ use crate::subnet::{Device, Index, Subnet, has_link};
 
 use branches::{Branches, GivenUp};
 pub(crate) use claims::{Expected, ExpectedDevices};
+use watch::Watch;
 
 /// More devices than there are unicast LIDs cannot be managed.
 const DEVICES_MAX: usize = 49_151;
@@ -54,6 +57,8 @@ pub(crate) enum Query {
     PortInfo(Index, PortNum),
     /// SMInfo.
     SmInfo(Index),
+    /// PortInfo of a port that was read before: does it still have its link?
+    Link(Index, PortNum),
 }
 
 impl Query {
@@ -65,7 +70,8 @@ impl Query {
             | Self::SwitchInfo(index)
             | Self::ClearChange(index)
             | Self::PortInfo(index, _)
-            | Self::SmInfo(index) => Some(index),
+            | Self::SmInfo(index)
+            | Self::Link(index, _) => Some(index),
         }
     }
 }
@@ -104,6 +110,7 @@ pub(crate) struct Discovery {
     branches: Branches,
     /// Ports through which a device that may be slow is asked for longer.
     asked_patiently: BTreeSet<(Guid, PortNum)>,
+    watch: Watch,
     found: Discovered,
 }
 
@@ -136,6 +143,8 @@ pub(crate) enum Repeats {
     Device(u8),
     /// So often, equally far apart: there may be no device, or its answer is not needed.
     Probe(u8),
+    /// As long as a device that is there, equally far apart: there was one.
+    PatientProbe(u8),
 }
 
 /// Requests to send next, each with how often to repeat it.
@@ -165,6 +174,7 @@ impl Discovery {
             met_again: BTreeMap::new(),
             branches: Branches::new(suspects),
             asked_patiently: BTreeSet::new(),
+            watch: Watch::default(),
             found: Discovered::default(),
         };
         (
@@ -206,7 +216,7 @@ impl Discovery {
             Query::ClearChange(index) => {
                 Request::set(route(index), 0, devices[index].switch.as_ref()?)
             }
-            Query::PortInfo(index, port) => {
+            Query::PortInfo(index, port) | Query::Link(index, port) => {
                 Request::get::<PortInfo>(route(index), u32::from(port.get()))
             }
             Query::SmInfo(index) => Request::get::<SmInfo>(route(index), 0),
@@ -265,6 +275,7 @@ impl Discovery {
                 }
                 Ok(Vec::new())
             }
+            Query::Link(index, port) => return self.link_seen((index, port), answer),
         };
         let Some(index) = device else {
             return Vec::new();
@@ -305,7 +316,9 @@ impl Discovery {
     fn ask_patiently(&mut self, via: Option<PortOf>) -> Queries {
         let ends = via.map(|(index, port)| (self.subnet.devices[index].guid(), port));
         self.asked_patiently.extend(ends);
-        vec![(Query::NodeInfo(via), self.as_present())]
+        let mut queries = self.watch(via);
+        queries.push((Query::NodeInfo(via), Repeats::PatientProbe(self.retries)));
+        queries
     }
 
     fn no_answer_behind(&mut self, via: Option<(Index, PortNum)>, failure: &Failure) {

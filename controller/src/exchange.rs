@@ -9,7 +9,8 @@
 //! devices share two processors an answer may take its time, and repetitions would only make the queue longer.
 //! Requests to devices that are known to be there wait twice as long with each repetition, as in RFC 6298, up to 0.4 s:
 //! one that is slow for a while is not lost. Probes, which find out whether a device is there, do not, since others
-//! wait for them.
+//! wait for them. A patient probe waits as long in all as a request to a device, and is sent more often instead: with
+//! each repetition the caller can look whether there is still something to wait for.
 
 mod round_trip;
 
@@ -17,6 +18,7 @@ use std::collections::VecDeque;
 
 use link::Time;
 use mad::transaction::{Due, Timing, Transactions};
+use wire::convert::saturate;
 
 use round_trip::RoundTrip;
 
@@ -30,6 +32,35 @@ enum Waits {
     Steady,
     /// Each twice as long as the one before, up to [`GROWN_TIMEOUT_NS_MAX`].
     Growing,
+    /// As long as the first one, so often that all together are as long as under [`Waits::Growing`].
+    Patient,
+}
+
+impl Waits {
+    /// How often a request is sent at most that waits `timeout_ns` first.
+    fn attempts(self, retries: u8, timeout_ns: u64) -> u8 {
+        let attempts = retries.saturating_add(1);
+        if self != Self::Patient {
+            return attempts;
+        }
+        let (mut all_ns, mut wait_ns) = (0u64, timeout_ns);
+        for _ in 0..attempts {
+            all_ns = all_ns.saturating_add(wait_ns);
+            wait_ns = all_ns
+                .saturating_add(timeout_ns)
+                .min(GROWN_TIMEOUT_NS_MAX.max(timeout_ns));
+        }
+        saturate(all_ns.div_ceil(timeout_ns.max(1)))
+    }
+}
+
+/// A request that has had no answer in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expired<J> {
+    /// It is sent again.
+    Repeated(J),
+    /// It is not sent any more.
+    GivenUp(J),
 }
 
 /// A window of requests. `J` is the purpose of a request.
@@ -90,6 +121,11 @@ impl<J: Copy> Exchange<J> {
         self.queue.push_back((job, retries, Waits::Steady));
     }
 
+    /// Adds a probe of a device that was there before and may be slow: it is given as much time as one that is there.
+    pub(crate) fn push_patient_probe(&mut self, job: J, retries: u8) {
+        self.queue.push_back((job, retries, Waits::Patient));
+    }
+
     /// The next request to send, with its transaction id. The caller sends it or calls
     /// [`Self::withdraw`].
     pub(crate) fn next(&mut self, now: Time) -> Option<(u64, J)> {
@@ -107,7 +143,7 @@ impl<J: Copy> Exchange<J> {
         let transaction = self.single_transaction();
         let timing = Timing {
             timeout_ns,
-            attempts: retries.saturating_add(1),
+            attempts: waits.attempts(retries, timeout_ns),
         };
         let in_flight = InFlight {
             job,
@@ -146,24 +182,28 @@ impl<J: Copy> Exchange<J> {
         Some(in_flight.job)
     }
 
-    /// Gives up on one request that has expired for the last time, and marks the others that
-    /// have expired for repetition. Call until `None`.
-    pub(crate) fn expire(&mut self, now: Time) -> Option<J> {
-        while let Some(due) = self.in_flight.poll(now) {
-            self.timed_out += 1;
-            match due {
-                Due::Retry { tid, request } => {
-                    let request = *request;
-                    self.repeat.push_back(tid);
-                    if request.waits == Waits::Growing {
-                        self.in_flight
-                            .set_timeout(now, tid, request.grown_timeout_ns(now));
-                    }
+    /// The next request that has expired: it is marked for repetition, or given up. Call until `None`.
+    pub(crate) fn expire(&mut self, now: Time) -> Option<Expired<J>> {
+        let due = self.in_flight.poll(now)?;
+        self.timed_out += 1;
+        Some(match due {
+            Due::Retry { tid, request } => {
+                let request = *request;
+                self.repeat.push_back(tid);
+                if request.waits == Waits::Growing {
+                    self.in_flight
+                        .set_timeout(now, tid, request.grown_timeout_ns(now));
                 }
-                Due::TimedOut { request, .. } => return Some(request.job),
+                Expired::Repeated(request.job)
             }
-        }
-        None
+            Due::TimedOut { request, .. } => Expired::GivenUp(request.job),
+        })
+    }
+
+    /// Takes out all requests that `is_over` selects, sent or not: their answers are not needed any more.
+    pub(crate) fn end_where(&mut self, is_over: impl Fn(&J) -> bool) {
+        self.queue.retain(|(job, ..)| !is_over(job));
+        self.in_flight.finish_where(|request| is_over(&request.job));
     }
 
     /// When the next request expires.
@@ -202,6 +242,16 @@ mod tests {
         core::iter::from_fn(|| exchange.next(Time(now))).collect()
     }
 
+    /// What is given up next; what is to be repeated before is marked for that.
+    fn given_up(exchange: &mut Exchange<char>, now: Time) -> Option<char> {
+        loop {
+            match exchange.expire(now)? {
+                Expired::GivenUp(job) => return Some(job),
+                Expired::Repeated(_) => {}
+            }
+        }
+    }
+
     #[test]
     fn no_more_than_the_window_is_unanswered_at_a_time() {
         let mut exchange = Exchange::new(2, 100);
@@ -222,11 +272,11 @@ mod tests {
         exchange.push('b', 1);
         assert_eq!(sent(&mut exchange, 0), [(1, 'a')]);
         assert_eq!(exchange.deadline(), Some(Time(100)));
-        assert_eq!(exchange.expire(Time(99)), None);
+        assert_eq!(given_up(&mut exchange, Time(99)), None);
         assert_eq!(sent(&mut exchange, 99), []);
-        assert_eq!(exchange.expire(Time(100)), None);
+        assert_eq!(given_up(&mut exchange, Time(100)), None);
         assert_eq!(sent(&mut exchange, 100), [(1, 'a')]);
-        assert_eq!(exchange.expire(Time(200)), Some('a'));
+        assert_eq!(given_up(&mut exchange, Time(200)), Some('a'));
         assert_eq!(sent(&mut exchange, 200), [(2, 'b')]);
         assert_eq!((exchange.sent(), exchange.timed_out()), (3, 2));
     }
@@ -236,7 +286,7 @@ mod tests {
         let mut exchange = Exchange::new(1, 100);
         exchange.push('a', 3);
         sent(&mut exchange, 0);
-        assert_eq!(exchange.expire(Time(100)), None);
+        assert_eq!(given_up(&mut exchange, Time(100)), None);
         assert_eq!(exchange.answered(Time(100), 1), Some('a'));
         assert_eq!(sent(&mut exchange, 100), []);
         assert!(exchange.is_idle());
@@ -251,10 +301,10 @@ mod tests {
         sent(&mut exchange, 0);
         for at in [200, 600, 1000, 1400] {
             assert_eq!(exchange.deadline(), Some(Time(at * MS)));
-            assert_eq!(exchange.expire(Time(at * MS)), None);
+            assert_eq!(given_up(&mut exchange, Time(at * MS)), None);
             assert_eq!(sent(&mut exchange, at * MS), [(1, 'a')]);
         }
-        assert_eq!(exchange.expire(Time(1800 * MS)), Some('a'));
+        assert_eq!(given_up(&mut exchange, Time(1800 * MS)), Some('a'));
     }
 
     #[test]

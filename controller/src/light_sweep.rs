@@ -4,11 +4,12 @@
 //! since the last discovery cleared it, the own port for its state and its manager, and other managers for their
 //! SMInfo. On any sign of change, or silence, a full sweep follows.
 //!
-//! A manager that is not master polls the master and nothing else.
+//! A manager that is not master polls the master and nothing else. A master glances at its own port in between: where two are
+//! master without having met, each has written the other's.
 
 use std::collections::BTreeSet;
 
-use wire::attr::{PortInfo, SmInfo, SwitchInfo};
+use wire::attr::{PortInfo, PortState, SmInfo, SwitchInfo};
 
 use crate::smp::{Answer, Request};
 use crate::subnet::{Index, Subnet, has_link};
@@ -35,6 +36,8 @@ pub(crate) struct LightSweep {
     pub(crate) master: Option<SmInfo>,
     /// PortInfo of the own port.
     pub(crate) own_port: Option<PortInfo>,
+    /// Whether it asks for nothing but the own port.
+    is_glance: bool,
     /// Devices that are not read back: they do not answer, or have lost their tables by a restart.
     /// The heavy sweep that follows must not wait for them.
     left_out: BTreeSet<Index>,
@@ -71,6 +74,19 @@ pub(crate) fn request(query: Query, subnet: &Subnet) -> Option<Request> {
 }
 
 impl LightSweep {
+    /// One that asks for nothing but the own port.
+    pub(crate) fn glance() -> Self {
+        Self {
+            is_glance: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether it asks for nothing but the own port.
+    pub(crate) fn is_glance(&self) -> bool {
+        self.is_glance
+    }
+
     /// A device is not read back in this sweep.
     pub(crate) fn leave_out(&mut self, index: Index) {
         self.left_out.insert(index);
@@ -104,8 +120,11 @@ impl LightSweep {
                 match (&self.own_port, known) {
                     // Another LID, or another master's: another manager has written it.
                     (Some(now), Some(known)) => {
+                        let is_active = |info: &PortInfo| info.port_state == PortState::Active;
                         (now.lid, now.master_sm_lid) != (known.lid, known.master_sm_lid)
                             || has_link(now) != has_link(known)
+                            // The link was lost and is back.
+                            || is_active(now) != is_active(known)
                     }
                     _ => true,
                 }

@@ -6,6 +6,9 @@
 //! * A light sweep is due one interval after the end of the sweep before; while the subnet is not
 //!   up at the latest after [`NOT_UP_INTERVAL_NS`]. In standby it is a poll of the master, at the
 //!   interval configured for that.
+//! * A glance at the own port is due at the interval of polls while this manager is master. It costs no packet on a cable, and
+//!   shows what no trap tells: the switch at the other end was restarted, so that traps find no way to this host, or
+//!   another manager is master, too, and has written that port.
 //! * A heavy sweep that falls due aborts what is under way, at most [`ABORTS_MAX`] times in a row:
 //!   then one is let through, so that a flapping link does not keep the rest of the subnet down.
 
@@ -35,6 +38,8 @@ pub(crate) enum Due {
     HeavySweep,
     /// Only a check for changes, or a poll of another manager.
     LightSweep,
+    /// Only a look at the own port.
+    Glance,
 }
 
 /// The times of the next sweeps, and what they depend on.
@@ -44,6 +49,7 @@ pub(crate) struct Schedule {
     interval_ns: u64,
     heavy_sweep_at: Option<Time>,
     light_sweep_at: Option<Time>,
+    glance_at: Option<Time>,
     aborts: u32,
     initial_repeats: u32,
     incomplete_sweeps: u32,
@@ -59,6 +65,7 @@ impl Schedule {
             interval_ns,
             heavy_sweep_at: None,
             light_sweep_at: None,
+            glance_at: None,
             aborts: 0,
             initial_repeats: 0,
             incomplete_sweeps: 0,
@@ -88,10 +95,16 @@ impl Schedule {
         self.light_sweep_at = Some(at);
     }
 
+    /// The own port is to be looked at then; `None`: only by light sweeps.
+    pub(crate) fn schedule_glance(&mut self, at: Option<Time>) {
+        self.glance_at = at;
+    }
+
     /// No sweep is due any more.
     pub(crate) fn withdraw(&mut self) {
         self.heavy_sweep_at = None;
         self.light_sweep_at = None;
+        self.glance_at = None;
         self.aborts = 0;
     }
 
@@ -101,7 +114,8 @@ impl Schedule {
             .heavy_sweep_at
             .filter(|_| is_idle || self.aborts < ABORTS_MAX);
         let light = self.light_sweep_at.filter(|_| is_idle);
-        heavy.into_iter().chain(light).min()
+        let glance = self.glance_at.filter(|_| is_idle);
+        heavy.into_iter().chain(light).chain(glance).min()
     }
 
     /// Whether a heavy sweep is due at some time.
@@ -124,17 +138,23 @@ impl Schedule {
         self.aborts += 1;
     }
 
-    /// Takes out the sweep that is due at `now`. A heavy one makes a light one needless.
+    /// Takes out the sweep that is due at `now`. A heavy one makes a light one needless, and that a glance.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Due> {
         let is_due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if is_due(self.heavy_sweep_at) {
             self.heavy_sweep_at = None;
             self.light_sweep_at = None;
+            self.glance_at = None;
             return Some(Due::HeavySweep);
         }
         if is_due(self.light_sweep_at) {
             self.light_sweep_at = None;
+            self.glance_at = None;
             return Some(Due::LightSweep);
+        }
+        if is_due(self.glance_at) {
+            self.glance_at = None;
+            return Some(Due::Glance);
         }
         None
     }

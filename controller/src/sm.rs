@@ -14,7 +14,7 @@ use wire::{Guid, Mad, Method, MgmtClass, Qpn, vendor};
 use crate::absence::Absence;
 use crate::control::{Phase, Status};
 use crate::election::Election;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Expired};
 use crate::fabric::Fabric;
 use crate::groups::Groups;
 use crate::inventory::Inventory;
@@ -187,8 +187,11 @@ impl Sm {
         }
         self.note_absence(now);
         self.groups.expire(now);
-        while let Some(job) = self.exchange.expire(now) {
-            self.complete(now, job, Answer::Timeout);
+        while let Some(expired) = self.exchange.expire(now) {
+            match expired {
+                Expired::Repeated(job) => self.repeated(job),
+                Expired::GivenUp(job) => self.complete(now, job, Answer::Timeout),
+            }
         }
         self.pump(now);
     }

@@ -34,7 +34,7 @@ use wire::{Guid, Lid, Mad, MadStatus, Method, Qpn};
 
 use mad::local::MadMessage;
 
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Expired};
 use crate::plan::Plan;
 use crate::smp;
 use crate::subnet::Subnet;
@@ -286,7 +286,10 @@ impl Windows {
 
     /// Does what is due, and returns what is to be sent.
     pub(crate) fn run(&mut self, now: Time) -> Vec<MadMessage> {
-        while let Some(message) = self.exchange.expire(now) {
+        while let Some(expired) = self.exchange.expire(now) {
+            let Expired::GivenUp(message) = expired else {
+                continue;
+            };
             // It counts as acknowledged: whether the grant arrived is unknown, and the others must not
             // wait.
             self.state.unanswered = self.state.unanswered.wrapping_add(1);

@@ -119,7 +119,10 @@ impl Sm {
         match (job, &mut activity) {
             (Job::Discovery(query), Activity::Discovering(discovery)) => {
                 let queries = discovery.complete(query, answer);
+                let lost = discovery.take_lost();
                 self.push_discovery(queries);
+                self.exchange
+                    .end_where(|job| matches!(job, Job::Discovery(query) if lost.contains(query)));
             }
             (Job::Write(write), Activity::Writing(programming)) => {
                 let next = programming.complete(write, answer, &mut self.target());
@@ -170,7 +173,19 @@ impl Sm {
             match repeats {
                 Repeats::Device(retries) => self.exchange.push(job, retries),
                 Repeats::Probe(retries) => self.exchange.push_probe(job, retries),
+                Repeats::PatientProbe(retries) => {
+                    self.exchange.push_patient_probe(job, retries);
+                }
             }
+        }
+    }
+
+    /// A request has had no answer in time, and is sent again.
+    pub(super) fn repeated(&mut self, job: Job) {
+        if let (Job::Discovery(query), Activity::Discovering(discovery)) = (job, &mut self.activity)
+        {
+            let queries = discovery.repeated(query);
+            self.push_discovery(queries);
         }
     }
 
@@ -184,8 +199,13 @@ impl Sm {
         }
     }
 
-    /// Aborts what is under way if a heavy sweep is due.
+    /// Aborts what is under way if a heavy sweep is due, or if it is a discovery that is out of date.
     pub(super) fn abort_for_sweep(&mut self, now: Time) {
+        if let Activity::Discovering(discovery) = &self.activity
+            && discovery.is_outdated()
+        {
+            self.schedule.request_sweep(now);
+        }
         // A handover is short and ends one way or the other.
         let goes_on = matches!(self.activity, Activity::HandingOver(_));
         if goes_on || !self.schedule.aborts_others(now) {
@@ -234,6 +254,7 @@ impl Sm {
         match self.schedule.take_due(now) {
             Some(Due::HeavySweep) => self.start_discovery(now),
             Some(Due::LightSweep) => self.start_light_sweep(),
+            Some(Due::Glance) => self.start_glance(),
             None => return self.serve_groups() || self.serve_qos(now),
         }
         true
@@ -318,6 +339,11 @@ impl Sm {
         self.activity = Activity::LightSweep(LightSweep::default(), None);
     }
 
+    fn start_glance(&mut self) {
+        self.push_light_sweep([light_sweep::Query::OwnPort], self.config.retries);
+        self.activity = Activity::LightSweep(LightSweep::glance(), None);
+    }
+
     fn discovery_done(&mut self, now: Time, discovery: Discovery) {
         let (subnet, mut discovered) = discovery.finish();
         self.report.discovery_done(now);
@@ -368,6 +394,9 @@ impl Sm {
         if self.election.polled().is_some() {
             return self.poll_done(now, light_sweep);
         }
+        if light_sweep.is_glance() && !light_sweep.changed {
+            return self.schedule_glance(now);
+        }
         if self.report.is_up() {
             let warnings = self.verification.take_warnings();
             self.report.replace(Source::ForeignWrites, warnings);
@@ -404,6 +433,14 @@ impl Sm {
     pub(super) fn schedule_light_sweep(&mut self, now: Time) {
         let is_up = self.report.is_up();
         self.schedule.schedule_light_sweep(now, is_up);
+        self.schedule_glance(now);
+    }
+
+    /// While this manager is master, its own port is looked at often.
+    fn schedule_glance(&mut self, now: Time) {
+        let is_needed = self.election.is_master() && self.report.is_up();
+        let at = is_needed.then(|| now + self.config.poll_interval_ns);
+        self.schedule.schedule_glance(at);
     }
 
     pub(super) fn update_report(&mut self) {

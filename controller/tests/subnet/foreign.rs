@@ -222,7 +222,9 @@ fn verification_reads_a_bounded_number_in_each_light_sweep_and_all_in_turn() {
         bed.run_for(10_000_000_000);
         let now = bed.status(host).smps_sent;
         let light = 1 + bed.graph.switches().count();
-        assert!(now - sent <= 256 + light as u64, "{}", now - sent);
+        // And the own port every 200 ms.
+        let most = 256 + light as u64 + 50;
+        assert!(now - sent <= most, "{}", now - sent);
         sent = now;
     }
     // A write to the device that is read last in a turn is found as well.
