@@ -1,4 +1,5 @@
-//! A twin under a schedule: it comes up, suffers what the schedule holds, and comes to rest.
+//! A twin that runs a schedule: it comes up, the schedule's traffic is sent and its faults are injected, and
+//! the fabric settles.
 
 mod faults;
 mod traffic;
@@ -22,7 +23,7 @@ use crate::schedule::Schedule;
 use crate::{keys, managers, partitions};
 
 /// Checkers are asked at least this often, nanoseconds.
-pub(crate) const LOOK_NS: u64 = 20_000_000;
+pub(crate) const CHECK_INTERVAL_NS: u64 = 20_000_000;
 /// A fabric without faults comes up within this time, nanoseconds.
 const UP_NS_MAX: u64 = 60_000_000_000;
 /// When faults have ceased, the manager is done within this time, nanoseconds.
@@ -30,11 +31,11 @@ pub(crate) const SETTLED_NS_MAX: u64 = 60_000_000_000;
 /// The managers are done when none of them has swept anew, or is to, for so long, nanoseconds: longer than
 /// what a device waits before it repeats a trap, and than a few polls of a manager in standby.
 const QUIET_NS: u64 = 2_500_000_000;
-/// The same at the start, where nothing has gone wrong yet.
+/// The same at the start, before any fault.
 const FIRST_QUIET_NS: u64 = 300_000_000;
 /// Lost flow control is repeated within this time, nanoseconds: two keep-alives and more.
 const REPEATED_NS: u64 = 1_230_000_000;
-/// Looks at a fabric that rests.
+/// Checks of a quiet fabric.
 const RESTS: u32 = 4;
 /// Bytes of datagrams that hosts send, LRH to VCRC.
 pub(crate) const DATAGRAM_BYTES: u16 = 226;
@@ -42,7 +43,7 @@ pub(crate) const DATAGRAM_BYTES: u16 = 226;
 /// The MTU of all ports.
 const MTU: Mtu = Mtu::Mtu256;
 
-/// A twin under a schedule.
+/// A twin that runs a schedule.
 pub(crate) struct Bed<'s> {
     pub(crate) schedule: &'s Schedule,
     pub(crate) twin: Twin,
@@ -56,9 +57,10 @@ pub(crate) struct Bed<'s> {
     /// Hosts that have asked to join the group, and have not been started anew since.
     /// With the requests, which may be refused in the end.
     members: BTreeMap<NodeId, u64>,
-    /// Hosts that lie for ever.
+    /// Hosts whose answers are false until the end.
     pub(crate) liars: BTreeSet<NodeId>,
-    /// Hosts that claim another GUID for a while: to a manager they are others until they are at rest again.
+    /// Hosts that report another GUID for a time: a manager takes them for other hosts until they report
+    /// their own again.
     disguised: BTreeSet<NodeId>,
     flows: u32,
     multicasts: u32,
@@ -177,11 +179,11 @@ impl<'s> Bed<'s> {
         })
     }
 
-    /// Lets time pass, and asks the checkers.
+    /// Advances virtual time, and evaluates the checkers.
     pub(crate) fn advance(&mut self, until: Time) -> Result<(), Failure> {
         while self.twin.now() < until {
             let left = until.since_ns(self.twin.now());
-            self.twin.run_for(left.min(LOOK_NS));
+            self.twin.run_for(left.min(CHECK_INTERVAL_NS));
             if let Some(violation) = self.twin.violations().first() {
                 return Err(Failure {
                     kind: FailureKind::Checker,
@@ -198,7 +200,7 @@ impl<'s> Bed<'s> {
         self.advance(until)
     }
 
-    /// The whole fabric comes up, and nothing goes wrong.
+    /// Brings the whole fabric up, without faults.
     pub(crate) fn come_up(&mut self) -> Result<(), Failure> {
         self.wait_until_quiet(FIRST_QUIET_NS, UP_NS_MAX)?;
         self.lids = self.host_lids();
@@ -233,7 +235,7 @@ impl<'s> Bed<'s> {
         Ok(())
     }
 
-    /// Faults have ceased: the manager brings up what is left, and then rests.
+    /// Faults have ceased: waits until the manager has brought up what is left and is idle.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         let sweeps_ns = 4 * u64::from(self.schedule.sweep_ms) * 1_000_000;
         self.wait_until_quiet(QUIET_NS.max(sweeps_ns), SETTLED_NS_MAX)?;
@@ -249,7 +251,7 @@ impl<'s> Bed<'s> {
         let mut since = self.twin.now();
         let mut generation = None;
         loop {
-            self.pass(LOOK_NS)?;
+            self.pass(CHECK_INTERVAL_NS)?;
             let wrong = managers::wrong(self, &parts);
             let now = self.twin.now();
             let generations = managers::generations(self);
@@ -279,7 +281,7 @@ impl<'s> Bed<'s> {
         }
     }
 
-    /// Hosts forget their flows, also those whose destination is gone and that still ask for it.
+    /// Removes all flows of hosts, also those that still ask for a path to a destination that is gone.
     fn end_flows(&mut self) {
         let sources: Vec<Lid> = self.host_lids().into_values().collect();
         for host in self.hosts.clone() {
@@ -288,10 +290,10 @@ impl<'s> Bed<'s> {
         }
     }
 
-    /// Nothing is under way any more: nothing is missing.
+    /// Checks that no packet is in flight and no credit is missing.
     pub(crate) fn rest(&mut self) -> Result<(), Failure> {
         self.end_flows();
-        // A manager and its hosts still talk now and then: what is stuck is so at every look.
+        // A manager and its hosts still exchange packets: only what every check finds is stuck.
         let mut found = None;
         for _ in 0..RESTS {
             self.pass(REPEATED_NS)?;
@@ -312,7 +314,7 @@ impl<'s> Bed<'s> {
         Ok(())
     }
 
-    /// What came of it.
+    /// The outcome.
     pub(crate) fn outcome(&self, failure: Option<Failure>) -> Outcome {
         let counters = self.twin.run_counters();
         let counts = self.twin.datagrams();
@@ -350,7 +352,7 @@ impl<'s> Bed<'s> {
     }
 }
 
-/// What is not yet as it must be for a manager to be done; `None` if nothing.
+/// Why a manager is not done yet; `None` if it is.
 pub(crate) fn not_up(status: &Status, remaining: &Graph) -> Option<String> {
     let [switches, hosts] = [remaining.switches().count(), remaining.hosts().count()];
     let [switches, hosts] = [switches, hosts].map(convert::saturate::<u32>);
@@ -371,7 +373,7 @@ pub(crate) fn not_up(status: &Status, remaining: &Graph) -> Option<String> {
     ))
 }
 
-/// The one of that number, modulo how many there are.
+/// The element with that number, modulo the length.
 pub(crate) fn pick<T: Copy>(all: &[T], number: u32) -> Option<T> {
     let at = usize::try_from(number).ok()?.checked_rem(all.len())?;
     all.get(at).copied()

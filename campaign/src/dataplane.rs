@@ -190,7 +190,7 @@ fn plan(schedule: &Schedule, graph: &Graph) -> FaultPlan {
     let mut faults = Vec::new();
     let mut outages = 0;
     for fault in &schedule.faults {
-        // What comes back before something else does has no manager to sort that out.
+        // Without a manager overlapping outages of one device are not resolved.
         outages += u32::from(fault.what.is_outage());
         if fault.what.is_outage() && outages > 1 {
             continue;
@@ -216,7 +216,7 @@ fn end_us(schedule: &Schedule, fault: &Fault) -> u64 {
     }
 }
 
-/// What a fault is to a simulated fabric when it begins, or ends.
+/// The events of a simulated fabric by which a fault begins, or ends.
 fn events(graph: &Graph, what: FaultKind, begins: bool) -> Vec<EventKind> {
     let links: Vec<(Endpoint, Endpoint)> = graph.links().collect();
     let cable = |number: u32| crate::bed::pick(&links, number);

@@ -25,7 +25,7 @@ const UNMANAGED: f64 = 0.2;
 const WITH_STANDBYS: f64 = 0.3;
 const WITH_M_KEY: f64 = 0.25;
 const WITH_PARTITIONS: f64 = 0.15;
-/// In how many schedules a host lies.
+/// In how many schedules a host answers falsely.
 const WITH_LIES: f64 = 0.12;
 /// Faults of a schedule at most.
 const FAULTS_MAX: u32 = 12;
@@ -236,7 +236,7 @@ fn draw_faults(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
         let most_us = schedule.length_us;
         let for_us = match what.is_outage() && random.random_bool(0.25) {
             true => 0,
-            // Short ones are the ones that races are made of.
+            // Short faults find races.
             false => match random.random_bool(0.5) {
                 true => random.random_range(1..=20_000),
                 false => random.random_range(1..=most_us),
@@ -260,7 +260,7 @@ fn draw_faults(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
     }
 }
 
-/// Makes it a schedule of microseconds without a manager, in which hosts take packets in slowly.
+/// Makes it a schedule of microseconds without a manager, in which hosts drain slowly.
 fn leave_alone(schedule: &mut Schedule, random: &mut ChaCha8Rng) {
     const SHORTER: u64 = 10_000;
     schedule.is_managed = false;
@@ -304,7 +304,7 @@ fn any<T: Copy>(all: &[T], random: &mut ChaCha8Rng) -> T {
     all[random.random_range(0..all.len())]
 }
 
-/// Schedules with managers in standby have more of what befalls managers.
+/// Schedules with managers in standby have more faults of managers.
 fn any_fault(schedule: &Schedule, random: &mut ChaCha8Rng) -> FaultKind {
     if !schedule.standbys.is_empty() && random.random_bool(0.4) {
         let manager = random.random_range(0..3);

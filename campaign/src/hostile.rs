@@ -1,6 +1,6 @@
-//! Management datagrams that a host has no business to send.
+//! Hostile management datagrams of hosts.
 //!
-//! What no manager without keys can undo is sent only where ports have an M_Key: Sets of PortInfo (which
+//! Sets that a manager without keys cannot undo are sent only where ports have an M_Key: of PortInfo (which
 //! would lock the manager out), of SwitchInfo and of P_Keys. Nor do Sets lead packets from switch to switch: InfiniBand has
 //! no count of hops, so a loop in foreign tables would carry its packets until the tables are
 //! repaired, at the rate of the links.
@@ -18,7 +18,7 @@ use wire::{Guid, Lid, Mad, MadHeader, PortNum, Qpn, Sl, UdPacket, Vl};
 use crate::keys;
 use crate::schedule::Hostility;
 
-/// What a hostile host knows.
+/// What a hostile host knows of the fabric.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Victims<'a> {
     /// LIDs of the subnet managers' hosts.
@@ -31,7 +31,7 @@ pub(crate) struct Victims<'a> {
     pub(crate) vls: u8,
 }
 
-/// Something to send.
+/// A hostile datagram.
 #[derive(Debug)]
 pub(crate) enum Shot {
     /// By the host's MAD socket.
@@ -101,7 +101,7 @@ pub(crate) fn shot(what: Hostility, victims: Victims<'_>, random: &mut ChaCha8Rn
     })
 }
 
-/// An order to a manager, of a master that is none: it shows another SM_Key.
+/// A control packet (Set of SMInfo) to a manager with another SM_Key, as if from a master.
 fn order(random: &mut ChaCha8Rng) -> Mad {
     let mut mad = request(
         MgmtClass::SUBN_LID,
@@ -191,7 +191,7 @@ fn noise(random: &mut ChaCha8Rng) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A Set as a manager sends it, of tables that lead nowhere.
+/// A Set as a manager sends it, of tables with invalid ports.
 fn foreign_set(vls: u8, random: &mut ChaCha8Rng) -> Mad {
     let (attribute, modifier) = match random.random_range(0..3) {
         0 => (LinearForwardingTable::ID, random.random_range(0..2)),

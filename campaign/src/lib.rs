@@ -10,10 +10,10 @@
 //! ```
 //!
 //! A schedule runs on a [`sim::Twin`]: the very switches, hosts and subnet manager that the daemons
-//! are made of. Whatever goes wrong, these hold at each step: credits never exceed buffers, unicast
-//! datagrams never multiply, datagrams of one (SLID, DLID, SL) stay in order while tables do, LIDs do
-//! not change under engines that keep them, hosts of different partitions hear nothing of each other,
-//! nothing panics. When faults have ceased, within a bounded time: one manager is master in each part,
+//! are made of. Under all faults these hold at each step: credits never exceed buffers, unicast
+//! datagrams are never duplicated, datagrams of one (SLID, DLID, SL) stay in order while tables do not
+//! change, LIDs do not change under engines that keep them, hosts of different partitions receive none of
+//! each other's packets, nothing panics. When faults have ceased, within a bounded time: one manager is master in each part,
 //! has found what is left and rests, and the others stand by; where ports have an M_Key, no request
 //! without it changes anything; the tables are those that the engine
 //! computes for that, and do what it promises; every host reaches every LID by packets; nothing is

@@ -1,9 +1,9 @@
 //! Hosts whose answers to subnet management are false: what they send is changed on their cables.
 //!
-//! A host that answers falsely for ever is like one that is broken, so nothing is asked for it. The
-//! others are brought up, keep their LIDs and reach each other, and the manager counts no more
-//! devices than there are. A whole fabric made up behind a host is left out: it answers as a real
-//! one does.
+//! A host that answers falsely until the end counts as broken: nothing is required of it. The
+//! others must be brought up, keep their LIDs and reach each other, and the manager must not count more
+//! devices than there are. An invented fabric behind a host is left out: its answers would be those of a
+//! real one.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use wire::attr::{
 use wire::mad::{MadStatus, Method};
 use wire::{Delimiter, Guid, Lid, Lmc, Mad, RecordKind, Sl};
 
-use crate::bed::{Bed, DATAGRAM_BYTES, LOOK_NS, SETTLED_NS_MAX};
+use crate::bed::{Bed, CHECK_INTERVAL_NS, DATAGRAM_BYTES, SETTLED_NS_MAX};
 use crate::outcome::{Failure, FailureKind};
 use crate::partitions::Reach;
 use crate::schedule::Lie;
@@ -30,7 +30,7 @@ const MAD_AT: usize = Delimiter::LEN + 8 + 12 + 8;
 const CRCS: usize = 6;
 const VCRC: usize = 2;
 
-/// A lie and its time.
+/// A false answer and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedLie {
     pub(crate) host: NodeId,
@@ -39,11 +39,11 @@ pub(crate) struct TimedLie {
     pub(crate) until: Time,
 }
 
-/// Changes what lying hosts answer.
+/// Changes the answers of hosts.
 #[derive(Debug)]
 pub(crate) struct Liars {
     lies: Vec<TimedLie>,
-    /// The GUID of a switch, which a liar takes for its own.
+    /// The GUID of a switch, which such a host reports as its own.
     switch: Guid,
     random: ChaCha8Rng,
 }
@@ -97,7 +97,7 @@ fn replace(frame: &mut [u8], mad: &Mad) {
     packet[end - VCRC..].copy_from_slice(&vcrc);
 }
 
-/// Makes an answer a lie.
+/// Makes an answer false.
 fn falsify(about: Lie, switch: Guid, mad: &mut Mad, random: &mut ChaCha8Rng) {
     let returning = mad.is_returning();
     let attribute = mad.attr_id();
@@ -166,7 +166,8 @@ fn falsify(about: Lie, switch: Guid, mad: &mut Mad, random: &mut ChaCha8Rng) {
     mad.set_returning(returning);
 }
 
-/// While hosts lie for ever the others are brought up and reach each other, within bounded time.
+/// With hosts whose answers are false until the end, the others are brought up and reach each other within
+/// bounded time.
 pub(crate) fn check(bed: &mut Bed<'_>) -> Result<(), Failure> {
     let limit = bed.twin.now() + SETTLED_NS_MAX;
     let remaining = bed.twin.remaining();
@@ -177,7 +178,7 @@ pub(crate) fn check(bed: &mut Bed<'_>) -> Result<(), Failure> {
         .filter(|id| !bed.liars.contains(id))
         .collect();
     loop {
-        bed.pass(LOOK_NS)?;
+        bed.pass(CHECK_INTERVAL_NS)?;
         let missing = unreached(bed, &honest)?;
         let status = bed.twin.status();
         let believed = u64::from(status.switches) + u64::from(status.hosts);

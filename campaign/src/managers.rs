@@ -60,7 +60,7 @@ pub(crate) fn parts(bed: &Bed<'_>) -> Vec<Part> {
     parts
 }
 
-/// What is not as it must be; `None` if nothing.
+/// The first rule about managers that does not hold; `None` if all do.
 pub(crate) fn wrong(bed: &Bed<'_>, parts: &[Part]) -> Option<(FailureKind, String)> {
     for part in parts {
         let (master, guid) = part.master()?;

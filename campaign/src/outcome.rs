@@ -1,4 +1,4 @@
-//! What came of a schedule.
+//! The outcome of a schedule.
 
 use core::fmt;
 
@@ -22,11 +22,11 @@ pub enum FailureKind {
     Managers,
     /// A request without the M_Key has changed something, or was not counted or reported.
     MKey,
-    /// Hosts of different partitions hear each other.
+    /// Hosts of different partitions receive each other's packets.
     Partitions,
-    /// The manager believes in more devices than there are.
+    /// The manager counts more devices than there are.
     NotBounded,
-    /// The manager goes on sweeping though nothing happens any more.
+    /// The manager goes on sweeping without a cause.
     NotQuiet,
     /// Forwarding tables are not those that the engine computes for what is left.
     Tables,
@@ -36,7 +36,7 @@ pub enum FailureKind {
     Unreachable,
     /// Members of the group do not get each packet once.
     Multicast,
-    /// A packet is lost, dropped, doubled or reordered though nothing goes wrong any more.
+    /// A packet is lost, dropped, doubled or reordered after faults have ceased.
     Lossy,
     /// Packets or credits are missing when all is quiet.
     NotAtRest,
@@ -94,7 +94,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What came of a schedule.
+/// The outcome of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The first failure, if any.

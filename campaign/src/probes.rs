@@ -22,8 +22,8 @@ const FLOW_WINDOW: u32 = 16;
 const COPIES: u32 = 3;
 /// Flows and copies arrive within this time, nanoseconds.
 const ARRIVED_NS_MAX: u64 = 20_000_000_000;
-/// How often flows are looked at, nanoseconds.
-const LOOK_NS: u64 = 2_000_000;
+/// From one check of flows to the next, nanoseconds.
+const CHECK_INTERVAL_NS: u64 = 2_000_000;
 
 /// A host that is left: in the whole fabric and in what is left.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ pub(crate) fn check(bed: &mut Bed<'_>, expected: &Expected) -> Result<(), Failur
         lids.map(|lid| (lid, host.whole))
     });
     partitions::check(bed, &reach, &lids.collect())?;
-    // A host that has lost its memberships by a restart still gets what it drops.
+    // Packets still come to a host that has lost its memberships by a restart; it drops them.
     multicast(bed, &hosts)
 }
 
@@ -145,7 +145,7 @@ fn flows(bed: &mut Bed<'_>, expected: &Expected, hosts: &[Host]) -> Result<(), F
     }
     let limit = bed.twin.now() + ARRIVED_NS_MAX;
     while !running.is_empty() {
-        bed.pass(LOOK_NS)?;
+        bed.pass(CHECK_INTERVAL_NS)?;
         if let Some(deadlock) = bed.twin.find_deadlock() {
             return bed.fail(FailureKind::Deadlock, deadlock.to_string());
         }
@@ -198,7 +198,7 @@ fn multicast(bed: &mut Bed<'_>, hosts: &[Host]) -> Result<(), Failure> {
         if !matches!(bed.ask(sender, request.clone()), Some(Reply::Done)) {
             return bed.fail(FailureKind::Multicast, "a member cannot send to the group");
         }
-        bed.pass(LOOK_NS)?;
+        bed.pass(CHECK_INTERVAL_NS)?;
         let guid = bed.graph.node(sender).guid;
         for &member in members.iter().filter(|&&member| member != sender) {
             let report = Request::MulticastReport {

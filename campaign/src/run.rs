@@ -1,5 +1,5 @@
-//! Runs a schedule: brings a twin up, lets go wrong what is to go wrong, waits until all is quiet
-//! again, and looks at what is left.
+//! Runs a schedule: brings a twin up, injects the faults, waits until the fabric is quiet again, and
+//! checks what is left.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,7 +9,7 @@ use crate::bed::Bed;
 use crate::outcome::{Failure, FailureKind, Outcome};
 use crate::schedule::Schedule;
 
-/// Runs a schedule. A panic of what is tested is a failure like others.
+/// Runs a schedule. A panic of the code under test is a failure like others.
 #[must_use]
 pub fn run(schedule: &Schedule) -> Outcome {
     run_with(schedule, &|| None)
@@ -50,7 +50,7 @@ fn play(bed: &mut Bed<'_>) -> Result<(), Failure> {
     if !bed.schedule.from_start {
         bed.come_up()?;
     }
-    bed.misbehave()?;
+    bed.run_schedule()?;
     if bed.has_liars() {
         return crate::lies::check(bed);
     }

@@ -1,4 +1,4 @@
-//! A schedule: a fabric, what its hosts send, and what goes wrong and when.
+//! A schedule: a fabric, the traffic of its hosts, and faults with their times.
 //!
 //! A schedule is written and read as one line of words, so that a failure can be replayed, also by a
 //! later version whose generator draws others. Devices and cables are named by numbers, which count
@@ -58,14 +58,14 @@ pub struct Schedule {
     pub m_key: Option<KeyProtection>,
     /// Into which partitions hosts are divided, if they are.
     pub partitions: Option<Division>,
-    /// Whether things go wrong from the start on, while the fabric comes up.
+    /// Whether faults begin at the start, while the fabric comes up.
     pub from_start: bool,
-    /// When faults cease: what is lost, damaged and delayed until then is not any more, and what
-    /// is down and is to return has returned.
+    /// When faults cease: loss, damage and delay end, and devices and cables that are to return have
+    /// returned.
     pub length_us: u64,
-    /// What hosts send meanwhile.
+    /// The traffic of hosts.
     pub traffic: Vec<Traffic>,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
 }
 
@@ -107,7 +107,7 @@ impl Schedule {
     }
 }
 
-/// Something that hosts send.
+/// Traffic of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
     /// When it begins.
@@ -155,12 +155,12 @@ pub enum TrafficKind {
     },
 }
 
-/// Something that goes wrong.
+/// A fault and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// When.
     pub at_us: u64,
-    /// For how long; 0: of crashes, cuts and lies for ever, of all else until faults cease.
+    /// For how long; 0: crashes, cuts and false answers last until the end, all else until faults cease.
     pub for_us: u64,
     /// What.
     pub what: FaultKind,
@@ -226,26 +226,26 @@ pub enum FaultKind {
         /// The manager; 0 is the one beside the first host.
         manager: u32,
     },
-    /// A subnet manager stands still (SIGSTOP), and goes on.
+    /// A subnet manager is stopped (SIGSTOP), and continued.
     ManagerStop {
         /// The manager.
         manager: u32,
     },
-    /// A host's answers to subnet management are lies.
+    /// A host's answers to subnet management are false.
     Lies {
         /// The host.
         host: u32,
         /// About what.
         about: Lie,
     },
-    /// A host takes packets out of its buffers slowly; only without a manager.
+    /// A host drains slowly: it takes packets out of its buffers at a low rate; only without a manager.
     SlowDrain {
         /// The host.
         host: u32,
         /// From one packet to the next, nanoseconds.
         ns: u32,
     },
-    /// A host sends management datagrams that it has no business to send.
+    /// A host sends hostile management datagrams.
     Hostile {
         /// The host.
         host: u32,
@@ -278,7 +278,7 @@ pub enum Hostility {
 }
 wire::choice!(Hostility, "hostile datagrams");
 
-/// What a host lies about in its answers.
+/// What is false in a host's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Lie {
@@ -296,7 +296,7 @@ pub enum Lie {
 wire::choice!(Lie, "lie");
 
 impl FaultKind {
-    /// Whether it may last for ever, so that the fabric that is left is another.
+    /// Whether it may last until the end, so that the remaining fabric is smaller.
     #[must_use]
     pub const fn is_outage(&self) -> bool {
         matches!(

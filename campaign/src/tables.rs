@@ -1,5 +1,5 @@
-//! Are the tables in the switches those that the engine computes for what is left of the fabric, and
-//! do they do what it promises?
+//! Compares the tables in the switches with those that the engine computes for what is left of the fabric,
+//! and verifies what the engine promises.
 //!
 //! The engine is asked anew, with the LIDs that ports have and the labels of the whole fabric, as a
 //! manager that had just started would ask it. Where it no longer applies (a fat tree's engine on
@@ -27,8 +27,7 @@ pub(crate) struct Expected {
     pub(crate) remaining: Graph,
     /// The tables that the switches hold.
     pub(crate) tables: Tables,
-    /// Whether nothing deadlocks by them, answers among it, which take the service level of what they
-    /// answer.
+    /// Whether they are free of deadlock, with answers on the service level of their requests.
     pub(crate) is_deadlock_free: bool,
 }
 
@@ -119,7 +118,7 @@ fn taken(bed: &Bed<'_>, options: &Options) -> Result<RoutingEngine, RoutingError
         .map(|tables| tables.engine)
 }
 
-/// Whether tables give ports other LIDs than they have.
+/// Whether tables change LIDs of ports.
 fn moves_lids(tables: &Tables, known: &KnownLids) -> bool {
     let moved = |range: &routing::LidRange| {
         let has = known.get(&range.guid);
@@ -151,7 +150,7 @@ fn lids(bed: &mut Bed<'_>, remaining: &Graph) -> KnownLids {
     known
 }
 
-/// Every port is the master's: it names its LID.
+/// Every port has the LID of the master as its master SM LID.
 fn same_master(bed: &mut Bed<'_>, remaining: &Graph) -> Result<(), Failure> {
     let host = managers::master_host(bed).map(|id| bed.graph.node(id).name.clone());
     let lid = host.and_then(|name| Some(bed.twin.host(&name)?.lid()));
@@ -256,7 +255,7 @@ fn different_vls(bed: &Bed<'_>, remaining: &Graph, tables: &Tables, id: NodeId) 
     different
 }
 
-/// Puts into the tables what the switches hold.
+/// Replaces the computed entries by those that the switches hold.
 fn take_over(bed: &Bed<'_>, remaining: &Graph, tables: &mut Tables) {
     let lids = owned(tables);
     for id in remaining.switches() {

@@ -30,7 +30,7 @@ pub struct ScheduleError {
 }
 
 impl Schedule {
-    /// A quiet schedule on a fabric: nothing is sent, nothing goes wrong.
+    /// A quiet schedule on a fabric: without traffic and faults.
     #[must_use]
     pub fn of(topology: &str) -> Self {
         Self {

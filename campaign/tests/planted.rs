@@ -18,7 +18,7 @@ const FROM: Time = Time(100_000_000);
 /// A port that no switch here has.
 const NOWHERE: u8 = 254;
 
-/// How many seeds it takes until a planted fault is found, and how. At most `most`.
+/// The checkers that find a planted fault, with at most `most` seeds.
 fn found(most: u64, plant: &dyn Fn() -> Option<Box<dyn Interposer>>) -> BTreeSet<FailureKind> {
     found_among(most, &|_| true, plant)
 }
@@ -248,7 +248,7 @@ fn a_request_that_is_never_repeated_is_found() {
     assert_eq!(kinds, BTreeSet::from([FailureKind::Multicast]));
 }
 
-/// Managers that do not see how good others are: each takes all others for lesser ones that stand by.
+/// Managers that do not see the priority of others: each takes all others for standbys of a lower one.
 #[derive(Debug)]
 struct NeverYields;
 

@@ -64,7 +64,7 @@ fn the_same_seed_gives_the_same_outcome() {
     assert!(once.iter().all(|outcome| outcome.digest != 0));
 }
 
-/// What campaigns have found, shrunk: all of it is mended.
+/// Schedules that have failed, shrunk: all of them must hold.
 const FOUND: [&str; 18] = [
     "topology=star-5 engine=minhop vls=8 buffer=8 sweep=3000 timeout=5 retries=2 length=735156 priority=11 standby=1:5 standby=2:11 manager-crash@731490+6228:2 manager-crash@691349+11967:0",
     "topology=star-5 engine=auto length=923265 cut@923264+91:0",
@@ -87,7 +87,7 @@ const FOUND: [&str; 18] = [
 ];
 
 #[test]
-fn what_was_found_is_mended() {
+fn schedules_that_have_failed_hold() {
     for text in FOUND {
         let schedule: Schedule = text.parse().unwrap();
         assert_eq!(run(&schedule).failure, None, "{text}");

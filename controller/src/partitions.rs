@@ -209,7 +209,7 @@ impl PKeyTables {
 
     /// The table that a port is to hold, where it is the manager's business. `held`: what it holds, if that
     /// is known.
-    pub(crate) fn wanted(
+    pub(crate) fn intended_table(
         &self,
         subnet: &Subnet,
         (index, port): (Index, PortNum),

@@ -253,7 +253,7 @@ impl Programming {
                 let mirror = target.mirrors.get(&device.guid());
                 let held = mirror.and_then(|mirror| mirror.pkeys.get(&port));
                 let pkeys = &target.plan.pkeys;
-                let wanted = pkeys.wanted(target.subnet, (index, port), held)?;
+                let wanted = pkeys.intended_table(target.subnet, (index, port), held)?;
                 Request::set(route, tables::pkeys_modifier(device, port), &wanted)
             }
             Write::SwitchInfo(_) | Write::MulticastTop(_) => {
@@ -337,7 +337,7 @@ impl Programming {
                 let held: PKeyTable = answer.attribute()?;
                 mirror.pkeys.insert(port, held);
                 let pkeys = &target.plan.pkeys;
-                let wanted = pkeys.wanted(target.subnet, (index, port), Some(&held));
+                let wanted = pkeys.intended_table(target.subnet, (index, port), Some(&held));
                 let differs = wanted.is_some_and(|wanted| wanted != held);
                 return Ok(differs.then_some(Write::PKeys(index, port)));
             }

@@ -83,8 +83,8 @@ pub(crate) fn shortened(text: &str) -> String {
     }
 }
 
-/// What a reader of TOML says, with the line that it is about as long as that is of a length to be read.
-pub(crate) fn shown(text: &str, error: &toml::de::Error) -> String {
+/// The message of the TOML parser. It shows the line in question unless that is too long to be read.
+pub(crate) fn error_text(text: &str, error: &toml::de::Error) -> String {
     let whole = error.to_string();
     if whole.chars().nth(MESSAGE_CHARS_MAX).is_none() {
         return whole;

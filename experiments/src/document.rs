@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
-use crate::checks::{Refusal, not_finite, shortened, shown};
+use crate::checks::{Refusal, error_text, not_finite, shortened};
 use crate::paper::PaperPoints;
 use crate::plan_error::PlanError;
 use crate::statement::Explanation;
@@ -187,7 +187,7 @@ fn syntax(file: &str, text: &str, mut error: toml::de::Error) -> PlanError {
     error.set_input(Some(text));
     PlanError::Syntax {
         file: file.to_owned(),
-        error: shown(text, &error),
+        error: error_text(text, &error),
     }
 }
 

@@ -29,7 +29,7 @@ use targets::{
     device, ibumad, manager, messages, packets, subnet, texts, transfers, transport, umad,
 };
 
-/// Where bytes come from that somebody else has written.
+/// Where bytes from outside come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Frames on cables and what is in them.

@@ -152,12 +152,12 @@ pub fn minimise(target: &Target, input: &[u8], fault: &Fault) -> Vec<u8> {
 pub fn inputs(target: &Target) -> io::Result<Vec<Vec<u8>>> {
     let mut inputs = (target.seeds)();
     for folder in ["corpus", "regressions"] {
-        inputs.extend(kept(folder, target)?);
+        inputs.extend(corpus_inputs(folder, target)?);
     }
     Ok(inputs)
 }
 
-fn kept(folder: &str, target: &Target) -> io::Result<Vec<Vec<u8>>> {
+fn corpus_inputs(folder: &str, target: &Target) -> io::Result<Vec<Vec<u8>>> {
     let folder = home().join(folder).join(target.name);
     if !folder.is_dir() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Requests to a host over its local control socket: who it is, pings, and the traffic
+//! Requests to a host over its local control socket: its identity, pings, and the traffic
 //! source and sink behind `ibemu perf`. Never configuration: that is a MAD over the fabric.
 //!
 //! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
@@ -52,7 +52,7 @@ pub struct PortRequest {
 pub enum Request {
     /// A request that any device serves. Answered by [`Reply::Device`].
     Device(DeviceRequest),
-    /// Who and where the host is. Answered by [`Reply::Identity`].
+    /// The host's identity and addresses. Answered by [`Reply::Identity`].
     Identity,
     /// Sends echo requests to many hosts at once. Answered by [`Reply::Ping`] when the last one
     /// has come back or has timed out.
@@ -135,7 +135,7 @@ pub const PERF_REPORTS_MAX: usize = 128;
 pub enum Reply {
     /// The answer to [`Request::Device`].
     Device(DeviceReply),
-    /// Who and where the host is.
+    /// The host's identity and addresses.
     Identity(HostIdentity),
     /// One result a target, in the order of the request.
     Ping(Vec<PingResult>),
@@ -215,7 +215,7 @@ pub struct MulticastSource {
     pub duplicates: u64,
 }
 
-/// Who and where a host is.
+/// A host's identity and addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct HostIdentity {
     /// Its name.

@@ -285,7 +285,7 @@ mod tests {
         assert!(pairs.open(ONE, Some(qpn(FIRST_FREE)), 0, reserved).is_err());
         assert!(
             pairs.close(TWO, qpn(FIRST_FREE + 1)).is_err(),
-            "somebody else's"
+            "another client's"
         );
         assert!(pairs.close(ONE, qpn(FIRST_FREE + 1)).is_ok());
         assert_eq!(pairs.open(TWO, None, 0, reserved), Ok(qpn(FIRST_FREE + 1)));

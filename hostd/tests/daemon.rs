@@ -181,7 +181,7 @@ fn node_info(tid: u64, path: &[PortNum]) -> Mad {
 }
 
 #[test]
-fn a_daemon_says_who_it_is_and_leaves_when_asked() {
+fn a_daemon_reports_its_identity_and_ends_when_asked() {
     let mut daemon = Daemon::start(0x1f, &[]);
     let identity = DeviceReply::Identity {
         name: "h31".to_owned(),
@@ -218,7 +218,7 @@ fn a_log_that_cannot_be_written_ends_no_daemon() {
 }
 
 #[test]
-fn idle_clients_of_the_mad_socket_keep_nobody_out() {
+fn idle_clients_of_the_mad_socket_keep_no_other_out() {
     netio::process::raise_open_files(1000).unwrap();
     let (one, _other) = pair();
     let connect = || BlockingConnection::connect(&one.socket("mad"), TIMEOUT).unwrap();
@@ -229,7 +229,7 @@ fn idle_clients_of_the_mad_socket_keep_nobody_out() {
     let registered: FromAgent = wire::control::decode(&registered).unwrap();
     assert!(matches!(registered, FromAgent::Registered { .. }));
     let crowd: Vec<_> = (0..200).map(|_| connect()).collect();
-    // The last: who has registered has kept its connection meanwhile.
+    // The second client has registered, so its connection has not been closed for the others.
     for (socket, tid) in [(&connect(), 1), (&manager, 2)] {
         ask_neighbour(socket, tid);
         assert_eq!(answer_of_neighbour(socket, tid), Guid(0x22));
@@ -256,7 +256,7 @@ fn send(socket: &BlockingConnection, message: &ToAgent) {
     socket.send(&bytes).unwrap();
 }
 
-/// Asks the device at the other end of the cable who it is.
+/// Asks the device at the other end of the cable for its NodeInfo.
 fn ask_neighbour(socket: &BlockingConnection, tid: u64) {
     let message = ToAgent::Send(MadMessage {
         lid: Lid::PERMISSIVE,
@@ -306,7 +306,7 @@ fn a_killed_daemon_comes_back_on_another_socket_and_the_link_with_it() {
 #[test]
 #[expect(clippy::disallowed_types, reason = "a stranger's socket")]
 #[expect(clippy::disallowed_methods, reason = "the daemon's log")]
-fn who_takes_the_port_of_a_dead_peer_neither_takes_the_link_down_nor_trains_it() {
+fn a_process_on_the_port_of_a_dead_peer_neither_takes_the_link_down_nor_trains_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("one.log");
     let told = ["--log-level", "warn", "--log", log.to_str().unwrap()];
@@ -396,7 +396,7 @@ async fn a_program_of_ibsims_client_library_connects_asks_and_is_answered() {
 }
 
 #[tokio::test]
-async fn names_that_somebody_else_has_taken_keep_no_program_out() {
+async fn names_that_are_taken_keep_no_program_out() {
     let base = format!("hostd-squatted-{}", std::process::id());
     let _daemon = Daemon::start(0x33, &["--umad-socket", &base]);
     let taken: Vec<AbstractSocket> = (1..40)

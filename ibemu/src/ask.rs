@@ -106,7 +106,7 @@ impl DeviceClient {
         }
     }
 
-    /// Who and where the host is.
+    /// The host's identity and addresses.
     ///
     /// # Errors
     /// If the host does not answer.

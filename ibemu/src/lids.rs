@@ -23,7 +23,7 @@ const ACTIVE: u8 = 4;
 pub struct HostLids {
     /// The host's position.
     pub node: usize,
-    /// Who and where it is.
+    /// Its identity and addresses.
     pub identity: HostIdentity,
 }
 

@@ -36,7 +36,7 @@ impl ProcessId {
     }
 
     /// A child that has not been waited for, whether it still runs or has ended already: until then
-    /// its number is nobody else's. `None` if `/proc` is not mounted.
+    /// no other process has its number. `None` if `/proc` is not mounted.
     #[must_use]
     pub fn of_child(child: &Child) -> Option<Self> {
         let pid = child.id();

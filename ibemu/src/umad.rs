@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_start_of_each_host_has_a_name_that_nobody_can_guess() {
+    fn each_start_of_each_host_has_a_name_that_cannot_be_guessed() {
         let folder = tempfile::tempdir().unwrap();
         let dir = FabricDir::at(&folder.path().join("ib")).unwrap();
         dir.create().unwrap();

@@ -170,7 +170,7 @@ impl CongestionAgent {
         // The answer to the request that sets a key shows it.
         let presented = if set { self.key.key() } else { mad.cc_key() };
         mad.set_cc_attribute(&CongestionKeyInfo {
-            key: self.key.shown(presented),
+            key: self.key.visible_key(presented),
             protect: self.key.protect_bits() != 0,
             lease_period_s: self.key.lease_period_s(),
             violations: self.key.violations(),

@@ -1,4 +1,4 @@
-//! A management key and its lease: the M_Key of a port (IBA 14.2.4), who may read and write the attributes of its
+//! A management key and its lease: the M_Key of a port (IBA 14.2.4), which guards the attributes of its
 //! node; and the CC_Key of a congestion control agent (IBA annex A10), whose protection is 0 or 1.
 //!
 //! | M_KeyProtectBits | Get with another key | PortInfo.M_Key in its answer | Set, TrapRepress with another key |
@@ -77,7 +77,7 @@ impl KeyGuard {
     }
 
     /// The key as it is shown to a request that gave `presented`.
-    pub(crate) const fn shown(&self, presented: u64) -> u64 {
+    pub(crate) const fn visible_key(&self, presented: u64) -> u64 {
         if self.protect_bits == 0 || self.key == presented {
             self.key
         } else {
@@ -115,7 +115,7 @@ impl KeyGuard {
 
     /// Puts the components into PortInfo, for a request that gave `presented`.
     pub(crate) fn show(&self, info: &mut PortInfo, presented: u64) {
-        info.m_key = self.shown(presented);
+        info.m_key = self.visible_key(presented);
         info.m_key_protect_bits = self.protect_bits;
         info.m_key_lease_period = self.lease_period_s;
         info.m_key_violations = self.violations;

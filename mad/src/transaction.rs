@@ -56,7 +56,7 @@ struct Outstanding<T> {
 }
 
 /// Outstanding requests, at most a fixed number. `T` is what the caller stores with each: the
-/// message to send again, and who is to have the answer.
+/// message to send again, and where the answer goes.
 #[derive(Debug)]
 pub struct Transactions<T> {
     by_tid: BTreeMap<u64, Outstanding<T>>,

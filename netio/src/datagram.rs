@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_descriptor_that_somebody_sends_is_not_kept() {
+    async fn a_descriptor_that_comes_with_a_message_is_closed() {
         for with_credentials in [false, true] {
             let part = format!("keeper{with_credentials}");
             let mut server = AbstractSocket::bind(&name(&part)).unwrap();
@@ -335,7 +335,7 @@ mod tests {
             assert_eq!(&buffer[..length], b"descriptor");
             assert_eq!(sender.credentials.is_some(), with_credentials);
             rustix::io::ioctl_fionbio(&reader, true).unwrap();
-            // The end of the pipe: nobody holds its writing end. Else reading would block.
+            // The end of the pipe: no process has its writing end open. Else reading would block.
             assert_eq!(reader.read(&mut [0; 1]).unwrap(), 0, "{with_credentials}");
         }
     }

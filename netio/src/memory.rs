@@ -145,7 +145,7 @@ mod tests {
         assert!(resident(&memory) < 5);
         memory.fill(8);
         high_water.review(&mut memory);
-        assert_eq!(memory[500_000], 8, "nobody has said that it was touched");
+        assert_eq!(memory[500_000], 8, "it was not reported as touched");
     }
 
     #[test]

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_that_somebody_else_may_read_or_owns_is_refused() {
+    fn a_secret_that_another_user_may_read_or_owns_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         fs::write(&path, "0x1\n").unwrap();

@@ -1,5 +1,5 @@
-//! Recordings: everything that a device was handed by its shell, and everything that it gave back,
-//! so that the same core can be run through the same life again.
+//! Recordings: all inputs that a device got from its shell, and all its outputs, so that the same core can
+//! be run with the same inputs again.
 //!
 //! ```text
 //! "ibemurec" | version, 4 bytes | item: header | item: entry | ... | item: End

@@ -77,9 +77,9 @@ impl PairPaths for TablePaths<'_> {
     }
 }
 
-/// What layers are wanted.
+/// How many layers there may be, and whether switches without hosts have layers of their own.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LayerLimits {
     /// How many VLs there are for layers.
     pub(crate) have: usize,
     /// Whether pairs of two switches without hosts may begin a layer.
@@ -103,7 +103,7 @@ impl Layers {
     pub(crate) fn new(
         network: &Network,
         paths: &impl PairPaths,
-        wanted: Wanted,
+        limits: LayerLimits,
     ) -> Result<Self, usize> {
         let with_hosts = &pairs(network)[0];
         let mut filling = Filling::new(network, paths);
@@ -118,13 +118,13 @@ impl Layers {
             }
         }
         let needed = filling.graphs.len();
-        if needed > wanted.have {
+        if needed > limits.have {
             return Err(needed);
         }
-        if needed == 1 && (wanted.have == 1 || !wanted.for_switches) {
+        if needed == 1 && (limits.have == 1 || !limits.for_switches) {
             return Ok(Self::single(network));
         }
-        let (layers, are_all_in) = filling.with_the_others(wanted);
+        let (layers, are_all_in) = filling.with_the_others(limits);
         Ok(match needed {
             1 if !are_all_in => Self::single(network),
             _ => layers,
@@ -144,14 +144,14 @@ impl Layers {
     pub(crate) fn given(
         network: &Network,
         paths: &impl PairPaths,
-        wanted: Wanted,
+        limits: LayerLimits,
         given: impl Fn(usize, usize) -> usize,
     ) -> Self {
         let mut filling = Filling::new(network, paths);
         for &(a, b) in &pairs(network)[0] {
             filling.put_into((a, b), given(a, b));
         }
-        filling.with_the_others(wanted).0
+        filling.with_the_others(limits).0
     }
 
     /// The layer of packets between two switches, either way.
@@ -245,15 +245,15 @@ impl<'a, P: PairPaths> Filling<'a, P> {
     }
 
     /// Puts the pairs with switches without hosts into layers, too. Also whether there are layers for all.
-    fn with_the_others(mut self, wanted: Wanted) -> (Layers, bool) {
+    fn with_the_others(mut self, limits: LayerLimits) -> (Layers, bool) {
         let [_, with_one, without] = pairs(self.network);
         let mut are_all_in = true;
         for &pair in &with_one {
-            are_all_in &= self.put(pair, wanted.have).is_some();
+            are_all_in &= self.put(pair, limits.have).is_some();
         }
         self.balance();
-        let most = if wanted.for_switches {
-            wanted.have
+        let most = if limits.for_switches {
+            limits.have
         } else {
             self.graphs.len()
         };

@@ -24,10 +24,7 @@
 use crate::acyclic::AcyclicDependencies;
 use crate::network::Network;
 use crate::tables::Lft;
-use crate::targets::Target;
-
-/// No channel.
-const NONE: usize = usize::MAX;
+use crate::targets::{NONE, Target, enter, hops_along};
 
 /// Changes the entries that no packet between hosts follows. `rows` are tables of all targets in which packets to
 /// switches with hosts close no credit loop.
@@ -54,11 +51,11 @@ pub(crate) fn complete(network: &Network, targets: &[Target], rows: &mut [Lft]) 
     for target in with_hosts {
         paths.take_from_hosts(target, rows);
         paths.extend(target.switch);
-        paths.enter(target, rows);
+        enter(network, target, &paths.next, rows);
     }
     for target in without {
         paths.reach(target, &parents);
-        paths.enter(target, rows);
+        enter(network, target, &paths.next, rows);
     }
 }
 
@@ -245,24 +242,10 @@ impl SwitchPaths<'_> {
 
     /// The switches that have a way to the target at hand, by hops.
     fn reached_by_hops(&self, target: usize) -> Vec<Vec<usize>> {
-        let mut hops: Vec<Option<usize>> = vec![None; self.next.len()];
-        hops[target] = Some(0);
-        let mut by_hops = vec![vec![target]];
-        for from in (0..hops.len()).filter(|&at| self.is_reached[at]) {
-            let mut trail = Vec::new();
-            let mut at = from;
-            let known = loop {
-                match hops[at] {
-                    Some(known) => break known,
-                    None => trail.push(at),
-                }
-                at = self.network.channels()[self.next[at]].to;
-            };
-            for (switch, away) in trail.into_iter().rev().zip(known + 1..) {
-                hops[switch] = Some(away);
-                by_hops.resize(by_hops.len().max(away + 1), Vec::new());
-                by_hops[away].push(switch);
-            }
+        let mut by_hops: Vec<Vec<usize>> = Vec::new();
+        for (switch, away) in hops_along(self.network, target, &self.next) {
+            by_hops.resize(by_hops.len().max(away + 1), Vec::new());
+            by_hops[away].push(switch);
         }
         by_hops
     }
@@ -271,23 +254,12 @@ impl SwitchPaths<'_> {
         self.next[switch] = channel;
         self.is_reached[switch] = true;
     }
-
-    /// Enters the ways that were found.
-    fn enter(&self, target: &Target, rows: &mut [Lft]) {
-        for (row, &channel) in rows.iter_mut().zip(&self.next) {
-            if channel != NONE {
-                row.set(target.lid, self.network.channels()[channel].port);
-            }
-        }
-    }
 }
 
 /// In each connected component the switch with hosts that has the fewest hops to all without.
-fn roots(network: &Network) -> Vec<usize> {
+pub(crate) fn roots(network: &Network) -> Vec<usize> {
     let count = network.switches().len();
-    let without: Vec<usize> = (0..count)
-        .filter(|&switch| !network.has_hosts(switch))
-        .collect();
+    let without = without_hosts(network);
     let mut best: Vec<Option<(u64, usize)>> = vec![None; count];
     for switch in (0..count).filter(|&switch| network.has_hosts(switch)) {
         let hops = network.hops_to(switch);
@@ -299,4 +271,10 @@ fn roots(network: &Network) -> Vec<usize> {
         }
     }
     best.into_iter().flatten().map(|(_, root)| root).collect()
+}
+
+/// The switches without hosts.
+pub(crate) fn without_hosts(network: &Network) -> Vec<usize> {
+    let switches = 0..network.switches().len();
+    switches.filter(|&at| !network.has_hosts(at)).collect()
 }

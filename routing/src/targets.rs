@@ -8,6 +8,9 @@ use crate::lids::Lids;
 use crate::network::Network;
 use crate::tables::Lft;
 
+/// No channel, in lists of the channels by which switches send to a target.
+pub(crate) const NONE: usize = usize::MAX;
+
 /// A LID to be reached.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
@@ -78,6 +81,39 @@ pub(crate) fn rows(
         }
     }
     rows
+}
+
+/// Enters the path to a target into tables by switch. `next`: by switch the channel by which it sends, or
+/// [`NONE`], where the entry stays.
+pub(crate) fn enter(network: &Network, target: &Target, next: &[usize], rows: &mut [Lft]) {
+    for (row, &channel) in rows.iter_mut().zip(next) {
+        if channel != NONE {
+            row.set(target.lid, network.channels()[channel].port);
+        }
+    }
+}
+
+/// The switches whose paths by `next` end at `target`, with their hops: each behind those that its path visits.
+pub(crate) fn hops_along(network: &Network, target: usize, next: &[usize]) -> Vec<(usize, usize)> {
+    let mut hops: Vec<Option<usize>> = vec![None; next.len()];
+    hops[target] = Some(0);
+    let mut found = vec![(target, 0)];
+    for from in 0..next.len() {
+        let mut trail = Vec::new();
+        let mut at = from;
+        while hops[at].is_none() && next[at] != NONE {
+            trail.push(at);
+            at = network.channels()[next[at]].to;
+        }
+        let Some(known) = hops[at] else {
+            continue;
+        };
+        for (switch, away) in trail.into_iter().rev().zip(known + 1..) {
+            hops[switch] = Some(away);
+            found.push((switch, away));
+        }
+    }
+    found
 }
 
 /// The channels of the path from a switch to a LID, by tables by switch. Ends where the tables lead out of the

@@ -6,71 +6,28 @@
     reason = "other programs read and write files"
 )]
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+#[path = "../../topologies/tests/ibsim/process.rs"]
+mod ibsim;
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ibsim::Ibsim;
 use routing::dump::LevelDump;
 use routing::quality::{Pattern, link_loads};
 use routing::{Options, Report, RoutingEngine, Tables, dump, verify};
 use topologies::{Endpoint, Graph, parse, write_net};
 use wire::{Guid, PortNum};
 
-const CLIENT_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
-
-/// A running ibsim, ended with the test.
-struct Ibsim {
-    process: Child,
-    /// Kept open: SIGPIPE ends ibsim when it prints to a closed pipe.
-    _out: BufReader<ChildStdout>,
-    socket: String,
-}
-
-impl Ibsim {
-    fn start(net: &Path, case: &str) -> Self {
-        let socket = format!("ibemu-routing-{case}-{}", std::process::id());
-        let mut process = Command::new("stdbuf")
-            .args(["-oL", "ibsim", "-s", "-n"])
-            .arg(net)
-            .env("IBSIM_SOCKNAME", &socket)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("stdbuf (coreutils) and ibsim (package ibsim-utils) are needed");
-        let mut log = String::new();
-        let mut out = BufReader::new(process.stdout.take().unwrap());
-        while !log.contains("MaxMcastCap") {
-            assert_ne!(out.read_line(&mut log).unwrap(), 0, "ibsim failed: {log}");
-        }
-        Self {
-            process,
-            _out: out,
-            socket,
-        }
-    }
-
-    fn run(&self, program: &str, arguments: &[&str], directory: &Path) -> String {
-        let output = Command::new(program)
-            .args(arguments)
+/// Runs a program beside ibsim in a folder.
+fn run(ibsim: &Ibsim, program: &str, arguments: &[&str], directory: &Path) -> String {
+    ibsim.output(program, arguments, |command| {
+        command
             .current_dir(directory)
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("LD_PRELOAD", CLIENT_LIBRARY)
-            .env("IBSIM_SOCKNAME", &self.socket)
             .env("OSM_CACHE_DIR", directory)
             .env("OSM_TMP_DIR", directory)
-            .output()
-            .expect("opensm and infiniband-diags are needed");
-        assert!(output.status.success(), "{program}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-}
-
-impl Drop for Ibsim {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    })
 }
 
 /// Port by switch and owner of the LID, since OpenSM gives LIDs of its own.
@@ -99,7 +56,8 @@ fn opensm_takes(topology: &str, name: &str) {
     std::fs::write(path("fabric.net"), write_net(&graph)).unwrap();
     std::fs::write(path("tables"), &ours).unwrap();
     let ibsim = Ibsim::start(&path("fabric.net"), name);
-    ibsim.run(
+    run(
+        &ibsim,
         "opensm",
         &["-o", "-f", "opensm.log", "-R", "file", "-U", "tables"],
         directory.path(),
@@ -107,7 +65,7 @@ fn opensm_takes(topology: &str, name: &str) {
     let log = std::fs::read_to_string(path("opensm.log")).unwrap();
     assert!(log.contains("SUBNET UP"), "{log}");
     assert!(!log.contains("ERR") && !log.contains("PARSE"), "{log}");
-    let installed = ibsim.run("dump_fts", &[], directory.path());
+    let installed = run(&ibsim, "dump_fts", &[], directory.path());
     assert_eq!(by_owner(&installed), by_owner(&ours));
 }
 
@@ -163,10 +121,15 @@ fn dumped_by_opensm(
         "--dump_files_dir",
         ".",
     ];
-    ibsim.run("opensm", &[&once, options].concat(), directory.path());
+    run(
+        &ibsim,
+        "opensm",
+        &[&once, options].concat(),
+        directory.path(),
+    );
     let log = std::fs::read_to_string(path("opensm.log")).unwrap();
     let options = Options {
-        given: Some(dump::read(&ibsim.run("dump_fts", &[], directory.path())).unwrap()),
+        given: Some(dump::read(&run(&ibsim, "dump_fts", &[], directory.path())).unwrap()),
         ..Options::default()
     };
     let tables = RoutingEngine::File.route(graph, &options).unwrap();

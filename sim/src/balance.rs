@@ -1,6 +1,7 @@
-//! Whether packets balance: what has entered a fabric is somewhere, or is accounted for.
+//! The balance of packets: each packet that has entered a fabric is in it, or is counted as delivered, dropped
+//! or lost.
 
-/// Where the packets are that have entered a fabric.
+/// Counts of the packets that have entered a fabric, by where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
     /// Put into the ports of hosts.
@@ -23,7 +24,7 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// Whether everything that went in is accounted for.
+    /// Whether all packets that have entered are counted.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let gone = self.delivered + self.replicated + self.dropped + self.lost;

@@ -20,7 +20,7 @@ pub(crate) enum Impairment {
     Corrupted,
 }
 
-/// What becomes of a management packet that is not lost.
+/// Arrivals of a management packet that is not lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SmpCopies {
     /// How many come, 1 or 2.
@@ -158,9 +158,9 @@ impl Cables {
         self.end(node, port).received
     }
 
-    /// Flow control that overtook packets comes to the port, where a packet may have come in since
-    /// it was sent, when `received` had: in the same moment, so it is one at most. Without this it
-    /// would take back the count of that packet, and with it credits that would not be given again.
+    /// Adds to the counts of flow control that overtook packets those that have come to the port after it
+    /// was sent, when `received` had come: one at most, in the same moment. Without this the count of that
+    /// packet would be taken back, and credits with it that would not be returned.
     #[inline]
     pub(crate) fn add_received(
         &self,
@@ -183,8 +183,7 @@ impl Cables {
         });
     }
 
-    /// Flow control that overtakes packets says how much has been sent: takes out what is still
-    /// on its way.
+    /// Subtracts the packets in flight from the counts of flow control that overtakes them.
     pub(crate) fn subtract_in_flight(&self, node: usize, port: PortNum, control: &mut [u8]) {
         let in_flight = &self.end(node, port).in_flight;
         if in_flight.iter().all(|&blocks| blocks == 0) {
@@ -258,7 +257,7 @@ impl Cables {
         rate != 0 && self.random.random_range(0..PPM_MAX) < rate
     }
 
-    /// What becomes of a packet that leaves a port; damages its bytes if they arrive damaged.
+    /// Draws the fate of a packet that leaves a port; changes its bytes if they arrive damaged.
     #[inline]
     pub(crate) fn impair(&mut self, node: usize, port: PortNum, record: &mut [u8]) -> Impairment {
         let &End {
@@ -273,8 +272,7 @@ impl Cables {
             return Impairment::Lost;
         }
         if self.random.random_range(0..PPM_MAX) < corruption_ppm {
-            // Behind LRH and BTH of the first packet, so that the receiver still finds the source of
-            // what it drops.
+            // Behind LRH and BTH of the first packet, so that the receiver can count the drop by source.
             let end = Delimiter::parse(record).map_or(record.len(), |(delimiter, _)| {
                 (Delimiter::LEN + usize::from(delimiter.len)).clamp(1, record.len())
             });
@@ -286,7 +284,7 @@ impl Cables {
     }
 }
 
-/// Changes what the flow control of a frame says has been sent, given VL and count.
+/// Changes the counts of sent blocks (FCTBS) in the flow control of a frame, given VL and count.
 fn rewrite_fctbs(control: &mut [u8], change: impl Fn(usize, u16) -> u16) {
     let mut at = 0;
     while let Ok((Delimiter { kind, len }, _)) = Delimiter::parse(&control[at..]) {

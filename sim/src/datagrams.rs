@@ -1,13 +1,13 @@
-//! What becomes of the datagrams of full hosts: each comes once at most, and those of one
-//! (SLID, DLID, SL) come in the order in which they were sent.
+//! Checks of the datagrams of full hosts: each arrives once at most, and those of one
+//! (SLID, DLID, SL) arrive in the order in which they were sent.
 //!
 //! [`crate::packet_tracker`] has its hosts' LIDs and numbers. Hosts of a [`crate::Twin`] get their
 //! LIDs in the course of a run and send any datagrams, so these are distinguished by their ICRC,
 //! which covers all that does not change on the way. The same bytes sent twice may come twice.
 //!
-//! Tables that change while datagrams are under way may make one overtake another, and may copy
-//! multicast ones twice: order and multicast count only for what was sent after the last change.
-//! Unicast datagrams never multiply.
+//! When tables change while datagrams are in flight, one may overtake another, and multicast ones may be
+//! copied twice: order and copies are checked only of datagrams sent after the last change.
+//! Unicast datagrams are never duplicated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ struct Flow {
     order: BTreeMap<(u32, u32), u64>,
 }
 
-/// What a packet says about itself.
+/// The fields of a packet that distinguish datagrams.
 #[derive(Clone, Copy)]
 struct Header {
     flow: (Lid, Lid, Sl),
@@ -57,14 +57,14 @@ struct Header {
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     flows: BTreeMap<(Lid, Lid, Sl), Flow>,
-    /// SLIDs that hosts have used: what agents of switches send is not followed.
+    /// SLIDs that hosts have used: datagrams of agents of switches are not checked.
     sources: BTreeSet<Lid>,
     waiting: usize,
     /// The P_Key tables that hosts are to have, by node; of hosts that are not in it nothing is known.
     pub(crate) partitions: BTreeMap<u32, Vec<u16>>,
-    /// Datagrams that were not remembered, so that nothing is known of their order and number.
+    /// Datagrams that were not remembered, so that their order and number are not checked.
     pub(crate) unchecked: u64,
-    /// Up to where what is not judged any more was last forgotten.
+    /// When datagrams that are not checked any more were last removed.
     forgotten: Time,
     /// When a forwarding table or a port was last written or read.
     changed: Time,
@@ -121,8 +121,8 @@ fn changes_tables(packet: &[u8]) -> bool {
         .contains(&attribute)
 }
 
-/// Whether a packet of that partition is not for the second of two hosts if it is from the first, by the
-/// tables that they are to have. That limited members do not receive each other's packets is checked by the hosts.
+/// Whether a packet of that partition from the first of two hosts must not reach the second, by the tables that
+/// they are to have. That limited members do not receive each other's packets is checked by the hosts.
 fn is_foreign(tables: &BTreeMap<u32, Vec<u16>>, (from, to): (u32, u32), pkey: u16) -> bool {
     let (Some(sends), Some(takes)) = (tables.get(&from), tables.get(&to)) else {
         return false;
@@ -134,7 +134,7 @@ fn is_foreign(tables: &BTreeMap<u32, Vec<u16>>, (from, to): (u32, u32), pkey: u1
 }
 
 impl Datagrams {
-    /// Something has happened by which packets may take other ways.
+    /// Notes a change after which packets may take other paths.
     pub(crate) fn note_change(&mut self, now: Time) {
         self.changed = now;
     }
@@ -190,8 +190,7 @@ impl Datagrams {
         });
     }
 
-    /// Forgets multicast datagrams of which nothing is judged any more: what was sent before forwarding
-    /// last changed.
+    /// Removes multicast datagrams that are not checked any more: those sent before forwarding last changed.
     fn forget_old(&mut self) {
         let changed = self.changed;
         self.forgotten = changed;
@@ -258,7 +257,7 @@ impl Datagrams {
         self.waiting -= 1;
         if is_foreign(&self.partitions, (sent.by, at), pkey) {
             return Some(format!(
-                "{}, P_Key {pkey:#06x}: came from node {} to node {at}, which is not to hear it",
+                "{}, P_Key {pkey:#06x}: came from node {} to node {at}, which is not in its partition",
                 what(),
                 sent.by
             ));
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_not_asked_of_what_was_sent_before_tables_changed() {
+    fn order_is_not_checked_of_datagrams_sent_before_tables_changed() {
         let mut datagrams = Datagrams::default();
         for number in 0..2 {
             datagrams.sent(Time(10), 1, &packet(5, number));

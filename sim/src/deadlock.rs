@@ -1,10 +1,10 @@
 //! Packets that wait for each other in a cycle.
 //!
 //! The head of an input VL waits for room in its output VL, which waits for credits: for room
-//! in one input VL of the next switch. So every VL whose head stands still points to one other
-//! VL, and a cycle among those pointers will never move again. A head counts as standing still
+//! in one input VL of the next switch. So every VL with a blocked head points to one other
+//! VL, and a cycle among those pointers is a deadlock. A head counts as blocked
 //! when it has been there for long and its output has no credits for it; congestion makes long
-//! chains of such heads, but only routes that close a cycle make one.
+//! chains of blocked heads, but only routes with a credit loop make a cycle of them.
 
 use core::fmt;
 

@@ -16,7 +16,7 @@ use crate::numbers::index;
 /// Slots of the wheel, a nanosecond each.
 const SLOTS: usize = 4096;
 const SLOTS_NS: u64 = SLOTS as u64;
-/// As many as a word has bits.
+/// Words of the bit map of slots.
 const WORDS: usize = SLOTS / 64;
 
 /// Events in the order of time and, within a moment, of scheduling.

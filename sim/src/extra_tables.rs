@@ -1,4 +1,4 @@
-//! Tables beside those of unicast forwarding: multicast forwarding, VLs, arbitration.
+//! Tables other than those of unicast forwarding: multicast forwarding, SL to VL, VL arbitration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -48,7 +48,7 @@ pub use configure::ManagementError;
 
 /// Room of one frame: the flow control of all VLs and the longest packet.
 const FRAME_BYTES: usize = 8192;
-/// A wake-up further ahead than this is far ahead, nanoseconds.
+/// A wake-up later than this counts as far ahead, nanoseconds.
 const FAR_NS: u64 = 100_000;
 /// A device is woken at most so often within one nanosecond.
 const WAKES_A_MOMENT: u32 = 64;
@@ -95,7 +95,7 @@ struct FrameInFlight {
     port: PortNum,
     head: Time,
     tail: Time,
-    /// Which time the cable was put in: what was on it before is lost.
+    /// The plug epoch of the cable: frames of an earlier one are lost.
     plug_epoch: u32,
     what: FrameContents,
     bytes: Vec<u8>,
@@ -161,7 +161,7 @@ pub(crate) struct Fabric {
     pub(crate) management: Management,
     /// What full hosts send and receive, where there are some.
     pub(crate) datagrams: Option<Box<Datagrams>>,
-    /// What tampers with frames, in order.
+    /// Interposers, in order.
     pub(crate) interposers: Vec<Box<dyn Interposer>>,
     /// Data packets on cables.
     pub(crate) in_flight: u64,
@@ -407,7 +407,7 @@ impl Fabric {
         }
     }
 
-    /// Lets what tampers with frames see one.
+    /// Passes a frame through the interposers.
     #[inline]
     fn pass(&mut self, node: usize, port: PortNum, frame: &mut [u8]) -> Passage {
         let node = NodeId::from_index(node);

@@ -1,18 +1,18 @@
-//! What may stand between the ends of all cables and tamper with what passes.
+//! Interposers change, drop or duplicate frames between the ends of cables.
 //!
-//! Faults of cables that a real fabric has are [`crate::FaultKind`]s. This is for faults that no
-//! device of ours should have, so that tests can show that they are found: a credit that is never
-//! returned, a table that is not what was written, a packet that comes twice.
+//! Faults of real cables are [`crate::FaultKind`]s. Interposers imitate faults of devices, so that tests can
+//! show that checkers find them: a credit that is never returned, a table entry that was not written as
+//! requested, a packet that is sent twice.
 
 use core::fmt;
 
 use link::Time;
 use topologies::Endpoint;
 
-/// How often a frame goes on.
+/// How often a frame is passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// It does not.
+    /// Never: it is lost.
     Never,
     /// Once, as it is now.
     Once,

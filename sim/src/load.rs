@@ -281,12 +281,12 @@ pub fn interval_ps(model: &Model, bytes_per_ns: f64) -> u64 {
 
 /// How long nothing must have moved for a fabric to count as quiet, nanoseconds.
 const QUIET_NS: u64 = 50_000;
-/// A fabric that has not run empty in so many such times is given up.
+/// A fabric that has not run empty in so many such times is not drained further.
 const QUIETS_MAX: u32 = 2_000;
 /// Within this time lost credit updates are repeated: longer than a keep-alive, nanoseconds.
 const CREDIT_REFRESH_NS: u64 = 300_000_000;
 
-/// Lets the fabric run empty, or until nothing will ever move any more.
+/// Lets the fabric run empty, or until no packet moves any more.
 fn drain(fabric: &mut Fabric) {
     for _ in 0..QUIETS_MAX {
         let waits = fabric.nodes.iter().any(|node| match node {

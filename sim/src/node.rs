@@ -1,4 +1,4 @@
-//! The devices of a simulated fabric behind one face.
+//! The devices of a simulated fabric under one interface.
 
 use hostd::{Host, HostConfig};
 use link::{ConfigError, Device, FrameBuf, Hardware, Input, Port, PortConfig, PortSet, Time};
@@ -8,7 +8,7 @@ use wire::{PortNum, convert};
 
 use crate::traffic_host::TrafficHost;
 
-/// What a node of the graph says of itself, and which of its links run at rates of their own.
+/// Identity and attributes of a node of the graph, and its links with rates of their own.
 pub(crate) fn hardware(graph: &Graph, id: NodeId) -> Hardware {
     let node = graph.node(id);
     let rate = |port: PortNum| graph.rate(Endpoint { node: id, port });

@@ -31,7 +31,7 @@ const NO_HOST: u32 = u32::MAX;
 /// The part of a packet's number that it carries.
 const PSN_MASK: u64 = 0x00ff_ffff;
 
-/// Something that must never happen.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// When.
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_multicast_packet_comes_once_to_every_member_and_to_nobody_else() {
+    fn a_multicast_packet_comes_once_to_every_member_and_to_no_other_host() {
         let lid = |number| vec![Lid::new(number)];
         let new = || {
             let mut tracker = PacketTracker::new(&[lid(4), lid(5), lid(6), lid(7)], 1, None, false);

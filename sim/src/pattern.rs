@@ -190,7 +190,7 @@ pub fn permutation(hosts: u32, seed: u64) -> Vec<u32> {
     partners
 }
 
-/// A well-mixed number of two (SplitMix64): seeds of runs, of hosts, of whatever else is drawn.
+/// A hash of two numbers (SplitMix64): seeds of runs, of hosts, of all else that is drawn.
 #[must_use]
 pub fn split_mix(seed: u64, value: u64) -> u64 {
     let mut word = seed.wrapping_add(value.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -1,5 +1,5 @@
-//! One run of a workload: what hosts are to send, until it has been delivered or time is over, and
-//! what came of every flow and link.
+//! One run of a workload, until all of it has been delivered or its time is over, with counters of every flow
+//! and link.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::setup::{SetupError, build};
 use crate::source_queues::SourceQueues;
 use crate::workload::{TrafficSource, Until, Workload};
 
-/// How often it is looked at whether everything has been delivered, nanoseconds.
-const LOOK_NS: u64 = 20_000;
+/// From one check whether everything has been delivered to the next, nanoseconds.
+const CHECK_INTERVAL_NS: u64 = 20_000;
 
 /// The result of a run. Times count from its start.
 #[derive(Clone, Debug, PartialEq)]
@@ -202,7 +202,7 @@ fn run(fabric: &mut Fabric, start: Time, until: Until) -> bool {
         Until::Delivered(limit_ns) => start + limit_ns,
     };
     while fabric.now < limit {
-        let next = (fabric.now + LOOK_NS).min(limit);
+        let next = (fabric.now + CHECK_INTERVAL_NS).min(limit);
         fabric.run(next);
         let is_sent = sources(fabric).all(SourceQueues::is_done);
         let flow_counters = fabric.flow_counters.as_deref();

@@ -26,7 +26,7 @@ fn run(prepared: &RoutedFabric, measure_ns: u64) -> (u64, LoadResult) {
 }
 
 #[test]
-fn what_happens_after_the_warm_up_allocates_next_to_nothing() {
+fn a_load_that_has_warmed_up_allocates_next_to_nothing() {
     let graph = topologies::parse("fat-tree-4-3").unwrap().graph;
     let prepared = RoutedFabric::new(&graph, RoutingEngine::Mlid).unwrap();
     let (short, before) = run(&prepared, 1);

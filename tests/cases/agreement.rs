@@ -218,7 +218,7 @@ struct Seen {
     mlids: BTreeMap<String, u16>,
     /// By switch, the ports of every multicast LID that has some.
     multicast: BTreeMap<String, BTreeMap<usize, u16>>,
-    /// By host, size and LID asked: echo requests sent and answers received, and by whom.
+    /// By host, size and LID asked: echo requests sent, answers received, and the host that answered.
     echoes: BTreeMap<(String, u16, u16), (u32, u32, String)>,
     /// By receiving host and source: which of the source's numbered packets have come, how often.
     copies: BTreeMap<(String, u64), (u32, u32, u64, u64)>,

@@ -187,7 +187,7 @@ fn perfquery_reads_and_clears_every_attribute_and_its_values_are_what_was_sent()
 }
 
 #[test]
-fn classes_that_nobody_serves_are_refused_at_once() {
+fn classes_without_a_server_are_refused_at_once() {
     let fabric = Fabric::up(Transport::Udp, "star-3", &[]);
     for name in ["s0", "h2"] {
         let lid = fabric.device(name)["lid"].to_string();

@@ -65,7 +65,7 @@ fn a_fabric_that_is_given_the_file_of_an_earlier_one_takes_its_engine_and_lids_w
     let line = kept.lines().find(|line| line.starts_with("engine "));
     let line = line.expect("the choice");
     assert!(!taken.starts_with("nue"), "{taken}");
-    // Whoever measured would take the first one's engine, and find the reason anew.
+    // A manager that measured again would choose the first one's engine, and give another reason.
     let other = kept.replace(line, "engine nue as it was");
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("guid2lid");

@@ -158,7 +158,7 @@ fn a_supervisor_tells_a_device_of_its_cables_that_its_predecessor_had_not_told()
     let pid = fabric.pid("h1");
     let sweeps = fabric.sweeps();
     fabric.kill("supervisor");
-    // Started again, and nobody is there to connect it: as if the supervisor had done that and ended.
+    // Started again without a supervisor that connects it: as if the supervisor had done that and ended.
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).expect("a command line");
     let line = String::from_utf8(line).expect("UTF-8");
     let mut words = line.split_terminator('\0');

@@ -16,7 +16,7 @@ static KEY: LazyLock<String> =
     LazyLock::new(|| format!("0x1b3dfeed{:08x}", 0x5000_0000 | std::process::id()));
 const RECOVERY: Duration = Duration::from_secs(30);
 
-/// A file with the key that nobody else can read.
+/// A file with the key that no other user can read.
 fn key_file() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("key");
@@ -311,7 +311,7 @@ fn partitions_that_cannot_be_read_are_refused_with_their_line() {
 }
 
 #[test]
-fn subnet_administration_shows_tables_and_members_to_who_knows_its_key() {
+fn subnet_administration_shows_tables_and_members_to_requests_with_its_key() {
     let (_folder, path) = key_file();
     let name = path.to_str().expect("UTF-8");
     let fabric = Fabric::up(Transport::Udp, "star-3", &["--sa-key", name]);

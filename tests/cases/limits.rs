@@ -13,8 +13,8 @@ use netio::seqpacket::BlockingConnection;
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(20);
 
-/// Brings a fabric up with its files on a disk of its own, mounted with `options` where nobody else
-/// sees it, and takes it down again. Says `left` on standard error if something stays.
+/// Brings a fabric up with its files on a disk of its own, mounted with `options` in a private mount
+/// namespace, and takes it down again. Says `left` on standard error if something stays.
 fn up_on_a_disk(disk: &Path, options: &str) -> Outcome {
     let kept_logs = tempfile::tempdir().expect("a folder");
     let script = r#"
@@ -70,7 +70,7 @@ fn crowd(fabric: &Fabric, socket: &str) -> Vec<BlockingConnection> {
 }
 
 #[test]
-fn two_hundred_idle_clients_at_each_socket_keep_nobody_out() {
+fn two_hundred_idle_clients_at_each_socket_keep_no_other_out() {
     netio::process::raise_open_files(2000).expect("open files");
     let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
     let sockets = [

@@ -8,7 +8,7 @@ use hostd::control::{Reply, Request};
 /// How long a takeover may take on a loaded machine; what it takes on a quiet one is in
 /// docs/reliability.md.
 const TAKEOVER: Duration = Duration::from_secs(30);
-/// How long a takeover takes at most, but for the time by which a loaded machine wakes everybody late.
+/// The longest takeover, without the time by which a loaded machine wakes its processes late.
 const TAKEOVER_MAX: Duration = Duration::from_secs(2);
 /// How long a verb may take until its traffic runs.
 const START: Duration = Duration::from_secs(20);
@@ -64,7 +64,7 @@ fn opensm_stands_by_for_our_controller_takes_over_from_it_and_gives_back() {
 }
 
 #[test]
-fn our_controller_stands_by_for_opensm_of_higher_priority_whoever_was_first() {
+fn our_controller_stands_by_for_opensm_of_higher_priority_in_any_order_of_starts() {
     let fabric = Fabric::up(Transport::Udp, "ring-3-1", &["--sm-node", "h0:3"]);
     let mut sm = OpenSm::spawn(&fabric, "h1", &["-p", "9"]);
     sm.await_master(TAKEOVER, "OpenSM is handed the subnet");
@@ -90,7 +90,7 @@ fn our_controller_stands_by_for_opensm_of_higher_priority_whoever_was_first() {
 }
 
 #[test]
-fn on_a_fat_tree_opensm_of_lesser_priority_stands_by_whoever_was_first() {
+fn on_a_fat_tree_opensm_of_lesser_priority_stands_by_in_any_order_of_starts() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
     let mut sm = OpenSm::spawn(&fabric, "h3.1.1", &["-p", "3"]);
     sm.await_standby(TAKEOVER, "OpenSM stands by", 1);
@@ -116,7 +116,7 @@ fn on_a_fat_tree_opensm_of_lesser_priority_stands_by_whoever_was_first() {
 }
 
 #[test]
-fn between_equal_priorities_the_lower_guid_is_master_whoever_was_first() {
+fn between_equal_priorities_the_lower_guid_is_master_in_any_order_of_starts() {
     let fabric = Fabric::up(Transport::Udp, "ring-3-1", &["--sm-node", "h1:5"]);
     // OpenSM's GUID is higher: it stands by, also when the controller comes back.
     let mut sm = OpenSm::spawn(&fabric, "h2", &["-p", "5"]);

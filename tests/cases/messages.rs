@@ -292,8 +292,8 @@ fn ibemu_copy(folder: &std::path::Path) -> std::path::PathBuf {
     bin.join("ibemu")
 }
 
-/// A folder that belongs to nobody's account.
-fn nobodys_folder() -> tempfile::TempDir {
+/// A folder of the user `nobody`.
+fn unprivileged_users_folder() -> tempfile::TempDir {
     let folder = tempfile::Builder::new()
         .prefix("ibemu")
         .tempdir_in("/tmp")
@@ -307,7 +307,7 @@ fn nobodys_folder() -> tempfile::TempDir {
 
 #[test]
 fn udp_needs_no_privilege() {
-    let folder = nobodys_folder();
+    let folder = unprivileged_users_folder();
     let up = [
         "up",
         "fat-tree-4-2",
@@ -325,7 +325,7 @@ fn udp_needs_no_privilege() {
 
 #[test]
 fn veth_without_privileges_names_the_remedy() {
-    let folder = nobodys_folder();
+    let folder = unprivileged_users_folder();
     let up = ["up", "star-2", "--fabric", "plain", "--transport", "veth"];
     let refused = unprivileged(&up, folder.path());
     refused.fails_with(1, "--transport udp");
@@ -342,7 +342,7 @@ fn unwritable() -> [(Stdio, Option<&'static str>); 2] {
             full.expect("/dev/full").into(),
             Some("is up, but its summary could not be written"),
         ),
-        // Nobody wants to know.
+        // The reader is gone: no message, no error.
         (writer.into(), None),
     ]
 }

@@ -60,8 +60,8 @@ fn tables_are_those_computed(fabric: &Fabric, graph: &Graph, scheme: Scheme) {
     assert_eq!(live_tables(fabric), computed(fabric, graph, scheme));
 }
 
-/// The same soon: who is a member is told at once, but tables are written one after the other, and only
-/// who has joined is answered when they stand.
+/// The same within a time: members are reported at once, but tables are written one after the other, and only
+/// a request to join is answered after they are written.
 fn tables_become_those_computed(fabric: &Fabric, graph: &Graph, scheme: Scheme) {
     within(LIMIT, "the tables are those computed", || {
         let (live, computed) = (live_tables(fabric), computed(fabric, graph, scheme));
@@ -148,7 +148,7 @@ fn spanning_tree_multicast_comes_once_to_each_on_any_fabric() {
 }
 
 #[test]
-fn who_has_left_gets_nothing_more_and_an_empty_group_leaves_no_row() {
+fn a_host_that_has_left_gets_nothing_more_and_an_empty_group_leaves_no_row() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--multicast", "cyclic"]);
     all_send(&fabric, "5");
     let _ = fabric.call(&["mcast", "leave", "h1.0"]).success();
@@ -166,7 +166,7 @@ fn who_has_left_gets_nothing_more_and_an_empty_group_leaves_no_row() {
     fabric.down();
 }
 
-/// Packets that have come to a host and were for nobody there.
+/// Packets that have come to a host without a member of their group.
 fn unwanted(fabric: &Fabric, host: &str) -> Value {
     fabric.device(host)["drops"].clone()
 }
@@ -268,8 +268,8 @@ fn stock_saquery_is_answered() {
         1,
         "{managers}"
     );
-    let nobody = saquery(&fabric, "h2", &["NR", "77"]);
-    assert!(!nobody.contains("NodeRecord dump"), "{nobody}");
+    let unknown = saquery(&fabric, "h2", &["NR", "77"]);
+    assert!(!unknown.contains("NodeRecord dump"), "{unknown}");
     let group = saquery(&fabric, "h2", &["MCMR", "--mgid", "ff12:1bed::7"]);
     assert!(group.contains("ff12:1bed::7"), "{group}");
     fabric.assert_no_errors_logged();

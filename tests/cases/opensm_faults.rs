@@ -9,7 +9,7 @@ use e2e::{Fabric, OpenSm, Transport, paced, within};
 const LIMIT: Duration = Duration::from_secs(60);
 /// How long a takeover may take on a loaded machine.
 const TAKEOVER: Duration = Duration::from_secs(10);
-/// How long a takeover takes at most, but for the time by which a loaded machine wakes everybody late.
+/// The longest takeover, without the time by which a loaded machine wakes its processes late.
 const TAKEOVER_MAX: Duration = Duration::from_secs(2);
 /// OpenSM's own words.
 const SUBNET_UP: &str = "SUBNET UP";

@@ -1,4 +1,4 @@
-//! Programs that no one here wrote judge the management plane.
+//! Stock programs, which are not part of this project, judge the management plane.
 
 use std::collections::BTreeSet;
 

@@ -1,77 +1,28 @@
 //! ibsim loads what we write, and ibnetdiscover, run against it, prints what we read.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::io::{BufRead, BufReader, Write as _};
-use std::process::{Child, ChildStdout, Command, Stdio};
+#[path = "ibsim/process.rs"]
+mod process;
+
+use std::io::Write as _;
+
+use process::Ibsim;
 
 use topologies::{
     AsBuilt, Graph, NodeKind, TextFormat, parse, read_description, read_text, write_net,
 };
 
-const CLIENT_LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so";
-
-/// A running ibsim, ended with the test.
-struct Ibsim {
-    process: Child,
-    /// Kept open: SIGPIPE ends ibsim when it prints to a closed pipe.
-    _out: BufReader<ChildStdout>,
-    socket: String,
-    _file: tempfile::NamedTempFile,
+/// A running ibsim with the fabric of a text.
+fn simulated(net: &str, case: &str) -> Ibsim {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(net.as_bytes()).unwrap();
+    // It has read the file when it is started.
+    Ibsim::start(file.path(), case)
 }
 
-impl Ibsim {
-    fn start(net: &str, case: &str) -> Self {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(net.as_bytes()).unwrap();
-        Self::start_on(file, case)
-    }
-
-    fn start_on(file: tempfile::NamedTempFile, case: &str) -> Self {
-        let socket = format!("ibemu-topologies-{case}-{}", std::process::id());
-        let mut process = Command::new("stdbuf")
-            .args(["-oL", "ibsim", "-s", "-n"])
-            .arg(file.path())
-            .env("IBSIM_SOCKNAME", &socket)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("stdbuf (coreutils) and ibsim (package ibsim-utils) are needed");
-        let mut log = String::new();
-        let mut out = BufReader::new(process.stdout.take().unwrap());
-        while !log.contains("MaxMcastCap") {
-            let more = out.read_line(&mut log).unwrap();
-            assert_ne!(more, 0, "ibsim refused {}: {log}", file.path().display());
-        }
-        Self {
-            process,
-            _out: out,
-            socket,
-            _file: file,
-        }
-    }
-
-    fn discover(&self) -> String {
-        self.printed("ibnetdiscover", &[])
-    }
-
-    /// What a program of infiniband-diags prints.
-    fn printed(&self, program: &str, arguments: &[&str]) -> String {
-        let output = Command::new(program)
-            .args(arguments)
-            .env("LD_PRELOAD", CLIENT_LIBRARY)
-            .env("IBSIM_SOCKNAME", &self.socket)
-            .output()
-            .expect("programs of the package infiniband-diags are needed");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-}
-
-impl Drop for Ibsim {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+/// What a program of infiniband-diags prints.
+fn printed(ibsim: &Ibsim, program: &str, arguments: &[&str]) -> String {
+    ibsim.output(program, arguments, |command| command)
 }
 
 /// Nodes and cables by name, whatever the order of nodes.
@@ -121,15 +72,15 @@ fn modules_aliases_and_included_files_are_what_ibsim_makes_of_them() {
     assert!(nodes.iter().any(|node| node.contains("east#leaf")));
     assert!(cables.contains(&"east#leaf:4 west#core:1".to_owned()));
     assert!(cables.contains(&"west#leaf:4 west#spare:2".to_owned()));
-    let ibsim = Ibsim::start_on(file, "modules");
-    let read = read_text(&ibsim.discover()).unwrap();
+    let ibsim = Ibsim::start(file.path(), "modules");
+    let read = read_text(&printed(&ibsim, "ibnetdiscover", &[])).unwrap();
     assert_eq!(picture(&read), (nodes, cables));
 }
 
 fn survives_ibsim(name: &str, case: &str) {
     let graph = parse(name).unwrap().graph;
-    let ibsim = Ibsim::start(&write_net(&graph), case);
-    let printed = ibsim.discover();
+    let ibsim = simulated(&write_net(&graph), case);
+    let printed = printed(&ibsim, "ibnetdiscover", &[]);
     let read = read_text(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
     assert_eq!(picture(&read), picture(&graph));
 }
@@ -157,7 +108,7 @@ fn whatever_form_the_programs_print_is_the_same_fabric() {
         ..AsBuilt::new(3, 3, 2, 1, 4)
     };
     let graph = plan.graph().unwrap();
-    let ibsim = Ibsim::start(&write_net(&graph), "forms");
+    let ibsim = simulated(&write_net(&graph), "forms");
     let (nodes, cables) = picture(&graph);
     for (program, arguments, format) in [
         (
@@ -168,7 +119,7 @@ fn whatever_form_the_programs_print_is_the_same_fabric() {
         ("ibnetdiscover", &["-p"], TextFormat::Ports),
         ("iblinkinfo", &["-l"], TextFormat::Iblinkinfo),
     ] {
-        let printed = ibsim.printed(program, arguments);
+        let printed = printed(&ibsim, program, arguments);
         let read =
             read_description(&printed, None).unwrap_or_else(|error| panic!("{error}\n{printed}"));
         assert_eq!(read.format, format);
@@ -185,7 +136,7 @@ fn names_that_are_no_ids_go_through_ibsim_as_descriptions() {
     let text = "Switch 3 \"a\" # \"core switch, row 7/U1\"\n[2] \"b\"[1]\n\n\
                 Ca 1 \"b\" # \"node 1 HCA-1\"\n[1] \"a\"[2]\n";
     let graph = read_text(text).unwrap();
-    let ibsim = Ibsim::start(&write_net(&graph), "names");
-    let read = read_text(&ibsim.discover()).unwrap();
+    let ibsim = simulated(&write_net(&graph), "names");
+    let read = read_text(&printed(&ibsim, "ibnetdiscover", &[])).unwrap();
     assert_eq!(picture(&read), picture(&graph));
 }

@@ -1,5 +1,5 @@
 //! Objects of an engine: making, changing and destroying them, and giving them work. This is what a verbs
-//! server calls. Who owns which object is its business.
+//! server calls. The owner of each object is its business.
 
 use link::Time;
 use wire::{Gid, Qpn, Service};

@@ -1,6 +1,6 @@
-//! Faults begin and end.
+//! Begin and end of faults.
 //!
-//! Faults overlap. What a cable or a device suffers is computed from all faults that are active, so
+//! Faults overlap. The state of a cable or a device is computed from all faults that are active, so
 //! that the end of one does not end another.
 
 use link::Time;
@@ -23,8 +23,8 @@ enum Action {
 }
 
 impl Bed<'_> {
-    /// Does all that the schedule holds, until faults cease.
-    pub(crate) fn misbehave(&mut self) -> Result<(), Failure> {
+    /// Sends the schedule's traffic and injects its faults, until faults cease.
+    pub(crate) fn run_schedule(&mut self) -> Result<(), Failure> {
         let start = self.twin.now();
         self.plant_lies(start);
         let schedule = self.schedule;
@@ -64,7 +64,7 @@ impl Bed<'_> {
         (!lasts).then_some(length_us)
     }
 
-    /// Whether the manager's host is nothing without it.
+    /// Whether a fault disconnects the manager's host.
     fn is_vital(&self, what: FaultKind) -> bool {
         let Some(own) = self.twin.manager_host(0) else {
             return false;
@@ -144,7 +144,7 @@ impl Bed<'_> {
                 self.attack(host, what, count);
                 Ok(())
             }
-            // Full hosts take packets in at once, and lies know their own times.
+            // Full hosts take packets in at once, and false answers have their own times.
             FaultKind::Lies { .. } => Ok(()),
             FaultKind::Hostile { .. } | FaultKind::SlowDrain { .. } => Ok(()),
         }
@@ -183,7 +183,7 @@ impl Bed<'_> {
         Ok(())
     }
 
-    /// Gives hosts their lies.
+    /// Installs the false answers of hosts.
     fn plant_lies(&mut self, start: Time) {
         let schedule = self.schedule;
         let mut lies = Vec::new();
@@ -215,12 +215,12 @@ impl Bed<'_> {
         }
     }
 
-    /// Whether a host lies for ever, so that not all that is there can be managed.
+    /// Whether a host answers falsely until the end, so that not all devices can be managed.
     pub(crate) fn has_liars(&self) -> bool {
         !self.liars.is_empty()
     }
 
-    /// Sets all that a cable suffers.
+    /// Sets the impairments of a cable.
     fn impair(&mut self, number: u32) -> Result<(), Failure> {
         let Some(wanted) = self.cable(number) else {
             return Ok(());

@@ -9,8 +9,8 @@ use crate::partitions;
 use crate::schedule::TrafficKind;
 
 impl Bed<'_> {
-    /// Starts what hosts send. What a host refuses, because it has no LID yet or the other is
-    /// itself, is not sent.
+    /// Starts traffic of hosts. A request that a host refuses (it has no LID yet, or is the destination
+    /// itself) is not repeated.
     pub(super) fn send(&mut self, what: TrafficKind) {
         match what {
             TrafficKind::Pings {
@@ -111,7 +111,7 @@ impl Bed<'_> {
         }
     }
 
-    /// Asks a host for something, and does not wait for the answer.
+    /// Makes a request to a host without waiting for the answer.
     pub(super) fn request(&mut self, host: Option<NodeId>, request: Request) {
         if let Some(host) = host
             && !self.twin.is_down(host)
@@ -122,7 +122,7 @@ impl Bed<'_> {
         }
     }
 
-    /// Asks a host for something; the request, if it is not refused at once.
+    /// Makes a request to a host; its token, if it is not refused at once.
     fn taken(&mut self, host: NodeId, request: Request) -> Option<u64> {
         if self.twin.is_down(host) {
             return None;
@@ -143,7 +143,7 @@ impl Bed<'_> {
         !matches!(reply, None | Some(Ok(Reply::Refused(_))))
     }
 
-    /// Asks a host for something and waits for the answer.
+    /// Makes a request to a host and waits for the answer.
     pub(crate) fn ask(&mut self, host: NodeId, request: Request) -> Option<Reply> {
         let name = self.graph.node(host).name.clone();
         let token = self.twin.request(&name, request).ok()?;

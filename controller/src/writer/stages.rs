@@ -54,7 +54,7 @@ fn pkey_writes(target: &Target<'_>, index: Index, device: &Device) -> Vec<Write>
         let wanted = target
             .plan
             .pkeys
-            .wanted(target.subnet, (index, port), held)?;
+            .intended_table(target.subnet, (index, port), held)?;
         match held {
             Some(held) if *held == wanted => None,
             Some(_) => Some(Write::PKeys(index, port)),

@@ -114,8 +114,8 @@ fn a_port_that_names_another_manager_makes_the_master_look_for_it() {
     bed.set_behind_the_manager(host, 1, &foreign);
     bed.run_for(11 * SECOND_NS);
     assert!(bed.status(host).generation > generation);
-    let mended: wire::attr::PortInfo = bed.get(host, 1);
-    assert_eq!(mended.master_sm_lid, bed.address(host).0);
+    let repaired: wire::attr::PortInfo = bed.get(host, 1);
+    assert_eq!(repaired.master_sm_lid, bed.address(host).0);
 }
 
 #[test]

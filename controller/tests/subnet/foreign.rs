@@ -209,7 +209,7 @@ fn a_foreign_write_is_corrected_within_two_light_sweeps_and_reported() {
     }
     assert!(warnings(&bed, host, "another program") > 0);
     bed.run_for(MENDED_NS);
-    assert_eq!(warnings(&bed, host, "another program"), 0, "it is mended");
+    assert_eq!(warnings(&bed, host, "another program"), 0, "it is repaired");
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn a_table_that_somebody_changes_or_a_host_that_has_lost_it_is_written_again() {
         "{:?}",
         bed.events_reported
     );
-    assert_eq!(warnings(&bed, host, "P_Key table"), 0, "mended");
+    assert_eq!(warnings(&bed, host, "P_Key table"), 0, "repaired");
 
     for lost in [other, switch] {
         let before = bed.status(host).generation;

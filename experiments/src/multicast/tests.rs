@@ -196,7 +196,7 @@ fn draws_are_nested_and_no_source_is_in_a_group_of_its_own() {
 }
 
 #[test]
-fn everybody_to_everybody_by_multicast_is_run_once() {
+fn all_to_all_by_multicast_is_run_once() {
     let plan = plan(TEXT);
     let all = tasks(&plan);
     let count = |scheme| {

@@ -257,7 +257,7 @@ fn quantiles_and_waits_are_those_of_a_worked_example() {
 }
 
 #[test]
-fn verdicts_tell_who_waits_who_shares_and_whose_tail_is_longer() {
+fn verdicts_report_waiting_shared_links_and_longer_tails() {
     let plan = plan(TEXT);
     let mut measured = points(&plan, |_| true);
     let failed = |points: &[Point]| {

@@ -277,7 +277,7 @@ pub(crate) fn ibumad(bytes: &[u8]) {
         }
         bench.server.close(open);
     }
-    assert_eq!(bench.server.deadline(), None, "nobody is left");
+    assert_eq!(bench.server.deadline(), None, "no client is left");
     assert!(bench.open.iter().flatten().count() <= DESCRIPTORS_MAX);
 }
 

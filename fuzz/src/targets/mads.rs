@@ -5,8 +5,8 @@ use wire::{Lid, PortNum};
 
 use crate::fields::Fields;
 
-/// The M_Key of protected ports. Nothing that a target hands in holds it, whatever the input: who
-/// does not know it must change nothing.
+/// The M_Key of protected ports. No request of a target holds it, whatever the input: a request without
+/// it must change nothing.
 pub(crate) const M_KEY: u64 = 0x9d3b_50c7_e1f2_6a84;
 
 /// Whether the M_Key stands somewhere in `bytes`.

@@ -216,7 +216,7 @@ impl Fabric {
         }
     }
 
-    /// The answer to a request; `None` if nobody is there.
+    /// The answer to a request; `None` if no device is there.
     fn answer(&mut self, message: &MadMessage) -> Option<MadMessage> {
         let mut mad = Mad::from_bytes(*message.mad);
         let at = self.find(message, &mad)?;
@@ -234,7 +234,7 @@ impl Fabric {
     }
 }
 
-/// SwitchInfo of a switch that nobody has configured.
+/// SwitchInfo of a switch that has not been configured.
 fn switch_info() -> SwitchInfo {
     let zero = SwitchInfo::parse(&[0; SwitchInfo::LEN]).map(|(info, _)| info);
     SwitchInfo {
@@ -426,12 +426,12 @@ impl Bench {
 }
 
 /// The first part says how the manager is configured; each other part is a step: answers as they
-/// should be, a changed one, none, a datagram that nobody has asked for, time, a manager beside the
+/// should be, a changed one, none, an unsolicited datagram, time, a manager beside the
 /// other host, a cable, a restart of the manager's host.
 ///
 /// # Panics
 /// If a list is longer than it may be, or the subnet does not come up once the fabric answers as it
-/// should and nobody else manages it.
+/// should and no other manager runs.
 pub(crate) fn manager(bytes: &[u8]) {
     let mut parts = Parts::of(bytes);
     let mut head = Fields::of(parts.next().unwrap_or_default());

@@ -126,7 +126,7 @@ impl Path {
 /// The first part says how much is sent, from which header; each other part is a step.
 ///
 /// # Panics
-/// If a transfer that nobody has tampered with arrives changed, the receiver holds more than
+/// If a transfer without interference arrives changed, the receiver holds more than
 /// [`PAYLOAD_MAX`], or the sender does not end.
 pub(crate) fn rmpp(bytes: &[u8]) {
     let mut parts = Parts::of(bytes);
@@ -156,7 +156,7 @@ pub(crate) fn rmpp(bytes: &[u8]) {
     for part in parts {
         path.step(&mut Fields::of(part));
     }
-    // Nobody answers any more: the sender gives up.
+    // No more answers: the sender gives up.
     for _ in 0..=u16::from(timing.attempts) {
         let Some(due) = path.sender.deadline() else {
             break;

@@ -1,170 +1,67 @@
 //! The transport engine between a consumer that asks for anything and a peer that sends anything.
 
+#[path = "../../../transport/tests/engine/bed.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "the bed of the engine's own tests, which use all of it"
+)]
+mod bed;
+
 use link::Time;
 use transport::{
-    Access, Atomic, Capabilities, CqId, Data, Engine, Limits, Memory, MemoryFault, Path,
-    PortAttributes, QpConfig, QpModify, QpState, ReceiveRequest, RegionConfig, Remote,
-    SendOperation, SendRequest, Sge, SpaceId,
+    Data, MemoryFault, QpModify, QpState, ReceiveRequest, Remote, SendOperation, SendRequest, Sge,
 };
+use wire::convert::u64_of;
 use wire::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, DataPacket, ExtendedHeaders, IbaPacket, Lid, Lmc, Mtu,
-    Opcode, Operation, PortNum, Psn, Qpn, Reth, Service, Sl, Vl,
+    Aeth, AtomicAckEth, AtomicEth, Bth, DataPacket, ExtendedHeaders, IbaPacket, Lid, Mtu, Opcode,
+    Operation, Psn, Qpn, Reth, Service, Sl, Vl,
 };
 
 use crate::Parts;
 use crate::fields::Fields;
+use bed::{BASE, Setting, Side};
 
-/// Where the region starts, and its length.
-const BASE: u64 = 0x1000;
+/// The length of the region.
 const LENGTH: usize = 4096;
-const OWN: Lid = Lid::new(1);
-const PEER: Lid = Lid::new(2);
+const OWN: Lid = Lid::new(0x10);
+const PEER: Lid = Lid::new(0x20);
+const QKEY: u32 = 7;
 /// The numbers of queue pairs' first packets.
 const FIRST: Psn = Psn::constant(0xff_fffe);
 /// Packets of a step at most: more is an engine that sends without end.
 const PACKETS_MAX: usize = 4096;
 
-/// Memory that no access may leave: the engine has checked it.
-struct Guarded {
-    bytes: Vec<u8>,
-    faults: bool,
-}
-
-impl Guarded {
-    fn range(&mut self, address: u64, len: usize) -> Result<&mut [u8], MemoryFault> {
-        let at = usize::try_from(address.wrapping_sub(BASE)).unwrap_or(usize::MAX);
-        assert!(
-            at.saturating_add(len) <= LENGTH,
-            "the region's bounds are kept"
-        );
-        match self.faults {
-            true => Err(MemoryFault),
-            false => Ok(&mut self.bytes[at..at + len]),
-        }
+/// How the queue pairs of both sides are set.
+fn setting(service: Service) -> Setting {
+    Setting {
+        mtu: Mtu::Mtu256,
+        qkey: QKEY,
+        psn: FIRST.get(),
+        rd_atomic: 2,
+        timeout: 1,
+        retry_count: 3,
+        rnr_retry: 3,
+        cq_depth: 1 << 16,
+        requests: 16,
+        memory: LENGTH,
+        ..Setting::new(service)
     }
 }
 
-impl Memory for Guarded {
-    fn read(&mut self, _: SpaceId, address: u64, out: &mut [u8]) -> Result<(), MemoryFault> {
-        out.copy_from_slice(self.range(address, out.len())?);
-        Ok(())
-    }
-
-    fn write(&mut self, _: SpaceId, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
-        self.range(address, bytes.len())?.copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn atomic(&mut self, _: SpaceId, address: u64, operation: Atomic) -> Result<u64, MemoryFault> {
-        let bytes = self.range(address, 8)?;
-        let original = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-        bytes.copy_from_slice(&operation.applied_to(original).to_ne_bytes());
-        Ok(original)
-    }
-}
-
-struct Side {
-    engine: Engine,
-    memory: Guarded,
-    key: u32,
-    cq: CqId,
-    qpn: Qpn,
+/// An engine, and how much of its work has ended.
+struct Counted {
+    side: Side,
     posted: u64,
     completed: u64,
 }
 
-impl Side {
+impl Counted {
     fn new(lid: Lid, service: Service) -> Self {
-        let port = PortAttributes {
-            number: PortNum::new(1),
-            lid,
-            lmc: Lmc::constant(0),
-            mtu: Mtu::Mtu256,
-            sl_to_vl: [Vl::default(); 16],
-            pkeys: vec![0xffff],
-            gids: vec![wire::Gid([0x20; 16])],
-        };
-        let mut engine = Engine::new(Limits::default(), port);
-        let pd = engine.create_pd().expect("a domain");
-        let cq = engine.create_cq(1 << 16).expect("a completion queue");
-        let region = RegionConfig {
-            pd,
-            space: SpaceId(0),
-            address: BASE,
-            iova: BASE,
-            length: LENGTH as u64,
-            access: Access::from_bits(0xf).expect("rights"),
-        };
-        let key = engine.register_region(region).expect("a region");
-        let config = QpConfig {
-            service,
-            pd,
-            send_cq: cq,
-            receive_cq: cq,
-            srq: None,
-            capabilities: Capabilities {
-                send_requests: 16,
-                receive_requests: 16,
-                send_sges: 2,
-                receive_sges: 2,
-                inline_bytes: 64,
-            },
-            signal_all: true,
-        };
-        let qpn = engine.create_qp(config).expect("a queue pair");
         Self {
-            engine,
-            memory: Guarded {
-                bytes: vec![0; LENGTH],
-                faults: false,
-            },
-            key,
-            cq,
-            qpn,
+            side: Side::new(lid.get(), &setting(service)),
             posted: 0,
             completed: 0,
-        }
-    }
-
-    /// RESET to RTS: what a service does not take is left out.
-    fn connect(&mut self, service: Service, to: Lid, peer: Qpn) {
-        let none = QpModify::default();
-        let connected = service != Service::Ud;
-        let reliable = service == Service::Rc;
-        let init = QpModify {
-            state: Some(QpState::Init),
-            pkey_index: Some(0),
-            port: Some(PortNum::new(1)),
-            access: connected.then(|| Access::from_bits(0xf).expect("rights")),
-            qkey: (!connected).then_some(7),
-            ..none
-        };
-        let path = Path {
-            dlid: to,
-            ..Path::default()
-        };
-        let rtr = QpModify {
-            state: Some(QpState::Rtr),
-            path: connected.then_some(path),
-            path_mtu: connected.then_some(Mtu::Mtu256),
-            dest_qpn: connected.then_some(peer),
-            rq_psn: connected.then_some(FIRST),
-            max_dest_rd_atomic: reliable.then_some(2),
-            min_rnr_timer: reliable.then_some(1),
-            ..none
-        };
-        let rts = QpModify {
-            state: Some(QpState::Rts),
-            sq_psn: Some(FIRST),
-            timeout: reliable.then_some(1),
-            retry_count: reliable.then_some(3),
-            rnr_retry: reliable.then_some(3),
-            max_rd_atomic: reliable.then_some(2),
-            ..none
-        };
-        for modify in [init, rtr, rts] {
-            let modified = self.engine.modify_qp(Time::ZERO, self.qpn, &modify);
-            modified.expect("the tables permit it");
         }
     }
 
@@ -172,7 +69,7 @@ impl Side {
         Sge {
             address: BASE.wrapping_add(u64::from(fields.two() % 5000)),
             length: u32::from(fields.two() % 1500),
-            lkey: self.key ^ u32::from(fields.byte().is_power_of_two()),
+            lkey: self.side.key ^ u32::from(fields.byte().is_power_of_two()),
         }
     }
 
@@ -209,7 +106,12 @@ impl Side {
             solicited: fields.flag(),
             destination: None,
         };
-        self.posted += u64::from(self.engine.post_send(now, self.qpn, &request).is_ok());
+        self.posted += u64::from(
+            self.side
+                .engine
+                .post_send(now, self.side.qpn, &request)
+                .is_ok(),
+        );
     }
 
     fn post_receive(&mut self, fields: &mut Fields<'_>) {
@@ -218,30 +120,26 @@ impl Side {
             wr_id: self.posted,
             sges: &sges,
         };
-        self.posted += u64::from(self.engine.post_receive(self.qpn, &request).is_ok());
+        self.posted += u64::from(
+            self.side
+                .engine
+                .post_receive(self.side.qpn, &request)
+                .is_ok(),
+        );
     }
 
     fn receive(&mut self, now: Time, bytes: &[u8]) {
         if let Ok(packet) = DataPacket::parse(bytes) {
-            let _ = self.engine.receive(now, &mut self.memory, &packet);
+            let Side { engine, ram, .. } = &mut self.side;
+            let _ = engine.receive(now, ram, &packet);
         }
-    }
-
-    fn transmit(&mut self, now: Time) -> Option<Vec<u8>> {
-        let mut out = vec![0; 400];
-        let sent = self
-            .engine
-            .transmit(now, &mut self.memory, 0xffff, &mut out)?;
-        out.truncate(sent.len);
-        Some(out)
     }
 
     fn count(&mut self) {
-        while self.engine.poll_cq(self.cq).is_some() {
-            self.completed += 1;
-        }
-        while self.engine.poll_event().is_some() {}
+        self.completed += u64_of(self.side.sent().len() + self.side.received().len());
+        let _ = self.side.events();
         assert!(self.completed <= self.posted, "a request ends once");
+        assert!(!self.side.ram.overrun, "the region's bounds are kept");
     }
 }
 
@@ -276,7 +174,7 @@ fn hostile(side: &Side, service: Service, fields: &mut Fields<'_>) -> Vec<u8> {
         },
         extended: ExtendedHeaders {
             deth: Some(wire::Deth {
-                qkey: 7,
+                qkey: QKEY,
                 src_qp: Qpn::constant(5),
             }),
             reth: Some(Reth {
@@ -319,11 +217,15 @@ pub(crate) fn transport(bytes: &[u8]) {
     let mut head = Fields::of(parts.next().unwrap_or_default());
     let service = head.one_of(&[Service::Rc, Service::Uc, Service::Ud]);
     let mut now = Time(1);
-    let mut sides = [Side::new(OWN, service), Side::new(PEER, service)];
-    let numbers = sides.each_ref().map(|side| side.qpn);
-    sides[0].connect(service, PEER, numbers[1]);
-    sides[1].connect(service, OWN, numbers[0]);
-    let keys = sides.each_ref().map(|side| side.key);
+    let mut sides = [Counted::new(OWN, service), Counted::new(PEER, service)];
+    let numbers = sides.each_ref().map(|one| one.side.qpn);
+    for (one, (lid, qpn)) in sides
+        .iter_mut()
+        .zip([(PEER, numbers[1]), (OWN, numbers[0])])
+    {
+        one.side.connect(now, &setting(service), lid, qpn);
+    }
+    let keys = sides.each_ref().map(|one| one.side.key);
     for part in parts {
         let mut fields = Fields::of(part);
         let what = fields.byte() % 9;
@@ -332,15 +234,15 @@ pub(crate) fn transport(bytes: &[u8]) {
             0 | 1 => sides[which].post(now, &mut fields, keys[1 - which]),
             2 => sides[which].post_receive(&mut fields),
             3 => {
-                let packet = hostile(&sides[0], service, &mut fields);
+                let packet = hostile(&sides[0].side, service, &mut fields);
                 sides[0].receive(now, &packet);
             }
             4 => carry(&mut sides, now, which, None),
             5 => carry(&mut sides, now, which, Some((fields.two(), fields.byte()))),
             6 => {
                 now = now + fields.nanoseconds();
-                for side in &mut sides {
-                    side.engine.tick(now, &mut side.memory);
+                for Counted { side, .. } in &mut sides {
+                    side.engine.tick(now, &mut side.ram);
                 }
             }
             7 => {
@@ -349,34 +251,29 @@ pub(crate) fn transport(bytes: &[u8]) {
                     state: Some(state),
                     ..QpModify::default()
                 };
-                let qpn = sides[which].qpn;
-                let _ = sides[which].engine.modify_qp(now, qpn, &modify);
+                let qpn = sides[which].side.qpn;
+                let _ = sides[which].side.engine.modify_qp(now, qpn, &modify);
             }
-            _ if fields.flag() => sides[which].memory.faults ^= true,
+            _ if fields.flag() => sides[which].side.ram.gone ^= true,
             _ => {
-                let key = sides[which].key;
-                let _ = sides[which].engine.deregister_region(key);
+                let key = sides[which].side.key;
+                let _ = sides[which].side.engine.deregister_region(key);
             }
         }
-        sides.iter_mut().for_each(Side::count);
+        sides.iter_mut().for_each(Counted::count);
     }
-    for side in &mut sides {
-        let error = QpModify {
-            state: Some(QpState::Error),
-            ..QpModify::default()
-        };
-        let failed = side.engine.modify_qp(now, side.qpn, &error);
-        failed.expect("any state goes to the error state");
-        side.count();
-        assert_eq!(side.completed, side.posted, "a request ends");
+    for one in &mut sides {
+        one.side.fail(now);
+        one.count();
+        assert_eq!(one.completed, one.posted, "a request ends");
     }
 }
 
 /// Carries all packets of a side to the other one; a bit of each is changed if told.
-fn carry(sides: &mut [Side; 2], now: Time, from: usize, change: Option<(u16, u8)>) {
+fn carry(sides: &mut [Counted; 2], now: Time, from: usize, change: Option<(u16, u8)>) {
     for packets in 0.. {
         assert!(packets < PACKETS_MAX, "packets have an end");
-        let Some(mut bytes) = sides[from].transmit(now) else {
+        let Some(mut bytes) = sides[from].side.transmit(now) else {
             return;
         };
         if let Some((at, mask)) = change {

@@ -63,11 +63,11 @@ mod tests {
         write(root, "ibemu0", &adapter, &mut written).unwrap();
         let description = root.join("infiniband/ibemu0/node_desc");
         assert_eq!(fs::read_to_string(&description).unwrap(), "\n");
-        fs::write(&description, "of somebody else").unwrap();
+        fs::write(&description, "of another program").unwrap();
         write(root, "ibemu0", &adapter, &mut written).unwrap();
         assert_eq!(
             fs::read_to_string(&description).unwrap(),
-            "of somebody else"
+            "of another program"
         );
         adapter.description = "h0".to_owned();
         write(root, "ibemu0", &adapter, &mut written).unwrap();

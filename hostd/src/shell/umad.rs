@@ -321,7 +321,7 @@ impl Umad {
 /// Whether the sender is root or this process's user. Every process of the network namespace can send to an
 /// abstract name.
 fn is_authorised(credentials: Option<Credentials>) -> bool {
-    credentials.is_some_and(|who| who.uid == 0 || who.uid == effective_uid())
+    credentials.is_some_and(|peer| peer.uid == 0 || peer.uid == effective_uid())
 }
 
 #[cfg(test)]

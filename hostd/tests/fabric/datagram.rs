@@ -172,7 +172,7 @@ fn what_a_program_may_not_do_is_refused() {
 }
 
 #[test]
-fn a_multicast_datagram_reaches_every_member_once_and_nobody_else() {
+fn a_multicast_datagram_reaches_every_member_once_and_no_other_host() {
     let mut bed = Bed::star(4, PortConfig::default());
     bring_up_star(&mut bed, 4);
     let mut table = MulticastForwardingTable::default();

@@ -76,7 +76,7 @@ fn a_flow_waits_for_its_grant_and_stops_when_it_ends() {
 }
 
 #[test]
-fn a_grant_that_comes_late_or_from_somebody_else_is_not_followed() {
+fn a_grant_that_comes_late_or_from_another_sender_is_not_followed() {
     let mut bed = Bed::star(4, PortConfig::default());
     bring_up_star(&mut bed, 4);
     start(&mut bed, 1, 3);
@@ -99,7 +99,7 @@ fn a_grant_that_comes_late_or_from_somebody_else_is_not_followed() {
 }
 
 #[test]
-fn what_is_no_grant_is_refused_by_status_where_nobody_serves_the_class() {
+fn what_is_no_grant_is_refused_by_status_where_the_class_has_no_server() {
     let mut bed = Bed::star(2, PortConfig::default());
     bring_up_star(&mut bed, 2);
     let nothing = WindowState::default();

@@ -95,7 +95,7 @@ fn performance_counters_are_answered_near_and_far() {
 }
 
 #[test]
-fn a_class_has_one_client_which_hears_what_nobody_asked_for() {
+fn a_class_has_one_client_which_gets_unsolicited_datagrams() {
     let mut bed = Bed::back_to_back(PortConfig::default());
     bring_up_pair(&mut bed);
     let (first, second) = (ClientId(8), ClientId(9));

@@ -23,7 +23,7 @@ fn ping(bed: &mut Bed, host: usize, targets: Vec<Lid>, count: u32, size: u16) ->
 }
 
 #[test]
-fn a_ping_tells_who_has_answered_and_how_long_it_took() {
+fn a_ping_reports_the_responder_and_the_round_trip_time() {
     let mut bed = Bed::back_to_back(PortConfig::default());
     bring_up_pair(&mut bed);
     let results = ping(&mut bed, 0, vec![lid(2)], 5, 290);
@@ -58,7 +58,7 @@ fn all_pairs_of_a_star_are_asked_at_once() {
 }
 
 #[test]
-fn a_lid_that_nobody_has_times_out() {
+fn an_unassigned_lid_times_out() {
     let mut bed = Bed::star(2, PortConfig::default());
     bring_up_star(&mut bed, 2);
     let results = ping(&mut bed, 0, vec![lid(40), lid(2)], 2, 98);
@@ -94,7 +94,7 @@ fn a_ping_of_the_largest_size_passes_and_a_larger_one_is_refused() {
 }
 
 #[test]
-fn a_host_tells_who_and_where_it_is_and_how_its_port_fares() {
+fn a_host_reports_its_identity_addresses_and_port_counters() {
     let mut bed = Bed::star(2, PortConfig::default());
     bring_up_star(&mut bed, 2);
     ping(&mut bed, 0, others(2), 3, 98);

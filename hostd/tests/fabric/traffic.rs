@@ -242,7 +242,7 @@ fn what_is_sent_is_delivered_or_lost_under_any_loss() {
 }
 
 #[test]
-fn a_flow_to_nobody_is_given_up_with_everything_lost() {
+fn a_flow_to_an_unassigned_lid_is_given_up_with_everything_lost() {
     let mut bed = Bed::star(2, PortConfig::default());
     bring_up_star(&mut bed, 2);
     start(

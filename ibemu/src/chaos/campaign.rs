@@ -46,7 +46,7 @@ pub enum Length {
 /// What is asked of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Decides which faults come, who sends to whom and which pairs are probed.
+    /// Decides which faults are injected, which hosts send to which, and which pairs are probed.
     pub seed: u64,
     /// The first round, from 1: those before it are left out.
     pub first: u32,

@@ -228,7 +228,7 @@ impl Bench<'_> {
                 is_broken = true;
                 self.log(format!(
                     "traffic broke {}",
-                    self.shown(&healing, since, broke)
+                    self.description(&healing, since, broke)
                 ));
             }
             let is_steady = healing
@@ -248,7 +248,7 @@ impl Bench<'_> {
         }
     }
 
-    fn shown(&self, healing: &Healing, since: Instant, broke: Instant) -> String {
+    fn description(&self, healing: &Healing, since: Instant, broke: Instant) -> String {
         let after: u64 = saturate(broke.duration_since(since).as_millis());
         let (missed, all) = (healing.missed.len(), self.prober.expected());
         format!("after {}: {missed} or more of {all} pairs", seconds(after))

@@ -58,7 +58,7 @@ pub(super) struct Traffic<'a> {
     pub paths: &'a Paths,
 }
 
-/// Who sends to whom in a round: `flows` hosts at most, each to another one.
+/// Sources and destinations of a round: `flows` hosts at most, each to another one.
 pub(super) fn pairs(paths: &Paths, hosts: usize, flows: usize, seed: u64, round: u32) -> Vec<Pair> {
     let mut random = ChaCha8Rng::seed_from_u64(seed.rotate_left(16) ^ u64::from(round));
     let mut order: Vec<usize> = (0..hosts).collect();

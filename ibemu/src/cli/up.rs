@@ -19,7 +19,7 @@ use wire::{LinkSpeed, LinkWidth, Mtu};
 use crate::levels::Levels;
 use crate::quantity;
 
-/// Who manages the subnet.
+/// The subnet manager of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Sm {
@@ -105,7 +105,7 @@ pub struct Up {
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub timeout: Option<u32>,
 
-    /// Who manages the subnet
+    /// The subnet manager
     #[arg(long, value_parser = choice::<Sm>(), default_value_t = Sm::Ibemu,
           help_heading = "Subnet manager")]
     pub sm: Sm,

@@ -34,7 +34,7 @@ pub enum Clos {
     State(State),
 }
 
-/// Who sends to whom.
+/// The destination of each host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Permutation {
@@ -48,7 +48,7 @@ wire::choice!(Permutation, "permutation");
 /// `ibemu clos run`.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// Who sends to whom
+    /// The destination of each host
     #[arg(long, value_parser = choice::<Permutation>(), default_value_t = Permutation::Random)]
     pub permutation: Permutation,
     /// Permutations, one after the other, 1 to 100000

@@ -129,7 +129,7 @@ pub struct Format {
 /// `ibemu mcast test`.
 #[derive(Debug, Args)]
 pub struct Test {
-    /// Who is in the group: `all`, or hosts with commas between
+    /// Members of the group: `all`, or hosts with commas between
     #[arg(
         long,
         default_value = "all",

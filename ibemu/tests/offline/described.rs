@@ -7,7 +7,7 @@ use topologies::AsBuilt;
 use crate::{as_text, failed, file, ibemu, is_golden};
 
 /// What a run prints that succeeds, with or without warnings.
-fn told(arguments: &[&str]) -> (String, String) {
+fn output_of(arguments: &[&str]) -> (String, String) {
     let output = ibemu(arguments);
     assert!(output.status.success(), "{arguments:?}: {output:?}");
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -21,9 +21,9 @@ fn a_fabric_as_built_is_routed_verified_and_compared_from_any_description() {
         let text = topologies::write_as_found(&fabric, seed);
         let (_folder, path) = file("found.txt", &text);
         let path = as_text(&path);
-        let (routed, _) = told(&["route", path, "--routing", "updn", "--dump", "lft"]);
+        let (routed, _) = output_of(&["route", path, "--routing", "updn", "--dump", "lft"]);
         for format in ["ibnetdiscover", "ibsim", "json"] {
-            let (written, _) = told(&["topo", path, "--format", format]);
+            let (written, _) = output_of(&["topo", path, "--format", format]);
             let (_folder, copy) = file("written", &written);
             let copy = [
                 "route",
@@ -33,16 +33,16 @@ fn a_fabric_as_built_is_routed_verified_and_compared_from_any_description() {
                 "--dump",
                 "lft",
             ];
-            let (again, warnings) = told(&copy);
+            let (again, warnings) = output_of(&copy);
             assert_eq!(warnings, "", "{format}");
             // ibsim's text lacks nothing that tables need.
             assert!(again == routed, "{format}: {again}\nnot\n{routed}");
         }
         for format in ["dot", "mermaid", "slurm"] {
-            told(&["topo", path, "--format", format]);
+            output_of(&["topo", path, "--format", format]);
         }
-        told(&["verify", path, "--routing", "updn"]);
-        let (_, warnings) = told(&["compare", path, "--routing", "minhop,updn,dfsssp"]);
+        output_of(&["verify", path, "--routing", "updn"]);
+        let (_, warnings) = output_of(&["compare", path, "--routing", "minhop,updn,dfsssp"]);
         let noise = text.lines().filter(|line| line.contains("ibwarn")).count();
         let told = warnings
             .lines()
@@ -60,7 +60,7 @@ fn warnings_name_the_file_and_the_line_and_stand_beside_the_output() {
                 Ca 1 \"h0\"\n[1] \"s0\"[1]\nCa 1 \"h1\"\n[1] \"s0\"[2]\n";
     let (_folder, path) = file("found.net", text);
     let path = as_text(&path);
-    let (out, warnings) = told(&["topo", path, "--format", "net"]);
+    let (out, warnings) = output_of(&["topo", path, "--format", "net"]);
     assert!(out.starts_with("# ibsim network\n"), "{out}");
     assert_eq!(
         warnings,
@@ -75,7 +75,7 @@ fn warnings_name_the_file_and_the_line_and_stand_beside_the_output() {
 fn a_format_can_be_forced() {
     let (_folder, path) = file("tree.txt", "SwitchName=s0 Nodes=n[1-2]\n");
     let path = as_text(&path);
-    told(&["topo", &format!("slurm:{path}")]);
+    output_of(&["topo", &format!("slurm:{path}")]);
     let (code, message) = failed(&["topo", &format!("lst:{path}")]);
     assert_eq!(code, 2);
     assert!(message.contains("line 1: this is neither"), "{message}");
@@ -103,7 +103,7 @@ fn what_is_binary_or_endless_is_refused_at_once() {
 #[test]
 fn formats_written_are_the_same_for_the_same_fabric() {
     for format in ["slurm", "dot", "mermaid", "json"] {
-        let (text, _) = told(&["topo", "clos-2-2-2-2", "--format", format]);
+        let (text, _) = output_of(&["topo", "clos-2-2-2-2", "--format", format]);
         is_golden(&format!("clos-2-2-2-2.{format}"), &text);
     }
 }

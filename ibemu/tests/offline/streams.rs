@@ -1,9 +1,9 @@
-//! Output that nobody reads, or that there is no room for.
+//! Output to a pipe without a reader, or to a full disk.
 
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-/// The writing end of a pipe that nobody reads.
+/// The writing end of a pipe without a reader.
 fn closed() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -36,7 +36,7 @@ const ROUTE: [&str; 4] = ["route", "fat-tree-4-2", "--dump", "lft"];
 const WRONG: [&str; 2] = ["topo", "no-such-thing"];
 
 #[test]
-fn a_pipe_that_nobody_reads_is_no_failure() {
+fn a_pipe_without_a_reader_is_no_failure() {
     for arguments in [&TOPO[..], &ROUTE, &["--help"], &["sim", "list"]] {
         assert_eq!(
             code(arguments, closed(), closed()),

@@ -22,7 +22,7 @@ pub(super) struct Agent {
     is_ready: bool,
 }
 
-/// Who handles RMPP in the datagrams of an agent.
+/// Which side handles RMPP in the datagrams of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RmppBy {
     /// Neither: the agent has asked for none, or the class has none.
@@ -62,7 +62,7 @@ impl Agent {
         self.request.qpn == 0
     }
 
-    /// Who handles RMPP in its datagrams of a class.
+    /// Which side handles RMPP in its datagrams of a class.
     pub(super) fn rmpp_by(&self, class: MgmtClass) -> RmppBy {
         match (self.request.user_rmpp, self.request.rmpp_version) {
             _ if rmpp::data_offset(class).is_none() => RmppBy::None,

@@ -281,7 +281,7 @@ impl Server {
         let _none = open.in_flight.start(now, key, timing, request);
     }
 
-    /// Who handles RMPP in an agent's datagrams of a class.
+    /// Which side handles RMPP in an agent's datagrams of a class.
     pub(super) fn rmpp_by(&self, descriptor: u32, agent: u32, class: MgmtClass) -> RmppBy {
         let open = self.descriptors.get(&descriptor);
         let agent = open.and_then(|open| open.agents.get(&agent));

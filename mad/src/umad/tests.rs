@@ -165,7 +165,7 @@ fn an_answer_comes_to_the_agent_that_has_asked_with_its_transaction_id() {
         assert_eq!((header.agent, header.status, header.lid), (agent, 0, 9));
         assert_eq!(mad.len(), Mad::LEN);
         assert_eq!(mad[8..16], 0xaaaa_bbbb_0000_0001u64.to_be_bytes());
-        // Again: nobody waits for it any more.
+        // A second answer finds no request.
         bed.receive(6, &answer_to(&sent[0]));
     }
     assert!(bed.read().is_none() && bed.server.deadline().is_none());
@@ -197,7 +197,7 @@ fn a_request_without_an_answer_is_sent_again_and_then_comes_back() {
     // Too late.
     bed.receive(301 * MS, &answer_to(&first[0]));
     assert!(bed.read().is_none());
-    // Without a timeout nobody waits at all.
+    // A request without a timeout is not kept, so an answer finds none.
     bed.send(0, to(number, 0, 2), first[0].as_bytes());
     assert_eq!(bed.sent().len(), 1);
     assert_eq!(bed.server.deadline(), None);
@@ -252,7 +252,7 @@ fn registrations_out_of_range_and_taken_ones_are_refused() {
     for wanted in bad {
         assert_eq!(bed.register(wanted), Err(Refusal::Invalid), "{wanted:?}");
     }
-    // One that the host refuses, because somebody has it, leaves no agent.
+    // One that the host refuses, because another client has it, leaves no agent.
     bed.server.register(1, bed.descriptor, good);
     let _asked = bed.outputs();
     let (class, registered) = (good.class, false);
@@ -322,7 +322,7 @@ fn what_cannot_be_sent_comes_back_with_the_status_of_the_kernels_call() {
     assert_eq!(sent.len(), 1);
     bed.receive(1, &answer_to(&sent[0]));
     assert_eq!(bed.read().unwrap().0.status, 0);
-    // Too short for a MAD, or for a header: there is nobody to tell.
+    // Too short for a MAD, or for a header: no sender can be answered.
     bed.send(0, to(sa, 100, 0), &mad.as_bytes()[..35]);
     bed.server.handle_data(Time(0), bed.descriptor, &[0; 63]);
     assert!(bed.read().is_none() && bed.sent().is_empty());
@@ -508,7 +508,7 @@ fn segments_that_lie_end_the_transfer() {
     let abort = rmpp::header(&bed.sent()[0]).unwrap();
     assert_eq!(abort.status, rmpp::abort::SEGMENT_TOO_BIG);
     assert_eq!(bed.read().unwrap().0.status, UserMadHeader::TIMED_OUT);
-    // Its rest is nobody's, and control packets of no transfer are counted, not answered.
+    // Its remaining segments and control packets of no transfer are counted, not answered.
     bed.receive(0, &first);
     assert!(bed.sent().is_empty() && bed.read().is_none());
     let (_, ack) = Receiver::new(Time(0), 1).receive(Time(0), &first);

@@ -300,7 +300,7 @@ fn what_is_no_control_request_has_no_answer_and_unknown_ones_an_error() {
 }
 
 #[test]
-fn an_answer_goes_to_who_asked_with_addresses_turned_round() {
+fn an_answer_goes_to_the_requester_with_addresses_turned_round() {
     let mut server = server(8);
     let slots = [
         connect(&mut server, 1, false),
@@ -320,7 +320,7 @@ fn an_answer_goes_to_who_asked_with_addresses_turned_round() {
         assert_eq!(got.dlid, Lid::PERMISSIVE);
         assert!(
             read(&mut server, slot).is_none(),
-            "the second answer is nobody's"
+            "the second answer is dropped"
         );
     }
     assert_eq!((server.counts().unexpected, server.deadline()), (2, None));
@@ -445,7 +445,7 @@ fn a_trap_is_waited_for_until_it_is_repressed() {
 }
 
 #[test]
-fn a_trap_that_nobody_represses_comes_back_as_timed_out() {
+fn a_trap_that_is_not_repressed_comes_back_as_timed_out() {
     let mut server = server(8);
     let manager = connect(&mut server, 1, true);
     put(&mut server, Time(0), manager, &trap(7));
@@ -458,7 +458,7 @@ fn a_trap_that_nobody_represses_comes_back_as_timed_out() {
 }
 
 #[test]
-fn a_program_that_does_not_read_holds_nobody_up() {
+fn a_program_that_does_not_read_holds_no_other_up() {
     let mut server = server(8);
     let (slow, quick) = (
         connect(&mut server, 1, false),

@@ -46,7 +46,7 @@ const TOKEN_CARRIERS: u64 = u64::MAX - 1;
 pub(super) struct Channels<C, E> {
     pub(super) requests: Receiver<Request<C>>,
     pub(super) request_wake: Arc<EventFd>,
-    /// Notified when requests were taken, for those who wait for room.
+    /// Notified when requests were taken, for senders that wait for room.
     pub(super) room: Arc<Notify>,
     pub(super) events: Sender<E>,
     pub(super) event_wake: Arc<EventFd>,

@@ -9,7 +9,7 @@
 //! | header | Ethernet, 14 bytes | link header, 24 bytes: secret, epoch and sequence |
 //! | carrier | the interface's, reported by rtnetlink | whether the peer is known |
 //! | privileges | `CAP_NET_RAW` in its namespace | none |
-//! | who else can send | root, inside the namespace | every process, but without the secret |
+//! | others that can send | root, inside the namespace | every process, but without the secret |
 //!
 //! A frame is at most [`FRAME_BYTES_MAX`] long. Longer ones would carry more, but the kernel holds
 //! a frame in one piece of memory, and pieces above 32 KiB are slow to come by and charged double.

@@ -218,7 +218,7 @@ mod tests {
         let (mut one, mut other) = pair();
         let heard = datagram(&mut one);
         assert_eq!(one.records(&heard), Err(LinkCounter::WrongSecret));
-        // The sender's secret for whoever has taken the port of `other`.
+        // The sender's secret for the process that has taken the port of `other`.
         let (header, _) = UdpLinkHeader::parse(&heard).unwrap();
         let reflected = with(&mut other, |forged| forged.secret = header.secret);
         assert_eq!(one.records(&reflected), Err(LinkCounter::WrongSecret));

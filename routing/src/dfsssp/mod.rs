@@ -29,7 +29,7 @@ use topologies::Graph;
 
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::layers::{Layers, TablePaths, Wanted};
+use crate::layers::{LayerLimits, Layers, TablePaths};
 use crate::minhop::every_lid;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
@@ -55,7 +55,7 @@ impl Engine for Dfsssp {
         let (lids, changed) = options.assign(network)?;
         let targets = targets(network, &lids);
         let have = options.data_vls();
-        let wanted = Wanted {
+        let limits = LayerLimits {
             have: usize::from(have),
             for_switches: false,
         };
@@ -73,7 +73,7 @@ impl Engine for Dfsssp {
                 }
             };
             let paths = TablePaths::new(network, &rows, &targets);
-            match Layers::new(network, &paths, wanted) {
+            match Layers::new(network, &paths, limits) {
                 Ok(layers) => Some((rows, layers)),
                 Err(needed) => {
                     least = least.min(needed);

@@ -23,7 +23,7 @@ use topologies::Graph;
 
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
-use crate::layers::{Layers, Wanted};
+use crate::layers::{LayerLimits, Layers};
 use crate::lids::Lids;
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
@@ -48,13 +48,13 @@ impl Engine for Lash {
     ) -> Result<Tables, RoutingError> {
         let (lids, changed) = options.assign(network)?;
         let have = options.data_vls();
-        let wanted = Wanted {
+        let limits = LayerLimits {
             have: usize::from(have),
             for_switches: true,
         };
         let layered = |balanced| {
             let trees = Trees::new(network, balanced);
-            Layers::new(network, &trees, wanted).map(|layers| (trees, layers))
+            Layers::new(network, &trees, limits).map(|layers| (trees, layers))
         };
         let found = layered(true);
         let found = found.or_else(|needed| layered(false).map_err(|other| other.min(needed)));

@@ -1,7 +1,8 @@
 //! Paths that change after they were found: local backtracking (DHM16, sections 4.4 to 4.6), for a switch that
 //! the search has left without a path.
 
-use super::paths::{NONE, Paths};
+use super::paths::Paths;
+use crate::targets::NONE;
 
 impl Paths<'_> {
     /// Gives one of the switches without a path one, by a neighbour that changes its own.

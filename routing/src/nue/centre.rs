@@ -1,9 +1,7 @@
 //! The switch in the middle of a layer's destinations, and the tree of escape paths from there.
 
 use crate::network::Network;
-
-/// No channel.
-const NONE: usize = usize::MAX;
+use crate::targets::NONE;
 
 /// In each connected component with destinations the switch with the largest betweenness
 /// centrality (Brandes 2001), counted over the shortest paths between destinations only, so that

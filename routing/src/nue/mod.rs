@@ -79,9 +79,9 @@ use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::switch_paths;
 use crate::tables::{Lft, Promises, Tables};
-use crate::targets::{Target, by_switch, loads, targets};
+use crate::targets::{self, NONE, Target, by_switch, loads, targets};
 use partition::partition;
-use paths::{Division, NONE, Paths};
+use paths::{Division, Paths};
 
 /// The engine.
 pub(crate) struct Nue;
@@ -98,12 +98,12 @@ impl Engine for Nue {
         options: &Options,
     ) -> Result<Tables, RoutingError> {
         let (lids, changed) = options.assign(network)?;
-        let wanted = Wanted::new(network, &lids);
+        let demand = Demand::new(network, &lids);
         let have = usize::from(options.data_vls());
-        let mut routed = wanted.best(&lids, have);
-        wanted.route_others(&mut routed);
-        let all: Vec<Target> = wanted.targets.iter().flatten().copied().collect();
-        let layers = wanted.layers(&routed, &all, have);
+        let mut routed = demand.best(&lids, have);
+        demand.route_others(&mut routed);
+        let all: Vec<Target> = demand.targets.iter().flatten().copied().collect();
+        let layers = demand.layers(&routed, &all, have);
         let layers = layers.map_err(|needed| RoutingError::VlsExhausted {
             engine: RoutingEngine::Nue,
             needed,
@@ -127,7 +127,7 @@ impl Engine for Nue {
 }
 
 /// The LIDs that need paths.
-struct Wanted<'a> {
+struct Demand<'a> {
     network: &'a Network,
     /// The last LID.
     top: Lid,
@@ -157,7 +157,7 @@ struct Routed<'a> {
     load_max: u64,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> Demand<'a> {
     fn new(network: &'a Network, lids: &Lids) -> Self {
         let count = network.switches().len();
         let targets = by_switch(network, targets(network, lids));
@@ -234,16 +234,16 @@ impl<'a> Wanted<'a> {
         have: usize,
     ) -> Result<Layers, usize> {
         let paths = TablePaths::new(self.network, &routed.rows, targets);
-        let wanted = layers::Wanted {
+        let limits = layers::LayerLimits {
             have,
             for_switches: true,
         };
         match (&routed.paths, routed.division) {
             (Some(found), Division::Pairs) => {
                 let layer = |a, b| found.layer(a, b);
-                Ok(Layers::given(self.network, &paths, wanted, layer))
+                Ok(Layers::given(self.network, &paths, limits, layer))
             }
-            _ => Layers::new(self.network, &paths, wanted),
+            _ => Layers::new(self.network, &paths, limits),
         }
     }
 
@@ -281,9 +281,7 @@ impl<'a> Wanted<'a> {
         else {
             return;
         };
-        let count = self.network.switches().len();
-        let without = (0..count).filter(|&switch| !self.network.has_hosts(switch));
-        let without: Vec<usize> = without.collect();
+        let without = switch_paths::without_hosts(self.network);
         if without.is_empty() {
             return;
         }
@@ -333,11 +331,7 @@ impl<'a> Wanted<'a> {
     }
 
     fn enter(&self, target: &Target, next: &[usize], rows: &mut [Lft]) {
-        for (row, &channel) in rows.iter_mut().zip(next) {
-            if channel != NONE {
-                row.set(target.lid, self.network.channels()[channel].port);
-            }
-        }
+        targets::enter(self.network, target, next, rows);
         rows[target.switch].set(target.lid, target.port);
     }
 

@@ -7,9 +7,7 @@ use std::collections::BinaryHeap;
 use super::centre::{Forest, centres};
 use crate::acyclic::AcyclicDependencies;
 use crate::network::Network;
-
-/// No channel.
-pub(super) const NONE: usize = usize::MAX;
+use crate::targets::NONE;
 
 /// The part of a switch without hosts.
 const NO_PART: usize = usize::MAX;

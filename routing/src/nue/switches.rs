@@ -7,8 +7,12 @@
 //! above it ([`crate::detour`]). So first the turns of a tree of shortest paths from one switch with hosts
 //! come into the graph, as far as they close no cycle.
 
+use wire::convert::saturate;
+
 use super::centre::Forest;
-use super::paths::{NONE, Paths};
+use super::paths::Paths;
+use crate::switch_paths;
+use crate::targets::{NONE, hops_along};
 
 impl Paths<'_> {
     /// Takes away the paths to the target of switches without hosts that no host's packets visit.
@@ -40,24 +44,10 @@ impl Paths<'_> {
     /// Adds the turns of a tree of shortest paths from a switch with hosts, the nearest to those without,
     /// as far as they close no cycle.
     pub(super) fn add_turns_for_switches(&mut self, loads: &[u64]) {
-        let count = self.next.len();
-        let without: Vec<usize> = (0..count)
-            .filter(|&switch| !self.network.has_hosts(switch))
-            .collect();
-        // By component: the least sum of hops, and its switch.
-        let mut best: Vec<Option<(u64, usize)>> = vec![None; count];
-        for switch in (0..count).filter(|&switch| self.network.has_hosts(switch)) {
-            let hops = self.network.hops_to(switch);
-            let sum = without.iter().filter_map(|&other| hops[other]);
-            let sum: u64 = sum.map(u64::from).sum();
-            let best = &mut best[self.network.component(switch)];
-            if best.is_none_or(|(least, _)| sum < least) {
-                *best = Some((sum, switch));
-            }
-        }
-        let roots: Vec<usize> = best.into_iter().flatten().map(|(_, root)| root).collect();
+        let roots = switch_paths::roots(self.network);
+        let without = switch_paths::without_hosts(self.network);
         let tree = Forest::new(self.network, &roots, loads);
-        let is_without: Vec<bool> = (0..count)
+        let is_without: Vec<bool> = (0..self.next.len())
             .map(|switch| !self.network.has_hosts(switch))
             .collect();
         for (held, next) in tree.dependencies(self.network, &is_without, &without) {
@@ -103,8 +93,9 @@ impl Paths<'_> {
         self.is_frugal = true;
         self.begin(target);
         self.next.copy_from_slice(next);
-        let hops = self.hops_along(target, next);
-        self.hops.copy_from_slice(&hops);
+        for (switch, hops) in hops_along(self.network, target, next) {
+            self.hops[switch] = saturate(hops);
+        }
         for switch in 0..next.len() {
             (self.added[switch], self.load[switch]) = (0, 0);
             if self.has_path(switch) {
@@ -113,26 +104,6 @@ impl Paths<'_> {
         }
         self.search(target, loads);
         self.attach_the_rest();
-    }
-
-    /// By switch the hops to a target; `u32::MAX` where there is no path.
-    fn hops_along(&self, target: usize, next: &[usize]) -> Vec<u32> {
-        let mut hops = vec![u32::MAX; next.len()];
-        hops[target] = 0;
-        for from in 0..next.len() {
-            let mut trail = Vec::new();
-            let mut at = from;
-            while hops[at] == u32::MAX && next[at] != NONE {
-                trail.push(at);
-                at = self.network.channels()[next[at]].to;
-            }
-            let mut away = hops[at];
-            for switch in trail.into_iter().rev() {
-                away = away.saturating_add(1);
-                hops[switch] = away;
-            }
-        }
-        hops
     }
 
     /// Gives a path to all switches that are left, nearest first. They have no hosts, and no other

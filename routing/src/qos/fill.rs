@@ -7,7 +7,7 @@
 //! With few draws the fill ends when the links between switches are full; only with thousands does
 //! chance find the short paths and low rates that fill those of the hosts too, as the paper's
 //! Figure 5 shows. 16 switches with 64 hosts at 1x then take 2,280 to 2,400 connections (the paper:
-//! 2,518 to 2,679), at which point mostly entries are wanting: 50 entries hold 78 % of a frame.
+//! 2,518 to 2,679), at which point mostly entries are missing: 50 entries hold 78 % of a frame.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

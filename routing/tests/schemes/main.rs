@@ -4,6 +4,8 @@
 
 mod clos;
 mod credit_loops;
+#[path = "../fabrics/mod.rs"]
+mod fabrics;
 mod ftree;
 mod lash;
 mod lid_assignment;

@@ -1,38 +1,14 @@
-//! Fabrics for tests, and golden files.
+//! Tables in words, fabrics by their cables, and golden files.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use proptest::prelude::*;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use routing::Tables;
-use topologies::{Endpoint, Graph, Node, NodeId, NodeKind, host_guid, parse, switch_guid};
+use topologies::{Endpoint, Graph, Node, NodeId, NodeKind, host_guid, switch_guid};
 use wire::PortNum;
 
-pub(crate) fn fabric(name: &str) -> Graph {
-    parse(name).unwrap().graph
-}
-
-/// The same fabric with its nodes in another order and its cables entered backwards.
-pub(crate) fn shuffled(graph: &Graph, seed: u64) -> Graph {
-    let mut order: Vec<NodeId> = graph.ids().collect();
-    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    let mut other = Graph::new();
-    for &id in &order {
-        other.add(graph.node(id).clone()).unwrap();
-    }
-    let moved = |end: Endpoint| Endpoint {
-        node: other.find_guid(graph.node(end.node).guid).unwrap(),
-        port: end.port,
-    };
-    let links: Vec<_> = graph.links().map(|(a, b)| (moved(b), moved(a))).collect();
-    for (a, b) in links.into_iter().rev() {
-        other.connect(a, b).unwrap();
-    }
-    other
-}
+pub(crate) use crate::fabrics::{fabric, is_switch, shuffled, without};
 
 /// LIDs and tables in words: what must not depend on the order of the graph.
 pub(crate) fn text(graph: &Graph, tables: &Tables) -> String {
@@ -86,33 +62,6 @@ pub(crate) fn golden(name: &str, text: &str) {
     let wanted = std::fs::read_to_string(&path).unwrap();
     let line = wanted.lines().zip(text.lines()).position(|(a, b)| a != b);
     assert!(wanted == text, "{name} differs, first after line {line:?}");
-}
-
-/// The fabric without these nodes (and their cables) and without these cables, each named by one of its
-/// ends.
-pub(crate) fn without(graph: &Graph, nodes: &[NodeId], cables: &[Endpoint]) -> Graph {
-    let mut other = Graph::new();
-    let kept = |id: &NodeId| !nodes.contains(id);
-    for id in graph.ids().filter(kept) {
-        other.add(graph.node(id).clone()).unwrap();
-    }
-    for (a, b) in graph.links() {
-        let moved = |end: Endpoint| {
-            let node = other.find_guid(graph.node(end.node).guid)?;
-            Some(Endpoint { node, ..end })
-        };
-        if let (Some(from), Some(to)) = (moved(a), moved(b))
-            && !cables.contains(&a)
-            && !cables.contains(&b)
-        {
-            other.connect(from, to).unwrap();
-        }
-    }
-    other
-}
-
-pub(crate) fn is_switch(graph: &Graph, id: NodeId) -> bool {
-    graph.node(id).kind == NodeKind::Switch
 }
 
 /// A fabric of switches that are cabled like this, with so many hosts each. Cables take the ports in

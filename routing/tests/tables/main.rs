@@ -5,6 +5,8 @@ mod auto;
 mod degraded;
 mod dumped;
 mod engines;
+#[path = "../fabrics/mod.rs"]
+mod fabrics;
 mod given;
 mod golden;
 mod levels;

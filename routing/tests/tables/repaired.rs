@@ -7,7 +7,7 @@ use routing::{KnownLids, Options, Repair, RoutingEngine, Tables, repair, verify}
 use topologies::{Endpoint, Graph, Node, NodeId, NodeKind};
 use wire::{Guid, Lid, Lmc, PortNum};
 
-use crate::support::{checked, fabric, rebuilt, route, shuffled};
+use crate::support::{checked, fabric, rebuilt, route, shuffled, without};
 
 /// A cable between two switches.
 fn cable(graph: &Graph, number: usize) -> Endpoint {
@@ -16,12 +16,6 @@ fn cable(graph: &Graph, number: usize) -> Endpoint {
         .links()
         .filter(|(a, b)| is_switch(a.node) && is_switch(b.node));
     cables.nth(number).unwrap().0
-}
-
-fn without(graph: &Graph, end: Endpoint) -> Graph {
-    let mut damaged = graph.clone();
-    damaged.disconnect(end).unwrap();
-    damaged
 }
 
 /// Every LID reaches its owner, and there is no credit loop.
@@ -56,7 +50,7 @@ fn a_mesh_that_has_lost_a_cable_keeps_all_lids_and_most_entries() {
     let tables = checked(&graph, "dor", &options);
     let mut dimension_ordered = 0;
     for number in 0..24 {
-        let damaged = without(&graph, cable(&graph, number));
+        let damaged = without(&graph, &[], &[cable(&graph, number)]);
         let refused = RoutingEngine::Dor.route(&damaged, &options);
         assert!(refused.unwrap_err().reason::<NotGrid>().is_some());
         let repaired = repair(&damaged, &graph, &tables, &KnownLids::new()).unwrap();
@@ -88,7 +82,7 @@ fn service_levels_stay_with_the_paths_that_stay() {
     let graph = fabric("torus-5x5-1");
     let tables = checked(&graph, "dor", &Options::default());
     for number in 0..10 {
-        let damaged = without(&graph, cable(&graph, number * 5));
+        let damaged = without(&graph, &[], &[cable(&graph, number * 5)]);
         let repaired = repair(&damaged, &graph, &tables, &KnownLids::new()).unwrap();
         sound(&damaged, &repaired);
         let all = repaired.tables.vl_assignment.is_none();
@@ -105,7 +99,7 @@ fn service_levels_stay_with_the_paths_that_stay() {
 fn ports_keep_lids_of_their_own_number_and_the_order_of_nodes_makes_no_difference() {
     let graph = fabric("irregular-8-2-3-1");
     let tables = checked(&graph, "path-selection", &Options::default());
-    let damaged = without(&graph, cable(&graph, 3));
+    let damaged = without(&graph, &[], &[cable(&graph, 3)]);
     let repaired = repair(&damaged, &graph, &tables, &KnownLids::new()).unwrap();
     assert_eq!(repaired.tables.lids, tables.lids);
     sound(&damaged, &repaired);

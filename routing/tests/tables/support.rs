@@ -1,17 +1,13 @@
-//! Fabrics for tests: damaged, in another order, cabled otherwise.
-
-use std::collections::BTreeSet;
+//! Checked tables, fabrics in other ports, loads of links.
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use routing::{Options, Report, RoutingEngine, Tables, verify};
-use topologies::{Endpoint, Graph, Node, NodeId, NodeKind, parse};
+use topologies::{Endpoint, Graph, Node, NodeId};
 use wire::PortNum;
 
-pub(crate) fn fabric(name: &str) -> Graph {
-    parse(name).unwrap().graph
-}
+pub(crate) use crate::fabrics::{fabric, is_switch, rebuilt, shuffled, without};
 
 pub(crate) fn route(graph: &Graph, name: &str, options: &Options) -> Tables {
     name.parse::<RoutingEngine>()
@@ -36,40 +32,6 @@ pub(crate) fn checked_report(graph: &Graph, tables: &Tables) -> Report {
     verify(graph, tables, tables.promises)
 }
 
-/// The same fabric with other nodes, in another order, with other ports: `order` lists the nodes
-/// to keep, `change` may change each, `port` says where each cable goes, if anywhere.
-pub(crate) fn rebuilt(
-    graph: &Graph,
-    order: &[NodeId],
-    mut change: impl FnMut(&Node) -> Node,
-    mut port: impl FnMut(Endpoint) -> Option<PortNum>,
-) -> Graph {
-    let mut copy = Graph::new();
-    let mut moved = vec![None; graph.len()];
-    for &id in order {
-        moved[id.index()] = Some(copy.add(change(graph.node(id))).unwrap());
-    }
-    for (a, b) in graph.links() {
-        let mut end = |end: Endpoint| {
-            Some(Endpoint {
-                node: moved[end.node.index()]?,
-                port: port(end)?,
-            })
-        };
-        if let (Some(a), Some(b)) = (end(a), end(b)) {
-            copy.connect(a, b).unwrap();
-        }
-    }
-    copy
-}
-
-/// The same fabric with its nodes in random order.
-pub(crate) fn shuffled(graph: &Graph, seed: u64) -> Graph {
-    let mut order: Vec<NodeId> = graph.ids().collect();
-    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    rebuilt(graph, &order, Node::clone, |end| Some(end.port))
-}
-
 /// The same fabric with every switch's cables in other ports.
 pub(crate) fn recabled(graph: &Graph, seed: u64) -> Graph {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -84,21 +46,6 @@ pub(crate) fn recabled(graph: &Graph, seed: u64) -> Graph {
     let order: Vec<NodeId> = graph.ids().collect();
     rebuilt(graph, &order, Node::clone, |end| {
         Some(ports[end.node.index()][end.port.index() - 1])
-    })
-}
-
-/// The fabric without these nodes (and their cables) and without these cables, each named by one
-/// of its ends.
-pub(crate) fn without(graph: &Graph, nodes: &[NodeId], cables: &[Endpoint]) -> Graph {
-    let gone: BTreeSet<NodeId> = nodes.iter().copied().collect();
-    let cut: BTreeSet<Endpoint> = cables
-        .iter()
-        .flat_map(|&end| [Some(end), graph.peer(end)])
-        .flatten()
-        .collect();
-    let order: Vec<NodeId> = graph.ids().filter(|id| !gone.contains(id)).collect();
-    rebuilt(graph, &order, Node::clone, |end| {
-        (!cut.contains(&end)).then_some(end.port)
     })
 }
 
@@ -118,10 +65,6 @@ pub(crate) fn bytes(graph: &Graph, tables: &Tables) -> Vec<(u64, Vec<u8>)> {
         .collect();
     all.sort();
     all
-}
-
-pub(crate) fn is_switch(graph: &Graph, id: NodeId) -> bool {
-    graph.node(id).kind == NodeKind::Switch
 }
 
 /// The host end of a host.

@@ -1,5 +1,5 @@
-//! The checkers that look at the whole fabric: nothing appears or vanishes, no credit exceeds a
-//! buffer, nothing waits in a cycle.
+//! The checkers of the whole fabric: packets balance, no credit exceeds a buffer, no packets wait for each
+//! other in a cycle.
 
 use link::{DropReason, Time};
 use wire::{Delimiter, Format, PortNum, Vl};
@@ -10,9 +10,9 @@ use crate::deadlock::Deadlock;
 use crate::node::Node;
 use crate::numbers::index;
 
-/// How often everything is looked at, nanoseconds.
+/// From one audit to the next, nanoseconds.
 const AUDIT_NS: u64 = 20_000;
-/// A head that has not moved for so long stands still, nanoseconds.
+/// A head that has not moved for so long counts as blocked, nanoseconds.
 const STALL_NS: u64 = 20_000;
 /// Drops that are no packets: link control, and what comes in over a link that is down.
 const NON_PACKET_DROPS: [DropReason; 2] = [DropReason::BadRecord, DropReason::BadControl];
@@ -58,7 +58,7 @@ impl Fabric {
             .collect()
     }
 
-    /// Looks at everything, and again after the interval of audits.
+    /// Makes an audit and schedules the next one.
     pub(crate) fn audit(&mut self) {
         if self.audits {
             self.check_all();
@@ -126,7 +126,7 @@ impl Fabric {
         self.deadlock.as_ref()
     }
 
-    /// Since when a head must have waited to count as standing still.
+    /// Since when a head must have waited to count as blocked.
     pub(super) fn stalled_before(&self) -> Time {
         self.now - STALL_NS
     }

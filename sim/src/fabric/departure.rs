@@ -1,5 +1,5 @@
-//! Frames on their way from a port to its peer: link control first, then packets, each lost, damaged,
-//! late or twice as the cable and what tampers with it say.
+//! Frames in flight from a port to its peer: link control first, then packets, each lost, damaged,
+//! delayed or duplicated by the cable and by interposers.
 
 use link::Time;
 use wire::PortNum;
@@ -68,7 +68,7 @@ impl Fabric {
         control: &mut [u8],
     ) {
         let at = if self.ideal {
-            // It overtakes packets on the cable, which it must not count as there.
+            // It overtakes packets on the cable, so their blocks must not be counted as received.
             self.cables.subtract_in_flight(node, port, control);
             self.now
         } else {

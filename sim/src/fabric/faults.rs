@@ -12,7 +12,7 @@ use crate::faults::{CableEnd, FaultKind};
 use crate::node::Node;
 use crate::numbers::{index, number};
 
-/// How often a cable that was put in again is looked at until its links are up, nanoseconds.
+/// From one check of a cable that was put in again to the next, until its links are up, nanoseconds.
 const LINK_CHECK_NS: u64 = 10_000;
 
 impl Fabric {
@@ -97,10 +97,10 @@ impl Fabric {
     }
 
     /// Activates the ports of a device, and of its neighbours towards it, whose links have come up
-    /// again; looks again later while a link is still coming up.
+    /// again; schedules another check while a link is still coming up.
     pub(crate) fn check_links(&mut self, node: usize) {
         if self.tables.is_none() {
-            // There is a subnet manager for that.
+            // A subnet manager activates them.
             return;
         }
         let graph = Arc::clone(&self.graph);
@@ -141,7 +141,7 @@ impl Fabric {
         let node = id.index();
         let ports: Vec<PortNum> = self.graph.cables(id).map(|(port, _)| port).collect();
         for port in ports {
-            // Pulling the cables drops nothing twice: what the ports drop, they count.
+            // Pulling the cables counts no drop twice: ports count what they drop.
             self.unplug(node, port);
         }
         self.counters.lost += self.nodes[node].packets_inside();

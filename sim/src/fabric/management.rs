@@ -43,15 +43,15 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Whether it does anything: it runs, is not stopped, and has a host.
+    /// Whether it works: it runs, is not stopped, and has a host.
     fn is_at_work(&self) -> bool {
         self.stopped.is_none() && !self.is_host_down
     }
 
-    /// Takes a message of its host. One that is stopped gets it later; one that was killed never does.
+    /// Takes a message of its host. A stopped manager gets it when it is continued, a killed one never.
     fn receive(&mut self, now: Time, message: FromAgent) {
         if let Some(inbox) = &mut self.stopped {
-            // A full socket takes no more: the host drops what comes then.
+            // The socket is full: the host drops the message.
             if inbox.len() < INBOX_MAX {
                 inbox.push_back(message);
             }
@@ -71,7 +71,7 @@ pub(crate) struct Management {
     pub(crate) replies: BTreeMap<u64, Reply>,
     /// What a device that has crashed is built with again, where that is not the model's.
     pub(crate) devices: Option<(PortConfig, Timing)>,
-    /// What managers keep for those that come after them: files that all of them share.
+    /// What managers have written to the files that all of them share.
     persisted: Remembered,
 }
 
@@ -99,7 +99,7 @@ impl Management {
     }
 }
 
-/// Takes an event of a manager: what is to be kept is kept, what was kept is given.
+/// Handles an event of a manager: stores what it persists, or hands it what was persisted.
 fn take_event(persisted: &mut Remembered, sm: &mut Sm, event: SmEvent) {
     match event {
         SmEvent::Persist(text) => persisted.guid2lid = Some(text),
@@ -187,10 +187,10 @@ impl Fabric {
         self.command_host(beside, Command::MadGone { client: MANAGER });
     }
 
-    /// A manager is started with what managers have kept; one that runs goes on.
+    /// A manager is started with what managers have persisted; one that runs is left as it is.
     ///
     /// # Errors
-    /// [`ConfigError`]: its configuration, or what was kept, cannot be used.
+    /// [`ConfigError`]: its configuration, or what was persisted, cannot be used.
     pub(crate) fn start_manager(&mut self, at: usize) -> Result<(), ConfigError> {
         let kept = self.management.persisted.clone();
         let Some(manager) = self.management.managers.get_mut(at) else {
@@ -213,7 +213,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// A manager stands still, as a process does that is sent SIGSTOP, and its connection fills.
+    /// A manager is stopped, as a process by SIGSTOP; messages of its host fill its socket.
     pub(crate) fn stop_manager(&mut self, at: usize) {
         if let Some(manager) = self.management.managers.get_mut(at)
             && manager.sm.is_some()
@@ -222,7 +222,7 @@ impl Fabric {
         }
     }
 
-    /// A manager that stood still goes on (SIGCONT): it finds what has come meanwhile.
+    /// A stopped manager is continued (SIGCONT): it reads the messages that have come meanwhile.
     pub(crate) fn continue_manager(&mut self, at: usize) {
         let now = self.now;
         let Some(manager) = self.management.managers.get_mut(at) else {
@@ -259,7 +259,7 @@ impl Fabric {
         }
     }
 
-    /// A manager that can work again does so; it registers anew if its host was restarted.
+    /// Reconnects a manager with its host; it registers again if the host was restarted.
     fn connect_manager(&mut self, at: usize) {
         let manager = &mut self.management.managers[at];
         if manager.sm.is_none() || !manager.is_at_work() {
@@ -307,7 +307,7 @@ impl Fabric {
         let Some(manager) = self.management.managers.get_mut(at) else {
             return;
         };
-        // As the daemon's shell, which waits for its host and does nothing meanwhile.
+        // As the daemon's shell, which only waits while its host is down.
         if !manager.is_at_work() {
             return;
         }

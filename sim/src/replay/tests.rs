@@ -192,7 +192,7 @@ fn an_event_that_differs_is_shown_both_ways() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_and_a_room_that_nobody_offers_are_refused() {
+fn an_impossible_configuration_and_a_frame_larger_than_any_daemons_are_refused() {
     let config = SwitchConfig {
         name: "s0".to_owned(),
         guid: Guid(1),

@@ -1,5 +1,4 @@
-//! What can be seen of a twin from outside: what is left of its fabric, where its packets are, what
-//! its checkers have found.
+//! Inspection of a twin: the remaining fabric, its packets, violations.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use crate::node::Node;
 use crate::numbers::number;
 use crate::packet_tracker::Violation;
 
-/// Unicast datagrams between hosts, and what became of them.
+/// Counts of datagrams between hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounts {
     /// Put on the cables of hosts.
@@ -135,9 +134,8 @@ impl Twin {
         }
     }
 
-    /// What is not as it must be in a fabric in which nothing is under way: packets that have got
-    /// stuck, credits that have not come back. Give it time to be repeated what was lost: two
-    /// keep-alives.
+    /// Violations in a fabric that must be idle: packets that are stuck, credits that were not
+    /// returned. Lost credit updates are repeated within two keep-alives: let that time pass before.
     #[must_use]
     pub fn quiescence_violations(&self) -> Vec<String> {
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! Devices that crash and start again, cables that are unplugged and plugged, and whatever else is done to
-//! a twin while it runs.
+//! Faults of a running twin: devices that crash and are restarted, cables that are unplugged and plugged,
+//! managers that are killed and stopped, packets that are injected.
 
 use hostd::{ClientId, Command};
 use mad::local::ToAgent;
@@ -76,8 +76,8 @@ impl Twin {
         self.down.contains(&node)
     }
 
-    /// A device loses all that it has and is silent. A subnet manager is a process of its own: it
-    /// survives its host, and talks to it again after its restart.
+    /// A device crashes: it loses its state and sends nothing. A subnet manager is a process of its own: it
+    /// survives its host, and connects to it again after its restart.
     pub fn crash(&mut self, node: NodeId) {
         if !self.down.insert(node) {
             return;
@@ -136,13 +136,13 @@ impl Twin {
         Ok(self.fabric.start_manager(manager)?)
     }
 
-    /// A subnet manager stands still, as a process that is sent SIGSTOP: it neither reads nor writes
-    /// nor sees time pass. Its connection to its host stays, and fills.
+    /// A subnet manager is stopped, as a process by SIGSTOP: it neither reads nor writes, and gets no tick.
+    /// Its connection to its host stays open, and fills.
     pub fn stop_manager(&mut self, manager: usize) {
         self.fabric.stop_manager(manager);
     }
 
-    /// A subnet manager that stood still goes on (SIGCONT).
+    /// A stopped subnet manager is continued (SIGCONT).
     pub fn continue_manager(&mut self, manager: usize) {
         self.fabric.continue_manager(manager);
     }

@@ -1,4 +1,4 @@
-//! Whole runs: what a fabric in virtual time must always do.
+//! Whole runs of fabrics in virtual time.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where it goes wrong")]
 

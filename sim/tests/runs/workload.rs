@@ -258,7 +258,7 @@ fn a_message_is_cut_into_packets_of_the_model_s_size_and_a_last_short_one() {
 }
 
 #[test]
-fn service_levels_that_share_a_lane_take_turns_and_weights_share_a_link() {
+fn service_levels_that_share_a_virtual_lane_take_turns_and_weights_share_a_link() {
     let prepared = fabric("star-4", RoutingEngine::Minhop);
     let mut workload = Workload::empty(4, 3, Until::At(2_000_000));
     for (sl, flow) in [(0, 0), (1, 1), (2, 2)] {

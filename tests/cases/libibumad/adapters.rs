@@ -27,29 +27,29 @@ Hca 2 "pair HCA-1"
 [2] "leaf"[6]
 "#;
 
-/// A port as `status` tells of it.
-struct Told {
+/// A port as `status` reports it.
+struct StatusPort {
     adapter: &'static str,
     port: u8,
     lid: String,
     guid: String,
 }
 
-fn told(fabric: &Fabric, host: &str) -> Vec<Told> {
+fn status_ports(fabric: &Fabric, host: &str) -> Vec<StatusPort> {
     let ports = [("mlx5_0", 1), ("mlx5_0", 2), ("mlx5_1", 1), ("mlx5_1", 2)];
-    let told = ports.map(|(adapter, port)| {
+    let ports = ports.map(|(adapter, port)| {
         let device = match port {
             1 => fabric.device(&format!("{host} {adapter}")),
             _ => fabric.device(&format!("{host} {adapter}:{port}")),
         };
-        Told {
+        StatusPort {
             adapter,
             port,
             lid: device["lid"].to_string(),
             guid: device["guid"].as_str().expect("a GUID").to_owned(),
         }
     });
-    told.into()
+    ports.into()
 }
 
 /// The text behind the name of a field.
@@ -68,12 +68,12 @@ fn every_port_is_the_one_that_is_meant(transport: Transport) {
     let says = |call: &[&str]| diags(&fabric, host, call).success().stdout;
     assert_eq!(says(&["ibstat", "-l"]), "mlx5_0\nmlx5_1\n");
     let all = says(&["ibstat"]);
-    for Told {
+    for StatusPort {
         adapter,
         port,
         lid,
         guid,
-    } in told(&fabric, "rails")
+    } in status_ports(&fabric, "rails")
     {
         let number = port.to_string();
         let of_all = all.split(&format!("CA '{adapter}'")).nth(1);

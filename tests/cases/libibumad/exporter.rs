@@ -64,7 +64,7 @@ fn perfquery(fabric: &Fabric, host: &str) -> Numbers {
 
 /// What the exporter tells of port 1, without what is common to all names.
 fn exported(fabric: &Fabric, host: &str) -> Numbers {
-    // Nobody else listens in the host's network namespace.
+    // No other process listens in the host's network namespace.
     let script = "prometheus-node-exporter --collector.disable-defaults --collector.infiniband \
         --web.listen-address=127.0.0.1:9100 >log 2>&1 & exporter=$!
         until (exec 3<>/dev/tcp/127.0.0.1/9100) 2>/dev/null; do

@@ -1,16 +1,13 @@
 /* What a program of libibumad may rely on, beside a host of a fabric. Prints "ok" and ends with 0, or says what is
  * wrong. */
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <infiniband/umad.h>
+#include "request.h"
 
 /* The layouts of the distribution are those of the library (ibumad/src/abi/mod.rs). */
 _Static_assert(sizeof(ib_mad_addr_t) == 44, "ib_mad_addr");
@@ -37,33 +34,14 @@ _Static_assert(offsetof(struct umad_reg_attr, method_mask) == 8, "umad_reg_attr.
 _Static_assert(offsetof(struct umad_reg_attr, oui) == 24, "umad_reg_attr.oui");
 _Static_assert(offsetof(struct umad_reg_attr, rmpp_version) == 28, "umad_reg_attr.rmpp_version");
 
-#define CHECK(truth)                                                                  \
-    do {                                                                              \
-        if (!(truth)) {                                                               \
-            fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #truth, errno);     \
-            _exit(1);                                                                 \
-        }                                                                             \
-    } while (0)
-
-enum { MAD = 256, PERF = 4, SUBN_DIR = 0x81, AGENTS = 1000, THREADS = 8, REQUESTS = 50 };
+enum { SUBN_DIR = 0x81, AGENTS = 1000, THREADS = 8, REQUESTS = 50 };
 
 static int port;
-
-static void *buffer(void)
-{
-    void *umad = umad_alloc(1, umad_size() + MAD);
-    CHECK(umad);
-    return umad;
-}
 
 /* A Get of the host's own NodeInfo, by the directed route without a hop. */
 static void ask_own(int agent, unsigned number, int timeout_ms)
 {
-    unsigned char *umad = buffer(), *mad = umad_get_mad(umad);
-    mad[0] = mad[2] = mad[3] = 1;
-    mad[1] = SUBN_DIR;
-    mad[12] = number >> 24, mad[13] = number >> 16, mad[14] = number >> 8, mad[15] = number;
-    mad[17] = 0x11;
+    unsigned char *umad = get(SUBN_DIR, 0x11, number), *mad = umad_get_mad(umad);
     memset(mad + 32, 0xff, 4);
     umad_set_addr(umad, 0xffff, 0, 0, 0);
     CHECK(umad_send(port, agent, umad, MAD, timeout_ms, 0) == 0);
@@ -148,12 +126,8 @@ static void timeouts(void)
     int status;
     unsigned number;
     int perf = umad_register(port, PERF, 1, 0, NULL);
-    unsigned char *umad = buffer(), *mad = umad_get_mad(umad);
-    mad[0] = mad[2] = mad[3] = 1;
-    mad[1] = PERF;
-    mad[15] = 7;
-    mad[17] = 0x12;
-    umad_set_addr(umad, 0xbff0, 1, 0, 0x80010000);
+    unsigned char *umad = get(PERF, 0x12, 7);
+    umad_set_addr(umad, 0xbff0, 1, 0, QP1_QKEY);
     clock_gettime(CLOCK_MONOTONIC, &begun);
     CHECK(umad_send(port, perf, umad, MAD, 100, 2) == 0);
     CHECK(umad_poll(port, 10) == -ETIMEDOUT);

@@ -7,35 +7,20 @@
  *                                 way: prints "answered".
  *   ways refused                  what the tables do not have is refused, and an empty entry is not sent: "refused" */
 #include <arpa/inet.h>
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <infiniband/umad.h>
+#include "request.h"
 
-#define CHECK(truth)                                                                  \
-    do {                                                                              \
-        if (!(truth)) {                                                               \
-            fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #truth, errno);     \
-            _exit(1);                                                                 \
-        }                                                                             \
-    } while (0)
-
-enum { MAD = 256, PERF = 4, FLOW_LABEL = 0x12345, TRAFFIC_CLASS = 0x5a, HOP_LIMIT = 7, EMPTY_ENTRY = 31 };
+enum { FLOW_LABEL = 0x12345, TRAFFIC_CLASS = 0x5a, HOP_LIMIT = 7, EMPTY_ENTRY = 31 };
 
 static umad_port_t own;
 static int port, agent;
 
 static unsigned char *request(unsigned lid)
 {
-    unsigned char *umad = umad_alloc(1, umad_size() + MAD), *mad = umad_get_mad(umad);
-    mad[0] = mad[2] = mad[3] = 1;
-    mad[1] = PERF;
-    mad[15] = 9;
-    mad[17] = 1;
-    umad_set_addr(umad, lid, 1, 0, 0x80010000);
+    unsigned char *umad = get(PERF, 1, 9);
+    umad_set_addr(umad, lid, 1, 0, QP1_QKEY);
     return umad;
 }
 
@@ -99,7 +84,7 @@ static void refused(void)
     umad = request(own.base_lid);
     umad_set_pkey(umad, EMPTY_ENTRY);
     CHECK(umad_send(port, agent, umad, MAD, 100, 0) == 0 && receive(umad) == ETIMEDOUT);
-    /* A GID of nobody's. */
+    /* A GID that no port has. */
     umad = request(own.base_lid);
     way.gid[0] = 0xfe;
     way.gid[1] = 0x80;

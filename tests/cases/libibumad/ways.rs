@@ -34,7 +34,7 @@ fn run(fabric: &Fabric, host: &str, program: &Path, arguments: &[&str]) -> Vec<S
 }
 
 /// The datagrams with a GRH that a recorded host was given and has sent, as tshark shows them.
-fn shown(recording: &Path, folder: &Path) -> Vec<Vec<String>> {
+fn decoded(recording: &Path, folder: &Path) -> Vec<Vec<String>> {
     let bytes = fs::read(recording).expect("a recording");
     let mut reader = Reader::new(&*bytes).expect("a recording");
     let path = folder.join("packets.pcap");
@@ -111,5 +111,5 @@ fn key_path_and_grh_of_a_mad_are_the_programs_and_its_answer_comes_by_the_same_w
         row([&from, &other_lid, "7", &here[1], gid, "0x01"]),
         row([&other_lid, &from, "255", gid, &here[1], "0x81"]),
     ];
-    assert_eq!(shown(&records.join("h2.rec"), folder.path()), expected);
+    assert_eq!(decoded(&records.join("h2.rec"), folder.path()), expected);
 }

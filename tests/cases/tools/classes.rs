@@ -4,7 +4,7 @@
 use e2e::Outcome;
 
 use super::printed::{Verdict, counts, fails, lines_with, number, same, says, values};
-use super::row::{Row, refused, told, works};
+use super::row::{Row, refused, reported, works};
 use super::truth::Truth;
 
 const READ_BACK: &str = "what is set is read back";
@@ -84,7 +84,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     works(
         "ibccconfig CongestionKeyInfo {here} 0x77 1 0 0 && ibccquery -c 0x77 CK {here} && ibccquery CK {here} && ibccconfig -c 0x77 CK {here} 0 0 0 0 && ibccquery CK {here}",
-        "the key is read back by who knows it, and taken away again",
+        "the key is read back with the key, and removed",
         |_, outcome| {
             let column = |name| values(&outcome.stdout, name).collect::<Vec<&str>>();
             let hidden = "0x0000000000000000";
@@ -175,10 +175,10 @@ pub(crate) const ROWS: &[Row] = &[
     refused("vendstat -N {switch}", NO_CLASS, at_once),
     refused("vendstat -N {far}", NO_CLASS, at_once),
     refused("vendstat -w {switch}", NO_CLASS, at_once),
-    told("vendstat -i {switch} 1", NO_CLASS, at_once),
-    told("vendstat -c 0,1 {switch} 1", NO_CLASS, at_once),
-    told("vendstat -R 0x1000,0xffffffff {switch}", NO_CLASS, at_once),
-    told(
+    reported("vendstat -i {switch} 1", NO_CLASS, at_once),
+    reported("vendstat -c 0,1 {switch} 1", NO_CLASS, at_once),
+    reported("vendstat -R 0x1000,0xffffffff {switch}", NO_CLASS, at_once),
+    reported(
         "vendstat -W 0x1000,1,0xffffffff {switch}",
         NO_CLASS,
         at_once,
@@ -201,7 +201,7 @@ fn no_key(_: &Truth<'_>, outcome: &Outcome) -> Verdict {
 fn at_once(_: &Truth<'_>, outcome: &Outcome) -> Verdict {
     fails(outcome, " failure")?;
     match outcome.to_string().contains("timed out") {
-        true => Err("nobody has answered".to_owned()),
+        true => Err("no answer".to_owned()),
         false => Ok(()),
     }
 }

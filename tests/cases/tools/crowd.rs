@@ -77,7 +77,7 @@ fn twenty_tools_at_once_beside_one_host_all_work() {
 fn tools_work_beside_one_that_has_stopped_and_those_that_died() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
     let lid = lid_of(&fabric, "h3.1");
-    // Nobody answers: it asks again and again.
+    // Without an answer it repeats its request.
     let mut stopped = fabric
         .command(&["exec", "h0.0", "ibping", "-f", "-c", "1000000", &lid])
         .stdout(Stdio::null())

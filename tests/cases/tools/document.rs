@@ -22,7 +22,7 @@ pub(crate) fn tables(parts: &[(&str, &[Row])]) -> String {
             let result = match row.expected {
                 Expected::Works => "works".to_owned(),
                 Expected::Refused(why) => format!("refused: {why}"),
-                Expected::Told(why) => format!("refused: {why} (exit code 0)"),
+                Expected::Reported(why) => format!("refused: {why} (exit code 0)"),
             };
             let line = row.line.replace('|', "\\|");
             let _ = writeln!(text, "| `{line}` | {} | {result} |", row.compared);

@@ -151,7 +151,7 @@ pub(crate) const ROWS: &[Row] = &[
         |_, outcome| fails(outcome, "switch info query failed"),
     ),
     // The switch that drops this request counts an error.
-    refused("smpquery NI 48000", "nobody has this LID", |_, outcome| {
+    refused("smpquery NI 48000", "no port has this LID", |_, outcome| {
         fails(outcome, "failed")
     })
     .alone(),

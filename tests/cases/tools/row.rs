@@ -36,7 +36,7 @@ pub(crate) enum Expected {
     /// It is refused: why.
     Refused(&'static str),
     /// It tells that it was refused, and ends as if it had worked.
-    Told(&'static str),
+    Reported(&'static str),
 }
 
 /// One line of the matrix.
@@ -92,10 +92,10 @@ pub(crate) const fn refused(line: &'static str, why: &'static str, check: Check)
 }
 
 /// A tool that is refused, says so, and ends with exit code 0.
-pub(crate) const fn told(line: &'static str, why: &'static str, check: Check) -> Row {
+pub(crate) const fn reported(line: &'static str, why: &'static str, check: Check) -> Row {
     Row {
         compared: "it says so at once",
-        expected: Expected::Told(why),
+        expected: Expected::Reported(why),
         ..refused(line, why, check)
     }
 }
@@ -120,7 +120,7 @@ impl Row {
         let verdict = match (self.expected, outcome.code) {
             (_, 124) => Err("it did not end within 200 s".to_owned()),
             (_, 139 | 134) => Err("it crashed".to_owned()),
-            (Expected::Works | Expected::Told(_), code) if code != 0 => {
+            (Expected::Works | Expected::Reported(_), code) if code != 0 => {
                 Err(format!("exit code {code}"))
             }
             (Expected::Refused(_), 0) => Err("it was to be refused".to_owned()),

@@ -6,8 +6,8 @@ use std::path::Path;
 use e2e::{Fabric, OpenSm, Outcome, Station, Transport, ibemu_command, umad2sim};
 use topologies::parse;
 
-/// Runs flows of osmtest beside a host. Requests that nobody answers, which some flows make on purpose, are
-/// given up soon.
+/// Runs flows of osmtest beside a host, with a short timeout: some flows make requests on purpose that are
+/// not answered.
 fn osmtest_passes(fabric: &Fabric, flows: &[&str]) {
     let mut station = Station::beside(fabric, "h1.0");
     for flow in flows {

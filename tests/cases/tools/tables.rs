@@ -78,7 +78,11 @@ pub(crate) const ROWS: &[Row] = &[
         multicast,
     ),
     works("saquery ServiceRecord", "no service is registered", nothing),
-    works("saquery InformInfoRecord", "nobody has subscribed", nothing),
+    works(
+        "saquery InformInfoRecord",
+        "there is no subscription",
+        nothing,
+    ),
 ];
 
 fn nothing(_: &Truth<'_>, outcome: &Outcome) -> Verdict {

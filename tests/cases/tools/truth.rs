@@ -10,7 +10,7 @@ use wire::attr::{LinearForwardingTable, MulticastForwardingTable};
 use wire::control::PortStatus;
 use wire::{Lid, PortNum};
 
-/// Who manages the subnet.
+/// The subnet manager of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manager {
     /// Our controller.

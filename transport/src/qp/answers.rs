@@ -86,7 +86,7 @@ impl QueuePair {
 
     /// Something is lost: it is repeated, once until there is progress or a timeout.
     fn recover(&mut self, cx: &mut Context<'_>) {
-        if self.requester.is_loss_new() {
+        if self.requester.note_loss() {
             self.repeat(cx);
         }
     }

@@ -26,12 +26,15 @@ pub(crate) struct Ram {
     pub(crate) bytes: Vec<u8>,
     /// Whether everything faults, as after the end of a program.
     pub(crate) gone: bool,
+    /// Whether an access has left the memory: the engine has let it pass, though regions end there.
+    pub(crate) overrun: bool,
 }
 
 impl Ram {
     fn range(&mut self, address: u64, len: usize) -> Result<&mut [u8], MemoryFault> {
-        let at = usize::try_from(address.checked_sub(BASE).ok_or(MemoryFault)?).unwrap();
-        let range = self.bytes.get_mut(at..at + len);
+        let at = usize::try_from(address.wrapping_sub(BASE)).unwrap_or(usize::MAX);
+        let range = self.bytes.get_mut(at..at.saturating_add(len));
+        self.overrun |= range.is_none();
         range.filter(|_| !self.gone).ok_or(MemoryFault)
     }
 }
@@ -61,6 +64,8 @@ pub(crate) struct Setting {
     pub(crate) service: Service,
     pub(crate) mtu: Mtu,
     pub(crate) access: Access,
+    /// Of datagrams.
+    pub(crate) qkey: u32,
     pub(crate) psn: u32,
     pub(crate) rd_atomic: u8,
     pub(crate) timeout: u8,
@@ -82,6 +87,7 @@ impl Setting {
             service,
             mtu: Mtu::Mtu1024,
             access: ALL,
+            qkey: 0x1234,
             psn: 0xff_fff0,
             rd_atomic: 4,
             // 4.096 us * 2^8: about a millisecond.
@@ -165,7 +171,11 @@ impl Side {
         let bytes = vec![0; setting.memory];
         Self {
             engine,
-            ram: Ram { bytes, gone: false },
+            ram: Ram {
+                bytes,
+                gone: false,
+                overrun: false,
+            },
             pd,
             key,
             send_cq,
@@ -302,7 +312,7 @@ pub(crate) fn steps(setting: &Setting, to: Lid, peer: Qpn) -> [QpModify; 3] {
     };
     if setting.service == Service::Ud {
         let init = QpModify {
-            qkey: Some(0x1234),
+            qkey: Some(setting.qkey),
             ..init
         };
         return [init, rtr, rts];

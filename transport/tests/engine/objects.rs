@@ -1,4 +1,4 @@
-//! Objects: keys, who uses whom, limits.
+//! Objects: keys, references among objects, limits.
 
 use link::Time;
 use transport::{

@@ -447,7 +447,7 @@ fn a_queue_pair_with_a_shared_queue_tells_when_it_takes_no_more() {
 }
 
 #[test]
-fn a_solicited_message_wakes_who_waits_for_one() {
+fn a_solicited_message_raises_a_solicited_only_event() {
     let mut pair = Pair::new(&reliable());
     let b = &mut pair.sides[1];
     let cq = b.receive_cq;

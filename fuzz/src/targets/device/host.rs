@@ -41,7 +41,7 @@ pub(crate) fn config() -> HostConfig {
     }
 }
 
-/// The settings that only who knows the M_Key may change.
+/// The settings that only a request with the M_Key may change.
 #[derive(Debug, PartialEq)]
 struct Settings {
     m_key: u64,
@@ -144,7 +144,7 @@ pub(crate) fn host(bytes: &[u8]) {
     assert_eq!(
         bench.settings(),
         before,
-        "who lacks the M_Key changes nothing"
+        "requests without the M_Key change nothing"
     );
     bench.replies();
     bench.device.handle(bench.now, ask(Request::Identity));

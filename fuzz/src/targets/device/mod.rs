@@ -1,5 +1,5 @@
 //! Whole devices, each port of which has a well-behaved peer at the other end of its cable and
-//! somebody who puts packets of his own on it.
+//! a hostile source of packets.
 
 mod host;
 mod recording;

@@ -39,7 +39,7 @@ pub(crate) fn config() -> SwitchConfig {
     }
 }
 
-/// The settings that only who knows the M_Key may change.
+/// The settings that only a request with the M_Key may change.
 #[derive(Debug, PartialEq)]
 struct Settings {
     info: Option<SwitchInfo>,
@@ -154,7 +154,7 @@ pub(crate) fn switch(bytes: &[u8]) {
     assert_eq!(
         bench.settings(),
         before,
-        "who lacks the M_Key changes nothing"
+        "requests without the M_Key change nothing"
     );
     bench.empty();
 }

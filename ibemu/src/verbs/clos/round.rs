@@ -62,7 +62,7 @@ pub(super) struct Rounds<'a> {
     pub(super) limit: Duration,
 }
 
-/// Who sends to whom in a round; no host sends to itself.
+/// Sources and destinations of a round; no host sends to itself.
 fn permutation(options: &Run, hosts: usize, number: u32) -> Vec<Pair> {
     let mut to: Vec<usize> = (0..hosts).collect();
     match options.permutation {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn permutations_name_every_host_once_and_nobody_sends_to_itself() {
+    fn permutations_name_every_host_once_and_no_host_sends_to_itself() {
         for kind in ["random", "shift"] {
             let options = options(&["--permutation", kind]);
             for number in 0..20 {

@@ -211,7 +211,7 @@ fn verdict(flows: &[Flow], left_out: &[LeftOut]) -> Result<()> {
     }
 }
 
-/// The hosts that take part, who sends to whom among them, and the hosts that cannot take part.
+/// The hosts that take part, their pairs of source and destination, and the hosts that cannot take part.
 struct Involved {
     hosts: Vec<HostLids>,
     pairs: Vec<Pair>,

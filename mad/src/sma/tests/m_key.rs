@@ -39,7 +39,7 @@ fn nodes() -> [Fake; 2] {
 }
 
 /// Whether a Get without the key is answered, and what PortInfo then shows of the key.
-fn shown(bench: &mut Bench) -> Option<u64> {
+fn visible_key(bench: &mut Bench) -> Option<u64> {
     let key = core::mem::replace(&mut bench.m_key, OTHER);
     let answer = bench.ask(Mad::lid_smp(GET, AttributeId::PORT_INFO, 0, 1));
     bench.m_key = key;
@@ -53,7 +53,7 @@ fn violate(bench: &mut Bench) {
     bench.m_key = key;
 }
 
-/// PortInfo as who knows the key reads it.
+/// PortInfo as a manager with the key reads it.
 fn read(bench: &mut Bench) -> PortInfo {
     let key = core::mem::replace(&mut bench.m_key, KEY);
     let info = bench.get(0);
@@ -66,7 +66,7 @@ fn what_each_protection_level_answers_without_the_key() {
     for (protect_bits, get) in [(0, Some(KEY)), (1, Some(0)), (2, None), (3, None)] {
         for node in nodes() {
             let mut bench = guarded(node, protect_bits, 0);
-            assert_eq!(shown(&mut bench), get, "{protect_bits}");
+            assert_eq!(visible_key(&mut bench), get, "{protect_bits}");
             let node_info = Mad::lid_smp(GET, AttributeId::NODE_INFO, 0, 1);
             assert_eq!(bench.ask(node_info).is_some(), get.is_some());
             violate(&mut bench);
@@ -116,18 +116,22 @@ fn a_key_of_zero_admits_every_key() {
 fn a_violation_starts_the_lease_and_its_end_takes_the_protection_away() {
     let mut bench = guarded(Fake::switch(), 2, 3);
     bench.now = Time(100 * S);
-    assert_eq!(shown(&mut bench), None, "it runs only from a violation on");
+    assert_eq!(
+        visible_key(&mut bench),
+        None,
+        "it runs only from a violation on"
+    );
     bench.now = Time(102 * S);
     violate(&mut bench);
     bench.now = Time(103 * S - 1);
     assert_eq!(
-        shown(&mut bench),
+        visible_key(&mut bench),
         None,
         "a second violation starts it no second time"
     );
     bench.now = Time(103 * S);
     assert_eq!(
-        shown(&mut bench),
+        visible_key(&mut bench),
         Some(KEY),
         "three seconds after the first"
     );
@@ -142,11 +146,15 @@ fn a_violation_starts_the_lease_and_its_end_takes_the_protection_away() {
     let info = wanted(&mut bench, 2, 3);
     bench.m_key = KEY;
     bench.set(0, &info).unwrap();
-    assert_eq!(shown(&mut bench), None, "set back by who knows the key");
+    assert_eq!(
+        visible_key(&mut bench),
+        None,
+        "reset by a manager with the key"
+    );
 }
 
 #[test]
-fn who_knows_the_key_ends_the_lease_by_any_request() {
+fn any_request_with_the_key_ends_the_lease() {
     let requests = [
         Mad::lid_smp(GET, AttributeId::NODE_INFO, 0, 1),
         Mad::lid_smp(Method::TRAP_REPRESS, AttributeId::NOTICE, 0, 1),
@@ -158,7 +166,7 @@ fn who_knows_the_key_ends_the_lease_by_any_request() {
         bench.m_key = KEY;
         bench.ask(request);
         bench.now = Time(1000 * S);
-        assert_eq!(shown(&mut bench), None);
+        assert_eq!(visible_key(&mut bench), None);
     }
 }
 
@@ -167,7 +175,7 @@ fn without_a_lease_period_the_protection_stays() {
     let mut bench = guarded(Fake::adapter(), 2, 0);
     violate(&mut bench);
     bench.now = Time(1_000_000 * S);
-    assert_eq!(shown(&mut bench), None);
+    assert_eq!(visible_key(&mut bench), None);
 }
 
 #[test]
@@ -195,7 +203,7 @@ fn bad_m_key(bench: &mut Bench) -> Option<Trap256> {
 }
 
 #[test]
-fn a_trap_tells_who_has_asked_what_with_which_key() {
+fn a_trap_reports_requester_attribute_and_key() {
     for node in nodes() {
         let mut bench = guarded(node, 2, 0);
         let routed = Mad::lid_smp(Method::SET, AttributeId::PORT_INFO, 3, 1);

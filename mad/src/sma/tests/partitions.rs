@@ -44,7 +44,7 @@ fn packet() -> Trap257 {
     }
 }
 
-fn told(bench: &mut Bench) -> Notice {
+fn trap(bench: &mut Bench) -> Notice {
     let trap = bench.sma.poll_trap(bench.now).unwrap();
     assert_eq!((trap.dlid, trap.slid), (Lid::new(1), Lid::new(5)));
     trap.mad.smp_attribute().unwrap()
@@ -112,7 +112,7 @@ fn wrong_keys_of_packets_are_counted_apart_and_told() {
         let info: PortInfo = bench.get(0);
         assert_eq!((info.p_key_violations, info.q_key_violations), (3, 1));
         for trap_number in [257, 258] {
-            let notice = told(&mut bench);
+            let notice = trap(&mut bench);
             assert_eq!(notice.trap_number, trap_number);
             assert_eq!(notice.notice_type, Notice::TYPE_SECURITY);
             assert_eq!(notice.producer_type, if number == 0 { 2 } else { 1 });
@@ -144,7 +144,7 @@ fn what_a_port_of_a_switch_stops_is_counted_there_and_told_with_the_switch() {
         ..Trap259::default()
     };
     bench.sma.p_key_blocked(bench.now, 0xfff0, &packet);
-    let notice = told(&mut bench);
+    let notice = trap(&mut bench);
     assert_eq!((notice.trap_number, notice.issuer_lid), (259, Lid::new(5)));
     let expected = Trap259 {
         switch: Lid::new(5),

@@ -355,7 +355,7 @@ fn an_agent_tells_of_the_adapters_other_ports_and_sets_its_own_only() {
     assert_eq!(
         first.get::<PortInfo>(2).lid,
         Lid::ZERO,
-        "nobody has told it"
+        "no manager has set it"
     );
     first.sma.mirror(&second.sma);
     let told: PortInfo = first.get(2);

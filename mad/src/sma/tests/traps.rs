@@ -61,7 +61,7 @@ fn a_wrong_m_key_is_told_to_the_subnet_manager() {
 }
 
 #[test]
-fn a_trap_that_nobody_represses_ends_by_itself() {
+fn a_trap_that_is_not_repressed_ends_by_itself() {
     let mut sma = managed(Fake::switch(), 0).sma;
     sma.link_changed(Time(S));
     let mut sent = 0;
@@ -94,7 +94,7 @@ fn a_second_change_is_not_repressed_with_the_first() {
 }
 
 #[test]
-fn without_a_subnet_manager_nobody_is_told() {
+fn without_a_subnet_manager_no_trap_is_sent() {
     let mut bench = Bench::new(Fake::switch());
     bench.sma.link_changed(Time(S));
     assert_eq!(bench.sma.deadline(), None);

@@ -60,7 +60,7 @@ fn sixteen_switches_with_64_hosts_at_1x_take_as_many_connections_as_in_table_2()
 
 #[test]
 fn the_first_refusal_of_a_fill_is_mostly_for_want_of_an_entry() {
-    let wanting = (0..8)
+    let without_entries = (0..8)
         .filter(|&seed| {
             let report = run(
                 "irregular-16-4-4-2",
@@ -78,7 +78,7 @@ fn the_first_refusal_of_a_fill_is_mostly_for_want_of_an_entry() {
             )
         })
         .count();
-    assert!(wanting > 4, "{wanting} of 8");
+    assert!(without_entries > 4, "{without_entries} of 8");
 }
 
 #[test]

@@ -202,12 +202,12 @@ impl Requester {
         };
     }
 
-    /// Whether a loss at the first packet under way is news.
-    pub(crate) fn is_loss_new(&mut self) -> bool {
+    /// Notes a loss at the first packet in flight; `false` if that one is being recovered already.
+    pub(crate) fn note_loss(&mut self) -> bool {
         self.recovering.replace(self.una) != Some(self.una)
     }
 
-    pub(crate) fn forget_loss(&mut self) {
+    pub(crate) fn clear_loss(&mut self) {
         self.recovering = None;
     }
 

@@ -194,7 +194,7 @@ impl QueuePair {
         if requester.una == requester.max {
             return;
         }
-        requester.forget_loss();
+        requester.clear_loss();
         self.repeat(cx);
     }
 
