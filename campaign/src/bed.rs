@@ -12,7 +12,6 @@ use hostd::control::Request;
 use link::{Pacing, PortConfig, Time};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use routing::RoutingEngine;
 use sim::{FaultPlan, Twin, TwinConfig};
 use switchd::Timing;
 use topologies::{Endpoint, Graph, NodeId};
@@ -214,11 +213,7 @@ impl<'s> Bed<'s> {
 
     /// Engines that keep LIDs keep them whatever goes wrong.
     pub(crate) fn check_lids(&self) -> Result<(), Failure> {
-        let follows_paths = matches!(
-            self.schedule.engine,
-            RoutingEngine::PathSelection | RoutingEngine::ShortestWidest | RoutingEngine::Renaming
-        );
-        if follows_paths {
+        if !self.schedule.engine.keeps_lids() {
             return Ok(());
         }
         for (id, lid) in self.host_lids() {

@@ -40,8 +40,8 @@ use crate::smp;
 use crate::subnet::Subnet;
 
 /// How long a grant may stay unanswered before it is sent again, nanoseconds.
-const TIMEOUT_NS: u64 = 20_000_000;
-/// How often it is sent again.
+const GRANT_TIMEOUT_NS: u64 = 20_000_000;
+/// How often a grant is sent again.
 const RETRIES: u8 = 10;
 /// Grants that may be unanswered at a time.
 const GRANTS_IN_FLIGHT: usize = 256;
@@ -161,7 +161,7 @@ impl Windows {
             next_at: None,
             step: Step::Waiting,
             last_step: 0,
-            exchange: Exchange::new(GRANTS_IN_FLIGHT, TIMEOUT_NS),
+            exchange: Exchange::new(GRANTS_IN_FLIGHT, GRANT_TIMEOUT_NS),
             in_force: BTreeMap::new(),
             decided: BTreeMap::new(),
             unresponsive: BTreeMap::new(),

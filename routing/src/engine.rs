@@ -94,6 +94,11 @@ pub(crate) trait Engine: Sync {
         true
     }
 
+    /// Whether ports keep their LIDs while the fabric changes: how many a port needs does not depend on paths.
+    fn keeps_lids(&self) -> bool {
+        true
+    }
+
     /// LIDs and tables for that fabric. `network` is the graph as [`Network::new`] numbers it.
     ///
     /// # Errors

@@ -59,6 +59,12 @@ impl RoutingEngine {
         self.engine().takes_lmc()
     }
 
+    /// Whether ports keep their LIDs while the fabric changes; if not, how many each needs depends on paths.
+    #[must_use]
+    pub fn keeps_lids(self) -> bool {
+        self.engine().keeps_lids()
+    }
+
     /// The same as [`Self::route`] for a fabric that is numbered already.
     pub(crate) fn on(
         self,

@@ -89,6 +89,10 @@ impl Engine for Separate {
         false
     }
 
+    fn keeps_lids(&self) -> bool {
+        self.paths == PathScheme::FullyExplicit
+    }
+
     fn route(
         &self,
         _graph: &Graph,
