@@ -9,6 +9,8 @@
 //! point 7 = 1 * (3 * 2) + 0 * 2 + 1  -->  b, 1 VL, run 1
 //! ```
 
+use core::fmt::Display;
+
 use wire::convert::usize_of;
 
 use crate::checks::{Refusal, not_empty};
@@ -17,21 +19,28 @@ use crate::checks::{Refusal, not_empty};
 /// for a part of the product, not for nearly all of it.
 const PRODUCT_MAX: usize = 64;
 
-/// An axis: the key of the plan that it comes from, and how many values it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An axis: the key of the plan that it comes from, and its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
     key: &'static str,
-    len: usize,
-    is_list: bool,
+    values: Values,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Values {
+    /// Of a list, as messages show them.
+    List(Vec<String>),
+    /// The numbers from 0 on: how many.
+    Count(usize),
 }
 
 impl Axis {
     /// The values of a list.
-    pub(crate) fn list<T>(key: &'static str, values: &[T]) -> Self {
+    pub(crate) fn list(key: &'static str, values: impl IntoIterator<Item: Display>) -> Self {
+        let values = values.into_iter().map(|value| value.to_string());
         Self {
             key,
-            len: values.len(),
-            is_list: true,
+            values: Values::List(values.collect()),
         }
     }
 
@@ -39,8 +48,25 @@ impl Axis {
     pub(crate) fn count(key: &'static str, count: u32) -> Self {
         Self {
             key,
-            len: usize_of(count),
-            is_list: false,
+            values: Values::Count(usize_of(count)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.values {
+            Values::List(values) => values.len(),
+            Values::Count(count) => *count,
+        }
+    }
+
+    /// The value at a place, for messages: `vls 4`, `runs 0`.
+    pub(crate) fn label(&self, place: usize) -> String {
+        match &self.values {
+            Values::List(values) => {
+                let value = values.get(place).map_or("?", String::as_str);
+                format!("{} {value}", self.key)
+            }
+            Values::Count(_) => format!("{} {place}", self.key),
         }
     }
 }
@@ -64,12 +90,14 @@ impl<const AXES: usize> Points<AXES> {
         max: usize,
         has: impl Fn([usize; AXES]) -> bool,
     ) -> Result<Self, Refusal> {
-        if let Some(axis) = axes.iter().find(|axis| axis.is_list && axis.len == 0) {
-            not_empty::<()>(axis.key, &[])?;
+        for axis in &axes {
+            if let Values::List(values) = &axis.values {
+                not_empty(axis.key, values)?;
+            }
         }
         let last = axes.last().map_or("kind", |axis| axis.key);
         let refuse = |points: usize| Err((last, format!("{points} points: 1 to {max}")));
-        let lengths = axes.map(|axis| axis.len);
+        let lengths = axes.map(|axis| axis.len());
         let product = lengths
             .iter()
             .fold(1, |all: usize, &one| all.saturating_mul(one));
@@ -123,8 +151,8 @@ mod tests {
 
     fn axes() -> [Axis; 3] {
         [
-            Axis::list("topologies", &["a", "b"]),
-            Axis::list("vls", &[1, 2, 4]),
+            Axis::list("topologies", ["a", "b"]),
+            Axis::list("vls", [1, 2, 4]),
             Axis::count("runs", 2),
         ]
     }
@@ -157,7 +185,7 @@ mod tests {
     #[test]
     fn what_makes_no_plan_is_told_with_the_key_of_its_axis() {
         let empty: [u8; 0] = [];
-        let refused = Points::new([Axis::list("vls", &empty)], 9, |_| true);
+        let refused = Points::new([Axis::list("vls", empty)], 9, |_| true);
         let what = "the list is empty: at least one".to_owned();
         assert_eq!(refused, Err(("vls", what)));
         let many = Points::new(axes(), 11, |_| true);
@@ -166,7 +194,13 @@ mod tests {
         assert_eq!(none, Err(("runs", "0 points: 1 to 9".to_owned())));
         let none = Points::new(axes(), 12, |_| false);
         assert_eq!(none, Err(("runs", "0 points: 1 to 12".to_owned())));
-        let huge = Points::new([Axis::count("runs", u32::MAX); 3], 9, |_| true);
+        let huge = Points::new([(); 3].map(|()| Axis::count("runs", u32::MAX)), 9, |_| true);
         assert!(huge.is_err());
+    }
+    #[test]
+    fn a_value_is_shown_with_its_key() {
+        let [topologies, _, runs] = axes();
+        assert_eq!(topologies.label(1), "topologies b");
+        assert_eq!(runs.label(1), "runs 1");
     }
 }

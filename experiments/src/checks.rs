@@ -1,7 +1,11 @@
 //! Checks of values that several kinds of plans share, and how much of a plan an error repeats.
 
+use core::fmt::Display;
+
+use sim::Model;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use topologies::Graph;
 
 /// The longest part of a message that a plan's own text makes, characters.
 const MESSAGE_CHARS_MAX: usize = 1000;
@@ -31,6 +35,78 @@ pub(crate) fn bounds(min: f64, max: f64) -> Result<(), Refusal> {
         return Err(("min", format!("{min} is above max, {max}")));
     }
     Ok(())
+}
+
+/// A number between two others, or one of them.
+///
+/// # Errors
+/// The key, and what is allowed.
+pub(crate) fn between<T: PartialOrd + Display>(
+    key: &'static str,
+    value: T,
+    (least, most): (T, T),
+) -> Result<(), Refusal> {
+    match least <= value && value <= most {
+        true => Ok(()),
+        false => Err((key, format!("{value}: {least} to {most}"))),
+    }
+}
+
+/// Loads of links or hosts: above 0, at most `most`, ascending.
+///
+/// # Errors
+/// `loads`, and what is allowed.
+pub(crate) fn loads(values: &[f64], most: f64, what: &str) -> Result<(), Refusal> {
+    let is_load = |load: &f64| *load > 0.0 && *load <= most;
+    match values.iter().all(is_load) && values.is_sorted() {
+        true => Ok(()),
+        false => Err(("loads", format!("{what}, ascending"))),
+    }
+}
+
+/// The graph of a topology that is given by its name.
+///
+/// # Errors
+/// The key, if there is none of that name.
+pub(crate) fn graph(key: &'static str, name: &str) -> Result<Graph, Refusal> {
+    match topologies::parse(name) {
+        Ok(topology) => Ok(topology.graph),
+        Err(error) => Err((key, error.to_string())),
+    }
+}
+
+/// A model of links and devices that can be built.
+///
+/// # Errors
+/// The key that its value comes from, if it cannot.
+pub(crate) fn model(key: &'static str, model: &Model) -> Result<(), Refusal> {
+    model.check().map_err(|error| (key, error.to_string()))
+}
+
+/// Values of which no two are the same.
+///
+/// # Errors
+/// The key, and the first value that stands twice.
+pub(crate) fn distinct<T: PartialEq + Display>(
+    key: &'static str,
+    values: &[T],
+) -> Result<(), Refusal> {
+    let mut all = values.iter().enumerate();
+    match all.find(|(at, value)| values[..*at].contains(value)) {
+        Some((_, value)) => Err((key, format!("{value} stands twice: each once"))),
+        None => Ok(()),
+    }
+}
+
+/// Values of which each is above the one before.
+///
+/// # Errors
+/// The key, if they are not.
+pub(crate) fn ascending<T: PartialOrd>(key: &'static str, values: &[T]) -> Result<(), Refusal> {
+    match values.is_sorted_by(|one, next| one < next) {
+        true => Ok(()),
+        false => Err((key, "ascending, each once".to_owned())),
+    }
 }
 
 /// Numbers of which none is below 0.

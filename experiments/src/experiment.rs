@@ -3,7 +3,7 @@
 //! plan's file and its `[quick]` ([`document`](crate::document)), numbering points
 //! ([`axes`](crate::axes)), threads and checkpoints ([`run`](mod@crate::run)), files of results.
 
-use core::fmt::Debug;
+use core::fmt::{Debug, Display};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +22,31 @@ pub(crate) struct Verdict {
     pub(crate) measured: String,
     /// Whether it holds; `None` where this run has no data for it, or it is not judged.
     pub(crate) holds: Option<bool>,
+}
+
+impl Verdict {
+    /// That a value is in a range of the plan, ends included.
+    pub(crate) fn in_range(
+        what: impl Display,
+        value: f64,
+        (min, max): (f64, f64),
+        measured: impl Display,
+    ) -> Self {
+        Self {
+            expected: format!("{what} from {min} to {max}"),
+            measured: measured.to_string(),
+            holds: Some((min..=max).contains(&value)),
+        }
+    }
+
+    /// That no run has ended in a credit loop; `loops` have.
+    pub(crate) fn no_credit_loop(loops: usize, points: usize) -> Self {
+        Self {
+            expected: "no packets wait for each other in a cycle".to_owned(),
+            measured: format!("{loops} of {points} points"),
+            holds: Some(loops == 0),
+        }
+    }
 }
 
 /// A kind of experiment with its parameters, as they are read from a plan's file: a structure with
@@ -58,8 +83,12 @@ pub(crate) trait Experiment<const AXES: usize>: Debug + Send + Sync + 'static {
         true
     }
 
-    /// What a point is, for messages.
-    fn label(&self, at: [usize; AXES]) -> String;
+    /// What a point is, for messages: its value along each axis.
+    fn label(&self, at: [usize; AXES]) -> String {
+        let axes = self.axes();
+        let values = axes.iter().zip(at).map(|(axis, place)| axis.label(place));
+        values.collect::<Vec<_>>().join(", ")
+    }
 
     /// Makes what points share.
     ///
@@ -86,6 +115,13 @@ pub(crate) trait Experiment<const AXES: usize>: Debug + Send + Sync + 'static {
 
     /// Plots and tables of the report.
     fn figures(&self, points: &[Self::Point]) -> Vec<Figure>;
+}
+
+/// The mean of some values; `None` without one.
+pub(crate) fn mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let values = values.into_iter();
+    let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
 }
 
 /// To six decimals, so that what is written is what was meant and reads back the same.

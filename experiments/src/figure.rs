@@ -1,5 +1,7 @@
 //! What a report shows besides conditions and statements.
 
+use core::fmt::Display;
+
 use serde::{Deserialize, Serialize};
 
 /// A plot or a table under a heading.
@@ -28,6 +30,50 @@ pub(crate) enum Figure {
     },
 }
 
+/// Columns of a table, each with its name and the text of its cell in a row.
+pub(crate) type Columns<'a, R> = [(&'a str, &'a dyn Fn(&R) -> String)];
+
+impl Figure {
+    /// Curves over two axes.
+    pub(crate) fn plot(
+        heading: impl Into<String>,
+        curves: impl IntoIterator<Item = Curve>,
+        x: Axis,
+        y: Axis,
+    ) -> Self {
+        Self::Plot {
+            heading: heading.into(),
+            curves: curves.into_iter().collect(),
+            x,
+            y,
+        }
+    }
+
+    /// Rows under names of columns.
+    pub(crate) fn table(
+        heading: impl Into<String>,
+        columns: impl IntoIterator<Item: Into<String>>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self::Table {
+            heading: heading.into(),
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+
+    /// A row for each of some values, whose cells the columns say.
+    pub(crate) fn rows<R>(
+        heading: impl Into<String>,
+        columns: &Columns<'_, R>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let cells = |row: R| columns.iter().map(|(_, cell)| cell(&row)).collect();
+        let names = columns.iter().map(|&(name, _)| name);
+        Self::table(heading, names, rows.into_iter().map(cells))
+    }
+}
+
 /// A curve: its name, and its points from left to right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Curve {
@@ -42,12 +88,24 @@ pub(crate) struct Curve {
 
 impl Curve {
     /// What was measured.
-    pub(crate) fn measured(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+    pub(crate) fn measured(
+        name: impl Display,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
         Self {
-            name: name.into(),
+            name: name.to_string(),
             paper: None,
-            points,
+            points: points.into_iter().collect(),
         }
+    }
+
+    /// What was measured at some places, without those that have no value.
+    pub(crate) fn over<T>(
+        name: impl Display,
+        places: impl IntoIterator<Item = T>,
+        value: impl FnMut(T) -> Option<(f64, f64)>,
+    ) -> Self {
+        Self::measured(name, places.into_iter().filter_map(value))
     }
 
     /// What the paper of that key gives.

@@ -1,8 +1,11 @@
 //! What plans of several kinds say about the network: packets, credits, faults.
 
+use routing::RoutingEngine;
 use serde::Deserialize;
-use sim::{CableEnd, CreditReturn, Fault, FaultKind, FaultName, FaultPlan, Model};
+use sim::{CableEnd, CreditReturn, Fault, FaultKind, FaultName, FaultPlan, Model, RoutedFabric};
 use wire::PortNum;
+
+use crate::error::ExperimentError;
 
 /// The network of MLID04 with so many VLs, packets of that length, and these credits and lifetimes.
 pub(crate) fn model(
@@ -17,6 +20,30 @@ pub(crate) fn model(
         lifetime,
         ..Model::mlid04(vls)
     }
+}
+
+/// The fabrics of a topology with the tables of each engine.
+///
+/// # Errors
+/// [`ExperimentError`]: there is no such topology, or an engine cannot apply.
+pub(crate) fn routed(
+    topology: &str,
+    schemes: &[RoutingEngine],
+) -> Result<Vec<RoutedFabric>, ExperimentError> {
+    let graph = topologies::parse(topology)?.graph;
+    let routed = |&scheme: &RoutingEngine| Ok(RoutedFabric::new(&graph, scheme)?);
+    schemes.iter().map(routed).collect()
+}
+
+/// Delays and rates of a model, for the conditions of a report.
+pub(crate) fn delays(model: &Model) -> String {
+    format!(
+        "{} ns of flight, {} ns of routing, {} ns a packet of {} bytes (LRH to ICRC)",
+        model.flight_ns,
+        model.routing_ns,
+        model.byte_time_ns(),
+        model.packet_bytes
+    )
 }
 
 /// A fault, see [`FaultKind`].

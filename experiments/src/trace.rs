@@ -15,11 +15,11 @@ use sim::{
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
 use crate::axes::Axis;
-use crate::checks::Refusal;
+use crate::checks::{self, Refusal};
 use crate::error::{ExperimentError, no_violations};
 use crate::experiment::{Experiment, Verdict, rounded};
-use crate::figure::Figure;
-use crate::network::{PlannedFault, fault_plan, model};
+use crate::figure::{Columns, Figure};
+use crate::network::{PlannedFault, fault_plan, model, routed};
 
 pub use packets::{Trace, TraceError, TraceFlow};
 
@@ -52,9 +52,9 @@ pub struct TracePlan {
     /// Packets wait in switches for 4.096 us times two to this power, 0 to 19, at most; left out:
     /// for ever.
     pub lifetime: Option<u8>,
-    /// Nanoseconds after which a run is over, whatever has not come.
+    /// Nanoseconds after which a run is over, whether everything was delivered or not.
     pub limit_ns: u64,
-    /// What goes wrong.
+    /// The faults.
     #[serde(default)]
     pub fault: Vec<PlannedFault>,
 }
@@ -91,7 +91,7 @@ impl TryFrom<PathBuf> for TraceFile {
     }
 }
 
-/// One run of the trace and what came of it.
+/// One run of the trace and its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     topology: String,
@@ -111,7 +111,7 @@ pub(crate) struct Point {
     lost: u64,
     /// When the last byte of the last delivery was there, from the start of the trace.
     completed_ns: u64,
-    /// Mean time from birth to last byte.
+    /// Mean time from generation to last byte.
     delay_mean_ns: f64,
     delay_max_ns: u64,
     /// Mean time from the first byte sent to the last byte received.
@@ -244,14 +244,8 @@ impl Experiment<2> for TracePlan {
     }
 
     fn check(&self) -> Result<(), Refusal> {
-        let topology = topologies::parse(&self.topology);
-        let graph = topology
-            .map_err(|error| ("topology", error.to_string()))?
-            .graph;
-        if !(1..=LIMIT_NS_MAX).contains(&self.limit_ns) {
-            let what = format!("{}: 1 to {LIMIT_NS_MAX} nanoseconds", self.limit_ns);
-            return Err(("limit_ns", what));
-        }
+        let graph = checks::graph("topology", &self.topology)?;
+        checks::between("limit_ns", self.limit_ns, (1, LIMIT_NS_MAX))?;
         let faults = self.faults(0).check(&graph);
         faults.map_err(|error| ("fault", error.to_string()))?;
         let path = self.file.path.display();
@@ -259,7 +253,7 @@ impl Experiment<2> for TracePlan {
             .map_err(|error| ("file", format!("{path}, {error}")))?;
         for &vls in &self.vls {
             let model = self.model(vls);
-            model.check().map_err(|error| ("vls", error.to_string()))?;
+            checks::model("vls", &model)?;
             let workload = self.workload_on(&trace, vls, false);
             let workload = workload.check(trace.hosts.len(), &model);
             workload.map_err(|error| ("file", format!("{path}: {error}")))?;
@@ -267,23 +261,12 @@ impl Experiment<2> for TracePlan {
         Ok(())
     }
 
-    fn label(&self, [scheme, vls]: [usize; 2]) -> String {
-        let (scheme, vls) = (self.schemes[scheme], self.vls[vls]);
-        format!("{} {scheme} {vls} VLs", self.topology)
-    }
-
     fn share(&self, _seed: u64) -> Result<TraceAndFabrics, ExperimentError> {
         let graph = topologies::parse(&self.topology)?.graph;
-        let schemes = self.schemes.iter();
-        let fabrics: Result<_, _> = schemes
-            .map(|&scheme| RoutedFabric::new(&graph, scheme))
-            .collect();
         // It was checked when the plan was read.
         let trace = Trace::parse(&self.file.text, &graph).unwrap_or_default();
-        Ok(TraceAndFabrics {
-            trace,
-            fabrics: fabrics?,
-        })
+        let fabrics = routed(&self.topology, &self.schemes)?;
+        Ok(TraceAndFabrics { trace, fabrics })
     }
 
     fn run(
@@ -340,7 +323,7 @@ impl Experiment<2> for TracePlan {
     fn judge(&self, points: &[Point]) -> Vec<Verdict> {
         let count = |of: fn(&Point) -> bool| points.iter().filter(|point| of(point)).count();
         let whole = count(|point| point.delivered == point.due && point.refused == 0);
-        let cycles = count(|point| point.deadlock.is_some());
+        let loops = count(|point| point.deadlock.is_some());
         let of = points.len();
         vec![
             Verdict {
@@ -348,43 +331,24 @@ impl Experiment<2> for TracePlan {
                 measured: format!("{whole} of {of} points"),
                 holds: Some(whole == of),
             },
-            Verdict {
-                expected: "no packets wait for each other in a cycle".to_owned(),
-                measured: format!("{cycles} of {of} points"),
-                holds: Some(cycles == 0),
-            },
+            Verdict::no_credit_loop(loops, of),
         ]
     }
 
     fn figures(&self, points: &[Point]) -> Vec<Figure> {
-        let columns = [
-            "scheme",
-            "VLs",
-            "delivered",
-            "of",
-            "dropped",
-            "complete at, ns",
-            "mean delay, ns",
-            "longest, ns",
-            "of the flow",
+        let columns: &Columns<'_, &Point> = &[
+            ("scheme", &|point| point.scheme.to_string()),
+            ("VLs", &|point| point.vls.to_string()),
+            ("delivered", &|point| point.delivered.to_string()),
+            ("of", &|point| point.due.to_string()),
+            ("dropped", &|point| point.dropped.to_string()),
+            ("complete at, ns", &|point| point.completed_ns.to_string()),
+            ("mean delay, ns", &|point| {
+                format!("{:.1}", point.delay_mean_ns)
+            }),
+            ("longest, ns", &|point| point.delay_max_ns.to_string()),
+            ("of the flow", &|point| point.slowest_flow.clone()),
         ];
-        let row = |point: &Point| {
-            vec![
-                point.scheme.to_string(),
-                point.vls.to_string(),
-                point.delivered.to_string(),
-                point.due.to_string(),
-                point.dropped.to_string(),
-                point.completed_ns.to_string(),
-                format!("{:.1}", point.delay_mean_ns),
-                point.delay_max_ns.to_string(),
-                point.slowest_flow.clone(),
-            ]
-        };
-        vec![Figure::Table {
-            heading: "The trace under each scheme".to_owned(),
-            columns: columns.map(str::to_owned).into(),
-            rows: points.iter().map(row).collect(),
-        }]
+        vec![Figure::rows("The trace under each scheme", columns, points)]
     }
 }

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use sim::{FaultPlan, Load, Model, Pattern, RoutedFabric, SlChoice, number, split_mix};
 
 use crate::axes::Axis;
-use crate::checks::Refusal;
+use crate::checks::{Refusal, between, graph};
 use crate::error::{ExperimentError, no_violations};
 use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::{self, Curve, Figure};
+use crate::network::routed;
 
 /// Permutations on several fabrics under several engines, as a plan says it.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,12 +44,9 @@ impl Experiment<3> for PermutationPlan {
 
     fn check(&self) -> Result<(), Refusal> {
         for name in &self.topologies {
-            topologies::parse(name).map_err(|error| ("topologies", error.to_string()))?;
+            graph("topologies", name)?;
         }
-        if !(0.0..=1.0).contains(&self.load) {
-            return Err(("load", "0 to 1 bytes/ns and host".to_owned()));
-        }
-        Ok(())
+        between("load", self.load, (0.0, 1.0))
     }
 
     fn axes(&self) -> [Axis; 3] {
@@ -59,22 +57,9 @@ impl Experiment<3> for PermutationPlan {
         ]
     }
 
-    fn label(&self, [topology, scheme, run]: At) -> String {
-        let (topology, scheme) = (&self.topologies[topology], self.schemes[scheme]);
-        format!("{topology} {scheme}, permutation {run}")
-    }
-
     fn share(&self, _seed: u64) -> Result<Self::Shared, ExperimentError> {
-        let mut fabrics = Vec::new();
-        for name in &self.topologies {
-            let graph = topologies::parse(name)?.graph;
-            let schemes = self.schemes.iter();
-            let routed: Result<Vec<_>, _> = schemes
-                .map(|&scheme| RoutedFabric::new(&graph, scheme))
-                .collect();
-            fabrics.push(routed?);
-        }
-        Ok(fabrics)
+        let names = self.topologies.iter();
+        names.map(|name| routed(name, &self.schemes)).collect()
     }
 
     fn run(&self, fabrics: &Self::Shared, at: At, seed: u64) -> Result<Point, ExperimentError> {
@@ -118,14 +103,14 @@ impl Experiment<3> for PermutationPlan {
         let curve = |&scheme: &RoutingEngine| {
             let here = points.iter().filter(|point| point.scheme == scheme);
             let here = here.map(|point| (f64::from(point.run), point.accepted_bytes_per_ns));
-            Curve::measured(scheme.to_string(), here.collect())
+            Curve::measured(scheme, here)
         };
-        vec![Figure::Plot {
-            heading: "Traffic of each permutation".to_owned(),
-            curves: self.schemes.iter().map(curve).collect(),
-            x: figure::Axis::linear("permutation"),
-            y: figure::Axis::linear("accepted traffic, bytes/ns and host"),
-        }]
+        vec![Figure::plot(
+            "Traffic of each permutation",
+            self.schemes.iter().map(curve),
+            figure::Axis::linear("permutation"),
+            figure::Axis::linear("accepted traffic, bytes/ns and host"),
+        )]
     }
 }
 

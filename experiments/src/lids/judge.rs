@@ -24,11 +24,12 @@ fn judge_band(summary: &Summary<'_>, band: &Band) -> Option<Verdict> {
         ),
         None => (format!("{title} of {}", band.of), mean),
     };
-    Some(Verdict {
-        expected: format!("{size}: {what} from {} to {}", band.min, band.max),
-        measured: format!("{value:.3}"),
-        holds: Some((band.min..=band.max).contains(&value)),
-    })
+    Some(Verdict::in_range(
+        format!("{size}: {what}"),
+        value,
+        (band.min, band.max),
+        format!("{value:.3}"),
+    ))
 }
 
 /// One verdict over all sizes, with what was measured on each.

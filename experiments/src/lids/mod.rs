@@ -77,15 +77,9 @@ impl Experiment<4> for LidsPlan {
         [
             Axis::list("reading", &self.reading),
             Axis::list("sizes", &self.sizes),
-            Axis::list("scheme", &self.routings()),
+            Axis::list("scheme", self.routings()),
             Axis::count("graphs", self.graphs),
         ]
-    }
-
-    fn label(&self, [reading, size, routing, graph]: At) -> String {
-        let routing = self.routings()[routing];
-        let (reading, size) = (self.reading[reading], self.sizes[size]);
-        format!("{size} {routing}, graph {graph} ({reading})")
     }
 
     fn share(&self, _seed: u64) -> Result<(), ExperimentError> {

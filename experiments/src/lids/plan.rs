@@ -4,7 +4,7 @@ use routing::lid_assignment::{PathScheme, Scheme};
 use serde::Deserialize;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::checks::{Refusal, bounds, not_empty, not_negative};
+use crate::checks::{Refusal, between, bounds, distinct, not_empty, not_negative};
 use crate::lids::reading::Interpretation;
 use crate::lids::size::Size;
 
@@ -169,10 +169,7 @@ impl LidsPlan {
                 format!("{}: at most {DETOUR_MAX} hops", long.detour),
             ));
         }
-        if self.graphs > GRAPHS_MAX {
-            let what = format!("{}: 1 to {GRAPHS_MAX} graphs", self.graphs);
-            return Err(("graphs", what));
-        }
+        between("graphs", self.graphs, (1, GRAPHS_MAX))?;
         self.check_names()?;
         for reference in &self.reference {
             for (key, measure) in [("lids", Measure::Lids), ("load", Measure::Load)] {
@@ -221,11 +218,7 @@ impl LidsPlan {
     /// Names of schemes are distinct, and bands and statements name schemes of the plan.
     fn check_names(&self) -> Result<(), Refusal> {
         let names: Vec<&str> = self.scheme.iter().map(|one| one.name.as_str()).collect();
-        for (at, name) in names.iter().enumerate() {
-            if names[..at].contains(name) {
-                return Err(("scheme", format!("two are called {name:?}")));
-            }
-        }
+        distinct("scheme", &names)?;
         let known = |key, name: &str| match names.contains(&name) {
             true => Ok(()),
             false => Err((key, format!("{name:?}: {}", names.join(", ")))),

@@ -49,14 +49,12 @@ fn table(
         }
         row
     };
-    Figure::Table {
-        heading: match plan.reading.len() {
-            1 => what,
-            _ => format!("{what}: {}", summary.reading),
-        },
-        columns: once("hosts/switches".to_owned()).chain(names).collect(),
-        rows: plan.sizes.iter().map(row).collect(),
-    }
+    let heading = match plan.reading.len() {
+        1 => what,
+        _ => format!("{what}: {}", summary.reading),
+    };
+    let columns = once("hosts/switches".to_owned()).chain(names);
+    Figure::table(heading, columns, plan.sizes.iter().map(row))
 }
 
 /// Means beside the paper's results.
@@ -105,11 +103,9 @@ fn statements(plan: &LidsPlan, readings: &[Summary<'_>]) -> Figure {
         let (least, title) = (&order.least, order.measure.title());
         format!("{title}: {least} at most {}", order.than.join(", "))
     });
-    Figure::Table {
-        heading: "Statements by reading; only the first is judged".to_owned(),
-        columns: once("reading".to_owned()).chain(names).collect(),
-        rows: rows.collect(),
-    }
+    let heading = "Statements by reading; only the first is judged";
+    let columns = once("reading".to_owned()).chain(names);
+    Figure::table(heading, columns, rows)
 }
 
 /// A plot over hosts for each number of switches: measured, and the paper's.
@@ -134,22 +130,22 @@ fn plots(summary: &Summary<'_>, measure: Measure) -> Vec<Figure> {
         };
         let measured = plan.scheme.iter().map(|scheme| {
             let mean = |at: usize| Some(summary.sample(sizes[at], scheme, measure)?.mean);
-            Curve::measured(scheme.name.as_str(), points(&mean))
+            Curve::measured(&scheme.name, points(&mean))
         });
         let paper = plan.scheme.iter().enumerate().map(|(place, scheme)| {
             let reference = |at: usize| summary.reference(sizes[at], place, measure);
             Curve::of_paper(PAPER, scheme.name.as_str(), points(&reference))
         });
         let curves = measured.chain(paper);
-        Figure::Plot {
-            heading: format!("{}, {switches} switches", measure.title()),
-            curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
-            x: Axis::logarithmic("hosts"),
-            y: Axis::linear(match measure {
+        Figure::plot(
+            format!("{}, {switches} switches", measure.title()),
+            curves.filter(|curve| !curve.points.is_empty()),
+            Axis::logarithmic("hosts"),
+            Axis::linear(match measure {
                 Measure::Lids => "LIDs a host",
                 Measure::Load => "load, divided by hosts",
             }),
-        }
+        )
     };
     switches.into_iter().map(plot).collect()
 }

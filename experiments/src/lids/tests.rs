@@ -155,7 +155,7 @@ fn unknown_names_and_references_are_refused_with_line_and_what_is_allowed() {
             ["line 18", "shortest-widest"],
         ),
         ("\"color-l\"", "\"color\"", ["line 19", "color-s"]),
-        ("\"separate\"", "\"renaming\"", ["scheme", "two are called"]),
+        ("\"separate\"", "\"renaming\"", ["scheme", "stands twice"]),
         (
             "[40, 36]",
             "[40]",

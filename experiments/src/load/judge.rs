@@ -3,7 +3,7 @@
 use routing::RoutingEngine;
 use sim::Pattern;
 
-use crate::experiment::Verdict;
+use crate::experiment::{Verdict, mean};
 use crate::load::Point;
 use crate::load::plan::{Band, LoadPlan};
 
@@ -36,17 +36,25 @@ pub(super) fn means(
             && point.traffic == traffic
     };
     let here: Vec<&Point> = points.iter().filter(is_here).collect();
-    let mean = |&load: &f64| {
-        let here = here.iter().filter(|p| p.offered.total_cmp(&load).is_eq());
-        let (count, accepted, latency) = here.fold((0u32, 0.0, 0.0), |(count, a, l), point| {
-            (count + 1, a + point.accepted, l + point.latency_ns)
-        });
-        (count > 0).then(|| Mean {
-            accepted: accepted / f64::from(count),
-            latency_ns: latency / f64::from(count),
+    let at_load = |&load: &f64| {
+        let here = || {
+            here.iter()
+                .filter(move |p| p.offered.total_cmp(&load).is_eq())
+        };
+        Some(Mean {
+            accepted: mean(here().map(|point| point.accepted))?,
+            latency_ns: mean(here().map(|point| point.latency_ns))?,
         })
     };
-    plan.loads.iter().filter_map(mean).collect()
+    plan.loads.iter().filter_map(at_load).collect()
+}
+
+/// The most traffic accepted at any load.
+pub(super) fn saturation(points: &[Mean]) -> f64 {
+    points
+        .iter()
+        .map(|point| point.accepted)
+        .fold(0.0, f64::max)
 }
 
 /// One curve, ascending by load.
@@ -55,20 +63,8 @@ struct Curve {
 }
 
 impl Curve {
-    fn of(
-        plan: &LoadPlan,
-        points: &[Point],
-        which: (&str, RoutingEngine, u8, &str),
-    ) -> Option<Self> {
-        let points = means(plan, points, which);
-        (!points.is_empty()).then_some(Self { points })
-    }
-
-    /// The most traffic accepted at any load.
     fn saturation(&self) -> f64 {
-        self.points
-            .iter()
-            .fold(0.0, |most, point| point.accepted.max(most))
+        saturation(&self.points)
     }
 
     fn lowest_latency(&self) -> f64 {
@@ -114,15 +110,8 @@ pub(super) fn judge(plan: &LoadPlan, points: &[Point]) -> Vec<Verdict> {
     if plan.observations.contains(&5) && plan.topologies.len() > 1 {
         verdicts.extend(judge.grows_with_size());
     }
-    let cycles = points
-        .iter()
-        .filter(|point| point.deadlock.is_some())
-        .count();
-    verdicts.push(Verdict {
-        expected: "no packets wait for each other in a cycle".to_owned(),
-        measured: format!("{cycles} of {} points", points.len()),
-        holds: Some(cycles == 0),
-    });
+    let loops = points.iter().filter(|point| point.deadlock.is_some());
+    verdicts.push(Verdict::no_credit_loop(loops.count(), points.len()));
     verdicts
 }
 
@@ -139,16 +128,14 @@ impl Judge<'_> {
         vls: u8,
         traffic: &str,
     ) -> Option<Curve> {
-        Curve::of(self.plan, self.points, (topology, scheme, vls, traffic))
+        let points = means(self.plan, self.points, (topology, scheme, vls, traffic));
+        (!points.is_empty()).then_some(Curve { points })
     }
 
     /// Curves of slid and mlid.
     fn pair(&self, topology: &str, vls: u8, traffic: &str) -> Option<(Curve, Curve)> {
-        let slid = self.curve(topology, RoutingEngine::Slid, vls, traffic)?;
-        Some((
-            slid,
-            self.curve(topology, RoutingEngine::Mlid, vls, traffic)?,
-        ))
+        let of = |scheme| self.curve(topology, scheme, vls, traffic);
+        Some((of(RoutingEngine::Slid)?, of(RoutingEngine::Mlid)?))
     }
 
     fn band(&self, topology: &str, band: &Band) -> Option<Verdict> {
@@ -161,14 +148,12 @@ impl Judge<'_> {
             ),
             None => (format!("saturation of {}", band.scheme), saturation),
         };
-        Some(Verdict {
-            expected: format!(
-                "{topology}, {}, {} VL: {what} from {} to {}",
-                band.traffic, band.vls, band.min, band.max
-            ),
-            measured: format!("{value:.3}"),
-            holds: Some((band.min..=band.max).contains(&value)),
-        })
+        Some(Verdict::in_range(
+            format!("{topology}, {}, {} VL: {what}", band.traffic, band.vls),
+            value,
+            (band.min, band.max),
+            format!("{value:.3}"),
+        ))
     }
 
     /// The centric workload of the plan, if it has one.
@@ -223,23 +208,18 @@ impl Judge<'_> {
             let (slid, mlid) = self.pair(topology, vls, "uniform")?;
             let low = [mlid.lowest_latency(), slid.lowest_latency()];
             let high = [mlid.highest_latency(), slid.highest_latency()];
+            let verdict = |what: &str, [mlid, slid]: [f64; 2], holds| Verdict {
+                expected: format!(
+                    "observation 2: {topology}, uniform, {vls} VL: at the {what} than slid"
+                ),
+                measured: format!("{mlid:.0} ns, {slid:.0} ns"),
+                holds: Some(holds),
+            };
+            let is_fast = low[0] <= low[1] * (1.0 + EQUAL);
+            let is_slow = high[0] >= high[1] * (1.0 - EQUAL);
             Some([
-                Verdict {
-                    expected: format!(
-                        "observation 2: {topology}, uniform, {vls} VL: \
-                         at the lowest load mlid is not slower than slid"
-                    ),
-                    measured: format!("{:.0} ns, {:.0} ns", low[0], low[1]),
-                    holds: Some(low[0] <= low[1] * (1.0 + EQUAL)),
-                },
-                Verdict {
-                    expected: format!(
-                        "observation 2: {topology}, uniform, {vls} VL: \
-                         at the highest load mlid is slower than slid"
-                    ),
-                    measured: format!("{:.0} ns, {:.0} ns", high[0], high[1]),
-                    holds: Some(high[0] >= high[1] * (1.0 - EQUAL)),
-                },
+                verdict("lowest load mlid is not slower", low, is_fast),
+                verdict("highest load mlid is slower", high, is_slow),
             ])
         };
         let verdicts = self.plan.vls.iter().filter_map(verdict);
@@ -252,12 +232,8 @@ impl Judge<'_> {
         if ports(topology)? < LARGE {
             return None;
         }
-        let mlid = self
-            .curve(topology, RoutingEngine::Mlid, 1, traffic)?
-            .saturation();
-        let slid = self
-            .curve(topology, RoutingEngine::Slid, 2, traffic)?
-            .saturation();
+        let of = |scheme, vls| Some(self.curve(topology, scheme, vls, traffic)?.saturation());
+        let (mlid, slid) = (of(RoutingEngine::Mlid, 1)?, of(RoutingEngine::Slid, 2)?);
         Some(Verdict {
             expected: format!(
                 "observation 3: {topology}, {traffic}: mlid with 1 VL saturates above slid with 2 \

@@ -7,7 +7,6 @@ mod plan;
 use routing::RoutingEngine;
 use serde::{Deserialize, Serialize};
 use sim::{CreditReturn, Load, LoadResult, Pattern, RoutedFabric, SlChoice, number, split_mix};
-use topologies::Graph;
 
 pub use plan::{Band, LoadPlan};
 
@@ -16,8 +15,9 @@ use crate::checks::Refusal;
 use crate::error::{ExperimentError, no_violations};
 use crate::experiment::{Experiment, Verdict, rounded};
 use crate::figure::{self, Curve, Figure};
+use crate::network::{delays, routed};
 
-/// One run of a plan and what came of it. Times in nanoseconds, traffic in bytes/ns and host.
+/// One run of a plan and its results. Times in nanoseconds, traffic in bytes/ns and host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     /// The topology's name.
@@ -40,7 +40,7 @@ pub(crate) struct Point {
     pub(super) accepted: f64,
     /// Mean time from the first byte sent to the last byte received.
     pub(super) latency_ns: f64,
-    /// Mean time from a packet's birth.
+    /// Mean time from a packet's generation.
     pub(super) total_latency_ns: f64,
     /// Median of the time in the network.
     pub(super) latency_p50_ns: u64,
@@ -90,28 +90,9 @@ impl Experiment<6> for LoadPlan {
         ]
     }
 
-    fn label(&self, [topology, traffic, vls, scheme, load, run]: At) -> String {
-        format!(
-            "{} {} {} VLs {} at {} bytes/ns, run {run}",
-            self.topologies[topology],
-            self.schemes[scheme],
-            self.vls[vls],
-            self.traffic[traffic],
-            self.loads[load],
-        )
-    }
-
     fn share(&self, _seed: u64) -> Result<Fabrics, ExperimentError> {
-        let mut fabrics = Vec::new();
-        for name in &self.topologies {
-            let topology = topologies::parse(name)?;
-            let schemes = self.schemes.iter();
-            let prepared: Result<Vec<_>, _> = schemes
-                .map(|&scheme| self.fabric(name, &topology.graph, scheme))
-                .collect();
-            fabrics.push(prepared?);
-        }
-        Ok(fabrics)
+        let fabrics = self.topologies.iter().map(|name| self.fabrics(name));
+        fabrics.collect()
     }
 
     fn run(&self, fabrics: &Fabrics, at: At, seed: u64) -> Result<Point, ExperimentError> {
@@ -146,12 +127,12 @@ impl Experiment<6> for LoadPlan {
         for topology in &self.topologies {
             for traffic in &self.traffic {
                 let name = traffic.to_string();
-                figures.push(Figure::Plot {
-                    heading: format!("{topology}, {name}"),
-                    curves: curves(self, points, topology, &name),
-                    x: figure::Axis::linear("accepted traffic, bytes/ns and host"),
-                    y: figure::Axis::linear("mean latency, ns"),
-                });
+                figures.push(Figure::plot(
+                    format!("{topology}, {name}"),
+                    curves(self, points, topology, &name),
+                    figure::Axis::linear("accepted traffic, bytes/ns and host"),
+                    figure::Axis::linear("mean latency, ns"),
+                ));
             }
         }
         figures.push(saturations(self, points));
@@ -160,24 +141,21 @@ impl Experiment<6> for LoadPlan {
 }
 
 impl LoadPlan {
-    /// A fabric whose tables work on every number of VLs of the plan.
-    fn fabric(
-        &self,
-        name: &str,
-        graph: &Graph,
-        scheme: RoutingEngine,
-    ) -> Result<RoutedFabric, ExperimentError> {
-        let fabric = RoutedFabric::new(graph, scheme)?;
+    /// A topology under each scheme, with tables that work on every number of VLs of the plan.
+    fn fabrics(&self, name: &str) -> Result<Vec<RoutedFabric>, ExperimentError> {
+        let fabrics = routed(name, &self.schemes)?;
         if self.vl_choice == SlChoice::Engine {
             for &vls in &self.vls {
-                let enough = fabric.check_vls(vls);
-                enough.map_err(|source| ExperimentError::Fabric {
-                    fabric: format!("{name}, {vls} VLs"),
-                    source,
-                })?;
+                for fabric in &fabrics {
+                    let enough = fabric.check_vls(vls);
+                    enough.map_err(|source| ExperimentError::Fabric {
+                        fabric: format!("{name}, {vls} VLs"),
+                        source,
+                    })?;
+                }
             }
         }
-        Ok(fabric)
+        Ok(fabrics)
     }
 }
 
@@ -212,7 +190,6 @@ fn point(
 }
 
 fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
-    let model = plan.model(1);
     let credits = match plan.credits {
         CreditReturn::Ideal => "ideal: in the moment in which a buffer is freed",
         CreditReturn::Packets => {
@@ -240,12 +217,8 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
         (
             "Network",
             format!(
-                "{} ns of flight, {} ns of routing, {} ns a packet of {} bytes (LRH to ICRC), \
-                 virtual cut-through, a packet leaves its input buffer at the link's rate",
-                model.flight_ns,
-                model.routing_ns,
-                model.byte_time_ns(),
-                model.packet_bytes
+                "{}, virtual cut-through, a packet leaves its input buffer at the link's rate",
+                delays(&plan.model(1))
             ),
         ),
         (
@@ -272,20 +245,17 @@ fn conditions(plan: &LoadPlan) -> Vec<(&'static str, String)> {
 
 /// One curve for each scheme and number of VLs; the mean of several runs.
 fn curves(plan: &LoadPlan, points: &[Point], topology: &str, traffic: &str) -> Vec<Curve> {
-    let mut curves = Vec::new();
-    for &vls in &plan.vls {
-        for &scheme in &plan.schemes {
-            let means = judge::means(plan, points, (topology, scheme, vls, traffic));
-            curves.push(Curve::measured(
-                format!("{scheme}, {vls} VL"),
-                means
-                    .into_iter()
-                    .map(|mean| (mean.accepted, mean.latency_ns))
-                    .collect(),
-            ));
-        }
-    }
-    curves
+    let curve = |vls: u8, scheme: RoutingEngine| {
+        let means = judge::means(plan, points, (topology, scheme, vls, traffic));
+        let means = means
+            .into_iter()
+            .map(|mean| (mean.accepted, mean.latency_ns));
+        Curve::measured(format!("{scheme}, {vls} VL"), means)
+    };
+    let vls = plan.vls.iter();
+    vls.flat_map(|&vls| plan.schemes.iter().map(move |&scheme| (vls, scheme)))
+        .map(|(vls, scheme)| curve(vls, scheme))
+        .collect()
 }
 
 /// The most traffic that each scheme accepts at any load, the mean of several runs.
@@ -298,8 +268,7 @@ fn saturations(plan: &LoadPlan, points: &[Point]) -> Figure {
             for &vls in &plan.vls {
                 let most = |&scheme: &RoutingEngine| {
                     let means = judge::means(plan, points, (topology, scheme, vls, &traffic));
-                    let most = means.iter().map(|mean| mean.accepted).fold(0.0, f64::max);
-                    format!("{most:.4}")
+                    format!("{:.4}", judge::saturation(&means))
                 };
                 let mut row = vec![topology.clone(), traffic.clone(), vls.to_string()];
                 row.extend(plan.schemes.iter().map(most));
@@ -307,9 +276,5 @@ fn saturations(plan: &LoadPlan, points: &[Point]) -> Figure {
             }
         }
     }
-    Figure::Table {
-        heading: "Most traffic accepted, bytes/ns and host".to_owned(),
-        columns,
-        rows,
-    }
+    Figure::table("Most traffic accepted, bytes/ns and host", columns, rows)
 }

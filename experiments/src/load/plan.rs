@@ -4,11 +4,13 @@ use routing::RoutingEngine;
 use serde::{Deserialize, Deserializer};
 use sim::{CreditReturn, FaultPlan, Model, Pattern, SlChoice};
 
-use crate::checks::{Refusal, bounds};
+use crate::checks::{self, Refusal, between, bounds, graph};
 use crate::network::{PlannedFault, fault_plan, model};
 
 /// A run is no longer than this, nanoseconds.
 const SPAN_NS_MAX: u64 = 1_000_000_000;
+/// The greatest load, bytes/ns and host.
+const LOAD_MAX: f64 = 100.0;
 
 /// A sweep of loads.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,7 +42,7 @@ pub struct LoadPlan {
     /// Workloads.
     #[serde(deserialize_with = "patterns")]
     pub traffic: Vec<Pattern>,
-    /// What goes wrong in every run.
+    /// The faults of every run.
     #[serde(default)]
     pub fault: Vec<PlannedFault>,
     /// HOQLife and LifeTimeValue of switches, 0 to 19; left out: packets wait for ever.
@@ -111,33 +113,22 @@ pub struct Band {
 impl LoadPlan {
     pub(super) fn check(&self) -> Result<(), Refusal> {
         for name in &self.topologies {
-            let topology = topologies::parse(name);
-            let topology = topology.map_err(|error| ("topologies", error.to_string()))?;
-            let faults = self.faults(0).check(&topology.graph);
+            let graph = graph("topologies", name)?;
+            let faults = self.faults(0).check(&graph);
             faults.map_err(|error| ("fault", format!("{name}: {error}")))?;
-            let hosts = topology.graph.hosts().count();
+            let hosts = graph.hosts().count();
             for traffic in &self.traffic {
                 let fits = traffic.check(hosts);
                 fits.map_err(|error| ("traffic", format!("{name}: {error}")))?;
             }
         }
         for &vls in &self.vls {
-            let model = self.model(vls).check();
-            model.map_err(|error| ("vls", error.to_string()))?;
+            checks::model("vls", &self.model(vls))?;
         }
-        let is_load = |load: &f64| *load > 0.0 && *load <= 100.0;
-        if !self.loads.iter().all(is_load) || !self.loads.is_sorted() {
-            let what = "bytes/ns and host, above 0 and at most 100, ascending";
-            return Err(("loads", what.to_owned()));
-        }
-        for (key, ns, least) in [
-            ("warmup_ns", self.warmup_ns, 0),
-            ("measure_ns", self.measure_ns, 1),
-        ] {
-            if !(least..=SPAN_NS_MAX).contains(&ns) {
-                return Err((key, format!("{ns}: {least} to {SPAN_NS_MAX} nanoseconds")));
-            }
-        }
+        let what = "bytes/ns and host, above 0 and at most 100";
+        checks::loads(&self.loads, LOAD_MAX, what)?;
+        between("warmup_ns", self.warmup_ns, (0, SPAN_NS_MAX))?;
+        between("measure_ns", self.measure_ns, (1, SPAN_NS_MAX))?;
         let mut bands = self.band.iter();
         bands.try_for_each(|band| bounds(band.min, band.max))?;
         match self.observations.iter().find(|n| !(1..=5).contains(*n)) {
@@ -146,7 +137,7 @@ impl LoadPlan {
         }
     }
 
-    /// What goes wrong in a run of that seed.
+    /// The faults of a run of that seed.
     pub(super) fn faults(&self, seed: u64) -> FaultPlan {
         fault_plan(&self.fault, seed)
     }

@@ -43,20 +43,15 @@ fn judge_band(summary: &Summary<'_>, band: &Band) -> Option<Verdict> {
         size_bytes: band.size_bytes,
     };
     let ratio = summary.ratio(&case, band.scheme, band.over)?;
-    let Band { min, max, .. } = band;
-    Some(Verdict {
-        expected: format!(
-            "{}: {}/{} from {min} to {max}",
-            case.name(),
-            band.scheme,
-            band.over
-        ),
-        measured: format!(
+    Some(Verdict::in_range(
+        format!("{}: {}/{}", case.name(), band.scheme, band.over),
+        ratio.mean,
+        (band.min, band.max),
+        format!(
             "{:.3} (draws {:.3} to {:.3})",
             ratio.mean, ratio.min, ratio.max
         ),
-        holds: Some((*min..=*max).contains(&ratio.mean)),
-    })
+    ))
 }
 
 /// The verdicts on a statement: none without points that it is about.
@@ -274,27 +269,30 @@ fn longer_with_sources(summary: &Summary<'_>) -> Vec<Verdict> {
 fn growing_lead(summary: &Summary<'_>) -> Vec<Verdict> {
     let plan = summary.plan;
     let sizes = ends(&plan.sizes_bytes).and_then(|[low, high]| {
+        let least = |case| Case {
+            size_bytes: low,
+            ..case
+        };
         lead(summary, "longer the messages", |case| {
-            (case.size_bytes == high).then_some(Case {
-                size_bytes: low,
-                ..*case
-            })
+            (case.size_bytes == high).then(|| least(*case))
         })
     });
     let sources = ends(&plan.sources).and_then(|[low, high]| {
+        let least = |case| Case {
+            sources: low,
+            ..case
+        };
         lead(summary, "more the sources", |case| {
-            (case.sources == high).then_some(Case {
-                sources: low,
-                ..*case
-            })
+            (case.sources == high).then(|| least(*case))
         })
     });
     let groups = ends(&plan.groups).and_then(|[low, high]| {
+        let least = |case| Case {
+            groups: low,
+            ..case
+        };
         lead(summary, "larger the groups", |case| {
-            (case.groups == high).then_some(Case {
-                groups: low,
-                ..*case
-            })
+            (case.groups == high).then(|| least(*case))
         })
     });
     [sizes, sources, groups].into_iter().flatten().collect()

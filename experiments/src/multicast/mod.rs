@@ -21,7 +21,7 @@ pub use plan::MulticastPlan;
 use crate::axes::Axis;
 use crate::checks::Refusal;
 use crate::error::{ExperimentError, no_violations};
-use crate::experiment::{Experiment, Verdict, rounded};
+use crate::experiment::{Experiment, Verdict, mean, rounded};
 use crate::figure::Figure;
 use crate::multicast::draw::Draw;
 use crate::multicast::plan::{Delivery, Grouping, Share};
@@ -126,14 +126,6 @@ impl Experiment<6> for MulticastPlan {
         task.run < runs
     }
 
-    fn label(&self, at: At) -> String {
-        let task = self.task(at);
-        format!(
-            "{} {}-to-{} ({} groups), {} bytes, draw {}",
-            task.scheme, task.sources, task.groups, task.grouping, task.size_bytes, task.run
-        )
-    }
-
     fn share(&self, _seed: u64) -> Result<RoutedFabric, ExperimentError> {
         let topology = topologies::parse(&self.topology)?;
         Ok(RoutedFabric::new(&topology.graph, self.routing)?)
@@ -190,14 +182,7 @@ fn point(
     record: &WorkloadResult,
 ) -> Point {
     let messages = record.flows.iter().filter(|flow| flow.expected > 0);
-    let (count, sum_ns) = messages.fold((0u64, 0u64), |(count, sum), flow| {
-        (count + 1, sum + flow.completion_ns())
-    });
-    let mean_ns = if count == 0 {
-        0.0
-    } else {
-        real(sum_ns) / real(count)
-    };
+    let mean_ns = mean(messages.map(|flow| real(flow.completion_ns())));
     let busiest = record.ports.iter().map(PortRecord::bytes).max();
     Point {
         grouping: task.grouping,
@@ -214,7 +199,7 @@ fn point(
         run: task.run,
         seed,
         completion_ns: record.completed_ns(),
-        message_mean_ns: rounded(mean_ns),
+        message_mean_ns: rounded(mean_ns.unwrap_or(0.0)),
         deliveries: record.balance.delivered,
         busiest_link_bytes: busiest.unwrap_or(0),
         traversals: record.traversals,

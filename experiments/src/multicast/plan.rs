@@ -10,7 +10,7 @@ use strum::{EnumMessage, IntoStaticStr, VariantArray};
 use wire::choice::{Choice, UnknownName};
 use wire::convert::saturate;
 
-use crate::checks::{Refusal, bounds, not_empty};
+use crate::checks::{self, Refusal, ascending, between, bounds, distinct, graph, not_empty};
 
 /// The most packets of a message.
 const PACKETS_MAX: u32 = 1024;
@@ -241,35 +241,25 @@ impl MulticastPlan {
         not_empty("shows", &self.shows)?;
         self.check_fabric()?;
         self.check_sizes()?;
-        for (key, is_valid, what) in [
-            ("groups", ascends(&self.groups), "ascending, each once"),
-            ("schemes", is_distinct(&self.schemes), "each once"),
-            ("grouping", is_distinct(&self.grouping), "each once"),
-            ("sources", ascends(&self.sources), "ascending, each once"),
-        ] {
-            if !is_valid {
-                return Err((key, what.to_owned()));
-            }
-        }
-        if self
-            .unicast_runs
-            .is_some_and(|runs| runs == 0 || runs > self.runs)
-        {
-            let what = format!("1 to {}, the runs of the other schemes", self.runs);
-            return Err(("unicast_runs", what));
+        ascending("groups", &self.groups)?;
+        distinct("schemes", &self.schemes)?;
+        distinct("grouping", &self.grouping)?;
+        ascending("sources", &self.sources)?;
+        if let Some(runs) = self.unicast_runs {
+            // At most the runs of the other schemes.
+            between("unicast_runs", runs, (1, self.runs))?;
         }
         let mut bands = self.band.iter();
         bands.try_for_each(|band| bounds(band.min, band.max))
     }
 
     fn check_fabric(&self) -> Result<(), Refusal> {
-        let topology = topologies::parse(&self.topology);
-        let topology = topology.map_err(|error| ("topology", error.to_string()))?;
-        let hosts = topology.graph.hosts().count();
+        let graph = graph("topology", &self.topology)?;
+        let hosts = graph.hosts().count();
         if hosts < 2 {
             return Err(("topology", format!("{hosts} hosts: at least 2")));
         }
-        let labels = routing::fat_tree::recognise(&topology.graph);
+        let labels = routing::fat_tree::recognise(&graph);
         if let (Err(reason), true) = (labels, self.schemes.contains(&Delivery::CYCLIC)) {
             let what = format!("cyclic multicast needs a fat tree: {reason}");
             return Err(("topology", what));
@@ -282,8 +272,7 @@ impl MulticastPlan {
             packet_bytes: self.packet_bytes,
             ..Model::mlid04(1)
         };
-        let fits = model.check();
-        fits.map_err(|error| ("packet_bytes", error.to_string()))?;
+        checks::model("packet_bytes", &model)?;
         let least = u32::from(PACKET_BYTES_MIN);
         let packet = u32::from(self.packet_bytes);
         if packet == least {
@@ -295,14 +284,13 @@ impl MulticastPlan {
             is_one
                 || (bytes.is_multiple_of(packet) && (2..=PACKETS_MAX).contains(&(bytes / packet)))
         };
-        if !self.sizes_bytes.iter().all(is_size) || !ascends(&self.sizes_bytes) {
+        if !self.sizes_bytes.iter().all(is_size) {
             let what = format!(
-                "{least} to {packet} in words of 4, or 2 to {PACKETS_MAX} packets of {packet}; \
-                 ascending, each once"
+                "{least} to {packet} in words of 4, or 2 to {PACKETS_MAX} packets of {packet}"
             );
             return Err(("sizes_bytes", what));
         }
-        Ok(())
+        ascending("sizes_bytes", &self.sizes_bytes)
     }
 
     /// Draws of a scheme.
@@ -326,13 +314,4 @@ impl MulticastPlan {
     pub(super) fn packets(&self, size_bytes: u32) -> u32 {
         size_bytes.div_ceil(u32::from(self.packet_bytes))
     }
-}
-
-fn ascends<T: PartialOrd>(values: &[T]) -> bool {
-    values.windows(2).all(|pair| pair[0] < pair[1])
-}
-
-fn is_distinct<T: PartialEq>(values: &[T]) -> bool {
-    let mut values_at = values.iter().enumerate();
-    values_at.all(|(at, value)| !values[..at].contains(value))
 }

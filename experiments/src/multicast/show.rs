@@ -3,11 +3,11 @@
 use crate::figure::{Axis, Curve, Figure};
 use crate::multicast::plan::{Delivery, Grouping, MulticastPlan, Share, Show};
 use crate::multicast::summary::{Case, SMALL_BYTES_MAX, Summary};
+use crate::network::delays;
 use sim::real;
 
 /// What stands in the report beside the results.
 pub(super) fn conditions(plan: &MulticastPlan) -> Vec<(&'static str, String)> {
-    let model = plan.model(u32::MAX);
     let mut runs = format!(
         "{}, nested: a larger number of sources contains the smaller one",
         plan.runs
@@ -22,12 +22,8 @@ pub(super) fn conditions(plan: &MulticastPlan) -> Vec<(&'static str, String)> {
         (
             "Network",
             format!(
-                "{} ns of flight, {} ns of routing, {} ns a packet of {} bytes (LRH to ICRC), \
-                 one VL, virtual cut-through, a packet leaves its input buffer at the link's rate",
-                model.flight_ns,
-                model.routing_ns,
-                model.byte_time_ns(),
-                model.packet_bytes
+                "{}, one VL, virtual cut-through, a packet leaves its input buffer at the link's rate",
+                delays(&plan.model(u32::MAX))
             ),
         ),
         (
@@ -139,22 +135,18 @@ fn times(
             .filter(|case| (case.size_bytes <= SMALL_BYTES_MAX) == is_small)
             .collect();
         let curve = |&scheme: &Delivery| {
-            Curve::measured(
-                scheme.to_string(),
-                cases
-                    .iter()
-                    .filter_map(|case| {
-                        let ns = summary.mean_ns(case, scheme)?;
-                        Some((f64::from(case.size_bytes), ns / 1000.0))
-                    })
-                    .collect(),
-            )
+            Curve::over(scheme, &cases, |case| {
+                let ns = summary.mean_ns(case, scheme)?;
+                Some((f64::from(case.size_bytes), ns / 1000.0))
+            })
         };
-        (cases.len() > 1).then(|| Figure::Plot {
-            heading: format!("{name} multicast, {part}"),
-            curves: summary.plan.schemes.iter().map(curve).collect(),
-            x: Axis::logarithmic("message, bytes"),
-            y: Axis::logarithmic("time, us"),
+        (cases.len() > 1).then(|| {
+            Figure::plot(
+                format!("{name} multicast, {part}"),
+                summary.plan.schemes.iter().map(curve),
+                Axis::logarithmic("message, bytes"),
+                Axis::logarithmic("time, us"),
+            )
         })
     };
     parts.into_iter().filter_map(plot).collect()
@@ -181,10 +173,8 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
                     let ratio = summary.ratio(&case, scheme, Delivery::CYCLIC)?;
                     Some((groups.percent()?, ratio.mean))
                 };
-                curves.push(Curve::measured(
-                    format!("{sources} to many, {size_bytes} bytes"),
-                    plan.groups.iter().filter_map(point).collect(),
-                ));
+                let name = format!("{sources} to many, {size_bytes} bytes");
+                curves.push(Curve::over(name, &plan.groups, point));
             }
         }
         let figure = match grouping {
@@ -193,14 +183,17 @@ fn gains(summary: &Summary<'_>, grouping: Grouping) -> Vec<Figure> {
         };
         let common = suffix(grouping);
         let has_points = curves.iter().any(|curve| !curve.points.is_empty());
-        has_points.then(|| Figure::Plot {
-            heading: format!("{figure} of cyclic multicast over {scheme}{common}"),
-            curves,
-            x: Axis::linear("members of a group, % of the hosts"),
-            y: match scheme {
-                Delivery::Unicast => Axis::logarithmic(format!("time of {scheme} / cyclic")),
-                _ => Axis::linear(format!("time of {scheme} / cyclic")),
-            },
+        let time = format!("time of {scheme} / cyclic");
+        has_points.then(|| {
+            Figure::plot(
+                format!("{figure} of cyclic multicast over {scheme}{common}"),
+                curves,
+                Axis::linear("members of a group, % of the hosts"),
+                match scheme {
+                    Delivery::Unicast => Axis::logarithmic(time),
+                    _ => Axis::linear(time),
+                },
+            )
         })
     };
     kinds.into_iter().filter_map(plot).collect()
@@ -244,12 +237,9 @@ fn table(summary: &Summary<'_>, grouping: Grouping, sources: Share) -> Figure {
         .filter(|point| point.sources == sources && point.grouping == grouping)
         .map(|point| point.deliveries)
         .sum();
-    Figure::Table {
-        heading: format!(
-            "Times, {sources} to many{common} ({:.1} million deliveries)",
-            real(deliveries) / 1e6
-        ),
-        columns,
-        rows: rows.collect(),
-    }
+    let heading = format!(
+        "Times, {sources} to many{common} ({:.1} million deliveries)",
+        real(deliveries) / 1e6
+    );
+    Figure::table(heading, columns, rows)
 }

@@ -1,5 +1,6 @@
 //! Times of all draws of a point, and ratios of schemes that saw the same draws.
 
+use crate::experiment::mean;
 use crate::multicast::Point;
 use crate::multicast::plan::{Delivery, Grouping, MulticastPlan, Share};
 use sim::real;
@@ -70,9 +71,7 @@ impl Summary<'_> {
 
     /// Mean time of a scheme over its draws, nanoseconds.
     pub(super) fn mean_ns(&self, case: &Case, scheme: Delivery) -> Option<f64> {
-        let times = self.times(case, scheme);
-        let count = u32::try_from(times.len()).ok().filter(|&count| count > 0)?;
-        Some(times.iter().map(|(_, ns)| ns).sum::<f64>() / f64::from(count))
+        mean(self.times(case, scheme).into_iter().map(|(_, ns)| ns))
     }
 
     /// How many draws of a scheme there are.

@@ -141,15 +141,10 @@ impl Experiment<3> for AdmissionPlan {
 
     fn axes(&self) -> [Axis; 3] {
         [
-            Axis::list("rates", &self.rates),
+            Axis::list("rates", self.rates.iter().map(|table| table.rate)),
             Axis::list("topologies", &self.topologies),
             Axis::count("runs", self.runs),
         ]
-    }
-
-    fn label(&self, [rate, topology, run]: At) -> String {
-        let (topology, rate) = (&self.topologies[topology], self.rates[rate].rate);
-        format!("{topology} at {rate}, run {run}")
     }
 
     fn share(&self, _seed: u64) -> Result<Vec<QosFabric>, ExperimentError> {

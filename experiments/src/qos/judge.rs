@@ -2,11 +2,11 @@
 
 use routing::qos::Layout;
 
-use crate::experiment::Verdict;
+use crate::experiment::{Verdict, mean};
 use crate::qos::lists::{Counts, LEVELS};
 use crate::qos::plan::{BestEffort, QosPlan, Subject};
 use crate::qos::point::HALF;
-use crate::qos::summary::{Summary, mean};
+use crate::qos::summary::Summary;
 use crate::qos::workload::{DELAYS_32, JITTER_8};
 use sim::real;
 
@@ -97,10 +97,17 @@ pub(super) fn span(least: u32, most: u32) -> String {
     }
 }
 
-/// Figure 4.
-fn throughput(summary: &Summary<'_>) -> Verdict {
+/// What connections have sent and what of it was delivered, and whether these are the same.
+fn delivery(summary: &Summary<'_>) -> (f64, f64, bool) {
     let injected = summary.mean(|point| point.injected);
     let delivered = summary.mean(|point| point.delivered);
+    let is_all = (injected - delivered).abs() <= DELIVERY_TOLERANCE * injected;
+    (injected, delivered, is_all)
+}
+
+/// Figure 4.
+fn throughput(summary: &Summary<'_>) -> Verdict {
+    let (injected, delivered, is_all) = delivery(summary);
     let refused: u64 = summary.points.iter().map(|point| point.refused).sum();
     Verdict {
         expected: format!(
@@ -111,7 +118,7 @@ fn throughput(summary: &Summary<'_>) -> Verdict {
         measured: format!(
             "{injected:.4} sent and {delivered:.4} delivered, bytes per byte time and host"
         ),
-        holds: Some(refused == 0 && (injected - delivered).abs() <= DELIVERY_TOLERANCE * injected),
+        holds: Some(refused == 0 && is_all),
     }
 }
 
@@ -120,7 +127,7 @@ fn utilisation(summary: &Summary<'_>) -> Vec<Verdict> {
     let switches = summary.utilisation(|point| &point.switch_bytes);
     let links = [("host interfaces", hosts), ("switch ports", switches)];
     let verdict = |(what, used): (&str, Vec<f64>)| {
-        let average = mean(&used);
+        let average = mean(used.iter().copied()).unwrap_or(0.0);
         let above = used.iter().filter(|&&used| used > AVAILABLE).count();
         Verdict {
             expected: format!(
@@ -231,8 +238,7 @@ fn late(summary: &Summary<'_>) -> (u64, u64) {
 
 /// Whether connections get the promised bandwidth.
 fn promised(heading: &str, summary: &Summary<'_>) -> Verdict {
-    let injected = summary.mean(|point| point.injected);
-    let delivered = summary.mean(|point| point.delivered);
+    let (injected, delivered, is_all) = delivery(summary);
     Verdict {
         expected: format!(
             "{heading}: {} entries keep the promised bandwidth",
@@ -243,7 +249,7 @@ fn promised(heading: &str, summary: &Summary<'_>) -> Verdict {
             100.0 * delivered / injected,
             summary.mean(|point| point.delivered_best_effort)
         ),
-        holds: Some((injected - delivered).abs() <= DELIVERY_TOLERANCE * injected),
+        holds: Some(is_all),
     }
 }
 

@@ -54,19 +54,6 @@ impl Experiment<6> for QosPlan {
         ]
     }
 
-    fn label(&self, at: At) -> String {
-        let task = self.task(at);
-        format!(
-            "{}, {} bytes, {} entries, best effort {}, {} connections tried, run {}",
-            self.topologies[task.topology],
-            task.packet_bytes,
-            task.layout,
-            task.best_effort,
-            task.tries,
-            task.run
-        )
-    }
-
     fn share(&self, _seed: u64) -> Result<Vec<QosFabric>, ExperimentError> {
         fabrics(&self.topologies, self.routing)
     }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use sim::Model;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::checks::{Refusal, not_empty};
+use crate::checks::{self, Refusal, between, graph, not_empty};
 use crate::qos::workload::{DATA_VLS, Span};
 
 /// The most connections that are tried, and the most draws for one.
@@ -130,19 +130,12 @@ impl QosPlan {
         not_empty("shows", &self.shows)?;
         check_topologies(&self.topologies)?;
         for &bytes in &self.packet_bytes {
-            let model = self.model(bytes).check();
-            model.map_err(|error| ("packet_bytes", error.to_string()))?;
+            checks::model("packet_bytes", &self.model(bytes))?;
         }
         check_tries("tries", &self.tries)?;
         check_tries("retries", &[self.retries])?;
-        for (key, packets, least) in [
-            ("warmup_packets", self.warmup_packets, 0),
-            ("measure_packets", self.measure_packets, 1),
-        ] {
-            if !(least..=PACKETS_MAX).contains(&packets) {
-                return Err((key, format!("{packets}: {least} to {PACKETS_MAX}")));
-            }
-        }
+        between("warmup_packets", self.warmup_packets, (0, PACKETS_MAX))?;
+        between("measure_packets", self.measure_packets, (1, PACKETS_MAX))?;
         check_range("established", self.established)
     }
 
@@ -193,9 +186,7 @@ impl QosPlan {
 /// Checks names of topologies and that connections are possible on them.
 pub(super) fn check_topologies(names: &[String]) -> Result<(), Refusal> {
     for name in names {
-        let topology = topologies::parse(name);
-        let topology = topology.map_err(|error| ("topologies", error.to_string()))?;
-        if topology.graph.hosts().count() < 2 {
+        if graph("topologies", name)?.hosts().count() < 2 {
             let what = format!("{name}: connections need at least two hosts");
             return Err(("topologies", what));
         }

@@ -2,12 +2,13 @@
 
 use wire::convert::u64_of;
 
-use crate::figure::{Axis, Curve, Figure};
+use crate::experiment::mean;
+use crate::figure::{Axis, Columns, Curve, Figure};
 use crate::qos::judge::{is_paper_configuration, name, span};
 use crate::qos::lists::{Counts, LEVELS};
 use crate::qos::plan::{QosPlan, Subject};
 use crate::qos::point::Point;
-use crate::qos::summary::{Summary, mean, percents};
+use crate::qos::summary::{Summary, percents};
 use crate::qos::workload::{DELAYS_32, JITTER_8};
 use sim::real;
 
@@ -121,51 +122,48 @@ fn title(summary: &Summary<'_>) -> String {
 
 /// Connections and traffic next to the paper's numbers.
 fn overview(plan: &QosPlan, full: &[&Summary<'_>]) -> Figure {
-    let columns = [
-        "network",
-        "entries",
-        "best effort",
-        "connections",
-        "in the paper",
-        "reserved",
-        "injected",
-        "delivered",
-        "best effort arrived",
-        "hosts busy, %",
-        "switch ports busy, %",
-        "refused",
-    ];
-    let row = |summary: &&Summary<'_>| {
+    let paper = |summary: &Summary<'_>| {
         let first = summary.first;
-        let [least, most] = summary.established();
-        let reference = plan.reference.iter().find(|reference| {
+        let mut references = plan.reference.iter();
+        let reference = references.find(|reference| {
             reference.topology == first.topology && reference.packet_bytes == first.packet_bytes
         });
-        let busy = |list: fn(&Point) -> &Counts| {
-            format!("{:.2}", 100.0 * mean(&summary.utilisation(list)))
-        };
-        let share = |value: fn(&Point) -> f64| format!("{:.4}", summary.mean(value));
-        let refused: u64 = summary.points.iter().map(|point| point.refused).sum();
-        vec![
-            name(summary),
-            first.layout.to_string(),
-            first.best_effort.to_string(),
-            span(least, most),
-            reference.map_or_else(String::new, |r| r.established.to_string()),
-            share(|point| point.reserved_mean),
-            share(|point| point.injected),
-            share(|point| point.delivered),
-            share(|point| point.delivered_best_effort),
-            busy(|point| &point.host_bytes),
-            busy(|point| &point.switch_bytes),
-            refused.to_string(),
-        ]
+        reference.map_or_else(String::new, |r| r.established.to_string())
     };
-    Figure::Table {
-        heading: "Connections and traffic (bytes per byte time and host)".to_owned(),
-        columns: columns.map(str::to_owned).into(),
-        rows: full.iter().map(row).collect(),
-    }
+    let established = |summary: &Summary<'_>| {
+        let [least, most] = summary.established();
+        span(least, most)
+    };
+    let busy = |summary: &Summary<'_>, list: fn(&Point) -> &Counts| {
+        let used = mean(summary.utilisation(list)).unwrap_or(0.0);
+        format!("{:.2}", 100.0 * used)
+    };
+    let share =
+        |summary: &Summary<'_>, value: fn(&Point) -> f64| format!("{:.4}", summary.mean(value));
+    let refused = |summary: &Summary<'_>| {
+        let refused: u64 = summary.points.iter().map(|point| point.refused).sum();
+        refused.to_string()
+    };
+    let columns: &Columns<'_, &&Summary<'_>> = &[
+        ("network", &|s| name(s)),
+        ("entries", &|s| s.first.layout.to_string()),
+        ("best effort", &|s| s.first.best_effort.to_string()),
+        ("connections", &|s| established(s)),
+        ("in the paper", &|s| paper(s)),
+        ("reserved", &|s| share(s, |point| point.reserved_mean)),
+        ("injected", &|s| share(s, |point| point.injected)),
+        ("delivered", &|s| share(s, |point| point.delivered)),
+        ("best effort arrived", &|s| {
+            share(s, |point| point.delivered_best_effort)
+        }),
+        ("hosts busy, %", &|s| busy(s, |point| &point.host_bytes)),
+        ("switch ports busy, %", &|s| {
+            busy(s, |point| &point.switch_bytes)
+        }),
+        ("refused", &|s| refused(s)),
+    ];
+    let heading = "Connections and traffic (bytes per byte time and host)";
+    Figure::rows(heading, columns, full)
 }
 
 /// Figure 4.
@@ -183,18 +181,16 @@ fn throughput(plan: &QosPlan, summaries: &[Summary<'_>]) -> Figure {
                 let established = summary.mean(|point| f64::from(point.established));
                 (established, summary.mean(|point| point.delivered))
             };
-            curves.push(Curve::measured(
-                format!("{topology}, {bytes} bytes"),
-                here.map(point).collect(),
-            ));
+            let name = format!("{topology}, {bytes} bytes");
+            curves.push(Curve::measured(name, here.map(point)));
         }
     }
-    Figure::Plot {
-        heading: "Figure 4: delivered traffic".to_owned(),
+    Figure::plot(
+        "Figure 4: delivered traffic",
         curves,
-        x: Axis::linear("connections established"),
-        y: Axis::linear("delivered traffic, bytes per byte time and host"),
-    }
+        Axis::linear("connections established"),
+        Axis::linear("delivered traffic, bytes per byte time and host"),
+    )
 }
 
 /// Figures 5 to 7: in the order of ports, hosts first, and in the order of utilisation.
@@ -203,28 +199,22 @@ fn utilisation(heading: &str, summary: &Summary<'_>) -> [Figure; 2] {
     let hosts = percent(summary.utilisation(|point| &point.host_bytes));
     let switches = percent(summary.utilisation(|point| &point.switch_bytes));
     let curve = |name: &str, values: &[f64], from: usize| {
-        Curve::measured(
-            name.to_owned(),
-            values
-                .iter()
-                .zip(from..)
-                .map(|(&value, at)| (real(u64_of(at)), value))
-                .collect(),
-        )
+        let values = values.iter().zip(from..);
+        Curve::measured(name, values.map(|(&value, at)| (real(u64_of(at)), value)))
     };
     let sorted = |values: &[f64]| {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
         values
     };
-    let plot = |what: &str, hosts: &[f64], switches: &[f64], from: usize| Figure::Plot {
-        heading: format!("Utilisation {what}: {heading}"),
-        curves: vec![
-            curve("host interfaces", hosts, 0),
-            curve("switch ports", switches, from),
-        ],
-        x: Axis::linear("port"),
-        y: Axis::linear("utilisation, %"),
+    let plot = |what: &str, hosts: &[f64], switches: &[f64], from: usize| {
+        let hosts = curve("host interfaces", hosts, 0);
+        Figure::plot(
+            format!("Utilisation {what}: {heading}"),
+            [hosts, curve("switch ports", switches, from)],
+            Axis::linear("port"),
+            Axis::linear("utilisation, %"),
+        )
     };
     [
         plot("by port, hosts first", &hosts, &switches, hosts.len()),
@@ -243,18 +233,24 @@ fn thresholds() -> impl Iterator<Item = f64> {
 
 fn delay_curve(name: String, counts: &Counts) -> Curve {
     let shares = percents(counts, DELAYS_32.len());
-    Curve::measured(name, thresholds().zip(shares).collect())
+    Curve::measured(name, thresholds().zip(shares))
+}
+
+fn shares_by_deadline(heading: String, curves: impl IntoIterator<Item = Curve>) -> Figure {
+    let (x, y) = (
+        Axis::logarithmic("deadline, IAT"),
+        Axis::linear("packets, %"),
+    );
+    Figure::plot(heading, curves, x, y)
 }
 
 /// Figure 8.
 fn delays(heading: &str, summary: &Summary<'_>) -> Figure {
     let curve = |level: usize| delay_curve(level_name(level), &summary.delays.0[level]);
-    Figure::Plot {
-        heading: format!("Packets that arrive in time: {heading}"),
-        curves: (0..LEVELS).map(curve).collect(),
-        x: Axis::logarithmic("deadline, IAT"),
-        y: Axis::linear("packets, %"),
-    }
+    shares_by_deadline(
+        format!("Packets that arrive in time: {heading}"),
+        (0..LEVELS).map(curve),
+    )
 }
 
 fn delay_table(heading: &str, summary: &Summary<'_>) -> Figure {
@@ -275,11 +271,7 @@ fn delay_table(heading: &str, summary: &Summary<'_>) -> Figure {
         row.extend(shares.iter().map(|share| format!("{share:.3}")));
         row
     };
-    Figure::Table {
-        heading: format!("Delays: {heading}"),
-        columns,
-        rows: (0..LEVELS).map(row).collect(),
-    }
+    Figure::table(format!("Delays: {heading}"), columns, (0..LEVELS).map(row))
 }
 
 /// Figure 9: a curve through the middles of the bars, and the numbers.
@@ -300,12 +292,8 @@ fn jitter(heading: &str, summary: &Summary<'_>) -> [Figure; 2] {
         (None, None) => 0.0,
     };
     let curve = |level: usize| {
-        Curve::measured(
-            level_name(level),
-            (0..bars)
-                .map(|place| (middle(place), share(&summary.jitter.0[level], place)))
-                .collect(),
-        )
+        let point = |place| (middle(place), share(&summary.jitter.0[level], place));
+        Curve::measured(level_name(level), (0..bars).map(point))
     };
     let mut columns = vec![String::new()];
     columns.extend((0..bars).map(|place| match (place, JITTER_8.get(place)) {
@@ -320,17 +308,17 @@ fn jitter(heading: &str, summary: &Summary<'_>) -> [Figure; 2] {
         row
     };
     [
-        Figure::Plot {
-            heading: format!("Packets by jitter: {heading}"),
-            curves: (0..LEVELS).map(curve).collect(),
-            x: Axis::linear("jitter, IAT"),
-            y: Axis::linear("packets, %"),
-        },
-        Figure::Table {
-            heading: format!("Packets by jitter, %, bounds in IAT: {heading}"),
+        Figure::plot(
+            format!("Packets by jitter: {heading}"),
+            (0..LEVELS).map(curve),
+            Axis::linear("jitter, IAT"),
+            Axis::linear("packets, %"),
+        ),
+        Figure::table(
+            format!("Packets by jitter, %, bounds in IAT: {heading}"),
             columns,
-            rows: (0..LEVELS).map(row).collect(),
-        },
+            (0..LEVELS).map(row),
+        ),
     ]
 }
 
@@ -341,13 +329,11 @@ fn extremes(heading: &str, summary: &Summary<'_>, level: usize) -> Figure {
         let name = format!("{what}: {:.3} Mbit/s", real(bps) / 1e6);
         delay_curve(name, counts)
     };
-    Figure::Plot {
-        heading: format!("Best and worst connection of SL {level}: {heading}"),
-        curves: vec![
+    shares_by_deadline(
+        format!("Best and worst connection of SL {level}: {heading}"),
+        [
             curve("best", best, &summary.best.0[level]),
             curve("worst", worst, &summary.worst.0[level]),
         ],
-        x: Axis::logarithmic("deadline, IAT"),
-        y: Axis::linear("packets, %"),
-    }
+    )
 }

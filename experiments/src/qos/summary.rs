@@ -1,8 +1,8 @@
 //! Points that differ by their run only, summarised.
 
 use routing::qos::Layout;
-use wire::convert::u64_of;
 
+use crate::experiment::mean;
 use crate::qos::lists::{ByLevel, Counts, LEVELS};
 use crate::qos::plan::BestEffort;
 use crate::qos::point::{Point, is_better};
@@ -88,8 +88,7 @@ impl<'a> Summary<'a> {
 
     /// The mean over the runs.
     pub(super) fn mean(&self, value: impl Fn(&Point) -> f64) -> f64 {
-        let sum: f64 = self.points.iter().map(|point| value(point)).sum();
-        sum / real(u64_of(self.points.len()))
+        mean(self.points.iter().map(|point| value(point))).unwrap_or(0.0)
     }
 
     /// The mean delay of a service level in inter-arrival times.
@@ -141,12 +140,6 @@ impl<'a> Summary<'a> {
             .sum();
         sums.0.iter().map(|&bytes| real(bytes) / time).collect()
     }
-}
-
-/// The mean of a list; 0 of none.
-pub(super) fn mean(values: &[f64]) -> f64 {
-    let count = real(u64_of(values.len().max(1)));
-    values.iter().sum::<f64>() / count
 }
 
 /// The shares of packets up to each threshold, percent.

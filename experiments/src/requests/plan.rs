@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
 
-use crate::checks::Refusal;
+use crate::checks::{Refusal, between};
 
 /// The most requests of a run.
 const REQUESTS_MAX: u32 = 10_000_000;
@@ -92,10 +92,7 @@ impl RequestsPlan {
         if !self.occupancy_percent.iter().all(is_part) {
             return Err(("occupancy_percent", "1 to 100 each".to_owned()));
         }
-        if !(1..=REQUESTS_MAX).contains(&self.requests) {
-            let what = format!("{}: 1 to {REQUESTS_MAX}", self.requests);
-            return Err(("requests", what));
-        }
+        between("requests", self.requests, (1, REQUESTS_MAX))?;
         let windows = self.sequences.contains(&Sequence::Windows);
         if windows && self.policies != [Policy::Rearrange] {
             let what = "windows: the controller rearranges: policies = [\"rearrange\"]";

@@ -1,6 +1,6 @@
 //! Conditions, curves and tables.
 
-use crate::figure::{Axis, Curve, Figure};
+use crate::figure::{Axis, Columns, Curve, Figure};
 use crate::requests::Point;
 use crate::requests::judge::{Series, Sum};
 use crate::requests::plan::{Policy, RequestsPlan, Sequence, Size};
@@ -50,27 +50,27 @@ pub(super) fn figures(plan: &RequestsPlan, points: &[Point]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for &size in &plan.fabric {
         for &sequence in &plan.sequences {
-            let shown = Shown {
+            let panel = Panel {
                 plan,
                 points,
                 size,
                 sequence,
             };
-            figures.extend(shown.plots());
-            figures.push(shown.table());
+            figures.extend(panel.plots());
+            figures.push(panel.table());
         }
     }
     figures
 }
 
-struct Shown<'a> {
+struct Panel<'a> {
     plan: &'a RequestsPlan,
     points: &'a [Point],
     size: Size,
     sequence: Sequence,
 }
 
-impl Shown<'_> {
+impl Panel<'_> {
     fn occupancies(&self) -> &[u8] {
         match self.sequence {
             Sequence::Worst => self.plan.occupancy_percent.get(..1).unwrap_or_default(),
@@ -114,79 +114,68 @@ impl Shown<'_> {
         let mut curves = Vec::new();
         for &policy in &self.plan.policies {
             for &percent in self.occupancies() {
+                let name = match self.sequence {
+                    Sequence::Worst => policy.to_string(),
+                    Sequence::Random | Sequence::Windows => format!("{policy}, {percent} %"),
+                };
                 let trees = self.plan.trees(self.size);
-                let points = trees.map(|trees| {
-                    let sum = self.sum(policy, percent, trees);
-                    (f64::from(trees), of(sum))
-                });
-                curves.push(Curve::measured(
-                    match self.sequence {
-                        Sequence::Worst => policy.to_string(),
-                        Sequence::Random | Sequence::Windows => format!("{policy}, {percent} %"),
-                    },
-                    points.collect(),
-                ));
+                let points = trees.map(|n| (f64::from(n), of(self.sum(policy, percent, n))));
+                curves.push(Curve::measured(name, points));
             }
         }
         let n = self.size.hosts;
-        Figure::Plot {
-            heading: format!(
+        Figure::plot(
+            format!(
                 "{}, {}: {what} (n = {n}, 2n - 1 = {})",
                 self.size,
                 self.sequence,
                 2 * n - 1
             ),
             curves,
-            x: Axis::linear("trees"),
-            y: Axis::linear(what),
-        }
+            Axis::linear("trees"),
+            Axis::linear(what),
+        )
     }
 
     fn table(&self) -> Figure {
-        let columns = [
-            "policy",
-            "occupancy, %",
-            "trees",
-            "requests",
-            "blocked, %",
-            "with moves, %",
-            "moved per request",
-            "moved at most",
-            "deferrals per request",
-            "connections per window",
-        ];
+        let is_windows = self.sequence == Sequence::Windows;
+        let of_windows = |text: String| if is_windows { text } else { String::new() };
+        let part = |sum: &Sum, count: u64| real(count) / real(sum.requests.max(1));
+        let a_window = |sum: &Sum, count: u64| real(count) / real(sum.windows.max(1));
+        let moving = |sum: &Sum| match is_windows {
+            true => a_window(sum, sum.moving),
+            false => part(sum, sum.moving),
+        };
         let mut rows = Vec::new();
         for &policy in &self.plan.policies {
             for &percent in self.occupancies() {
-                for trees in self.plan.trees(self.size) {
-                    let sum = self.sum(policy, percent, trees);
-                    let part = |count: u64| real(count) / real(sum.requests.max(1));
-                    let is_windows = self.sequence == Sequence::Windows;
-                    let of_windows = |text: String| if is_windows { text } else { String::new() };
-                    let moving = match is_windows {
-                        true => real(sum.moving) / real(sum.windows.max(1)),
-                        false => part(sum.moving),
-                    };
-                    let a_window = real(sum.connections) / real(sum.windows.max(1));
-                    rows.push(vec![
-                        policy.to_string(),
-                        percent.to_string(),
-                        trees.to_string(),
-                        sum.requests.to_string(),
-                        format!("{:.4}", 100.0 * part(sum.blocked)),
-                        format!("{:.3}", 100.0 * moving),
-                        format!("{:.4}", part(sum.moves)),
-                        sum.moves_max.to_string(),
-                        of_windows(format!("{:.3}", part(sum.deferred))),
-                        of_windows(format!("{a_window:.2}")),
-                    ]);
-                }
+                let trees = self.plan.trees(self.size);
+                let row = |n| (policy, percent, n, self.sum(policy, percent, n));
+                rows.extend(trees.map(row));
             }
         }
-        Figure::Table {
-            heading: format!("{}, {}", self.size, self.sequence),
-            columns: columns.map(str::to_owned).into(),
-            rows,
-        }
+        let columns: &Columns<'_, (Policy, u8, u32, Sum)> = &[
+            ("policy", &|(policy, ..)| policy.to_string()),
+            ("occupancy, %", &|(_, percent, ..)| percent.to_string()),
+            ("trees", &|(_, _, trees, _)| trees.to_string()),
+            ("requests", &|(.., sum)| sum.requests.to_string()),
+            ("blocked, %", &|(.., sum)| {
+                format!("{:.4}", 100.0 * part(sum, sum.blocked))
+            }),
+            ("with moves, %", &|(.., sum)| {
+                format!("{:.3}", 100.0 * moving(sum))
+            }),
+            ("moved per request", &|(.., sum)| {
+                format!("{:.4}", part(sum, sum.moves))
+            }),
+            ("moved at most", &|(.., sum)| sum.moves_max.to_string()),
+            ("deferrals per request", &|(.., sum)| {
+                of_windows(format!("{:.3}", part(sum, sum.deferred)))
+            }),
+            ("connections per window", &|(.., sum)| {
+                of_windows(format!("{:.2}", a_window(sum, sum.connections)))
+            }),
+        ];
+        Figure::rows(format!("{}, {}", self.size, self.sequence), columns, rows)
     }
 }

@@ -34,6 +34,7 @@ use crate::axes::Axis;
 use crate::checks::Refusal;
 use crate::experiment::{Experiment, Verdict};
 use crate::figure::Figure;
+use crate::windows::plan::Fabric;
 
 /// The result of one run. Latencies are in nanoseconds, from the generation of a packet to the
 /// arrival of its last byte; quantiles are up to 1 % above the true ones.
@@ -138,7 +139,7 @@ impl Experiment<5> for WindowsPlan {
         let schemes = self.fabric.iter().map(|fabric| &fabric.schemes[..]);
         let longest = schemes.max_by_key(|schemes| schemes.len());
         [
-            Axis::list("fabric", &self.fabric),
+            Axis::list("fabric", self.fabric.iter().map(|fabric| &fabric.topology)),
             Axis::list("guards_ns", &self.guards_ns),
             Axis::list("schemes", longest.unwrap_or_default()),
             Axis::list("loads", &self.loads),
@@ -161,15 +162,13 @@ impl Experiment<5> for WindowsPlan {
     }
 
     fn share(&self, _seed: u64) -> Result<Self::Shared, ExperimentError> {
-        let mut fabrics = Vec::with_capacity(self.fabric.len());
-        for fabric in &self.fabric {
+        let share = |fabric: &Fabric| {
             let graph = topologies::parse(&fabric.topology)?.graph;
             let schemes = fabric.schemes.iter();
-            let prepared: Result<Vec<_>, _> =
-                schemes.map(|scheme| scheme.prepare(&graph)).collect();
-            fabrics.push(prepared?);
-        }
-        Ok(fabrics)
+            let prepared: Result<_, _> = schemes.map(|scheme| scheme.prepare(&graph)).collect();
+            Ok(prepared?)
+        };
+        self.fabric.iter().map(share).collect()
     }
 
     fn run(&self, fabrics: &Self::Shared, at: At, seed: u64) -> Result<Point, ExperimentError> {

@@ -9,7 +9,7 @@ use sim::{Model, interval_ps};
 use topologies::Graph;
 use wire::convert::u64_of;
 
-use crate::checks::{Refusal, not_empty};
+use crate::checks::{self, Refusal, between, distinct, not_empty};
 use crate::windows::scheme::Scheme;
 
 /// All windows of a run are no longer than this, nanoseconds.
@@ -77,15 +77,10 @@ impl WindowsPlan {
 
     pub(super) fn check(&self) -> Result<(), Refusal> {
         let model = self.model();
-        model
-            .check()
-            .map_err(|error| ("packet_bytes", error.to_string()))?;
+        checks::model("packet_bytes", &model)?;
         let link = f64::from(self.packet_bytes) / sim::real(model.byte_time_ns());
-        let is_load = |load: &f64| *load > 0.0 && *load <= link;
-        if !self.loads.iter().all(is_load) || !self.loads.is_sorted() {
-            let what = format!("bytes/ns, above 0 and at most a link's {link}, ascending");
-            return Err(("loads", what));
-        }
+        let what = format!("bytes/ns, above 0 and at most a link's {link}");
+        checks::loads(&self.loads, link, &what)?;
         if self.windows == 0 || !(1..=SPAN_NS_MAX).contains(&self.span_ns()) {
             let what = format!(
                 "{} windows of {} ns: at least 1, together at most {SPAN_NS_MAX} ns",
@@ -97,23 +92,16 @@ impl WindowsPlan {
             let what = format!("{guard}: less than a window, {} ns", self.window_ns);
             return Err(("guards_ns", what));
         }
-        if self.keep_percent > 100 {
-            let what = format!("{}: 0 to 100", self.keep_percent);
-            return Err(("keep_percent", what));
-        }
-        self.fabric
-            .iter()
-            .try_for_each(|fabric| self.check_fabric(fabric))
+        between("keep_percent", self.keep_percent, (0, 100))?;
+        let mut fabrics = self.fabric.iter();
+        fabrics.try_for_each(|fabric| self.check_fabric(fabric))
     }
 
     fn check_fabric(&self, fabric: &Fabric) -> Result<(), Refusal> {
         let name = &fabric.topology;
         not_empty("schemes", &fabric.schemes)?;
         let refuse = |what: String| Err(("topology", format!("{name}: {what}")));
-        let graph = match topologies::parse(name) {
-            Ok(topology) => topology.graph,
-            Err(error) => return Err(("topology", error.to_string())),
-        };
+        let graph = checks::graph("topology", name)?;
         let clos = match clos_of(&graph) {
             Ok(clos) => clos,
             Err(error) => return refuse(error.to_string()),
@@ -135,13 +123,10 @@ impl WindowsPlan {
                  packets at most"
             ));
         }
-        for (at, scheme) in fabric.schemes.iter().enumerate() {
-            if fabric.schemes[..at].contains(scheme) {
-                return Err(("schemes", format!("{name}: {scheme} stands twice")));
-            }
-            scheme
-                .prepare(&graph)
-                .map_err(|error| ("schemes", format!("{name}: {error}")))?;
+        distinct("schemes", &fabric.schemes)?;
+        for scheme in &fabric.schemes {
+            let prepared = scheme.prepare(&graph);
+            prepared.map_err(|error| ("schemes", format!("{name}: {error}")))?;
         }
         Ok(())
     }

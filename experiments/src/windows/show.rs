@@ -1,6 +1,8 @@
 //! Conditions, curves and tables.
 
+use crate::experiment::mean;
 use crate::figure::{Axis, Curve, Figure};
+use crate::network::delays;
 use crate::windows::Point;
 use crate::windows::judge::points_of;
 use crate::windows::plan::{Fabric, WindowsPlan};
@@ -9,8 +11,8 @@ use sim::real;
 /// A part of the packets and its quantile of the latency.
 type Quantile = (f64, fn(&Point) -> u64);
 
-/// Number of decimals and value of a cell of the table.
-type Cell = (usize, fn(&Point) -> f64);
+/// A column of the table: its name, number of decimals and value.
+type Number = (&'static str, usize, fn(&Point) -> f64);
 
 const QUANTILES: [Quantile; 8] = [
     (0.1, |point| point.latency_p10_ns),
@@ -24,19 +26,14 @@ const QUANTILES: [Quantile; 8] = [
 ];
 
 pub(super) fn conditions(plan: &WindowsPlan) -> Vec<(&'static str, String)> {
-    let model = plan.model();
     let guards: Vec<String> = plan.guards_ns.iter().map(u64::to_string).collect();
     vec![
         ("Runs of each point", plan.runs.to_string()),
         (
             "Network",
             format!(
-                "{} ns of flight, {} ns of routing, {} ns a packet of {} bytes (LRH to ICRC), \
-                 virtual cut-through, 1 VL, {} packets in each buffer, ideal credits",
-                model.flight_ns,
-                model.routing_ns,
-                model.byte_time_ns(),
-                model.packet_bytes,
+                "{}, virtual cut-through, 1 VL, {} packets in each buffer, ideal credits",
+                delays(&plan.model()),
                 plan.buffer_packets
             ),
         ),
@@ -92,10 +89,11 @@ pub(super) fn figures(plan: &WindowsPlan, points: &[Point]) -> Vec<Figure> {
                 .last()
                 .map(|&load| means.distribution(fabric, load)),
         );
-        figures.push(means.over_loads(fabric, "99th percentile", |point| {
-            real(point.latency_p99_ns)
-        }));
-        figures.push(means.accepted(fabric));
+        let y = Axis::logarithmic("latency, ns");
+        let what = "99th percentile of the latency";
+        figures.push(means.over_loads(fabric, what, y, |point| real(point.latency_p99_ns)));
+        let y = Axis::linear("accepted traffic, bytes/ns per host");
+        figures.push(means.over_loads(fabric, "throughput", y, |point| point.accepted));
         figures.push(means.table(fabric));
     }
     figures
@@ -118,109 +116,87 @@ impl Means<'_> {
     ) -> Option<f64> {
         let here = points_of(self.points, fabric, &fabric.schemes[scheme], self.guard_ns);
         let here = here.filter(|point| point.rate.total_cmp(&load).is_eq());
-        let (count, sum) = here.fold((0u32, 0.0), |(count, sum), point| {
-            (count + 1, sum + of(point))
-        });
-        (count > 0).then(|| sum / f64::from(count))
+        mean(here.map(of))
+    }
+
+    /// A curve for each scheme over some places.
+    fn curves<T: Copy>(
+        &self,
+        fabric: &Fabric,
+        places: &[T],
+        point: impl Fn(usize, T) -> Option<(f64, f64)>,
+    ) -> Vec<Curve> {
+        let schemes = fabric.schemes.iter().enumerate();
+        let curve = |(scheme, name)| {
+            Curve::over(name, places.iter().copied(), |place| point(scheme, place))
+        };
+        schemes.map(curve).collect()
     }
 
     /// The cumulative distribution of latencies at a load.
     fn distribution(&self, fabric: &Fabric, load: f64) -> Figure {
-        let curve = |scheme: usize| {
-            Curve::measured(
-                fabric.schemes[scheme].to_string(),
-                QUANTILES
-                    .iter()
-                    .filter_map(|&(part, of)| {
-                        let ns = self.mean(fabric, scheme, load, |point| real(of(point)))?;
-                        Some((ns, part))
-                    })
-                    .collect(),
-            )
-        };
-        Figure::Plot {
-            heading: format!(
+        let curves = self.curves(fabric, &QUANTILES, |scheme, (part, of)| {
+            let ns = self.mean(fabric, scheme, load, |point| real(of(point)))?;
+            Some((ns, part))
+        });
+        Figure::plot(
+            format!(
                 "{}, {load} bytes/ns: cumulative distribution of the latency",
                 fabric.topology
             ),
-            curves: (0..fabric.schemes.len()).map(curve).collect(),
-            x: Axis::logarithmic("latency, ns"),
-            y: Axis::linear("part of the packets"),
-        }
+            curves,
+            Axis::logarithmic("latency, ns"),
+            Axis::linear("part of the packets"),
+        )
     }
 
-    fn curves(&self, fabric: &Fabric, of: impl Fn(&Point) -> f64 + Copy) -> Vec<Curve> {
-        let curve = |scheme: usize| {
-            Curve::measured(
-                fabric.schemes[scheme].to_string(),
-                self.plan
-                    .loads
-                    .iter()
-                    .filter_map(|&load| Some((load, self.mean(fabric, scheme, load, of)?)))
-                    .collect(),
-            )
-        };
-        (0..fabric.schemes.len()).map(curve).collect()
-    }
-
-    fn over_loads(&self, fabric: &Fabric, what: &str, of: impl Fn(&Point) -> f64 + Copy) -> Figure {
-        Figure::Plot {
-            heading: format!("{}: {what} of the latency", fabric.topology),
-            curves: self.curves(fabric, of),
-            x: Axis::linear("rate of a connection, bytes/ns"),
-            y: Axis::logarithmic("latency, ns"),
-        }
-    }
-
-    fn accepted(&self, fabric: &Fabric) -> Figure {
-        Figure::Plot {
-            heading: format!("{}: throughput", fabric.topology),
-            curves: self.curves(fabric, |point| point.accepted),
-            x: Axis::linear("rate of a connection, bytes/ns"),
-            y: Axis::linear("accepted traffic, bytes/ns per host"),
-        }
+    fn over_loads(
+        &self,
+        fabric: &Fabric,
+        what: &str,
+        y: Axis,
+        of: impl Fn(&Point) -> f64 + Copy,
+    ) -> Figure {
+        let curves = self.curves(fabric, &self.plan.loads, |scheme, load| {
+            Some((load, self.mean(fabric, scheme, load, of)?))
+        });
+        let heading = format!("{}: {what}", fabric.topology);
+        let x = Axis::linear("rate of a connection, bytes/ns");
+        Figure::plot(heading, curves, x, y)
     }
 
     fn table(&self, fabric: &Fabric) -> Figure {
-        let columns = [
-            "scheme",
-            "bytes/ns",
-            "mean ns",
-            "p50",
-            "p99",
-            "max",
-            "waited, %",
-            "links shared, all windows",
-            "most connections on one",
-            "moves per connection",
-            "accepted/offered, %",
+        let numbers: [Number; 9] = [
+            ("mean ns", 0, |p| p.latency_mean_ns),
+            ("p50", 0, |p| real(p.latency_p50_ns)),
+            ("p99", 0, |p| real(p.latency_p99_ns)),
+            ("max", 0, |p| real(p.latency_max_ns)),
+            ("waited, %", 1, |p| {
+                100.0 * real(p.waited) / real(p.packets.max(1))
+            }),
+            ("links shared, all windows", 0, |p| real(p.links_shared)),
+            ("most connections on one", 1, |p| {
+                real(p.connections_on_a_link_max)
+            }),
+            ("moves per connection", 3, |p| {
+                real(p.moved) / real(p.connections.max(1))
+            }),
+            ("accepted/offered, %", 1, |p| 100.0 * p.accepted / p.offered),
         ];
+        let columns = numbers.iter().map(|&(name, ..)| name);
         let mut rows = Vec::new();
         for (place, scheme) in fabric.schemes.iter().enumerate() {
             for &load in &self.plan.loads {
                 let mut row = vec![scheme.to_string(), load.to_string()];
-                let cells: [Cell; 9] = [
-                    (0, |p| p.latency_mean_ns),
-                    (0, |p| real(p.latency_p50_ns)),
-                    (0, |p| real(p.latency_p99_ns)),
-                    (0, |p| real(p.latency_max_ns)),
-                    (1, |p| 100.0 * real(p.waited) / real(p.packets.max(1))),
-                    (0, |p| real(p.links_shared)),
-                    (1, |p| real(p.connections_on_a_link_max)),
-                    (3, |p| real(p.moved) / real(p.connections.max(1))),
-                    (1, |p| 100.0 * p.accepted / p.offered),
-                ];
-                row.extend(cells.iter().map(|(decimals, of)| {
+                row.extend(numbers.iter().map(|(_, decimals, of)| {
                     let mean = self.mean(fabric, place, load, of);
                     mean.map_or_else(String::new, |mean| format!("{mean:.decimals$}"))
                 }));
                 rows.push(row);
             }
         }
-        Figure::Table {
-            heading: format!("{}, means over runs", fabric.topology),
-            columns: columns.map(str::to_owned).into(),
-            rows,
-        }
+        let heading = format!("{}, means over runs", fabric.topology);
+        let columns = ["scheme", "bytes/ns"].into_iter().chain(columns);
+        Figure::table(heading, columns, rows)
     }
 }

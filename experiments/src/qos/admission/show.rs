@@ -1,12 +1,12 @@
 //! The tables of VLARB01, and the causes of refusals.
 
-use routing::qos::frame_ns;
+use routing::qos::{LinkRate, frame_ns};
 use wire::choice::Choice as _;
-use wire::convert::u64_of;
 
 use super::judge::established;
 use super::{AdmissionPlan, Point, RatePlan, frame_in_paper_ns};
-use crate::figure::{Axis, Curve, Figure};
+use crate::experiment::mean;
+use crate::figure::{Axis, Columns, Curve, Figure};
 use crate::qos::judge::span;
 use sim::real;
 
@@ -15,27 +15,24 @@ const PAPER: &str = "VLARB01";
 
 /// Table 1.
 pub(super) fn frames(plan: &AdmissionPlan) -> Figure {
-    let row = |table: &RatePlan| {
-        let ns = frame_ns(table.rate.bps()).unwrap_or(0);
-        vec![
-            table.rate.name().to_owned(),
-            format!("{}", real(table.rate.bps()) / 1e9),
-            format!("{:.6}", real(ns) / 1e6),
-            format!("{:.6}", real(frame_in_paper_ns(table.rate)) / 1e6),
-        ]
-    };
-    Figure::Table {
-        heading: "Table 1: time of a frame".to_owned(),
-        columns: [
-            "speed",
-            "link rate, Gbit/s",
-            "frame, ms",
-            "in the paper, ms",
-        ]
-        .map(str::to_owned)
-        .into(),
-        rows: plan.rates.iter().map(row).collect(),
-    }
+    let ns = |table: &RatePlan| real(frame_ns(table.rate.bps()).unwrap_or(0));
+    let columns: &Columns<'_, &RatePlan> = &[
+        ("speed", &|table| table.rate.name().to_owned()),
+        ("link rate, Gbit/s", &|table| {
+            format!("{}", real(table.rate.bps()) / 1e9)
+        }),
+        ("frame, ms", &|table| format!("{:.6}", ns(table) / 1e6)),
+        ("in the paper, ms", &|table| {
+            format!("{:.6}", real(frame_in_paper_ns(table.rate)) / 1e6)
+        }),
+    ];
+    Figure::rows("Table 1: time of a frame", columns, &plan.rates)
+}
+
+/// The heading of table 2, 3 or 4.
+fn heading(table: &RatePlan) -> String {
+    let rate = table.rate.name();
+    format!("{}: connections established, {rate}", table.table)
 }
 
 /// Table 2, 3 or 4.
@@ -59,15 +56,7 @@ pub(super) fn table(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) ->
         }
         row
     };
-    Figure::Table {
-        heading: format!(
-            "{}: connections established, {}",
-            table.table,
-            table.rate.name()
-        ),
-        columns,
-        rows: table.tries.iter().map(row).collect(),
-    }
+    Figure::table(heading(table), columns, table.tries.iter().map(row))
 }
 
 /// Table 2, 3 or 4 as a plot: the middle between the least and the most of the runs.
@@ -84,7 +73,7 @@ pub(super) fn plot(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) -> 
             let [least, most] = established(points, table.rate, topology, tries)?;
             Some(f64::midpoint(f64::from(least), f64::from(most)))
         };
-        curves.push(Curve::measured(topology.as_str(), over_tries(&middle)));
+        curves.push(Curve::measured(topology, over_tries(&middle)));
         let paper = plan.paper(table.rate, topology).into_iter().flatten();
         for (bytes, all) in ["256", "4,096"].into_iter().zip(paper) {
             let points = over_tries(&|tries| Some(f64::from(all.min(tries))));
@@ -92,54 +81,50 @@ pub(super) fn plot(plan: &AdmissionPlan, table: &RatePlan, points: &[Point]) -> 
             curves.push(Curve::of_paper(PAPER, name, points));
         }
     }
-    Figure::Plot {
-        heading: format!(
-            "{}: connections established, {}",
-            table.table,
-            table.rate.name()
-        ),
+    Figure::plot(
+        heading(table),
         curves,
-        x: Axis::linear("connections tried"),
-        y: Axis::linear("connections established, middle of the runs"),
-    }
+        Axis::linear("connections tried"),
+        Axis::linear("connections established, middle of the runs"),
+    )
 }
+
+/// The fills of a topology at a rate.
+type Fills<'a> = (LinkRate, &'a String, Vec<&'a Point>);
 
 /// Causes of refusals.
 pub(super) fn refusals(plan: &AdmissionPlan, points: &[Point]) -> Figure {
-    let columns = [
-        "rate",
-        "network",
-        "connections",
-        "slots owned, mean",
-        "slots owned, most",
-        "draws refused for bandwidth",
-        "draws refused for entries",
-    ];
-    let mut rows = Vec::new();
+    let mut groups = Vec::new();
     for rate in plan.rates.iter().map(|table| table.rate) {
         for topology in &plan.topologies {
-            let here = points
-                .iter()
-                .filter(|point| point.rate == rate && point.topology == *topology);
-            let here: Vec<&Point> = here.collect();
-            let count = real(u64_of(here.len().max(1)));
-            let mean = |value: fn(&Point) -> f64| {
-                here.iter().map(|point| value(point)).sum::<f64>() / count
-            };
-            rows.push(vec![
-                rate.name().to_owned(),
-                topology.clone(),
-                format!("{:.0}", mean(|point| f64::from(point.established))),
-                format!("{:.4}", mean(|point| point.reserved_mean)),
-                format!("{:.4}", mean(|point| point.reserved_max)),
-                format!("{:.0}", mean(|point| f64::from(point.refused_bandwidth))),
-                format!("{:.0}", mean(|point| f64::from(point.refused_entries))),
-            ]);
+            let here = points.iter();
+            let here = here.filter(|point| point.rate == rate && point.topology == *topology);
+            groups.push((rate, topology, here.collect()));
         }
     }
-    Figure::Table {
-        heading: "Why no more are established (means over the runs)".to_owned(),
-        columns: columns.map(str::to_owned).into(),
-        rows,
-    }
+    let mean = |(_, _, here): &Fills<'_>, decimals: usize, value: fn(&Point) -> f64| {
+        let mean = mean(here.iter().map(|point| value(point)));
+        format!("{:.decimals$}", mean.unwrap_or(0.0))
+    };
+    let columns: &Columns<'_, Fills<'_>> = &[
+        ("rate", &|(rate, ..)| rate.name().to_owned()),
+        ("network", &|(_, topology, _)| (*topology).clone()),
+        ("connections", &|fills| {
+            mean(fills, 0, |point| point.established.into())
+        }),
+        ("slots owned, mean", &|fills| {
+            mean(fills, 4, |point| point.reserved_mean)
+        }),
+        ("slots owned, most", &|fills| {
+            mean(fills, 4, |point| point.reserved_max)
+        }),
+        ("draws refused for bandwidth", &|fills| {
+            mean(fills, 0, |point| point.refused_bandwidth.into())
+        }),
+        ("draws refused for entries", &|fills| {
+            mean(fills, 0, |point| point.refused_entries.into())
+        }),
+    ];
+    let heading = "Why no more are established (means over the runs)";
+    Figure::rows(heading, columns, groups)
 }
