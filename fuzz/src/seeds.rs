@@ -1,27 +1,27 @@
 //! Inputs to start from: some of each kind that is taken. Those of whole devices stand beside them.
 
 mod descriptions;
+mod messages;
+mod umad2sim;
 
 use clap::Parser as _;
-use hostd::control::{HostIdentity, PingResult};
 use ibemu::cli::{Cli, Verb};
 use ibemu::process::{ProcessId, ProcessRecord};
 use ibemu::state::FabricState;
-use mad::local::{FromAgent, MadMessage, ToAgent};
 use routing::dump;
 use topologies::{Graph, parse};
-use wire::control::{DeviceReply, DeviceRequest, encode};
-use wire::umad2sim::{Connect, ControlDatagram, ControlKind, DataDatagram};
+use wire::umad2sim::ControlKind;
 use wire::{
     AttributeId, FlowControl, FlowOp, Format, Guid, Lid, Mad, Method, PortNum, Qpn, Sl, Training,
     UdPacket, Vl,
 };
 
 use crate::Parts;
-use crate::targets::messages::KINDS;
 use crate::targets::packets::FORMATS;
 
 pub(crate) use descriptions::{guid_lists, topologies};
+pub(crate) use messages::messages;
+pub(crate) use umad2sim::umad_inputs;
 
 fn flow_control() -> Vec<u8> {
     let packet = FlowControl {
@@ -113,7 +113,7 @@ pub(crate) fn formats() -> Vec<Vec<u8>> {
             inputs.push([&[which][..], &bytes].concat());
         }
     }
-    let connect = umad_control(ControlKind::CONNECT, 0);
+    let connect = umad2sim::umad_control(ControlKind::CONNECT, 0);
     inputs.push([&[index_of("umad2sim control datagram")][..], &connect].concat());
     inputs
 }
@@ -274,124 +274,6 @@ pub(crate) fn supervisor_files() -> Vec<Vec<u8>> {
     inputs
 }
 
-fn mad_message() -> MadMessage {
-    let mad = Mad::lid_smp(Method::GET, AttributeId::NODE_INFO, 0, 7);
-    MadMessage {
-        lid: Lid::new(3),
-        qpn: Qpn::SMI,
-        sl: Sl::default(),
-        mad: Box::new(*mad.as_bytes()),
-        way: None,
-    }
-}
-
-/// Messages of local sockets: some of several kinds, and short bytes as each kind.
-pub(crate) fn messages() -> Vec<Vec<u8>> {
-    let of = |name: &str, bytes: Result<Vec<u8>, wire::control::ControlError>| {
-        let at = KINDS.iter().position(|kind| kind.name == name);
-        let which = u8::try_from(at.expect("a kind")).expect("few kinds");
-        [&[which][..], &bytes.expect("a short message")].concat()
-    };
-    let identity = HostIdentity {
-        name: "h0".to_owned(),
-        guid: Guid(1),
-        port: PortNum::new(1),
-        port_guid: Guid(2),
-        lid: Lid::new(3),
-        lmc: wire::Lmc::default(),
-        sm_lid: Lid::new(1),
-        state: 4,
-        mtu: 2048,
-        is_sm: true,
-    };
-    let ping = PingResult {
-        dlid: Lid::new(3),
-        sent: 3,
-        received: 2,
-        rtt: hostd::control::Latency::default(),
-        responder: "h1".to_owned(),
-        responder_lid: Lid::new(3),
-    };
-    let status = controller::control::Status {
-        warnings: vec!["one".to_owned(), "two".to_owned()],
-        ..controller::control::Status::default()
-    };
-    let process = ibemu::supervisor::protocol::Process {
-        pid: Some(7),
-        restarts: 1,
-        exit: Some("killed".to_owned()),
-    };
-    let ports = DeviceRequest::Ports;
-    let mut inputs = vec![
-        of(
-            "request to a switch",
-            encode(&switchd::control::Request::Device(ports.clone())),
-        ),
-        of(
-            "reply of a switch",
-            encode(&switchd::control::Reply::Device(DeviceReply::Ports(
-                Vec::new(),
-            ))),
-        ),
-        of(
-            "request to a host",
-            encode(&hostd::control::PortRequest {
-                port: PortNum::new(1),
-                request: hostd::control::Request::Device(ports),
-            }),
-        ),
-        of(
-            "reply of a host",
-            encode(&hostd::control::Reply::Identity(identity)),
-        ),
-        of(
-            "reply of a host",
-            encode(&hostd::control::Reply::Ping(vec![ping; 3])),
-        ),
-        of(
-            "request to the controller",
-            encode(&controller::control::Request::Resweep),
-        ),
-        of(
-            "reply of the controller",
-            encode(&controller::control::Reply::Status(Box::new(status))),
-        ),
-        of(
-            "request to the supervisor",
-            encode(&ibemu::supervisor::protocol::Request::Cable {
-                node: 3,
-                port: 1,
-                plugged: false,
-            }),
-        ),
-        of(
-            "reply of the supervisor",
-            encode(&ibemu::supervisor::protocol::Reply::Processes(vec![
-                process;
-                2
-            ])),
-        ),
-        of("to a MAD socket", encode(&ToAgent::Send(mad_message()))),
-        of(
-            "from a MAD socket",
-            encode(&FromAgent::Received(mad_message())),
-        ),
-    ];
-    for which in 0..KINDS.len() {
-        let which = u8::try_from(which).expect("few kinds");
-        inputs.extend([vec![which], vec![which, 1, 2, 3, 4, 5, 6, 7, 8]]);
-        // A list that says it is as long as there are numbers.
-        inputs.push(
-            [
-                &[which, 2][..],
-                &[0xfd, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-            ]
-            .concat(),
-        );
-    }
-    inputs
-}
-
 /// Transfers: without faults, and with each.
 pub(crate) fn transfers() -> Vec<Vec<u8>> {
     let head: &[u8] = &[0x10, 0, 0, 13, 3];
@@ -428,84 +310,5 @@ pub(crate) fn transfers() -> Vec<Vec<u8>> {
         ];
         inputs.push(Parts::join(steps));
     }
-    inputs
-}
-
-fn umad_control(kind: ControlKind, client: u32) -> Vec<u8> {
-    let mut data = [0; 64];
-    if kind == ControlKind::CONNECT {
-        let connect = Connect {
-            id: 4711,
-            qp: 0,
-            is_sm: true,
-            node: [0; 32],
-        };
-        connect.emit(&mut data);
-    }
-    let datagram = ControlDatagram {
-        client,
-        kind,
-        len: 64,
-        data,
-    };
-    datagram.to_bytes::<{ ControlDatagram::LEN }>().to_vec()
-}
-
-/// Programs that connect, ask, send and leave.
-pub(crate) fn umad_inputs() -> Vec<Vec<u8>> {
-    let control = |kind, client| [&[0, 0][..], &umad_control(kind, client)].concat();
-    let data = |slot: u8, lid, method| {
-        let mad = match lid {
-            Lid::PERMISSIVE => Mad::directed_smp(method, AttributeId::NODE_INFO, 0, 5, &[]),
-            _ => Ok(Mad::sa(method, AttributeId::NODE_RECORD, 0, 6)),
-        };
-        let datagram = DataDatagram {
-            dlid: lid,
-            slid: Lid::ZERO,
-            dest_qp: Qpn::SMI,
-            src_qp: Qpn::SMI,
-            status: 0,
-            len: 256,
-            mad: mad.expect("a short path"),
-        };
-        [
-            &[3, slot][..],
-            &datagram.to_bytes::<{ DataDatagram::LEN }>(),
-        ]
-        .concat()
-    };
-    let connect = control(ControlKind::CONNECT, 0);
-    let mut inputs = vec![Parts::join([&connect])];
-    let mut all = vec![connect.clone()];
-    for kind in 2..12 {
-        inputs.push(Parts::join([
-            connect.clone(),
-            control(ControlKind(kind), 0),
-        ]));
-        if kind != 2 {
-            all.push(control(ControlKind(kind), 0));
-        }
-    }
-    let own = data(0, Lid::PERMISSIVE, Method::GET);
-    let far = data(0, Lid::new(1), Method::GET_TABLE);
-    let trap = data(0, Lid::new(1), Method::TRAP);
-    let time: &[u8] = &[6, 0, 110];
-    let agent = encode(&FromAgent::Received(mad_message())).expect("a short message");
-    let agent = [&[7, 0, 2][..], &agent].concat();
-    let rest: [&[u8]; 9] = [
-        &own,
-        &[5, 0],
-        &far,
-        &trap,
-        time,
-        &agent,
-        &[7, 0, 1, 0, 9],
-        &[7, 0, 0],
-        time,
-    ];
-    all.extend(rest.map(<[u8]>::to_vec));
-    all.push(control(ControlKind::DISCONNECT, 0));
-    inputs.push(Parts::join([&connect, &own, &far, &trap]));
-    inputs.push(Parts::join(all));
     inputs
 }

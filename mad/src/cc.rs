@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_manager_sets_is_told_back() {
+    fn settings_of_a_switch_read_back() {
         let mut switch = CongestionAgent::of_switch(36);
         let setting = SwitchCongestionSetting {
             control_map: 1,
@@ -254,7 +254,10 @@ mod tests {
         let refused: Option<Result<SwitchPortCongestionSetting, MadStatus>> =
             Some(Err(MadStatus::BAD_FIELD));
         assert_eq!(ask(&mut switch, (Method::GET, id, 2, 0), None), refused);
+    }
 
+    #[test]
+    fn settings_of_an_adapter_read_back() {
         let mut adapter = CongestionAgent::of_adapter();
         let mut setting = CaCongestionSetting {
             control_map: 0xffff,

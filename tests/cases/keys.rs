@@ -220,6 +220,24 @@ fn port_guid(graph: &Graph, name: &str) -> String {
     format!("{:#x}", graph.node(host).guid.0 + 1)
 }
 
+/// A stock program reads the P_Key tables of a host and of its switch port.
+fn stock_programs_read_the_tables(fabric: &Fabric, graph: &Graph) {
+    let lid = |name: &str| fabric.device(name)["lid"].to_string();
+    let table = |asked: &[&str]| {
+        let call = [&["smpquery", "pkeys"], asked].concat();
+        diags(fabric, "h0", &call).success().stdout
+    };
+    let held = table(&[&lid("h2")]);
+    assert!(held.contains("0x7fff 0x0005 0x0000"), "{held}");
+    let at = graph.peer(Endpoint {
+        node: graph.find("h1").expect("a host"),
+        port: PortNum::new(1),
+    });
+    let at = at.expect("a cable").port.to_string();
+    let held = table(&[&lid("s0"), &at]);
+    assert!(held.contains("0xffff 0x8005 0x0000"), "{held}");
+}
+
 #[test]
 fn hosts_of_other_partitions_do_not_reach_each_other_and_that_is_said() {
     let graph = topologies::parse("star-4").expect("a topology").graph;
@@ -250,21 +268,8 @@ fn hosts_of_other_partitions_do_not_reach_each_other_and_that_is_said() {
     let all = fabric.call(&["ping", "--all"]);
     assert!(all.stdout.contains(apart), "{all}");
 
-    // What a stock program reads.
+    stock_programs_read_the_tables(&fabric, &graph);
     let lid = |name: &str| fabric.device(name)["lid"].to_string();
-    let table = |asked: &[&str]| {
-        let call = [&["smpquery", "pkeys"], asked].concat();
-        diags(&fabric, "h0", &call).success().stdout
-    };
-    let held = table(&[&lid("h2")]);
-    assert!(held.contains("0x7fff 0x0005 0x0000"), "{held}");
-    let at = graph.peer(Endpoint {
-        node: graph.find("h1").expect("a host"),
-        port: PortNum::new(1),
-    });
-    let at = at.expect("a cable").port.to_string();
-    let held = table(&[&lid("s0"), &at]);
-    assert!(held.contains("0xffff 0x8005 0x0000"), "{held}");
 
     // Counters of a limited member are for full ones: the default partition's queue pair 1.
     let _ = diags(&fabric, "h0", &["perfquery", &lid("h3"), "1"]).success();

@@ -414,7 +414,15 @@ fn groups_are_joined_and_made_in_one_s_own_partitions_only() {
     };
     assert_eq!(groups(&mut bed, "h1", 0), [red]);
     assert_eq!(groups(&mut bed, "h2", 0), [red, blue]);
+}
 
+#[test]
+fn paths_to_groups_are_told_to_members_of_their_partition_only() {
+    let (mut bed, host) = up();
+    let (red, blue) = (broadcast(0x8005), broadcast(0x8006));
+    for (name, mgid, pkey) in [("h1", red, None), ("h3", blue, Some(6)), ("h2", blue, None)] {
+        let _joined = join(&mut bed, host, name, mgid, pkey).unwrap();
+    }
     let (source, mask) = (bed.id("h1"), path_component::SGID | path_component::DGID);
     for (mgid, expected) in [(red, MadStatus::OK), (blue, MadStatus::SA_NO_RECORDS)] {
         let asked = PathRecord {
@@ -425,7 +433,7 @@ fn groups_are_joined_and_made_in_one_s_own_partitions_only() {
         let answer = ask(&mut bed, source, host, &query(Method::GET, mask, &asked));
         assert_eq!(answer.status(), expected, "{mgid}");
     }
-    // Nobody of another partition is told of the way to a group, and no key is told that is not asked for.
+    // Members of another partition get no path to a group, and no record has another key than the one asked for.
     let by_key = mask | path_component::PKEY;
     let source = bed.id("h2");
     for (asker, mask, pkey, expected) in [

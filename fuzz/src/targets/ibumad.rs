@@ -308,23 +308,8 @@ fn register(class: MgmtClass, rmpp_version: u8, methods: &[Method]) -> Vec<u8> {
     })
 }
 
-/// Programs that open ports, register, ask, send and receive long MADs, and leave.
-pub(crate) fn inputs() -> Vec<Vec<u8>> {
-    let open = request(&Request::Open {
-        port: PortNum::new(1),
-        descriptor: 0,
-    });
-    let header = UserMadHeader {
-        timeout_ms: 100,
-        retries: 2,
-        qpn: 1,
-        lid: 4,
-        ..UserMadHeader::default()
-    };
-    let directed = Mad::directed_smp(Method::GET, AttributeId::NODE_INFO, 0, 5, &[]);
-    let directed = directed.expect("a short path");
-    let asked = Mad::sa(Method::GET_TABLE, AttributeId::NODE_RECORD, 0, 6);
-    // As a responder of subnet administration sends a table.
+/// The first segment of a table, as a responder of subnet administration sends it.
+fn segmented_table() -> Mad {
     let mut table = Mad::sa(Method::GET_TABLE_RESP, AttributeId::NODE_RECORD, 0, 7);
     let first = Rmpp {
         version: Rmpp::VERSION,
@@ -335,44 +320,94 @@ pub(crate) fn inputs() -> Vec<Vec<u8>> {
         ..Rmpp::default()
     };
     first.emit(&mut table.as_bytes_mut()[RMPP_AT..]);
-    let send = |header: &UserMadHeader, mad: &[u8]| [&[2, 0][..], &user_mad(header, mad)].concat();
+    table
+}
+
+/// The step in which the agent hands a datagram over.
+fn received(mad: &Mad) -> Vec<u8> {
+    let message = encode(&FromAgent::Received(MadMessage {
+        lid: Lid::new(3),
+        qpn: Qpn::GSI,
+        sl: Sl::default(),
+        mad: Box::new(*mad.as_bytes()),
+        way: None,
+    }));
+    [&[8, 0][..], &message.expect("a short message")].concat()
+}
+
+fn send(header: &UserMadHeader, mad: &Mad) -> Vec<u8> {
+    [&[2, 0][..], &user_mad(header, mad.as_bytes())].concat()
+}
+
+/// A request to the own host, by the directed route without a hop.
+fn own_request(header: &UserMadHeader) -> Vec<u8> {
+    let directed = Mad::directed_smp(Method::GET, AttributeId::NODE_INFO, 0, 5, &[]);
     let smi = UserMadHeader {
         agent: 0,
         qpn: 0,
         lid: 0xffff,
-        ..header
+        ..*header
     };
+    send(&smi, &directed.expect("a short path"))
+}
+
+/// A table that is longer than a datagram.
+fn long(header: &UserMadHeader, table: &Mad) -> Vec<u8> {
+    [
+        &[4, 0, 0, 20][..],
+        &user_mad(header, table.as_bytes()),
+        &[1; 900],
+    ]
+    .concat()
+}
+
+/// Programs that open ports, register, ask, send and receive long MADs, and leave.
+pub(crate) fn inputs() -> Vec<Vec<u8>> {
+    let (port, descriptor, agent) = (PortNum::new(1), 0, 0);
+    let open = request(&Request::Open { port, descriptor });
+    let header = UserMadHeader {
+        timeout_ms: 100,
+        retries: 2,
+        qpn: 1,
+        lid: 4,
+        ..UserMadHeader::default()
+    };
+    let asked = Mad::sa(Method::GET_TABLE, AttributeId::NODE_RECORD, 0, 6);
+    let table = segmented_table();
     let read: Vec<u8> = vec![5, 0];
     let time: Vec<u8> = vec![6, 0, 110];
     let answer: Vec<u8> = vec![7, 0, 2, 0];
     let acknowledge: Vec<u8> = vec![7, 0, 0, 0, 0, 0, 0, 9, 0];
     let segment: Vec<u8> = vec![7, 0, 3, 2, 25, 3, 29, 1];
-    let told = encode(&FromAgent::Received(MadMessage {
-        lid: Lid::new(3),
-        qpn: Qpn::GSI,
-        sl: Sl::default(),
-        mad: Box::new(*table.as_bytes()),
-        way: None,
-    }));
-    let told = [&[8, 0][..], &told.expect("a short message")].concat();
-    let long = [
-        &[4, 0, 0, 20][..],
-        &user_mad(&header, table.as_bytes()),
-        &[1; 900],
-    ]
-    .concat();
+    let received = received(&table);
+    let long = long(&header, &table);
     let describe = request(&Request::Describe);
-    let unregister = request(&Request::Unregister {
-        descriptor: 0,
-        agent: 0,
-    });
+    let unregister = request(&Request::Unregister { descriptor, agent });
     let smp_agent = register(MgmtClass::SUBN_DIR, 0, &[Method::TRAP]);
     let sa_agent = register(MgmtClass::SUBN_ADM, 1, &[Method::GET, Method::GET_TABLE]);
     let asking_agent = register(MgmtClass(0), 1, &[]);
     let close: Vec<u8> = vec![9, 0, 0];
     let is_sm: Vec<u8> = vec![9, 0, 1, 1, 0];
-    let own = send(&smi, directed.as_bytes());
-    let far = send(&header, asked.as_bytes());
+    let own = own_request(&header);
+    let far = send(&header, &asked);
+    let all = [
+        &open,
+        &smp_agent,
+        &sa_agent,
+        &is_sm,
+        &describe,
+        &own,
+        &far,
+        &long,
+        &received,
+        &time,
+        &answer,
+        &acknowledge,
+        &segment,
+        &read,
+        &unregister,
+        &close,
+    ];
     let inputs: Vec<Vec<&Vec<u8>>> = vec![
         vec![&describe],
         vec![&open, &close],
@@ -380,7 +415,7 @@ pub(crate) fn inputs() -> Vec<Vec<u8>> {
         vec![&open, &smp_agent, &own, &time, &time, &read],
         vec![&open, &sa_agent, &far, &answer, &read],
         vec![&open, &asking_agent, &far, &segment, &segment, &read],
-        vec![&open, &sa_agent, &told, &told, &time, &time, &read],
+        vec![&open, &sa_agent, &received, &received, &time, &time, &read],
         vec![
             &open,
             &sa_agent,
@@ -390,24 +425,7 @@ pub(crate) fn inputs() -> Vec<Vec<u8>> {
             &acknowledge,
             &acknowledge,
         ],
-        vec![
-            &open,
-            &smp_agent,
-            &sa_agent,
-            &is_sm,
-            &describe,
-            &own,
-            &far,
-            &long,
-            &told,
-            &time,
-            &answer,
-            &acknowledge,
-            &segment,
-            &read,
-            &unregister,
-            &close,
-        ],
+        all.to_vec(),
     ];
     inputs.into_iter().map(Parts::join).collect()
 }

@@ -127,10 +127,6 @@ pub(crate) fn fields_of(of: &Mad) -> Vec<u8> {
 
 /// Requests of every class, with attributes that mean something.
 pub(crate) fn requests() -> Vec<Mad> {
-    use wire::attr::{LinearForwardingTable, Notice, PortInfo, SmInfo, SmState};
-    use wire::sa::{McMemberRecord, PathRecord, SaHeader};
-    use wire::vendor::{QosConnection, WindowRequest, WindowState};
-
     let mut all = Vec::new();
     let ports: [&[PortNum]; 2] = [&[], &[PortNum::new(1), PortNum::new(2)]];
     for path in ports {
@@ -146,6 +142,17 @@ pub(crate) fn requests() -> Vec<Mad> {
             all.extend(Mad::directed_smp(method, attribute, 1, 0x10, path));
         }
     }
+    all.extend(routed_smps());
+    all.push(Mad::pma(Method::GET, AttributeId::PORT_COUNTERS, 0, 0x15));
+    all.push(Mad::pma(Method::SET, AttributeId::PORT_COUNTERS, 0, 0x16));
+    all.extend(sa_requests());
+    all.extend(vendor_requests());
+    all
+}
+
+fn routed_smps() -> [Mad; 4] {
+    use wire::attr::{LinearForwardingTable, Notice, PortInfo, SmInfo, SmState};
+
     let mut routes = Mad::lid_smp(Method::SET, AttributeId::LINEAR_FORWARDING_TABLE, 0, 0x11);
     routes.set_smp_attribute(&LinearForwardingTable([PortNum::new(1); 64]));
     let mut port = Mad::lid_smp(Method::SET, AttributeId::PORT_INFO, 1, 0x12);
@@ -164,9 +171,13 @@ pub(crate) fn requests() -> Vec<Mad> {
         priority: 15,
         state: SmState::Master,
     });
-    all.extend([routes, port, trap, manager]);
-    all.push(Mad::pma(Method::GET, AttributeId::PORT_COUNTERS, 0, 0x15));
-    all.push(Mad::pma(Method::SET, AttributeId::PORT_COUNTERS, 0, 0x16));
+    [routes, port, trap, manager]
+}
+
+fn sa_requests() -> Vec<Mad> {
+    use wire::sa::{McMemberRecord, PathRecord, SaHeader};
+
+    let mut all = Vec::new();
     for (method, attribute) in [
         (Method::GET_TABLE, AttributeId::NODE_RECORD),
         (Method::GET_TABLE, AttributeId::PORT_INFO_RECORD),
@@ -191,24 +202,31 @@ pub(crate) fn requests() -> Vec<Mad> {
         }
         all.push(mad);
     }
-    all.push(Mad::vendor(
-        Method::SET,
-        0,
-        0x18,
-        &QosConnection {
-            rate_bps: 64_000_000,
-            ..QosConnection::default()
-        },
-    ));
-    all.push(Mad::vendor(
-        Method::SET,
-        0,
-        0x19,
-        &WindowRequest {
-            windows: 2,
-            pairs: [(Lid::new(2), Lid::new(3)); wire::vendor::PAIRS_MAX],
-        },
-    ));
-    all.push(Mad::vendor(Method::GET, 0, 0x1a, &WindowState::default()));
     all
+}
+
+fn vendor_requests() -> [Mad; 3] {
+    use wire::vendor::{QosConnection, WindowRequest, WindowState};
+
+    [
+        Mad::vendor(
+            Method::SET,
+            0,
+            0x18,
+            &QosConnection {
+                rate_bps: 64_000_000,
+                ..QosConnection::default()
+            },
+        ),
+        Mad::vendor(
+            Method::SET,
+            0,
+            0x19,
+            &WindowRequest {
+                windows: 2,
+                pairs: [(Lid::new(2), Lid::new(3)); wire::vendor::PAIRS_MAX],
+            },
+        ),
+        Mad::vendor(Method::GET, 0, 0x1a, &WindowState::default()),
+    ]
 }

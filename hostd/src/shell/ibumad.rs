@@ -6,13 +6,14 @@
 //! 128 random bits.
 //!
 //! One task executes the server's outputs, one runs its timers, each connection has one, and each port whose
-//! file for IsSM a program has asked for has one that watches whether a program has it open.
+//! file for IsSM a program has asked for has one that watches whether a program has it open ([`files`]).
+
+mod files;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -27,15 +28,14 @@ use mad::umad::{
 };
 use netio::clock;
 use netio::dataplane::Handle;
-use netio::fifo::ReaderWatch;
 use netio::seqpacket::{Connection, Listener};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinHandle;
 use wire::PortNum;
 use wire::convert::usize_of;
 
 use super::mads::CommandSender;
-use super::{sysfs, timers};
+use super::timers;
+use files::{DeviceFiles, IsSmWatch, SYSFS_WATCHERS_MAX};
 
 /// The first client number of this socket.
 pub(super) const FIRST_CLIENT: u32 = 1 << 31;
@@ -46,8 +46,6 @@ const ASKING_MAX: usize = 64;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a program may take to send a long user MAD whose length it has told, and then the host to have room.
 const LONG_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections that keep the adapter's files up to date at most.
-const SYSFS_WATCHERS_MAX: usize = 64;
 /// Actions that may wait before programs are read no further.
 const OUTPUTS_HIGH: usize = 4096;
 
@@ -66,7 +64,7 @@ pub(super) struct Ibumad {
     /// How many connections keep the adapter's files up to date.
     sysfs_watchers: Cell<usize>,
     /// The tasks that watch the files for IsSM.
-    is_sm: RefCell<BTreeMap<PortNum, Watch>>,
+    is_sm: RefCell<BTreeMap<PortNum, IsSmWatch>>,
     /// The server may have outputs.
     changed: Notify,
     /// The server may have another deadline.
@@ -75,52 +73,10 @@ pub(super) struct Ibumad {
     drained: Notify,
 }
 
-/// A connection that keeps the adapter's files up to date; counted until it is dropped.
-struct Watching<'a>(&'a Cell<usize>);
-
-impl<'a> Watching<'a> {
-    /// `None` if there are [`SYSFS_WATCHERS_MAX`].
-    fn begin(count: &'a Cell<usize>) -> Option<Self> {
-        (count.get() < SYSFS_WATCHERS_MAX).then(|| {
-            count.set(count.get() + 1);
-            Self(count)
-        })
-    }
-}
-
-impl Drop for Watching<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
-}
-
-/// Where the files of this host stand.
-struct DeviceFiles {
-    /// The folder with files as a driver has them.
-    sysfs: PathBuf,
-    /// The path before the port's number.
-    is_sm: PathBuf,
-}
-
-/// The task that watches a port's file for IsSM.
-struct Watch {
-    task: JoinHandle<()>,
-    path: String,
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl Ibumad {
     pub(super) fn new(device: &DeviceArgs, ports: u8, handle: Handle<Command>) -> Self {
         Self {
-            device: DeviceFiles {
-                sysfs: device.socket("sysfs"),
-                is_sm: device.socket("issm"),
-            },
+            device: DeviceFiles::new(device),
             commands: CommandSender::new(handle),
             server: RefCell::new(Server::new(ports)),
             descriptors: RefCell::default(),
@@ -433,104 +389,6 @@ impl Ibumad {
                 self.server.borrow_mut().data_sent(descriptor);
             } else {
                 sent.set(sent.get() + part.len());
-            }
-        }
-    }
-
-    /// Writes files as a driver has them, again and again until the connection ends. Several may do so at
-    /// a time: each file is replaced whole.
-    async fn keep_sysfs(
-        &self,
-        connection: &Connection,
-        place: &ClientSlot,
-        name: &str,
-    ) -> Result<(), ControlError> {
-        let mut written = sysfs::Written::default();
-        let watching = Watching::begin(&self.sysfs_watchers);
-        let begun = match watching {
-            Some(_) => self.write_sysfs(name, &mut written).await,
-            None => Err(Refusal::Full),
-        };
-        let path = self.device.sysfs.to_str().map(str::to_owned);
-        let reply = match (begun, path) {
-            (Ok(()), Some(path)) => Reply::Sysfs { path },
-            (Ok(()), None) => Reply::Refused(Refusal::Failed),
-            (Err(refusal), _) => Reply::Refused(refusal),
-        };
-        let is_kept = matches!(reply, Reply::Sysfs { .. });
-        connection.send(&wire::control::encode(&reply)?).await?;
-        if !is_kept {
-            return Ok(());
-        }
-        place.pin();
-        loop {
-            // The client sends no further request: a result is the end of the connection.
-            let ended = tokio::time::timeout(sysfs::REFRESH, connection.receive());
-            if ended.await.is_ok() {
-                break;
-            }
-            // The next attempt may succeed.
-            let _ = self.write_sysfs(name, &mut written).await;
-        }
-        Ok(())
-    }
-
-    async fn write_sysfs(&self, name: &str, written: &mut sysfs::Written) -> Result<(), Refusal> {
-        let adapter = match self.ask(Request::Describe).await {
-            Reply::Adapter(adapter) => adapter,
-            Reply::Refused(refusal) => return Err(refusal),
-            _ => return Err(Refusal::Failed),
-        };
-        sysfs::write(&self.device.sysfs, name, &adapter, written).map_err(|error| {
-            let folder = self.device.sysfs.display();
-            tracing::warn!("{folder}: the adapter's files cannot be written: {error}");
-            Refusal::Failed
-        })
-    }
-
-    /// The file of a port whose readers make it a subnet manager's; made when it is first asked for.
-    fn is_sm_file(this: &Rc<Self>, port: PortNum) -> Reply {
-        if !this.server.borrow().has_port(port) {
-            return Reply::Refused(Refusal::Absent);
-        }
-        if let Some(watch) = this.is_sm.borrow().get(&port) {
-            let path = watch.path.clone();
-            return Reply::IsSmFile { path };
-        }
-        let mut path = this.device.is_sm.clone().into_os_string();
-        path.push(port.to_string());
-        let made = ReaderWatch::create(path.as_ref());
-        match (made, path.into_string()) {
-            (Ok(watch), Ok(path)) => {
-                let task = Rc::clone(this).watch_is_sm(port, watch);
-                let watch = Watch {
-                    task: tokio::task::spawn_local(task),
-                    path: path.clone(),
-                };
-                this.is_sm.borrow_mut().insert(port, watch);
-                Reply::IsSmFile { path }
-            }
-            (Err(error), _) => {
-                tracing::warn!("IsSM cannot be watched: {error}");
-                Reply::Refused(Refusal::Failed)
-            }
-            (Ok(_), Err(path)) => {
-                tracing::warn!("{}: the path is not UTF-8", path.to_string_lossy());
-                Reply::Refused(Refusal::Failed)
-            }
-        }
-    }
-
-    /// Sets IsSM while a program has the file open.
-    async fn watch_is_sm(self: Rc<Self>, port: PortNum, mut watch: ReaderWatch) {
-        loop {
-            match watch.changed().await {
-                Ok(is_sm) => self.with_server(|server| server.set_is_sm(port, is_sm)),
-                Err(error) => {
-                    tracing::warn!(%port, "IsSM is not watched any more: {error}");
-                    self.with_server(|server| server.set_is_sm(port, false));
-                    return;
-                }
             }
         }
     }

@@ -1,8 +1,10 @@
 //! Random work on both sides of a connection, through a channel that loses, repeats, delays and reorders, against
 //! a model of what must come of it.
 
+mod expected;
+
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use link::Time;
 use rand::{Rng, RngExt, SeedableRng};
@@ -11,6 +13,7 @@ use transport::{Data, Remote, SendOperation, Status, WorkKind};
 use wire::{Mtu, Service};
 
 use crate::bed::{BASE, Pair, Setting, Side, pattern, request};
+use expected::{Expected, Model};
 
 /// What of a side's memory is what.
 const SOURCE: usize = 0;
@@ -30,36 +33,6 @@ struct Channel {
     delay_ns_max: u64,
     /// Whether packets keep their order, as on a fabric with one path.
     ordered: bool,
-}
-
-/// What must come of a send request.
-#[derive(Clone, Debug)]
-enum Expected {
-    Nothing,
-    Data { landing: usize, bytes: Vec<u8> },
-}
-
-/// What must come of a message at the peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Message {
-    bytes: Vec<u8>,
-    immediate: Option<u32>,
-    kind: WorkKind,
-}
-
-/// What a side has asked for.
-#[derive(Default)]
-struct Model {
-    posted: u64,
-    done: u64,
-    under_way: VecDeque<(u64, WorkKind, Expected)>,
-    /// Messages that the peer must receive, in order.
-    messages: VecDeque<Message>,
-    /// The peer's memory that this side writes to.
-    target: Vec<u8>,
-    counter: u64,
-    receives_posted: u64,
-    receives_done: u64,
 }
 
 /// A packet: its arrival, its number, the side that it is for, its bytes.
@@ -153,47 +126,12 @@ impl World {
             }
             _ => {
                 let bytes = model.counter.to_ne_bytes().to_vec();
-                let add = self.rng.next_u64();
-                let operation = if self.rng.random_bool(0.5) {
-                    model.counter = model.counter.wrapping_add(add);
-                    SendOperation::FetchAdd {
-                        remote: counter,
-                        add,
-                    }
-                } else {
-                    let compare = model.counter ^ u64::from(self.rng.random_bool(0.3));
-                    if compare == model.counter {
-                        model.counter = add;
-                    }
-                    let remote = counter;
-                    SendOperation::CompareSwap {
-                        remote,
-                        compare,
-                        swap: add,
-                    }
-                };
+                let operation = model.atomic(counter, &mut self.rng);
                 (operation, landing, 8, Expected::Data { landing, bytes })
             }
         };
         let kind = operation.kind();
-        if matches!(operation, SendOperation::Send { .. })
-            || matches!(
-                operation,
-                SendOperation::Write {
-                    immediate: Some(_),
-                    ..
-                }
-            )
-        {
-            model.messages.push_back(Message {
-                bytes: source,
-                immediate,
-                kind: match kind {
-                    WorkKind::Send => WorkKind::Receive,
-                    _ => WorkKind::ReceiveWrite,
-                },
-            });
-        }
+        model.expect_message(operation, source);
         model.under_way.push_back((wr_id, kind, expected));
         let cut = self.rng.random_range(0..=len);
         let own = &mut self.pair.sides[side];

@@ -147,29 +147,48 @@ fn nak_of(packets: &[Packet]) -> Option<NakCode> {
     }
 }
 
+/// The headers that packets of these tests have.
+struct Headers {
+    none: ExtendedHeaders,
+    atomic: ExtendedHeaders,
+    key: u32,
+}
+
+impl Headers {
+    fn new() -> Self {
+        let none = ExtendedHeaders::default();
+        let key = Pair::new(&Setting::new(Service::Rc)).sides[1].key;
+        let atomic = ExtendedHeaders {
+            atomic: Some(AtomicEth {
+                va: BASE,
+                rkey: key,
+                swap_or_add: 1,
+                compare: 0,
+            }),
+            ..none
+        };
+        Self { none, atomic, key }
+    }
+
+    fn reth(&self, dma_len: u32) -> ExtendedHeaders {
+        ExtendedHeaders {
+            reth: Some(Reth {
+                va: BASE,
+                rkey: self.key,
+                dma_len,
+            }),
+            ..self.none
+        }
+    }
+}
+
 #[test]
-fn packets_that_no_requester_sends_are_refused() {
+fn packets_out_of_place_in_a_message_are_refused() {
     use Operation as O;
-    let none = ExtendedHeaders::default();
-    let key = Pair::new(&Setting::new(Service::Rc)).sides[1].key;
-    let reth = |dma_len| ExtendedHeaders {
-        reth: Some(Reth {
-            va: BASE,
-            rkey: key,
-            dma_len,
-        }),
-        ..none
-    };
-    let atomic = ExtendedHeaders {
-        atomic: Some(AtomicEth {
-            va: BASE,
-            rkey: key,
-            swap_or_add: 1,
-            compare: 0,
-        }),
-        ..none
-    };
-    let invalid: [(&str, &[Packet]); 20] = [
+    let headers = Headers::new();
+    let (none, atomic) = (headers.none, headers.atomic);
+    let reth = |dma_len| headers.reth(dma_len);
+    let invalid: [(&str, &[Packet]); 13] = [
         ("middle without first", &[(O::SendMiddle, none, 1024)]),
         ("last without first", &[(O::SendLast, none, 8)]),
         ("last of a WRITE without first", &[(O::WriteLast, none, 8)]),
@@ -204,6 +223,19 @@ fn packets_that_no_requester_sends_are_refused() {
             "last without data",
             &[(O::SendFirst, none, 1024), (O::SendLast, none, 0)],
         ),
+    ];
+    for (name, packets) in invalid {
+        assert_eq!(nak_of(packets), Some(NakCode::InvalidRequest), "{name}");
+    }
+}
+
+#[test]
+fn packets_with_another_length_than_told_and_reads_beyond_the_agreed_ones_are_refused() {
+    use Operation as O;
+    let headers = Headers::new();
+    let (none, atomic) = (headers.none, headers.atomic);
+    let reth = |dma_len| headers.reth(dma_len);
+    let invalid: [(&str, &[Packet]); 7] = [
         (
             "WRITE with more data than told",
             &[(O::WriteOnly, reth(7), 8)],

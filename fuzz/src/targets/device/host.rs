@@ -155,8 +155,8 @@ pub(crate) fn host(bytes: &[u8]) {
     bench.empty();
 }
 
-/// Steps of every kind, alone and one after the other.
-pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
+/// Requests of every kind to the control socket.
+fn control_requests() -> Vec<Request> {
     let flow = |flow, window, rate| PerfRequest {
         flow,
         dlid: LIDS[1],
@@ -178,7 +178,7 @@ pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
         pkey: 0,
         timeout_ms: 1,
     };
-    let requests_to_control = vec![
+    vec![
         Request::Device(DeviceRequest::Ports),
         Request::Device(DeviceRequest::Cable {
             port: PORT,
@@ -215,10 +215,13 @@ pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
         },
         Request::Leave { mgid: GROUP },
         Request::Groups,
-    ];
-    let client = ClientId(2);
+    ]
+}
+
+/// Requests of a queue pair's life.
+fn queue_pair_requests() -> [ToQueuePair; 4] {
     let qpn = Qpn::constant(0x400);
-    let to_queue_pairs = [
+    [
         ToQueuePair::Open {
             qpn: Some(qpn),
             qkey: 7,
@@ -237,7 +240,12 @@ pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
             },
         },
         ToQueuePair::Close { qpn },
-    ];
+    ]
+}
+
+/// Steps of every kind, alone and one after the other.
+pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
+    let client = ClientId(2);
     let to_agents = [
         ToAgent::Register { class: 0x81 },
         ToAgent::SetIsSm(true),
@@ -246,7 +254,7 @@ pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
         ToAgent::Attach { port: PORT },
     ];
     let token = 1;
-    let control = requests_to_control.into_iter();
+    let control = control_requests().into_iter();
     let mut commands: Vec<Command> = control
         .map(|request| Command::Control {
             token,
@@ -254,7 +262,7 @@ pub(crate) fn host_inputs() -> Vec<Vec<u8>> {
             request,
         })
         .collect();
-    commands.extend(to_queue_pairs.map(|message| Command::Datagram { client, message }));
+    commands.extend(queue_pair_requests().map(|message| Command::Datagram { client, message }));
     commands.extend(to_agents.map(|message| Command::Mad { client, message }));
     commands.extend([
         Command::MadGone { client },

@@ -77,15 +77,42 @@ pub fn run(options: &Verify) -> Result<()> {
         routed.give_levels(&options.sls, options.scheme.vls)?;
     }
     let routed = routed;
-    let (graph, tables) = (routed.graph(), &routed.tables);
+    let graph = routed.graph();
     let extra = Extra::new(&routed, &options.extras)?;
     let found = judged(&routed);
     let mut others = extra.problems(graph);
     if let Some(path) = &options.mft {
         others.extend(delivery::of_tables(graph, &delivery::read(graph, path)?));
     }
+    let report = report(&routed, options, &found, others);
+    if options.json {
+        output::json(&report)?;
+    } else {
+        print(&report, &credit_loops(graph, &found))?;
+        if let Some(cycle) = &found.answer_cycle {
+            let cycle = found.describe_cycle(graph, cycle);
+            output::line(format!(
+                "warning: credit loop of packets between hosts and answers on their service level: {cycle}"
+            ))?;
+        }
+    }
+    match report.problem_count {
+        0 => Ok(()),
+        1 => bail!("there is 1 problem"),
+        count => bail!("there are {count} problems"),
+    }
+}
+
+/// The verdict in words and numbers; `others`: problems beside those that the verifier has found.
+fn report<'a>(
+    routed: &'a Routed,
+    options: &Verify,
+    found: &Report,
+    others: Vec<String>,
+) -> ReportJson<'a> {
+    let (graph, tables) = (routed.graph(), &routed.tables);
     let problems = found.problem_count + others.len() as u64;
-    let shown = found.problems.iter().map(|problem| ProblemJson {
+    let found_by_verifier = found.problems.iter().map(|problem| ProblemJson {
         kind: kind(problem),
         text: found.describe_problem(graph, problem),
     });
@@ -98,7 +125,8 @@ pub fn run(options: &Verify) -> Result<()> {
         text,
     });
     let seed = options.scheme.seed;
-    let report = ReportJson {
+    let cycle = |found: &Option<Vec<Channel>>| found.as_ref().map(|cycle| channels(graph, cycle));
+    ReportJson {
         topology: &routed.topology.name,
         routing: tables.engine,
         ok: problems == 0,
@@ -110,36 +138,16 @@ pub fn run(options: &Verify) -> Result<()> {
             up_down: tables.promises.up_down,
         },
         problem_count: problems,
-        problems: shown.chain(others.take(PROBLEMS_SHOWN)).collect(),
-        cycle: found.cycle.as_ref().map(|cycle| channels(graph, cycle)),
-        answer_cycle: found
-            .answer_cycle
-            .as_ref()
-            .map(|cycle| channels(graph, cycle)),
-        switch_cycle: found
-            .switch_cycle
-            .as_ref()
-            .map(|cycle| channels(graph, cycle)),
+        problems: found_by_verifier
+            .chain(others.take(PROBLEMS_SHOWN))
+            .collect(),
+        cycle: cycle(&found.cycle),
+        answer_cycle: cycle(&found.answer_cycle),
+        switch_cycle: cycle(&found.switch_cycle),
         usage: UsageJson::of(graph, tables),
         quality: (!options.no_quality)
             .then(|| QualityJson::of(graph, tables, seed, &options.patterns)),
         warnings: tables.warnings.iter().map(ToString::to_string).collect(),
-    };
-    if options.json {
-        output::json(&report)?;
-    } else {
-        print(&report, &credit_loops(graph, &found))?;
-        if let Some(cycle) = &found.answer_cycle {
-            let cycle = found.describe_cycle(graph, cycle);
-            output::line(format!(
-                "warning: credit loop of packets between hosts and answers on their service level: {cycle}"
-            ))?;
-        }
-    }
-    match problems {
-        0 => Ok(()),
-        1 => bail!("there is 1 problem"),
-        count => bail!("there are {count} problems"),
     }
 }
 

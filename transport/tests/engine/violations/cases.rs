@@ -101,6 +101,16 @@ fn atomic(remote: Remote) -> SendOperation {
 }
 
 pub(super) fn remote_cases() -> Vec<Case> {
+    let mut all = write_cases();
+    all.extend(domain_and_right_cases());
+    all.extend(atomic_cases());
+    all.extend(send_cases());
+    all.extend(fault_cases());
+    all
+}
+
+/// WRITEs with a wrong key or beyond a region.
+fn write_cases() -> Vec<Case> {
     vec![
         case(
             "WRITE with a key that is none",
@@ -162,6 +172,12 @@ pub(super) fn remote_cases() -> Vec<Case> {
             },
             REMOTE_ACCESS,
         ),
+    ]
+}
+
+/// Regions of other domains, without the right, READs beyond their end.
+fn domain_and_right_cases() -> Vec<Case> {
+    vec![
         case(
             "WRITE to a region of another domain",
             |pair| {
@@ -202,6 +218,12 @@ pub(super) fn remote_cases() -> Vec<Case> {
             },
             REMOTE_ACCESS,
         ),
+    ]
+}
+
+/// Atomics beyond a region or at a wrong address.
+fn atomic_cases() -> Vec<Case> {
+    vec![
         case(
             "atomic beyond the end",
             |pair| {
@@ -218,6 +240,12 @@ pub(super) fn remote_cases() -> Vec<Case> {
             },
             INVALID,
         ),
+    ]
+}
+
+/// SENDs that do not fit.
+fn send_cases() -> Vec<Case> {
+    vec![
         case(
             "SEND that invalidates a region that does not permit it",
             |pair| {
@@ -242,6 +270,12 @@ pub(super) fn remote_cases() -> Vec<Case> {
                 ..INVALID
             },
         ),
+    ]
+}
+
+/// Memory that has gone.
+fn fault_cases() -> Vec<Case> {
+    vec![
         case(
             "WRITE to memory that has gone",
             |pair| {
