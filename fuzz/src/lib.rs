@@ -96,15 +96,15 @@ pub enum Layout {
 pub struct Target {
     /// Its name, which is that of the folders of its inputs.
     pub name: &'static str,
-    /// What it reads.
+    /// Where its bytes come from.
     pub sources: &'static [Source],
-    /// What it drives.
+    /// The code under test.
     pub drives: &'static str,
-    /// What an input looks like.
+    /// The layout of its inputs.
     pub layout: Layout,
     /// How many of a thousand executions it gets; what takes longer gets fewer.
     pub share: u32,
-    /// What it does with an input.
+    /// Runs an input.
     pub run: fn(&[u8]),
     /// Inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,

@@ -123,7 +123,7 @@ struct Work {
     tally: Mutex<Tally>,
 }
 
-/// What a thread runs just now.
+/// The input that a thread runs.
 struct Running {
     target: &'static str,
     input: Vec<u8>,

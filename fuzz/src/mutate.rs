@@ -63,7 +63,7 @@ const WORDS: [&str; 22] = [
     "",
 ];
 
-/// What has a meaning in one text or another.
+/// Words with a meaning in some text format.
 const MARKS: &[u8] = b"\n \t\",=[]{}()'\\#:;x0";
 
 /// Changes inputs; the same seed makes the same changes.

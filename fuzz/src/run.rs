@@ -17,7 +17,7 @@ const MINIMISE_RUNS: u32 = 4000;
 thread_local! {
     /// Whether a panic of this thread is a target's.
     static IN_TARGET: Cell<bool> = const { Cell::new(false) };
-    /// What the last one said.
+    /// The message of the last failure.
     static LAST: RefCell<Fault> = RefCell::new(Fault::default());
 }
 
@@ -26,7 +26,7 @@ thread_local! {
 pub struct Fault {
     /// Where: file and line.
     pub place: String,
-    /// What it said.
+    /// Its message.
     pub message: String,
 }
 
@@ -41,7 +41,7 @@ pub struct Failure {
     pub fault: Fault,
 }
 
-/// What a number of executions has come to.
+/// The results of a number of executions.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Executions.

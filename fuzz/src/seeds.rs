@@ -207,7 +207,7 @@ pub(crate) fn traces() -> Vec<Vec<u8>> {
     .into()
 }
 
-/// What managers leave: each file behind the byte that says which it is.
+/// Files of managers, each behind the byte that says which it is.
 pub(crate) fn memories() -> Vec<Vec<u8>> {
     const RECORD: &str = "ff12401bffff000000000000ffffffff0000000000000000000000000000000000000b1b\
         c0008400ffff8300000000000000000000000000";

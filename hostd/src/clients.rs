@@ -30,7 +30,7 @@ pub(crate) struct Clients {
     methods: BTreeMap<u8, Vec<(Registration, ClientId)>>,
     /// The clients that have declared themselves subnet manager.
     managers: BTreeSet<ClientId>,
-    /// What a key stands for.
+    /// By key: the client, and the upper half of its transaction ids.
     keys: BTreeMap<u32, (ClientId, u32)>,
     /// The key that stands for it.
     by_upper: BTreeMap<(ClientId, u32), u32>,

@@ -143,7 +143,7 @@ pub enum Reply {
     Perf(Box<FlowReport>),
     /// The state of flows.
     PerfAll(Vec<FlowReport>),
-    /// What the sink has counted.
+    /// Counters of the sink.
     Sink(Vec<SinkFlow>),
     /// A membership as it is now.
     Membership(GroupMembership),

@@ -59,11 +59,11 @@ pub struct HostConfig {
     pub guid: Guid,
     /// Ports, 1..=[`Self::PORTS_MAX`].
     pub ports: u8,
-    /// What the host says of itself, and which of its links run at a rate of their own.
+    /// The host's identity and attributes, and its links with rates of their own.
     pub hardware: Hardware,
     /// Process id, reported to the local control side.
     pub pid: u32,
-    /// What each port is built with. Its node GUID is replaced by `guid`, and every port gets epochs of
+    /// The configuration of each port. Its node GUID is replaced by `guid`, and every port gets epochs of
     /// its own.
     pub port: PortConfig,
     /// Flows with a rate send no more often than this, in nanoseconds, then in one burst: a daemon

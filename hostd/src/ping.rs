@@ -40,7 +40,7 @@ struct Target {
     rtt: Durations,
     responder: String,
     responder_lid: Lid,
-    /// What [`Pinger::due`] holds for this target.
+    /// The entry of [`Pinger::due`] for this target.
     due: Time,
 }
 

@@ -109,7 +109,7 @@ impl Format for Echo {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowHead {
-    /// What it is.
+    /// Its kind.
     pub(crate) kind: TrafficKind,
     /// The sink acknowledges after this many packets; 0: only when it is quiet.
     pub(crate) ack_every: u16,

@@ -33,7 +33,7 @@ const STILL: Duration = Duration::from_secs(1);
 /// How long packets that are under way are waited for at most.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What one process has counted.
+/// The counters of one process.
 #[derive(Clone, Debug)]
 struct DeviceCounts {
     pid: u32,
@@ -193,7 +193,7 @@ fn named(port: &PortStatus) -> Named<'_> {
         .collect()
 }
 
-/// What a port has counted in between.
+/// The difference of a port's counters.
 struct Difference<'a> {
     before: Named<'a>,
     after: Named<'a>,

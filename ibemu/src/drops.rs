@@ -9,7 +9,7 @@ pub const PREFIX: &str = "drop.";
 
 /// The prefix of the names of what transports count of frames.
 const FRAMES: &str = "frames_";
-/// What is no loss among them.
+/// Drops that are no loss.
 const CARRIED: [&str; 2] = ["received", "sent"];
 
 /// Counts by reason; reasons without a count are left out.
@@ -43,7 +43,7 @@ pub fn frames_of_ports(ports: &[PortStatus]) -> Drops {
     frames
 }
 
-/// What of that is lost.
+/// How many of them are lost.
 pub fn lost_frames(frames: &Drops) -> impl Iterator<Item = (&str, u64)> {
     let lost = frames
         .iter()

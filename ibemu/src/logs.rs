@@ -35,7 +35,7 @@ fn last_line_of(mut file: File) -> Option<String> {
     Some(line.chars().take(QUOTED_MAX).collect())
 }
 
-/// What a process that has ended left in its log, to be put behind how it ended: the last line, and
+/// The end of the log of a process that has ended, to be shown behind how it ended: the last line, and
 /// why it may be missing others, if nothing can be written there (a full disk). Empty if there is
 /// nothing to say.
 #[must_use]

@@ -18,7 +18,7 @@ const NAMESPACES_A_TURN: usize = 8;
 /// Checks that this process and this kernel can do what a veth fabric needs.
 ///
 /// # Errors
-/// What is missing, and what to do.
+/// The missing program or right, and what to do.
 pub fn check_prerequisites() -> Result<()> {
     if netio::process::effective_uid() != 0 {
         bail!(
@@ -63,7 +63,7 @@ pub fn check_names(state: &FabricState) -> Result<()> {
 /// Creates all namespaces and cables; `progress` is called with the numbers created.
 ///
 /// # Errors
-/// What the kernel has refused. What was created until then stays.
+/// The kernel's error. Links and namespaces created until then stay.
 pub async fn create(state: &FabricState, mut progress: impl FnMut(usize, usize)) -> Result<()> {
     let label = state.fabric.label();
     let names: BTreeSet<&String> = state.namespaces.iter().collect();

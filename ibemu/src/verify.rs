@@ -22,7 +22,7 @@ const SOURCES_AT_ONCE: usize = 8;
 /// How many hosts each host pings in a sample, besides the next one.
 const SAMPLED_PEERS: usize = 3;
 
-/// What is said of two hosts without a partition in common.
+/// The message about two hosts without a partition in common.
 pub const APART: &str = "they have no partition in common (ibemu up --partitions)";
 
 /// The parameters of all echo requests.

@@ -23,7 +23,7 @@ const TABLE_BLOCKS: usize = 2;
 /// The unit of timestamps.
 const TIMESTAMP_NS: u64 = 1024;
 
-/// What is set of a node.
+/// The settings of a node.
 #[derive(Debug)]
 enum Settings {
     Switch {

@@ -117,7 +117,7 @@ pub struct MadMessage {
     pub way: Option<MadWay>,
 }
 
-/// What of a MAD's addressing its LID, queue pair and service level do not say (IBA 13.5.4).
+/// The addressing of a MAD besides its LID, queue pair and service level (IBA 13.5.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Encode, Decode)]
 pub struct MadWay {
     /// Which of the port's LIDs: the low bits, of which those count that LMC leaves free.

@@ -35,14 +35,14 @@ pub enum Due<'a, T> {
     Retry {
         /// Its transaction id.
         tid: u64,
-        /// What the caller stored with it.
+        /// The caller's data of it.
         request: &'a T,
     },
     /// All attempts are used up; it has been removed from the table.
     TimedOut {
         /// Its transaction id.
         tid: u64,
-        /// What the caller stored with it.
+        /// The caller's data of it.
         request: T,
     },
 }
@@ -123,7 +123,7 @@ impl<T> Transactions<T> {
         Ok(replaced)
     }
 
-    /// What the caller stored with an outstanding request.
+    /// The caller's data of an outstanding request.
     #[must_use]
     pub fn get(&self, tid: u64) -> Option<&T> {
         self.by_tid

@@ -19,7 +19,7 @@ impl Doorbell {
     /// A new one. To be called inside a tokio runtime with IO.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             fd: register(EventFd::new()?, Interest::READABLE)?,
@@ -35,7 +35,7 @@ impl Doorbell {
     /// Waits until it is signalled. Several signals may be one. Nothing is lost if the future is dropped.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub async fn rung(&self) -> io::Result<()> {
         loop {
             let mut guard = self.fd.readable().await?;
@@ -62,7 +62,7 @@ impl EventPipe {
     /// process unless that asks for it: reading blocks.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub fn new() -> io::Result<(Self, OwnedFd)> {
         let (reader, writer): (PipeReader, PipeWriter) = io::pipe()?;
         ioctl_fionbio(&writer, true)?;

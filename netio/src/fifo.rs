@@ -34,7 +34,7 @@ impl ReaderWatch {
     /// inside a tokio runtime with IO.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub fn create(path: &Path) -> Result<Self, NetError> {
         let failed = |cause| NetError::new(format!("make the pipe {}", path.display()), cause);
         Self::make(path).map_err(failed)
@@ -61,7 +61,7 @@ impl ReaderWatch {
     /// Nothing is lost if the future is dropped.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub async fn changed(&mut self) -> io::Result<bool> {
         match &self.writer {
             Some(writer) => {

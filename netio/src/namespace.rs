@@ -191,7 +191,7 @@ impl Namespace {
 pub struct ClassFolders {
     /// The options of the overlay.
     layers: CString,
-    /// What stands at which place of `/sys/class`.
+    /// The entries of `/sys/class` that are replaced.
     folders: Vec<(CString, CString)>,
 }
 

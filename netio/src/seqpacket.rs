@@ -180,7 +180,7 @@ impl BlockingConnection {
     /// The descriptor, which does not block any more; it is closed on exec.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub fn into_descriptor(self) -> io::Result<OwnedFd> {
         self.socket.set_nonblocking(true)?;
         Ok(self.socket.into())
@@ -190,7 +190,7 @@ impl BlockingConnection {
     /// of them has it.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system's error.
     pub fn into_inherited(self) -> io::Result<OwnedFd> {
         let descriptor: OwnedFd = self.socket.into();
         fcntl_setfd(&descriptor, FdFlags::empty())?;

@@ -129,7 +129,7 @@ pub struct QpModify {
     pub state: Option<QpState>,
     /// The state that the consumer takes the queue pair to be in: checked.
     pub current_state: Option<QpState>,
-    /// What the peer may do.
+    /// The rights of the peer.
     pub access: Option<Access>,
     /// The index of the partition in the port's table.
     pub pkey_index: Option<u16>,
@@ -167,14 +167,14 @@ pub struct QpModify {
     pub migration_state: Option<u8>,
 }
 
-/// What a queue pair is set to.
+/// The attributes of a queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QpAttributes {
     /// Its state.
     pub state: QpState,
     /// Whether its send queue is being drained: of SQD only.
     pub draining: bool,
-    /// What the peer may do.
+    /// The rights of the peer.
     pub access: Access,
     /// The index of the partition in the port's table.
     pub pkey_index: u16,

@@ -13,7 +13,7 @@ pub struct Completion {
     pub wr_id: u64,
     /// How it ended.
     pub status: Status,
-    /// What it was.
+    /// The kind of work.
     pub kind: WorkKind,
     /// Bytes received, or read by READs and atomics. Of a datagram with the 40 bytes of the global route
     /// header.
@@ -70,7 +70,7 @@ pub(crate) struct CompletionQueue {
     pub(crate) users: u32,
 }
 
-/// What came of a completion.
+/// The outcome of adding a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Queued {
     /// It waits for the consumer.

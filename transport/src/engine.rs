@@ -46,12 +46,12 @@ impl Engine {
         }
     }
 
-    /// What the subnet manager has set of the port. Packets from now on follow it.
+    /// Takes the attributes of the port that the subnet manager has set. Packets from now on follow them.
     pub fn set_port(&mut self, port: PortAttributes) {
         self.shared.port = port;
     }
 
-    /// What the subnet manager has set of the port.
+    /// The attributes of the port that the subnet manager has set.
     #[must_use]
     pub fn port(&self) -> &PortAttributes {
         &self.shared.port

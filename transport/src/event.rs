@@ -1,4 +1,4 @@
-//! What a consumer is told without having asked (IBA 11.6.3), and that it may poll a completion queue.
+//! Asynchronous events (IBA 11.6.3), and completion events.
 
 use wire::Qpn;
 
@@ -22,7 +22,7 @@ pub enum Event {
     SrqLimitReached(SrqId),
 }
 
-/// What can happen to a queue pair.
+/// Asynchronous events of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum QpEvent {

@@ -19,20 +19,20 @@ pub struct MemoryFault;
 pub enum Atomic {
     /// Stores `swap` if the memory holds `compare`.
     CompareSwap {
-        /// What the memory must hold.
+        /// The value to compare with.
         compare: u64,
-        /// What is stored.
+        /// The value to store.
         swap: u64,
     },
     /// Adds, modulo 2^64.
     FetchAdd {
-        /// What is added.
+        /// The value to add.
         add: u64,
     },
 }
 
 impl Atomic {
-    /// What the memory holds after the operation.
+    /// The value after the operation.
     #[must_use]
     pub const fn applied_to(self, original: u64) -> u64 {
         match self {
@@ -139,7 +139,7 @@ pub struct RegionConfig {
     pub iova: u64,
     /// Its length in bytes; not 0.
     pub length: u64,
-    /// What may be done with it.
+    /// The rights to it.
     pub access: Access,
 }
 
@@ -201,7 +201,7 @@ impl Regions {
         })
     }
 
-    /// What a local key opens.
+    /// The region of a local key.
     ///
     /// # Errors
     /// [`Status::LocalProtection`].
@@ -211,7 +211,7 @@ impl Regions {
         piece.ok_or(Status::LocalProtection)
     }
 
-    /// What a remote key opens; `None` if it does not.
+    /// The region of a remote key; `None` if there is none.
     #[inline]
     pub(crate) fn remote(&self, pd: PdId, remote: Remote, len: u32, need: Access) -> Option<Piece> {
         self.find(pd, remote.rkey, remote.va, len, need)

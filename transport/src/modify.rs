@@ -51,7 +51,7 @@ attributes! {
     MIGRATION = 18, migration_state;
 }
 
-/// What a change of state requires and permits; `None` if there is no such change.
+/// The attributes that a change of state requires and permits; `None` if there is no such change.
 fn rule(service: Service, from: QpState, to: QpState) -> Option<(u32, u32)> {
     use QpState as S;
     use Service::{Rc, Uc, Ud};

@@ -333,7 +333,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What a queue pair is set to.
+    /// The attributes of a queue pair.
     ///
     /// # Errors
     /// [`Refused::NoSuch`].

@@ -1,4 +1,4 @@
-//! What the queue pairs of an engine have in common.
+//! State that the queue pairs of an engine share.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::memory::Regions;
 use crate::shared_receive::SharedReceiveQueue;
 use crate::slab::Slab;
 
-/// What the subnet manager has set of the port.
+/// The attributes of the port that the subnet manager has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortAttributes {
     /// Its number.

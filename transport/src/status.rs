@@ -28,7 +28,7 @@ pub enum Status {
     RnrRetryExceeded = 13,
 }
 
-/// What a completion is of. The numbers are those of `ibv_wc_opcode`.
+/// The kind of work of a completion. The numbers are those of `ibv_wc_opcode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum WorkKind {

@@ -17,7 +17,7 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// What a send request does.
+/// The operation of a send request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOperation {
     /// A message for a receive request of the peer.
@@ -46,16 +46,16 @@ pub enum SendOperation {
     CompareSwap {
         /// Where; a multiple of 8.
         remote: Remote,
-        /// What they must hold.
+        /// The value to compare with.
         compare: u64,
-        /// What is stored.
+        /// The value to store.
         swap: u64,
     },
     /// Adds to eight bytes of the peer's memory (reliable connections).
     FetchAdd {
         /// Where; a multiple of 8.
         remote: Remote,
-        /// What is added.
+        /// The value to add.
         add: u64,
     },
 }
@@ -67,7 +67,7 @@ impl Default for SendOperation {
 }
 
 impl SendOperation {
-    /// What its completion says.
+    /// The kind that its completion has.
     #[must_use]
     pub const fn kind(self) -> WorkKind {
         match self {
@@ -123,7 +123,7 @@ pub enum Data<'a> {
 pub struct SendRequest<'a> {
     /// The consumer's name of the request, told by its completion.
     pub wr_id: u64,
-    /// What is done.
+    /// The operation.
     pub operation: SendOperation,
     /// The data.
     pub data: Data<'a>,

@@ -69,7 +69,7 @@ impl Bench {
         }
     }
 
-    /// What the server wants done is done, and what the host tells is told, until neither has more.
+    /// Executes the server's outputs and hands it the host's messages, until neither has more.
     fn settle(&mut self) {
         assert!(self.server.outputs_waiting() < 2 * OUTPUTS_MAX);
         loop {

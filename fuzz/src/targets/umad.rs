@@ -49,7 +49,7 @@ impl Bench {
         }
     }
 
-    /// What the server wants done is done, and what the host tells is told, until neither has more.
+    /// Executes the server's outputs and hands it the host's messages, until neither has more.
     fn settle(&mut self) {
         loop {
             while let Some(output) = self.server.poll_output() {

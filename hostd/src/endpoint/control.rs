@@ -116,7 +116,7 @@ impl Endpoint {
         port.set_plugged(now, plugged, pool);
     }
 
-    /// What the port's status is.
+    /// The status of the port.
     pub(crate) fn port_status(&self) -> PortStatus {
         let port = &self.adapter.port;
         let settings = &self.adapter.settings;

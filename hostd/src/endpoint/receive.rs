@@ -281,7 +281,7 @@ impl Endpoint {
     }
 }
 
-/// What traps 257 and 258 tell of a datagram with that key.
+/// The contents of traps 257 and 258 about a datagram with that key.
 fn details(datagram: &UdPacket<'_>, key: u32) -> Trap257 {
     let gids = datagram.global.map(|global| (global.sgid, global.dgid));
     let (sgid, dgid) = gids.unwrap_or_default();

@@ -18,7 +18,7 @@ const CLASS: &str = "infiniband";
 /// The longest name of an adapter.
 const NAME_BYTES_MAX: usize = 64;
 
-/// What was written last, by path.
+/// The contents written last, by path.
 pub(super) type Written = BTreeMap<String, String>;
 
 /// Writes the files of an adapter that differ from those `written`. A reader sees a file as it was or as it is.

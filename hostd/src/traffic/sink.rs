@@ -142,7 +142,7 @@ impl SourceCounts {
     }
 }
 
-/// What one host has received of all flows.
+/// Counters of one host's received packets, by flow.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     flows: BTreeMap<Key, SourceCounts>,

@@ -43,7 +43,7 @@ pub enum Length {
     Rounds(u32),
 }
 
-/// What is asked of a campaign.
+/// The parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Decides which faults are injected, which hosts send to which, and which pairs are probed.

@@ -45,7 +45,7 @@ impl Violation {
     }
 }
 
-/// What is to be the same again.
+/// The state of a fabric that must be the same after a round.
 pub(super) struct Baseline {
     pub lids: Lids,
     pub tables: Tables,
@@ -100,7 +100,7 @@ impl Checks<'_> {
     /// Whether the fabric is as it was.
     ///
     /// # Errors
-    /// What is not.
+    /// The differences.
     pub(super) async fn is_whole(&self, baseline: &Baseline) -> Result<()> {
         self.managers().await?;
         let ports = self.ports(&BTreeSet::new()).await;

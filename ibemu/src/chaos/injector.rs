@@ -54,7 +54,7 @@ pub(super) enum Process {
     Supervisor,
 }
 
-/// What has to be taken back.
+/// Faults that have to be undone.
 #[derive(Debug)]
 enum Undo {
     /// A process that was stopped.
@@ -121,7 +121,7 @@ impl<'a> Injector<'a> {
         faults.iter().map(action).collect()
     }
 
-    /// What is missing of the fabric while faults last.
+    /// The devices and cables that are down while faults last.
     pub(super) fn missing(&self, actions: &[Action]) -> Missing {
         let mut missing = Missing::default();
         for action in actions {

@@ -16,7 +16,7 @@ const FILE: &str = "/proc/pressure/cpu";
 /// Readings that are remembered: longer than a round takes.
 const READINGS_MAX: usize = 4096;
 
-/// What the count was, and when.
+/// The last count, and its time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pressure {
     readings: VecDeque<(Instant, Duration)>,

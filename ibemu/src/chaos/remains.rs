@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::state::{End, FabricState};
 
-/// What is missing of a fabric.
+/// Devices and cables of a fabric that are down.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Missing {
     /// Devices that do not run, by position.

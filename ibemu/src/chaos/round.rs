@@ -58,7 +58,7 @@ pub(super) struct Bench<'a> {
     pub done: &'a Done,
 }
 
-/// What rounds so far have given.
+/// Results of all rounds so far.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub rounds: Cell<u32>,

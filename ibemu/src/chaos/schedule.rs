@@ -23,7 +23,7 @@ const HOLD_MS_MAX: u32 = 1_000;
 /// The longest time that brief faults last, milliseconds.
 const BRIEF_MS_MAX: u32 = 600;
 
-/// What there is in a fabric that can fail.
+/// The devices and cables of a fabric that can fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Inventory {
     pub switches: Vec<usize>,
@@ -65,7 +65,7 @@ impl Inventory {
     }
 }
 
-/// What a fault happens to.
+/// The target of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Subject {
@@ -87,7 +87,7 @@ pub(super) struct Fault {
     pub subject: Subject,
 }
 
-/// What happens in one round.
+/// The faults of one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Round {
     /// From 1.

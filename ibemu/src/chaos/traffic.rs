@@ -31,7 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How many hosts are asked at a time.
 const AT_ONCE: usize = 16;
 
-/// What became of one flow.
+/// The outcome of one flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct FlowOutcome {
     /// The host that sends.
@@ -156,7 +156,7 @@ impl Traffic<'_> {
         }
     }
 
-    /// What became of the flows, when all have ended or the time for that is over.
+    /// The outcomes of the flows, when all have ended or the time for that is over.
     pub(super) async fn finish(&self, pairs: &[Pair]) -> Vec<FlowOutcome> {
         let deadline = Instant::now() + FINISH_TIMEOUT;
         loop {

@@ -48,7 +48,7 @@ pub struct NodeState {
     pub name: String,
     /// The device's name in files, namespaces and arguments.
     pub handle: String,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Node GUID.
     pub guid: u64,
@@ -65,7 +65,7 @@ pub struct NodeState {
     pub in_host: Option<Adapter>,
     /// Whether a cable is in [`Self::port`]; of a switch, whether it has any.
     pub cabled: bool,
-    /// What it says of itself.
+    /// Its identity and attributes.
     pub hardware: HardwareState,
 }
 

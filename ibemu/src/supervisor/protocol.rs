@@ -80,7 +80,7 @@ pub struct Progress {
     pub ready: u32,
     /// Whether all answer, and over UDP have each other's addresses.
     pub done: bool,
-    /// What went wrong, if anything did.
+    /// The error, if there was one.
     pub failed: Option<Failure>,
 }
 
@@ -89,7 +89,7 @@ pub struct Progress {
 pub struct Failure {
     /// The device's handle.
     pub handle: String,
-    /// What was wrong.
+    /// The error.
     pub reason: String,
 }
 

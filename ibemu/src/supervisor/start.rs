@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    /// What became of every process: devices in the fabric's order, then the controllers.
+    /// The outcome of every start: devices in the fabric's order, then the controllers.
     ///
     /// # Errors
     /// As [`Client::ask`].

@@ -20,7 +20,7 @@ const SHRINK_RUNS_MAX: u32 = 200;
 /// Failures that are shrunk; further ones are only reported.
 const SHRUNK_MAX: usize = 10;
 
-/// What is run, and how.
+/// The schedules that are run, and how.
 #[derive(Debug, Args)]
 pub struct Campaign {
     /// Seeds of schedules, the last one not included; the same seed is the same schedule on any

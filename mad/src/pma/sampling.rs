@@ -90,7 +90,7 @@ impl Sampling {
         }
     }
 
-    /// What the selected counters of `ports` say now.
+    /// The present values of the selected counters of `ports`.
     fn read<'c>(
         &self,
         ports: RangeInclusive<u8>,

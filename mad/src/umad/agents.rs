@@ -34,7 +34,7 @@ pub(super) enum RmppBy {
 }
 
 impl Agent {
-    /// What of the host's datagrams it is given; `None` of an agent that only asks.
+    /// Which of the host's datagrams it is given; `None` of an agent that only sends requests.
     fn registration(&self) -> Option<Registration> {
         let AgentRequest {
             class,

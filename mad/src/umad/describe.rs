@@ -10,7 +10,7 @@ use wire::{ParseError, PortNum};
 use super::{Adapter, AdapterPort, DESCRIPTIONS_MAX, Output, Refusal, Reply, Server};
 use crate::local::{MadMessage, ToAgent};
 
-/// What is read of each port, in order.
+/// The attributes that are read of each port, in order.
 const READS: [AttributeId; 7] = [
     AttributeId::NODE_INFO,
     AttributeId::NODE_DESCRIPTION,
@@ -27,7 +27,7 @@ pub(super) struct Describing {
     /// The shell's number of the request.
     request: u64,
     adapter: Adapter,
-    /// What has not been answered yet, by transaction id: port and position in [`READS`].
+    /// Reads without an answer yet, by transaction id: port and position in [`READS`].
     awaited: BTreeMap<u64, (PortNum, usize)>,
 }
 

@@ -117,7 +117,7 @@ struct Descriptor {
     outgoing: BTreeMap<TransferKey, Outgoing>,
     outgoing_bytes: usize,
     incoming: BTreeMap<TransferKey, Incoming>,
-    /// What the program has not read yet: header and MAD.
+    /// User MADs that the program has not read yet: header and MAD.
     queue: VecDeque<Box<[u8]>>,
     queue_bytes: usize,
 }

@@ -1,4 +1,4 @@
-//! What the client library asks besides sending and receiving, and what it is answered.
+//! Requests of the client library other than sending and receiving, and their replies.
 
 use bincode::{Decode, Encode};
 use wire::{Lid, Lmc, PortNum, Sl};
@@ -20,7 +20,7 @@ pub enum Request {
     Register {
         /// The descriptor whose agent it is.
         descriptor: u128,
-        /// What it is registered for.
+        /// The class and methods of an agent.
         agent: AgentRequest,
     },
     /// Ends an agent. Answered by [`Reply::Done`].
@@ -158,6 +158,6 @@ pub struct AdapterPort {
     pub speed: [u8; 3],
     /// The P_Key table.
     pub pkeys: Vec<u16>,
-    /// What the port has counted, by the names of the driver's files.
+    /// The port's counters, by the names of the driver's files.
     pub counters: Vec<(String, u64)>,
 }

@@ -34,7 +34,7 @@ fn message(lid: Lid, qpn: wire::Qpn, mad: &Mad) -> ToAgent {
 }
 
 impl<A> InFlight<A> {
-    /// What the host is asked.
+    /// A request to the host.
     fn message(&self) -> ToAgent {
         match self.purpose {
             Purpose::Program(_) => message(self.lid, self.qpn, &self.mad),

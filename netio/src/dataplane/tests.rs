@@ -9,7 +9,7 @@ use wire::udplink::{LinkSecret, UdpEndpoint};
 use super::*;
 use crate::transport::{LinkCounter, LinkSpec, Medium};
 
-/// What a toy tells.
+/// An event of a toy.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Carrier(bool),
@@ -18,7 +18,7 @@ enum Seen {
     Tick,
 }
 
-/// What a toy is asked.
+/// A command to a toy.
 #[derive(Debug)]
 enum Ask {
     Send(Vec<u8>),

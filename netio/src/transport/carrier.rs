@@ -130,7 +130,7 @@ impl Carriers {
     }
 }
 
-/// What a datagram says of the answer to [`Carriers::ask_for_all`].
+/// The meaning of a datagram for the answer to [`Carriers::ask_for_all`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dump {
     /// Nothing, or its parts.

@@ -180,7 +180,7 @@ impl Link {
         self.port
     }
 
-    /// What the peer must know of this end (UDP).
+    /// The address and numbers of this end that its peer needs (UDP).
     #[must_use]
     pub fn endpoint(&self) -> Option<UdpEndpoint> {
         match &self.socket {

@@ -77,7 +77,7 @@ impl UdpLink {
         self.socket.as_fd()
     }
 
-    /// What the peer must know of this end.
+    /// The address and numbers of this end that its peer needs.
     pub(super) fn endpoint(&self) -> UdpEndpoint {
         self.own
     }

@@ -1,4 +1,4 @@
-//! What a requester makes of answers: acknowledgements, data, refusals (IBA 9.7.5.1, 9.7.7).
+//! How a requester handles answers: acknowledgements, data, refusals (IBA 9.7.5.1, 9.7.7).
 
 use wire::{Aeth, NakCode, Operation, Psn, Syndrome};
 

@@ -22,7 +22,7 @@ use crate::shared::{PacketDrop, Shared};
 use crate::status::{Status, WorkKind};
 use crate::work::{ReceiveRequest, ReceiveWork};
 
-/// What a queue pair works with while it handles an input.
+/// The parts of the engine that a queue pair needs to handle an input.
 pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) shared: &'a mut Shared,
@@ -182,7 +182,7 @@ impl QueuePair {
         own.path_mtu = modify.path_mtu.or(own.path_mtu);
     }
 
-    /// What it is set to, with the sequence numbers as they are now.
+    /// Its attributes, with the present sequence numbers.
     pub(crate) fn query(&self) -> QpAttributes {
         QpAttributes {
             rq_psn: self.responder.expected(),

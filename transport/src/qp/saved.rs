@@ -16,7 +16,7 @@ pub(crate) struct Saved {
     /// The message sequence number of its answer.
     pub(crate) msn: u32,
     pub(crate) kind: SavedKind,
-    /// What is still to be sent of the answer.
+    /// The part of the answer that is still to be sent.
     pub(crate) pending: Option<Pending>,
 }
 

@@ -93,7 +93,7 @@ impl Bench<Host> {
         self.exchange();
     }
 
-    /// What the control side is answered now.
+    /// The replies to the control socket.
     fn replies(&mut self) -> Vec<Reply> {
         let events = core::iter::from_fn(|| self.device.poll_event());
         let replies = events.filter_map(|event| match event {

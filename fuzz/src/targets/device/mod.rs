@@ -160,7 +160,7 @@ impl<D: Core> Bench<D> {
         Some(spec.rcv_pkts + spec.rcv_refused_pkts)
     }
 
-    /// What the device has to send goes to its peers and the other way round, until neither has
+    /// Carries frames between the device and its peers both ways, until neither has
     /// more or it has been enough.
     fn exchange(&mut self) {
         for _ in 0..EXCHANGES {

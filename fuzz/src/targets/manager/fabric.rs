@@ -14,7 +14,7 @@ pub(super) const HOST: usize = 0;
 pub(super) const SWITCH: usize = 1;
 pub(super) const OTHER: usize = 2;
 
-/// What the devices hold.
+/// The state of the devices.
 pub(super) struct Fabric {
     pub(super) ports: BTreeMap<(usize, u8), PortInfo>,
     /// Other attributes that were set, by node, attribute and modifier.

@@ -1,4 +1,4 @@
-//! What the offline verbs are asked.
+//! Arguments of the offline verbs.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub struct Scheme {
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
     #[command(flatten)]
-    /// What is said of its levels.
+    /// Its levels.
     pub levels: Levels,
 }
 

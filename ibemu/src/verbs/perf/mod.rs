@@ -113,7 +113,7 @@ fn check(options: &Perf) -> Result<()> {
     Ok(())
 }
 
-/// What is known before the first packet is sent.
+/// The preparation of a run, before its first packet.
 struct Prepared {
     involved: Involved,
     requests: Vec<SourceRequest>,
@@ -188,7 +188,7 @@ impl PerfProgress {
     }
 }
 
-/// What went wrong, if anything did.
+/// The error, if there was one.
 fn verdict(flows: &[Flow], left_out: &[LeftOut]) -> Result<()> {
     let abandoned = flows
         .iter()

@@ -22,7 +22,7 @@ const LISTED_MAX: usize = 32;
 /// Places of drops, of waiting packets and of missing ones that are listed; the rest is counted.
 const PLACES_MAX: usize = 20;
 
-/// What has run, and what came of it.
+/// A run and its results.
 pub(super) struct RunOutcome<'a> {
     /// The hosts that took part.
     pub(super) hosts: &'a [HostLids],

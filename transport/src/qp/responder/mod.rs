@@ -22,7 +22,7 @@ enum Message {
     Write { remote: Remote, len: u32 },
 }
 
-/// What is to be told to the requester.
+/// The acknowledgement that is due to the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
     /// Everything before the expected packet has come.
@@ -42,7 +42,7 @@ enum Fault {
     Local(Status, NakCode),
 }
 
-/// What a connection knows of its peer's requests.
+/// The state of a connection about its peer's requests.
 #[derive(Debug)]
 pub(crate) struct Responder {
     expected: Psn,
