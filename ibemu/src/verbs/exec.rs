@@ -2,7 +2,7 @@
 //!
 //! The command replaces this process, inside the node's namespace (veth). Beside a host it finds a libibumad of
 //! ibemu's own before the system's: a program that uses libibumad sees the host's adapters, whose management
-//! datagrams cross the fabric. With `--umad2sim`, ibsim's client library is loaded into it instead, which
+//! datagrams cross the fabric; and a libibverbs, whose devices are those adapters. With `--umad2sim`, ibsim's client library is loaded into it instead, which
 //! stands in for `/dev/infiniband`, and shows one adapter with one port.
 
 use std::ffi::{OsStr, OsString};
@@ -44,6 +44,8 @@ const SYSFS_TIMEOUT: Duration = Duration::from_secs(5);
 const LIBIBUMAD_FOLDER: &str = "libibumad";
 /// What programs look for in it.
 const LIBIBUMAD: &str = "libibumad.so.3";
+/// The folder beside the executable in which a libibverbs is, and nothing else.
+const LIBIBVERBS_FOLDER: &str = "libibverbs";
 /// Which libraries the loader loads before all others.
 const PRELOAD: &str = "LD_PRELOAD";
 /// Where the loader looks first.
@@ -74,7 +76,7 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
             false => {
                 let places = adapters(&dir, &state, node);
                 sysfs = Sysfs::of(&places);
-                prepare_libibumad(&mut command, &places, state.nodes[node].port)?
+                prepare_libraries(&mut command, &places, state.nodes[node].port)?
             }
         };
         if !found && uses_libibumad(program) {
@@ -141,9 +143,9 @@ impl Sysfs {
     }
 }
 
-/// Sets the variables by which the command finds our own libibumad and its adapters. Whether the library is
-/// there.
-fn prepare_libibumad(command: &mut Command, places: &[Place], port: u8) -> Result<bool> {
+/// Sets the variables by which the command finds our own libibumad and libibverbs and their adapters. Whether
+/// libibumad is there.
+fn prepare_libraries(command: &mut Command, places: &[Place], port: u8) -> Result<bool> {
     let value = environment::value(places)
         .context("the paths of the host's sockets do not fit into a variable")?;
     command
@@ -154,7 +156,9 @@ fn prepare_libibumad(command: &mut Command, places: &[Place], port: u8) -> Resul
     if !folder.join(LIBIBUMAD).exists() {
         return Ok(false);
     }
-    command.env(LIBRARY_PATH, in_front(&folder, LIBRARY_PATH));
+    let verbs = executable.with_file_name(LIBIBVERBS_FOLDER);
+    let folders = [folder, verbs];
+    command.env(LIBRARY_PATH, in_front(&folders, LIBRARY_PATH));
     // A shell that was started with ibsim's library would load it still.
     if let Some(library) = umad2sim() {
         command.env(PRELOAD, without(&library, PRELOAD));
@@ -199,7 +203,7 @@ fn preload_umad2sim(
 ) -> Result<bool> {
     let library = umad2sim();
     if let Some(library) = &library {
-        command.env(PRELOAD, in_front(library, PRELOAD));
+        command.env(PRELOAD, in_front(std::slice::from_ref(library), PRELOAD));
     }
     let base = match state.options.transport {
         Transport::Udp => umad::of_running(dir, &state.nodes[node].handle)?,
@@ -262,13 +266,13 @@ fn entries(variable: &str) -> Vec<OsString> {
         .collect()
 }
 
-/// A path in front of what a variable holds already.
-fn in_front(path: &Path, variable: &str) -> OsString {
+/// Paths in front of what a variable holds already.
+fn in_front(paths: &[PathBuf], variable: &str) -> OsString {
     let others = entries(variable);
-    let others = others.iter().filter(|other| Path::new(other) != path);
-    let all: Vec<&OsStr> = [path.as_os_str()]
-        .into_iter()
-        .chain(others.map(OsString::as_os_str))
+    let is_other = |other: &&OsString| paths.iter().all(|path| Path::new(other) != path);
+    let own = paths.iter().map(|path| path.as_os_str());
+    let all: Vec<&OsStr> = own
+        .chain(others.iter().filter(is_other).map(OsString::as_os_str))
         .collect();
     all.join(OsStr::new(":"))
 }
