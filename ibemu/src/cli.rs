@@ -109,8 +109,8 @@ pub struct Down {
 /// `ibemu exec`.
 #[derive(Debug, Args)]
 pub struct Exec {
-    /// Do not put a library into the command by which programs that use libibumad (opensm,
-    /// ibnetdiscover) find the node's adapters
+    /// Do not put libraries into the command by which programs that use libibumad (opensm,
+    /// ibnetdiscover) or verbs (ib_write_bw) find the node's adapters
     #[arg(long)]
     pub no_preload: bool,
     /// Load ibsim's client library into the command instead of a libibumad of ibemu's own: it shows one

@@ -14,6 +14,7 @@ mod experiments;
 mod faults;
 mod keys;
 mod libibumad;
+mod libibverbs;
 mod limits;
 mod managers;
 mod messages;

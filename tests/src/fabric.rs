@@ -39,8 +39,14 @@ impl Outcome {
             .stdin(Stdio::null())
             .output()
             .unwrap_or_else(|error| panic!("cannot run {line}: {error}"));
+        Self::told(line, &output)
+    }
+
+    /// What a command that has ended left.
+    #[must_use]
+    pub fn told(command: String, output: &std::process::Output) -> Self {
         Self {
-            command: line,
+            command,
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use netio::shared_memory::SharedMemory;
@@ -46,22 +47,34 @@ struct State {
     armed: Option<Arming>,
 }
 
+/// After so many polls without a completion a program that polls on leaves its processor to others, as those
+/// that it waits for may need it: hosts and switches are processes of this machine.
+const EMPTY_POLLS: u32 = 32;
+
 /// A completion queue.
 #[derive(Debug)]
-pub(crate) struct CompletionQueue(Mutex<State>);
+pub(crate) struct CompletionQueue {
+    state: Mutex<State>,
+    /// Polls without a completion since the last one with any.
+    empty_polls: AtomicU32,
+}
 
 impl CompletionQueue {
     /// The queue in a memory file of the host's.
     pub(crate) fn new(file: &OwnedFd, entries: u32) -> Result<Self> {
-        Ok(Self(Mutex::new(State {
+        let state = State {
             ring: Ring::new(file, entries)?,
             taken: VecDeque::new(),
             armed: None,
-        })))
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+            empty_polls: AtomicU32::new(0),
+        })
     }
 
     fn state(&self) -> Result<MutexGuard<'_, State>> {
-        self.0.lock().map_err(|_| Errno::IO)
+        self.state.lock().map_err(|_| Errno::IO)
     }
 
     /// Takes completions, each given to `take`, until that says that it is enough. How many.
@@ -79,7 +92,21 @@ impl CompletionQueue {
             }
             count += 1;
         }
+        drop(state);
+        match count {
+            0 => self.leave_processor(),
+            _ => self.empty_polls.store(0, Ordering::Relaxed),
+        }
         Ok(count)
+    }
+
+    fn leave_processor(&self) {
+        let empty = self.empty_polls.load(Ordering::Relaxed);
+        if empty < EMPTY_POLLS {
+            self.empty_polls.store(empty + 1, Ordering::Relaxed);
+        } else {
+            std::thread::yield_now();
+        }
     }
 
     /// Asks to be told of the next completion.

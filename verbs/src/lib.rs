@@ -27,3 +27,6 @@ mod names;
 mod rates;
 mod session;
 mod work_queue;
+
+/// The folder beside the programs in which the library is, and nothing else.
+pub const FOLDER: &str = "libibverbs";

@@ -44,8 +44,6 @@ const SYSFS_TIMEOUT: Duration = Duration::from_secs(5);
 const LIBIBUMAD_FOLDER: &str = "libibumad";
 /// What programs look for in it.
 const LIBIBUMAD: &str = "libibumad.so.3";
-/// The folder beside the executable in which a libibverbs is, and nothing else.
-const LIBIBVERBS_FOLDER: &str = "libibverbs";
 /// Which libraries the loader loads before all others.
 const PRELOAD: &str = "LD_PRELOAD";
 /// Where the loader looks first.
@@ -156,7 +154,7 @@ fn prepare_libraries(command: &mut Command, places: &[Place], port: u8) -> Resul
     if !folder.join(LIBIBUMAD).exists() {
         return Ok(false);
     }
-    let verbs = executable.with_file_name(LIBIBVERBS_FOLDER);
+    let verbs = executable.with_file_name(::verbs::FOLDER);
     let folders = [folder, verbs];
     command.env(LIBRARY_PATH, in_front(&folders, LIBRARY_PATH));
     // A shell that was started with ibsim's library would load it still.

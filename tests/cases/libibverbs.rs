@@ -1,0 +1,176 @@
+//! The libibverbs that `ibemu exec` puts before the system's, with stock programs of verbs: the pingpongs of rdma-core
+//! and perftest, unchanged.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use e2e::{Fabric, Outcome, Transport, within};
+
+/// How long a program may take until it waits for its peer.
+const START: Duration = Duration::from_secs(60);
+/// State of a socket that listens, in the kernel's list.
+const LISTENS: &str = "0A";
+
+/// A program that is ended with the test.
+struct Running(String, Option<Child>);
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let piped = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = piped.spawn().expect("ibemu can be started");
+        Self(format!("{command:?}"), Some(child))
+    }
+
+    fn end(&mut self) -> Outcome {
+        let child = self.1.take().expect("it has not been waited for");
+        let output = child.wait_with_output().expect("it can be waited for");
+        Outcome::told(std::mem::take(&mut self.0), &output)
+    }
+
+    fn kill(&mut self) {
+        if let Some(child) = &mut self.1 {
+            let _ = child.kill();
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        let child = self.1.as_mut().expect("it has not been waited for");
+        child.try_wait().expect("it can be waited for").is_some()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(mut child) = self.1.take() {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A TCP port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+fn is_listening(port: u16) -> bool {
+    let ending = format!(":{port:04X}");
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|file| {
+        let list = std::fs::read_to_string(file).unwrap_or_default();
+        list.lines().any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let is_own = fields.next().is_some_and(|local| local.ends_with(&ending));
+            is_own && fields.nth(1) == Some(LISTENS)
+        })
+    })
+}
+
+/// Runs a program beside two hosts, which meet over loopback, and returns what the second one printed.
+fn pair(fabric: &Fabric, hosts: [&str; 2], program: &[&str]) -> String {
+    let port = free_port();
+    let number = port.to_string();
+    let [server, client] = hosts;
+    let call = |host: &str| {
+        let mut call = fabric.command(&["exec", host]);
+        call.args(program).args(["-p", &number]);
+        call
+    };
+    let mut waiting = Running::start(&mut call(server));
+    within(START, "the server listens", || {
+        match is_listening(port) || waiting.has_ended() {
+            true => Ok(()),
+            false => Err(format!("{program:?}")),
+        }
+    });
+    let mut running = Running::start(call(client).arg("127.0.0.1"));
+    let told = running.end();
+    if told.code != 0 {
+        waiting.kill();
+        panic!("{told}\n{}", waiting.end());
+    }
+    let _ = waiting.end().success();
+    told.stdout
+}
+
+/// The bytes that a pingpong says it has exchanged.
+fn exchanged(printed: &str) -> u64 {
+    let line = printed.lines().find(|line| line.contains(" bytes in "));
+    let number = line.and_then(|line| line.split(' ').next());
+    let number = number.and_then(|number| number.parse().ok());
+    number.unwrap_or_else(|| panic!("{printed}"))
+}
+
+const PINGPONGS: [&str; 4] = [
+    "ibv_rc_pingpong",
+    "ibv_uc_pingpong",
+    "ibv_ud_pingpong",
+    "ibv_srq_pingpong",
+];
+
+#[test]
+fn pingpongs_of_every_service_run_with_and_without_events() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    for program in PINGPONGS {
+        for options in [&[][..], &["-e"][..]] {
+            let command = [&[program, "-n", "200", "-s", "1024"], options].concat();
+            let printed = pair(&fabric, ["h0", "h1"], &command);
+            assert!(
+                exchanged(&printed) >= 2 * 200 * 1024,
+                "{command:?}: {printed}"
+            );
+        }
+    }
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn a_program_shows_the_adapter_as_the_fabric_has_it() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    let mut call = fabric.command(&["exec", "h1"]);
+    let told = Outcome::of(call.args(["ibv_devinfo", "-v"]))
+        .success()
+        .stdout;
+    let status = fabric.device("h1");
+    let field = |name: &str| {
+        let line = told.lines().find_map(|line| line.trim().strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name} in {told}"))
+            .trim()
+            .to_owned()
+    };
+    assert_eq!(field("hca_id:"), "ibemu0");
+    assert_eq!(field("state:"), "PORT_ACTIVE (4)");
+    assert_eq!(field("link_layer:"), "InfiniBand");
+    assert_eq!(field("port_lid:"), status["lid"].to_string());
+    fabric.down();
+}
+
+#[test]
+fn perftest_runs_over_a_fabric_of_three_levels() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
+    let hosts = ["h0.0.0", "h3.1.1"];
+    for program in [
+        &["ib_send_bw", "-F", "-n", "100", "-s", "4096"][..],
+        &["ib_send_bw", "-F", "-c", "UD", "-n", "100", "-s", "1024"],
+        &["ib_write_bw", "-F", "-n", "100", "-s", "65536"],
+        &["ib_read_bw", "-F", "-n", "100", "-s", "8192"],
+        &["ib_write_lat", "-F", "-n", "100", "-s", "8"],
+        &["ib_send_lat", "-F", "-n", "100", "-s", "8", "-e"],
+        &["ib_atomic_bw", "-F", "-n", "100"],
+    ] {
+        let printed = pair(&fabric, hosts, program);
+        let last = printed.lines().rev().nth(1).unwrap_or_default();
+        let mut numbers = last.split_whitespace().map(str::parse::<f64>);
+        assert!(
+            numbers.all(|number| number.is_ok()),
+            "{program:?}: {printed}"
+        );
+    }
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
