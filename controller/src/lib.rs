@@ -75,6 +75,7 @@
 //! SwitchInfo that devices answer. `sa` changes memberships in `groups`.
 
 mod absence;
+mod aliases;
 mod config;
 pub mod control;
 mod discovery;

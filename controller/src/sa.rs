@@ -4,9 +4,10 @@
 //! Get and GetTable of NodeRecord, PortInfoRecord, SwitchInfoRecord, LinkRecord, SMInfoRecord, GUIDInfoRecord,
 //! SLtoVLMappingTableRecord, VLArbitrationTableRecord, P_KeyTableRecord, LinearForwardingTableRecord,
 //! MulticastForwardingTableRecord, PathRecord, MCMemberRecord, InformInfoRecord and ServiceRecord; GetMulti of
-//! MultiPathRecord; Get of ClassPortInfo; Set and Delete of MCMemberRecord and ServiceRecord; Set of InformInfo. A
+//! MultiPathRecord; Get of ClassPortInfo; Set and Delete of MCMemberRecord, ServiceRecord and GUIDInfoRecord; Set of InformInfo. A
 //! table travels by RMPP. A join or leave is answered when the forwarding tables that it changes have been written.
 
+mod aliases;
 mod members;
 mod path;
 mod port_records;
@@ -23,6 +24,7 @@ use wire::pma::{ClassPortInfo, capability};
 use wire::sa::{DATA_LEN, InformInfo, MultiPathRecord, PathRecord, SaHeader, SaRecord};
 use wire::{AttributeId, Format as _, Gid, Lid, Mad, MadHeader, MadStatus, Method, SaKey};
 
+use crate::aliases::Aliases;
 use crate::fabric::Fabric;
 use crate::groups::Groups;
 use crate::outbox::Outbox;
@@ -88,6 +90,7 @@ impl Records {
 struct View<'a> {
     fabric: &'a Fabric,
     groups: &'a Groups,
+    aliases: &'a Aliases,
     /// The known contents of the devices.
     mirrors: &'a Mirrors,
     /// Whether the request has the SM_Key of trusted ones (IBA 15.4.1).
@@ -104,6 +107,8 @@ pub(crate) struct Context<'a> {
     pub(crate) mirrors: &'a Mirrors,
     /// The multicast groups.
     pub(crate) groups: &'a mut Groups,
+    /// The alias GUIDs of ports.
+    pub(crate) aliases: &'a mut Aliases,
     /// This manager's SMInfo, once it has met its own host.
     pub(crate) sm_info: Option<SmInfo>,
     /// Where answers go.
@@ -124,6 +129,7 @@ impl Context<'_> {
         let view = View {
             fabric: self.fabric,
             groups: self.groups,
+            aliases: self.aliases,
             mirrors: self.mirrors,
             is_trusted,
             sm_info: self.sm_info,
@@ -200,14 +206,15 @@ impl Administration {
                 }
             }
             (Method::SET | Method::DELETE, AttributeId::SERVICE_RECORD) => {
-                let asker = Asker {
-                    port: context.fabric.port_guid(from.lid),
-                    is_trusted: self.trusts(request),
-                };
+                let asker = self.asker(from, request, context.fabric);
                 match self.services.write(now, request, asker) {
                     Ok(record) => single_record(request, &Records::of(&[record])),
                     Err(status) => answer_header(request, status),
                 }
+            }
+            (Method::SET | Method::DELETE, AttributeId::GUID_INFO_RECORD) => {
+                let asker = self.asker(from, request, context.fabric);
+                return alias_request(from, request, asker, context);
             }
             (Method::SET | Method::DELETE, AttributeId::MC_MEMBER_RECORD) => {
                 return self.member_request(now, from, request, context);
@@ -221,6 +228,14 @@ impl Administration {
             _ => answer_header(request, MadStatus::BAD_METHOD),
         };
         context.answer(from, &answer);
+    }
+
+    /// The port that asks, and whether it is trusted.
+    fn asker(&self, from: &MadMessage, request: &Mad, fabric: &Fabric) -> Asker {
+        Asker {
+            port: fabric.port_guid(from.lid),
+            is_trusted: self.trusts(request),
+        }
     }
 
     /// An answer to something that the administrator has sent.
@@ -344,6 +359,18 @@ impl Administration {
             false if info.subscribe => answer_header(request, MadStatus::SA_NO_RESOURCES),
             false => answer_header(request, MadStatus::SA_REQUEST_INVALID),
         }
+    }
+}
+
+/// Alias GUIDs of a port are set or deleted; the answer waits until the port has them.
+fn alias_request(from: &MadMessage, request: &Mad, asker: Asker, context: &mut Context<'_>) {
+    let answer = match aliases::write(context, request, asker) {
+        Ok(record) => single_record(request, &Records::of(&[record])),
+        Err(status) => answer_header(request, status),
+    };
+    let answer = smp::answer(from, &answer);
+    if !context.aliases.defer_answer(&answer) {
+        context.outbox.send(answer);
     }
 }
 

@@ -12,6 +12,7 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use wire::{Guid, Mad, Method, MgmtClass, Qpn, vendor};
 
 use crate::absence::Absence;
+use crate::aliases::Aliases;
 use crate::control::{Phase, Status};
 use crate::election::Election;
 use crate::exchange::{Exchange, Expired};
@@ -87,6 +88,7 @@ pub struct Sm {
     verification: Verification,
     groups: Groups,
     administration: Administration,
+    aliases: Aliases,
     qos: Qos,
     windows: Windows,
     report: Report,
@@ -124,6 +126,7 @@ impl Sm {
             verification: Verification::default(),
             groups: recalled_groups(&config)?,
             administration: Administration::new(config.sa_key),
+            aliases: Aliases::default(),
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),
             report: Report::default(),
@@ -335,6 +338,7 @@ impl Sm {
             fabric: &self.fabric,
             mirrors: &self.mirrors,
             groups: &mut self.groups,
+            aliases: &mut self.aliases,
             outbox: &mut self.outbox,
         };
         self.administration

@@ -1,7 +1,7 @@
 //! Programming the devices: what differs from the plan is written in stages, each of which begins
 //! when the one before it is answered.
 //!
-//! 1. End ports: LIDs, LMC, the SM's LID, P_Keys; LinearFDBTop of each switch.
+//! 1. End ports: LIDs, LMC, the SM's LID, P_Keys, alias GUIDs; LinearFDBTop of each switch.
 //! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks. MulticastFDBTop is raised before
 //!    blocks that need it and lowered when all are written.
 //! 3. Every port with a link that is in Init: MTU and VLs, and on to Armed.
@@ -28,6 +28,7 @@ use wire::attr::{
     LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState, SwitchInfo,
 };
 
+use crate::aliases::Aliases;
 use crate::control::Unreachable;
 use crate::groups::Groups;
 use crate::plan::Plan;
@@ -66,6 +67,8 @@ pub(crate) enum Write {
     ReadVlArb(Index, PortNum, u8),
     /// Sets a VL arbitration block of a port.
     VlArb(Index, PortNum, u8),
+    /// Sets a block of the GUIDs of an end port.
+    Guids(Index, u8),
     /// PortInfo: MTU, VLs, and Armed if the port is in Init.
     ArmPort(Index, PortNum),
     /// PortInfo: Active.
@@ -88,6 +91,7 @@ impl Write {
             | Self::Sl2Vl(index, ..)
             | Self::ReadVlArb(index, ..)
             | Self::VlArb(index, ..)
+            | Self::Guids(index, _)
             | Self::ArmPort(index, _)
             | Self::ActivatePort(index, _) => index,
         }
@@ -103,6 +107,8 @@ enum Stage {
     Arm,
     Activate,
     DeferredLft,
+    /// Alone, for [`Purpose::Guids`].
+    OnlyGuids,
     /// Alone, for [`Purpose::Qos`].
     OnlyVls,
     /// Alone, for [`Purpose::Multicast`].
@@ -135,6 +141,8 @@ pub(crate) enum Purpose {
     Qos,
     /// Ports have joined or left multicast groups: multicast forwarding tables.
     Multicast,
+    /// Ports have been given other alias GUIDs.
+    Guids,
 }
 
 impl Purpose {
@@ -143,6 +151,7 @@ impl Purpose {
             Self::Subnet => Stage::EndPorts,
             Self::Qos => Stage::OnlyVls,
             Self::Multicast => Stage::OnlyMulticast,
+            Self::Guids => Stage::OnlyGuids,
         }
     }
 }
@@ -159,6 +168,8 @@ pub(crate) struct Target<'a> {
     pub(crate) mirrors: &'a mut Mirrors,
     /// Multicast groups.
     pub(crate) groups: &'a mut Groups,
+    /// Alias GUIDs of ports.
+    pub(crate) aliases: &'a Aliases,
 }
 
 impl Target<'_> {
@@ -200,6 +211,7 @@ impl Programming {
                 Stage::Arm => (stages::arm(target), Stage::Activate),
                 Stage::Activate => (stages::activate(target), Stage::DeferredLft),
                 Stage::DeferredLft => (stages::deferred_lft(target), Stage::Done),
+                Stage::OnlyGuids => (stages::guids(target), Stage::Done),
                 Stage::OnlyVls => (stages::vl_tables(target), Stage::Done),
                 Stage::Done => (Vec::new(), Stage::Done),
             };
@@ -282,6 +294,13 @@ impl Programming {
             | Write::Sl2Vl(..)
             | Write::ReadVlArb(..)
             | Write::VlArb(..) => return tables::request(write, route, target),
+            Write::Guids(_, block) => {
+                let wanted = target.aliases.block(device.end_port_guid(), block);
+                let mirror = target.mirrors.entry(device.guid()).or_default();
+                // Until the answer comes the port may hold the old or the new block.
+                mirror.guids.insert(block, None);
+                Request::set(route, u32::from(block), &wanted)
+            }
             Write::ArmPort(_, port) => {
                 let wanted = port_settings::link_port(&target.basis(), (index, port))?;
                 Request::set(route, u32::from(port.get()), &wanted)
@@ -367,6 +386,9 @@ impl Programming {
             }
             Write::ReadSl2Vl(..) | Write::Sl2Vl(..) | Write::ReadVlArb(..) | Write::VlArb(..) => {
                 return tables::answered(write, answer, target);
+            }
+            Write::Guids(_, block) => {
+                mirror.guids.insert(block, Some(answer.attribute()?));
             }
             Write::ArmPort(_, port) | Write::ActivatePort(_, port) => {
                 self.port_answered(target.subnet, (index, port), answer);

@@ -1,6 +1,7 @@
 //! End-to-end tests, one module a subject.
 
 mod agreement;
+mod aliases;
 mod attributes;
 mod chaos;
 mod choice;

@@ -11,6 +11,7 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use netio::seqpacket::BlockingConnection;
 use wire::attr::Attribute;
 use wire::control::{DeviceReply, DeviceRequest, PortStatus};
+use wire::sa::{SaHeader, SaRecord};
 use wire::{Lid, Mad, Method, PortNum, Qpn, Sl};
 
 use crate::{Fabric, within};
@@ -166,9 +167,37 @@ impl Smps {
     pub fn get<A: Attribute>(&mut self, lid: Lid, modifier: u32) -> A {
         self.tid += 1;
         let mad = Mad::lid_smp(Method::GET, A::ID, modifier, self.tid);
+        let answer = self.exchange(lid, Qpn::SMI, &mad);
+        assert_eq!(answer.status().0, 0, "LID {lid}");
+        answer.smp_attribute().expect("the attribute asked for")
+    }
+
+    /// The answer of subnet administration at `lid` to a request with one record.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    #[track_caller]
+    pub fn ask_administration<R: SaRecord>(
+        &mut self,
+        lid: Lid,
+        method: Method,
+        component_mask: u64,
+        record: &R,
+    ) -> Mad {
+        self.tid += 1;
+        let mut mad = Mad::sa(method, R::ID, 0, self.tid);
+        mad.set_sa_header(&SaHeader {
+            component_mask,
+            ..SaHeader::default()
+        });
+        mad.set_sa_record(record);
+        self.exchange(lid, Qpn::GSI, &mad)
+    }
+
+    fn exchange(&mut self, lid: Lid, qpn: Qpn, mad: &Mad) -> Mad {
         let message = ToAgent::Send(MadMessage {
             lid,
-            qpn: Qpn::SMI,
+            qpn,
             sl: Sl::default(),
             mad: Box::new(*mad.as_bytes()),
             way: None,
@@ -181,7 +210,7 @@ impl Smps {
             panic!("something else than a MAD");
         };
         let (mad, _) = Mad::parse(&answer.mad[..]).expect("a MAD");
-        assert_eq!((mad.tid(), mad.status().0), (self.tid, 0), "LID {lid}");
-        mad.smp_attribute().expect("the attribute asked for")
+        assert_eq!(mad.tid(), self.tid, "LID {lid}");
+        mad
     }
 }

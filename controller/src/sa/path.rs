@@ -12,6 +12,7 @@ use wire::sa::{PathRecord, Selector, path_component as component};
 use wire::{Gid, Lid, LinkRate, MadStatus, Mtu, PortNum};
 
 use super::View;
+use super::aliases::end_port;
 use crate::port_settings::LIFE_TIME;
 use crate::subnet::{Device, Index};
 
@@ -31,7 +32,7 @@ impl View<'_> {
         let asks = |bit: u64| mask & bit == bit;
         let all = || (0..self.fabric.subnet.devices.len()).collect::<Vec<Index>>();
         let ends = |gid_bit, gid: Gid, lid_bit, lid: Lid| {
-            let by_gid = asks(gid_bit).then(|| self.fabric.subnet.find_end_port(gid.guid()));
+            let by_gid = asks(gid_bit).then(|| end_port(self.fabric, self.aliases, gid));
             let by_lid = asks(lid_bit).then(|| self.fabric.owner(lid));
             match (by_gid, by_lid) {
                 (None, None) if open => Ok(all()),
@@ -74,11 +75,22 @@ impl View<'_> {
                     continue;
                 };
                 let path = self.path(source, destination, asked_dlid);
-                let path = path.map(|path| PathRecord { pkey, ..path });
+                let path = path.map(|path| PathRecord {
+                    pkey,
+                    sgid: self.as_asked(path.sgid, asks(component::SGID).then_some(query.sgid)),
+                    dgid: self.as_asked(path.dgid, asks(component::DGID).then_some(query.dgid)),
+                    ..path
+                });
                 paths.extend(path.and_then(|path| restricted(path, query, mask, levels)));
             }
         }
         Ok(paths)
+    }
+
+    /// The GID of an end of a path: the alias by which it was asked for, if it was.
+    fn as_asked(&self, own: Gid, asked: Option<Gid>) -> Gid {
+        let alias = asked.filter(|gid| gid.guid() != own.guid());
+        alias.map_or(own, |gid| Gid::new(own.prefix(), gid.guid()))
     }
 
     /// Whether somebody is told of the groups of a partition: a member is.

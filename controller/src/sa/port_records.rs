@@ -2,14 +2,16 @@
 //! 15.2.5).
 
 use topologies::NodeKind;
-use wire::attr::{GuidInfo, VlArbTable};
+use wire::attr::VlArbTable;
 use wire::sa::{
     GuidInfoRecord, MultiPathRecord, PathRecord, SlToVlTableRecord, VlArbTableRecord,
     multi_path_component, path_component,
 };
-use wire::{Guid, MadStatus, PortNum};
+use wire::{MadStatus, PortNum};
 
+use super::aliases::end_port;
 use super::{Query, View};
+use crate::aliases::BLOCK;
 use crate::port_settings::ALL_INPUTS;
 use crate::subnet::{Device, Index};
 
@@ -23,22 +25,20 @@ fn outputs(device: &Device) -> impl Iterator<Item = PortNum> + '_ {
 }
 
 impl View<'_> {
-    /// The ports' own GUIDs; aliases are not assigned.
+    /// The blocks of the ports' GUIDs: their own and aliases.
     pub(super) fn guid_infos(&self, query: &Query<'_>) -> Result<Vec<GuidInfoRecord>, MadStatus> {
         query.refuse_beyond(LID | 1 << 1)?;
-        if query.asks(1 << 1) && query.data[2] != 0 {
-            return Ok(Vec::new());
-        }
-        let record = |(_, device, lid): (Index, &Device, _)| {
-            let mut guids = [Guid::default(); 8];
-            guids[0] = device.end_port_guid();
-            GuidInfoRecord {
-                lid,
-                block: 0,
-                guids: GuidInfo(guids),
+        let mut records = Vec::new();
+        for (_, device, lid) in self.by_lid(query) {
+            let cap = device.end_port_info().map_or(0, |info| info.guid_cap);
+            for block in 0..cap.div_ceil(BLOCK).max(1) {
+                if !query.asks(1 << 1) || query.data[2] == block {
+                    let guids = self.aliases.block(device.end_port_guid(), block);
+                    records.push(GuidInfoRecord { lid, block, guids });
+                }
             }
-        };
-        Ok(self.by_lid(query).map(record).collect())
+        }
+        Ok(records)
     }
 
     /// The SL-to-VL tables of the ports with a cable, as the manager has read or written them; that of a port
@@ -130,9 +130,9 @@ impl View<'_> {
             return Err(MadStatus::SA_INSUFFICIENT_COMPONENTS);
         }
         let (sources, destinations) = query.ends().ok_or(MadStatus::SA_REQUEST_INVALID)?;
-        let subnet = &self.fabric.subnet;
+        let is_known = |gid: &wire::Gid| end_port(self.fabric, self.aliases, *gid).is_some();
         let mut ends = sources.iter().chain(destinations);
-        if !ends.all(|gid| subnet.find_end_port(gid.guid()).is_some()) {
+        if !ends.all(is_known) {
             return Err(MadStatus::SA_INVALID_GID);
         }
         let mut path_mask = path_component::SGID | path_component::DGID;

@@ -7,6 +7,7 @@ use wire::{AttributeId, Guid, Mad, Method, Qpn};
 
 use super::sequence::Activity;
 use super::{Job, Sm};
+use crate::aliases::Aliases;
 use crate::control::{LIST_MAX, OtherManager, Phase};
 use crate::discovery::Discovered;
 use crate::election::{ACKNOWLEDGE, HANDOVER, Input, Poll, Step};
@@ -240,6 +241,7 @@ impl Sm {
         let partitions = self.config.partitions.as_ref();
         self.groups = Groups::new(self.config.multicast, partitions);
         self.administration = Administration::new(self.config.sa_key);
+        self.aliases = Aliases::default();
         self.windows
             .follow(now, &Subnet::default(), &Plan::default());
     }

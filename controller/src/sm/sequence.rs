@@ -79,6 +79,7 @@ impl Sm {
             admission: self.qos.admission(),
             mirrors: &mut self.mirrors,
             groups: &mut self.groups,
+            aliases: &self.aliases,
         }
     }
 
@@ -255,7 +256,7 @@ impl Sm {
             Some(Due::HeavySweep) => self.start_discovery(now),
             Some(Due::LightSweep) => self.start_light_sweep(),
             Some(Due::Glance) => self.start_glance(),
-            None => return self.serve_groups() || self.serve_qos(now),
+            None => return self.serve_groups() || self.serve_aliases() || self.serve_qos(now),
         }
         true
     }
@@ -272,6 +273,15 @@ impl Sm {
         self.groups.start_writing();
         self.start_writing(Purpose::Multicast);
         true
+    }
+
+    /// Starts to write alias GUIDs that have changed. `false` if there are none.
+    fn serve_aliases(&mut self) -> bool {
+        let has_changed = self.report.is_up() && self.aliases.start_writing();
+        if has_changed {
+            self.start_writing(Purpose::Guids);
+        }
+        has_changed
     }
 
     /// Sends the responses for which tables have been written, then serves the requests for
@@ -452,10 +462,8 @@ impl Sm {
     fn written(&mut self, now: Time, programming: &Programming) {
         match programming.purpose() {
             Purpose::Subnet => self.subnet_written(now, programming),
-            Purpose::Qos | Purpose::Multicast if programming.needs_resweep() => {
-                self.schedule.request_sweep(now);
-            }
-            Purpose::Qos | Purpose::Multicast => {}
+            _ if programming.needs_resweep() => self.schedule.request_sweep(now),
+            Purpose::Qos | Purpose::Multicast | Purpose::Guids => {}
         }
         match programming.purpose() {
             Purpose::Subnet | Purpose::Qos => self.persist(),
@@ -463,6 +471,11 @@ impl Sm {
                 self.persist();
                 self.outbox.send_all(self.groups.written());
             }
+            Purpose::Guids => {}
+        }
+        // A heavy sweep writes them as well.
+        if matches!(programming.purpose(), Purpose::Guids | Purpose::Subnet) {
+            self.outbox.send_all(self.aliases.written());
         }
     }
 
@@ -484,6 +497,9 @@ impl Sm {
         self.report.set_unreachable(unreachable);
         self.update_report();
         self.administration.subnet_changed(&self.fabric);
+        let subnet = &self.fabric.subnet;
+        self.aliases
+            .retain(|port| subnet.find_end_port(port).is_some());
         self.groups.await_members(now);
         self.report.subnet_up(now, programming.blocks_written());
         let planner = &self.planner;

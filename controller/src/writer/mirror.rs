@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use wire::attr::{
-    LinearForwardingTable, MulticastForwardingTable, PKeyTable, SlToVlTable, SwitchInfo, VlArbTable,
+    GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable, SlToVlTable, SwitchInfo,
+    VlArbTable,
 };
 use wire::{Guid, PortNum};
 
@@ -26,6 +27,8 @@ pub(crate) struct Mirror {
     pub(crate) sl2vl: BTreeMap<(PortNum, PortNum), SlToVlTable>,
     /// P_Key tables of ports.
     pub(crate) pkeys: BTreeMap<PortNum, PKeyTable>,
+    /// Blocks of the end port's GUIDs; `None`: a write is under way or was lost.
+    pub(crate) guids: BTreeMap<u8, Option<GuidInfo>>,
     /// Blocks of the arbitration of a port.
     pub(crate) arbitration: BTreeMap<(PortNum, u8), VlArbTable>,
 }

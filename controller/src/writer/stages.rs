@@ -1,5 +1,7 @@
 //! The writes of each stage: differences between the plan and the mirrors.
 
+use std::collections::BTreeMap;
+
 use topologies::NodeKind;
 use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
@@ -40,6 +42,27 @@ pub(super) fn end_ports(target: &mut Target<'_>) -> Vec<Write> {
             && target.groups.must_reregister(device.end_port_guid());
         if wanted.is_some_and(|wanted| reregister || port_settings::differs(info, &wanted)) {
             writes.push(Write::EndPort(index));
+        }
+    }
+    writes.extend(guids(target));
+    writes
+}
+
+/// The blocks of GUIDs that hold aliases, or have held some, and differ from what is known of the port.
+pub(super) fn guids(target: &Target<'_>) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for (index, device) in target.subnet.devices.iter().enumerate() {
+        let port = device.end_port_guid();
+        let held = target.mirrors.get(&device.guid());
+        let held = held.map(|mirror| &mirror.guids);
+        let mut blocks = target.aliases.blocks(port);
+        blocks.extend(held.into_iter().flat_map(BTreeMap::keys));
+        for block in blocks {
+            let wanted = target.aliases.block(port, block);
+            let is_held = held.and_then(|held| held.get(&block)) == Some(&Some(wanted));
+            if !is_held {
+                writes.push(Write::Guids(index, block));
+            }
         }
     }
     writes

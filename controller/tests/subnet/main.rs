@@ -2,6 +2,7 @@
 
 mod absence;
 mod administration;
+mod aliases;
 mod bed;
 mod bring_up;
 mod choice;

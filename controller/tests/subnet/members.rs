@@ -1,12 +1,16 @@
-//! Memberships of multicast groups: who may join and leave in which name, and how groups are named.
+//! Memberships of multicast groups: which port may join and leave in which name, how groups are named, and by which way
+//! answers go.
 
 use std::collections::BTreeSet;
 
+use controller::{Sm, SmConfig};
+use link::Time;
+use mad::local::{FromAgent, MadGlobalRoute, MadMessage, MadWay, ToAgent};
 use routing::multicast::Scheme;
 use topologies::NodeId;
-use wire::Gid;
 use wire::mad::{MadStatus, Method};
 use wire::sa::{McMemberRecord, mc_member_component as component};
+use wire::{Gid, Guid};
 
 use crate::administration::{ask, gid, query};
 use crate::bed::Bed;
@@ -170,4 +174,42 @@ fn joins_that_cannot_be_say_why() {
     assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID);
     let mad = query(Method::SET, NEEDED, &member(&bed, other));
     assert_eq!(ask(&mut bed, other, manager, &mad).status(), MadStatus::OK);
+}
+
+/// IBA 13.5.4.
+#[test]
+fn an_answer_goes_by_the_way_by_which_its_request_has_come() {
+    let global = MadGlobalRoute {
+        gid_index: 1,
+        remote: Gid::new(Gid::DEFAULT_PREFIX, Guid(5)),
+        flow_label: 6,
+        hop_limit: 7,
+        traffic_class: 8,
+    };
+    let by_grh = MadWay {
+        path_bits: 3,
+        pkey_index: 2,
+        global: Some(global),
+    };
+    for way in [Some(by_grh), Some(MadWay::default()), None] {
+        let mut sm = Sm::new(SmConfig::default()).unwrap();
+        sm.tick(Time::ZERO);
+        while sm.poll_transmit().is_some() {}
+        let record = McMemberRecord::default();
+        for method in [Method::GET, Method::GET_TABLE, Method::SET] {
+            let mad = query(method, 0, &record);
+            let request = MadMessage {
+                lid: wire::Lid::new(7),
+                qpn: wire::Qpn::GSI,
+                sl: wire::Sl::default(),
+                mad: Box::new(*mad.as_bytes()),
+                way,
+            };
+            sm.handle(Time(1), FromAgent::Received(request));
+            let Some(ToAgent::Send(answer)) = sm.poll_transmit() else {
+                panic!("{method} is answered");
+            };
+            assert_eq!((answer.lid.get(), answer.way), (7, way), "{method}");
+        }
+    }
 }
