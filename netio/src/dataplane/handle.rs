@@ -229,9 +229,9 @@ impl<E> Events<E> {
                 Err(TryRecvError::Empty) => {}
             }
             let mut guard = self.wake.readable().await?;
-            if !guard.get_inner().0.take()? {
-                guard.clear_ready();
-            }
+            guard.get_inner().0.take()?;
+            // It is unreadable from here on: the next signal makes it ready again.
+            guard.clear_ready();
         }
     }
 }

@@ -34,8 +34,9 @@ const AT_ONCE: usize = 256;
 const PATHS_AT_ONCE: usize = 16;
 /// The shortest time between two looks at running flows.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Between two looks so many times as long passes as one takes: to look disturbs.
-const POLL_PAUSES: u32 = 8;
+/// Between two looks so many times as long passes as one takes, since to look disturbs; but no longer than this.
+const POLL_PAUSES: u32 = 2;
+const POLL_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// How long packets under way are waited for after an interrupt.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -233,7 +234,7 @@ impl Bench<'_> {
             };
             tokio::select! {
                 (outcomes, took) = look => {
-                    pause = POLL_INTERVAL.max(took * POLL_PAUSES);
+                    pause = (took * POLL_PAUSES).clamp(POLL_INTERVAL, POLL_INTERVAL_MAX);
                     if is_ended(outcomes, &mut gone, progress) {
                         break;
                     }
