@@ -1,6 +1,7 @@
 //! The library as programs of C see it, beside a host that is a model.
 
 mod model;
+mod socket;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +22,7 @@ fn library() -> PathBuf {
 
 /// A model of a host in a folder, and the environment of a program beside it.
 fn beside(folder: &Path, program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let _listener = model::listen_at(&folder.join("host.verbs"));
+    let _listener = socket::listen_at(&folder.join("host.verbs"));
     let mut command = Command::new(program);
     let adapters = format!("model0={}", folder.join("host.ibumad").display());
     command

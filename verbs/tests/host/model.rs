@@ -3,20 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{IoSlice, IoSliceMut, Write as _};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
-use std::thread::{self, JoinHandle};
 
 use netio::shared_memory::SharedMemory;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, accept, bind, listen, recvmsg,
-    sendmsg, socket,
-};
+use rustix::event::{EventfdFlags, eventfd};
 use uverbs::entry::{
     COMPLETION_WORDS, Completion, Data, Piece, Receive, Send, opcode, receive_stride, send_flag,
     send_stride, wc_flag,
@@ -51,10 +43,10 @@ struct Qp {
 }
 
 /// One context.
-struct Host {
+pub(crate) struct Host {
     memory: Option<File>,
-    waker: OwnedFd,
-    page: SharedMemory,
+    pub(crate) waker: OwnedFd,
+    pub(crate) page: SharedMemory,
     events: Option<File>,
     channels: BTreeMap<u32, File>,
     cqs: BTreeMap<u32, Cq>,
@@ -62,7 +54,7 @@ struct Host {
     last: u32,
 }
 
-type Answer = Result<(Reply, Vec<OwnedFd>), u16>;
+pub(crate) type Answer = Result<(Reply, Vec<OwnedFd>), u16>;
 
 fn done(reply: Reply) -> Answer {
     Ok((reply, Vec::new()))
@@ -86,6 +78,10 @@ fn work(entries: u32, stride: u32) -> (Work, OwnedFd) {
         },
         file,
     )
+}
+
+fn completion_stride() -> u32 {
+    u32::try_from(COMPLETION_WORDS).expect("a short entry")
 }
 
 impl Work {
@@ -133,7 +129,7 @@ pub(crate) fn device() -> DeviceAttributes {
 }
 
 impl Host {
-    fn new() -> (Self, OwnedFd) {
+    pub(crate) fn new() -> (Self, OwnedFd) {
         let (page, file) = SharedMemory::create("page", doorbell::WORDS).expect("memory");
         let host = Self {
             memory: None,
@@ -158,7 +154,12 @@ impl Host {
         (writer.into(), reader)
     }
 
-    fn answer(&mut self, request: Request, descriptors: Vec<OwnedFd>, page: &OwnedFd) -> Answer {
+    pub(crate) fn answer(
+        &mut self,
+        request: Request,
+        descriptors: Vec<OwnedFd>,
+        page: &OwnedFd,
+    ) -> Answer {
         match request {
             Request::Open { version, port } => {
                 if version != uverbs::VERSION || port != 1 {
@@ -195,7 +196,7 @@ impl Host {
                 cookie,
             } => {
                 let handle = self.next();
-                let (memory, file, layout) = ring(entries, COMPLETION_WORDS as u32);
+                let (memory, file, layout) = ring(entries, completion_stride());
                 let producer = Producer::new(layout);
                 let entries = layout.entries();
                 self.cqs.insert(
@@ -217,7 +218,7 @@ impl Host {
             }
             Request::ResizeCq { cq, entries } => {
                 let queue = self.cqs.get_mut(&cq).ok_or(errno::ENOENT)?;
-                let (memory, file, layout) = ring(entries, COMPLETION_WORDS as u32);
+                let (memory, file, layout) = ring(entries, completion_stride());
                 (queue.memory, queue.producer) = (memory, Producer::new(layout));
                 Ok((
                     Reply::Cq {
@@ -370,7 +371,7 @@ impl Host {
     }
 
     /// Does all send requests that can be done.
-    fn work(&mut self) {
+    pub(crate) fn work(&mut self) {
         let numbers: Vec<u32> = self.qps.keys().copied().collect();
         for qpn in numbers {
             while self.step(qpn) {}
@@ -406,7 +407,7 @@ impl Host {
             lkey: send.rkey,
         };
         let bytes = self.gather(&send.data);
-        let length = bytes.len() as u32;
+        let length = u32::try_from(bytes.len()).expect("a short message");
         match (kind, &send.data) {
             (0, _) => {
                 let peer_qp = self.qps.get_mut(&peer).expect("a peer");
@@ -448,75 +449,4 @@ impl Host {
         }
         true
     }
-}
-
-fn serve(connection: &OwnedFd) {
-    let (mut host, page) = Host::new();
-    assert!(!doorbell::sleep(host.page.words()), "a new page");
-    loop {
-        let mut polled = [
-            PollFd::new(connection, PollFlags::IN),
-            PollFd::new(&host.waker, PollFlags::IN),
-        ];
-        poll(&mut polled, None).expect("poll");
-        let requested = !polled[0].revents().is_empty();
-        let _ = rustix::io::read(&host.waker, &mut [0; 8]);
-        // Before a request is done, so is what the program has posted before it.
-        loop {
-            doorbell::wake(host.page.words());
-            doorbell::take(host.page.words(), |_| {});
-            host.work();
-            if !doorbell::sleep(host.page.words()) {
-                break;
-            }
-        }
-        if !requested {
-            continue;
-        }
-        let mut bytes = vec![0; 1 << 16];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let parts = &mut [IoSliceMut::new(&mut bytes)];
-        let received = recvmsg(connection, parts, &mut control, RecvFlags::CMSG_CLOEXEC);
-        let Ok(received) = received.map(|received| received.bytes) else {
-            return;
-        };
-        if received == 0 {
-            return;
-        }
-        let descriptors = control.drain().flat_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
-            _ => Vec::new(),
-        });
-        let descriptors: Vec<OwnedFd> = descriptors.collect();
-        let request = wire::control::decode(&bytes[..received]).expect("a request");
-        let answered = host.answer(request, descriptors, &page);
-        let (reply, descriptors) = answered.unwrap_or_else(|errno| {
-            let why = "the model does not".to_owned();
-            (Reply::Refused { errno, why }, Vec::new())
-        });
-        let reply = wire::control::encode(&reply).expect("a reply");
-        let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !borrowed.is_empty() {
-            assert!(control.push(SendAncillaryMessage::ScmRights(&borrowed)));
-        }
-        let parts = &[IoSlice::new(&reply)];
-        if sendmsg(connection, parts, &mut control, SendFlags::NOSIGNAL).is_err() {
-            return;
-        }
-    }
-}
-
-/// Listens at a path, and serves each connection as a context of its own, for as long as this process lives.
-pub(crate) fn listen_at(path: &Path) -> JoinHandle<()> {
-    let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
-    bind(&listener, &SocketAddrUnix::new(path).expect("a short path")).expect("a free path");
-    listen(&listener, 8).expect("a listener");
-    thread::spawn(move || {
-        while let Ok(connection) = accept(&listener) {
-            thread::spawn(move || serve(&connection));
-        }
-    })
 }

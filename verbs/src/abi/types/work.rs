@@ -19,8 +19,8 @@ pub struct DataBuf {
     pub(in crate::abi) length: usize,
 }
 
-/// `struct ibv_send_wr`. The unions are what their largest members are: `wr` is that of atomics, whose
-/// fields the others share ([`SendWr::rdma_rkey`], [`SendWr::ud`]).
+/// `struct ibv_send_wr`. The unions are what their largest members are: `wr` is that of atomics, whose places
+/// the others share.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SendWr {
