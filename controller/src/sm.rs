@@ -3,6 +3,7 @@
 mod computing;
 mod managers;
 mod sequence;
+mod serving;
 mod trap;
 
 use std::collections::BTreeSet;
