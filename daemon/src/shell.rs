@@ -14,10 +14,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bincode::{Decode, Encode};
-use link::{Device, PortConfig};
+use link::{Deadline, Device, FrameBuf, Input, PortConfig, PortSet, Time};
 use recording::{Header, Kind};
 use thiserror::Error;
 use tokio::task::LocalSet;
+use wire::PortNum;
 
 use crate::args::{DeviceArgs, LinkArgs};
 use crate::cables::Cables;
@@ -29,6 +30,7 @@ use crate::signals::ShutdownSignals;
 use netio::NetError;
 use netio::dataplane::{self, Events, RequestError, Running, Settings};
 use netio::directory::PrivateDirectory;
+use netio::event::Doorbells;
 use netio::seqpacket::Listener;
 
 /// How long the dataplane thread may take to end after the request to stop. It sends for a tenth of
@@ -81,6 +83,34 @@ pub fn run<E: From<NetError>>(
     LocalSet::new().block_on(&runtime, main)
 }
 
+/// A core, recorded or not.
+pub struct Core<C, E>(Box<dyn Device<Command = C, Event = E> + Send>);
+
+impl<C, E> Device for Core<C, E> {
+    type Command = C;
+    type Event = E;
+
+    fn handle(&mut self, now: Time, input: Input<'_, C>) {
+        self.0.handle(now, input);
+    }
+
+    fn ready(&self, now: Time) -> PortSet {
+        self.0.ready(now)
+    }
+
+    fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize {
+        self.0.transmit(now, port, frame)
+    }
+
+    fn poll_event(&mut self) -> Option<E> {
+        self.0.poll_event()
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.0.deadline()
+    }
+}
+
 /// The configuration of a device and of its process.
 #[derive(Debug)]
 pub struct Plan<'a, C> {
@@ -124,6 +154,25 @@ where
         D: Device<Command = P::Command, Event = E> + Send + 'static,
         C: Encode,
     {
+        Self::start_with(plan, core, None, |core| core)
+    }
+
+    /// As [`Self::start`], with something around the core, outside what is recorded, that gets a tick when one
+    /// of `doorbells` has been signalled.
+    ///
+    /// # Errors
+    /// [`DaemonError`]: what the system refuses.
+    pub fn start_with<D, C, O>(
+        plan: &Plan<'_, C>,
+        core: D,
+        doorbells: Option<Doorbells>,
+        around: impl FnOnce(Core<P::Command, E>) -> O,
+    ) -> Result<Self, DaemonError>
+    where
+        D: Device<Command = P::Command, Event = E> + Send + 'static,
+        C: Encode,
+        O: Device<Command = P::Command, Event = E> + Send + 'static,
+    {
         let signals = ShutdownSignals::new().map_err(wait("signals"))?;
         let (cables, links) = Cables::open(&plan.device.links, plan.ports)?;
         Cables::check_room(&links, plan.port);
@@ -133,14 +182,15 @@ where
             name: plan.device.name.clone(),
             frame_packets: usize::from(plan.links.frame_packets),
         };
-        let (running, writer) = match recording(plan)? {
-            None => (dataplane::spawn(settings, links, move || core)?, None),
+        let (core, writer): (Core<P::Command, E>, _) = match recording(plan)? {
+            None => (Core(Box::new(core)), None),
             Some(recording) => {
                 let (core, writer) = recording.of(core);
-                let running = dataplane::spawn(settings, links, move || core)?;
-                (running, Some(writer))
+                (Core(Box::new(core)), Some(writer))
             }
         };
+        let device = around(core);
+        let running = dataplane::spawn_with(settings, links, doorbells, move || device)?;
         let Running {
             handle,
             events,

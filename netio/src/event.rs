@@ -1,49 +1,72 @@
-//! Event descriptors and pipes that are shared with programs: for tokio.
+//! Event descriptors and pipes that are shared with programs.
 
 use std::io::{self, PipeReader, PipeWriter};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::{Errno, ioctl_fionbio};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
-use crate::poll::{EventFd, register};
+/// Descriptors that one call finds signalled at most.
+const SIGNALS_A_CALL: usize = 64;
 
-/// An event descriptor that other processes signal.
-#[derive(Debug)]
-pub struct Doorbell {
-    fd: AsyncFd<EventFd>,
-}
+/// Event descriptors that other processes signal, for the dataplane thread.
+///
+/// Each is watched for the moment at which it is signalled: its counter is never read, so a process that
+/// has it can neither take signals of another one nor keep the thread awake.
+#[derive(Clone, Debug)]
+pub struct Doorbells(Arc<OwnedFd>);
 
-impl Doorbell {
-    /// A new one. To be called inside a tokio runtime with IO.
+impl Doorbells {
+    /// None yet.
     ///
     /// # Errors
     /// The system's error.
     pub fn new() -> io::Result<Self> {
-        Ok(Self {
-            fd: register(EventFd::new()?, Interest::READABLE)?,
-        })
+        let fd = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Self(Arc::new(fd)))
     }
 
-    /// The descriptor, to be sent to another process: writing the number 1, eight bytes, signals.
-    #[must_use]
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.fd.get_ref().as_fd()
-    }
-
-    /// Waits until it is signalled. Several signals may be one. Nothing is lost if the future is dropped.
+    /// A new descriptor, to be sent to another process: writing the number 1, eight bytes, signals.
     ///
     /// # Errors
     /// The system's error.
-    pub async fn rung(&self) -> io::Result<()> {
+    pub fn add(&self) -> io::Result<OwnedFd> {
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&*self.0, &doorbell, epoll::EventData::new_u64(0), flags)?;
+        Ok(doorbell)
+    }
+
+    /// Watches a descriptor no longer, though another process may have it still.
+    pub fn remove(&self, doorbell: &OwnedFd) {
+        // One that is not watched is as good.
+        let _ = epoll::delete(&*self.0, doorbell);
+    }
+
+    /// Forgets the signals so far. Whether there were any.
+    pub(crate) fn clear(&self) -> io::Result<bool> {
+        let mut any = false;
         loop {
-            let mut guard = self.fd.readable().await?;
-            if guard.get_inner().take()? {
-                return Ok(());
+            let mut events = [MaybeUninit::uninit(); SIGNALS_A_CALL];
+            let (seen, rest) = match epoll::wait(&*self.0, &mut events, Some(&Timespec::default()))
+            {
+                Ok(found) => found,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            any |= !seen.is_empty();
+            if !rest.is_empty() {
+                return Ok(any);
             }
-            guard.clear_ready();
         }
+    }
+}
+
+impl AsFd for Doorbells {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -86,20 +109,22 @@ impl EventPipe {
 mod tests {
     use std::fs::File;
     use std::io::Read as _;
-    use std::time::Duration;
 
     use super::*;
 
-    #[tokio::test]
-    async fn a_doorbell_rings_until_it_is_heard() {
-        let doorbell = Doorbell::new().unwrap();
-        let other = doorbell.descriptor().try_clone_to_owned().unwrap();
-        signal(&other);
-        signal(&other);
-        let heard = tokio::time::timeout(Duration::from_secs(10), doorbell.rung());
-        heard.await.unwrap().unwrap();
-        let again = tokio::time::timeout(Duration::from_millis(1), doorbell.rung());
-        assert!(again.await.is_err());
+    #[test]
+    fn a_signal_is_seen_once_and_none_of_a_descriptor_that_was_removed() {
+        let doorbells = Doorbells::new().unwrap();
+        let all: Vec<OwnedFd> = (0..100).map(|_| doorbells.add().unwrap()).collect();
+        assert!(!doorbells.clear().unwrap());
+        for _ in 0..2 {
+            all.iter().for_each(signal);
+            assert!(doorbells.clear().unwrap());
+            assert!(!doorbells.clear().unwrap());
+        }
+        doorbells.remove(&all[0]);
+        signal(&all[0]);
+        assert!(!doorbells.clear().unwrap());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  word 0           1 while the host sleeps
+//!  word 8           not 0 if a bit may be set
 //!  words 64..320    a bit a queue: queue n is bit n % 64 of word 64 + n / 64
 //! ```
 //!
@@ -17,6 +18,7 @@ pub const QUEUES_MAX: u32 = 16_384;
 pub const WORDS: usize = 512;
 
 const ASLEEP: usize = 0;
+const RUNG: usize = 8;
 const FIRST: usize = 64;
 const BITS_WORDS: usize = (QUEUES_MAX / 64) as usize;
 
@@ -31,17 +33,24 @@ pub fn ring(page: &[AtomicU64], queue: u32) -> bool {
     let Some((word, bit)) = place(queue) else {
         return false;
     };
-    let (Some(bits), Some(asleep)) = (page.get(word), page.get(ASLEEP)) else {
+    let (Some(bits), Some(rung), Some(asleep)) = (page.get(word), page.get(RUNG), page.get(ASLEEP))
+    else {
         return false;
     };
-    // Of the two, this store and the host's of "asleep", one is seen by the other side.
     bits.fetch_or(bit, Ordering::SeqCst);
+    // Of the two, this store and the host's of "asleep", one is seen by the other side.
+    rung.store(1, Ordering::SeqCst);
     asleep.load(Ordering::SeqCst) != 0 && asleep.swap(0, Ordering::SeqCst) != 0
 }
 
 /// Takes the doorbells that have been rung, and calls `look` with each queue. Whether there were any.
 pub fn take(page: &[AtomicU64], mut look: impl FnMut(u32)) -> bool {
     let mut any = false;
+    match page.get(RUNG) {
+        // Before the bits are looked at, so that no later one is missed.
+        Some(rung) if rung.load(Ordering::SeqCst) != 0 => rung.store(0, Ordering::SeqCst),
+        _ => return false,
+    }
     let words = page.iter().skip(FIRST).take(BITS_WORDS);
     for (base, word) in (0u32..).step_by(64).zip(words) {
         if word.load(Ordering::SeqCst) == 0 {
@@ -63,8 +72,8 @@ pub fn sleep(page: &[AtomicU64]) -> bool {
     if let Some(asleep) = page.get(ASLEEP) {
         asleep.store(1, Ordering::SeqCst);
     }
-    let mut words = page.iter().skip(FIRST).take(BITS_WORDS);
-    words.any(|word| word.load(Ordering::SeqCst) != 0)
+    let rung = page.get(RUNG);
+    rung.is_some_and(|rung| rung.load(Ordering::SeqCst) != 0)
 }
 
 /// Says that the host is awake.

@@ -5,7 +5,7 @@
 //!  <name>.ctl ---- DeviceControl ---+
 //!  <name>.mad ---- MadServer -----+--- orders ---> dataplane thread (Host)
 //!  <name>.ibumad - Ibumad --------+                     |
-//!  <name>.verbs --- VerbsServer --+                     |
+//!  <name>.verbs --- VerbsServer --+                     |  (in Ringed)
 //!  <base>:ctl, --- Umad ----------+                     |
 //!  <base>:out<K>                  ^                     |
 //!                                 +------ events -------+
@@ -28,6 +28,7 @@ use daemon::hardware::HardwareArgs;
 use daemon::shell::{Daemon, Plan};
 use hostd::control::{PortRequest, Reply, Request};
 use hostd::{Command, Event, Host, HostConfig};
+use netio::event::Doorbells;
 use netio::seqpacket::Listener;
 use recording::Kind;
 use tokio::task::JoinSet;
@@ -36,7 +37,7 @@ use wire::PortNum;
 use ibumad::Ibumad;
 use mads::MadServer;
 use umad::Umad;
-use verbs::{Programs, VerbsServer};
+use verbs::{Contexts, Programs, Ringed, VerbsServer};
 
 /// Runs one end node of an ibemu fabric
 #[derive(Parser, Debug)]
@@ -101,12 +102,21 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mut host = Host::new(config.clone())?;
     let programs = Programs::default();
     host.set_memory(|| Box::new(programs.clone()));
-    let daemon = Daemon::<HostProtocol, Event>::start(&plan, host)?;
+    let contexts = Contexts::default();
+    let doorbells = Doorbells::new().context("cannot watch the doorbells of programs")?;
+    let ringed = |core| Ringed::new(core, contexts.clone());
+    let rung = Some(doorbells.clone());
+    let daemon = Daemon::<HostProtocol, Event>::start_with(&plan, host, rung, ringed)?;
     let handle = daemon.control().handle();
     let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
         ibumad: Rc::new(Ibumad::new(device, config.ports, handle.clone())),
-        verbs: Rc::new(VerbsServer::new(handle.clone(), programs)),
+        verbs: Rc::new(VerbsServer::new(
+            handle.clone(),
+            programs,
+            contexts,
+            doorbells,
+        )),
         umads: match &arguments.umad_base() {
             Some(base) => (1..=config.ports)
                 .map(|port| Umad::open(base, device, port, handle.clone()).map(Rc::new))

@@ -1,23 +1,27 @@
 //! The host's verbs socket: programs with queue pairs, each with a library that speaks [`uverbs`].
 //!
 //! ```text
-//!  connection --- requests ----> Context ---- Command::Verbs ---> dataplane thread (Host)
-//!  rings, when the doorbell rings --^                                |
-//!  completion rings, channels, events <---- FromVerbs ---------------+
+//!  connection --- requests ----> VerbsServer --- Command::Verbs --->+
+//!             <-- replies ------             <-- FromVerbs::Reply --+
+//!                                                                   |  dataplane thread
+//!  rings, when the doorbell rings ----> Ringed ---------------------+  (Host)
+//!  completion rings, channels, events <-------- FromVerbs ----------+
 //! ```
 //!
-//! Each connection has a task: it forwards requests one after the other, and before each what stands in the rings,
-//! so that the core sees both in the order of the program. Completions go into their rings as the core tells them.
-//! A library whose rings make no sense is disconnected.
+//! Each connection has a task, which forwards requests one after the other. What stands in the rings is taken by the
+//! dataplane thread, before each input, so that the core sees both in the order of the program; completions go into
+//! their rings there, too. A library whose rings make no sense is disconnected.
 
-mod context;
+mod device;
 mod memory;
 mod queues;
+mod rings;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -25,13 +29,17 @@ use daemon::clients::ClientSlot;
 use daemon::control::{ControlError, serve_many_connections};
 use hostd::{ClientId, Command, FromVerbs, ToVerbs};
 use netio::dataplane::{Handle, RequestError};
+use netio::event::Doorbells;
 use netio::process_memory::ProcessMemory;
 use netio::seqpacket::{Connection, Listener};
+use tokio::sync::oneshot;
 use uverbs::{Reply, Request, errno};
 use wire::PortNum;
 
-use context::Context;
+use device::Shared;
+pub(super) use device::{Contexts, Ringed};
 pub(super) use memory::Programs;
+use rings::{Opening, Rings};
 
 /// The first client number of this socket.
 pub(super) const FIRST_CLIENT: u32 = 1 << 30;
@@ -46,7 +54,10 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct VerbsServer {
     handle: Handle<Command>,
     programs: Programs,
-    contexts: RefCell<BTreeMap<ClientId, Rc<Context>>>,
+    contexts: Contexts,
+    doorbells: Doorbells,
+    /// Where the core's reply goes.
+    replies: RefCell<BTreeMap<ClientId, oneshot::Sender<Reply>>>,
     last: Cell<u32>,
 }
 
@@ -70,12 +81,35 @@ fn refused(errno: u16, why: impl ToString) -> Answer {
     Reply::Refused { errno, why }.into()
 }
 
+/// A context whose task runs; what both threads have of it goes with it.
+struct Open<'a> {
+    server: &'a VerbsServer,
+    client: ClientId,
+    shared: Arc<Shared>,
+    doorbell: OwnedFd,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.server.contexts.all().remove(&self.client);
+        self.server.programs.remove(self.client);
+        self.server.doorbells.remove(&self.doorbell);
+    }
+}
+
 impl VerbsServer {
-    pub(super) fn new(handle: Handle<Command>, programs: Programs) -> Self {
+    pub(super) fn new(
+        handle: Handle<Command>,
+        programs: Programs,
+        contexts: Contexts,
+        doorbells: Doorbells,
+    ) -> Self {
         Self {
             handle,
             programs,
-            contexts: RefCell::default(),
+            contexts,
+            doorbells,
+            replies: RefCell::default(),
             last: Cell::new(FIRST_CLIENT),
         }
     }
@@ -90,17 +124,19 @@ impl VerbsServer {
         served.await.context("the verbs socket failed")
     }
 
-    /// Passes a message of the core to its context.
+    /// Passes a reply of the core to its context's task.
     pub(super) fn on_message(&self, client: ClientId, message: FromVerbs) {
-        let context = self.contexts.borrow().get(&client).map(Rc::clone);
-        if let Some(context) = context {
-            context.take(message);
+        if let FromVerbs::Reply(reply) = message
+            && let Some(waiting) = self.replies.borrow_mut().remove(&client)
+        {
+            // A task that has ended needs no reply.
+            let _ = waiting.send(reply);
         }
     }
 
     /// A number that no context has.
     fn next_client(&self) -> ClientId {
-        let contexts = self.contexts.borrow();
+        let contexts = self.contexts.all();
         loop {
             let next = self.last.get() + 1;
             let number = match next < super::ibumad::FIRST_CLIENT {
@@ -124,22 +160,13 @@ impl VerbsServer {
         if let Err(error) = ended {
             tracing::debug!(client = client.0, "a verbs context has ended: {error}");
         }
-        let opened = self.contexts.borrow_mut().remove(&client);
-        self.programs.remove(client);
-        if opened.is_some() {
-            // What the program had must go, however long the dataplane thread takes.
-            while let Err(RequestError::Full) = self.command(Command::VerbsGone { client }).await {}
-        }
+        self.replies.borrow_mut().remove(&client);
+        // What the program had must go, however long the dataplane thread takes.
+        while let Err(RequestError::Full) = self.command(Command::VerbsGone { client }).await {}
     }
 
     async fn command(&self, command: Command) -> Result<(), RequestError> {
         self.handle.command_within(command, COMMAND_TIMEOUT).await
-    }
-
-    /// Sends a message of a context to the core.
-    async fn tell(&self, client: ClientId, message: ToVerbs) -> Result<(), ControlError> {
-        let sent = self.command(Command::Verbs { client, message }).await;
-        sent.map_err(|_| ControlError::Closed)
     }
 
     async fn exchange(
@@ -153,119 +180,94 @@ impl VerbsServer {
         };
         place.begin_request();
         let request = wire::control::decode(&message)?;
-        let opened = self.open(client, &request, descriptors).await?;
-        let context = match opened {
-            Ok(context) => context,
-            Err(answer) => return send(connection, &answer).await,
+        let (open, opening) = match self.prepare(client, &request, descriptors) {
+            Ok(opened) => opened,
+            Err(refusal) => return send(connection, &refusal).await,
         };
+        let Request::Open { port, .. } = request else {
+            return Ok(());
+        };
+        let port = PortNum::new(port);
+        let reply = self.ask(client, ToVerbs::Open { port }).await?;
+        if !matches!(reply, Reply::Opened(_)) {
+            return send(connection, &reply.into()).await;
+        }
         // It may have nothing to say for long.
         place.pin();
-        if let Some((reply, page, events)) = context.opened() {
-            let doorbell = context.doorbell.descriptor();
-            let descriptors = [doorbell, page.as_fd(), events.as_fd()];
-            let reply = wire::control::encode(&reply)?;
-            connection.send_with(&reply, &descriptors).await?;
-        }
-        self.run(client, connection, &context).await
+        let descriptors = [&open.doorbell, &opening.page, &opening.events].map(AsFd::as_fd);
+        let reply = wire::control::encode(&reply)?;
+        connection.send_with(&reply, &descriptors).await?;
+        drop(opening);
+        self.run(client, connection, &open.shared).await
     }
 
-    /// Opens a context, or refuses it.
-    async fn open(
+    /// Makes what a context shares with its program, or refuses it.
+    fn prepare(
         &self,
         client: ClientId,
         request: &Request,
         mut descriptors: Vec<OwnedFd>,
-    ) -> Result<Result<Rc<Context>, Answer>, ControlError> {
-        let &Request::Open { version, port } = request else {
-            return Ok(Err(refused(errno::EINVAL, "the first request is Open")));
+    ) -> Result<(Open<'_>, Opening), Answer> {
+        let &Request::Open { version, .. } = request else {
+            return Err(refused(errno::EINVAL, "the first request is Open"));
         };
         if version != uverbs::VERSION {
-            let why = format!(
-                "the library's protocol is {version}, the host's {}",
-                uverbs::VERSION
-            );
-            return Ok(Err(refused(errno::EINVAL, why)));
+            let own = uverbs::VERSION;
+            let why = format!("the library's protocol is {version}, the host's {own}");
+            return Err(refused(errno::EINVAL, why));
         }
         let (Some(memory), true) = (descriptors.pop(), descriptors.is_empty()) else {
-            return Ok(Err(refused(
-                errno::EINVAL,
-                "one descriptor comes with Open",
-            )));
+            return Err(refused(errno::EINVAL, "one descriptor comes with Open"));
         };
-        let memory = match ProcessMemory::new(memory) {
-            Ok(memory) => memory,
-            Err(error) => return Ok(Err(refused(errno::EINVAL, error))),
-        };
-        let context = match Context::new() {
-            Ok(context) => Rc::new(context),
-            Err(error) => return Ok(Err(refused(errno::ENOMEM, error))),
-        };
+        let memory = ProcessMemory::new(memory).map_err(|error| refused(errno::EINVAL, error))?;
+        let no_memory = |error| refused(errno::ENOMEM, error);
+        let (rings, opening) = Rings::new().map_err(no_memory)?;
+        let doorbell = self.doorbells.add().map_err(no_memory)?;
+        let shared = Arc::new(Shared::new(rings));
         self.programs.insert(client, memory);
-        self.contexts
-            .borrow_mut()
-            .insert(client, Rc::clone(&context));
-        let port = PortNum::new(port);
-        match self.ask(client, &context, ToVerbs::Open { port }).await? {
-            reply @ Reply::Opened(_) => {
-                context.set_opened(reply);
-                Ok(Ok(context))
-            }
-            reply => Ok(Err(reply.into())),
-        }
+        self.contexts.all().insert(client, Arc::clone(&shared));
+        let open = Open {
+            server: self,
+            client,
+            shared,
+            doorbell,
+        };
+        Ok((open, opening))
     }
 
     /// Has the core answer.
-    async fn ask(
-        &self,
-        client: ClientId,
-        context: &Context,
-        message: ToVerbs,
-    ) -> Result<Reply, ControlError> {
-        let reply = context.expect_reply();
-        self.tell(client, message).await?;
+    async fn ask(&self, client: ClientId, message: ToVerbs) -> Result<Reply, ControlError> {
+        let (sender, reply) = oneshot::channel();
+        self.replies.borrow_mut().insert(client, sender);
+        let sent = self.command(Command::Verbs { client, message }).await;
+        sent.map_err(|_| ControlError::Closed)?;
         reply.await.map_err(|_| ControlError::Closed)
     }
 
-    /// Serves a context: its requests, its rings.
+    /// Serves the requests of a context.
     async fn run(
         &self,
         client: ClientId,
         connection: &Connection,
-        context: &Rc<Context>,
+        shared: &Shared,
     ) -> Result<(), ControlError> {
         loop {
-            self.take_work(client, context).await?;
             tokio::select! {
                 message = connection.receive_with() => {
                     let Some((message, _)) = message? else {
                         return Ok(());
                     };
                     let request = wire::control::decode(&message)?;
-                    // What was posted before comes before.
-                    self.take_work(client, context).await?;
-                    let answer = self.answer(client, context, request).await?;
+                    let answer = self.answer(client, shared, request).await?;
                     send(connection, &answer).await?;
                 }
-                rung = context.doorbell.rung() => rung?,
-                () = context.attention.notified() => {}
+                () = shared.attention.notified() => {
+                    if let Some(error) = shared.rings().nonsense() {
+                        tracing::warn!(client = client.0, "a program is disconnected: {error}");
+                        return Ok(());
+                    }
+                }
             }
-        }
-    }
-
-    /// Forwards what stands in the rings, until the host may sleep.
-    async fn take_work(&self, client: ClientId, context: &Context) -> Result<(), ControlError> {
-        loop {
-            let (work, more) = context.work().map_err(|error| {
-                tracing::warn!(client = client.0, "a program is disconnected: {error}");
-                ControlError::Closed
-            })?;
-            for message in work {
-                self.tell(client, message).await?;
-            }
-            if !more {
-                return Ok(());
-            }
-            tokio::task::yield_now().await;
         }
     }
 
@@ -273,21 +275,22 @@ impl VerbsServer {
     async fn answer(
         &self,
         client: ClientId,
-        context: &Rc<Context>,
+        shared: &Shared,
         request: Request,
     ) -> Result<Answer, ControlError> {
         match request {
             Request::Open { .. } => Ok(refused(errno::EINVAL, "the context is open")),
-            Request::CreateChannel => Ok(context.create_channel()),
-            Request::DestroyChannel { channel } => Ok(context.destroy_channel(channel)),
+            Request::CreateChannel => Ok(shared.rings().create_channel()),
+            Request::DestroyChannel { channel } => Ok(shared.rings().destroy_channel(channel)),
             request => {
-                let prepared = match context.prepare(&request) {
+                let prepared = shared.rings().prepare(&request);
+                let prepared = match prepared {
                     Ok(prepared) => prepared,
                     Err(refusal) => return Ok(refusal),
                 };
                 let message = ToVerbs::Request(request.clone());
-                let reply = self.ask(client, context, message).await?;
-                Ok(context.finish(&request, prepared, reply))
+                let reply = self.ask(client, message).await?;
+                Ok(shared.rings().finish(&request, prepared, reply))
             }
         }
     }

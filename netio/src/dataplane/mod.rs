@@ -33,6 +33,7 @@ use tokio::sync::Notify;
 pub use handle::{Events, Handle, RequestError, Running};
 
 use crate::NetError;
+use crate::event::Doorbells;
 use crate::poll::EventFd;
 use crate::transport::Link;
 
@@ -70,6 +71,25 @@ where
     D::Event: Send + 'static,
     B: FnOnce() -> D + Send + 'static,
 {
+    spawn_with(settings, links, None, build)
+}
+
+/// As [`spawn`]; the device gets a tick when one of `doorbells` has been signalled.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_with<D, B>(
+    settings: Settings,
+    links: Vec<Link>,
+    doorbells: Option<Doorbells>,
+    build: B,
+) -> Result<Running<D::Command, D::Event>, NetError>
+where
+    D: Device,
+    D::Command: Send + 'static,
+    D::Event: Send + 'static,
+    B: FnOnce() -> D + Send + 'static,
+{
     let failed = |source| NetError::new("set up the dataplane thread", source);
     let request_wake = Arc::new(EventFd::new().map_err(failed)?);
     let event_wake = Arc::new(EventFd::new().map_err(failed)?);
@@ -84,7 +104,7 @@ where
         event_wake: Arc::clone(&event_wake),
     };
     let frame_packets = settings.frame_packets.max(1);
-    let prepared = shell::Prepared::new(links, channels, frame_packets)?;
+    let prepared = shell::Prepared::new(links, channels, doorbells, frame_packets)?;
     let events = Events::new(event_receiver, event_wake).map_err(failed)?;
     let thread = thread::Builder::new()
         .name(settings.name)

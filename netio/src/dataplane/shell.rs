@@ -11,6 +11,7 @@ use super::handle::Request;
 use super::port::{Blocked, CarrierChange, Port};
 use crate::NetError;
 use crate::clock;
+use crate::event::Doorbells;
 use crate::memory::Review;
 use crate::poll::{Epoll, EventFd};
 use crate::transport::{
@@ -41,6 +42,7 @@ const OFFER_NS: u64 = 1_000_000;
 /// epoll's names of what is no port. Ports are named by their place in the list.
 const TOKEN_REQUESTS: u64 = u64::MAX;
 const TOKEN_CARRIERS: u64 = u64::MAX - 1;
+const TOKEN_DOORBELLS: u64 = u64::MAX - 2;
 
 /// Both channels to the control thread.
 pub(super) struct Channels<C, E> {
@@ -83,6 +85,7 @@ pub(super) struct Prepared<C, E> {
     places: Box<[Option<u8>; 256]>,
     epoll: Epoll,
     carriers: Option<Carriers>,
+    doorbells: Option<Doorbells>,
     receive: ReceiveBatch,
     send: SendBatch,
     frame_packets: usize,
@@ -92,6 +95,7 @@ impl<C, E> Prepared<C, E> {
     pub(super) fn new(
         links: Vec<Link>,
         channels: Channels<C, E>,
+        doorbells: Option<Doorbells>,
         frame_packets: usize,
     ) -> Result<Self, NetError> {
         let failed = |source| NetError::new("set up the dataplane thread", source);
@@ -106,6 +110,9 @@ impl<C, E> Prepared<C, E> {
         } else {
             None
         };
+        if let Some(doorbells) = &doorbells {
+            epoll.add(doorbells, TOKEN_DOORBELLS).map_err(failed)?;
+        }
         let mut places = Box::new([None; 256]);
         let mut ports = Vec::with_capacity(links.len());
         for (place, link) in (0u8..=254).zip(links) {
@@ -124,6 +131,7 @@ impl<C, E> Prepared<C, E> {
             places,
             epoll,
             carriers,
+            doorbells,
             receive: ReceiveBatch::new(),
             send: SendBatch::new(),
             frame_packets,
@@ -221,6 +229,7 @@ impl<D: Device> Shell<D> {
             match self.io.epoll.ready(index).token {
                 TOKEN_REQUESTS => requests = true,
                 TOKEN_CARRIERS => carriers = true,
+                TOKEN_DOORBELLS => self.take_doorbells(),
                 _ => {}
             }
         }
@@ -242,6 +251,14 @@ impl<D: Device> Shell<D> {
         if requests {
             self.take_requests();
         }
+    }
+
+    fn take_doorbells(&mut self) {
+        self.idle = false;
+        if let Some(Err(error)) = self.io.doorbells.as_ref().map(Doorbells::clear) {
+            tracing::error!("cannot take doorbells: {error}");
+        }
+        self.device.handle(clock::now(), Input::Tick);
     }
 
     fn take_interface_changes(&mut self) {

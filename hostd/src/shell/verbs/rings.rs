@@ -1,21 +1,21 @@
 //! One context: what is shared with its program.
 
-use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 
-use hostd::{FromVerbs, Object, ToVerbs};
-use netio::event::{Doorbell, EventPipe};
+use hostd::{Object, ToVerbs};
+use netio::event::EventPipe;
 use netio::shared_memory::SharedMemory;
-use tokio::sync::{Notify, oneshot};
-use uverbs::entry::{COMPLETION_WORDS, receive_stride, send_stride};
+use uverbs::entry::{COMPLETION_WORDS, Completion, receive_stride, send_stride};
 use uverbs::ring::Layout;
 use uverbs::{AsyncEvent, QpInit, Reply, Request, doorbell, errno};
 
 use super::queues::{CompletionRing, Kind, Nonsense, WorkQueue, ring};
 use super::{Answer, refused};
 
+/// Messages to the core that one call takes from a queue at most.
+const MESSAGES_A_QUEUE: usize = 4;
 /// Channels of a context at most.
 const CHANNELS_MAX: usize = 1024;
 
@@ -34,106 +34,77 @@ pub(super) struct Prepared {
     doorbells: Vec<u32>,
 }
 
-/// A context.
-pub(super) struct Context {
-    pub(super) doorbell: Doorbell,
+/// What is shared with the program of a context. Both threads have it: the dataplane thread takes work and puts
+/// completions in, the control thread makes and destroys.
+pub(super) struct Rings {
     page: SharedMemory,
-    /// What goes to the program when the context is open: the reply, the doorbell page, the pipe of events.
-    opening: RefCell<(Option<Reply>, Option<(OwnedFd, OwnedFd)>)>,
     events: EventPipe,
-    reply: RefCell<Option<oneshot::Sender<Reply>>>,
-    channels: RefCell<BTreeMap<u32, EventPipe>>,
-    last_channel: Cell<u32>,
-    cqs: RefCell<BTreeMap<u32, CompletionRing>>,
+    channels: BTreeMap<u32, EventPipe>,
+    last_channel: u32,
+    cqs: BTreeMap<u32, CompletionRing>,
     /// By doorbell.
-    queues: RefCell<BTreeMap<u32, WorkQueue>>,
-    free_doorbells: RefCell<BTreeSet<u32>>,
-    doorbells: Cell<u32>,
-    qps: RefCell<BTreeMap<u32, QueuePair>>,
+    queues: BTreeMap<u32, WorkQueue>,
+    free_doorbells: BTreeSet<u32>,
+    doorbells: u32,
+    qps: BTreeMap<u32, QueuePair>,
     /// Cookie and doorbell.
-    srqs: RefCell<BTreeMap<u32, (u64, u32)>>,
+    srqs: BTreeMap<u32, (u64, u32)>,
     /// Completion queues whose ring has had no room.
-    overrun: RefCell<Vec<u32>>,
-    /// There is something in `overrun`.
-    pub(super) attention: Notify,
+    overrun: Vec<u32>,
+    /// Why the program is to be disconnected.
+    nonsense: Option<Nonsense>,
 }
 
-impl Context {
-    pub(super) fn new() -> io::Result<Self> {
+/// What is sent to a program whose context is open.
+pub(super) struct Opening {
+    pub(super) page: OwnedFd,
+    pub(super) events: OwnedFd,
+}
+
+impl Rings {
+    pub(super) fn new() -> io::Result<(Self, Opening)> {
         let (page, page_file) = SharedMemory::create("ibemu-doorbell", doorbell::WORDS)?;
         let (events, reader) = EventPipe::new()?;
-        Ok(Self {
-            doorbell: Doorbell::new()?,
+        let rings = Self {
             page,
-            opening: RefCell::new((None, Some((page_file, reader)))),
             events,
-            reply: RefCell::default(),
-            channels: RefCell::default(),
-            last_channel: Cell::new(0),
-            cqs: RefCell::default(),
-            queues: RefCell::default(),
-            free_doorbells: RefCell::default(),
-            doorbells: Cell::new(0),
-            qps: RefCell::default(),
-            srqs: RefCell::default(),
-            overrun: RefCell::default(),
-            attention: Notify::new(),
-        })
+            channels: BTreeMap::new(),
+            last_channel: 0,
+            cqs: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            free_doorbells: BTreeSet::new(),
+            doorbells: 0,
+            qps: BTreeMap::new(),
+            srqs: BTreeMap::new(),
+            overrun: Vec::new(),
+            nonsense: None,
+        };
+        let opening = Opening {
+            page: page_file,
+            events: reader,
+        };
+        Ok((rings, opening))
     }
 
-    pub(super) fn set_opened(&self, reply: Reply) {
-        self.opening.borrow_mut().0 = Some(reply);
-    }
-
-    /// What goes to the program when the context is open; once.
-    pub(super) fn opened(&self) -> Option<(Reply, OwnedFd, OwnedFd)> {
-        let (reply, files) = &mut *self.opening.borrow_mut();
-        let (page, events) = files.take()?;
-        Some((reply.take()?, page, events))
-    }
-
-    /// Where the core's next reply arrives.
-    pub(super) fn expect_reply(&self) -> oneshot::Receiver<Reply> {
-        let (sender, receiver) = oneshot::channel();
-        self.reply.replace(Some(sender));
-        receiver
-    }
-
-    /// Takes a message of the core.
-    pub(super) fn take(&self, message: FromVerbs) {
-        match message {
-            FromVerbs::Reply(reply) => {
-                let waiting = self.reply.take();
-                // A task that has ended needs no reply.
-                let _ = waiting.map(|waiting| waiting.send(reply));
-            }
-            FromVerbs::Completions {
-                cq,
-                solicited,
-                completions,
-            } => {
-                let mut cqs = self.cqs.borrow_mut();
-                let Some(ring) = cqs.get_mut(&cq) else {
-                    return;
-                };
-                if !ring.put(&completions) {
-                    self.overrun.borrow_mut().push(cq);
-                    self.attention.notify_one();
-                }
-                let channels = self.channels.borrow();
-                let channel = ring.channel.and_then(|channel| channels.get(&channel));
-                ring.tell(solicited, channel);
-            }
-            FromVerbs::Event { kind, of } => self.event(kind, of),
+    /// Puts completions into their ring, and tells the program if it has asked for that.
+    pub(super) fn complete(&mut self, cq: u32, solicited: bool, completions: &[Completion]) {
+        let Some(ring) = self.cqs.get_mut(&cq) else {
+            return;
+        };
+        if !ring.put(completions) {
+            self.overrun.push(cq);
         }
+        let channel = ring.channel.and_then(|channel| self.channels.get(&channel));
+        ring.tell(solicited, channel);
     }
 
-    fn event(&self, kind: u32, of: Object) {
+    /// Tells the program of an asynchronous event.
+    pub(super) fn event(&self, kind: u32, of: Object) {
         let cookie = match of {
             Object::Port => Some(0),
-            Object::QueuePair(qpn) => self.qps.borrow().get(&qpn).map(|pair| pair.cookie),
-            Object::Cq(cq) => self.cqs.borrow().get(&cq).map(|ring| ring.cookie),
-            Object::Srq(srq) => self.srqs.borrow().get(&srq).map(|srq| srq.0),
+            Object::QueuePair(qpn) => self.qps.get(&qpn).map(|pair| pair.cookie),
+            Object::Cq(cq) => self.cqs.get(&cq).map(|ring| ring.cookie),
+            Object::Srq(srq) => self.srqs.get(&srq).map(|srq| srq.0),
         };
         let Some(cookie) = cookie else {
             return;
@@ -145,62 +116,80 @@ impl Context {
         }
     }
 
-    /// The next work of the rings, and whether there may be more. If not, the host may sleep: it is woken by the
-    /// doorbell.
-    pub(super) fn work(&self) -> Result<(Vec<ToVerbs>, bool), Nonsense> {
-        let overrun = self.overrun.take();
-        let mut work: Vec<ToVerbs> = overrun
-            .into_iter()
-            .map(|cq| ToVerbs::Overrun { cq })
-            .collect();
+    /// Why the program is to be disconnected, if it is.
+    pub(super) fn nonsense(&self) -> Option<Nonsense> {
+        self.nonsense
+    }
+
+    /// Says that the host sleeps. Whether it must not.
+    pub(super) fn sleep(&self) -> bool {
+        doorbell::sleep(self.page.words()) || !self.overrun.is_empty()
+    }
+
+    /// Hands out what stands in the rings. What is left rings again.
+    pub(super) fn take_work(&mut self, work: &mut Vec<ToVerbs>) -> Result<(), Nonsense> {
+        if self.nonsense.is_some() {
+            return Ok(());
+        }
+        let taken = self.take_rings(work);
+        if let Err(nonsense) = taken {
+            self.nonsense = Some(nonsense);
+        }
+        taken
+    }
+
+    fn take_rings(&mut self, work: &mut Vec<ToVerbs>) -> Result<(), Nonsense> {
+        let overrun = std::mem::take(&mut self.overrun);
+        work.extend(overrun.into_iter().map(|cq| ToVerbs::Overrun { cq }));
         let page = self.page.words();
         doorbell::wake(page);
         let mut rung = Vec::new();
         doorbell::take(page, |queue| rung.push(queue));
-        let mut queues = self.queues.borrow_mut();
         for number in rung {
             // A doorbell without a queue is none.
-            let Some(queue) = queues.get_mut(&number) else {
+            let Some(queue) = self.queues.get_mut(&number) else {
                 continue;
             };
-            if let Some((message, more)) = queue.take()? {
+            for _ in 0..MESSAGES_A_QUEUE {
+                let Some((message, more)) = queue.take()? else {
+                    break;
+                };
                 work.push(message);
-                if more {
-                    // Looked at again in the next round.
-                    let _ = doorbell::ring(page, number);
+                if !more {
+                    break;
                 }
+                // Looked at again in the next call, if this one does not come so far.
+                let _ = doorbell::ring(page, number);
             }
         }
-        let more = !work.is_empty() || doorbell::sleep(page);
-        Ok((work, more))
+        Ok(())
     }
 
-    fn new_doorbell(&self) -> Option<u32> {
-        if let Some(free) = self.free_doorbells.borrow_mut().pop_first() {
+    fn new_doorbell(&mut self) -> Option<u32> {
+        if let Some(free) = self.free_doorbells.pop_first() {
             return Some(free);
         }
-        let next = self.doorbells.get();
+        let next = self.doorbells;
         (next < doorbell::QUEUES_MAX).then(|| {
-            self.doorbells.set(next + 1);
+            self.doorbells = next + 1;
             next
         })
     }
 
-    fn free_doorbell(&self, number: u32) {
-        self.queues.borrow_mut().remove(&number);
-        self.free_doorbells.borrow_mut().insert(number);
+    fn free_doorbell(&mut self, number: u32) {
+        self.queues.remove(&number);
+        self.free_doorbells.insert(number);
     }
 
-    pub(super) fn create_channel(&self) -> Answer {
-        let mut channels = self.channels.borrow_mut();
-        if channels.len() >= CHANNELS_MAX {
+    pub(super) fn create_channel(&mut self) -> Answer {
+        if self.channels.len() >= CHANNELS_MAX {
             return refused(errno::ENOMEM, "a context has 1024 channels at most");
         }
         match EventPipe::new() {
             Ok((pipe, reader)) => {
-                let number = self.last_channel.get().wrapping_add(1);
-                self.last_channel.set(number);
-                channels.insert(number, pipe);
+                self.last_channel = self.last_channel.wrapping_add(1);
+                let number = self.last_channel;
+                self.channels.insert(number, pipe);
                 Answer {
                     reply: Reply::Handle(number),
                     descriptors: vec![reader],
@@ -210,24 +199,24 @@ impl Context {
         }
     }
 
-    pub(super) fn destroy_channel(&self, channel: u32) -> Answer {
+    pub(super) fn destroy_channel(&mut self, channel: u32) -> Answer {
         let used = |ring: &CompletionRing| ring.channel == Some(channel);
-        if self.cqs.borrow().values().any(used) {
+        if self.cqs.values().any(used) {
             return refused(errno::EBUSY, "a completion queue uses the channel");
         }
-        match self.channels.borrow_mut().remove(&channel) {
+        match self.channels.remove(&channel) {
             Some(_) => Reply::Done.into(),
             None => refused(errno::ENOENT, "there is no such channel of this context"),
         }
     }
 
     /// Makes what a request needs, or refuses it.
-    pub(super) fn prepare(&self, request: &Request) -> Result<Prepared, Answer> {
+    pub(super) fn prepare(&mut self, request: &Request) -> Result<Prepared, Answer> {
         let shapes = match request {
             Request::CreateCq {
                 entries, channel, ..
             } => {
-                let known = |channel: &u32| self.channels.borrow().contains_key(channel);
+                let known = |channel: &u32| self.channels.contains_key(channel);
                 if channel.as_ref().is_some_and(|channel| !known(channel)) {
                     let why = "there is no such channel of this context";
                     return Err(refused(errno::ENOENT, why));
@@ -235,8 +224,8 @@ impl Context {
                 vec![(*entries, completion_words(), false)]
             }
             Request::ResizeCq { cq, entries } => {
-                let mut cqs = self.cqs.borrow_mut();
-                if cqs
+                if self
+                    .cqs
                     .get_mut(cq)
                     .is_some_and(|ring| ring.waiting() > *entries)
                 {
@@ -284,14 +273,14 @@ impl Context {
         Ok(prepared)
     }
 
-    fn undo(&self, prepared: Prepared) {
+    fn undo(&mut self, prepared: Prepared) {
         for number in prepared.doorbells {
             self.free_doorbell(number);
         }
     }
 
     /// Takes over what was prepared, or undoes it, as the core has answered.
-    pub(super) fn finish(&self, request: &Request, prepared: Prepared, reply: Reply) -> Answer {
+    pub(super) fn finish(&mut self, request: &Request, prepared: Prepared, reply: Reply) -> Answer {
         match (request, reply) {
             (
                 &Request::CreateCq {
@@ -303,12 +292,11 @@ impl Context {
                 let ring = rings
                     .next()
                     .map(|ring| CompletionRing::new(ring, channel, cookie));
-                self.cqs.borrow_mut().extend(ring.map(|ring| (cq, ring)));
+                self.cqs.extend(ring.map(|ring| (cq, ring)));
                 with(reply, prepared.descriptors)
             }
             (Request::ResizeCq { .. }, reply @ Reply::Cq { cq, .. }) => {
-                let mut cqs = self.cqs.borrow_mut();
-                for (ring, memory) in cqs.get_mut(&cq).into_iter().zip(prepared.rings) {
+                for (ring, memory) in self.cqs.get_mut(&cq).into_iter().zip(prepared.rings) {
                     ring.replace(memory);
                 }
                 with(reply, prepared.descriptors)
@@ -325,7 +313,7 @@ impl Context {
                 let doorbells =
                     self.install(prepared.rings, &prepared.doorbells, &[Kind::Srq(srq)]);
                 let doorbell = doorbells.first().copied().unwrap_or_default();
-                self.srqs.borrow_mut().insert(srq, (cookie, doorbell));
+                self.srqs.insert(srq, (cookie, doorbell));
                 let reply = Reply::Srq {
                     srq,
                     max_wr,
@@ -342,7 +330,7 @@ impl Context {
                     send: doorbells.first().copied().unwrap_or_default(),
                     receive: doorbells.get(1).copied(),
                 };
-                self.qps.borrow_mut().insert(qpn, pair);
+                self.qps.insert(qpn, pair);
                 let reply = Reply::Qp {
                     qpn,
                     cap,
@@ -363,32 +351,31 @@ impl Context {
     }
 
     fn install(
-        &self,
+        &mut self,
         rings: Vec<(Layout, SharedMemory)>,
         doorbells: &[u32],
         kinds: &[Kind],
     ) -> Vec<u32> {
-        let mut queues = self.queues.borrow_mut();
         for ((ring, &kind), &number) in rings.into_iter().zip(kinds).zip(doorbells) {
-            queues.insert(number, WorkQueue::new(ring, kind));
+            self.queues.insert(number, WorkQueue::new(ring, kind));
         }
         doorbells.to_vec()
     }
 
     /// Takes away what was made for an object that is destroyed.
-    fn forget(&self, request: &Request) {
+    fn forget(&mut self, request: &Request) {
         match request {
             Request::DestroyCq { cq } => {
-                self.cqs.borrow_mut().remove(cq);
+                self.cqs.remove(cq);
             }
             Request::DestroySrq { srq } => {
-                let srq = self.srqs.borrow_mut().remove(srq);
+                let srq = self.srqs.remove(srq);
                 if let Some((_, number)) = srq {
                     self.free_doorbell(number);
                 }
             }
             Request::DestroyQp { qpn } => {
-                let pair = self.qps.borrow_mut().remove(qpn);
+                let pair = self.qps.remove(qpn);
                 if let Some(pair) = pair {
                     self.free_doorbell(pair.send);
                     pair.receive

@@ -1,0 +1,142 @@
+//! What stands around the core on the dataplane thread: it takes work from the rings before each input, so that
+//! a request posted before a packet was sent is there when the packet comes, and puts completions into theirs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use daemon::shell::Core;
+use hostd::{ClientId, Command, Event, FromVerbs, ToVerbs};
+use link::{Deadline, DeadlineCause, Device, FrameBuf, Input, PortSet, Time};
+use tokio::sync::Notify;
+use wire::PortNum;
+
+use super::rings::Rings;
+
+/// A context, as both threads have it.
+pub(super) struct Shared {
+    rings: Mutex<Rings>,
+    /// The program is to be disconnected.
+    pub(super) attention: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(rings: Rings) -> Self {
+        Self {
+            rings: Mutex::new(rings),
+            attention: Notify::new(),
+        }
+    }
+
+    pub(super) fn rings(&self) -> MutexGuard<'_, Rings> {
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All contexts, as both threads have them.
+#[derive(Clone, Default)]
+pub(in crate::shell) struct Contexts(Arc<Mutex<BTreeMap<ClientId, Arc<Shared>>>>);
+
+impl Contexts {
+    pub(super) fn all(&self) -> MutexGuard<'_, BTreeMap<ClientId, Arc<Shared>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The core with the rings of its programs.
+pub(in crate::shell) struct Ringed {
+    core: Core<Command, Event>,
+    contexts: Contexts,
+    /// Work that has been taken and not been handed in; empty between calls.
+    work: Vec<(ClientId, Vec<ToVerbs>)>,
+}
+
+impl Ringed {
+    pub(in crate::shell) fn new(core: Core<Command, Event>, contexts: Contexts) -> Self {
+        Self {
+            core,
+            contexts,
+            work: Vec::new(),
+        }
+    }
+
+    fn take_work(&mut self, now: Time) {
+        for (&client, context) in self.contexts.all().iter() {
+            let mut work = Vec::new();
+            let taken = context.rings().take_work(&mut work);
+            if taken.is_err() {
+                context.attention.notify_one();
+            }
+            if !work.is_empty() {
+                self.work.push((client, work));
+            }
+        }
+        for (client, work) in self.work.drain(..) {
+            for message in work {
+                let command = Command::Verbs { client, message };
+                self.core.handle(now, Input::Command(command));
+            }
+        }
+    }
+
+    /// Passes a message to its program; the event if it is for the control thread.
+    fn deliver(&self, event: Event) -> Option<Event> {
+        let Event::Verbs { client, message } = event else {
+            return Some(event);
+        };
+        if let FromVerbs::Reply(_) = message {
+            return Some(Event::Verbs { client, message });
+        }
+        let all = self.contexts.all();
+        let context = all.get(&client)?;
+        match message {
+            FromVerbs::Reply(_) => {}
+            FromVerbs::Completions {
+                cq,
+                solicited,
+                completions,
+            } => context.rings().complete(cq, solicited, &completions),
+            FromVerbs::Event { kind, of } => context.rings().event(kind, of),
+        }
+        None
+    }
+}
+
+impl Device for Ringed {
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, now: Time, input: Input<'_, Command>) {
+        self.take_work(now);
+        self.core.handle(now, input);
+    }
+
+    fn ready(&self, now: Time) -> PortSet {
+        self.core.ready(now)
+    }
+
+    fn transmit(&mut self, now: Time, port: PortNum, frame: &mut FrameBuf<'_>) -> usize {
+        self.core.transmit(now, port, frame)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            let event = self.core.poll_event()?;
+            if let Some(event) = self.deliver(event) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Asked before the thread sleeps: from then on programs wake it.
+    fn deadline(&self) -> Option<Deadline> {
+        let all = self.contexts.all();
+        let rung = all.values().filter(|context| context.rings().sleep());
+        match rung.count() {
+            0 => self.core.deadline(),
+            _ => Some(Deadline {
+                at: Time::ZERO,
+                cause: DeadlineCause::Traffic,
+            }),
+        }
+    }
+}
