@@ -156,6 +156,25 @@ pub(crate) struct Piece {
     pub(crate) address: u64,
 }
 
+/// Whether a region can be.
+fn check(config: &RegionConfig) -> Result<(), Refused> {
+    let remote = Access(Access::REMOTE_WRITE.0 | Access::REMOTE_ATOMIC.0);
+    if config.access.0 & remote.0 != 0 && !config.access.allows(Access::LOCAL_WRITE) {
+        return Err(Refused::Invalid(
+            "remote write and atomic access need local write access",
+        ));
+    }
+    let ends = config.length.checked_sub(1).is_some_and(|last| {
+        config.address.checked_add(last).is_some() && config.iova.checked_add(last).is_some()
+    });
+    if !ends {
+        return Err(Refused::Invalid(
+            "a region has at least a byte and ends within the address space",
+        ));
+    }
+    Ok(())
+}
+
 impl Regions {
     pub(crate) const fn new(max: u32) -> Self {
         Self {
@@ -164,22 +183,21 @@ impl Regions {
     }
 
     pub(crate) fn register(&mut self, config: RegionConfig) -> Result<u32, Refused> {
-        let remote = Access(Access::REMOTE_WRITE.0 | Access::REMOTE_ATOMIC.0);
-        if config.access.0 & remote.0 != 0 && !config.access.allows(Access::LOCAL_WRITE) {
-            return Err(Refused::Invalid(
-                "remote write and atomic access need local write access",
-            ));
-        }
-        let ends = config.length.checked_sub(1).is_some_and(|last| {
-            config.address.checked_add(last).is_some() && config.iova.checked_add(last).is_some()
-        });
-        if !ends {
-            return Err(Refused::Invalid(
-                "a region has at least a byte and ends within the address space",
-            ));
-        }
+        check(&config)?;
         let place = self.slab.insert(config);
         Ok(key(place.ok_or(Refused::TooMany("memory regions"))?))
+    }
+
+    /// Makes a region another one, under its key; what it was.
+    pub(crate) fn replace(
+        &mut self,
+        key: u32,
+        config: RegionConfig,
+    ) -> Result<RegionConfig, Refused> {
+        check(&config)?;
+        let region = self.slab.get_mut(place_of(key));
+        let region = region.ok_or(Refused::NoSuch("memory region"))?;
+        Ok(std::mem::replace(region, config))
     }
 
     pub(crate) fn deregister(&mut self, key: u32) -> Result<RegionConfig, Refused> {

@@ -61,6 +61,19 @@ impl Engine {
         Ok(key)
     }
 
+    /// Registers a region anew: another domain, memory or rights under the key that it has. Work that uses the key
+    /// finds what it is from now on.
+    ///
+    /// # Errors
+    /// As of [`Self::register_region`], and [`Refused::NoSuch`] if there is no such region.
+    pub fn reregister_region(&mut self, key: u32, config: RegionConfig) -> Result<(), Refused> {
+        self.shared.use_pd(config.pd)?;
+        let replaced = self.shared.regions.replace(key, config);
+        let left = replaced.as_ref().map_or(config.pd, |region| region.pd);
+        self.shared.leave_pd(left);
+        replaced.map(|_| ())
+    }
+
     /// Deregisters a region. Work that still uses its key ends in an error.
     ///
     /// # Errors

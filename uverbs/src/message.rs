@@ -316,6 +316,13 @@ pub enum Request {
     },
     /// Registers memory. Answered by [`Reply::Handle`]: its local and its remote key.
     RegMr(RegionInit),
+    /// Registers memory anew, under the key that it has.
+    ReregMr {
+        /// Its key.
+        key: u32,
+        /// What it is from now on.
+        region: RegionInit,
+    },
     /// Deregisters memory.
     DeregMr {
         /// Its key.

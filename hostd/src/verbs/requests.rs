@@ -86,6 +86,7 @@ impl Verbs {
             Request::AllocPd => return self.create_domain(client),
             Request::DeallocPd { pd } => self.destroy_domain(client, pd)?,
             Request::RegMr(region) => return self.register(client, &region),
+            Request::ReregMr { key, region } => self.reregister(client, key, &region)?,
             Request::DeregMr { key } => self.deregister(client, key)?,
             Request::CreateAh { pd, attributes } => {
                 return self.create_handle(client, pd, &attributes);
@@ -161,19 +162,35 @@ impl Verbs {
     }
 
     fn register(&mut self, client: ClientId, region: &RegionInit) -> Result<Reply, Refusal> {
-        let pd = self.domain(client, region.pd)?;
         let count = self.context(client)?.regions.len();
         room(count, limit::REGIONS, "memory regions")?;
-        let key = self.engine.register_region(RegionConfig {
-            pd,
+        let config = self.region(client, region)?;
+        let key = self.engine.register_region(config)?;
+        self.context(client)?.regions.insert(key);
+        Ok(Reply::Handle(key))
+    }
+
+    fn region(&mut self, client: ClientId, region: &RegionInit) -> Result<RegionConfig, Refusal> {
+        Ok(RegionConfig {
+            pd: self.domain(client, region.pd)?,
             space: SpaceId(client.0),
             address: region.address,
             iova: region.iova,
             length: region.length,
             access: Access::from_bits(region.access)?,
-        })?;
-        self.context(client)?.regions.insert(key);
-        Ok(Reply::Handle(key))
+        })
+    }
+
+    fn reregister(
+        &mut self,
+        client: ClientId,
+        key: u32,
+        region: &RegionInit,
+    ) -> Result<(), Refusal> {
+        let known = self.context(client)?.regions.contains(&key);
+        owned(known.then_some(()), "memory region")?;
+        let config = self.region(client, region)?;
+        Ok(self.engine.reregister_region(key, config)?)
     }
 
     fn deregister(&mut self, client: ClientId, key: u32) -> Result<(), Refusal> {

@@ -67,6 +67,28 @@ fn a_key_s_low_byte_rotates_and_old_keys_open_nothing() {
 }
 
 #[test]
+fn a_region_that_is_registered_anew_keeps_its_key_and_changes_its_domain() {
+    let mut engine = engine();
+    let [first, second] = [(); 2].map(|()| engine.create_pd().unwrap());
+    let key = engine.register_region(region(first)).unwrap();
+    let wrong = RegionConfig {
+        length: 0,
+        ..region(second)
+    };
+    assert!(engine.reregister_region(key, wrong).is_err());
+    let nowhere = engine.reregister_region(key, region(PdId(77)));
+    assert_eq!(nowhere, Err(Refused::NoSuch("protection domain")));
+    assert!(engine.destroy_pd(first).is_err(), "it is as it was");
+    engine.reregister_region(key, region(second)).unwrap();
+    engine.destroy_pd(first).unwrap();
+    assert!(engine.destroy_pd(second).is_err(), "it is there now");
+    engine.deregister_region(key).unwrap();
+    let gone = engine.reregister_region(key, region(second));
+    assert_eq!(gone, Err(Refused::NoSuch("memory region")));
+    engine.destroy_pd(second).unwrap();
+}
+
+#[test]
 fn regions_that_make_no_sense_are_refused() {
     let mut engine = engine();
     let pd = engine.create_pd().unwrap();

@@ -20,8 +20,6 @@ const CHANGE_PD: c_int = 2;
 const CHANGE_ACCESS: c_int = 4;
 /// `IBV_REREG_MR_ERR_INPUT`: the region is as it was.
 const REREG_INPUT: c_int = -1;
-/// `IBV_REREG_MR_ERR_CMD`: the region is not to be used.
-const REREG_FAILED: c_int = -4;
 
 /// A region as this library makes it: what a program sees is at its front.
 #[repr(C)]
@@ -65,24 +63,22 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut Pd) -> c_int {
 
 /// # Safety
 /// The domain is one of this library's.
-unsafe fn register(
+unsafe fn region(
     pd: *mut Pd,
     addr: *mut c_void,
     length: usize,
     iova: u64,
     access: c_uint,
-) -> Result<u32> {
+) -> Result<RegionInit> {
     // SAFETY: as the caller promises.
     let pd = unsafe { &*pd };
-    let request = Request::RegMr(RegionInit {
+    Ok(RegionInit {
         pd: pd.handle,
         address: u64::try_from(addr.addr()).map_err(|_| Errno::INVAL)?,
         length: u64::try_from(length).map_err(|_| Errno::INVAL)?,
         iova,
         access: access & !HINTS,
-    });
-    // SAFETY: its context is open.
-    unsafe { session(pd.context) }.number(&request)
+    })
 }
 
 /// Registers memory that requests and peers know by other addresses; null if that fails.
@@ -98,7 +94,10 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     access: c_uint,
 ) -> *mut Mr {
     // SAFETY: as the caller promises.
-    match unsafe { register(pd, addr, length, iova, access) } {
+    let region = unsafe { region(pd, addr, length, iova, access) };
+    // SAFETY: as the caller promises, its context is open.
+    let session = unsafe { session((*pd).context) };
+    match region.and_then(|region| session.number(&Request::RegMr(region))) {
         Ok(key) => {
             let object = MrObject {
                 mr: Mr {
@@ -152,7 +151,7 @@ pub unsafe extern "C" fn ibv_reg_mr(
     unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, access.cast_unsigned()) }
 }
 
-/// Registers a region anew: it gets new keys.
+/// Registers a region anew: it keeps its keys.
 ///
 /// # Safety
 /// The region is one of this library's, and so is the domain if it changes.
@@ -195,30 +194,24 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         next.4 = access.cast_unsigned();
     }
     // SAFETY: the domain is the region's own or as the caller promises.
-    let registered = unsafe { register(next.0, next.1, next.2, next.3, next.4) };
-    let key = match registered {
-        Ok(key) => key,
-        Err(error) => {
-            let _ = minus_one(error);
-            return REREG_INPUT;
-        }
-    };
+    let region = unsafe { region(next.0, next.1, next.2, next.3, next.4) };
     // SAFETY: its context is open.
     let session = unsafe { session(object.mr.context) };
-    let old = core::mem::replace(&mut object.mr.lkey, key);
-    (object.mr.handle, object.mr.rkey) = (key, key);
-    (
-        object.mr.pd,
-        object.mr.addr,
-        object.mr.length,
-        object.iova,
-        object.access,
-    ) = next;
-    match session.run(&Request::DeregMr { key: old }) {
-        Ok(()) => 0,
+    let key = object.mr.lkey;
+    match region.and_then(|region| session.run(&Request::ReregMr { key, region })) {
+        Ok(()) => {
+            (
+                object.mr.pd,
+                object.mr.addr,
+                object.mr.length,
+                object.iova,
+                object.access,
+            ) = next;
+            0
+        }
         Err(error) => {
             let _ = minus_one(error);
-            REREG_FAILED
+            REREG_INPUT
         }
     }
 }

@@ -313,6 +313,7 @@ impl Host {
                 done(Reply::Done)
             }
             Request::DeallocPd { .. }
+            | Request::ReregMr { .. }
             | Request::DeregMr { .. }
             | Request::DestroyAh { .. }
             | Request::DetachMcast { .. } => done(Reply::Done),

@@ -93,7 +93,7 @@ static void refusals(void)
     CHECK(mr && mr->addr == memory && mr->length == BYTES && mr->pd == pd);
     uint32_t key = mr->lkey;
     CHECK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory + 8, 16, 0));
-    CHECK(mr->lkey != key && mr->addr == memory + 8 && mr->length == 16);
+    CHECK(mr->lkey == key && mr->rkey == key && mr->addr == memory + 8 && mr->length == 16);
     CHECK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 16, 0) == IBV_REREG_MR_ERR_INPUT);
     CHECK(!ibv_dereg_mr(mr));
 }
