@@ -16,7 +16,7 @@ const TOKEN: u64 = 1 << 40;
 
 /// The answer of an administrator to a join, with a multicast LID of its own.
 fn answer(request: &Mad, mlid: u16) -> Mad {
-    let mut answer = request.clone();
+    let mut answer = *request;
     answer.answer(MadStatus::OK);
     let record: McMemberRecord = request.sa_record().unwrap();
     answer.set_sa_record(&McMemberRecord {
