@@ -22,6 +22,8 @@ pub struct SmConfig {
     /// space holds; others: 0). [`RoutingEngine::File`] and the engines of LID07 give each port its
     /// own and ignore this one.
     pub lmc: Option<Lmc>,
+    /// Whether enhanced ports 0 of switches have that LMC, too; 0 otherwise.
+    pub lmc_esp0: bool,
     /// Node GUIDs of the switches of the top level, for engines with an order of the switches; empty:
     /// they are found.
     pub roots: BTreeSet<Guid>,
@@ -86,6 +88,7 @@ impl Default for SmConfig {
             routing: RoutingEngine::Auto,
             tables: None,
             lmc: None,
+            lmc_esp0: false,
             roots: BTreeSet::new(),
             io_guids: BTreeSet::new(),
             compute_guids: BTreeSet::new(),

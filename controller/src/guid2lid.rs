@@ -138,7 +138,12 @@ impl Memory {
         if name.is_empty() {
             return Err("a name is missing".to_owned());
         }
-        let node = Node::new(name, kind, guid, ports);
+        // Only an enhanced port 0 has several LIDs; these stand above.
+        let several = self.lids.get(&guid).is_some_and(|(_, lmc)| lmc.get() > 0);
+        let node = Node {
+            enhanced_port0: kind == NodeKind::Switch && several,
+            ..Node::new(name, kind, guid, ports)
+        };
         self.fabric
             .add(node)
             .map(|_| ())

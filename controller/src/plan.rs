@@ -124,6 +124,7 @@ impl Planner {
                 roots: config.roots.clone(),
                 io_guids: config.io_guids.clone(),
                 compute_guids: config.compute_guids.clone(),
+                lmc_esp0: config.lmc_esp0,
                 ..Options::default()
             },
             keeps_vls: config.routing == RoutingEngine::Auto && config.qos != QosChoice::None,

@@ -356,6 +356,7 @@ impl Subnet {
             let mut node = Node {
                 description: device.name.clone(),
                 system_image_guid: device.info.system_image_guid,
+                enhanced_port0: device.switch.is_some_and(|info| info.enhanced_port0),
                 ..Node::new(name, device.kind, device.guid(), ports)
             };
             let (end_port, guid) = (device.end_port(), device.end_port_guid());

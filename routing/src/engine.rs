@@ -8,7 +8,7 @@ use wire::{Guid, Lmc};
 use crate::dump::SwitchDump;
 use crate::error::RoutingError;
 use crate::fat_tree::FatTreeLabels;
-use crate::lids::{KnownLids, LidBase, LidRange, Lids, assign};
+use crate::lids::{KnownLids, LidBase, LidRange, Lids, Lmcs, assign};
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::Tables;
@@ -22,6 +22,10 @@ pub struct Options {
     /// LMC of host ports; `None` leaves it to the engine: as many LIDs as there are paths and room
     /// for (`mlid`), or one (all others).
     pub lmc: Option<Lmc>,
+    /// Whether enhanced ports 0 of switches have as many LIDs as [`Options::lmc`] says; they have one otherwise, as base
+    /// ports 0 do always (OpenSM's `lmc_esp0`). Engines that count LIDs by labels or paths (`mlid`, `slid`, `clos`,
+    /// those of LID07) ignore it.
+    pub lmc_esp0: bool,
     /// Where host LIDs begin.
     pub lid_base: LidBase,
     /// LIDs that ports had before. Engines whose LIDs follow from labels (`mlid`, `slid`) ignore
@@ -66,7 +70,11 @@ impl Options {
     /// [`RoutingError::LidSpaceExhausted`].
     pub(crate) fn assign(&self, network: &Network) -> Result<(Lids, usize), RoutingError> {
         let lmc = self.lmc.unwrap_or_default();
-        assign(network, lmc, self.lid_base, &self.known, self.keep_lids)
+        let lmcs = Lmcs {
+            hosts: lmc,
+            enhanced: if self.lmc_esp0 { lmc } else { Lmc::default() },
+        };
+        assign(network, lmcs, self.lid_base, &self.known, self.keep_lids)
     }
 
     /// How many ports that are here these LIDs give others than they had.

@@ -72,7 +72,11 @@ impl RoutingEngine {
         network: &Network,
         options: &Options,
     ) -> Result<Tables, RoutingError> {
-        self.engine().route(graph, network, options)
+        let mut tables = self.engine().route(graph, network, options)?;
+        if self != Self::File {
+            tables.complete_switches(network);
+        }
+        Ok(tables)
     }
 
     /// The engines that `auto` measures, in the order in which it prefers equals.

@@ -1,7 +1,7 @@
 //! Which port has which LIDs.
 //!
-//! A host's port gets `2^LMC` consecutive LIDs, a switch (its port 0) gets one: a base switch port
-//! 0 has no LMC (IBA 14.2.5.6). InfiniBand wants the low LMC bits of a base LID to be zero (IBA
+//! A host's port gets `2^LMC` consecutive LIDs, and so does an enhanced port 0 of a switch if that is wanted; a base
+//! port 0 gets one, since it has no LMC (IBA 14.2.5.6). InfiniBand wants the low LMC bits of a base LID to be zero (IBA
 //! 4.1.3); the worked examples of MLID04 count from 1 without regard to that.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,24 +158,53 @@ impl Lids {
     }
 }
 
+/// How many LIDs ports get that are not known, as LMC.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lmcs {
+    /// Of hosts.
+    pub(crate) hosts: Lmc,
+    /// Of enhanced ports 0.
+    pub(crate) enhanced: Lmc,
+}
+
 /// Gives LIDs to every switch and every connected host port of any fabric.
 ///
 /// Ports keep what `known` says where that is a unicast range of the right size, aligned, and not
 /// claimed by two (the smaller GUID has it then). LIDs known for ports that are missing stay free
 /// for their return as long as there are others. New host ports in order of GUID take the first
 /// free range; new switches take the first free LIDs behind all hosts. Returns also how many ports
-/// that are here could not keep what they had. With `keep_sizes` host ports that are known have as
-/// many LIDs as before, and `lmc` is that of the others.
+/// that are here could not keep what they had. With `keep_sizes` ports that are known have as
+/// many LIDs as before, and `lmcs` are those of the others; enhanced ports 0 that had several keep them always.
 pub(crate) fn assign(
     network: &Network,
-    lmc: Lmc,
+    lmcs: Lmcs,
     base: LidBase,
     known: &KnownLids,
     keep_sizes: bool,
 ) -> Result<(Lids, usize), RoutingError> {
     let had = |guid| known.get(&guid).map(|&(_, had)| had);
-    let size = |guid| had(guid).filter(|_| keep_sizes).unwrap_or(lmc);
-    settle(network, &ports(network, size), lmc, base, known)
+    let size = |guid, kind: PortKind| {
+        let had = had(guid);
+        match kind {
+            PortKind::Host => had.filter(|_| keep_sizes).unwrap_or(lmcs.hosts),
+            PortKind::Enhanced => {
+                let is_kept = |had: &Lmc| keep_sizes || had.get() > 0;
+                had.filter(is_kept).unwrap_or(lmcs.enhanced)
+            }
+            PortKind::Base => Lmc::default(),
+        }
+    };
+    settle(network, &ports(network, size), lmcs.hosts, base, known)
+}
+
+/// The kinds of ports that have LIDs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PortKind {
+    Host,
+    /// Port 0 of a switch, with one LID.
+    Base,
+    /// Port 0 of a switch, which may have several.
+    Enhanced,
 }
 
 /// The same where every port that the tables `before` have keeps the number of LIDs that it has. A port that
@@ -185,7 +214,7 @@ pub(crate) fn assign_known(
     before: &KnownLids,
     known: &KnownLids,
 ) -> Result<(Lids, usize), RoutingError> {
-    let here = ports(network, |_| Lmc::default());
+    let here = ports(network, |_, _| Lmc::default());
     let standing = before.iter().filter(|&(guid, _)| here.contains_key(guid));
     let mut used = vec![false; Lid::UNICAST_LAST.index() + 1];
     for &(base, lmc) in standing.map(|(_, lids)| lids) {
@@ -202,24 +231,32 @@ pub(crate) fn assign_known(
     for (&guid, lids) in known.iter().filter(|&(_, lids)| is_free(lids)) {
         kept.entry(guid).or_insert(*lids);
     }
-    let size = |guid| kept.get(&guid).map(|&(_, lmc)| lmc).unwrap_or_default();
+    let size = |guid, _| kept.get(&guid).map(|&(_, lmc)| lmc).unwrap_or_default();
     let here = ports(network, size);
     settle(network, &here, Lmc::default(), LidBase::Aligned, &kept)
 }
 
-/// The ports that are here and get LIDs, with the LMC of each host port.
-fn ports(network: &Network, lmc: impl Fn(Guid) -> Lmc) -> BTreeMap<Guid, (Endpoint, Lmc)> {
+/// The ports that are here and get LIDs, with the LMC of each.
+fn ports(
+    network: &Network,
+    lmc: impl Fn(Guid, PortKind) -> Lmc,
+) -> BTreeMap<Guid, (Endpoint, Lmc)> {
     let mut here: BTreeMap<Guid, (Endpoint, Lmc)> = BTreeMap::new();
     let to_switches = network.hosts().iter().map(|host| (host.guid, host.end));
     for (guid, end) in to_switches.chain(network.back_to_back().iter().copied()) {
-        here.insert(guid, (end, lmc(guid)));
+        here.insert(guid, (end, lmc(guid, PortKind::Host)));
     }
-    for (&node, &guid) in network.switches().iter().zip(network.switch_guids()) {
+    let switches = network.switches().iter().zip(network.switch_guids());
+    for (switch, (&node, &guid)) in switches.enumerate() {
+        let kind = match network.has_enhanced_port0(switch) {
+            true => PortKind::Enhanced,
+            false => PortKind::Base,
+        };
         let end = Endpoint {
             node,
             port: PortNum::MANAGEMENT,
         };
-        here.insert(guid, (end, Lmc::default()));
+        here.insert(guid, (end, lmc(guid, kind)));
     }
     here
 }
@@ -320,8 +357,8 @@ impl Plan {
         }
         let mut next = self.behind_hosts();
         for (&guid, &(end, lmc)) in switches {
-            let lid = self.first_free(next)?;
-            next = lid.index() + 1;
+            let lid = self.first_free(next, lmc)?;
+            next = lid.index() + usize::from(lmc.lids());
             self.take(lid, lmc, guid, Some(end));
         }
         Some(core::mem::take(&mut self.ranges))
@@ -336,11 +373,12 @@ impl Plan {
             .unwrap_or(1)
     }
 
-    /// The first free LID from `next` on, or else anywhere.
-    fn first_free(&self, next: usize) -> Option<Lid> {
+    /// The first free aligned range from `next` on, or else anywhere.
+    fn first_free(&self, next: usize, lmc: Lmc) -> Option<Lid> {
         (next..self.used.len())
             .chain(1..next)
-            .find(|&lid| self.is_free(lid, Lmc::default()))
+            .filter(|lid| lid.is_multiple_of(usize::from(lmc.lids())))
+            .find(|&lid| self.is_free(lid, lmc))
             .and_then(|lid| u16::try_from(lid).ok())
             .map(Lid::new)
     }

@@ -144,6 +144,27 @@ impl Tables {
         self.lfts.get(switch.index()).unwrap_or(&EMPTY)
     }
 
+    /// Gives the further LIDs of switches (an enhanced port 0 with an LMC) the paths and service levels of the first: engines
+    /// look at that only.
+    pub(crate) fn complete_switches(&mut self, network: &Network) {
+        let is_switch = |range: &&LidRange| {
+            let port = range.end.map(|end| end.port);
+            port == Some(PortNum::MANAGEMENT) && range.lmc.get() > 0
+        };
+        let several: Vec<LidRange> = self.lids.iter().filter(is_switch).cloned().collect();
+        for range in several {
+            for lid in range.lids().skip(1) {
+                for &switch in network.switches() {
+                    let row = &mut self.lfts[switch.index()];
+                    row.set(lid, row.get(range.base));
+                }
+                if let Some(assignment) = &mut self.vl_assignment {
+                    assignment.copy(range.base, lid);
+                }
+            }
+        }
+    }
+
     /// The same, to change it: for tests of what notices the change, or for tables of one's own.
     pub fn lft_mut(&mut self, switch: NodeId) -> Option<&mut Lft> {
         self.lfts.get_mut(switch.index())

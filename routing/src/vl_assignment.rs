@@ -89,6 +89,15 @@ impl VlAssignment {
         }
     }
 
+    /// Gives packets to a LID the SLs of those to another.
+    pub(crate) fn copy(&mut self, from: Lid, to: Lid) {
+        for sls in self.sls.iter_mut().chain(self.sls_of_hosts.values_mut()) {
+            if let Some(&sl) = sls.get(from.index()) {
+                set(sls, to, sl);
+            }
+        }
+    }
+
     /// Sets the SL of packets to a LID from the host at that port of a switch. Where one was set for a host, all its
     /// others are 0 unless they are set, too.
     pub fn set_sl_of_host(&mut self, at: Endpoint, dlid: Lid, sl: Sl) {

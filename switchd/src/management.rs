@@ -78,7 +78,8 @@ impl Management {
             .and_then(|port| port.consume(Vl::MANAGEMENT))
         {
             let dlid = packet.lrh.dlid;
-            if dlid != Lid::PERMISSIVE && dlid != plane.lid {
+            let is_own = dlid == plane.lid || dlid.belongs_to(plane.lid, plane.lmc);
+            if dlid != Lid::PERMISSIVE && !is_own {
                 forward_vl15(now, plane, input, packet);
                 continue;
             }

@@ -40,7 +40,7 @@ impl Node for Plane {
     fn configure(&mut self, _now: Time, number: PortNum, settings: &PortSettings) {
         debug!(port = number.get(), ?settings, "port configured");
         if number == PortNum::MANAGEMENT {
-            self.lid = settings.lid;
+            (self.lid, self.lmc) = (settings.lid, settings.lmc);
         }
         let (inbound, outbound) = (settings.partitions_in, settings.partitions_out);
         self.partitions.enforce(number, inbound, outbound);

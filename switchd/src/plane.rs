@@ -8,7 +8,7 @@ use link::{
 };
 use mad::sma::Identity;
 use wire::attr::NodeType;
-use wire::{Lid, LinkRate, PortNum, Vl};
+use wire::{Lid, LinkRate, Lmc, PortNum, Vl};
 
 use crate::partitions::Partitions;
 use crate::ports::Ports;
@@ -61,8 +61,10 @@ pub(crate) struct Plane {
     pub(crate) linear: LinearTable,
     /// The ports that a row of the multicast table can name: those that the switch has.
     pub(crate) external_ports: PortSet,
-    /// LID of port 0.
+    /// First LID of port 0.
     pub(crate) lid: Lid,
+    /// There are `2^lmc` of them; 0 unless it is an enhanced port 0.
+    pub(crate) lmc: Lmc,
     /// By port: the output VLs with a queue of input VLs.
     pub(crate) waiting_vls: Box<[u16]>,
     /// The ports with such a VL.
@@ -128,6 +130,7 @@ impl Plane {
             pool: Pool::new(pool_bytes),
             external_ports: PortSet::external(config.ports),
             lid: Lid::ZERO,
+            lmc: Lmc::default(),
             linear: LinearTable::default(),
             multicast: MulticastTable::default(),
             partitions: Partitions::new(config.ports),

@@ -247,7 +247,7 @@ impl Switch {
             port: PortNum::MANAGEMENT,
             state: PortState::Active.code(),
             lid: self.plane.lid.get(),
-            lmc: 0,
+            lmc: self.plane.lmc.get(),
             vls: self.plane.port_config.vls,
             mtu: self.plane.port_config.mtu.bytes(),
             counters: own_drops.collect(),

@@ -99,6 +99,37 @@ fn a_dragonfly_and_directors_come_up_and_ibnetdiscover_gives_them_again() {
     }
 }
 
+#[test]
+fn an_enhanced_port_0_answers_by_all_its_lids_and_stock_programs_show_its_lmc() {
+    let options = ["--routing", "updn", "--lmc", "2", "--lmc-esp0"];
+    let fabric = Fabric::up(Transport::Udp, &file(), &options);
+    let host = "node01 mlx4_0";
+    let switch = "MF0;leaf:SX6036/U1";
+    let lid = fabric.device(switch)["lid"].as_u64().expect("a LID");
+    assert_eq!(lid % 4, 0);
+    let text = ibnetdiscover(&fabric, host);
+    let line = format!("\"{switch}\" enhanced port 0 lid {lid} lmc 2");
+    assert!(text.contains(&line), "{text}");
+    let mut base = text.lines().filter(|line| line.contains("base port 0"));
+    assert!(base.all(|line| line.ends_with("lmc 0")), "{text}");
+    let said = |command: &[&str]| diags(&fabric, host, command).success().stdout;
+    for lid in lid..lid + 4 {
+        let lid = lid.to_string();
+        assert!(said(&["smpquery", "nodedesc", &lid]).contains(switch));
+        assert!(said(&["perfquery", &lid, "1"]).contains("PortSelect"));
+        let records = said(&["saquery", "NR", &lid]);
+        assert!(records.contains(switch), "{records}");
+    }
+    let info = said(&["smpquery", "portinfo", &lid.to_string(), "0"]);
+    let lmc = info.lines().find(|line| line.starts_with("LMC:"));
+    assert!(lmc.is_some_and(|line| line.ends_with(".2")), "{info}");
+    let records = said(&["saquery", "PIR", &lid.to_string()]);
+    let has_lmc = |line: &str| line.to_lowercase().contains("lmc") && line.ends_with('2');
+    assert!(records.lines().any(has_lmc), "{records}");
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
 /// Two hosts with two adapters each, which this site calls rails.
 const RAILS: &str = "Switch 4 \"s\"\n[1] \"a0\"[1]\n[2] \"a1\"[1]\n[3] \"b0\"[1]\n[4] \"b1\"[1]\n\n\
                      Hca 1 \"a0\" # \"node1 rail0\"\n[1] \"s\"[1]\n\nHca 1 \"a1\" # \"node1 rail1\"\n[1] \"s\"[2]\n\n\

@@ -57,6 +57,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = lmc)]
     lmc: Option<Lmc>,
 
+    /// Enhanced ports 0 of switches have that LMC, too
+    #[arg(long, requires = "lmc")]
+    lmc_esp0: bool,
+
     /// Node GUIDs of the switches of the top level, one a line
     #[arg(long, value_name = "PATH")]
     roots: Option<PathBuf>,
@@ -170,6 +174,7 @@ impl Arguments {
             routing: self.routing,
             tables: given.tables,
             lmc: self.lmc,
+            lmc_esp0: self.lmc_esp0,
             roots: given.roots,
             io_guids: given.io_guids,
             compute_guids: given.compute_guids,

@@ -155,6 +155,11 @@ pub struct Up {
     #[arg(long, value_name = "LMC", help_heading = "Subnet manager",
           value_parser = clap::value_parser!(u8).range(0..=7))]
     pub lmc: Option<u8>,
+    /// Enhanced ports 0 of switches have that LMC, too, as with OpenSM's lmc_esp0; for engines that do not count LIDs
+    /// by labels or paths [default: they have one LID]
+    #[arg(long, requires = "lmc", help_heading = "Subnet manager")]
+    #[serde(default)]
+    pub lmc_esp0: bool,
 
     /// Protect the subnet by an M_Key: requests without it cannot change switches and hosts. A
     /// file with 0x and up to 16 hexadecimal digits that no other user can read, or the word random for

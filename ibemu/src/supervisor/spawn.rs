@@ -215,6 +215,9 @@ pub(super) fn controller_arguments(
     if let Some(lmc) = options.lmc {
         arguments.add("--lmc", lmc.to_string());
     }
+    if options.lmc_esp0 {
+        arguments.0.push("--lmc-esp0".into());
+    }
     for (option, is_given, file) in [
         ("--roots", options.levels.roots.is_some(), dir::ROOTS),
         (

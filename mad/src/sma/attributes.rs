@@ -99,8 +99,7 @@ impl Sma {
         }
         let role = Role::of(identity, port);
         let capabilities = node.capabilities(port);
-        let link_of =
-            |node: &dyn Fn(PortNum) -> LinkStatus| (role != Role::SwitchBase).then(|| node(port));
+        let link_of = |node: &dyn Fn(PortNum) -> LinkStatus| role.has_link().then(|| node(port));
         if set {
             let requested = read::<PortInfo>(mad)?;
             let link = link_of(&|port| node.link(port));

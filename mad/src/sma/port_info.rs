@@ -44,6 +44,8 @@ pub(super) enum Role {
     Adapter,
     /// Port 0 of a switch (a base port: LMC 0, no state of its own).
     SwitchBase,
+    /// Port 0 of a switch that may have several LIDs (an enhanced port 0).
+    SwitchEnhanced,
     /// An external port of a switch.
     SwitchExternal,
 }
@@ -52,6 +54,7 @@ impl Role {
     pub(super) fn of(identity: &Identity, port: PortNum) -> Self {
         match (identity.is_switch(), port) {
             (false, _) => Self::Adapter,
+            (true, PortNum::MANAGEMENT) if identity.enhanced_port0 => Self::SwitchEnhanced,
             (true, PortNum::MANAGEMENT) => Self::SwitchBase,
             (true, _) => Self::SwitchExternal,
         }
@@ -63,8 +66,8 @@ impl Role {
     }
 
     /// Whether the port has a link.
-    fn has_link(self) -> bool {
-        self != Self::SwitchBase
+    pub(super) fn has_link(self) -> bool {
+        !matches!(self, Self::SwitchBase | Self::SwitchEnhanced)
     }
 }
 
@@ -193,7 +196,7 @@ impl Port {
                     | capability::IS_CAPABILITY_MASK_NOTICE
                     | optional(self.is_sm, capability::IS_SM)
             }
-            Role::SwitchBase => common | capability::IS_MULTICAST_FDB_TOP,
+            Role::SwitchBase | Role::SwitchEnhanced => common | capability::IS_MULTICAST_FDB_TOP,
             Role::SwitchExternal => 0,
         }
     }

@@ -7,7 +7,7 @@ use wire::{Lid, Lmc, PortNum};
 use super::shape::{Clos, NotClos};
 use crate::engine::{Engine, Options};
 use crate::error::{EngineError, RoutingError, Warning};
-use crate::lids::{Lids, assign};
+use crate::lids::{Lids, Lmcs, assign};
 use crate::network::Network;
 use crate::routing_engine::RoutingEngine;
 use crate::tables::{Lft, Promises, Tables};
@@ -71,7 +71,11 @@ pub fn tables(
     if lmc.get() < least {
         return Err(RoutingError::LmcTooSmall { lmc, trees });
     }
-    let (lids, changed) = assign(network, lmc, options.lid_base, &options.known, false)?;
+    let lmcs = Lmcs {
+        hosts: lmc,
+        enhanced: Lmc::default(),
+    };
+    let (lids, changed) = assign(network, lmcs, options.lid_base, &options.known, false)?;
     let mut rows = vec![Lft::new(lids.top()); network.switches().len()];
     let mut builder = Builder {
         network,

@@ -60,6 +60,8 @@ pub struct Network {
     switches: Vec<NodeId>,
     /// By switch.
     guids: Vec<Guid>,
+    /// By switch: whether it has an enhanced port 0.
+    enhanced: Vec<bool>,
     /// By node of the graph: the number of a switch.
     index: Vec<Option<usize>>,
     hosts: Vec<HostPort>,
@@ -111,6 +113,9 @@ impl Network {
         let count = switches.len();
         let mut network = Self {
             guids: switches.iter().map(|&id| graph.node(id).guid).collect(),
+            enhanced: (switches.iter())
+                .map(|&id| graph.node(id).enhanced_port0)
+                .collect(),
             switches,
             index,
             hosts: Vec::new(),
@@ -223,6 +228,12 @@ impl Network {
     #[must_use]
     pub fn switch_guids(&self) -> &[Guid] {
         &self.guids
+    }
+
+    /// Whether a switch has an enhanced port 0, which may have several LIDs.
+    #[must_use]
+    pub fn has_enhanced_port0(&self, switch: usize) -> bool {
+        self.enhanced[switch]
     }
 
     /// The number of a switch; `None` for a host.

@@ -39,6 +39,71 @@ fn lids(graph: &Graph, options: &Options) -> Vec<String> {
         .collect()
 }
 
+/// The fabric with enhanced ports 0 at its switches but the first.
+fn with_enhanced_ports(name: &str) -> Graph {
+    let mut text = topologies::write_ibnetdiscover(&fabric(name));
+    text = text.replace(" base port 0 ", " enhanced port 0 ");
+    text = text.replacen(" enhanced port 0 ", " base port 0 ", 1);
+    topologies::read_text(&text).unwrap()
+}
+
+#[test]
+fn enhanced_ports_0_have_several_lids_if_that_is_wanted_and_all_lead_there() {
+    let ring = with_enhanced_ports("ring-3-1");
+    let plain = options(2, &[]);
+    let wanted = Options {
+        lmc_esp0: true,
+        ..plain.clone()
+    };
+    let hosts = ["h0 4..8", "h1 8..12", "h2 12..16"];
+    let with = |switches: [&'static str; 3]| [hosts, switches].concat();
+    let sorted = |options: &Options| {
+        let mut found = lids(&ring, options);
+        found.sort();
+        found
+    };
+    assert_eq!(
+        sorted(&plain),
+        with(["s0 16..17", "s1 17..18", "s2 18..19"])
+    );
+    let several = with(["s0 16..17", "s1 20..24", "s2 24..28"]);
+    assert_eq!(sorted(&wanted), several);
+    // What a port has, it keeps.
+    let tables = checked(&ring, "updn", &wanted);
+    let again = Options {
+        known: tables.lids.known(),
+        ..plain
+    };
+    assert_eq!(sorted(&again), several);
+    for engine in ["ftree", "minhop", "dfsssp", "nue", "lash", "dor", "auto"] {
+        for name in ["ring-5-2", "clos-3-2-2", "as-built-6-3-3-2-1"] {
+            let graph = with_enhanced_ports(name);
+            let Ok(tables) = (engine.parse::<RoutingEngine>().unwrap()).route(&graph, &wanted)
+            else {
+                continue;
+            };
+            // The further LIDs go by the way of the first, on its service level.
+            for range in tables
+                .lids
+                .iter()
+                .filter(|range| range.end.unwrap().port.get() == 0)
+            {
+                for lid in range.lids() {
+                    for switch in graph.switches() {
+                        let row = tables.lft(switch);
+                        assert_eq!(row.get(lid), row.get(range.base), "{engine} {name}");
+                        let vls = tables.vl_assignment.as_ref();
+                        let sl = |lid| vls.map(|vls| vls.sl(switch, lid));
+                        assert_eq!(sl(lid), sl(range.base), "{engine} {name}");
+                    }
+                }
+            }
+            let report = routing::verify(&graph, &tables, tables.promises);
+            assert_eq!(report.switches_unreachable, 0, "{engine} {name}");
+        }
+    }
+}
+
 #[test]
 fn hosts_come_first_aligned_and_switches_behind_with_one_each() {
     let ring = fabric("ring-3-1");

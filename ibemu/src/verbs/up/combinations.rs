@@ -165,6 +165,7 @@ fn tables(graph: &Graph, options: &Up, kept: Option<KeptChoice>) -> Result<Optio
     let levels = options.levels.guids(graph);
     let engine_options = Options {
         lmc: lmc.map_err(|error| format!("--lmc: {error}"))?,
+        lmc_esp0: options.lmc_esp0,
         data_vls: VlCount::at_most(vls).map(VlCount::vls),
         ..Options::default()
     };

@@ -98,6 +98,29 @@ fn port_0_of_a_switch_is_active_and_its_external_ports_have_no_address() {
 }
 
 #[test]
+fn an_enhanced_port_0_may_have_several_lids() {
+    let mut node = Fake::switch();
+    node.identity.enhanced_port0 = true;
+    let mut bench = Bench::new(node);
+    let wanted = PortInfo {
+        lid: lid(8),
+        lmc: Lmc::constant(2),
+        port_state: PortState::NoChange,
+        port_phys_state: PortPhysState::NoChange,
+        ..bench.get(0)
+    };
+    let after = bench.set(0, &wanted).unwrap();
+    assert_eq!((after.lid, after.lmc), (lid(8), Lmc::constant(2)));
+    assert_eq!(after.port_state, PortState::Active, "no link of its own");
+    assert_eq!(bench.node.settings[&port(0)].lmc, Lmc::constant(2));
+    let odd = PortInfo {
+        lid: lid(9),
+        ..wanted
+    };
+    assert_eq!(bench.set(0, &odd), BAD, "not a multiple of four");
+}
+
+#[test]
 fn an_adapter_takes_its_address_vls_and_limits() {
     let mut bench = Bench::new(Fake::adapter());
     let wanted = PortInfo {
