@@ -133,16 +133,17 @@ impl<'a> Apart<'a> {
                 continue;
             }
             let old = self.chosen[switch];
-            self.carry(switch, destination, |load, flow| *load -= flow);
-            let mut best = (self.cost(switch, old, destination), old);
+            let behind = self.behind(switch);
+            self.carry(switch, &behind, destination, |load, flow| *load -= flow);
+            let mut best = (self.cost(flow, &behind, old, destination), old);
             for &(channel, _) in choices.iter().filter(|&&(channel, _)| channel != old) {
-                let cost = self.cost(switch, channel, destination);
+                let cost = self.cost(flow, &behind, channel, destination);
                 if cost < best.0 {
                     best = (cost, channel);
                 }
             }
             self.chosen[switch] = best.1;
-            self.carry(switch, destination, |load, flow| *load += flow);
+            self.carry(switch, &behind, destination, |load, flow| *load += flow);
             if best.1 != old {
                 rows[switch].set(lid, self.network.channels()[best.1].port);
                 has_changed = true;
@@ -169,12 +170,18 @@ impl<'a> Apart<'a> {
         true
     }
 
-    /// Changes by the flow of a switch what the channels and turns to the destination carry, those from the switches
-    /// behind it into its channel included, and what the switches on the way send.
-    fn carry(&mut self, switch: usize, destination: usize, change: impl Fn(&mut u64, u64)) {
+    /// Changes by the flow of a switch what the channels and turns to the destination carry, those from the channels
+    /// behind it into its own included, and what the switches on the way send.
+    fn carry(
+        &mut self,
+        switch: usize,
+        behind: &[(usize, u64)],
+        destination: usize,
+        change: impl Fn(&mut u64, u64),
+    ) {
         let flow = self.flows[switch];
         let mut channel = self.chosen[switch];
-        for (held, flow) in self.behind(switch) {
+        for &(held, flow) in behind {
             change(self.turns.at(held, channel), flow);
         }
         loop {
@@ -202,12 +209,16 @@ impl<'a> Apart<'a> {
 
     /// What the flow of a switch, which is on no channel now, costs by a channel: by how much loads come above the limit,
     /// then how many packets to other LIDs its packets meet.
-    fn cost(&self, switch: usize, first: usize, destination: usize) -> (u64, i128) {
-        let flow = self.flows[switch];
+    fn cost(
+        &self,
+        flow: u64,
+        behind: &[(usize, u64)],
+        first: usize,
+        destination: usize,
+    ) -> (u64, i128) {
         let mut above = 0;
-        let met_before = self.behind(switch).into_iter();
-        let mut met: i128 = met_before
-            .map(|(held, flow)| -i128::from(self.turns.count(held, first)) * i128::from(flow))
+        let mut met: i128 = (behind.iter())
+            .map(|&(held, flow)| -i128::from(self.turns.count(held, first)) * i128::from(flow))
             .sum();
         let (mut channel, mut own) = (first, 0);
         loop {
