@@ -30,11 +30,19 @@ impl Sm {
         self.outbox.send(traps::repress(from, request, m_key));
         let told = protection::without_key(&notice);
         self.administration.report(now, &told);
+        let cause = Cause::of(&notice);
+        if let Some((source, text)) = self.refusal(&notice, &cause) {
+            return self.report.warn_of(source, text);
+        }
         let subnet = &self.fabric.subnet;
-        let issuer_index = subnet.find_lid(notice.issuer_lid);
-        let issuer = issuer_index.and_then(|index| subnet.devices.get(index));
-        match Cause::of(&notice) {
-            Cause::NotGeneric => return,
+        let issuer = subnet.find_lid(notice.issuer_lid);
+        let issuer = issuer.and_then(|index| subnet.devices.get(index));
+        match cause {
+            Cause::NotGeneric
+            | Cause::BadMKey(_)
+            | Cause::BadPKey(_)
+            | Cause::BadQKey(_)
+            | Cause::Stopped(_) => return,
             Cause::LinkState => {
                 let Some(switch) = issuer.map(Device::guid) else {
                     return self.schedule.request_sweep(now + self.config.trap_delay_ns);
@@ -64,49 +72,6 @@ impl Sm {
                     return;
                 }
             }
-            Cause::BadMKey(details) => {
-                let name = self.name_of(notice.issuer_lid);
-                // Whose key is this manager's is refused as this manager is.
-                let text = if details.m_key == m_key {
-                    format!(
-                        "{name} was asked without its M_Key and does not answer that (trap 256): it \
-                         cannot be managed from here until its M_Key is cleared"
-                    )
-                } else {
-                    let name_of = |lid| self.name_of(lid);
-                    let asker = protection::asker(&details, issuer_index, subnet, name_of);
-                    let request = protection::request(&details);
-                    format!("{name} has refused a {request} with a wrong M_Key, {asker} (trap 256)")
-                };
-                return self.report.warn_of(Source::MKey, text);
-            }
-            Cause::BadPKey(packet) => {
-                let (name, from) = (self.name_of(notice.issuer_lid), self.name_of(packet.slid));
-                let key = packet.key & 0xffff;
-                let text = format!(
-                    "{name} has dropped a packet of {from} with P_Key {key:#06x}, of which it is no \
-                     member or both are limited ones (trap 257)"
-                );
-                return self.report.warn_of(Source::Partitions, text);
-            }
-            Cause::BadQKey(packet) => {
-                let (name, from) = (self.name_of(notice.issuer_lid), self.name_of(packet.slid));
-                let text = format!(
-                    "{name} has dropped a packet of {from} with a wrong Q_Key for queue pair {} (trap 258)",
-                    packet.dest_qp
-                );
-                return self.report.warn_of(Source::Partitions, text);
-            }
-            Cause::Stopped(packet) => {
-                let (name, from) = (self.name_of(notice.issuer_lid), self.name_of(packet.slid));
-                let text = format!(
-                    "port {} of {name} has stopped a packet of {from} to {} with P_Key {:#06x} (trap 259)",
-                    packet.port,
-                    self.name_of(packet.dlid),
-                    packet.p_key
-                );
-                return self.report.warn_of(Source::Partitions, text);
-            }
             Cause::Other(number) => {
                 let name = self.name_of(notice.issuer_lid);
                 return self.report.warn(format!("{name} reports trap {number}"));
@@ -135,6 +100,63 @@ impl Sm {
         if !is_unchanged {
             self.schedule.request_sweep(now);
         }
+    }
+
+    /// The warning of a trap that reports packets with a wrong key; `None` of others.
+    fn refusal(&self, notice: &Notice, cause: &Cause) -> Option<(Source, String)> {
+        let name = || self.name_of(notice.issuer_lid);
+        Some(match cause {
+            Cause::BadMKey(details) => {
+                let name = name();
+                // Whose key is this manager's is refused as this manager is.
+                let text = if details.m_key == self.m_key() {
+                    format!(
+                        "{name} was asked without its M_Key and does not answer that (trap 256): it \
+                         cannot be managed from here until its M_Key is cleared"
+                    )
+                } else {
+                    let subnet = &self.fabric.subnet;
+                    let name_of = |lid| self.name_of(lid);
+                    let asker = protection::asker(
+                        details,
+                        subnet.find_lid(notice.issuer_lid),
+                        subnet,
+                        name_of,
+                    );
+                    let request = protection::request(details);
+                    format!("{name} has refused a {request} with a wrong M_Key, {asker} (trap 256)")
+                };
+                (Source::MKey, text)
+            }
+            Cause::BadPKey(packet) => {
+                let (name, from) = (name(), self.name_of(packet.slid));
+                let key = packet.key & 0xffff;
+                let text = format!(
+                    "{name} has dropped a packet of {from} with P_Key {key:#06x}, of which it is no \
+                     member or both are limited ones (trap 257)"
+                );
+                (Source::Partitions, text)
+            }
+            Cause::BadQKey(packet) => {
+                let (name, from) = (name(), self.name_of(packet.slid));
+                let text = format!(
+                    "{name} has dropped a packet of {from} with a wrong Q_Key for queue pair {} (trap 258)",
+                    packet.dest_qp
+                );
+                (Source::Partitions, text)
+            }
+            Cause::Stopped(packet) => {
+                let (name, from) = (name(), self.name_of(packet.slid));
+                let text = format!(
+                    "port {} of {name} has stopped a packet of {from} to {} with P_Key {:#06x} (trap 259)",
+                    packet.port,
+                    self.name_of(packet.dlid),
+                    packet.p_key
+                );
+                (Source::Partitions, text)
+            }
+            _ => return None,
+        })
     }
 
     /// How people are told of the device with that LID, which may have left the subnet.
