@@ -77,7 +77,9 @@ fn work(fabric: &Fabric) {
         a.library.send(&mut a.qp.sends, &send);
         assert_eq!((a.cq.next().wr_id, b.cq.next().wr_id), (round, round));
         assert_eq!(
-            b.library.memory.get(100 + usize::try_from(round).unwrap()),
+            b.library
+                .memory
+                .get(100 + usize::try_from(round).expect("a small number")),
             round
         );
     }

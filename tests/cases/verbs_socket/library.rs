@@ -34,7 +34,7 @@ impl Memory {
     }
 
     pub(crate) fn address(&self) -> u64 {
-        self.0.as_ptr().addr().try_into().unwrap()
+        self.0.as_ptr().addr().try_into().expect("a 64-bit address")
     }
 
     pub(crate) fn get(&self, word: usize) -> u64 {
@@ -100,14 +100,17 @@ pub(crate) fn exchange(
     request: &Request,
     descriptors: &[OwnedFd],
 ) -> (Reply, Vec<OwnedFd>) {
-    let message = wire::control::encode(request).unwrap();
+    let message = wire::control::encode(request).expect("it can be encoded");
     let lent: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
     connection.send_with(&message, &lent).expect("a host");
     let (message, descriptors) = connection
         .receive_with()
         .expect("a reply")
         .expect("a host that has not closed the connection");
-    (wire::control::decode(&message).unwrap(), descriptors)
+    (
+        wire::control::decode(&message).expect("a reply"),
+        descriptors,
+    )
 }
 
 impl Library {
@@ -121,7 +124,7 @@ impl Library {
         let mut library = Self {
             connection,
             device: *device,
-            page: SharedMemory::open(page, doorbell::WORDS).unwrap(),
+            page: SharedMemory::open(page, doorbell::WORDS).expect("the doorbell page"),
             doorbell,
             events: events.into(),
             memory: Memory::new(),
@@ -177,10 +180,12 @@ impl Library {
         let Reply::Cq { cq, entries } = reply else {
             panic!("{reply:?}");
         };
-        let layout = Layout::new(entries, u32::try_from(COMPLETION_WORDS).unwrap()).unwrap();
+        let layout = Layout::new(entries, u32::try_from(COMPLETION_WORDS).expect("few words"))
+            .expect("a layout");
         CompletionQueue {
             handle: cq,
-            memory: SharedMemory::open(descriptors.pop().unwrap(), layout.words()).unwrap(),
+            memory: SharedMemory::open(descriptors.pop().expect("a descriptor"), layout.words())
+                .expect("the ring"),
             consumer: Consumer::new(layout),
         }
     }
@@ -218,9 +223,9 @@ impl Library {
         };
         let [sends, receives] = descriptors.try_into().expect("two descriptors");
         let queue = |file: OwnedFd, entries, stride, doorbell| {
-            let layout = Layout::new(entries, stride).unwrap();
+            let layout = Layout::new(entries, stride).expect("a layout");
             WorkQueue {
-                memory: SharedMemory::open(file, layout.words()).unwrap(),
+                memory: SharedMemory::open(file, layout.words()).expect("the ring"),
                 producer: Producer::new(layout),
                 doorbell,
             }
@@ -323,7 +328,9 @@ impl CompletionQueue {
     pub(crate) fn poll(&mut self) -> Option<Completion> {
         let mut words = [0; COMPLETION_WORDS];
         let popped = self.consumer.pop(self.memory.words(), &mut words);
-        popped.unwrap().then(|| Completion::parse(&words))
+        popped
+            .expect("indices in range")
+            .then(|| Completion::parse(&words))
     }
 
     /// Polls until there is a completion.
