@@ -7,7 +7,7 @@
 //! ```
 //!
 //! As `ibemu chaos` does on a live fabric, without what depends on the machine: processes take no time to
-//! compute, and start within [`START_NS`]. A pair is connected when every LID of the one is reached from the other
+//! compute, and start within `START_NS`. A pair is connected when every LID of the one is reached from the other
 //! by the tables in the switches, over ports that are Active at both ends. No packet is sent to find that
 //! out. Several rounds follow on each other, so that what one leaves is there for the next.
 

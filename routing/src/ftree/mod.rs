@@ -6,7 +6,7 @@
 //! ZAH10: Zahavi and others, Optimized InfiniBand fat-tree routing for shift all-to-all
 //! communication patterns, 2010) replaces labels by counters, and gives up on most of these trees.
 //!
-//! **Levels** ([`crate::levels`]) are distances from the leaf switches. All that is asked for is that every
+//! **Levels** (module `levels`) are distances from the leaf switches. All that is asked for is that every
 //! cable leads one level up or down.
 //!
 //! **Paths** (`paths`). For each LID in turn, by switch and host:
@@ -41,7 +41,7 @@
 //! step 3: a way down may carry the packets of all hosts to its LID (which keeps shifts apart in a whole
 //! tree), or not (which spreads them where there are more cables than hosts). A third way is to choose
 //! among all shortest ways by the least sum of loads, as `updn` does. In all of them packets that go elsewhere are kept
-//! apart last ([`crate::balance`]). Taken is what has the least load on its
+//! apart last (module `balance`). Taken is what has the least load on its
 //! busiest channel, detours included, then the fewest detours, then the first.
 //!
 //! Shapes: `S` switches, `C` channels, `L` LIDs. Cost: `L C`, for each reading and rule.
