@@ -7,11 +7,13 @@
 //! but a cable that does not belong into a recognised tree is left unused, with a warning, as
 //! long as the tree is still recognised without it.
 //!
-//! What `auto` takes for the whole fabric is remembered too ([`choice`]).
+//! What `auto` takes for the whole fabric is remembered too ([`choice`]). While switches are missing, new hosts are added to
+//! the whole fabric and make no other one ([`whole`]).
 
 mod choice;
 mod measuring;
 mod route;
+mod whole;
 
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::attr::LinearForwardingTable;
@@ -222,6 +224,10 @@ impl Planner {
             .graph()
             .map_err(|error| format!("what the devices say contradicts itself: {error}"))?;
         let mut warnings = Vec::new();
+        if let Some(whole) = whole::extended(&self.memory.fabric, &graph) {
+            self.memory.fabric = whole;
+            self.labels = recognise(&self.memory.fabric).ok();
+        }
         let labels = self.labels_for(&mut graph, &mut warnings);
         let grows = !is_part(&graph, &self.memory.fabric);
         // What is recognised in a part, or chosen for it, says nothing about the whole.

@@ -13,7 +13,7 @@ use wire::{Guid, Lid, Mad, MadStatus, Method, PortNum};
 use crate::administration::{ask, query};
 use crate::bed::{Bed, Lie};
 use crate::multicast::{CREATES, member};
-use crate::{assert_connected, assert_programmed, first_host, graph, offline};
+use crate::{assert_connected, assert_programmed, entries, first_host, graph, offline};
 
 /// Retries of a sweep that has left something out come after 10 s at the latest.
 const RETRIED_NS: u64 = 12_000_000_000;
@@ -352,6 +352,77 @@ fn a_device_without_a_guid_stops_nobody() {
     let liar = bed.id("h2");
     assert_left_out(&bed, host, liar);
     assert_healed(bed, host, liar);
+}
+
+#[test]
+fn a_host_with_new_guids_does_not_make_others_lose_what_is_missing() {
+    let strangers: [fn(&mut NodeInfo); 2] = [
+        |info| {
+            info.node_guid = Guid(0xbad0);
+            info.port_guid = Guid(0xbad1);
+        },
+        // A host that is away.
+        |_| {},
+    ];
+    for stranger in strangers {
+        let mut bed = Bed::new(graph("fat-tree-4-3"), 1);
+        let host = first_host(&bed.graph);
+        bed.start(host, SmConfig::default());
+        bed.run_until_up(host);
+        let (root, liar, away) = (bed.id("s0.0.0"), bed.id("h3.1.1"), bed.id("h2.0.0"));
+        let victim = node_info(&mut bed, "h2.0.0");
+        bed.kill(root);
+        bed.kill(away);
+        bed.run_until(host, |status| {
+            status.phase == Phase::Up && status.missing.len() == 2
+        });
+        let before = entries(&bed, offline(&bed.graph).top());
+        bed.lie(
+            liar,
+            Some(about_node(move |info| {
+                let own = *info;
+                stranger(info);
+                if *info == own {
+                    *info = victim;
+                }
+            })),
+        );
+        let now = bed.now;
+        bed.manager(host).resweep(now);
+        bed.run_until_up(host);
+        let status = bed.status(host);
+        assert!(status.engine.starts_with("mlid"), "{}", status.engine);
+        assert!(status.degraded);
+        assert!(
+            status.missing.contains(&"s0.0.0".to_owned()),
+            "{:?}",
+            status.missing
+        );
+        // Only the entries of the liar and of the one that it claims to be may differ.
+        let lids = |id| {
+            let (base, lmc) = bed.address(id);
+            base.index()..base.index() + usize::from(lmc.lids())
+        };
+        let after = entries(&bed, offline(&bed.graph).top());
+        let others: Vec<_> = bed
+            .graph
+            .hosts()
+            .filter(|&id| id != liar && id != away)
+            .collect();
+        for (old, new) in before.iter().zip(&after) {
+            for &other in &others {
+                assert_eq!(old[lids(other)], new[lids(other)]);
+            }
+        }
+        bed.lie(liar, None);
+        bed.revive(root);
+        bed.revive(away);
+        bed.run_for(RETRIED_NS);
+        bed.run_until(host, |status| {
+            status.phase == Phase::Up && !status.degraded
+        });
+        assert_programmed(&bed, &offline(&bed.graph));
+    }
 }
 
 /// Answers as a fabric without end: each port of each device leads to another switch of 254 ports.
