@@ -90,8 +90,8 @@ pub(crate) struct Known {
     pub(crate) devices: ExpectedDevices,
     /// Ports behind which there seemed to be a fabric without end.
     pub(crate) suspects: BTreeSet<(Guid, PortNum)>,
-    /// The port of a manager whose polls have just failed: it is asked for SMInfo once more.
-    pub(crate) silent_manager: Option<Guid>,
+    /// The ports of managers that were silent last time, or whose polls have just failed: they are asked for SMInfo once.
+    pub(crate) silent_managers: BTreeSet<Guid>,
 }
 
 /// A discovery under way.
@@ -252,8 +252,12 @@ impl Discovery {
             },
             Query::SmInfo(index) => {
                 // A manager that does not answer takes no part in the election.
-                if let Ok(manager) = answer.attribute() {
-                    self.found.managers.push((index, manager));
+                match answer.attribute() {
+                    Ok(manager) => self.found.managers.push((index, manager)),
+                    Err(_) => {
+                        let port = self.subnet.devices[index].end_port_guid();
+                        self.found.silent_managers.insert(port);
+                    }
                 }
                 Ok(Vec::new())
             }
@@ -399,7 +403,7 @@ impl Discovery {
         let elsewhere = device.kind == NodeKind::Host && index != self.subnet.own;
         if elsewhere && info.capability_mask & capability::IS_SM != 0 {
             // A manager that hangs must not hold up the one that takes over from it.
-            let is_silent = self.known.silent_manager == Some(device.end_port_guid());
+            let is_silent = (self.known.silent_managers).contains(&device.end_port_guid());
             let retries = if is_silent { 0 } else { self.probe_retries };
             queries.push((Query::SmInfo(index), Repeats::Probe(retries)));
         }

@@ -19,6 +19,8 @@ pub(crate) struct Inventory {
     unresponsive_ports: BTreeSet<(Guid, PortNum)>,
     /// Ports behind which there seemed to be a fabric without end last time.
     suspects: BTreeSet<(Guid, PortNum)>,
+    /// The ports of managers that did not answer last time.
+    silent_managers: BTreeSet<Guid>,
 }
 
 impl Inventory {
@@ -45,6 +47,16 @@ impl Inventory {
     /// A discovery has ended: behind these ports there seems to be a fabric without end.
     pub(crate) fn set_suspects(&mut self, ports: BTreeSet<(Guid, PortNum)>) {
         self.suspects = ports;
+    }
+
+    /// The ports of managers that did not answer last time.
+    pub(crate) fn silent_managers(&self) -> &BTreeSet<Guid> {
+        &self.silent_managers
+    }
+
+    /// A discovery has ended: the managers of these ports have not answered.
+    pub(crate) fn set_silent_managers(&mut self, ports: BTreeSet<Guid>) {
+        self.silent_managers = ports;
     }
 
     /// The next discovery asks the device for its name again.

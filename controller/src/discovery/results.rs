@@ -20,6 +20,8 @@ pub(crate) struct Discovered {
     pub(crate) unreachable: Vec<Unreachable>,
     /// Other subnet managers.
     pub(crate) managers: Vec<(Index, SmInfo)>,
+    /// The ports of managers that have not answered.
+    pub(crate) silent_managers: BTreeSet<Guid>,
     /// Ports behind which there seems to be a fabric without end.
     pub(crate) suspects: BTreeSet<(Guid, PortNum)>,
     /// Switches whose change flag was set: it was cleared, and their ports have been read since.

@@ -22,7 +22,9 @@ pub(super) fn extended(whole: &Graph, found: &Graph) -> Option<Graph> {
     }
     let cables = |graph: &Graph| -> BTreeSet<(Port, Port)> {
         let links = graph.links();
-        links.map(|(a, b)| ordered(port(graph, a), port(graph, b))).collect()
+        links
+            .map(|(a, b)| ordered(port(graph, a), port(graph, b)))
+            .collect()
     };
     let (known, there) = (cables(whole), cables(found));
     let new: Vec<&(Port, Port)> = there.difference(&known).collect();

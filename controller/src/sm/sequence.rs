@@ -278,7 +278,10 @@ impl Sm {
             answered: self.fabric.subnet.joined_ports(),
             devices: self.planner.expected(),
             suspects: self.inventory.suspects().clone(),
-            silent_manager: self.election.left_by(),
+            silent_managers: {
+                let silent = self.inventory.silent_managers().iter().copied();
+                silent.chain(self.election.left_by()).collect()
+            },
         };
         let (discovery, queries) = Discovery::start(
             self.config.protection,
@@ -327,6 +330,8 @@ impl Sm {
         self.inventory.set_unresponsive_ports(ports);
         let suspects = core::mem::take(&mut discovered.suspects);
         self.inventory.set_suspects(suspects);
+        let silent = core::mem::take(&mut discovered.silent_managers);
+        self.inventory.set_silent_managers(silent);
         discovered.previous = core::mem::replace(&mut self.fabric.subnet, subnet);
         // What is away may be written by others, or under another GUID.
         let subnet = &self.fabric.subnet;

@@ -418,9 +418,7 @@ fn a_host_with_new_guids_does_not_make_others_lose_what_is_missing() {
         bed.revive(root);
         bed.revive(away);
         bed.run_for(RETRIED_NS);
-        bed.run_until(host, |status| {
-            status.phase == Phase::Up && !status.degraded
-        });
+        bed.run_until(host, |status| status.phase == Phase::Up && !status.degraded);
         assert_programmed(&bed, &offline(&bed.graph));
     }
 }
