@@ -138,6 +138,8 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--routing", "auto]"),
     ("--tables", "none]"),
     ("--lmc", "what the routing engine wants;"),
+    ("--lmc-esp0", "they have one LID]"),
+    ("--adapter-names", "what drivers and rdma-core call them,"),
     ("--m-key", "no M_Key, as OpenSM's]"),
     ("--m-key-protection", "1]"),
     ("--m-key-lease", "0]"),
