@@ -6,7 +6,8 @@
 //!
 //! - a link packet: [`lrh`], [`grh`], [`bth`], [`opcode`], [`transport`], [`flow`], [`crc`], [`packet`],
 //!   [`iba`];
-//! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`cc`], [`sa`], [`vendor`];
+//! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`cc`], [`sa`], [`cm`],
+//!   [`vendor`];
 //! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
 //! - local sockets: [`control`], [`umad`], [`umad2sim`];
 //! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`],
@@ -20,6 +21,7 @@ pub mod attr;
 pub mod bth;
 pub mod cc;
 pub mod choice;
+pub mod cm;
 pub mod control;
 pub mod convert;
 pub mod crc;

@@ -1,6 +1,6 @@
 //! Every format of fixed length: golden vectors both ways, every truncated length, round trips.
 //!
-//! The vectors of `link`, `mad`, `attributes`, `services` and `vendor` were laid out by hand from the clauses that the types
+//! The vectors of `link`, `mad`, `attributes`, `services`, `cm` and `vendor` were laid out by hand from the clauses that the types
 //! cite, each field with a value of its own; stock tshark judges the same layouts in
 //! `tests/tshark`. Those of `openib` are answers of OpenSM and ibsim.
 
@@ -11,6 +11,7 @@ mod fixtures;
 
 mod attributes;
 mod check;
+mod cm;
 mod control;
 mod iba;
 mod link;

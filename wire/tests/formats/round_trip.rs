@@ -156,6 +156,21 @@ round_trips! {
     window_request: wire::vendor::WindowRequest, nothing;
     window_state: wire::vendor::WindowState, nothing;
     window_grant: wire::vendor::WindowGrant, nothing;
+    cm_req: wire::cm::Req, nothing;
+    cm_mra: wire::cm::Mra, |raw| raw[8] &= 0x80;
+    cm_rej: wire::cm::Rej, |raw| raw[8] &= 0x80;
+    cm_rep: wire::cm::Rep, nothing;
+    cm_rtu: wire::cm::Rtu, nothing;
+    cm_dreq: wire::cm::Dreq, nothing;
+    cm_drep: wire::cm::Drep, nothing;
+    cm_lap: wire::cm::Lap, nothing;
+    cm_apr: wire::cm::Apr, nothing;
+    cm_sidr_req: wire::cm::SidrReq, nothing;
+    cm_sidr_rep: wire::cm::SidrRep, nothing;
+    ip_cm_header: wire::cm::IpCmHeader, |raw| {
+        raw[0] &= 0x0f;
+        raw[1] = 0x40 | (raw[1] & 0x20);
+    };
     umad2sim_control: wire::umad2sim::ControlDatagram, |raw| {
         raw[..4].copy_from_slice(&[0xef, 0xbe, 0xad, 0xde]);
     };

@@ -9,6 +9,7 @@
 #[path = "../fixtures/mod.rs"]
 mod fixtures;
 
+mod connections;
 mod decode;
 mod link;
 mod management;
