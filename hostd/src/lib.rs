@@ -4,6 +4,7 @@
 //! sink.
 
 mod adapter;
+pub mod addresses;
 mod clients;
 pub mod control;
 mod endpoint;

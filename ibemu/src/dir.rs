@@ -30,6 +30,8 @@ pub(crate) const GUID2LID: &str = "guid2lid";
 pub(crate) const ROOTS: &str = "roots";
 pub(crate) const IO_GUIDS: &str = "io_guids";
 pub(crate) const COMPUTE_GUIDS: &str = "compute_guids";
+/// The names and addresses of the hosts, as `/etc/hosts`.
+pub(crate) const HOSTS: &str = "hosts";
 pub(crate) const LOGS: &str = "log";
 
 /// The directory that holds the fabrics of this user.
@@ -129,6 +131,12 @@ impl FabricDir {
     #[must_use]
     pub fn ibumad(&self, handle: &str) -> PathBuf {
         self.path.join(format!("{handle}.ibumad"))
+    }
+
+    /// The names and addresses of the hosts.
+    #[must_use]
+    pub fn hosts(&self) -> PathBuf {
+        self.path.join(HOSTS)
     }
 
     /// The user's forwarding tables, with `--routing file`.

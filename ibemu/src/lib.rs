@@ -6,6 +6,7 @@
 
 pub mod accounting;
 pub mod adapters;
+pub mod addresses;
 pub mod ask;
 pub mod chaos;
 pub mod cli;

@@ -10,7 +10,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, mkdirat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::NetError;
@@ -134,8 +134,21 @@ impl PrivateDirectory {
     /// # Errors
     /// The file system's error. Then the old content stands, and nothing else is left.
     pub fn replace(&self, name: &str, content: &[u8]) -> Result<(), NetError> {
+        self.replace_with(name, content, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// As [`Self::replace`], a file that other users can read where they can reach it.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub fn replace_for_all(&self, name: &str, content: &[u8]) -> Result<(), NetError> {
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+        self.replace_with(name, content, mode)
+    }
+
+    fn replace_with(&self, name: &str, content: &[u8], mode: Mode) -> Result<(), NetError> {
         let draft = format!("{name}.new");
-        let replaced = self.write_and_rename(&draft, name, content);
+        let replaced = self.write_and_rename(&draft, name, content, mode);
         if replaced.is_err() {
             // On a full disk it would keep room from others. It may not be there.
             let _ = unlinkat(&self.fd, &draft, AtFlags::empty());
@@ -143,11 +156,19 @@ impl PrivateDirectory {
         replaced
     }
 
-    fn write_and_rename(&self, draft: &str, name: &str, content: &[u8]) -> Result<(), NetError> {
+    fn write_and_rename(
+        &self,
+        draft: &str,
+        name: &str,
+        content: &[u8],
+        mode: Mode,
+    ) -> Result<(), NetError> {
         let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CREATE;
         let mut file = self.open_file("write", draft, flags)?;
         file.write_all(content)
             .map_err(|error| NetError::new(self.what("write", draft), error))?;
+        // The umask does not count.
+        fchmod(&file, mode).map_err(|errno| self.failed("write", draft, errno))?;
         renameat(&self.fd, draft, &self.fd, name).map_err(|errno| self.failed("write", name, errno))
     }
 
@@ -275,5 +296,8 @@ mod tests {
             .unwrap()
             .permissions();
         assert_eq!(mode.mode() & 0o777, 0o600);
+        directory.replace_for_all("names", b"c").unwrap();
+        let names = fs::metadata(directory.path().join("names")).unwrap();
+        assert_eq!(names.permissions().mode() & 0o777, 0o644);
     }
 }

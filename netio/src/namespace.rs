@@ -4,7 +4,7 @@
 //! A thread enters a namespace for good ([`Namespace::enter`]); [`Namespace::run`] therefore uses a
 //! thread of its own, and [`Namespace::join_command`] enters between fork and exec.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,6 +29,8 @@ pub const DIRECTORY: &str = "/run/netns";
 
 /// Where the system lists classes of devices.
 const CLASSES: &str = "/sys/class";
+/// The system's names of hosts.
+const HOSTS: &CStr = c"/etc/hosts";
 
 /// An open namespace.
 #[derive(Debug)]
@@ -167,21 +169,57 @@ impl Namespace {
     }
 
     /// [`Self::join_command`] with a `/sys` that shows the namespace, as `ip netns exec` does: for
-    /// programs that look at `/sys/class/net`; and with `classes`, if they can be shown.
-    pub fn join_command_with_sysfs(&self, command: &mut Command, classes: Option<ClassFolders>) {
+    /// programs that look at `/sys/class/net`; and with `view`, as far as it can be shown.
+    pub fn join_command_with_sysfs(&self, command: &mut Command, view: View) {
         let fd = Arc::clone(&self.fd);
-        // SAFETY: between fork and exec only system calls on constants and on an open descriptor
-        // are made; nothing allocates.
+        // SAFETY: between fork and exec only system calls on constants, on strings that are there already and on
+        // an open descriptor are made; nothing allocates.
         unsafe {
             command.pre_exec(move || {
                 set_namespace(fd.as_fd())?;
                 show_own_sysfs()?;
-                if let Some(classes) = &classes {
-                    // A program does without them where the system has no such mounts.
-                    let _ = classes.mount();
+                view.mount();
+                Ok(())
+            });
+        }
+    }
+}
+
+/// What a command finds in the file system in place of the system's own.
+#[derive(Debug, Default)]
+pub struct View {
+    /// Folders below `/sys/class`.
+    pub classes: Option<ClassFolders>,
+    /// A file in place of `/etc/hosts`.
+    pub hosts: Option<CString>,
+}
+
+impl View {
+    /// Has `command` start in a mount namespace with this, if this process may make one.
+    pub fn show_to(self, command: &mut Command) {
+        if self.classes.is_none() && self.hosts.is_none() {
+            return;
+        }
+        // SAFETY: between fork and exec only system calls on strings that are there already are made; nothing
+        // allocates.
+        unsafe {
+            command.pre_exec(move || {
+                // A program does without where this is not allowed.
+                if own_mounts().is_ok() {
+                    self.mount();
                 }
                 Ok(())
             });
+        }
+    }
+
+    /// Shows what can be shown in this mount namespace: a program does without the rest. Allocates nothing.
+    fn mount(&self) {
+        if let Some(classes) = &self.classes {
+            let _ = classes.mount();
+        }
+        if let Some(hosts) = &self.hosts {
+            let _ = mount_bind(hosts.as_c_str(), HOSTS);
         }
     }
 }
@@ -220,19 +258,6 @@ impl ClassFolders {
             layers: CString::new(layers).ok()?,
             folders,
         })
-    }
-
-    /// Has `command` start in a mount namespace with these folders, if this process may make one.
-    pub fn show_to(self, command: &mut Command) {
-        // SAFETY: between fork and exec only system calls on strings that are there already are made; nothing
-        // allocates.
-        unsafe {
-            command.pre_exec(move || {
-                // A program does without them where this is not allowed.
-                let _ = own_mounts().and_then(|()| self.mount());
-                Ok(())
-            });
-        }
     }
 
     /// Shows the folders in this mount namespace. Allocates nothing.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use link::{Deadline, Device, FrameBuf, Input, PortSet, Time};
 use netio::dataplane::{self, Running, Settings};
-use netio::namespace::Namespace;
+use netio::namespace::{Namespace, View};
 use netio::transport::{Link, LinkCounter, LinkCounters, LinkSpec, Medium};
 use wire::PortNum;
 
@@ -242,7 +242,7 @@ fn a_namespace_is_made_listed_entered_and_deleted() {
     };
     let mut command = Command::new("ls");
     command.arg("/sys/class/net");
-    first.join_command_with_sysfs(&mut command, None);
+    first.join_command_with_sysfs(&mut command, View::default());
     assert_eq!(interfaces(&mut command), "lo\np1\n");
     let mut command = Command::new("ip");
     command.args(["-o", "link", "show", "p1"]);

@@ -13,6 +13,7 @@ mod documents;
 mod engines;
 mod experiments;
 mod faults;
+mod ip;
 mod keys;
 mod libibumad;
 mod libibverbs;

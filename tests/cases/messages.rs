@@ -124,6 +124,7 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--hosts-per-leaf", "all]"),
     ("--shrink", "the whole]"),
     ("--transport", "veth]"),
+    ("--no-ip", "all have them]"),
     ("--seed", "1]"),
     ("--verify", "all up to 64 hosts, sample above]"),
     ("--record", "no recording]"),
@@ -227,6 +228,7 @@ fn an_option_that_is_left_out_has_the_default_of_the_help() {
     let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
     let options = &record["options"];
     for (key, default) in [
+        ("no_ip", json!(false)),
         ("seed", json!(1)),
         ("verify", json!(null)),
         ("timeout", json!(null)),

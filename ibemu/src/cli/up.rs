@@ -82,6 +82,11 @@ pub struct Up {
     #[arg(long, value_parser = choice::<Transport>(), default_value_t = Transport::Veth,
           help_heading = "Fabric")]
     pub transport: Transport,
+    /// Without internet addresses: hosts have no interface ib0 and no names in /etc/hosts [default: all have
+    /// them]
+    #[arg(long, help_heading = "Fabric")]
+    #[serde(default)]
+    pub no_ip: bool,
     /// Seed of the pairs of --verify sample
     #[arg(
         long,

@@ -10,6 +10,7 @@ use clap::Parser as _;
 use netio::namespace::Namespace;
 
 use super::protocol::Target;
+use crate::addresses;
 use crate::dir::{self, FabricDir};
 use crate::process::{ENVIRONMENT_LABEL, ProcessRecord};
 use crate::recordings;
@@ -20,10 +21,11 @@ use wire::choice::Choice as _;
 
 /// Variables of a program that `ibemu exec` runs: not the daemons', if a fabric is brought up from
 /// inside another one.
-pub(crate) const GUEST_VARIABLES: [&str; 8] = [
+pub(crate) const GUEST_VARIABLES: [&str; 9] = [
     ENVIRONMENT_LABEL,
     "IBEMU_FABRIC",
     "IBEMU_NODE",
+    addresses::VARIABLE,
     ibumad::environment::ADAPTERS,
     ibumad::environment::PORT,
     "IBSIM_SOCKNAME",

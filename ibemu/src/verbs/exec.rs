@@ -5,10 +5,10 @@
 //! datagrams cross the fabric; and a libibverbs, whose devices are those adapters. With `--umad2sim`, ibsim's client library is loaded into it instead, which
 //! stands in for `/dev/infiniband`, and shows one adapter with one port.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,9 +17,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ibumad::environment::{self, Place};
 use mad::umad::{Reply, Request};
-use netio::namespace::{ClassFolders, Namespace};
+use netio::namespace::{ClassFolders, Namespace, View};
 use netio::seqpacket::BlockingConnection;
 
+use crate::addresses;
 use crate::cli::Exec;
 use crate::dir::FabricDir;
 use crate::names::FabricName;
@@ -67,6 +68,11 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         .env("IBEMU_FABRIC", fabric.as_str())
         .env("IBEMU_NODE", &state.nodes[node].name)
         .env(ENVIRONMENT_LABEL, dir.path());
+    let own = addresses::of_fabric(&state);
+    match own.iter().find(|address| address.node == node) {
+        Some(address) => command.env(addresses::VARIABLE, address.ipv4().to_string()),
+        None => command.env_remove(addresses::VARIABLE),
+    };
     let mut sysfs = None;
     if state.nodes[node].kind == Kind::Host && !options.no_preload {
         let found = match options.umad2sim {
@@ -98,12 +104,14 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         }) => (Some(classes), connections),
         None => (None, Vec::new()),
     };
-    match (&namespace, classes) {
-        (Some(namespace), classes) => {
-            namespace.join_command_with_sysfs(&mut command, classes);
-        }
-        (None, Some(classes)) => classes.show_to(&mut command),
-        (None, None) => {}
+    let hosts = CString::new(dir.hosts().into_os_string().into_vec()).ok();
+    let view = View {
+        classes,
+        hosts: hosts.filter(|_| dir.hosts().exists()),
+    };
+    match &namespace {
+        Some(namespace) => namespace.join_command_with_sysfs(&mut command, view),
+        None => view.show_to(&mut command),
     }
     let error = command.exec();
     Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))

@@ -15,6 +15,7 @@ use daemon::signals::ShutdownSignals;
 use netio::transport::Transport;
 use topologies::Topology;
 
+use crate::addresses;
 use crate::cli::{Sm, Up};
 use crate::dir::FabricDir;
 use crate::logs;
@@ -69,6 +70,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
         partitions::keep(&dir, partitions.as_deref())?;
         levels::keep(&dir, &levels)?;
         memory::keep(&dir, remembered.as_ref(), taken.as_ref())?;
+        addresses::keep(&dir, &state)?;
         bring_up(&dir, &mut state, &mut progress, limit).await
     };
     let result = tokio::select! {
