@@ -224,12 +224,15 @@ impl Planner {
             .graph()
             .map_err(|error| format!("what the devices say contradicts itself: {error}"))?;
         let mut warnings = Vec::new();
-        if let Some(whole) = whole::extended(&self.memory.fabric, &graph) {
+        let own = NodeId::from_index(subnet.own);
+        let extended = whole::extended(&self.memory.fabric, &graph, own);
+        let is_kept = extended.is_some();
+        if let Some(whole) = extended {
             self.memory.fabric = whole;
             self.labels = recognise(&self.memory.fabric).ok();
         }
         let labels = self.labels_for(&mut graph, &mut warnings);
-        let grows = !is_part(&graph, &self.memory.fabric);
+        let grows = !is_kept && !is_part(&graph, &self.memory.fabric);
         // What is recognised in a part, or chosen for it, says nothing about the whole.
         let is_rest = !grows && labels.is_none() && self.is_degraded(&graph);
         let tables = self.route(subnet, &graph, labels.clone(), old, &mut warnings)?;

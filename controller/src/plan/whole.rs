@@ -3,10 +3,12 @@
 //! The memory of the whole fabric brings back labels, tables and LIDs when what is missing returns. A host alone must not
 //! take that from the others: it can claim any GUID, its own new one or that of a host that is away. So what hangs on
 //! known switches (hosts, and what claims to be a switch and leads nowhere else) is added to the whole fabric, in the place of
-//! what had its ports; only what hosts cannot make up, a new cable between switches or a switch with several, makes another whole
-//! fabric of what is there.
+//! what had its ports. So are several devices with cables to each other that known switches have a single cable to: the host
+//! at that cable can make all of them up. They are forgotten when that cable leads to something else. Known switches are those that
+//! known cables join to the manager's own host: what is away can be claimed by anybody. Only what no host can make
+//! up, a new cable between known switches or devices with several cables to them, makes another whole fabric of what is there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use topologies::{Endpoint, Graph, Node, NodeId, NodeKind};
 use wire::{Guid, PortNum};
@@ -14,50 +16,63 @@ use wire::{Guid, PortNum};
 /// A port by the GUID of its device.
 type Port = (Guid, PortNum);
 
-/// The whole fabric with what is new in `found`, if something between its switches is missing there, and what is new hangs on
-/// switches that it has.
-pub(super) fn extended(whole: &Graph, found: &Graph) -> Option<Graph> {
+/// The whole fabric with what is new in `found`, if something between its switches is missing there, and what is new can be
+/// made up by hosts. `own` is the manager's own host in `found`.
+pub(super) fn extended(whole: &Graph, found: &Graph, own: NodeId) -> Option<Graph> {
     if !lacks_core(whole, found) {
         return None;
     }
-    let cables = |graph: &Graph| -> BTreeSet<(Port, Port)> {
-        let links = graph.links();
-        links
-            .map(|(a, b)| ordered(port(graph, a), port(graph, b)))
-            .collect()
-    };
     let (known, there) = (cables(whole), cables(found));
+    let core = core(whole, found, own, &known);
+    let groups = Groups::of(found, &core);
     let new: Vec<&(Port, Port)> = there.difference(&known).collect();
-    let hangs = |&&(a, b): &&(Port, Port)| {
-        (is_outer(whole, found, a.0) && is_core(whole, b.0))
-            || (is_outer(whole, found, b.0) && is_core(whole, a.0))
-    };
-    if !new.iter().all(hangs) {
-        return None;
+    for cable in &new {
+        let group = groups.at(found, cable)?;
+        if !group.is_host(whole, found) && group.cables_to_core != 1 {
+            return None;
+        }
     }
     let taken: BTreeSet<Port> = new.iter().flat_map(|&&(a, b)| [a, b]).collect();
     let is_kept = |&&(a, b): &&(Port, Port)| !taken.contains(&a) && !taken.contains(&b);
-    let kept: Vec<&(Port, Port)> = known.iter().filter(is_kept).collect();
-    let cabled: BTreeSet<Guid> = kept.iter().flat_map(|&&(a, b)| [a.0, b.0]).collect();
+    let mut cables: Vec<&(Port, Port)> = known.iter().filter(is_kept).chain(new).collect();
+    let joined = joined(found, &cables);
+    cables.retain(|(a, b)| joined.contains(&a.0) && joined.contains(&b.0));
     let mut extended = Graph::new();
-    let is_there = |node: &Node| found.find_guid(node.guid).is_some();
     let remembered = whole.ids().map(|id| whole.node(id));
-    for node in remembered.filter(|node| is_there(node) || cabled.contains(&node.guid)) {
+    for node in remembered.filter(|node| joined.contains(&node.guid)) {
         extended.add(node.clone()).ok()?;
     }
     let arrived = found.ids().map(|id| found.node(id));
     for node in arrived.filter(|node| whole.find_guid(node.guid).is_none()) {
         add(&mut extended, node)?;
     }
-    for &&(a, b) in kept.iter().chain(&new) {
+    for &(a, b) in cables {
         let end = |(guid, port): Port| {
             let node = extended.find_guid(guid)?;
             Some(Endpoint { node, port })
         };
         let (a, b) = (end(a)?, end(b)?);
-        extended.connect(a, b).ok()?;
+        // A device that was there may claim a port that it did not have: that one has no cable.
+        let _ = extended.connect(a, b);
     }
     Some(extended)
+}
+
+/// What is there, and what those cables join to that.
+fn joined(found: &Graph, cables: &[&(Port, Port)]) -> BTreeSet<Guid> {
+    let mut peers: BTreeMap<Guid, Vec<Guid>> = BTreeMap::new();
+    for &&(a, b) in cables {
+        peers.entry(a.0).or_default().push(b.0);
+        peers.entry(b.0).or_default().push(a.0);
+    }
+    let mut waiting: Vec<Guid> = found.ids().map(|id| found.node(id).guid).collect();
+    let mut joined = BTreeSet::new();
+    while let Some(guid) = waiting.pop() {
+        if joined.insert(guid) {
+            waiting.extend(peers.get(&guid).into_iter().flatten());
+        }
+    }
+    joined
 }
 
 /// Whether a switch, or a cable between two, is missing.
@@ -81,18 +96,94 @@ fn lacks_core(whole: &Graph, found: &Graph) -> bool {
             })
 }
 
-/// Whether a device is a host, or claims to be a switch that the whole fabric does not have, and has one cable.
-fn is_outer(whole: &Graph, found: &Graph, guid: Guid) -> bool {
-    found.find_guid(guid).is_some_and(|id| {
-        let is_alone = whole.find_guid(guid).is_none() && found.cables(id).count() == 1;
-        found.node(id).kind == NodeKind::Host || is_alone
-    })
+/// The switches of the whole fabric that its cables, as far as they are there, join to the manager's own.
+fn core(
+    whole: &Graph,
+    found: &Graph,
+    own: NodeId,
+    known: &BTreeSet<(Port, Port)>,
+) -> BTreeSet<NodeId> {
+    let is_known_switch = |id: NodeId| {
+        let known = whole.find_guid(found.node(id).guid);
+        known.is_some_and(|id| whole.node(id).kind == NodeKind::Switch)
+    };
+    let mut waiting: Vec<NodeId> = found.cables(own).map(|(_, peer)| peer.node).collect();
+    let mut core = BTreeSet::new();
+    while let Some(id) = waiting.pop() {
+        if !is_known_switch(id) || !core.insert(id) {
+            continue;
+        }
+        for (port, peer) in found.cables(id) {
+            let cable = ordered((found.node(id).guid, port), self::port(found, peer));
+            if known.contains(&cable) {
+                waiting.push(peer.node);
+            }
+        }
+    }
+    core
 }
 
-/// Whether a device is a switch of the whole fabric.
-fn is_core(whole: &Graph, guid: Guid) -> bool {
-    let known = whole.find_guid(guid);
-    known.is_some_and(|id| whole.node(id).kind == NodeKind::Switch)
+/// Devices outside the core that cables join to each other.
+#[derive(Debug, Default)]
+struct Group {
+    members: Vec<NodeId>,
+    cables_to_core: usize,
+}
+
+impl Group {
+    /// Whether it is one host, that was no switch before.
+    fn is_host(&self, whole: &Graph, found: &Graph) -> bool {
+        let &[id] = &self.members[..] else {
+            return false;
+        };
+        let node = found.node(id);
+        let was = whole.find_guid(node.guid).map(|id| whole.node(id).kind);
+        node.kind == NodeKind::Host && was != Some(NodeKind::Switch)
+    }
+}
+
+/// All groups.
+#[derive(Debug)]
+struct Groups {
+    groups: Vec<Group>,
+    of: BTreeMap<NodeId, usize>,
+}
+
+impl Groups {
+    fn of(found: &Graph, core: &BTreeSet<NodeId>) -> Self {
+        let mut all = Self {
+            groups: Vec::new(),
+            of: BTreeMap::new(),
+        };
+        for first in found.ids().filter(|id| !core.contains(id)) {
+            let number = all.groups.len();
+            let mut group = Group::default();
+            let mut waiting = vec![first];
+            while let Some(id) = waiting.pop() {
+                if all.of.contains_key(&id) {
+                    continue;
+                }
+                all.of.insert(id, number);
+                group.members.push(id);
+                for (_, peer) in found.cables(id) {
+                    match core.contains(&peer.node) {
+                        true => group.cables_to_core += 1,
+                        false => waiting.push(peer.node),
+                    }
+                }
+            }
+            if !group.members.is_empty() {
+                all.groups.push(group);
+            }
+        }
+        all
+    }
+
+    /// The group at one of a cable's ends; `None` between switches of the core.
+    fn at(&self, found: &Graph, &(a, b): &(Port, Port)) -> Option<&Group> {
+        let mut ends = [a, b].into_iter();
+        ends.find_map(|(guid, _)| self.groups.get(*self.of.get(&found.find_guid(guid)?)?))
+    }
 }
 
 /// Adds a device; its name may be that of one that is away.
@@ -107,6 +198,13 @@ fn add(graph: &mut Graph, node: &Node) -> Option<NodeId> {
 
 fn port(graph: &Graph, end: Endpoint) -> Port {
     (graph.node(end.node).guid, end.port)
+}
+
+fn cables(graph: &Graph) -> BTreeSet<(Port, Port)> {
+    let links = graph.links();
+    links
+        .map(|(a, b)| ordered(port(graph, a), port(graph, b)))
+        .collect()
 }
 
 fn ordered(a: Port, b: Port) -> (Port, Port) {

@@ -423,6 +423,114 @@ fn a_host_with_new_guids_does_not_make_others_lose_what_is_missing() {
     }
 }
 
+/// Answers as two switches with two cables between them, the first of which has the host's cable in its port 1. Their
+/// GUIDs are `first` and the next one.
+fn two_switches(mad: &mut Mad, first: u64) {
+    let (at, end) = (mad.hop_pointer().into(), usize::from(mad.hop_count()));
+    // A port of one is joined to a port of the other: 2 to 1, and 3 to 2.
+    let mut place = Some((0, 1));
+    for &exit in mad.initial_path()[at..=end].iter().skip(1) {
+        place = match (place, exit) {
+            (Some((0, _)), exit @ 2..=3) => Some((1, exit - 1)),
+            (Some((1, _)), exit @ 1..=2) => Some((0, exit + 1)),
+            _ => None,
+        };
+    }
+    let Some((switch, entry)) = place else {
+        return mad.set_status(MadStatus::BAD_FIELD);
+    };
+    let guid = Guid(first + switch);
+    let ports = if switch == 0 { 3 } else { 2 };
+    match mad.attr_id() {
+        NodeInfo::ID => mad.set_smp_attribute(&NodeInfo {
+            base_version: 1,
+            class_version: 1,
+            node_type: NodeType::Switch,
+            num_ports: ports,
+            system_image_guid: guid,
+            node_guid: guid,
+            port_guid: guid,
+            partition_cap: 32,
+            device_id: 0,
+            revision: 0,
+            local_port_num: PortNum::new(entry),
+            vendor_id: 0,
+        }),
+        PortInfo::ID => mad.set_smp_attribute(&PortInfo {
+            port_state: PortState::Active,
+            port_phys_state: PortPhysState::LinkUp,
+            local_port_num: PortNum::new(entry),
+            ..PortInfo::default()
+        }),
+        SwitchInfo::ID => {
+            let mut data = [0; 64];
+            data[..2].copy_from_slice(&0xc000u16.to_be_bytes());
+            *mad.smp_data_mut() = data;
+        }
+        _ => {}
+    }
+    mad.set_status(MadStatus::OK);
+}
+
+/// The entries of all hosts but the liar are as they were.
+fn assert_unchanged(bed: &Bed, before: &[Vec<PortNum>], liar: NodeId) {
+    let after = entries(bed, offline(&bed.graph).top());
+    for other in others(bed, liar) {
+        let (base, lmc) = bed.address(other);
+        let lids = base.index()..base.index() + usize::from(lmc.lids());
+        for (old, new) in before.iter().zip(&after) {
+            assert_eq!(old[lids.clone()], new[lids.clone()], "{lids:?}");
+        }
+    }
+}
+
+#[test]
+fn made_up_switches_do_not_make_others_lose_what_is_missing() {
+    // Unknown ones, and such that one has the GUID of the switch that is away.
+    for claims_the_missing in [false, true] {
+        let mut bed = Bed::new(graph("fat-tree-4-3"), 1);
+        let host = first_host(&bed.graph);
+        bed.start(host, SmConfig::default());
+        bed.run_until_up(host);
+        let (root, liar) = (bed.id("s0.0.0"), bed.id("h3.1.1"));
+        let missing = bed.graph.node(root).guid.0;
+        bed.kill(root);
+        bed.run_until(host, |status| {
+            status.phase == Phase::Up && status.missing.len() == 1
+        });
+        let before = entries(&bed, offline(&bed.graph).top());
+        let first = if claims_the_missing {
+            missing - 1
+        } else {
+            0xbad0
+        };
+        bed.pretend = Some((liar, Box::new(move |mad| two_switches(mad, first))));
+        let now = bed.now;
+        bed.manager(host).resweep(now);
+        bed.run_until_up(host);
+        let status = bed.status(host);
+        let seen = status.switches as usize;
+        assert_eq!(seen, bed.graph.switches().count() + 1, "{status:?}");
+        assert!(status.degraded);
+        assert_unchanged(&bed, &before, liar);
+        // What is remembered is the fabric with the root that is away; what has claimed to be joined to it, until that is back.
+        bed.pretend = None;
+        let now = bed.now;
+        bed.manager(host).resweep(now);
+        bed.run_for(RETRIED_NS);
+        let status = bed.status(host);
+        let made_up = usize::from(claims_the_missing);
+        assert_eq!(status.missing.len(), 1 + made_up, "{status:?}");
+        assert_eq!(status.missing[0], "s0.0.0");
+        assert!(status.engine.starts_with("mlid"), "{}", status.engine);
+        assert_unchanged(&bed, &before, liar);
+        bed.revive(root);
+        bed.run_for(RETRIED_NS);
+        bed.run_until(host, |status| status.phase == Phase::Up && !status.degraded);
+        assert_programmed(&bed, &offline(&bed.graph));
+    }
+}
+
 /// Answers as a fabric without end: each port of each device leads to another switch of 254 ports.
 fn endless(mad: &mut Mad) {
     let (at, end) = (mad.hop_pointer().into(), usize::from(mad.hop_count()));
