@@ -3,6 +3,7 @@
 mod agreement;
 mod aliases;
 mod attributes;
+mod benches;
 mod chaos;
 mod choice;
 mod cleanliness;
