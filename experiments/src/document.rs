@@ -61,6 +61,15 @@ const HEAD: [&str; 7] = [
     "paper_points",
 ];
 
+/// What a plan may be called.
+pub(crate) const NAMES: &str = "letters, digits and hyphens, and not \"index\"";
+
+/// Whether a plan may be called so. The page over all results is called `index`.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    !name.is_empty() && name.chars().all(is_plain) && name != "index"
+}
+
 fn default_kind() -> String {
     DEFAULT_KIND.to_owned()
 }
@@ -121,12 +130,9 @@ impl<'t> Document<'t> {
         }
         let read = self.read_table(head.clone())?;
         let Head { name, .. } = &read;
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        // The page over all results has that name.
-        if name.is_empty() || !name.chars().all(is_name) || name == "index" {
-            let allowed = "letters, digits and hyphens, and not \"index\"";
+        if !is_name(name) {
             let line = line_of(&head, "name", self.text);
-            return Err(wrong(self.file, line, ("name", allowed.to_owned())));
+            return Err(wrong(self.file, line, ("name", NAMES.to_owned())));
         }
         Ok(Head {
             has_own_explanations: self.has_own_explanations,

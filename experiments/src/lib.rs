@@ -52,7 +52,7 @@ pub use lids::LidsPlan;
 pub use load::{Band, LoadPlan};
 pub use multicast::MulticastPlan;
 pub use network::PlannedFault;
-pub use overview::{Overview, report};
+pub use overview::{Overview, page_over, report};
 pub use plan::Plan;
 pub use plan_error::PlanError;
 pub use qos::{

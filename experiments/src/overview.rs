@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::ExperimentError;
 use crate::checkpoint::write_whole;
+use crate::checks::shortened;
+use crate::document::{NAMES, is_name};
 use crate::escape::escape;
 use crate::figure::Figure;
 use crate::html::page;
@@ -48,20 +50,50 @@ pub fn report(folder: &Path) -> Result<(Vec<Overview>, PathBuf), ExperimentError
     if paths.is_empty() {
         return Err(ExperimentError::NoResults(folder.to_owned()));
     }
+    let results: Result<Vec<(PathBuf, Vec<u8>)>, ExperimentError> = paths
+        .into_iter()
+        .map(|path| match fs::read(&path) {
+            Ok(bytes) => Ok((path, bytes)),
+            Err(source) => Err(unreadable(&path, source)),
+        })
+        .collect();
+    let (overviews, text) = page_over(&results?)?;
+    let html = folder.join(PAGE);
+    write_whole(&html, text.as_bytes())?;
+    Ok((overviews, html))
+}
+
+/// What results say, each a file's path and content, and the page over them.
+///
+/// # Errors
+/// [`ExperimentError::Unreadable`]: one is not whole, or of a plan that cannot be called as it says.
+pub fn page_over(
+    results: &[(PathBuf, Vec<u8>)],
+) -> Result<(Vec<Overview>, String), ExperimentError> {
     let mut rows = String::new();
     let mut overviews = Vec::new();
-    for path in paths {
-        let bytes = fs::read(&path).map_err(|source| unreadable(&path, source))?;
-        let summary: Summary =
-            serde_json::from_slice(&bytes).map_err(|source| unreadable(&path, source.into()))?;
+    for (path, bytes) in results {
+        let summary = summary(bytes).map_err(|source| ExperimentError::Unreadable {
+            path: path.clone(),
+            source,
+        })?;
         let counts = counts(&summary);
         rows.push_str(&row(&summary, counts));
         overviews.push(overview(summary, counts));
     }
-    let html = folder.join(PAGE);
     let text = page("Results", &table(&overviews, &rows));
-    write_whole(&html, text.as_bytes())?;
-    Ok((overviews, html))
+    Ok((overviews, text))
+}
+
+fn summary(bytes: &[u8]) -> io::Result<Summary> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, shortened(&why));
+    let summary: Summary =
+        serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
+    match is_name(&summary.plan) {
+        true => Ok(summary),
+        // The page has links of that name.
+        false => Err(invalid(format!("plan: {NAMES}"))),
+    }
 }
 
 fn table(overviews: &[Overview], rows: &str) -> String {

@@ -163,6 +163,15 @@ fn the_page_over_all_results_counts_what_holds_and_links_to_each_report() {
     fs::write(out.path().join("other.json"), "{").unwrap();
     let error = report(out.path()).unwrap_err().to_string();
     assert!(error.contains("other.json"), "{error}");
+    // Its links are named after plans.
+    let small = fs::read_to_string(&results.files[1]).unwrap();
+    let other = small.replacen("\"small\"", "\"javascript:x//\"", 1);
+    assert_ne!(other, small);
+    fs::write(out.path().join("other.json"), other).unwrap();
+    assert!(matches!(
+        report(out.path()),
+        Err(ExperimentError::Unreadable { .. })
+    ));
 }
 
 #[test]

@@ -26,7 +26,8 @@ mod targets;
 pub use mutate::{INPUT_MAX, Mutator};
 pub use parts::Parts;
 use targets::{
-    device, ibumad, manager, messages, packets, subnet, texts, transfers, transport, umad,
+    device, ibumad, libraries, manager, messages, packets, reports, subnet, texts, transfers,
+    transport, umad,
 };
 
 /// Where bytes from outside come from.
@@ -56,6 +57,14 @@ pub enum Source {
     Traces,
     /// Recordings of devices.
     Recordings,
+    /// Messages of programs of verbs, and what stands in the rings that they share with a host.
+    Verbs,
+    /// What a host answers the libraries that programs load, and the environment that names it.
+    Libraries,
+    /// Lines of windows, which a program decides connections by.
+    Windows,
+    /// Results of experiments.
+    Results,
     /// What managers and the supervisor keep: `guid2lid`, `connections`, `groups`, `fabric.json`,
     /// `processes.jsonl`.
     StateFiles,
@@ -63,7 +72,7 @@ pub enum Source {
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::Frames,
         Self::Mads,
         Self::SubnetAdministration,
@@ -76,6 +85,10 @@ impl Source {
         Self::Plans,
         Self::Traces,
         Self::Recordings,
+        Self::Verbs,
+        Self::Libraries,
+        Self::Windows,
+        Self::Results,
         Self::StateFiles,
     ];
 }
@@ -117,7 +130,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 }
 
 /// Every target. Shares add up to 1000.
-pub static TARGETS: [Target; 22] = [
+pub static TARGETS: [Target; 27] = [
     Target {
         name: "packet",
         sources: &[Source::Frames],
@@ -132,7 +145,7 @@ pub static TARGETS: [Target; 22] = [
         sources: &[Source::Frames],
         drives: "the records of a frame",
         layout: Layout::Bytes,
-        share: 150,
+        share: 107,
         run: packets::records,
         seeds: seeds::frames,
     },
@@ -152,7 +165,7 @@ pub static TARGETS: [Target; 22] = [
     },
     Target {
         name: "messages",
-        sources: &[Source::ControlMessages, Source::Libibumad],
+        sources: &[Source::ControlMessages, Source::Libibumad, Source::Verbs],
         drives: "messages of all local sockets",
         layout: Layout::Bytes,
         share: 150,
@@ -223,6 +236,33 @@ pub static TARGETS: [Target; 22] = [
         seeds: seeds::plans,
     },
     Target {
+        name: "environment",
+        sources: &[Source::Libraries],
+        drives: "the environment variable that names a program's adapters",
+        layout: Layout::Text,
+        share: 10,
+        run: texts::environment,
+        seeds: seeds::environments,
+    },
+    Target {
+        name: "windows",
+        sources: &[Source::Windows],
+        drives: "lines of windows, into the connection controller",
+        layout: Layout::Text,
+        share: 10,
+        run: reports::windows,
+        seeds: reports::window_lines,
+    },
+    Target {
+        name: "results",
+        sources: &[Source::Results],
+        drives: "results of experiments, and the page over them",
+        layout: Layout::Text,
+        share: 10,
+        run: reports::results,
+        seeds: reports::result_files,
+    },
+    Target {
         name: "memory",
         sources: &[Source::StateFiles],
         drives: "guid2lid, connections and groups, into a subnet manager",
@@ -277,6 +317,15 @@ pub static TARGETS: [Target; 22] = [
         seeds: ibumad::inputs,
     },
     Target {
+        name: "libibumad",
+        sources: &[Source::Libraries, Source::Libibumad],
+        drives: "the libibumad of programs, and what a host tells it",
+        layout: Layout::Parts,
+        share: 10,
+        run: libraries::libibumad,
+        seeds: libraries::inputs,
+    },
+    Target {
         name: "transport",
         sources: &[Source::Frames],
         drives: "the transport engine, between any work and any peer",
@@ -302,6 +351,15 @@ pub static TARGETS: [Target; 22] = [
         share: 3,
         run: device::host,
         seeds: device::host_inputs,
+    },
+    Target {
+        name: "verbs",
+        sources: &[Source::Verbs, Source::Frames],
+        drives: "the rings and requests of programs of verbs, and their host",
+        layout: Layout::Parts,
+        share: 3,
+        run: device::verbs,
+        seeds: device::verbs_inputs,
     },
     Target {
         name: "manager",

@@ -207,6 +207,17 @@ pub(crate) fn traces() -> Vec<Vec<u8>> {
     .into()
 }
 
+/// Values of the environment variable that names a program's adapters.
+pub(crate) fn environments() -> Vec<Vec<u8>> {
+    [
+        "ibemu0=/run/ibemu/ib/h0.0.0.ibumad",
+        "mlx5_0=/tmp/a=b: c/h1.ibumad\nmlx5_1=/tmp/ibemu-7/ib/h1.ibumad\n",
+        "\n=\nno path\na/b=/s\nib0=\nx=.\ny=/\nz=/a/..\nw=/a/.b",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .into()
+}
+
 /// Files of managers, each behind the byte that says which it is.
 pub(crate) fn memories() -> Vec<Vec<u8>> {
     const RECORD: &str = "ff12401bffff000000000000ffffffff0000000000000000000000000000000000000b1b\

@@ -28,7 +28,7 @@ const ADDRESS: &str = "ibemu.umad.";
 const GONE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Why something did not work, as an error number of C.
-pub(crate) type Result<T> = std::result::Result<T, Errno>;
+pub type Result<T> = std::result::Result<T, Errno>;
 
 fn errno_of(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
@@ -195,7 +195,7 @@ fn wait(descriptor: BorrowedFd<'_>, ready: PollFlags) -> Result<()> {
 
 /// A MAD that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
+pub enum Received {
     /// It is in the buffer: header and MAD, so many bytes.
     Whole {
         /// The agent that it is for.
@@ -210,11 +210,12 @@ pub(crate) enum Received {
     },
 }
 
-/// Takes the next MAD that waits.
-pub(crate) fn receive(
-    descriptor: BorrowedFd<'_>,
-    buffer: &mut [MaybeUninit<u8>],
-) -> Result<Received> {
+/// Takes the next MAD that waits, which a host has sent to the descriptor of an opened port.
+///
+/// # Errors
+/// `AGAIN`: none waits. `INVAL`: what waits is no user MAD. `IO`: the host has ended. `TIMEDOUT`: the rest of a
+/// long MAD does not come.
+pub fn receive(descriptor: BorrowedFd<'_>, buffer: &mut [MaybeUninit<u8>]) -> Result<Received> {
     let _turn = Turn::take(descriptor);
     let room = buffer.len();
     let peek = RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT;

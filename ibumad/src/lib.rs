@@ -13,7 +13,7 @@
 //! `unsafe` is in [`mod@abi`] alone: what C programs call.
 
 pub mod abi;
-mod client;
+pub mod client;
 mod device;
 pub mod environment;
 mod names;

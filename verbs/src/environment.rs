@@ -19,12 +19,16 @@ const NAME_BYTES_MAX: usize = 19;
 
 /// An adapter and its host's socket for verbs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) name: String,
-    pub(crate) socket: PathBuf,
+pub struct Place {
+    /// The adapter's name.
+    pub name: String,
+    /// The path of the socket.
+    pub socket: PathBuf,
 }
 
-fn parse(value: &OsStr) -> Vec<Place> {
+/// The adapters that a value of the variable says; lines that say none are passed over.
+#[must_use]
+pub fn parse(value: &OsStr) -> Vec<Place> {
     let lines = value.as_bytes().split(|&byte| byte == b'\n');
     let places = lines.filter_map(|line| {
         let at = line.iter().position(|&byte| byte == b'=')?;

@@ -21,7 +21,7 @@
 pub mod abi;
 mod completion_queue;
 mod connection;
-mod environment;
+pub mod environment;
 mod events;
 mod names;
 mod rates;

@@ -5,6 +5,7 @@ use mad::local::{FromAgent, MadMessage, ToAgent};
 use wire::control::{DeviceReply, DeviceRequest, encode};
 use wire::{AttributeId, Guid, Lid, Mad, Method, PortNum, Qpn, Sl};
 
+use crate::targets::device::verbs_requests;
 use crate::targets::messages::KINDS;
 
 pub(super) fn mad_message() -> MadMessage {
@@ -82,8 +83,52 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
             encode(&FromAgent::Received(mad_message())),
         ),
     ];
+    let verbs = verbs_requests();
+    inputs.extend(
+        verbs
+            .iter()
+            .map(|request| of("request of a program of verbs", encode(request))),
+    );
+    inputs.extend(
+        verbs_replies()
+            .iter()
+            .map(|reply| of("reply to a program of verbs", encode(reply))),
+    );
     inputs.extend(short_inputs());
     inputs
+}
+
+/// A reply of each kind to a program of verbs.
+fn verbs_replies() -> Vec<uverbs::Reply> {
+    use uverbs::Reply;
+    let device = uverbs::DeviceAttributes {
+        description: "an adapter".to_owned(),
+        ..uverbs::DeviceAttributes::default()
+    };
+    vec![
+        Reply::Done,
+        Reply::Refused {
+            errno: uverbs::errno::EINVAL,
+            why: "no".to_owned(),
+        },
+        Reply::Opened(Box::new(device.clone())),
+        Reply::Device(Box::new(device)),
+        Reply::Handle(7),
+        Reply::Cq { cq: 1, entries: 16 },
+        Reply::Srq {
+            srq: 1,
+            max_wr: 4,
+            max_sge: 2,
+            doorbell: 3,
+        },
+        Reply::Qp {
+            qpn: 0x1_0000,
+            cap: uverbs::Capabilities::default(),
+            send_doorbell: 1,
+            receive_doorbell: 2,
+        },
+        Reply::QpAttributes(Box::default()),
+    ]
 }
 
 /// Short bytes as each kind of message.

@@ -51,6 +51,10 @@ kinds! {
     "event of a host": hostd::Event,
     "configuration of a switch": switchd::SwitchConfig,
     "configuration of a host": hostd::HostConfig,
+    "request of a program of verbs": uverbs::Request,
+    "reply to a program of verbs": uverbs::Reply,
+    "of a context of verbs": hostd::ToVerbs,
+    "to a context of verbs": hostd::FromVerbs,
 }
 
 /// The first byte says which kind of message the others are.

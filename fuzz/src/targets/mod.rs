@@ -2,10 +2,12 @@
 
 pub(crate) mod device;
 pub(crate) mod ibumad;
+pub(crate) mod libraries;
 mod mads;
 pub(crate) mod manager;
 pub(crate) mod messages;
 pub(crate) mod packets;
+pub(crate) mod reports;
 mod steps;
 pub(crate) mod subnet;
 pub(crate) mod texts;

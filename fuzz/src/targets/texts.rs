@@ -1,6 +1,8 @@
 //! Files that people and other programs write: topologies, tables, partitions, keys, plans, traces.
 
 use std::cell::LazyCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 
 use controller::Partitions;
 use experiments::{Plan, Trace};
@@ -173,4 +175,31 @@ pub(crate) fn trace(bytes: &[u8]) {
             assert!(trace.names(graph, flow).is_some());
         }
     });
+}
+
+/// Any value names adapters, for both libraries the same ones, and what is read is the same when it is written
+/// and read again.
+///
+/// # Panics
+/// If it is not.
+pub(crate) fn environment(bytes: &[u8]) {
+    let value = OsStr::from_bytes(bytes);
+    let places = ibumad::environment::parse(value);
+    assert!(places.len() <= ibumad::environment::ADAPTERS_MAX);
+    assert!(
+        places
+            .iter()
+            .all(|place| ibumad::environment::is_name(&place.name))
+    );
+    let of_verbs = verbs::environment::parse(value);
+    let names = |place: &verbs::environment::Place| place.name.clone();
+    assert!(
+        of_verbs
+            .iter()
+            .map(names)
+            .eq(places.iter().map(|place| place.name.clone())),
+        "both libraries find the same adapters"
+    );
+    let again = ibumad::environment::value(&places).expect("what was read");
+    assert_eq!(ibumad::environment::parse(&again), places);
 }

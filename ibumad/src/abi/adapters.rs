@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use super::{Ca, DeviceNode, NAME_LEN, PORTS_LEN, Port, array, fail, text};
 use crate::client::{self, Result};
 use crate::device::{self, Device};
+use crate::environment::Place;
 
 /// Node type of a channel adapter.
 const CHANNEL_ADAPTER: c_uint = 1;
@@ -71,8 +72,9 @@ fn ca_of(device: &Device) -> Result<Ca> {
         ports: [null_mut(); PORTS_LEN],
     };
     for port in &adapter.ports {
-        // There is room for ports 1 to 9.
-        let Some(place) = ca.ports.get_mut(port.number.index()) else {
+        // There is room for ports 1 to 9, and for one of each number.
+        let place = ca.ports.get_mut(port.number.index());
+        let Some(place) = place.filter(|place| place.is_null()) else {
             continue;
         };
         let described = port_of(device, port).and_then(|described| {
@@ -115,6 +117,29 @@ unsafe fn release_ports(ca: &mut Ca) {
             }
         }
     }
+}
+
+/// Makes the structures that [`umad_get_ca`] and [`umad_get_port`] give of what a host has answered, and frees them.
+/// How many ports the program sees.
+///
+/// # Errors
+/// `NOMEM`.
+pub fn try_adapter(place: Place, adapter: Adapter) -> Result<usize> {
+    let device = Device {
+        position: 0,
+        place,
+        adapter,
+    };
+    for port in &device.adapter.ports {
+        let mut described = port_of(&device, port)?;
+        // SAFETY: it was just made.
+        unsafe { umad_release_port(&raw mut described) };
+    }
+    let mut ca = ca_of(&device)?;
+    let ports = ca.ports.iter().filter(|port| !port.is_null()).count();
+    // SAFETY: its ports were just made.
+    unsafe { release_ports(&mut ca) };
+    Ok(ports)
 }
 
 /// Describes an adapter; null: the best one.

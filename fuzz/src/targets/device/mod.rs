@@ -4,6 +4,7 @@
 mod host;
 mod recording;
 mod switch;
+mod verbs;
 
 use link::{Arrival, Device, FrameBuf, Input, LinkCommand, Pool, Port, PortConfig, Time};
 use wire::attr::{Attribute, PortInfo, PortState as WantedState, VlCount};
@@ -19,6 +20,7 @@ use crate::targets::packets::seal;
 pub(crate) use host::{host, host_inputs};
 pub(crate) use recording::{recording, recordings};
 pub(crate) use switch::{switch, switch_inputs};
+pub(crate) use verbs::{inputs as verbs_inputs, requests as verbs_requests, verbs};
 
 /// Frames that pass in one exchange at most, each way: a host with something to send has more for
 /// ever.

@@ -15,7 +15,7 @@ mod judge;
 mod lids;
 mod route;
 mod tables;
-mod window;
+pub mod window;
 
 pub use admit::run as admit;
 pub use compare::run as compare;

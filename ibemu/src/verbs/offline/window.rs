@@ -1,7 +1,7 @@
 //! `ibemu window`: the connection controller of CLOS04, windows of requests in, trees out.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read as _};
 
 use anyhow::{Context, Result};
 use routing::clos::{ControlError, Controller, Mode, Reason, Window as Decided};
@@ -13,6 +13,10 @@ use crate::usage::UsageError;
 
 /// Windows after the last line, with `--drain`, at most.
 const DRAINED_MAX: u64 = 1_000_000;
+/// Bytes of a line at most.
+pub const LINE_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of an error that the reader of JSON tells, at most: it repeats what was there.
+const WHY_BYTES_MAX: usize = 200;
 
 #[derive(Debug, Serialize)]
 struct AdmittedJson {
@@ -107,23 +111,10 @@ pub fn run(options: &Window) -> Result<()> {
         output::line(format!("{:>6}  ADMITTED  MOVED  DEFERRED", "WINDOW"))?;
     }
     let mut window = 0;
-    for (index, line) in open(options)?.lines().enumerate() {
-        let line = line.with_context(|| format!("cannot read {name}"))?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let wrong = |why: String| UsageError(format!("{name}, line {}: {why}", index + 1));
-        let requests: Vec<(usize, usize)> = serde_json::from_str(&line).map_err(|error| {
-            wrong(format!(
-                "{error}; wanted is a window, [[source,destination],...]"
-            ))
-        })?;
-        let decided = controller
-            .window(&requests)
-            .map_err(|error| wrong(error.to_string()))?;
+    decide(&mut controller, &name, open(options)?, |decided| {
         window += 1;
-        print(window, &decided, options.json)?;
-    }
+        print(window, decided, options.json)
+    })?;
     let last = window + DRAINED_MAX;
     while options.drain && !controller.waiting().is_empty() && window < last {
         let decided = controller
@@ -133,6 +124,55 @@ pub fn run(options: &Window) -> Result<()> {
         print(window, &decided, options.json)?;
     }
     Ok(())
+}
+
+/// Decides the windows of all lines of `input`, which errors call `name`; `told` is handed each.
+///
+/// # Errors
+/// [`UsageError`] with the line's number: one that is too long, no UTF-8, no window, or cannot be served. What
+/// `told` fails with; `input` that cannot be read.
+pub fn decide(
+    controller: &mut Controller,
+    name: &str,
+    mut input: impl BufRead,
+    mut told: impl FnMut(&Decided) -> Result<()>,
+) -> Result<()> {
+    let mut line = Vec::new();
+    for number in 1u64.. {
+        line.clear();
+        let read = input
+            .by_ref()
+            .take(LINE_BYTES_MAX)
+            .read_until(b'\n', &mut line);
+        if read.with_context(|| format!("cannot read {name}"))? == 0 {
+            break;
+        }
+        let wrong = |why: String| UsageError(format!("{name}, line {number}: {why}"));
+        if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+            return Err(wrong(format!("longer than {LINE_BYTES_MAX} bytes")).into());
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let requests: Vec<(usize, usize)> = serde_json::from_slice(&line).map_err(|error| {
+            let why = shortened(error.to_string());
+            wrong(format!(
+                "{why}; wanted is a window, [[source,destination],...]"
+            ))
+        })?;
+        let decided = controller.window(&requests);
+        told(&decided.map_err(|error| wrong(error.to_string()))?)?;
+    }
+    Ok(())
+}
+
+/// A text without what is behind its first bytes.
+fn shortened(mut text: String) -> String {
+    if text.len() > WHY_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(WHY_BYTES_MAX));
+        text.push_str("...");
+    }
+    text
 }
 
 fn open(options: &Window) -> Result<Box<dyn BufRead>> {
