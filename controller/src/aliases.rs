@@ -1,14 +1,23 @@
 //! Alias GUIDs: further GUIDs of end ports, which programs on the hosts ask subnet administration for
 //! (GUIDInfoRecord) and the manager writes into the ports (GUIDInfo, IBA 14.2.5.5).
 //!
-//! They are known as long as the port is in the subnet and the manager runs; a program that needs them asks for
-//! them again upon PortInfo:ClientReregister, as for groups and services.
+//! They are known as long as the port is in the subnet. The file `aliases` tells the manager that comes next of them.
+//! Its form is that of [`crate::statements`].
+//!
+//! ```text
+//! version 1                first statement, always
+//! alias PORT ENTRY GUID    entry 1 to 255 of the table of the port with that GUID
+//! ```
 
+use core::fmt::Write as _;
 use std::collections::{BTreeMap, BTreeSet};
 
 use mad::local::MadMessage;
 use wire::Guid;
 use wire::attr::GuidInfo;
+
+use crate::ConfigError;
+use crate::statements::{self, Damaged, end, guid, number};
 
 /// GUIDs of a block.
 pub(crate) const BLOCK: u8 = 8;
@@ -18,6 +27,11 @@ const ALIASES_MAX: usize = 1 << 16;
 const WAITING_MAX: usize = 1024;
 /// The first of the GUIDs that are assigned here.
 const ASSIGNED: u64 = 0x021b_e3a0_0000_0000;
+
+const HEADER: &str = "\
+# Alias GUIDs of ports as the ibemu controller last gave them.
+version 1
+";
 
 /// There are too many aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +104,50 @@ impl Aliases {
         }
     }
 
+    /// The text for the file.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::from(HEADER);
+        for ((port, entry), alias) in &self.entries {
+            // Writing into a String does not fail.
+            let _ = writeln!(text, "alias {port} {entry} {alias}");
+        }
+        text
+    }
+
+    /// The aliases of a text.
+    ///
+    /// # Errors
+    /// [`ConfigError::AliasesFile`]
+    pub(crate) fn recalled(text: &str) -> Result<Self, ConfigError> {
+        let mut read = Self::default();
+        statements::read(text, |keyword, rest| match keyword {
+            "alias" => read.read_alias(rest),
+            _ => Err(statements::unknown(keyword)),
+        })
+        .map_err(|Damaged { line, problem }| ConfigError::AliasesFile { line, problem })?;
+        Ok(read)
+    }
+
+    fn read_alias(&mut self, rest: &str) -> Result<(), String> {
+        let mut words = rest.split_whitespace();
+        let port = guid(words.next())?;
+        let entry: u8 = number(words.next(), "an entry")?;
+        let alias = guid(words.next())?;
+        end(words.next())?;
+        if entry == 0 || alias == Guid(0) {
+            return Err("the first entry is the port's own, and no alias is 0".to_owned());
+        }
+        if self.entries.contains_key(&(port, entry)) || self.owners.contains_key(&alias) {
+            return Err("the entry or the alias was named before".to_owned());
+        }
+        if let Some(assigned) = alias.0.checked_sub(ASSIGNED) {
+            let assigned = u32::try_from(assigned).unwrap_or(0);
+            self.last = self.last.max(assigned);
+        }
+        let too_many = |Full| format!("more than {ALIASES_MAX} aliases");
+        self.set(port, entry, alias).map_err(too_many)
+    }
+
     /// A GUID to assign: the next that is no alias, and that `is_free` lets through.
     pub(crate) fn assign(&mut self, is_free: impl Fn(Guid) -> bool) -> Guid {
         loop {
@@ -154,6 +212,38 @@ mod tests {
         assert_eq!(aliases.port(Guid(12)), None);
         aliases.retain(|port| port != PORT);
         assert_eq!((aliases.port(Guid(13)), aliases.get(PORT, 1)), (None, None));
+    }
+
+    #[test]
+    fn what_is_written_reads_back_and_a_damaged_line_is_named() {
+        let mut aliases = Aliases::default();
+        let assigned = aliases.assign(|_| true);
+        aliases.set(PORT, 255, assigned).unwrap();
+        aliases.set(PORT, 1, Guid(11)).unwrap();
+        let text = aliases.text();
+        let mut read = Aliases::recalled(&text).unwrap();
+        assert_eq!(read.text(), text);
+        assert_eq!(read.port(Guid(11)), Some(PORT));
+        assert_eq!(read.assign(|_| true).0, assigned.0 + 1);
+        let start = "version 1\nalias 0x7 1 0xb\n";
+        for (line, problem) in [
+            ("alias 0x7 1 0xc", "named before"),
+            ("alias 0x8 1 0xb", "named before"),
+            ("alias 0x7 0 0xc", "the port's own"),
+            ("alias 0x7 2 0x0", "no alias is 0"),
+            ("alias 0x7 256 0xc", "is not an entry"),
+            ("alias 0x7 2", "a GUID is missing"),
+            ("alias 0x7 2 0xc 1", "too much"),
+            ("name 0x7", "unknown statement"),
+        ] {
+            match Aliases::recalled(&format!("{start}{line}\n")) {
+                Err(ConfigError::AliasesFile {
+                    line: 3,
+                    problem: told,
+                }) => assert!(told.contains(problem), "{line}: {told}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
     }
 
     #[test]

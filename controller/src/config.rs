@@ -80,6 +80,8 @@ pub struct SmConfig {
     pub connections: Option<String>,
     /// What the last [`crate::SmEvent::PersistGroups`] carried (the `groups` file), if anything.
     pub groups: Option<String>,
+    /// What the last [`crate::SmEvent::PersistAliases`] carried (the `aliases` file), if anything.
+    pub aliases: Option<String>,
 }
 
 impl Default for SmConfig {
@@ -112,6 +114,7 @@ impl Default for SmConfig {
             guid2lid: None,
             connections: None,
             groups: None,
+            aliases: None,
         }
     }
 }
@@ -125,6 +128,8 @@ pub struct Remembered {
     pub connections: Option<String>,
     /// The text of the latest [`crate::SmEvent::PersistGroups`], if there is any.
     pub groups: Option<String>,
+    /// The text of the latest [`crate::SmEvent::PersistAliases`], if there is any.
+    pub aliases: Option<String>,
 }
 
 /// Whether connections may be promised bandwidth.
@@ -171,6 +176,14 @@ pub enum ConfigError {
     /// The text of the groups is damaged.
     #[error("groups, line {line}: {problem}; repair the line or remove the file")]
     GroupsFile {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The text of the alias GUIDs is damaged.
+    #[error("aliases, line {line}: {problem}; repair the line or remove the file")]
+    AliasesFile {
         /// The line, from 1.
         line: usize,
         /// What is wrong with it.

@@ -44,6 +44,9 @@ pub enum SmEvent {
     /// Multicast groups as they are in the switches now have changed: replace the `groups` file by this
     /// text, whole, so that a later manager ([`crate::SmConfig::groups`]) keeps them.
     PersistGroups(String),
+    /// Alias GUIDs of ports have changed: replace the `aliases` file by this text, whole, so that a later manager
+    /// ([`crate::SmConfig::aliases`]) keeps them.
+    PersistAliases(String),
 }
 
 /// The state of the subnet after a sweep.

@@ -42,12 +42,55 @@ const WAITING_MAX: usize = 8192;
 pub(crate) struct Group {
     /// What is the same for all members; no port, no multicast LID, no membership.
     pub(crate) record: McMemberRecord,
-    /// JoinState by port GUID.
+    /// JoinState by the GUID by which a port has joined: its own or an alias.
     pub(crate) members: BTreeMap<Guid, u8>,
+    /// The ports of those that are aliases.
+    by_alias: BTreeMap<Guid, Guid>,
     /// Members that another port has made members in their name (ProxyJoin).
     proxied: BTreeSet<Guid>,
     /// Whether it stays without members.
     well_known: bool,
+}
+
+impl Group {
+    fn new(record: McMemberRecord, well_known: bool) -> Self {
+        Self {
+            record,
+            members: BTreeMap::new(),
+            by_alias: BTreeMap::new(),
+            proxied: BTreeSet::new(),
+            well_known,
+        }
+    }
+
+    /// The port of a member.
+    fn port_of(&self, member: Guid) -> Guid {
+        self.by_alias.get(&member).copied().unwrap_or(member)
+    }
+
+    /// The ports with what their memberships by whatever GUID are together.
+    fn ports(&self) -> BTreeMap<Guid, u8> {
+        let mut ports = BTreeMap::new();
+        for (&member, &state) in &self.members {
+            *ports.entry(self.port_of(member)).or_default() |= state;
+        }
+        ports
+    }
+
+    fn clear(&mut self) {
+        self.members.clear();
+        self.by_alias.clear();
+        self.proxied.clear();
+    }
+
+    fn retain(&mut self, is_there: impl Fn(Guid) -> bool) {
+        let by_alias = &self.by_alias;
+        let is_there = |member: &Guid| is_there(*by_alias.get(member).unwrap_or(member));
+        self.members.retain(|member, _| is_there(member));
+        self.proxied.retain(is_there);
+        let members = &self.members;
+        self.by_alias.retain(|alias, _| members.contains_key(alias));
+    }
 }
 
 /// The groups of a subnet.
@@ -105,15 +148,8 @@ impl Groups {
             all.filter_map(|one| Some(broadcast(one.number, one.ipoib?)))
                 .collect()
         });
-        let well_known = records.into_iter().map(|record| {
-            let group = Group {
-                record,
-                members: BTreeMap::new(),
-                proxied: BTreeSet::new(),
-                well_known: true,
-            };
-            (record.mgid, group)
-        });
+        let records = records.into_iter();
+        let well_known = records.map(|record| (record.mgid, Group::new(record, true)));
         Self {
             scheme,
             labels: None,
@@ -172,8 +208,7 @@ impl Groups {
         }
         warnings.extend(self.end_groups_without_room());
         for group in self.groups.values_mut() {
-            group.members.retain(|port, _| present.contains(port));
-            group.proxied.retain(|port| present.contains(port));
+            group.retain(|port| present.contains(&port));
         }
         self.groups
             .retain(|_, group| group.well_known || !group.members.is_empty());
@@ -194,8 +229,7 @@ impl Groups {
         let mut ended = 0usize;
         for (gid, group) in &mut self.groups {
             if !served.contains(&mgid(*gid)) && !group.members.is_empty() {
-                group.members.clear();
-                group.proxied.clear();
+                group.clear();
                 ended += 1;
             }
         }
@@ -233,45 +267,47 @@ impl Groups {
         self.in_force
     }
 
-    /// JoinState of a port in a group; 0 if it is no member.
-    pub(crate) fn join_state(&self, gid: Gid, port: Guid) -> u8 {
+    /// JoinState of a member of a group, by the GUID by which it has joined; 0 if it has not.
+    pub(crate) fn join_state(&self, gid: Gid, member: Guid) -> u8 {
         let group = self.groups.get(&gid);
         group
-            .and_then(|group| group.members.get(&port))
+            .and_then(|group| group.members.get(&member))
             .copied()
             .unwrap_or(0)
     }
 
-    /// Whether a port is a member that another one has made a member in its name (ProxyJoin).
-    pub(crate) fn is_proxied(&self, gid: Gid, port: Guid) -> bool {
+    /// Whether another port has made this member one in its name (ProxyJoin).
+    pub(crate) fn is_proxied(&self, gid: Gid, member: Guid) -> bool {
         let group = self.groups.get(&gid);
-        group.is_some_and(|group| group.proxied.contains(&port))
+        group.is_some_and(|group| group.proxied.contains(&member))
     }
 
     /// Notes of a member whether another port has made it one.
-    pub(crate) fn set_proxied(&mut self, gid: Gid, port: Guid, is_proxied: bool) {
+    pub(crate) fn set_proxied(&mut self, gid: Gid, member: Guid, is_proxied: bool) {
         let Some(group) = self.groups.get_mut(&gid) else {
             return;
         };
-        if is_proxied && group.members.contains_key(&port) {
-            group.proxied.insert(port);
+        if is_proxied && group.members.contains_key(&member) {
+            group.proxied.insert(member);
         } else {
-            group.proxied.remove(&port);
+            group.proxied.remove(&member);
         }
     }
 
-    /// The record of a port's membership in the group of `record`.
+    /// The record of a membership in the group of `record`.
     pub(crate) fn member_record(
         &self,
         record: &McMemberRecord,
-        port: Guid,
+        member: Guid,
         join_state: u8,
     ) -> McMemberRecord {
+        let group = self.groups.get(&record.mgid);
+        let port = group.map_or(member, |group| group.port_of(member));
         McMemberRecord {
-            port_gid: Gid::new(Gid::DEFAULT_PREFIX, port),
+            port_gid: Gid::new(Gid::DEFAULT_PREFIX, member),
             mlid: self.mlid(record.mgid, Some(port)).unwrap_or_default(),
             join_state,
-            proxy_join: self.is_proxied(record.mgid, port),
+            proxy_join: self.is_proxied(record.mgid, member),
             ..*record
         }
     }
@@ -311,13 +347,7 @@ impl Groups {
         if self.groups.len() >= GROUPS_MAX {
             return false;
         }
-        let group = Group {
-            record,
-            members: BTreeMap::new(),
-            proxied: BTreeSet::new(),
-            well_known: false,
-        };
-        self.groups.insert(record.mgid, group);
+        self.groups.insert(record.mgid, Group::new(record, false));
         true
     }
 
@@ -326,46 +356,66 @@ impl Groups {
         self.groups.remove(&gid);
     }
 
-    /// A port's membership in a group becomes `join_state`; 0 ends it. With its last full member a
-    /// group ends. Returns whether it has.
+    /// The membership of a port in a group, by its own GUID or an alias (`member`), becomes `join_state`; 0 ends it.
+    /// With its last full member a group ends. Returns whether it has.
     ///
     /// # Errors
     /// [`MulticastError`]; nothing changes then.
     pub(crate) fn set_member(
         &mut self,
         gid: Gid,
-        port: Guid,
+        (member, port): (Guid, Guid),
         join_state: u8,
     ) -> Result<bool, MulticastError> {
-        self.unconfirmed.remove(&(gid, port));
+        self.unconfirmed.remove(&(gid, member));
         let (Some(multicast), Some(group)) = (&mut self.multicast, self.groups.get_mut(&gid))
         else {
             return Err(MulticastError::NoTree);
         };
-        let changes = if join_state == 0 {
-            group.members.remove(&port);
-            group.proxied.remove(&port);
-            multicast.leave(mgid(gid), port)?
-        } else {
-            let joined = multicast.join(mgid(gid), port, role(join_state))?;
-            group.members.insert(port, join_state);
-            joined.changes
+        let same_port = |one: &Guid| *one != member && group.port_of(*one) == port;
+        let others = group.members.iter().filter(|(one, _)| same_port(one));
+        let together = others.fold(join_state, |all, (_, state)| all | state);
+        let changes = match together {
+            0 => multicast.leave(mgid(gid), port)?,
+            state => multicast.join(mgid(gid), port, role(state))?.changes,
         };
+        if join_state == 0 {
+            group.members.remove(&member);
+            group.proxied.remove(&member);
+            group.by_alias.remove(&member);
+        } else {
+            group.members.insert(member, join_state);
+            if member != port {
+                group.by_alias.insert(member, port);
+            }
+        }
         self.dirty |= !changes.is_empty();
         let full = |state: &u8| state & McMemberRecord::JOIN_FULL != 0;
         if group.members.values().any(full) {
             return Ok(false);
         }
-        for &member in group.members.keys() {
-            self.dirty |= !multicast.leave(mgid(gid), member)?.is_empty();
+        for port in group.ports().into_keys() {
+            self.dirty |= !multicast.leave(mgid(gid), port)?.is_empty();
         }
-        group.members.clear();
-        group.proxied.clear();
+        group.clear();
         let ended = !group.well_known;
         if ended {
             self.groups.remove(&gid);
         }
         Ok(ended)
+    }
+
+    /// Ends all memberships by an alias.
+    pub(crate) fn leave_by_alias(&mut self, alias: Guid) {
+        let of_alias = self.groups.iter().filter_map(|(&gid, group)| {
+            let port = group.by_alias.get(&alias).copied()?;
+            Some((gid, port))
+        });
+        let memberships: Vec<(Gid, Guid)> = of_alias.collect();
+        for (gid, port) in memberships {
+            // The port may have left the trees meanwhile: then there is nothing to remove there.
+            let _ = self.set_member(gid, (alias, port), 0);
+        }
     }
 
     /// A block of a switch's table; `None` while there is no multicast.

@@ -65,6 +65,7 @@
 //! | `plan::Planner` | guid2lid, the whole fabric, labels of a fat tree | `plan`, `missing`, `expects` |
 //! | `writer` | the stage of one programming; mirrors of the devices' tables | `next_stage`, `request`, `complete` |
 //! | `groups` | multicast groups, members, trees, answers that wait for MFTs | `replan`, `set_member`, `block`, `written` |
+//! | `aliases` | alias GUIDs of ports, answers that wait for them | `set`, `remove`, `block`, `written` |
 //! | `sa` | RMPP transfers, subscriptions | `request`, `report`, `poll` |
 //! | `qos` | connections, admission, requests, change notices | `request`, `serve`, `replan`, `take_responses` |
 //! | `windows` | pairs asked for, grants in force | `request`, `follow`, `run` |

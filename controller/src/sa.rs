@@ -317,6 +317,7 @@ impl Administration {
         let mut member = MemberRequest {
             fabric: context.fabric,
             groups: context.groups,
+            aliases: context.aliases,
         };
         let changed = match member.apply(from, request) {
             Ok(changed) => changed,

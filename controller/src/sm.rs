@@ -127,7 +127,7 @@ impl Sm {
             verification: Verification::default(),
             groups: recalled_groups(&config)?,
             administration: Administration::new(config.sa_key),
-            aliases: Aliases::default(),
+            aliases: recalled_aliases(&config)?,
             qos: Qos::new(config.qos != QosChoice::None, config.connections.as_deref())?,
             windows: Windows::new(config.windows_per_s),
             report: Report::default(),
@@ -260,6 +260,12 @@ impl Sm {
         if let Some(text) = &remembered.groups {
             damaged.extend(self.groups.recall(text).err());
         }
+        if let Some(text) = &remembered.aliases {
+            match Aliases::recalled(text) {
+                Ok(aliases) => self.aliases = aliases,
+                Err(error) => damaged.push(error),
+            }
+        }
         self.persistence.read(remembered);
         for error in damaged {
             let text = format!("what the manager before has left is not used: {error}");
@@ -380,6 +386,12 @@ impl Sm {
                     status) and are asked for again";
         self.report.replace(Source::Outbox, vec![text.to_owned()]);
     }
+}
+
+/// The alias GUIDs that the manager starts with.
+fn recalled_aliases(config: &SmConfig) -> Result<Aliases, ConfigError> {
+    let text = config.aliases.as_deref();
+    text.map_or_else(|| Ok(Aliases::default()), Aliases::recalled)
 }
 
 /// The groups that the manager starts with.

@@ -2,8 +2,8 @@
 //! when the one before it is answered.
 //!
 //! 1. End ports: LIDs, LMC, the SM's LID, P_Keys, alias GUIDs; LinearFDBTop of each switch.
-//! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks. MulticastFDBTop is raised before
-//!    blocks that need it and lowered when all are written.
+//! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks. MulticastFDBTop is raised or lowered
+//!    when all are written, so that no entry below it is one that nobody has written.
 //! 3. Every port with a link that is in Init: MTU and VLs, and on to Armed.
 //! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3).
 //! 5. LFT blocks that were deferred until one of these ports is Active: traffic over a device that
@@ -23,10 +23,11 @@ use std::collections::BTreeMap;
 
 use routing::qos::Admission;
 use topologies::NodeKind;
-use wire::PortNum;
 use wire::attr::{
-    LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState, SwitchInfo,
+    GuidInfo, LinearForwardingTable, MulticastForwardingTable, PKeyTable, PortInfo, PortState,
+    SwitchInfo,
 };
+use wire::{Lid, PortNum};
 
 use crate::aliases::Aliases;
 use crate::control::Unreachable;
@@ -47,9 +48,9 @@ pub(crate) enum Write {
     ReadPKeys(Index, PortNum),
     /// Sets the P_Key table of a port.
     PKeys(Index, PortNum),
-    /// SwitchInfo: LinearFDBTop, and MulticastFDBTop if it has to be higher.
+    /// SwitchInfo: LinearFDBTop, and a MulticastFDBTop below all blocks if none has been written.
     SwitchInfo(Index),
-    /// SwitchInfo: MulticastFDBTop, once no table needs a higher one.
+    /// SwitchInfo: MulticastFDBTop, once all blocks are written.
     MulticastTop(Index),
     /// Reads an LFT block.
     ReadLft(Index, u16),
@@ -67,6 +68,8 @@ pub(crate) enum Write {
     ReadVlArb(Index, PortNum, u8),
     /// Sets a VL arbitration block of a port.
     VlArb(Index, PortNum, u8),
+    /// Reads a block of the GUIDs of an end port.
+    ReadGuids(Index, u8),
     /// Sets a block of the GUIDs of an end port.
     Guids(Index, u8),
     /// PortInfo: MTU, VLs, and Armed if the port is in Init.
@@ -91,6 +94,7 @@ impl Write {
             | Self::Sl2Vl(index, ..)
             | Self::ReadVlArb(index, ..)
             | Self::VlArb(index, ..)
+            | Self::ReadGuids(index, _)
             | Self::Guids(index, _)
             | Self::ArmPort(index, _)
             | Self::ActivatePort(index, _) => index,
@@ -270,10 +274,14 @@ impl Programming {
             }
             Write::SwitchInfo(_) | Write::MulticastTop(_) => {
                 let mirror = target.mirrors.get(&device.guid());
-                let is_lowered = matches!(write, Write::MulticastTop(_))
-                    || mirror.is_some_and(|mirror| mirror.unprogrammed && mirror.mft.is_empty());
+                let is_empty =
+                    mirror.is_some_and(|mirror| mirror.unprogrammed && mirror.mft.is_empty());
                 let top = tables::multicast_top(device, target.groups, index);
-                let switch = tables::switch_info(device.switch?, target.plan, top, is_lowered);
+                let top = match write {
+                    Write::MulticastTop(_) => top,
+                    _ => top.filter(|_| is_empty).map(|_| Lid::UNICAST_LAST),
+                };
+                let switch = tables::switch_info(device.switch?, target.plan, top);
                 let guid = device.guid();
                 target.mirrors.entry(guid).or_default().top = switch.linear_fdb_top;
                 Request::set(route, 0, &switch)
@@ -294,6 +302,7 @@ impl Programming {
             | Write::Sl2Vl(..)
             | Write::ReadVlArb(..)
             | Write::VlArb(..) => return tables::request(write, route, target),
+            Write::ReadGuids(_, block) => Request::get::<GuidInfo>(route, u32::from(block)),
             Write::Guids(_, block) => {
                 let wanted = target.aliases.block(device.end_port_guid(), block);
                 let mirror = target.mirrors.entry(device.guid()).or_default();
@@ -386,6 +395,13 @@ impl Programming {
             }
             Write::ReadSl2Vl(..) | Write::Sl2Vl(..) | Write::ReadVlArb(..) | Write::VlArb(..) => {
                 return tables::answered(write, answer, target);
+            }
+            Write::ReadGuids(_, block) => {
+                let held: GuidInfo = answer.attribute()?;
+                mirror.guids.insert(block, Some(held));
+                let port = target.subnet.devices[index].end_port_guid();
+                let differs = target.aliases.block(port, block) != held;
+                return Ok(differs.then_some(Write::Guids(index, block)));
             }
             Write::Guids(_, block) => {
                 mirror.guids.insert(block, Some(answer.attribute()?));

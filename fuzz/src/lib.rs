@@ -65,7 +65,7 @@ pub enum Source {
     Windows,
     /// Results of experiments.
     Results,
-    /// What managers and the supervisor keep: `guid2lid`, `connections`, `groups`, `fabric.json`,
+    /// What managers and the supervisor keep: `guid2lid`, `connections`, `groups`, `aliases`, `fabric.json`,
     /// `processes.jsonl`.
     StateFiles,
 }
@@ -265,7 +265,7 @@ pub static TARGETS: [Target; 27] = [
     Target {
         name: "memory",
         sources: &[Source::StateFiles],
-        drives: "guid2lid, connections and groups, into a subnet manager",
+        drives: "guid2lid, connections, groups and aliases, into a subnet manager",
         layout: Layout::Text,
         share: 10,
         run: messages::memory,

@@ -235,7 +235,13 @@ pub(crate) fn memories() -> Vec<Vec<u8>> {
         ),
         text(
             '\u{2}',
-            &format!("group {RECORD}\nmlid 0 49152\nmember 0x0000000000000011 1\nmember 0x12 7\n"),
+            &format!(
+                "group {RECORD}\nmlid 0 49152\nmember 0x0000000000000011 1\nmember 0x12 7 of 0x13\n"
+            ),
+        ),
+        text(
+            '\u{3}',
+            "alias 0x0000000000000011 1 0x0000000000000b0b\nalias 0x11 255 0x021be3a000000007\n",
         ),
     ]
 }

@@ -7,14 +7,15 @@
 //! version 1                     first statement, always
 //! group RECORD                  a group: its MCMemberRecord (IBA 15.2.5.17), 104 hexadecimal digits
 //! mlid TREE LID                 a multicast LID of the group above, and its tree
-//! member GUID JOINSTATE [proxy] a port that is a member of the group above; `proxy`: made so by another port
+//! member GUID JOINSTATE [proxy] [of PORT]
+//!                               a port that is a member of the group above; `proxy`: made so by another port; `of`: the
+//!                               GUID is an alias of that port
 //! ```
 //!
 //! A member that was read has [`REJOIN_NS`] to join again, upon PortInfo:ClientReregister; else it is
 //! no member any more. Members beyond [`MEMBERS_MAX`] are left out and must join again at once.
 
 use core::fmt::Write as _;
-use std::collections::{BTreeMap, BTreeSet};
 
 use link::Time;
 use routing::multicast::GroupState;
@@ -58,12 +59,16 @@ impl Groups {
             for (tree, mlid) in mlids {
                 let _ = writeln!(text, "mlid {tree} {}", mlid.get());
             }
-            for (port, join_state) in &group.members {
-                let by_proxy = match group.proxied.contains(port) {
+            for (member, join_state) in &group.members {
+                let by_proxy = match group.proxied.contains(member) {
                     true => " proxy",
                     false => "",
                 };
-                let _ = writeln!(text, "member {port} {join_state}{by_proxy}");
+                let _ = write!(text, "member {member} {join_state}{by_proxy}");
+                if let Some(port) = group.by_alias.get(member) {
+                    let _ = write!(text, " of {port}");
+                }
+                text.push('\n');
             }
         }
         text
@@ -93,14 +98,7 @@ impl Groups {
     /// Only the well-known groups, without members.
     fn without_members(&self) -> Self {
         let well_known = self.groups.iter().filter(|(_, group)| group.well_known);
-        let emptied = well_known.map(|(&gid, group)| {
-            let emptied = Group {
-                members: BTreeMap::new(),
-                proxied: BTreeSet::new(),
-                ..*group
-            };
-            (gid, emptied)
-        });
+        let emptied = well_known.map(|(&gid, group)| (gid, Group::new(group.record, true)));
         let groups = emptied.collect();
         Self {
             groups,
@@ -122,12 +120,8 @@ impl Groups {
             return Err("the group was named before".to_owned());
         }
         // A well-known group has the properties that it is given now.
-        self.groups.entry(gid).or_insert_with(|| Group {
-            record,
-            members: BTreeMap::new(),
-            proxied: BTreeSet::new(),
-            well_known: false,
-        });
+        let group = || Group::new(record, false);
+        self.groups.entry(gid).or_insert_with(group);
         if let Some(number) = allocated_number(gid) {
             self.last_mgid = self.last_mgid.max(number);
         }
@@ -151,11 +145,16 @@ impl Groups {
     fn read_member(&mut self, group: Option<Gid>, rest: &str) -> Result<(), String> {
         let gid = group.ok_or("no group above this line")?;
         let mut words = rest.split_whitespace();
-        let port = guid(words.next())?;
+        let member = guid(words.next())?;
         let join_state: u8 = number(words.next(), "a JoinState")?;
-        let by_proxy = match words.next() {
-            Some("proxy") => true,
-            other => end(other).map(|()| false)?,
+        let mut next = words.next();
+        let by_proxy = next == Some("proxy");
+        if by_proxy {
+            next = words.next();
+        }
+        let port = match next {
+            Some("of") => Some(guid(words.next())?),
+            other => end(other).map(|()| None)?,
         };
         end(words.next())?;
         if !(1..=7).contains(&join_state) {
@@ -165,11 +164,14 @@ impl Groups {
             return Err(format!("more than {MEMBERS_MAX} members"));
         }
         if let Some(group) = self.groups.get_mut(&gid) {
-            group.members.insert(port, join_state);
+            group.members.insert(member, join_state);
             if by_proxy {
-                group.proxied.insert(port);
+                group.proxied.insert(member);
             }
-            self.unconfirmed.insert((gid, port));
+            if let Some(port) = port {
+                group.by_alias.insert(member, port);
+            }
+            self.unconfirmed.insert((gid, member));
         }
         Ok(())
     }
@@ -182,8 +184,8 @@ impl Groups {
         let groups = self.groups.iter().filter(stood);
         let states = groups.map(|(gid, group)| GroupState {
             name: mgid(*gid),
-            members: (group.members.iter())
-                .map(|(&port, &join_state)| (port, role(join_state)))
+            members: (group.ports().into_iter())
+                .map(|(port, join_state)| (port, role(join_state)))
                 .collect(),
             is_kept: group.well_known,
             mlids: self.recalled_mlids.get(gid).cloned().unwrap_or_default(),
@@ -209,10 +211,12 @@ impl Groups {
             return;
         }
         self.rejoin_by = None;
-        for (gid, port) in core::mem::take(&mut self.unconfirmed) {
-            if self.join_state(gid, port) != 0 {
+        for (gid, member) in core::mem::take(&mut self.unconfirmed) {
+            let group = self.groups.get(&gid);
+            let port = group.map_or(member, |group| group.port_of(member));
+            if self.join_state(gid, member) != 0 {
                 // The port may have left the trees meanwhile: then there is nothing to remove there.
-                let _ = self.set_member(gid, port, 0);
+                let _ = self.set_member(gid, (member, port), 0);
             }
         }
     }
@@ -287,13 +291,20 @@ mod tests {
     fn what_is_written_reads_back() {
         let gid = Gid([0xff; 16]);
         let record = text_of(gid);
-        let members = "member 0x0000000000000005 1\nmember 0x0000000000000006 3 proxy\n";
+        let members = "member 0x0000000000000005 1\nmember 0x0000000000000006 3 proxy\n\
+             member 0x0000000000000007 4 of 0x0000000000000005\n\
+             member 0x0000000000000008 1 proxy of 0x0000000000000006\n";
         let text = format!("{HEADER}group {record}\n{members}");
         let mut groups = Groups::new(Scheme::SpanningTree, None);
         groups.recall(&text).unwrap();
         assert_eq!(groups.text(), text);
         assert_eq!(groups.join_state(gid, Guid(5)), 1);
         assert!(!groups.is_proxied(gid, Guid(5)) && groups.is_proxied(gid, Guid(6)));
+        let [state] = &groups.group_states()[..] else {
+            panic!("one group")
+        };
+        let ports: Vec<Guid> = state.members.iter().map(|(port, _)| *port).collect();
+        assert_eq!(ports, [Guid(5), Guid(6)], "the aliases are of these");
     }
 
     #[test]

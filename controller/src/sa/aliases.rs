@@ -57,11 +57,17 @@ pub(super) fn write(
         if mask >> at & 1 == 0 {
             continue;
         }
+        let before = context.aliases.get(port, entry);
         if is_delete {
             context.aliases.remove(port, entry);
         } else {
             let set = give(context.aliases, fabric, (port, entry), guid);
             set.map_err(|_| MadStatus::SA_NO_RESOURCES)?;
+        }
+        if let Some(before) = before
+            && context.aliases.get(port, entry) != Some(before)
+        {
+            context.groups.leave_by_alias(before);
         }
     }
     let (base, _) = fabric.plan.lid(index).ok_or(MadStatus::SA_NO_RECORDS)?;

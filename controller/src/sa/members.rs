@@ -1,5 +1,8 @@
 //! MCMemberRecord (IBA 15.2.5.17): joining and leaving multicast groups, and who is in them.
 //!
+//! A port joins by its own GID or by that of an alias, of which it has memberships of their own: its multicast LIDs are
+//! in the tables as long as one of them is there. They end with the alias.
+//!
 //! A full member that joins a group which does not exist makes it, if it states what a group needs:
 //! P_Key, Q_Key, SL, FlowLabel and TClass. A port of the group's partition may make another one a member in
 //! its name (ProxyJoin), and end what was made so; what a port has joined itself only that port changes
@@ -16,7 +19,9 @@ use wire::{Gid, Guid, LinkRate, Mad, MadStatus, Method};
 use routing::multicast::MulticastError;
 
 use super::View;
-use super::path::{gid, mtu_within};
+use super::aliases::end_port;
+use super::path::mtu_within;
+use crate::aliases::Aliases;
 use crate::fabric::Fabric;
 use crate::groups::{self, Group, Groups};
 use crate::port_settings::LIFE_TIME;
@@ -47,6 +52,9 @@ pub(super) struct Changed {
 #[derive(Clone, Copy)]
 struct Member {
     index: Index,
+    /// The GUID by which it joins: its own or an alias.
+    guid: Guid,
+    /// Its own GUID.
     port: Guid,
     requester: Index,
 }
@@ -64,6 +72,8 @@ pub(super) struct MemberRequest<'a> {
     pub(super) fabric: &'a Fabric,
     /// The groups.
     pub(super) groups: &'a mut Groups,
+    /// Alias GUIDs of ports.
+    pub(super) aliases: &'a Aliases,
 }
 
 impl MemberRequest<'_> {
@@ -88,18 +98,15 @@ impl MemberRequest<'_> {
         if !self.groups.in_force() {
             return Err(MadStatus::BUSY);
         }
-        let port = asked.port_gid.guid();
-        let subnet = &self.fabric.subnet;
-        let index = subnet
-            .find_end_port(port)
+        let guid = asked.port_gid.guid();
+        let index = end_port(self.fabric, self.aliases, asked.port_gid)
+            .filter(|_| asked.port_gid == Gid::new(Gid::DEFAULT_PREFIX, guid))
             .ok_or(MadStatus::SA_INVALID_GID)?;
-        let device = &subnet.devices[index];
-        if gid(device) != asked.port_gid {
-            return Err(MadStatus::SA_INVALID_GID);
-        }
+        let device = &self.fabric.subnet.devices[index];
         let member = Member {
             index,
-            port,
+            guid,
+            port: device.end_port_guid(),
             requester: (self.fabric.owner(from.lid)).ok_or(MadStatus::SA_REQUEST_INVALID)?,
         };
         if request.method() == Method::DELETE {
@@ -133,17 +140,17 @@ impl MemberRequest<'_> {
             }
         };
         let mgid = record.mgid;
-        let before = self.groups.join_state(mgid, port);
+        let before = self.groups.join_state(mgid, guid);
         let state = before | state;
-        if let Err(error) = self.groups.set_member(mgid, port, state) {
+        if let Err(error) = (self.groups).set_member(mgid, (guid, member.port), state) {
             if created.is_some() {
                 self.groups.remove(mgid);
             }
             return Err(status(&error));
         }
-        self.groups.set_proxied(mgid, port, member.is_proxied());
+        self.groups.set_proxied(mgid, guid, member.is_proxied());
         Ok(Changed {
-            record: self.groups.member_record(&record, port, state),
+            record: self.groups.member_record(&record, guid, state),
             created,
             ended: None,
         })
@@ -158,8 +165,8 @@ impl MemberRequest<'_> {
     /// A membership that a port has made itself is its own. One that another has made in its name, and a new one,
     /// are those of any port of the group's partition (o15-0.2.1).
     fn check_requester(&self, member: Member, group: &McMemberRecord) -> Result<(), MadStatus> {
-        let is_member = self.groups.join_state(group.mgid, member.port) != 0;
-        let is_own = is_member && !self.groups.is_proxied(group.mgid, member.port);
+        let is_member = self.groups.join_state(group.mgid, member.guid) != 0;
+        let is_own = is_member && !self.groups.is_proxied(group.mgid, member.guid);
         if is_own && member.is_proxied() {
             return Err(MadStatus::SA_REQUEST_INVALID);
         }
@@ -172,8 +179,8 @@ impl MemberRequest<'_> {
         member: Member,
         state: u8,
     ) -> Result<Changed, MadStatus> {
-        let port = member.port;
-        let before = self.groups.join_state(asked.mgid, port);
+        let guid = member.guid;
+        let before = self.groups.join_state(asked.mgid, guid);
         // All that is given up has to be there (IBA 15.2.5.17.2, o15-0.1.14).
         let record = match self.groups.get(asked.mgid) {
             Some(group) if before & state == state => group.record,
@@ -181,10 +188,10 @@ impl MemberRequest<'_> {
         };
         self.check_requester(member, &record)?;
         let after = before & !state;
-        let left = self.groups.member_record(&record, port, after);
+        let left = self.groups.member_record(&record, guid, after);
         let ended = self
             .groups
-            .set_member(asked.mgid, port, after)
+            .set_member(asked.mgid, (guid, member.port), after)
             .map_err(|error| status(&error))?;
         Ok(Changed {
             record: left,

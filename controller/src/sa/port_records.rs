@@ -18,10 +18,13 @@ use crate::subnet::{Device, Index};
 /// The first component of the records that are found by LID.
 const LID: u64 = 1 << 0;
 
-/// The ports that have tables: those with a cable, and port 0 of a switch.
-fn outputs(device: &Device) -> impl Iterator<Item = PortNum> + '_ {
-    let own = (device.kind == NodeKind::Switch).then_some(PortNum::MANAGEMENT);
-    own.into_iter().chain(device.cables().map(|(port, _)| port))
+/// The ports that have tables: all of a switch, with a cable or without, and the one by which an adapter is known.
+pub(super) fn outputs(device: &Device) -> impl Iterator<Item = PortNum> + '_ {
+    let (first, last) = match device.kind {
+        NodeKind::Switch => (0, device.info.num_ports),
+        NodeKind::Host => (device.end_port().get(), device.end_port().get()),
+    };
+    (first..=last).map(PortNum::new)
 }
 
 impl View<'_> {
@@ -41,9 +44,9 @@ impl View<'_> {
         Ok(records)
     }
 
-    /// The SL-to-VL tables of the ports with a cable, as the manager has read or written them; that of a port
-    /// with one data VL, which has none to choose from, names VL 0 for every service level. One for all inputs is told
-    /// for each. To a switch's port 0 no packet goes by a VL: its table is told so, too.
+    /// The SL-to-VL tables of the ports, as the manager has read or written them; that of a port without a cable, and
+    /// of one with one data VL, which has none to choose from, names VL 0 for every service level. One for all inputs is
+    /// told for each. To a switch's port 0 no packet goes by a VL: its table is told so, too.
     pub(super) fn sl_to_vl_tables(
         &self,
         query: &Query<'_>,
@@ -86,8 +89,8 @@ impl View<'_> {
         Ok(records)
     }
 
-    /// The four blocks of VL arbitration of the ports with a cable, as the manager has read or written them. A
-    /// block for which a port has no entries is told without any, and so are those of a switch's port 0.
+    /// The four blocks of VL arbitration of the ports, as the manager has read or written them. A block for which a
+    /// port has no entries is told without any, and so are those of a switch's port 0 and of ports without a cable.
     pub(super) fn vl_arbitration_tables(
         &self,
         query: &Query<'_>,

@@ -8,6 +8,7 @@ use wire::sa::{
 };
 use wire::{Guid, Lid, MadStatus, PortNum};
 
+use super::port_records::outputs;
 use super::{Query, View};
 use crate::subnet::{Device, Index};
 
@@ -223,7 +224,8 @@ impl View<'_> {
         Ok(records)
     }
 
-    /// The P_Key tables that the manager has read or written, for trusted requests only (IBA 15.2.5.11).
+    /// The P_Key tables that the manager has read or written, for trusted requests only (IBA 15.2.5.11). Of other ports,
+    /// such as those without a cable, a block that is asked for by number is told empty.
     pub(super) fn pkey_tables(&self, query: &Query<'_>) -> Result<Vec<PKeyTableRecord>, MadStatus> {
         query.refuse_beyond(LID | 1 << 1 | 1 << 2)?;
         if !self.is_trusted {
@@ -231,13 +233,16 @@ impl View<'_> {
         }
         let mut records = Vec::new();
         for (_, device, lid) in self.by_lid(query) {
-            let Some(mirror) = self.mirrors.get(&device.guid()) else {
-                continue;
-            };
-            for (&port, &table) in &mirror.pkeys {
-                let matches = (!query.asks(1 << 1) || query.u16_at(2) == 0)
-                    && (!query.asks(1 << 2) || query.port_at(4) == port);
-                if matches {
+            let held = self.mirrors.get(&device.guid());
+            let is_asked = query.asks(1 << 1);
+            for port in outputs(device) {
+                if is_asked && query.u16_at(2) != 0
+                    || query.asks(1 << 2) && query.port_at(4) != port
+                {
+                    continue;
+                }
+                let table = held.and_then(|mirror| mirror.pkeys.get(&port)).copied();
+                if let Some(table) = table.or_else(|| is_asked.then(Default::default)) {
                     records.push(PKeyTableRecord {
                         lid,
                         block: 0,

@@ -14,6 +14,7 @@ pub(super) struct Files {
     guid2lid: PathBuf,
     connections: PathBuf,
     groups: PathBuf,
+    aliases: PathBuf,
 }
 
 impl Files {
@@ -23,6 +24,7 @@ impl Files {
             guid2lid: directory.join("guid2lid"),
             connections: directory.join("connections"),
             groups: directory.join("groups"),
+            aliases: directory.join("aliases"),
         }
     }
 
@@ -35,6 +37,7 @@ impl Files {
             guid2lid: read_if_there(&self.guid2lid)?,
             connections: read_if_there(&self.connections)?,
             groups: read_if_there(&self.groups)?,
+            aliases: read_if_there(&self.aliases)?,
         })
     }
 
@@ -48,6 +51,10 @@ impl Files {
 
     pub(super) fn save_groups(&self, text: &str) {
         save(&self.groups, text);
+    }
+
+    pub(super) fn save_aliases(&self, text: &str) {
+        save(&self.aliases, text);
     }
 }
 

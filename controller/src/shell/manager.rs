@@ -168,6 +168,7 @@ impl Manager {
                 SmEvent::Persist(text) => self.files.save_guid2lid(&text),
                 SmEvent::PersistConnections(text) => self.files.save_connections(&text),
                 SmEvent::PersistGroups(text) => self.files.save_groups(&text),
+                SmEvent::PersistAliases(text) => self.files.save_aliases(&text),
                 SmEvent::Recall => match self.files.read() {
                     Ok(remembered) => self.sm.borrow_mut().recall(&remembered),
                     Err(error) => tracing::error!("{error:#}"),

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     port: u8,
 
     /// Directory of the fabric's sockets, and of the files that all its controllers share: `guid2lid`,
-    /// `connections` and `groups`
+    /// `connections`, `groups` and `aliases`
     #[arg(long, value_name = "FABRIC_DIR")]
     dir: PathBuf,
 
@@ -197,6 +197,7 @@ impl Arguments {
             guid2lid: remembered.guid2lid,
             connections: remembered.connections,
             groups: remembered.groups,
+            aliases: remembered.aliases,
             computes_apart: true,
             ..SmConfig::default()
         }

@@ -31,6 +31,7 @@ use super::managers::HandingOver;
 use super::{Job, Sm};
 use crate::discovery::{Discovered, Discovery, Known, Queries, Repeats};
 use crate::light_sweep::{self, LightSweep};
+use crate::persistence::Texts;
 use crate::plan::Plan;
 use crate::report::{Source, unreachable_warnings};
 use crate::schedule::Due;
@@ -437,12 +438,11 @@ impl Sm {
             Purpose::Qos | Purpose::Multicast | Purpose::Guids => {}
         }
         match programming.purpose() {
-            Purpose::Subnet | Purpose::Qos => self.persist(),
+            Purpose::Subnet | Purpose::Qos | Purpose::Guids => self.persist(),
             Purpose::Multicast => {
                 self.persist();
                 self.outbox.send_all(self.groups.written());
             }
-            Purpose::Guids => {}
         }
         // A heavy sweep writes them as well.
         if matches!(programming.purpose(), Purpose::Guids | Purpose::Subnet) {
@@ -484,10 +484,12 @@ impl Sm {
 
     /// Gives the shell what later managers need to know, as far as it has changed.
     pub(super) fn persist(&mut self) {
-        let guid2lid = self.planner.memory().write();
-        let connections = self.qos.connections_text();
-        let groups = self.groups.text();
-        let events = self.persistence.changed(guid2lid, connections, groups);
+        let events = self.persistence.changed(Texts {
+            guid2lid: self.planner.memory().write(),
+            connections: self.qos.connections_text(),
+            groups: self.groups.text(),
+            aliases: self.aliases.text(),
+        });
         self.report.push_all(events);
     }
 }

@@ -59,9 +59,10 @@ pub(super) fn guids(target: &Target<'_>) -> Vec<Write> {
         blocks.extend(held.into_iter().flat_map(BTreeMap::keys));
         for block in blocks {
             let wanted = target.aliases.block(port, block);
-            let is_held = held.and_then(|held| held.get(&block)) == Some(&Some(wanted));
-            if !is_held {
-                writes.push(Write::Guids(index, block));
+            match held.and_then(|held| held.get(&block)) {
+                Some(Some(held)) if *held == wanted => {}
+                Some(_) => writes.push(Write::Guids(index, block)),
+                None => writes.push(Write::ReadGuids(index, block)),
             }
         }
     }
@@ -215,11 +216,11 @@ fn is_second(block: u8) -> bool {
     matches!(block, VlArbTable::LOW_SECOND | VlArbTable::HIGH_SECOND)
 }
 
-/// Multicast blocks that differ from what is known of a switch, behind a higher MulticastFDBTop where they need one.
-/// Of one that was managed before by another manager, blocks are read from the first on, twice as many each time,
-/// until one holds nothing, and none beyond its MulticastFDBTop, which is raised when what it lets in is known.
+/// Multicast blocks that differ from what is known of a switch. Of one that was managed before by another manager,
+/// blocks are read from the first on, twice as many each time, until one holds nothing, and none beyond its
+/// MulticastFDBTop but those that groups need.
 pub(super) fn multicast(target: &mut Target<'_>) -> Vec<Write> {
-    let (mut tops, mut blocks) = (Vec::new(), Vec::new());
+    let mut blocks = Vec::new();
     for (index, device) in target.subnet.devices.iter().enumerate() {
         let (Some(switch), Some(mirror)) = (&device.switch, target.mirrors.get(&device.guid()))
         else {
@@ -239,7 +240,6 @@ pub(super) fn multicast(target: &mut Target<'_>) -> Vec<Write> {
         let end = switch.multicast_fdb_cap / 32;
         let last = last.and_then(|last| Some(last.min(end.checked_sub(1)?)));
         let positions = 0..=device.info.num_ports / 16;
-        let mut is_known = true;
         for block in last.into_iter().flat_map(|last| 0..=last) {
             for position in positions.clone() {
                 let Some(wanted) = target.groups.block(index, block, position) else {
@@ -248,22 +248,16 @@ pub(super) fn multicast(target: &mut Target<'_>) -> Vec<Write> {
                 match mirror.mft_block((block, position)) {
                     Some(held) if *held == wanted => {}
                     Some(_) => blocks.push(Write::Mft(index, block, position)),
-                    None => {
-                        is_known = false;
-                        blocks.push(Write::ReadMft(index, block, position));
-                    }
+                    None => blocks.push(Write::ReadMft(index, block, position)),
                 }
             }
         }
-        if is_known && top.is_some_and(|top| tables::is_below(held, top)) {
-            tops.push(Write::SwitchInfo(index));
-        }
     }
-    tops.extend(blocks);
-    tops
+    blocks
 }
 
-/// Each MulticastFDBTop that is higher than its switch's table needs, or not set.
+/// Each MulticastFDBTop that is another one than its switch's table needs, or not set. All blocks below it are as they
+/// are to be by now.
 pub(super) fn multicast_tops(target: &Target<'_>) -> Vec<Write> {
     let mut writes = Vec::new();
     for (index, device) in target.subnet.devices.iter().enumerate() {

@@ -108,25 +108,14 @@ pub(super) fn multicast_top(device: &Device, groups: &Groups, index: Index) -> O
     has_top.then(|| groups.multicast_top(index)).flatten()
 }
 
-/// Whether a MulticastFDBTop leaves out what another does not: 0 leaves out nothing.
-pub(super) fn is_below(one: Lid, other: Lid) -> bool {
-    one != Lid::ZERO && (other == Lid::ZERO || one < other)
-}
-
-/// SwitchInfo that makes the forwarding tables reach as far as the plan and the groups do. MulticastFDBTop is lowered
-/// only if that is said.
+/// SwitchInfo that makes the linear table reach as far as the plan does, with this MulticastFDBTop if any.
 pub(super) fn switch_info(
     switch: SwitchInfo,
     plan: &Plan,
-    top: Option<Lid>,
-    is_lowered: bool,
+    multicast_top: Option<Lid>,
 ) -> SwitchInfo {
-    let multicast_fdb_top = match top {
-        Some(top) if is_lowered || is_below(switch.multicast_fdb_top, top) => top,
-        _ => switch.multicast_fdb_top,
-    };
     SwitchInfo {
-        multicast_fdb_top,
+        multicast_fdb_top: multicast_top.unwrap_or(switch.multicast_fdb_top),
         linear_fdb_top: plan.top,
         life_time_value: port_settings::LIFE_TIME,
         // A 1 would clear the flag of a change that no sweep has seen.

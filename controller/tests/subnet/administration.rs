@@ -416,3 +416,36 @@ fn paths_between_several_ports_come_as_one_table() {
     );
     assert_eq!(refused.status(), MadStatus::SA_REQUEST_INVALID);
 }
+
+/// As OpenSM tells them: whole tables and ports by number.
+#[test]
+fn tables_of_a_port_without_a_cable_are_told_too() {
+    let (mut bed, manager) = up("fat-tree-4-2");
+    let asker = bed.id("h1.0");
+    let root = bed.id("s0.1");
+    let end = bed.ends(root)[0];
+    bed.cut(end);
+    bed.run_until_up(manager);
+    let (lid, _) = bed.address(root);
+    let mut of_root = |id: AttributeId, mask: u64, rest: &[u8]| {
+        let mut mad = Mad::sa(Method::GET_TABLE, id, 0, 9);
+        mad.set_sa_header(&SaHeader {
+            component_mask: mask,
+            sm_key: 1,
+            ..SaHeader::default()
+        });
+        mad.sa_data_mut()[..2].copy_from_slice(&lid.get().to_be_bytes());
+        mad.sa_data_mut()[2..2 + rest.len()].copy_from_slice(rest);
+        ask_table(&mut bed, asker, manager, &mad).len()
+    };
+    let port = end.port.get();
+    let levels = AttributeId::SL_TO_VL_TABLE_RECORD;
+    assert_eq!(of_root(levels, 1, &[]), 25 * 16, "from 0 to 4 to 0 to 4");
+    assert_eq!(of_root(levels, 0b101, &[0, port]), 5 * 16);
+    let arbitration = AttributeId::VL_ARB_TABLE_RECORD;
+    assert_eq!(of_root(arbitration, 1, &[]), 5 * 4 * 72);
+    assert_eq!(of_root(arbitration, 0b11, &[port]), 4 * 72);
+    assert_eq!(of_root(AttributeId::PORT_INFO_RECORD, 0b11, &[port]), 72);
+    let keys = AttributeId::PKEY_TABLE_RECORD;
+    assert_eq!(of_root(keys, 0b111, &[0, 0, port]), 72);
+}

@@ -1,13 +1,16 @@
 //! Alias GUIDs of ports, by GUIDInfoRecord.
 
+use controller::control::Phase;
+use controller::{SmConfig, SmEvent};
 use topologies::NodeId;
 use wire::attr::GuidInfo;
 use wire::mad::{Mad, MadStatus, Method};
-use wire::sa::{GuidInfoRecord, PathRecord, SaHeader, path_component};
+use wire::sa::{GuidInfoRecord, McMemberRecord, PathRecord, SaHeader, path_component};
 use wire::{Gid, Guid};
 
 use crate::administration::{ask, gid, query};
 use crate::bed::Bed;
+use crate::multicast::{CREATES, GROUP, NEEDED, member, reached};
 use crate::up;
 
 /// Components: LID and block, and the GUIDs from the first.
@@ -163,4 +166,97 @@ fn aliases_that_cannot_be_say_why() {
     });
     let answer = ask(&mut bed, other, manager, &trusted);
     assert_eq!(answer.status(), MadStatus::OK);
+}
+
+/// Gives a port an alias as the second of its GUIDs.
+fn give(bed: &mut Bed, of: NodeId, manager: NodeId) {
+    let asked = record(bed, of, [0, ALIAS.0, 0, 0, 0, 0, 0, 0]);
+    let set = query(Method::SET, BLOCK | GUID << 1, &asked);
+    assert_eq!(ask(bed, of, manager, &set).status(), MadStatus::OK);
+}
+
+/// What administration tells of a port's GUIDs.
+fn told(bed: &mut Bed, of: NodeId, manager: NodeId) -> [Guid; 8] {
+    let get = query(Method::GET, 1, &record(bed, of, [0; 8]));
+    let answer: GuidInfoRecord = ask(bed, of, manager, &get).sa_record().expect("a record");
+    answer.guids.0
+}
+
+#[test]
+fn aliases_outlive_the_manager_whether_it_is_restarted_or_another_one_takes_over() {
+    let (mut bed, manager) = up("star-4");
+    let [one, successor] = ["h1", "h3"].map(|name| bed.id(name));
+    give(&mut bed, one, manager);
+    let expected = with_own(&bed, one, [ALIAS.0, 0, 0, 0, 0, 0, 0]);
+    let persisted = |bed: &Bed| {
+        let texts = bed.events_reported.iter().rev();
+        let mut texts = texts.filter_map(|(_, event)| match event {
+            SmEvent::PersistAliases(text) => Some(text.clone()),
+            _ => None,
+        });
+        texts.next()
+    };
+    let text = persisted(&bed);
+    bed.stop(manager);
+    let config = SmConfig {
+        aliases: text.clone(),
+        ..SmConfig::default()
+    };
+    bed.start(manager, config);
+    bed.run_until(manager, |status| status.phase == Phase::Up);
+    assert_eq!(told(&mut bed, one, manager), expected);
+    // The next one has read nothing at its start.
+    let config = SmConfig {
+        priority: 3,
+        ..SmConfig::default()
+    };
+    bed.start(successor, config);
+    let is_standby = |phase: &Phase| matches!(phase, Phase::Standby { .. });
+    bed.run_until(successor, |status| is_standby(&status.phase));
+    bed.stop(manager);
+    // Meanwhile the port is restarted: it is written anew.
+    bed.set_behind_the_manager(one, 0, &GuidInfo::default());
+    bed.run_until(successor, |status| status.phase == Phase::Up);
+    assert_eq!(told(&mut bed, one, successor), expected);
+    assert_eq!(bed.get::<GuidInfo>(one, 0).0, expected);
+    // What is deleted is so for the next manager, too.
+    let asked = record(&bed, one, [0; 8]);
+    let delete = query(Method::DELETE, BLOCK | GUID << 1, &asked);
+    let answer = ask(&mut bed, one, successor, &delete);
+    assert_eq!(answer.status(), MadStatus::OK);
+    let left = persisted(&bed).unwrap();
+    assert!(!left.contains(&ALIAS.to_string()), "{left}");
+}
+
+#[test]
+fn a_port_joins_by_an_alias_beside_its_own_gid_and_no_longer_than_it_has_it() {
+    let (mut bed, manager) = up("star-4");
+    let [one, other] = ["h1", "h2"].map(|name| bed.id(name));
+    let by_alias = McMemberRecord {
+        port_gid: Gid::new(Gid::DEFAULT_PREFIX, ALIAS),
+        ..member(&bed, one)
+    };
+    let set = query(Method::SET, CREATES, &by_alias);
+    let refused = ask(&mut bed, one, manager, &set);
+    assert_eq!(refused.status(), MadStatus::SA_INVALID_GID);
+    give(&mut bed, one, manager);
+    let answer = ask(&mut bed, one, manager, &set);
+    assert_eq!(answer.status(), MadStatus::OK);
+    let joined: McMemberRecord = answer.sa_record().unwrap();
+    assert_eq!((joined.port_gid, joined.mgid), (by_alias.port_gid, GROUP));
+    let reaches = |bed: &Bed| reached(bed, other, joined.mlid).contains(&one);
+    assert!(reaches(&bed));
+    // Each membership is one of its own: the port hears the group until the last one ends.
+    let own = query(Method::SET, CREATES, &member(&bed, one));
+    assert_eq!(ask(&mut bed, one, manager, &own).status(), MadStatus::OK);
+    let leave = query(Method::DELETE, NEEDED, &member(&bed, one));
+    assert_eq!(ask(&mut bed, one, manager, &leave).status(), MadStatus::OK);
+    assert!(reaches(&bed));
+    let asked = record(&bed, one, [0; 8]);
+    let delete = query(Method::DELETE, BLOCK | GUID << 1, &asked);
+    assert_eq!(ask(&mut bed, one, manager, &delete).status(), MadStatus::OK);
+    bed.run_for(50_000_000);
+    assert!(!reaches(&bed));
+    let gone = ask(&mut bed, one, manager, &set);
+    assert_eq!(gone.status(), MadStatus::SA_INVALID_GID);
 }

@@ -67,8 +67,8 @@ pub(crate) fn message(bytes: &[u8]) {
     }
 }
 
-/// What managers leave for those after them: the first byte says which of `guid2lid`, `connections`
-/// and `groups` the others are. A manager starts with it or refuses it with a line; one that runs
+/// What managers leave for those after them: the first byte says which of `guid2lid`, `connections`,
+/// `groups` and `aliases` the others are. A manager starts with it or refuses it with a line; one that runs
 /// takes it in or warns.
 ///
 /// # Panics
@@ -78,10 +78,11 @@ pub(crate) fn memory(bytes: &[u8]) {
     let which = fields.byte();
     let text = String::from_utf8_lossy(fields.rest()).into_owned();
     let mut remembered = controller::Remembered::default();
-    match which % 3 {
+    match which % 4 {
         0 => remembered.guid2lid = Some(text),
         1 => remembered.connections = Some(text),
-        _ => remembered.groups = Some(text),
+        2 => remembered.groups = Some(text),
+        _ => remembered.aliases = Some(text),
     }
     let config = SmConfig {
         qos: controller::QosChoice::Vlarb01,
@@ -94,6 +95,7 @@ pub(crate) fn memory(bytes: &[u8]) {
         guid2lid: remembered.guid2lid,
         connections: remembered.connections,
         groups: remembered.groups,
+        aliases: remembered.aliases,
         ..config
     });
     assert_eq!(

@@ -105,6 +105,7 @@ fn take_event(persisted: &mut Remembered, sm: &mut Sm, event: SmEvent) {
         SmEvent::Persist(text) => persisted.guid2lid = Some(text),
         SmEvent::PersistConnections(text) => persisted.connections = Some(text),
         SmEvent::PersistGroups(text) => persisted.groups = Some(text),
+        SmEvent::PersistAliases(text) => persisted.aliases = Some(text),
         SmEvent::Recall => sm.recall(persisted),
         _ => {}
     }

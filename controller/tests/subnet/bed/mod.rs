@@ -356,6 +356,7 @@ impl Bed {
                 SmEvent::Persist(text) => self.shared.guid2lid = Some(text.clone()),
                 SmEvent::PersistConnections(text) => self.shared.connections = Some(text.clone()),
                 SmEvent::PersistGroups(text) => self.shared.groups = Some(text.clone()),
+                SmEvent::PersistAliases(text) => self.shared.aliases = Some(text.clone()),
                 SmEvent::Recall => {
                     let shared = self.shared.clone();
                     self.manager(host).recall(&shared);
