@@ -312,7 +312,8 @@ impl Engine {
         }
     }
 
-    /// Destroys a queue pair. Its requests end without completions, and those that wait are forgotten.
+    /// Destroys a queue pair. Its requests end without completions, and those that wait are forgotten; one of a
+    /// shared receive queue whose message had begun goes back there.
     ///
     /// # Errors
     /// [`Refused::NoSuch`]; [`Refused::InUse`] while it is attached to a multicast group.
@@ -321,8 +322,9 @@ impl Engine {
         if self.qps.get(place).ok_or(NO_QP)?.groups > 0 {
             return Err(Refused::InUse("queue pair"));
         }
-        if let Some(qp) = self.qps.remove(place) {
+        if let Some(mut qp) = self.qps.remove(place) {
             self.forget(place.index, &qp);
+            qp.give_back(&mut self.shared);
             self.count_users(&qp.config, false);
             for cq in [qp.config.send_cq, qp.config.receive_cq] {
                 if let Some(queue) = self.shared.cqs.get_mut(cq.place()) {

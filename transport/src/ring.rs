@@ -45,6 +45,16 @@ impl<T: Default> Ring<T> {
         Some(&mut self.slots[at])
     }
 
+    /// The place before the first one, to be filled; `None` if the queue is full.
+    pub(crate) fn push_front(&mut self) -> Option<&mut T> {
+        if self.is_full() {
+            return None;
+        }
+        self.head = self.head.checked_sub(1).unwrap_or(self.slots.len() - 1);
+        self.len += 1;
+        Some(&mut self.slots[self.head])
+    }
+
     #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         (index < self.len).then(|| &self.slots[self.slot(index)])
@@ -96,6 +106,14 @@ mod tests {
         assert_eq!((ring.len(), ring.get(1)), (1, None));
         ring.clear();
         ring.pop();
-        assert_eq!(ring.len(), 0);
+        assert_eq!((ring.len(), ring.get(0)), (0, None));
+        for value in 0..3 {
+            *ring.push_front().unwrap() = value;
+        }
+        assert!(ring.push_front().is_none());
+        assert_eq!(
+            [0, 1, 2].map(|index| ring.get(index).copied()),
+            [Some(2), Some(1), Some(0)]
+        );
     }
 }

@@ -51,6 +51,14 @@ impl SharedReceiveQueue {
         Some(reached)
     }
 
+    /// Puts a request that was taken and not used back in front. The consumer may have filled its place meanwhile,
+    /// though it was not told that it is free: the request is lost then.
+    pub(crate) fn give_back(&mut self, work: &mut ReceiveWork) {
+        if let Some(slot) = self.requests.push_front() {
+            std::mem::swap(slot, work);
+        }
+    }
+
     pub(crate) fn set_limit(&mut self, limit: u32) {
         self.limit = limit;
     }

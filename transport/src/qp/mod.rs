@@ -198,6 +198,7 @@ impl QueuePair {
                 queue.forget(self.qpn);
             }
         }
+        self.give_back(shared);
         self.attributes = QpAttributes::default();
         self.requester.reset();
         self.responder.reset();
@@ -355,6 +356,17 @@ impl QueuePair {
         self.receives.pop();
         self.responder.hold();
         true
+    }
+
+    /// Puts the request of a message that will not end back into the shared receive queue that it is from: it is
+    /// for another message, of whichever queue pair.
+    pub(crate) fn give_back(&mut self, shared: &mut Shared) {
+        if self.responder.has_taken()
+            && let Some(queue) = self.config.srq.and_then(|srq| shared.srq_mut(srq))
+        {
+            self.responder.release();
+            queue.give_back(&mut self.responder.taken);
+        }
     }
 
     pub(crate) fn copier<'a>(&self, cx: &'a mut Context<'_>) -> Copier<'a> {

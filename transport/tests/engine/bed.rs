@@ -158,18 +158,8 @@ impl Side {
         let srq = setting
             .srq
             .then(|| engine.create_srq(pd, setting.requests, 4).unwrap());
-        let config = QpConfig {
-            service: setting.service,
-            pd,
-            send_cq,
-            receive_cq,
-            srq,
-            capabilities: capabilities(setting.requests),
-            signal_all: setting.signal_all,
-        };
-        let qpn = engine.create_qp(config).unwrap();
         let bytes = vec![0; setting.memory];
-        Self {
+        let mut side = Self {
             engine,
             ram: Ram {
                 bytes,
@@ -181,9 +171,25 @@ impl Side {
             send_cq,
             receive_cq,
             srq,
-            qpn,
+            qpn: Qpn::default(),
             lid: Lid::new(lid),
-        }
+        };
+        side.qpn = side.new_qp(setting);
+        side
+    }
+
+    /// A queue pair in RESET.
+    pub(crate) fn new_qp(&mut self, setting: &Setting) -> Qpn {
+        let config = QpConfig {
+            service: setting.service,
+            pd: self.pd,
+            send_cq: self.send_cq,
+            receive_cq: self.receive_cq,
+            srq: self.srq,
+            capabilities: capabilities(setting.requests),
+            signal_all: setting.signal_all,
+        };
+        self.engine.create_qp(config).unwrap()
     }
 
     pub(crate) fn path(to: Lid) -> Path {

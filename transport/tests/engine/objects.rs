@@ -2,8 +2,8 @@
 
 use link::Time;
 use transport::{
-    Access, AhId, CqId, Engine, Event, Limits, PdId, QpConfig, ReceiveRequest, Refused,
-    RegionConfig, SpaceId, SrqId,
+    Access, AhId, CqId, Engine, Event, Limits, PdId, QpConfig, QpModify, QpState, ReceiveRequest,
+    Refused, RegionConfig, SpaceId, SrqId,
 };
 use wire::{Gid, Lid, Qpn, Service};
 
@@ -349,6 +349,58 @@ fn a_shared_receive_queue_tells_once_that_its_limit_is_reached() {
     assert_eq!(b.engine.srq_limit(srq), Ok(0), "disarmed");
     let taken: Vec<u64> = b.received().iter().map(|done| done.wr_id).collect();
     assert_eq!(taken, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_request_of_a_message_that_does_not_end_serves_another_queue_pair_of_the_shared_receive_queue()
+{
+    let setting = Setting {
+        srq: true,
+        requests: 1,
+        ..Setting::new(Service::Rc)
+    };
+    for is_reset in [false, true] {
+        let mut pair = Pair::new(&setting);
+        let [a, b] = &mut pair.sides;
+        b.post_receive(7, &[b.sge(0, 2048)]);
+        a.post(
+            NOW,
+            0,
+            transport::SendOperation::default(),
+            &[a.sge(0, 2048)],
+        );
+        assert!(pair.carry(0), "the first of two packets");
+        let b = &mut pair.sides[1];
+        if is_reset {
+            let reset = QpModify {
+                state: Some(QpState::Reset),
+                ..QpModify::default()
+            };
+            b.engine.modify_qp(NOW, b.qpn, &reset).unwrap();
+        } else {
+            b.engine.destroy_qp(b.qpn).unwrap();
+            b.qpn = b.new_qp(&setting);
+        }
+        assert!(b.received().is_empty());
+        let [a, b] = &mut pair.sides;
+        a.engine.destroy_qp(a.qpn).unwrap();
+        a.qpn = a.new_qp(&setting);
+        a.connect(NOW, &setting, b.lid, b.qpn);
+        b.connect(NOW, &setting, a.lid, a.qpn);
+        a.post(
+            NOW,
+            1,
+            transport::SendOperation::default(),
+            &[a.sge(0, 2048)],
+        );
+        pair.settle();
+        let done: Vec<u64> = pair.sides[1]
+            .received()
+            .iter()
+            .map(|done| done.wr_id)
+            .collect();
+        assert_eq!(done, [7], "reset: {is_reset}");
+    }
 }
 
 #[test]
