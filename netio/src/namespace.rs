@@ -4,6 +4,8 @@
 //! A thread enters a namespace for good ([`Namespace::enter`]); [`Namespace::run`] therefore uses a
 //! thread of its own, and [`Namespace::join_command`] enters between fork and exec.
 
+mod device_nodes;
+
 use std::ffi::{CStr, CString};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -21,6 +23,8 @@ use rustix::mount::{
     mount_change, unmount,
 };
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+pub use device_nodes::DeviceNodes;
 
 use crate::NetError;
 
@@ -170,7 +174,7 @@ impl Namespace {
 
     /// [`Self::join_command`] with a `/sys` that shows the namespace, as `ip netns exec` does: for
     /// programs that look at `/sys/class/net`; and with `view`, as far as it can be shown.
-    pub fn join_command_with_sysfs(&self, command: &mut Command, view: View) {
+    pub fn join_command_with_sysfs(&self, command: &mut Command, mut view: View) {
         let fd = Arc::clone(&self.fd);
         // SAFETY: between fork and exec only system calls on constants, on strings that are there already and on
         // an open descriptor are made; nothing allocates.
@@ -190,14 +194,16 @@ impl Namespace {
 pub struct View {
     /// Folders below `/sys/class`.
     pub classes: Option<ClassFolders>,
+    /// Files below `/dev/infiniband`.
+    pub nodes: Option<DeviceNodes>,
     /// A file in place of `/etc/hosts`.
     pub hosts: Option<CString>,
 }
 
 impl View {
     /// Has `command` start in a mount namespace with this, if this process may make one.
-    pub fn show_to(self, command: &mut Command) {
-        if self.classes.is_none() && self.hosts.is_none() {
+    pub fn show_to(mut self, command: &mut Command) {
+        if self.classes.is_none() && self.nodes.is_none() && self.hosts.is_none() {
             return;
         }
         // SAFETY: between fork and exec only system calls on strings that are there already are made; nothing
@@ -214,9 +220,12 @@ impl View {
     }
 
     /// Shows what can be shown in this mount namespace: a program does without the rest. Allocates nothing.
-    fn mount(&self) {
+    fn mount(&mut self) {
         if let Some(classes) = &self.classes {
             let _ = classes.mount();
+        }
+        if let Some(nodes) = &mut self.nodes {
+            let _ = nodes.mount();
         }
         if let Some(hosts) = &self.hosts {
             let _ = mount_bind(hosts.as_c_str(), HOSTS);

@@ -2,8 +2,9 @@
 //!
 //! The command replaces this process, inside the node's namespace (veth). Beside a host it finds a libibumad of
 //! ibemu's own before the system's: a program that uses libibumad sees the host's adapters, whose management
-//! datagrams cross the fabric; and a libibverbs, whose devices are those adapters. With `--umad2sim`, ibsim's client library is loaded into it instead, which
-//! stands in for `/dev/infiniband`, and shows one adapter with one port.
+//! datagrams cross the fabric; and a libibverbs, whose devices are those adapters, with files below
+//! `/dev/infiniband` that some programs look for. With `--umad2sim`, ibsim's client library is loaded into it
+//! instead, which stands in for `/dev/infiniband`, and shows one adapter with one port.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io::Write as _;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ibumad::environment::{self, Place};
 use mad::umad::{Reply, Request};
-use netio::namespace::{ClassFolders, Namespace, View};
+use netio::namespace::{ClassFolders, DeviceNodes, Namespace, View};
 use netio::seqpacket::BlockingConnection;
 
 use crate::addresses;
@@ -25,7 +26,7 @@ use crate::cli::Exec;
 use crate::dir::FabricDir;
 use crate::names::FabricName;
 use crate::process::ENVIRONMENT_LABEL;
-use crate::state::{FabricState, Kind};
+use crate::state::{FabricState, Kind, NodeState};
 use crate::umad;
 use netio::transport::Transport;
 
@@ -73,13 +74,14 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         Some(address) => command.env(addresses::VARIABLE, address.ipv4().to_string()),
         None => command.env_remove(addresses::VARIABLE),
     };
-    let mut sysfs = None;
+    let (mut sysfs, mut nodes) = (None, None);
     if state.nodes[node].kind == Kind::Host && !options.no_preload {
         let found = match options.umad2sim {
             true => preload_umad2sim(&mut command, &dir, &state, node)?,
             false => {
                 let places = adapters(&dir, &state, node);
                 sysfs = Sysfs::of(&places);
+                nodes = DeviceNodes::new(&device_nodes(&state, node));
                 prepare_libraries(&mut command, &places, state.nodes[node].port)?
             }
         };
@@ -107,6 +109,7 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
     let hosts = CString::new(dir.hosts().into_os_string().into_vec()).ok();
     let view = View {
         classes,
+        nodes,
         hosts: hosts.filter(|_| dir.hosts().exists()),
     };
     match &namespace {
@@ -172,20 +175,36 @@ fn prepare_libraries(command: &mut Command, places: &[Place], port: u8) -> Resul
     Ok(true)
 }
 
-/// The adapters of a node's host: its own first, then the others of that host.
-fn adapters(dir: &FabricDir, state: &FabricState, node: usize) -> Vec<Place> {
+/// The positions of the adapters of a node's host: its own first, then the others of that host.
+fn positions(state: &FabricState, node: usize) -> impl Iterator<Item = usize> {
     let own = state.nodes[node].device.unwrap_or(node);
-    let host_of = |node: usize| {
+    let host_of = move |node: usize| {
         let adapter = state.nodes[node].in_host.as_ref();
-        adapter.map(|adapter| adapter.host.as_str())
+        adapter.map(|adapter| &adapter.host)
     };
-    let others = (0..state.nodes.len()).filter(|&other| {
+    let others = (0..state.nodes.len()).filter(move |&other| {
         let device = &state.nodes[other];
         let is_device = device.kind == Kind::Host && device.device.is_none();
         is_device && other != own && host_of(own).is_some() && host_of(other) == host_of(own)
     });
+    [own].into_iter().chain(others)
+}
+
+/// The names of the files of a node's devices of verbs: one for each port of its host's adapters.
+fn device_nodes(state: &FabricState, node: usize) -> Vec<String> {
+    let ports = positions(state, node).map(|own| {
+        let further = |node: &&NodeState| node.device == Some(own);
+        1 + state.nodes.iter().filter(further).count()
+    });
+    (0..ports.sum())
+        .map(|index| format!("uverbs{index}"))
+        .collect()
+}
+
+/// The adapters of a node's host: its own first, then the others of that host.
+fn adapters(dir: &FabricDir, state: &FabricState, node: usize) -> Vec<Place> {
     let mut places: Vec<Place> = Vec::new();
-    for position in [own].into_iter().chain(others) {
+    for position in positions(state, node) {
         let device = &state.nodes[position];
         let called = device.in_host.as_ref().map(|adapter| &adapter.name);
         let is_free = |name: &&String| {
