@@ -36,6 +36,8 @@ pub enum Verb {
     Down(Down),
     /// Run a command beside a node: in its namespace, with its adapter
     Exec(Exec),
+    /// Run a program beside several hosts at once, one process each, until the first one fails
+    Run(Run),
     /// Show devices, ports, LIDs and the subnet manager
     Status(Status),
     /// Send echo packets between hosts and time them
@@ -122,6 +124,33 @@ pub struct Exec {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<std::ffi::OsString>,
+}
+
+/// `ibemu run`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Each process finds its number in IBEMU_RANK, how many there are in IBEMU_RANKS, the hosts in \
+    IBEMU_HOSTS (with commas between) and in the file IBEMU_HOSTFILE (one a line). The first one reads \
+    standard input. The exit code is that of the first process that fails."
+)]
+pub struct Run {
+    /// How many processes, one a host [default: as many as hosts]
+    #[arg(short, value_name = "NUMBER", value_parser = parse_number)]
+    pub number: Option<usize>,
+    /// The hosts, with commas between [default: all, in the order of the topology]
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub hosts: Vec<String>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// A number of processes.
+fn parse_number(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number @ 1..=65_536) => Ok(number),
+        _ => Err("a number from 1 to 65536".to_owned()),
+    }
 }
 
 /// `ibemu status`.

@@ -17,7 +17,7 @@ const FAILED: u8 = 1;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             // A closed standard error is no reason to panic.
             let message = format!("ibemu: {error:#}");
@@ -28,9 +28,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<()> {
+/// Does what was asked: the exit code, if all went well.
+fn run(cli: &Cli) -> Result<u8> {
+    match &cli.verb {
+        Verb::Run(options) => wait(verbs::run(&cli.fabric, options)),
+        _ => execute(cli).map(|()| 0),
+    }
+}
+
+fn execute(cli: &Cli) -> Result<()> {
     let fabric = &cli.fabric;
     match &cli.verb {
+        Verb::Run(_) => Ok(()),
         Verb::Exec(options) => match verbs::exec(fabric, options)? {},
         Verb::Topo(options) => verbs::topo(options),
         Verb::Route(options) => verbs::offline::route(options),
@@ -57,7 +66,7 @@ fn run(cli: &Cli) -> Result<()> {
 }
 
 /// Runs a verb that connects to many processes at once.
-fn wait(verb: impl Future<Output = Result<()>>) -> Result<()> {
+fn wait<T>(verb: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

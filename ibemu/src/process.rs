@@ -206,16 +206,9 @@ pub fn find_exec_programs(
         let inside = !inodes.is_empty()
             && fs::metadata(format!("/proc/{pid}/ns/net"))
                 .is_ok_and(|metadata| inodes.contains(&(metadata.dev(), metadata.ino())));
-        let labelled = || {
-            fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
-                environment
-                    .split(|&byte| byte == 0)
-                    .any(|variable| variable == label.as_bytes())
-            })
-        };
         // Read first: what is found out next is then of this process or of none.
         let id = ProcessId::of(pid);
-        let ours = inside || (runs_as(pid, owner) && labelled());
+        let ours = inside || (runs_as(pid, owner) && has_variable(pid, &label));
         if spared.contains(&pid) || !ours {
             continue;
         }
@@ -226,6 +219,33 @@ pub fn find_exec_programs(
     }
     guests.sort();
     Ok(guests)
+}
+
+/// The user's processes with this variable in their environment, as `NAME=VALUE`. The calling process and its
+/// ancestors are left out.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn find_labelled(variable: &str) -> Result<Vec<ProcessId>> {
+    let owner = netio::process::effective_uid();
+    let spared = own_and_ancestors();
+    let mut found = Vec::new();
+    for pid in all_pids()?.into_iter().filter(|pid| !spared.contains(pid)) {
+        // Read first: what is found out next is then of this process or of none.
+        let id = ProcessId::of(pid);
+        if runs_as(pid, owner) && has_variable(pid, variable) {
+            found.extend(id);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a process has a variable in the environment that it was started with, as `NAME=VALUE`.
+fn has_variable(pid: u32, variable: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+        let mut variables = environment.split(|&byte| byte == 0);
+        variables.any(|other| other == variable.as_bytes())
+    })
 }
 
 /// The environment variable that marks what `ibemu exec` starts; its value is the fabric's
