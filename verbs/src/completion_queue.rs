@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use netio::shared_memory::SharedMemory;
 use rustix::io::Errno;
@@ -50,6 +51,14 @@ struct State {
 /// After so many polls without a completion a program that polls on leaves its processor to others, as those
 /// that it waits for may need it: hosts and switches are processes of this machine.
 const EMPTY_POLLS: u32 = 32;
+
+/// After so many, some milliseconds, it sleeps for a moment at each: programs of many processes that all poll would
+/// keep hosts and switches from running for longer than their peers wait.
+const IDLE_POLLS: u32 = 2048;
+/// It does so at once if it takes so long until this program has its processor again: others need it.
+const CROWDED: Duration = Duration::from_micros(200);
+/// How long it sleeps then.
+const NAP: Duration = Duration::from_micros(100);
 
 /// A completion queue.
 #[derive(Debug)]
@@ -102,10 +111,16 @@ impl CompletionQueue {
 
     fn leave_processor(&self) {
         let empty = self.empty_polls.load(Ordering::Relaxed);
-        if empty < EMPTY_POLLS {
+        if empty < IDLE_POLLS {
             self.empty_polls.store(empty + 1, Ordering::Relaxed);
-        } else {
-            std::thread::yield_now();
+        }
+        if empty < EMPTY_POLLS {
+            return;
+        }
+        let left = Instant::now();
+        std::thread::yield_now();
+        if empty >= IDLE_POLLS || left.elapsed() >= CROWDED {
+            std::thread::sleep(NAP);
         }
     }
 
