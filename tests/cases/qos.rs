@@ -8,6 +8,8 @@ use e2e::{Fabric, Outcome, Transport, diags, within};
 use hostd::control::{Reply, Request};
 use serde_json::Value;
 
+use crate::libibverbs::start_pair;
+
 const TOPOLOGY: &str = "mesh-2x1-3";
 
 /// Two switches with three hosts each and one cable between them, a hundred times slower than 1x
@@ -126,6 +128,25 @@ fn assert_within_5_percent(what: &str, have: f64, want: f64) {
     );
 }
 
+/// Asserts that what a port sends of each of these service levels from now on is as these slots are.
+fn assert_shares(fabric: &Fabric, levels: &[String], slots: &[f64]) {
+    let all: f64 = slots.iter().sum();
+    let before = sent_slots(fabric, levels);
+    let sent = within(LIMIT, "some frames are sent", || {
+        let now = sent_slots(fabric, levels).into_iter();
+        let sent: Vec<f64> = now.zip(&before).map(|(now, before)| now - before).collect();
+        match sent.iter().sum::<f64>() / all {
+            frames if frames >= FRAMES => Ok(sent),
+            frames => Err(format!("{frames} frames: {sent:?}")),
+        }
+    });
+    let sum: f64 = sent.iter().sum();
+    for ((sent, slots), level) in sent.iter().zip(slots).zip(levels) {
+        let what = format!("service level {level}");
+        assert_within_5_percent(&what, sent / sum, slots / all);
+    }
+}
+
 #[test]
 fn backlogged_connections_and_best_effort_get_their_slots() {
     let fabric = bottleneck();
@@ -148,19 +169,7 @@ fn backlogged_connections_and_best_effort_get_their_slots() {
         (host, flow)
     });
     // As the port counts them, from when all send and before any ends: the processes do neither at once.
-    let before = sent_slots(&fabric, &levels);
-    let sent = within(LIMIT, "some frames are sent", || {
-        let now = sent_slots(&fabric, &levels).into_iter();
-        let sent: Vec<f64> = now.zip(&before).map(|(now, before)| now - before).collect();
-        match sent.iter().sum::<f64>() / slots.iter().sum::<f64>() {
-            frames if frames >= FRAMES => Ok(sent),
-            frames => Err(format!("{frames} frames: {sent:?}")),
-        }
-    });
-    let (sum, all): (f64, f64) = (sent.iter().sum(), slots.iter().sum());
-    for ((sent, slots), what) in sent.iter().zip(slots).zip(["slow", "fast", "best effort"]) {
-        assert_within_5_percent(what, sent / sum, slots / all);
-    }
+    assert_shares(&fabric, &levels, &slots);
     for (host, flow) in running {
         let stopped = fabric.ask_host(host, &Request::PerfStop { flow });
         assert_eq!(stopped, Reply::Done);
@@ -171,6 +180,43 @@ fn backlogged_connections_and_best_effort_get_their_slots() {
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(report["total"]["lost"], 0, "{report:#}");
     }
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn programs_of_verbs_get_the_slots_of_their_service_levels() {
+    let fabric = bottleneck();
+    // Four of ten slots, twice those of best effort.
+    let promised = connect(&fabric, &["h1", "h4", "--rate", "800M"]);
+    let slots = [2.0 * BEST_EFFORT, BEST_EFFORT];
+    let levels = [service_level(&promised), "0".to_owned()];
+    let _programs =
+        [(["h4", "h1"], &levels[0]), (["h5", "h2"], &levels[1])].map(|(hosts, level)| {
+            // A message is a packet of 17 slots; an acknowledgement may be late by 4.096 us * 2^20, four seconds.
+            let message = [
+                "ib_write_bw",
+                "-F",
+                "-s",
+                "1024",
+                "-m",
+                "1024",
+                "-t",
+                "512",
+                "-u",
+                "20",
+            ];
+            let program = [&message[..], &["-D", "600", "-S", level]].concat();
+            start_pair(&fabric, hosts, &program)
+        });
+    within(LIMIT, "both send", || {
+        let sent = sent_slots(&fabric, &levels);
+        match sent.iter().all(|slots| *slots > 2000.0) {
+            true => Ok(()),
+            false => Err(format!("{sent:?}")),
+        }
+    });
+    assert_shares(&fabric, &levels, &slots);
     fabric.assert_no_errors_logged();
     fabric.down();
 }

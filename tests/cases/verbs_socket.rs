@@ -264,6 +264,56 @@ fn a_hostile_program_is_refused_or_disconnected_and_the_others_go_on() {
     fabric.down();
 }
 
+/// As many as a large program has.
+const MANY_PAIRS: usize = 1000;
+const MANY_REGIONS: usize = 10_000;
+
+#[test]
+fn a_thousand_queue_pairs_and_ten_thousand_regions_serve_and_go_with_their_program() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    for round in 0..2 {
+        let [mut a, mut b] = pair(&fabric, 20);
+        let [many_a, many_b] = [&a, &b].map(|end| end.library.cq(2048, None, 3));
+        let (mut cqs, mut pairs) = ([many_a, many_b], Vec::new());
+        for _ in 0..MANY_PAIRS {
+            let own = a.library.qp(&cqs[0], 4);
+            let other = b.library.qp(&cqs[1], 4);
+            let lids = [&a, &b].map(|end| end.library.device.port.lid);
+            a.library.connect(own.qpn, lids[1], other.qpn, 20);
+            b.library.connect(other.qpn, lids[0], own.qpn, 20);
+            pairs.push((own, other));
+        }
+        for (number, (own, other)) in (0..).zip(&mut pairs) {
+            let place = b.library.piece(number, 1);
+            b.library.receive(&mut other.receives, number, place);
+            let data = Data::Pieces(vec![a.library.piece(number, 1)]);
+            a.library
+                .memory
+                .set(usize::try_from(number).expect("a small number"), number * 7);
+            a.library
+                .send(&mut own.sends, &request(number, opcode::SEND, data));
+        }
+        let mut came: Vec<u64> = pairs.iter().map(|_| cqs[1].next().wr_id).collect();
+        came.sort_unstable();
+        assert_eq!(came, (0..MANY_PAIRS as u64).collect::<Vec<_>>());
+        assert!((0..MANY_PAIRS).all(|word| b.library.memory.get(word) == word as u64 * 7));
+        for _ in &pairs {
+            assert_eq!(cqs[0].next().status, SUCCESS);
+        }
+        let keys: Vec<u32> = (0..MANY_REGIONS)
+            .map(|_| b.library.handle(&b.library.region()))
+            .collect();
+        b.library.key = keys[MANY_REGIONS / 2];
+        a.library.memory.set(5, 77 + round);
+        a.remote(&b, opcode::RDMA_WRITE, (5, 1), 9000, 0);
+        assert_eq!(b.library.memory.get(9000), 77 + round);
+        b.library.done(&Request::DeregMr { key: keys[0] });
+        // The rest goes with the two programs' connections; each context has its limits anew.
+    }
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
 #[test]
 fn a_completion_queue_without_room_is_in_error_and_its_queue_pairs_with_it() {
     let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
