@@ -17,6 +17,7 @@ mod records;
 mod routes;
 mod row;
 mod services;
+mod speeds;
 mod states;
 mod suites;
 mod tables;

@@ -34,7 +34,7 @@ use wire::PortNum;
 use wire::convert::usize_of;
 
 use super::mads::CommandSender;
-use super::timers;
+use super::{sysfs, timers};
 use files::{DeviceFiles, IsSmWatch, SYSFS_WATCHERS_MAX};
 
 /// The first client number of this socket.
@@ -63,6 +63,8 @@ pub(super) struct Ibumad {
     last_request: Cell<u64>,
     /// How many connections keep the adapter's files up to date.
     sysfs_watchers: Cell<usize>,
+    /// What these files hold, by the adapter's name.
+    sysfs_written: RefCell<sysfs::Written>,
     /// The tasks that watch the files for IsSM.
     is_sm: RefCell<BTreeMap<PortNum, IsSmWatch>>,
     /// The server may have outputs.
@@ -84,6 +86,7 @@ impl Ibumad {
             asking: RefCell::default(),
             last_request: Cell::new(0),
             sysfs_watchers: Cell::new(0),
+            sysfs_written: RefCell::default(),
             is_sm: RefCell::default(),
             changed: Notify::new(),
             deadline_changed: Notify::new(),

@@ -18,8 +18,13 @@ const CLASS: &str = "infiniband";
 /// The longest name of an adapter.
 const NAME_BYTES_MAX: usize = 64;
 
-/// The contents written last, by path.
-pub(super) type Written = BTreeMap<String, String>;
+/// The contents written last, by name of an adapter and path. New files cost far more than looking here: each
+/// `ibemu exec` would write all of them, and each half second.
+#[derive(Debug, Default)]
+pub(super) struct Written(BTreeMap<String, BTreeMap<String, String>>);
+
+/// Names of adapters of which contents are known at most.
+const NAMES_MAX: usize = 16;
 
 /// Writes the files of an adapter that differ from those `written`. A reader sees a file as it was or as it is.
 pub(super) fn write(
@@ -36,6 +41,12 @@ pub(super) fn write(
     let next = folder.with_extension("next");
     let folder = folder.join(CLASS).join(name);
     let refreshed_ms = u64::try_from(REFRESH.as_millis()).unwrap_or(u64::MAX);
+    let known = written.0.contains_key(name);
+    if !known && written.0.len() >= NAMES_MAX || known && !folder.is_dir() {
+        // They are forgotten, and written anew: nobody sees other contents by that.
+        written.0.clear();
+    }
+    let written = written.0.entry(name.to_owned()).or_default();
     for (path, text) in adapter.files(refreshed_ms) {
         if written.get(&path) == Some(&text) {
             continue;
@@ -74,6 +85,16 @@ mod tests {
         assert_eq!(fs::read_to_string(&description).unwrap(), "h0\n");
         let shown = fs::read_dir(root.join(CLASS)).unwrap().count();
         assert_eq!(shown, 1, "nothing but the adapter is seen");
+        // One whose folder is gone is written anew, and many names take no more memory than some.
+        fs::remove_dir_all(root.join(CLASS)).unwrap();
+        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        assert_eq!(fs::read_to_string(&description).unwrap(), "h0\n");
+        for number in 0..100 {
+            let name = format!("n{number}");
+            write(root, &name, &adapter, &mut written).unwrap();
+            assert!(root.join(CLASS).join(name).join("node_desc").exists());
+            assert!(written.0.len() <= NAMES_MAX);
+        }
         for name in ["", "..", "a/b", &"x".repeat(65)] {
             assert!(write(root, name, &adapter, &mut written).is_err(), "{name}");
         }

@@ -77,10 +77,9 @@ impl Ibumad {
         place: &ClientSlot,
         name: &str,
     ) -> Result<(), ControlError> {
-        let mut written = sysfs::Written::default();
         let watching = Watching::begin(&self.sysfs_watchers);
         let begun = match watching {
-            Some(_) => self.write_sysfs(name, &mut written).await,
+            Some(_) => self.write_sysfs(name).await,
             None => Err(Refusal::Full),
         };
         let path = self.device.sysfs.to_str().map(str::to_owned);
@@ -102,17 +101,18 @@ impl Ibumad {
                 break;
             }
             // The next attempt may succeed.
-            let _ = self.write_sysfs(name, &mut written).await;
+            let _ = self.write_sysfs(name).await;
         }
         Ok(())
     }
 
-    async fn write_sysfs(&self, name: &str, written: &mut sysfs::Written) -> Result<(), Refusal> {
+    async fn write_sysfs(&self, name: &str) -> Result<(), Refusal> {
         let adapter = match self.ask(Request::Describe).await {
             Reply::Adapter(adapter) => adapter,
             Reply::Refused(refusal) => return Err(refusal),
             _ => return Err(Refusal::Failed),
         };
+        let written = &mut *self.sysfs_written.borrow_mut();
         sysfs::write(&self.device.sysfs, name, &adapter, written).map_err(|error| {
             let folder = self.device.sysfs.display();
             tracing::warn!("{folder}: the adapter's files cannot be written: {error}");
