@@ -1,9 +1,10 @@
-//! InfiniBand management without IO: SMI, SMA, PMA, congestion control, transactions, reliable transfer of tables
+//! InfiniBand management without IO: SMI, SMA, PMA, congestion control, communication management, transactions, reliable transfer of tables
 //! (RMPP), and the messages of local MAD sockets.
 
 mod access;
 pub mod agent;
 pub mod cc;
+pub mod cm;
 mod key_guard;
 pub mod local;
 pub mod pma;
