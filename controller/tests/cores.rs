@@ -213,6 +213,7 @@ impl Fabric {
                 | hostd::Event::PortState(_)
                 | hostd::Event::Datagram { .. }
                 | hostd::Event::Verbs { .. }
+                | hostd::Event::Cm { .. }
                 | hostd::Event::Shutdown => {}
             }
         }

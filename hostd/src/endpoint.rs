@@ -3,6 +3,7 @@
 //! A received packet is processed at once: its blocks are free again within the same call, so that
 //! a port never causes back pressure. Datagrams to the port's own LIDs are looped back inside.
 
+mod connections;
 mod control;
 mod datagram;
 mod groups;
@@ -26,6 +27,7 @@ use wire::{Lid, Mad, PortNum, UdPacket, Vl, p_key};
 
 use crate::adapter::Adapter;
 use crate::clients::{ClientId, Clients};
+use crate::connections::Connections;
 use crate::control::Reply;
 use crate::host::{Event, HostConfig};
 use crate::memory::ProgramMemory;
@@ -53,6 +55,7 @@ pub(crate) struct Endpoint {
     clients: Clients,
     queue_pairs: QueuePairs,
     verbs: Verbs,
+    connections: Connections,
     memory: ProgramMemory,
     /// Buffer for a packet of a queue pair that is sent.
     verbs_out: Vec<u8>,
@@ -96,6 +99,7 @@ impl Endpoint {
         };
         let packets_bytes = Pool::limit_for(port_config.bytes_max());
         let pool = Pool::new(packets_bytes.saturating_add(POOL_SLACK_BYTES));
+        let seed = config.guid.0 ^ u64::from(port_config.epoch_seed) << 32;
         let port = Port::new(number, port_config, 0)?;
         let supported = hardware.supported(config.port.rate);
         let mut adapter = Adapter::new(identity, port, supported, pool);
@@ -110,6 +114,7 @@ impl Endpoint {
             clients: Clients::default(),
             queue_pairs: QueuePairs::default(),
             verbs: Verbs::new(),
+            connections: Connections::new(seed),
             memory: ProgramMemory::none(),
             verbs_out: Vec::new(),
             verbs_stale: true,
@@ -231,7 +236,7 @@ impl Endpoint {
         {
             info!(?from, ?to, ?cause, "port state");
             if to == PortState::Active {
-                self.multicast.rejoin(now);
+                self.rejoin_groups(now);
             }
             self.verbs_stale = true;
             self.push_event(Event::PortState(to));
@@ -260,6 +265,7 @@ impl Endpoint {
             self.update_verbs();
         }
         self.tick_verbs(now);
+        self.tick_connections(now);
         while let Some(packet) = self.outbox.poll_looped() {
             self.accept(now, now, &packet);
         }
@@ -342,6 +348,7 @@ impl Endpoint {
                 .filter(|_| !self.outbox.is_above_watermark()),
             self.multicast.deadline(),
             self.verbs.engine.deadline(),
+            self.connections.deadline(),
             // Packets to the host itself were left for the next call.
             self.outbox.is_looping().then_some(Time::ZERO),
         ];

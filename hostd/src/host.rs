@@ -3,7 +3,7 @@
 //! ```text
 //!              +-----------------------------------------------------------+
 //!  frame ----> | port -> VL15 ---------------> QP0: SMI, SMA               |
-//!              |      -> data VLs ---> QP1: PMA, MAD clients               |
+//!              |      -> data VLs ---> QP1: PMA, CM, MAD clients           |
 //!              |                    -> QP 0x1b0..0x1b3: ping, traffic      | <---> commands,
 //!  frame <---- | port <- outbox <- answers, MADs, pings                    |       events
 //!              |      <- source (when a VL has room)                        |
@@ -17,7 +17,7 @@
 //! | queue pair | what it is | Q_Key |
 //! |---|---|---|
 //! | 0 | subnet management: SMI, SMA and MAD clients | - |
-//! | 1 | general services: PMA and MAD clients | 0x80010000 |
+//! | 1 | general services: PMA, communication management and MAD clients | 0x80010000 |
 //! | 0x1b0 | answers pings | 0x1bed |
 //! | 0x1b1 | counts traffic and acknowledges it | 0x1bed |
 //! | 0x1b2 | asks pings | 0x1bed |
@@ -41,6 +41,7 @@ use wire::control::{DeviceReply, DeviceRequest};
 use wire::{Guid, Lid, Mad, PortNum};
 
 use crate::clients::ClientId;
+use crate::connections::{FromCm, ToCm};
 use crate::control::{Reply, Request};
 use crate::endpoint::Endpoint;
 use crate::memory::ProgramMemory;
@@ -134,6 +135,18 @@ pub enum Command {
         /// The context.
         client: ClientId,
     },
+    /// A message of a program's channel of connections.
+    Cm {
+        /// The channel.
+        client: ClientId,
+        /// The message.
+        message: ToCm,
+    },
+    /// A channel of connections has ended.
+    CmGone {
+        /// The channel.
+        client: ClientId,
+    },
 }
 
 /// An event for the shell.
@@ -170,6 +183,13 @@ pub enum Event {
         client: ClientId,
         /// The message.
         message: FromVerbs,
+    },
+    /// For a channel of connections.
+    Cm {
+        /// The channel.
+        client: ClientId,
+        /// The message.
+        message: FromCm,
     },
 }
 
@@ -292,6 +312,11 @@ impl Host {
                 request,
             } => self.control(now, token, port, request),
             Command::Verbs { client, message } => self.verbs(now, client, message),
+            Command::Cm { client, message } => {
+                let endpoint = self.of_client(client);
+                endpoint.handle_cm_message(now, client, message);
+            }
+            Command::CmGone { client } => self.of_client(client).close_cm(now, client),
             Command::VerbsGone { client } => {
                 self.of_client(client).close_verbs(client);
                 self.attached.remove(&client);

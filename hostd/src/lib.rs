@@ -1,11 +1,12 @@
 //! An InfiniBand channel adapter without IO: QP0 and its subnet management agent, QP1 and its
 //! performance agent, unreliable-datagram queue pairs, queue pairs of
-//! programs' verbs, a ping responder, and a traffic source and
+//! programs' verbs and their connections, a ping responder, and a traffic source and
 //! sink.
 
 mod adapter;
 pub mod addresses;
 mod clients;
+mod connections;
 pub mod control;
 mod endpoint;
 mod host;
@@ -24,5 +25,6 @@ mod verbs;
 pub const UMAD_SOCKET: &str = "IBEMU_UMAD_SOCKET";
 
 pub use clients::ClientId;
+pub use connections::{FromCm, ToCm};
 pub use host::{Command, Event, Host, HostConfig};
 pub use verbs::{FromVerbs, Object, ToVerbs};

@@ -176,7 +176,20 @@ fn text(system: &str, addresses: &[HostAddress]) -> String {
     text
 }
 
-/// Puts the names where `exec` finds them; nothing for a fabric without addresses.
+/// Which port of the fabric has which address, for the hosts: by port GUID.
+fn table(state: &FabricState, addresses: &[HostAddress]) -> String {
+    let mut text = String::new();
+    for address in addresses {
+        let guid = state.nodes[address.node].port_guid();
+        for ip in address.all() {
+            // A string takes everything.
+            let _ = writeln!(text, "{ip} {guid}");
+        }
+    }
+    text
+}
+
+/// Puts the names where `exec` finds them, and the addresses where hosts do; nothing for a fabric without addresses.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -189,9 +202,10 @@ pub(crate) fn keep(dir: &FabricDir, state: &FabricState) -> Result<()> {
     let system = topologies::read_bounded(system, "file of names", SYSTEM_HOSTS_MAX);
     let system = system.unwrap_or_else(|_| LOOPBACK_HOSTS.to_owned());
     let text = text(&system, &addresses);
-    Ok(dir
-        .require()?
-        .replace_for_all(dir::HOSTS, text.as_bytes())?)
+    let directory = dir.require()?;
+    let table = table(state, &addresses);
+    directory.replace(dir::ADDRESSES, table.as_bytes())?;
+    Ok(directory.replace_for_all(dir::HOSTS, text.as_bytes())?)
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub(crate) const GUID2LID: &str = "guid2lid";
 pub(crate) const ROOTS: &str = "roots";
 pub(crate) const IO_GUIDS: &str = "io_guids";
 pub(crate) const COMPUTE_GUIDS: &str = "compute_guids";
+/// Which port has which address.
+pub(crate) const ADDRESSES: &str = "addresses";
 /// The names and addresses of the hosts, as `/etc/hosts`.
 pub(crate) const HOSTS: &str = "hosts";
 pub(crate) const LOGS: &str = "log";
@@ -131,6 +133,12 @@ impl FabricDir {
     #[must_use]
     pub fn ibumad(&self, handle: &str) -> PathBuf {
         self.path.join(format!("{handle}.ibumad"))
+    }
+
+    /// The socket for programs' connections of a host.
+    #[must_use]
+    pub fn cm(&self, handle: &str) -> PathBuf {
+        self.path.join(format!("{handle}.cm"))
     }
 
     /// The names and addresses of the hosts.

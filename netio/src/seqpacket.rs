@@ -14,9 +14,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::net::{SocketAddrUnix, getsockname};
-use socket2::{Domain, Socket, Type};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::net::{SendFlags, SocketAddrUnix, getsockname};
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -230,6 +231,50 @@ impl BlockingConnection {
     pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
         unless_reset(receive(&self.socket))
     }
+}
+
+/// Sends one message by a socket that another part of the program owns, with the end of a socket pair, and waits for
+/// the reply by the other end. Waits while the peer's queue is full.
+///
+/// # Errors
+/// The system's error; `UnexpectedEof` if the peer leaves without a reply.
+pub fn send_with_reply(socket: BorrowedFd<'_>, message: &[u8]) -> io::Result<Vec<u8>> {
+    check_length(message)?;
+    let (own, theirs) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None)?;
+    let sender = SockRef::from(&socket);
+    loop {
+        match descriptors::send(&sender, message, &[theirs.as_fd()]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for_room(socket)?,
+            sent => break sent?,
+        }
+    }
+    drop(theirs);
+    loop {
+        match receive(&own) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            received => break received?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+fn wait_for_room(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut waiting = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
+    match rustix::event::poll(&mut waiting, None) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Sends one message by a local socket of any kind that another process has handed over, if it takes it now.
+///
+/// # Errors
+/// The system's error: it may be no socket, closed, or full.
+pub fn reply_to(socket: impl AsFd, message: &[u8]) -> io::Result<()> {
+    check_length(message)?;
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    rustix::net::send(socket, message, flags)?;
+    Ok(())
 }
 
 /// The abstract name that a socket was given as its own address; `None` if it has none.

@@ -23,7 +23,7 @@ const LISTENS: &str = "0A";
 pub(crate) struct Running(String, Option<Child>);
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let piped = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -32,13 +32,13 @@ impl Running {
         Self(format!("{command:?}"), Some(child))
     }
 
-    fn end(&mut self) -> Outcome {
+    pub(crate) fn end(&mut self) -> Outcome {
         let child = self.1.take().expect("it has not been waited for");
         let output = child.wait_with_output().expect("it can be waited for");
         Outcome::told(std::mem::take(&mut self.0), &output)
     }
 
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(child) = &mut self.1 {
             let _ = child.kill();
         }
@@ -51,7 +51,7 @@ impl Running {
         process.signal(Signal::INT).expect("it may be ended");
     }
 
-    fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         let child = self.1.as_mut().expect("it has not been waited for");
         child.try_wait().expect("it can be waited for").is_some()
     }
@@ -67,12 +67,12 @@ impl Drop for Running {
 }
 
 /// A TCP port that was free a moment ago.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     listener.local_addr().expect("an address").port()
 }
 
-fn is_listening(port: u16) -> bool {
+pub(crate) fn is_listening(port: u16) -> bool {
     let ending = format!(":{port:04X}");
     ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|file| {
         let list = std::fs::read_to_string(file).unwrap_or_default();

@@ -27,6 +27,7 @@ mod opensm;
 mod opensm_faults;
 mod perf;
 mod qos;
+mod rdma_cm;
 mod reachability;
 mod recording;
 mod stock_programs;

@@ -34,6 +34,7 @@
 //! that removes completions of a queue pair that is destroyed or reset: when the reply has come, all of them are
 //! in the ring.
 
+pub mod cm;
 pub mod doorbell;
 pub mod entry;
 mod message;

@@ -12,6 +12,7 @@ use wire::{DataPacket, GlobalRoute, Lid, Qpn, Sl, UdPacket, Vl};
 use super::Endpoint;
 use super::receive::is_answerable;
 use crate::clients::ClientId;
+use crate::connections::OF_CONNECTIONS;
 use crate::host::Event;
 
 /// SMPs about other ports of the adapter that wait at most.
@@ -235,7 +236,7 @@ impl Endpoint {
         self.verbs_stale = true;
         self.reregistered |= reregister;
         if reregister && !matches!(next, Next::Discard(_)) {
-            self.multicast.rejoin(now);
+            self.rejoin_groups(now);
         }
         match next {
             // A directed route that begins here leaves by this port.
@@ -321,8 +322,14 @@ impl Endpoint {
         if mad.class() == MgmtClass::SUBN_ADM && mad.method().is_response() && mad.tid() >> 32 == 0
         {
             self.check_from_manager(datagram)?;
-            self.multicast.answered(now, &mad);
+            match mad.tid() & OF_CONNECTIONS {
+                0 => self.multicast.answered(now, &mad),
+                _ => self.connection_answer(now, &mad),
+            }
             return Ok(());
+        }
+        if mad.is_cm() {
+            return self.cm_packet(now, &mad, datagram);
         }
         // Requests to subnet administration are dropped while no manager serves them, not refused: their
         // senders repeat them, and a manager that is starting answers the next.

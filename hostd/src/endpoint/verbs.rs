@@ -179,6 +179,9 @@ impl Endpoint {
             return Err(DropReason::NotForUs);
         }
         let taken = self.verbs.engine.receive(now, &mut self.memory, packet);
+        if taken.is_ok() {
+            self.data_has_come(now, headers.bth.dest_qp);
+        }
         if taken == Err(PacketDrop::QKey)
             && let Ok((deth, _)) = Deth::parse(headers.content)
         {

@@ -182,7 +182,7 @@ impl MadServer {
         let clients = self.clients.borrow();
         loop {
             let next = self.last.get() + 1;
-            let number = match next < super::verbs::FIRST_CLIENT {
+            let number = match next < super::cm::FIRST_CLIENT {
                 true => next,
                 false => FIRST_CLIENT,
             };

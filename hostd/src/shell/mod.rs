@@ -5,12 +5,14 @@
 //!  <name>.ctl ---- DeviceControl ---+
 //!  <name>.mad ---- MadServer -----+--- orders ---> dataplane thread (Host)
 //!  <name>.ibumad - Ibumad --------+                     |
+//!  <name>.cm ----- CmServer ------+                     |
 //!  <name>.verbs --- VerbsServer --+                     |  (in Ringed)
 //!  <base>:ctl, --- Umad ----------+                     |
 //!  <base>:out<K>                  ^                     |
 //!                                 +------ events -------+
 //! ```
 
+mod cm;
 mod ibumad;
 mod mads;
 mod sysfs;
@@ -34,10 +36,14 @@ use recording::Kind;
 use tokio::task::JoinSet;
 use wire::PortNum;
 
+use cm::CmServer;
 use ibumad::Ibumad;
 use mads::MadServer;
 use umad::Umad;
 use verbs::{Contexts, Programs, Ringed, VerbsServer};
+
+/// The file of the fabric's directory with the addresses of its hosts.
+const ADDRESSES: &str = "addresses";
 
 /// Runs one end node of an ibemu fabric
 #[derive(Parser, Debug)]
@@ -111,6 +117,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
         ibumad: Rc::new(Ibumad::new(device, config.ports, handle.clone())),
+        cm: Rc::new(CmServer::new(handle.clone(), device.dir.join(ADDRESSES))),
         verbs: Rc::new(VerbsServer::new(
             handle.clone(),
             programs,
@@ -128,6 +135,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mad_listener = Listener::bind(&device.socket("mad"))?;
     let ibumad_listener = Listener::bind(&device.socket("ibumad"))?;
     let verbs_listener = Listener::bind(&device.socket("verbs"))?;
+    let cm_listener = Listener::bind(&device.socket("cm"))?;
     let beside = {
         let sockets = Rc::clone(&sockets);
         async move {
@@ -135,6 +143,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
                 ended = sockets.mads.serve(&mad_listener) => ended.context("the MAD socket failed"),
                 ended = Ibumad::serve(&sockets.ibumad, &ibumad_listener) => ended,
                 ended = sockets.verbs.serve(&verbs_listener) => ended,
+                ended = sockets.cm.serve(&cm_listener) => ended,
                 ended = sockets.serve_umad() => ended,
             }
         }
@@ -150,6 +159,7 @@ struct Sockets {
     mads: Rc<MadServer>,
     ibumad: Rc<Ibumad>,
     verbs: Rc<VerbsServer>,
+    cm: Rc<CmServer>,
     /// One a port, or none.
     umads: Vec<Rc<Umad>>,
 }
@@ -187,6 +197,7 @@ impl Sockets {
                 None => self.mads.on_message(client, message),
             },
             Event::Verbs { client, message } => self.verbs.on_message(client, message),
+            Event::Cm { client, message } => self.cm.on_message(client, message),
             // The first two are logged by the core. No local socket opens queue pairs yet.
             Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } => {}
         }

@@ -4,6 +4,7 @@
 
 mod accounting;
 mod bed;
+mod connections;
 mod datagram;
 mod grants;
 mod groups;

@@ -21,11 +21,12 @@ use wire::choice::Choice as _;
 
 /// Variables of a program that `ibemu exec` runs: not the daemons', if a fabric is brought up from
 /// inside another one.
-pub(crate) const GUEST_VARIABLES: [&str; 9] = [
+pub(crate) const GUEST_VARIABLES: [&str; 10] = [
     ENVIRONMENT_LABEL,
     "IBEMU_FABRIC",
     "IBEMU_NODE",
     addresses::VARIABLE,
+    cmdevice::SOCKET,
     ibumad::environment::ADAPTERS,
     ibumad::environment::PORT,
     "IBSIM_SOCKNAME",

@@ -82,7 +82,8 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
                 let places = adapters(&dir, &state, node);
                 sysfs = Sysfs::of(&places);
                 nodes = DeviceNodes::new(&device_nodes(&state, node));
-                prepare_libraries(&mut command, &places, state.nodes[node].port)?
+                let socket = dir.cm(&state.nodes[state.device_of(node)].handle);
+                prepare_libraries(&mut command, &places, &socket, state.nodes[node].port)?
             }
         };
         if !found && uses_libibumad(program) {
@@ -154,7 +155,12 @@ impl Sysfs {
 
 /// Sets the variables by which the command finds our own libibumad and libibverbs and their adapters. Whether
 /// libibumad is there.
-fn prepare_libraries(command: &mut Command, places: &[Place], port: u8) -> Result<bool> {
+fn prepare_libraries(
+    command: &mut Command,
+    places: &[Place],
+    connections: &Path,
+    port: u8,
+) -> Result<bool> {
     let value = environment::value(places)
         .context("the paths of the host's sockets do not fit into a variable")?;
     command
@@ -169,8 +175,21 @@ fn prepare_libraries(command: &mut Command, places: &[Place], port: u8) -> Resul
     let folders = [folder, verbs];
     command.env(LIBRARY_PATH, in_front(&folders, LIBRARY_PATH));
     // A shell that was started with ibsim's library would load it still.
-    if let Some(library) = umad2sim() {
-        command.env(PRELOAD, without(&library, PRELOAD));
+    let loaded = match umad2sim() {
+        Some(library) => without(&library, PRELOAD),
+        None => std::env::var_os(PRELOAD).unwrap_or_default(),
+    };
+    let device = executable
+        .with_file_name(cmdevice::FOLDER)
+        .join(cmdevice::LIBRARY);
+    match device.exists() {
+        true => {
+            command.env(cmdevice::SOCKET, connections);
+            command.env(PRELOAD, in_front_of(&[device], &list(&loaded, PRELOAD)));
+        }
+        false => {
+            command.env(PRELOAD, loaded);
+        }
     }
     Ok(true)
 }
@@ -281,7 +300,11 @@ fn umad2sim() -> Option<PathBuf> {
 /// The entries of a variable with paths: they are separated by colons, those of libraries to be loaded by
 /// spaces too.
 fn entries(variable: &str) -> Vec<OsString> {
-    let value = std::env::var_os(variable).unwrap_or_default();
+    list(&std::env::var_os(variable).unwrap_or_default(), variable)
+}
+
+/// The entries of a value of that variable.
+fn list(value: &OsStr, variable: &str) -> Vec<OsString> {
     let spaces = variable == PRELOAD;
     let separates = |byte: &u8| *byte == b':' || spaces && *byte == b' ';
     let entries = value.as_bytes().split(separates);
@@ -293,7 +316,10 @@ fn entries(variable: &str) -> Vec<OsString> {
 
 /// Paths in front of what a variable holds already.
 fn in_front(paths: &[PathBuf], variable: &str) -> OsString {
-    let others = entries(variable);
+    in_front_of(paths, &entries(variable))
+}
+
+fn in_front_of(paths: &[PathBuf], others: &[OsString]) -> OsString {
     let is_other = |other: &&OsString| paths.iter().all(|path| Path::new(other) != path);
     let own = paths.iter().map(|path| path.as_os_str());
     let all: Vec<&OsStr> = own
