@@ -2,6 +2,7 @@
 
 use core::ffi::{c_char, c_int};
 use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno;
 
@@ -107,6 +108,32 @@ fn all() -> Vec<DeviceObject> {
     devices
 }
 
+/// The devices that have been told of: an address each. They stay, as programs (librdmacm) compare lists by the
+/// addresses of devices.
+static KNOWN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// The device that was told of before, or this one from now on; held once for the list.
+fn known(device: DeviceObject) -> *mut Device {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_same = |address: &&usize| {
+        let object = **address as *const DeviceObject;
+        // SAFETY: devices that are known are never freed.
+        let object = unsafe { &*object };
+        object.place == device.place
+            && (object.port, object.guid, object.index) == (device.port, device.guid, device.index)
+    };
+    if let Some(address) = known.iter().find(is_same) {
+        let object = *address as *mut DeviceObject;
+        // SAFETY: as above.
+        unsafe { (*object).hold() };
+        return object.cast();
+    }
+    device.hold();
+    let object = Box::into_raw(Box::new(device));
+    known.push(object as usize);
+    object.cast()
+}
+
 /// The devices, and behind them a null pointer; null if there is no memory for them. How many there are is
 /// written to `num_devices` unless that is null.
 ///
@@ -130,7 +157,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     }
     for (at, device) in devices.into_iter().enumerate() {
         // SAFETY: there is room for each.
-        unsafe { list.add(at).write(Box::into_raw(Box::new(device)).cast()) };
+        unsafe { list.add(at).write(known(device)) };
     }
     list
 }
