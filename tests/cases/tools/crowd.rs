@@ -73,6 +73,25 @@ fn twenty_tools_at_once_beside_one_host_all_work() {
     fabric.down();
 }
 
+/// Each asks for the table of all nodes, and subnet administration has many answers under way.
+#[test]
+fn tables_asked_for_in_quick_succession_and_at_once_are_all_told() {
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
+    let mut station = Station::beside(&fabric, "h1.0.0");
+    let nodes = 36;
+    for _ in 0..40 {
+        let told = station.run("saquery -N").success().stdout;
+        assert_eq!(told.matches("NodeRecord dump").count(), nodes, "{told}");
+    }
+    let at_once = "for i in $(seq 40); do saquery -N >told$i 2>&1 & done; wait; cat told*";
+    let told = station.run(at_once).success().stdout;
+    let count = told.matches("NodeRecord dump").count();
+    assert_eq!(count, 40 * nodes, "{told}");
+    drop(station);
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
 #[test]
 fn tools_work_beside_one_that_has_stopped_and_those_that_died() {
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
