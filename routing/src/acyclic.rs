@@ -9,14 +9,15 @@
 //! dependencies among the channels in between. Memory: a number for each dependency that there
 //! could be (for each channel, the channels of the switch at its end).
 
-use crate::network::Network;
+use crate::network::{Channel, Network};
 
 /// Dependencies among channels of a network, counted, and never in a cycle.
 pub(crate) struct AcyclicDependencies {
-    /// By channel: the number of its first dependency.
+    /// By channel: the number of the first dependency on it. Those on one channel lie together: all paths to a
+    /// target take few.
     first: Vec<usize>,
-    /// By channel: the first channel of the switch at its end.
-    onward: Vec<usize>,
+    /// By channel: its place among the channels that end where it ends.
+    arrival: Vec<usize>,
     /// By dependency: how many times it was added.
     uses: Vec<u32>,
     /// By channel: what it depends on.
@@ -34,17 +35,16 @@ impl AcyclicDependencies {
     /// No dependencies.
     pub(crate) fn new(network: &Network) -> Self {
         let channels = network.channels();
-        let (mut first, mut onward) = (Vec::with_capacity(channels.len()), Vec::new());
+        let mut first = Vec::with_capacity(channels.len());
         let mut number = 0;
         for channel in channels {
-            let leaving = network.leaving(channel.to);
             first.push(number);
-            onward.push(leaving.start);
-            number += leaving.len();
+            number += network.leaving(channel.from).len();
         }
+        let arrival = |channel: &Channel| channel.reverse - network.leaving(channel.to).start;
         Self {
             first,
-            onward,
+            arrival: channels.iter().map(arrival).collect(),
             uses: vec![0; number],
             after: vec![Vec::new(); channels.len()],
             before: vec![Vec::new(); channels.len()],
@@ -56,7 +56,7 @@ impl AcyclicDependencies {
 
     /// The number of the dependency of `held` on `next`, which begins where `held` ends.
     pub(crate) fn number(&self, held: usize, next: usize) -> usize {
-        self.first[held] + next - self.onward[held]
+        self.first[next] + self.arrival[held]
     }
 
     /// How many dependencies there could be.

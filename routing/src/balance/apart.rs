@@ -20,14 +20,17 @@
 //! included, to where it meets the fewest, if that is fewer than where it is. No channel gets more
 //! load than the largest that there was. The count becomes less with every move, so that it ends.
 //!
-//! Cost of a round: for each LID the number of channels that may be chosen times the hops, and the channels. Memory:
-//! a number for each turn from a channel to a next one.
+//! Whom a packet meets from a switch on depends on packets to other LIDs only, and on the nearer switches, which have
+//! chosen: it is one number a switch, the same for all that send there.
+//!
+//! Cost of a round: for each LID the channels that may be chosen, and the hops of those that are better than what
+//! there is. Memory: a number for each turn from a channel to a next one.
 
 use wire::Lid;
 use wire::convert::u64_of;
 
 use super::next_hops::NextHops;
-use crate::network::Network;
+use crate::network::{Channel, Network};
 use crate::tables::Lft;
 use crate::targets::{Target, path};
 
@@ -41,50 +44,68 @@ pub(super) struct Apart<'a> {
     sources: Vec<u64>,
     /// By channel.
     loads: Vec<u64>,
-    turns: Turns<'a>,
+    turns: Turns,
     /// The largest load that a channel may have.
     limit: u64,
     /// By switch, for the LID at hand: the channel by which it sends, or [`NONE`].
     chosen: Vec<usize>,
     /// By switch, for the LID at hand: how many packets it sends, those of switches behind it included.
     flows: Vec<u64>,
+    /// By switch, for the LID at hand, once it has chosen.
+    onward: Vec<Onward>,
+    /// For the switch at hand: the channels by which others send through it, with their flows.
+    behind: Vec<(usize, u64)>,
 }
 
-/// How many packets go from a channel on to a next one.
-struct Turns<'a> {
-    network: &'a Network,
-    /// By channel: where the turns from it begin.
+/// What a packet to the LID at hand meets from a switch on.
+#[derive(Clone, Copy, Default)]
+struct Onward {
+    /// Packets to other LIDs, on all channels from there.
+    met: u64,
+    /// Where the turns onto the first of these channels begin.
+    turns: usize,
+    /// Whether this and all switches from there on have chosen. Paths of an engine's own need not come nearer with every
+    /// hop; what lies behind one that does not is counted anew each time.
+    is_settled: bool,
+}
+
+/// How many packets go from a channel on to a next one. Those onto one channel lie together: all that send to a LID
+/// turn onto few.
+struct Turns {
+    /// By channel: where the turns onto it begin.
     first: Vec<usize>,
+    /// By channel: its place among the channels that end where it ends.
+    place: Vec<usize>,
     counts: Vec<u64>,
 }
 
-impl<'a> Turns<'a> {
-    fn new(network: &'a Network) -> Self {
+impl Turns {
+    fn new(network: &Network) -> Self {
         let mut count = 0;
         let mut first = Vec::with_capacity(network.channels().len());
         for channel in network.channels() {
             first.push(count);
-            count += network.leaving(channel.to).len();
+            count += network.leaving(channel.from).len();
         }
+        let place = |channel: &Channel| channel.reverse - network.leaving(channel.to).start;
         Self {
-            network,
             first,
+            place: network.channels().iter().map(place).collect(),
             counts: vec![0; count],
         }
     }
 
     fn at(&mut self, held: usize, next: usize) -> &mut u64 {
-        let place = self.place(held, next);
-        &mut self.counts[place]
+        &mut self.counts[self.first[next] + self.place[held]]
     }
 
     fn count(&self, held: usize, next: usize) -> u64 {
-        self.counts[self.place(held, next)]
+        self.onto(self.first[next], held)
     }
 
-    fn place(&self, held: usize, next: usize) -> usize {
-        let between = self.network.channels()[held].to;
-        self.first[held] + next - self.network.leaving(between).start
+    /// The same for a next channel whose turns begin there.
+    fn onto(&self, first: usize, held: usize) -> u64 {
+        self.counts[first + self.place[held]]
     }
 }
 
@@ -113,6 +134,8 @@ impl<'a> Apart<'a> {
             turns,
             chosen: vec![NONE; sources.len()],
             flows: vec![0; sources.len()],
+            onward: vec![Onward::default(); sources.len()],
+            behind: Vec::new(),
             sources,
         }
     }
@@ -127,27 +150,20 @@ impl<'a> Apart<'a> {
         }
         let mut has_changed = false;
         for &switch in others {
-            let flow = self.flows[switch];
             let choices = next_hops.choices(switch);
-            if flow == 0 || choices.len() < 2 {
-                continue;
-            }
-            let old = self.chosen[switch];
-            let behind = self.behind(switch);
-            self.carry(switch, &behind, destination, |load, flow| *load -= flow);
-            let mut best = (self.cost(flow, &behind, old, destination), old);
-            for &(channel, _) in choices.iter().filter(|&&(channel, _)| channel != old) {
-                let cost = self.cost(flow, &behind, channel, destination);
-                if cost < best.0 {
-                    best = (cost, channel);
+            if self.flows[switch] > 0 && choices.len() > 1 {
+                self.find_behind(switch);
+                let old = self.chosen[switch];
+                let best = self.best(switch, choices, destination);
+                if best != old {
+                    self.carry(switch, destination, |load, flow| *load -= flow);
+                    self.chosen[switch] = best;
+                    self.carry(switch, destination, |load, flow| *load += flow);
+                    rows[switch].set(lid, self.network.channels()[best].port);
+                    has_changed = true;
                 }
             }
-            self.chosen[switch] = best.1;
-            self.carry(switch, &behind, destination, |load, flow| *load += flow);
-            if best.1 != old {
-                rows[switch].set(lid, self.network.channels()[best.1].port);
-                has_changed = true;
-            }
+            self.onward[switch] = self.onward_from(switch, destination);
         }
         has_changed
     }
@@ -162,6 +178,7 @@ impl<'a> Apart<'a> {
             };
             self.chosen[switch] = channel;
         }
+        self.onward.fill(Onward::default());
         self.flows.copy_from_slice(&self.sources);
         for &switch in others.iter().rev() {
             let to = self.network.channels()[self.chosen[switch]].to;
@@ -170,18 +187,99 @@ impl<'a> Apart<'a> {
         true
     }
 
+    /// The channel by which the flow of a switch meets the fewest packets to other LIDs and no load comes above the
+    /// limit: the one that it has, or the first that is better.
+    fn best(&self, switch: usize, choices: &[(usize, usize)], destination: usize) -> usize {
+        let (flow, old) = (self.flows[switch], self.chosen[switch]);
+        let largest = self.behind.iter().map(|&(_, flow)| flow).max().unwrap_or(0);
+        // Its own packets are on the channel that it has, and on nothing else before the ways come together.
+        let mut best = {
+            let load = self.loads[old] - flow;
+            let to = self.network.channels()[old].to;
+            let met = load + self.met_onward(old, to, flow, destination);
+            let before = self.behind.iter();
+            let before = before.map(|&(held, flow)| (self.turns.count(held, old) - flow) * flow);
+            (met * flow - before.sum::<u64>(), old)
+        };
+        for &(channel, to) in choices.iter().filter(|&&(channel, _)| channel != old) {
+            let load = self.loads[channel];
+            let met = (load + self.met_onward(channel, to, 0, destination)) * flow;
+            // Of the load no more than all has been met before, by the largest flow at most.
+            if met - load * largest >= best.0 {
+                continue;
+            }
+            let before = self.behind.iter();
+            let before = before.map(|&(held, flow)| self.turns.count(held, channel) * flow);
+            let met = met - before.sum::<u64>();
+            if met < best.0 && self.has_room(switch, channel, destination) {
+                best = (met, channel);
+            }
+        }
+        best.1
+    }
+
+    /// What a packet meets beyond a channel of which it and `own` others of its LID turn on.
+    fn met_onward(&self, channel: usize, to: usize, own: u64, destination: usize) -> u64 {
+        if to == destination {
+            return 0;
+        }
+        let onward = match self.onward[to] {
+            onward if onward.is_settled => onward,
+            _ => self.onward_from(to, destination),
+        };
+        onward.met - (self.turns.onto(onward.turns, channel) - own)
+    }
+
+    /// What a packet meets from a switch on.
+    fn onward_from(&self, switch: usize, destination: usize) -> Onward {
+        let channel = self.chosen[switch];
+        let to = self.network.channels()[channel].to;
+        let own = self.flows[switch];
+        let met = self.loads[channel] - own + self.met_onward(channel, to, own, destination);
+        Onward {
+            met,
+            turns: self.turns.first[channel],
+            is_settled: to == destination || self.onward[to].is_settled,
+        }
+    }
+
+    /// Whether the flow of a switch brings no channel above the limit if it is sent by this one instead of its own.
+    fn has_room(&self, switch: usize, first: usize, destination: usize) -> bool {
+        let flow = self.flows[switch];
+        // Where the way that it has comes together with this one, the flow is there already.
+        let mut channel = first;
+        loop {
+            if self.loads[channel] + flow > self.limit
+                && !self.is_on_path(switch, channel, destination)
+            {
+                return false;
+            }
+            let at = self.network.channels()[channel].to;
+            if at == destination {
+                return true;
+            }
+            channel = self.chosen[at];
+        }
+    }
+
+    /// Whether a channel is on the path of a switch.
+    fn is_on_path(&self, switch: usize, channel: usize, destination: usize) -> bool {
+        let mut at = switch;
+        while at != destination {
+            if self.chosen[at] == channel {
+                return true;
+            }
+            at = self.network.channels()[self.chosen[at]].to;
+        }
+        false
+    }
+
     /// Changes by the flow of a switch what the channels and turns to the destination carry, those from the channels
     /// behind it into its own included, and what the switches on the way send.
-    fn carry(
-        &mut self,
-        switch: usize,
-        behind: &[(usize, u64)],
-        destination: usize,
-        change: impl Fn(&mut u64, u64),
-    ) {
+    fn carry(&mut self, switch: usize, destination: usize, change: impl Fn(&mut u64, u64)) {
         let flow = self.flows[switch];
         let mut channel = self.chosen[switch];
-        for &(held, flow) in behind {
+        for &(held, flow) in &self.behind {
             change(self.turns.at(held, channel), flow);
         }
         loop {
@@ -197,42 +295,18 @@ impl<'a> Apart<'a> {
         }
     }
 
-    /// The channels by which switches send to the LID through this one, with their flows.
-    fn behind(&self, switch: usize) -> Vec<(usize, u64)> {
-        let channels = self.network.leaving(switch).filter_map(|leaving| {
+    /// Finds the channels by which switches send to the LID through this one, with their flows.
+    fn find_behind(&mut self, switch: usize) {
+        self.behind.clear();
+        if self.flows[switch] == self.sources[switch] {
+            return;
+        }
+        for leaving in self.network.leaving(switch) {
             let ends = self.network.channels()[leaving];
-            let is_used = self.chosen[ends.to] == ends.reverse;
-            is_used.then(|| (ends.reverse, self.flows[ends.to]))
-        });
-        channels.filter(|&(_, flow)| flow > 0).collect()
-    }
-
-    /// What the flow of a switch, which is on no channel now, costs by a channel: by how much loads come above the limit,
-    /// then how many packets to other LIDs its packets meet.
-    fn cost(
-        &self,
-        flow: u64,
-        behind: &[(usize, u64)],
-        first: usize,
-        destination: usize,
-    ) -> (u64, i128) {
-        let mut above = 0;
-        let mut met: i128 = (behind.iter())
-            .map(|&(held, flow)| -i128::from(self.turns.count(held, first)) * i128::from(flow))
-            .sum();
-        let (mut channel, mut own) = (first, 0);
-        loop {
-            let load = self.loads[channel];
-            above += (load + flow).saturating_sub(self.limit);
-            met += i128::from(load - own) * i128::from(flow);
-            let at = self.network.channels()[channel].to;
-            if at == destination {
-                return (above, met);
+            let flow = self.flows[ends.to];
+            if self.chosen[ends.to] == ends.reverse && flow > 0 {
+                self.behind.push((ends.reverse, flow));
             }
-            let next = self.chosen[at];
-            let both = self.turns.count(channel, next) - own;
-            met -= i128::from(both) * i128::from(flow);
-            (channel, own) = (next, self.flows[at]);
         }
     }
 }

@@ -149,6 +149,8 @@ struct Balancer<'n> {
     chosen: Vec<usize>,
     flows: Vec<u64>,
     sources: Vec<u64>,
+    /// By switch, for the LID at hand, in a round: the load of the channel chosen, and where it leads.
+    steps: Vec<(u64, usize)>,
 }
 
 impl<'n> Balancer<'n> {
@@ -163,6 +165,7 @@ impl<'n> Balancer<'n> {
             chosen: vec![0; switches],
             flows: vec![0; switches],
             sources: sources.collect(),
+            steps: vec![(0, 0); switches],
         }
     }
 
@@ -221,19 +224,24 @@ impl<'n> Balancer<'n> {
                 let mut cost = (self.loads[channel] + flow).pow(2);
                 let mut at = to;
                 while at != destination && cost < best.0 {
-                    cost += (self.loads[self.chosen[at]] + flow).pow(2);
-                    at = self.network.channels()[self.chosen[at]].to;
+                    let (load, next) = self.steps[at];
+                    cost += (load + flow).pow(2);
+                    at = next;
                 }
                 if cost < best.0 {
                     best = (cost, channel);
                 }
             }
+            let ends = self.network.channels()[best.1];
             self.chosen[switch] = best.1;
-            self.rows[switch].set(lid, self.network.channels()[best.1].port);
+            self.rows[switch].set(lid, ends.port);
+            self.steps[switch] = (self.loads[best.1], ends.to);
             let mut at = switch;
             while at != destination {
-                self.loads[self.chosen[at]] += flow;
-                at = self.network.channels()[self.chosen[at]].to;
+                let (load, next) = &mut self.steps[at];
+                *load += flow;
+                self.loads[self.chosen[at]] = *load;
+                at = *next;
             }
         }
     }

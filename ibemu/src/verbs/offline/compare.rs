@@ -1,5 +1,6 @@
 //! `ibemu compare`: several engines on one topology, in one table.
 
+use std::cmp::Reverse;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
@@ -65,7 +66,7 @@ pub fn run(options: &Compare) -> Result<()> {
     };
     let jobs = report.jobs(&given(&options.routing), &topology, &how);
     let seed = report.seed;
-    let lines = side_by_side(jobs, |(engine, tables)| {
+    let lines = side_by_side(jobs, effort, |(engine, tables)| {
         let tables = tables.unwrap_or_else(|| engine.route(&topology.graph, &how));
         line(engine, &topology, tables, seed)
     });
@@ -130,11 +131,29 @@ impl Report {
     }
 }
 
-/// What becomes of each, in their order, computed on as many threads as there are cores.
-fn side_by_side<J: Send, R: Send>(jobs: Vec<J>, compute: impl Fn(J) -> R + Sync) -> Vec<R> {
+/// About how many times as long as `minhop` the tables of an engine take.
+fn effort((engine, tables): &Job) -> u8 {
+    match engine {
+        _ if tables.is_some() => 0,
+        RoutingEngine::Nue => 8,
+        RoutingEngine::Ftree => 6,
+        RoutingEngine::Updn => 3,
+        _ => 1,
+    }
+}
+
+/// What becomes of each, in their order, computed on as many threads as there are cores. What takes the longest
+/// begins first, so that no core waits for it at the end.
+fn side_by_side<J: Send, R: Send>(
+    jobs: Vec<J>,
+    effort: impl Fn(&J) -> u8,
+    compute: impl Fn(J) -> R + Sync,
+) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = cores.min(jobs.len());
-    let waiting = Mutex::new(jobs.into_iter().enumerate());
+    let mut jobs: Vec<(usize, J)> = jobs.into_iter().enumerate().collect();
+    jobs.sort_by_key(|(_, job)| Reverse(effort(job)));
+    let waiting = Mutex::new(jobs.into_iter());
     let take = || {
         waiting
             .lock()
