@@ -63,6 +63,7 @@ fn core(graph: &Graph, id: NodeId, start: u32) -> Core {
                 ports: 1,
                 hardware: link::Hardware::default(),
                 port,
+                ip: Vec::new(),
                 traffic_tick_ns: 0,
             })
             .expect("the configuration is sound"),
@@ -214,6 +215,7 @@ impl Fabric {
                 | hostd::Event::Datagram { .. }
                 | hostd::Event::Verbs { .. }
                 | hostd::Event::Cm { .. }
+                | hostd::Event::Ip { .. }
                 | hostd::Event::Shutdown => {}
             }
         }

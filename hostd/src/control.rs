@@ -5,6 +5,8 @@
 //! packet, one reply a request, in order. Every request is answered at once, save
 //! [`Request::Ping`], which is answered when its last echo has come or timed out.
 
+use std::net::IpAddr;
+
 use bincode::{Decode, Encode};
 use wire::control::{DeviceReply, DeviceRequest};
 use wire::{Gid, Guid, Lid, Lmc, PortNum, Qpn, Sl};
@@ -125,6 +127,11 @@ pub enum Request {
     PerfStopAll,
     /// How far all flows are together. Answered by [`Reply::PerfProgress`].
     PerfProgress,
+    /// Which port has an internet address. Answered by [`Reply::Resolved`] or [`Reply::Refused`], within 4 s.
+    Resolve {
+        /// The address.
+        address: IpAddr,
+    },
 }
 
 /// The most entries of one [`Reply::PerfAll`] or [`Reply::Sink`].
@@ -157,6 +164,13 @@ pub enum Reply {
     Refused(String),
     /// How far all flows are together.
     PerfProgress(FlowsProgress),
+    /// Which port has an internet address.
+    Resolved {
+        /// Its GID.
+        gid: Gid,
+        /// Its queue pair for internet packets.
+        qpn: Qpn,
+    },
 }
 
 /// How far the flows of a host are together.

@@ -7,6 +7,7 @@ mod connections;
 mod control;
 mod datagram;
 mod groups;
+mod ipoib;
 mod management;
 mod receive;
 mod verbs;
@@ -30,6 +31,7 @@ use crate::clients::{ClientId, Clients};
 use crate::connections::Connections;
 use crate::control::Reply;
 use crate::host::{Event, HostConfig};
+use crate::ipoib::Ipoib;
 use crate::memory::ProgramMemory;
 use crate::multicast::Multicast;
 use crate::outbox::{Outbox, PACKET_BYTES_MAX};
@@ -68,6 +70,12 @@ pub(crate) struct Endpoint {
     source: Source,
     sink: Sink,
     multicast: Multicast,
+    /// IP over InfiniBand, if the port has addresses.
+    ip: Option<Box<Ipoib>>,
+    /// Whether the port may stand otherwise than that knows.
+    ip_stale: bool,
+    /// Whether the subnet manager has asked for registration anew since it was told.
+    ip_reregisters: bool,
     last_grant: management::LastGrant,
     /// The transaction id of the last change of a connection that was reported.
     last_change: Option<u64>,
@@ -105,6 +113,8 @@ impl Endpoint {
         let mut adapter = Adapter::new(identity, port, supported, pool);
         let sma = Sma::of_port(&adapter, number);
         adapter.configure(Time::ZERO, number, &sma.settings(number));
+        let ip = config.ip.iter().find(|ip| ip.port == number);
+        let ip = ip.map(|ip| Box::new(Ipoib::new(ip, adapter.identity.port_guid(number))));
         Ok(Self {
             name: config.name.clone(),
             adapter,
@@ -124,6 +134,9 @@ impl Endpoint {
             source: Source::new(config.traffic_tick_ns),
             sink: Sink::default(),
             multicast: Multicast::default(),
+            ip,
+            ip_stale: true,
+            ip_reregisters: false,
             last_grant: management::LastGrant::default(),
             last_change: None,
             events: VecDeque::new(),
@@ -239,6 +252,7 @@ impl Endpoint {
                 self.rejoin_groups(now);
             }
             self.verbs_stale = true;
+            self.note_for_ip(false);
             self.push_event(Event::PortState(to));
         }
         let counters = self.adapter.all_counts();
@@ -261,6 +275,7 @@ impl Endpoint {
             self.send_sink_reply(now, &reply);
         }
         self.poll_groups(now);
+        self.advance_ip(now);
         if self.verbs_stale && self.verbs.is_open() {
             self.update_verbs();
         }
@@ -297,6 +312,7 @@ impl Endpoint {
             || self.outbox.can_flush(&self.adapter)
             || self.source.can_fill(&self.adapter)
             || self.can_send_multicast()
+            || self.can_send_ip()
             || self.sendable_sls() != 0
     }
 
@@ -309,6 +325,7 @@ impl Endpoint {
             self.outbox.flush(now, &mut self.adapter);
             self.source.fill(now, &mut self.adapter);
             self.send_verbs(now);
+            self.send_ip(now);
             let filled = frame.records();
             let adapter = &mut self.adapter;
             while adapter
@@ -322,6 +339,7 @@ impl Endpoint {
         }
         self.adapter.execute_pending_link_command(now);
         self.settle_verbs(now);
+        self.settle_ip();
         frame.records() - before
     }
 
@@ -349,6 +367,7 @@ impl Endpoint {
             self.multicast.deadline(),
             self.verbs.engine.deadline(),
             self.connections.deadline(),
+            self.ip_deadline(),
             // Packets to the host itself were left for the next call.
             self.outbox.is_looping().then_some(Time::ZERO),
         ];

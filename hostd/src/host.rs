@@ -22,6 +22,7 @@
 //! | 0x1b1 | counts traffic and acknowledges it | 0x1bed |
 //! | 0x1b2 | asks pings | 0x1bed |
 //! | 0x1b3 | sends traffic | 0x1bed |
+//! | 0x1b4 | IP over InfiniBand, of a port with addresses | of its partition's group, 0xb1b |
 //! | others | of programs beside the host, unreliable datagrams | their own |
 //!
 //! Time must have one origin in all hosts of a fabric (`CLOCK_MONOTONIC` in daemons of one
@@ -44,6 +45,7 @@ use crate::clients::ClientId;
 use crate::connections::{FromCm, ToCm};
 use crate::control::{Reply, Request};
 use crate::endpoint::Endpoint;
+use crate::ipoib::{FromIp, IpPort, ToIp};
 use crate::memory::ProgramMemory;
 use crate::queue_pair::{FromQueuePair, ToQueuePair};
 use crate::verbs::{FromVerbs, ToVerbs};
@@ -67,6 +69,8 @@ pub struct HostConfig {
     /// The configuration of each port. Its node GUID is replaced by `guid`, and every port gets epochs of
     /// its own.
     pub port: PortConfig,
+    /// Which ports have internet addresses.
+    pub ip: Vec<IpPort>,
     /// Flows with a rate send no more often than this, in nanoseconds, then in one burst: a daemon
     /// cannot hold tens of thousands of wake-ups a second. 0 sends packet by packet (virtual time).
     pub traffic_tick_ns: u64,
@@ -147,6 +151,13 @@ pub enum Command {
         /// The channel.
         client: ClientId,
     },
+    /// From the interface of a port with addresses.
+    Ip {
+        /// The port.
+        port: PortNum,
+        /// The message.
+        message: ToIp,
+    },
 }
 
 /// An event for the shell.
@@ -190,6 +201,13 @@ pub enum Event {
         client: ClientId,
         /// The message.
         message: FromCm,
+    },
+    /// For the interface of a port with addresses.
+    Ip {
+        /// The port.
+        port: PortNum,
+        /// The message.
+        message: FromIp,
     },
 }
 
@@ -317,6 +335,11 @@ impl Host {
                 endpoint.handle_cm_message(now, client, message);
             }
             Command::CmGone { client } => self.of_client(client).close_cm(now, client),
+            Command::Ip { port, message } => {
+                if let Some(endpoint) = self.endpoint_mut(port) {
+                    endpoint.handle_ip(now, message);
+                }
+            }
             Command::VerbsGone { client } => {
                 self.of_client(client).close_verbs(client);
                 self.attached.remove(&client);

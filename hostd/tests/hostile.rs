@@ -44,6 +44,7 @@ impl Bench {
             ports: 1,
             hardware: link::Hardware::default(),
             port: PortConfig::default(),
+            ip: Vec::new(),
             traffic_tick_ns: 0,
         };
         let mut bench = Self {

@@ -28,6 +28,7 @@ impl Pair {
                 ports: 1,
                 hardware: link::Hardware::default(),
                 port: PortConfig::default(),
+                ip: Vec::new(),
                 traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
             };
             Host::new(config).unwrap()

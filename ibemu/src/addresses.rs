@@ -21,6 +21,8 @@ pub const VARIABLE: &str = "IBEMU_ADDRESS";
 
 /// The system's own file of names.
 const SYSTEM_HOSTS: &str = "/etc/hosts";
+/// What interfaces are made with.
+const TUN: &str = "/dev/net/tun";
 /// What the system's own names are cut to, bytes.
 const SYSTEM_HOSTS_MAX: usize = 1 << 20;
 /// Names of the loopback interface, where the system has no file.
@@ -65,7 +67,7 @@ impl HostAddress {
 
 /// All addresses of a fabric in order; none if it was brought up without.
 #[must_use]
-pub fn of_fabric(state: &FabricState) -> Vec<HostAddress> {
+pub(crate) fn of_fabric(state: &FabricState) -> Vec<HostAddress> {
     if state.options.no_ip {
         return Vec::new();
     }
@@ -92,13 +94,19 @@ pub fn of_fabric(state: &FabricState) -> Vec<HostAddress> {
         .collect()
 }
 
-/// The addresses of a node: of all ports of its device, in the order of their interfaces.
-#[must_use]
-pub fn of_device(state: &FabricState, device: usize) -> Vec<HostAddress> {
-    let mut all = of_fabric(state);
-    all.retain(|address| state.device_of(address.node) == device);
-    all.sort_by_key(|address| state.nodes[address.node].port);
-    all
+/// The addresses of the ports of a device.
+pub fn of_device(state: &FabricState, device: usize) -> impl Iterator<Item = &HostAddress> {
+    let all = state.addresses().iter();
+    all.filter(move |address| state.device_of(address.node) == device)
+}
+
+/// Whether interfaces can be made on this system; why not.
+///
+/// # Errors
+/// The system's error.
+pub(crate) fn check_interfaces() -> std::io::Result<()> {
+    let tun = std::fs::File::options().read(true).write(true).open(TUN);
+    tun.map(drop)
 }
 
 /// The place of each port among the interfaces of its host.
@@ -194,16 +202,16 @@ fn table(state: &FabricState, addresses: &[HostAddress]) -> String {
 /// # Errors
 /// If the file cannot be written.
 pub(crate) fn keep(dir: &FabricDir, state: &FabricState) -> Result<()> {
-    let addresses = of_fabric(state);
+    let addresses = state.addresses();
     if addresses.is_empty() {
         return Ok(());
     }
     let system = std::path::Path::new(SYSTEM_HOSTS);
     let system = topologies::read_bounded(system, "file of names", SYSTEM_HOSTS_MAX);
     let system = system.unwrap_or_else(|_| LOOPBACK_HOSTS.to_owned());
-    let text = text(&system, &addresses);
+    let text = text(&system, addresses);
     let directory = dir.require()?;
-    let table = table(state, &addresses);
+    let table = table(state, addresses);
     directory.replace(dir::ADDRESSES, table.as_bytes())?;
     Ok(directory.replace_for_all(dir::HOSTS, text.as_bytes())?)
 }
@@ -247,9 +255,12 @@ mod tests {
         );
         assert_eq!(lines.len(), 1 + 2 * 8);
         let first = state.find("h0.0").expect("a host");
-        let own = of_device(&state, first);
-        assert_eq!((own.len(), own[0].interface.as_str()), (1, "ib0"));
-        assert_eq!(of_device(&state, state.switches().next().expect("one")), []);
+        let interfaces = |node: usize| -> Vec<&str> {
+            let own = of_device(&state, node);
+            own.map(|address| address.interface.as_str()).collect()
+        };
+        assert_eq!(interfaces(first), ["ib0"]);
+        assert!(interfaces(state.switches().next().expect("one")).is_empty());
     }
 
     #[test]

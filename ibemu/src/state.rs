@@ -5,6 +5,7 @@ mod device;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 use netio::transport::Transport;
@@ -14,6 +15,7 @@ use wire::Guid;
 use wire::convert::saturate;
 
 use crate::adapters::AdapterNames;
+use crate::addresses::{self, HostAddress};
 use crate::cli::{Sm, Up};
 use crate::dir::{self, FabricDir};
 use crate::names::{self, CONTROLLERS, FabricName};
@@ -80,6 +82,9 @@ pub struct FabricState {
     /// Which namespaces exist because of this fabric: names, in the order of the devices; the adapters of one
     /// host share one. None over UDP.
     pub namespaces: Vec<String>,
+    /// What [`Self::addresses`] has computed.
+    #[serde(skip)]
+    addresses: OnceLock<Vec<HostAddress>>,
 }
 
 /// How long `up` of a small fabric may take without `--timeout`, seconds.
@@ -136,6 +141,7 @@ impl FabricState {
             links,
             sm_nodes: Vec::new(),
             namespaces,
+            addresses: OnceLock::new(),
         };
         state.sm_nodes = state.choose_sm_nodes()?;
         Ok(state)
@@ -377,6 +383,11 @@ impl FabricState {
     pub fn devices(&self) -> &[NodeState] {
         let devices = self.nodes.partition_point(|node| node.device.is_none());
         &self.nodes[..devices]
+    }
+
+    /// The addresses of all hosts in order; none if the fabric was brought up without.
+    pub fn addresses(&self) -> &[HostAddress] {
+        self.addresses.get_or_init(|| addresses::of_fabric(self))
     }
 
     /// The position of the device that a node is, or is a further port of.

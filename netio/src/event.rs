@@ -39,6 +39,20 @@ impl Doorbells {
         Ok(doorbell)
     }
 
+    /// Watches a descriptor of this process for the moments at which there is more to read.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn watch(&self, descriptor: impl AsFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(
+            &*self.0,
+            descriptor,
+            epoll::EventData::new_u64(0),
+            flags,
+        )?)
+    }
+
     /// Watches a descriptor no longer, though another process may have it still.
     pub fn remove(&self, doorbell: &OwnedFd) {
         // One that is not watched is as good.

@@ -32,5 +32,6 @@ pub mod secret_file;
 pub mod seqpacket;
 pub mod shared_memory;
 pub mod transport;
+pub mod tun;
 
 pub use error::NetError;

@@ -64,6 +64,7 @@ impl Node {
             ports: node.ports,
             hardware: hardware(graph, id),
             port,
+            ip: Vec::new(),
             traffic_tick_ns: 0,
         })?)))
     }

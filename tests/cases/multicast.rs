@@ -10,6 +10,10 @@ use serde_json::Value;
 use topologies::Graph;
 use wire::{Guid, Lid};
 
+/// No groups but those of the test: hosts with internet addresses are members of one.
+const WITHOUT_IP: [&str; 1] = ["--no-ip"];
+const WITHOUT_IP_CYCLIC: [&str; 3] = ["--no-ip", "--multicast", "cyclic"];
+
 const GROUP: &str = "ff12:1bed::1";
 /// How long something may take on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -115,7 +119,7 @@ fn graph(topology: &str) -> Graph {
 #[test]
 fn cyclic_multicast_from_all_sixteen_hosts_comes_once_to_each() {
     for transport in [Transport::Veth, Transport::Udp] {
-        let fabric = Fabric::up(transport, "fat-tree-4-3", &["--multicast", "cyclic"]);
+        let fabric = Fabric::up(transport, "fat-tree-4-3", &WITHOUT_IP_CYCLIC);
         let report = all_send(&fabric, "50");
         assert_eq!(report["members"], 16);
         let mut mlids: Vec<u64> = report["mlids"]
@@ -139,7 +143,7 @@ fn spanning_tree_multicast_comes_once_to_each_on_any_fabric() {
         (Transport::Udp, "fat-tree-4-3"),
         (Transport::Veth, "irregular-8-2-4-7"),
     ] {
-        let fabric = Fabric::up(transport, topology, &[]);
+        let fabric = Fabric::up(transport, topology, &WITHOUT_IP);
         all_send(&fabric, "50");
         tables_are_those_computed(&fabric, &graph(topology), Scheme::SpanningTree);
         fabric.assert_no_errors_logged();
@@ -149,7 +153,7 @@ fn spanning_tree_multicast_comes_once_to_each_on_any_fabric() {
 
 #[test]
 fn a_host_that_has_left_gets_nothing_more_and_an_empty_group_leaves_no_row() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--multicast", "cyclic"]);
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &WITHOUT_IP_CYCLIC);
     all_send(&fabric, "5");
     let _ = fabric.call(&["mcast", "leave", "h1.0"]).success();
     tables_are_those_computed(&fabric, &graph("fat-tree-4-2"), Scheme::Cyclic);
@@ -173,7 +177,7 @@ fn unwanted(fabric: &Fabric, host: &str) -> Value {
 
 #[test]
 fn groups_survive_a_root_that_dies_and_a_controller_that_starts_anew() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &["--multicast", "cyclic"]);
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &WITHOUT_IP_CYCLIC);
     all_send(&fabric, "5");
     let again = |what: &str| {
         within(Duration::from_secs(10), what, || {
@@ -224,7 +228,7 @@ fn groups_survive_a_root_that_dies_and_a_controller_that_starts_anew() {
 
 #[test]
 fn a_member_whose_cable_was_pulled_joins_again_by_itself() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &WITHOUT_IP);
     let _ = fabric.call(&["mcast", "join", "all"]).success();
     let _ = fabric.call(&["link", "down", "h1.0:1"]).success();
     let members_are = |count: usize| {
@@ -254,7 +258,7 @@ fn saquery(fabric: &Fabric, host: &str, arguments: &[&str]) -> String {
 
 #[test]
 fn stock_saquery_is_answered() {
-    let fabric = Fabric::up(Transport::Udp, "star-3", &[]);
+    let fabric = Fabric::up(Transport::Udp, "star-3", &WITHOUT_IP);
     let join = ["mcast", "join", "h1", "--mgid", "ff12:1bed::7"];
     let _ = fabric.call(&join).success();
     let info = saquery(&fabric, "h2", &["-c"]);
@@ -278,7 +282,7 @@ fn stock_saquery_is_answered() {
 
 #[test]
 fn stock_opensm_carries_the_groups_of_our_hosts() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--sm", "none"]);
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--sm", "none", "--no-ip"]);
     let sm = OpenSm::start(&fabric, "h0.0", &[]);
     // OpenSM answers a join before it has written the tables.
     within(Duration::from_secs(30), "copies come once to each", || {

@@ -32,6 +32,7 @@ pub mod flow;
 mod format;
 pub mod grh;
 pub mod iba;
+pub mod ipoib;
 mod link_rates;
 pub mod lrh;
 mod m_key;

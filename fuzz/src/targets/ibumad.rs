@@ -55,6 +55,7 @@ impl Bench {
             ports: PORTS,
             hardware: link::Hardware::default(),
             port: PortConfig::default(),
+            ip: Vec::new(),
             traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
         };
         Self {

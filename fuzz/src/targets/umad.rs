@@ -32,6 +32,7 @@ impl Bench {
             ports: 1,
             hardware: link::Hardware::default(),
             port: PortConfig::default(),
+            ip: Vec::new(),
             traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
         };
         let server = ServerConfig {

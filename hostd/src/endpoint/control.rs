@@ -7,6 +7,7 @@ use super::Endpoint;
 use crate::adapter::Adapter;
 use crate::control::{FLOWS_MAX, HostIdentity, PerfRequest, PingRequest, Reply, Request};
 use crate::host::Event;
+use crate::ipoib::Asker;
 use crate::traffic::rounded;
 
 impl Endpoint {
@@ -64,6 +65,13 @@ impl Endpoint {
                 Ok(()) => return,
                 Err(why) => Reply::Refused(why),
             },
+            Request::Resolve { address } => match &mut self.ip {
+                Some(ip) => {
+                    ip.resolve(now, Asker::Control(token), address);
+                    return self.settle_ip();
+                }
+                None => Reply::Refused("this port has no internet addresses".to_owned()),
+            },
             Request::Groups => Reply::Groups(self.multicast.memberships()),
             Request::MulticastSend(request) => match self.start_send_job(token, request) {
                 Ok(()) => return,
@@ -110,6 +118,13 @@ impl Endpoint {
         }
     }
 
+    /// What the port counts, and what the interface for internet packets does.
+    fn counters(&self) -> Vec<(String, u64)> {
+        let mut counters = self.adapter.counters(self.outbox.packets());
+        counters.extend(self.ip.iter().flat_map(|ip| ip.counts().named()));
+        counters
+    }
+
     /// Plugs the port's cable in, or pulls it.
     pub(crate) fn set_plugged(&mut self, now: Time, plugged: bool) {
         let Adapter { port, pool, .. } = &mut self.adapter;
@@ -127,7 +142,7 @@ impl Endpoint {
             lmc: settings.lmc.get(),
             vls: port.operational_vls(),
             mtu: port.neighbor_mtu().bytes(),
-            counters: self.adapter.counters(self.outbox.packets()),
+            counters: self.counters(),
         }
     }
 }

@@ -7,6 +7,7 @@ use super::Endpoint;
 use crate::clients::ClientId;
 use crate::control::{PING_QPN, PINGER_QPN, SINK_QPN, SOURCE_QPN};
 use crate::host::Event;
+use crate::ipoib::IPOIB_QPN;
 use crate::queue_pair::{FromQueuePair, IncomingDatagram, OutgoingDatagram, ToQueuePair};
 
 /// Hop limit of datagrams with a GRH: they stay in the subnet.
@@ -16,7 +17,14 @@ const HOP_LIMIT: u8 = 1;
 fn is_reserved(qpn: Qpn) -> bool {
     let is_own = matches!(
         qpn,
-        Qpn::SMI | Qpn::GSI | Qpn::MULTICAST | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN
+        Qpn::SMI
+            | Qpn::GSI
+            | Qpn::MULTICAST
+            | PING_QPN
+            | PINGER_QPN
+            | SINK_QPN
+            | SOURCE_QPN
+            | IPOIB_QPN
     );
     is_own || qpn.get() >= crate::verbs::FIRST_QPN
 }
@@ -135,6 +143,7 @@ impl Endpoint {
         let counted = self
             .multicast
             .receive(mgid, datagram.qkey, source, datagram.payload);
+        let counted = self.ip_group_datagram(now, datagram, mgid) || counted;
         let by_verbs = self.verbs_group_packet(now, packet, mgid);
         let (admitted, full) = self.queue_pairs.admit_group(mgid, datagram.qkey);
         self.adapter

@@ -235,6 +235,7 @@ impl Endpoint {
         self.last_valid_pkey = None;
         self.verbs_stale = true;
         self.reregistered |= reregister;
+        self.note_for_ip(reregister && !matches!(next, Next::Discard(_)));
         if reregister && !matches!(next, Next::Discard(_)) {
             self.rejoin_groups(now);
         }
@@ -322,10 +323,26 @@ impl Endpoint {
         if mad.class() == MgmtClass::SUBN_ADM && mad.method().is_response() && mad.tid() >> 32 == 0
         {
             self.check_from_manager(datagram)?;
+            if self.ip_answered(now, &mad) {
+                return Ok(());
+            }
             match mad.tid() & OF_CONNECTIONS {
                 0 => self.multicast.answered(now, &mad),
                 _ => self.connection_answer(now, &mad),
             }
+            return Ok(());
+        }
+        if mad.class() == MgmtClass::SUBN_ADM
+            && mad.method() == Method::REPORT
+            && self.check_from_manager(datagram).is_ok()
+            && self.ip_reported(now, &mad)
+        {
+            // A program of this host may have subscribed as well.
+            if self.clients.serves(&mad) {
+                let sender = self.sender_of(datagram);
+                self.deliver(&mut mad.clone(), sender);
+            }
+            self.acknowledge(now, &mut mad, datagram);
             return Ok(());
         }
         if mad.is_cm() {

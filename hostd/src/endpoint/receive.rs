@@ -8,6 +8,7 @@ use wire::{DataPacket, Deth, Format, Lid, Qpn, TrafficKind, UdPacket, Vl, p_key}
 
 use super::{Endpoint, service_datagram};
 use crate::control::{PING_QPN, PINGER_QPN, SERVICE_QKEY, SINK_QPN, SOURCE_QPN};
+use crate::ipoib::IPOIB_QPN;
 use crate::outbox::assemble;
 use crate::ping::PingSend;
 use crate::service::{Echo, FlowHead, NAME_LEN, SinkCounts};
@@ -113,6 +114,7 @@ impl Endpoint {
                 self.service_packet(now, at, datagram, bytes)
             }
             Qpn::GSI | PING_QPN | PINGER_QPN | SINK_QPN | SOURCE_QPN => Err(DropReason::BadQkey),
+            IPOIB_QPN => self.ip_datagram(now, datagram),
             _ => self.program_datagram(datagram),
         }
     }

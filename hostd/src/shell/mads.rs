@@ -290,6 +290,7 @@ mod tests {
             ports: 1,
             hardware: Hardware::default(),
             port: PortConfig::default(),
+            ip: Vec::new(),
             traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
         };
         let settings = Settings {

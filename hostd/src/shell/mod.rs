@@ -7,6 +7,7 @@
 //!  <name>.ibumad - Ibumad --------+                     |
 //!  <name>.cm ----- CmServer ------+                     |
 //!  <name>.verbs --- VerbsServer --+                     |  (in Ringed)
+//!  ib0, ib1, ------ Interfaced ---+                     |
 //!  <base>:ctl, --- Umad ----------+                     |
 //!  <base>:out<K>                  ^                     |
 //!                                 +------ events -------+
@@ -14,6 +15,7 @@
 
 mod cm;
 mod ibumad;
+mod interfaces;
 mod mads;
 mod sysfs;
 mod timers;
@@ -29,7 +31,7 @@ use daemon::device::{DeviceControl, DeviceReply, DeviceRequest, Protocol};
 use daemon::hardware::HardwareArgs;
 use daemon::shell::{Daemon, Plan};
 use hostd::control::{PortRequest, Reply, Request};
-use hostd::{Command, Event, Host, HostConfig};
+use hostd::{Command, Event, Host, HostConfig, IpPort};
 use netio::event::Doorbells;
 use netio::seqpacket::Listener;
 use recording::Kind;
@@ -38,6 +40,7 @@ use wire::PortNum;
 
 use cm::CmServer;
 use ibumad::Ibumad;
+use interfaces::{Interfaced, Interfaces};
 use mads::MadServer;
 use umad::Umad;
 use verbs::{Contexts, Programs, Ringed, VerbsServer};
@@ -61,6 +64,11 @@ pub(crate) struct Arguments {
     /// environment's IBEMU_UMAD_SOCKET counts
     #[arg(long, value_name = "BASE")]
     umad_socket: Option<String>,
+
+    /// A port with internet addresses: its number among those of the fabric, 1 to 65534, and its interface; without that
+    /// it has an address of the loopback interface
+    #[arg(long, value_name = "PORT=NUMBER[:INTERFACE]", value_parser = interfaces::ip_port)]
+    ip: Vec<IpPort>,
 
     #[command(flatten)]
     hardware: HardwareArgs,
@@ -95,6 +103,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
         ports: arguments.ports,
         hardware: arguments.hardware.hardware(),
         port: arguments.link.port_config()?,
+        ip: arguments.ip.clone(),
         traffic_tick_ns: HostConfig::LIVE_TRAFFIC_TICK_NS,
     };
     let plan = Plan {
@@ -110,7 +119,8 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     host.set_memory(|| Box::new(programs.clone()));
     let contexts = Contexts::default();
     let doorbells = Doorbells::new().context("cannot watch the doorbells of programs")?;
-    let ringed = |core| Ringed::new(core, contexts.clone());
+    let interfaces = Interfaces::open(&config, &doorbells);
+    let ringed = |core| Ringed::new(Interfaced::new(core, interfaces), contexts.clone());
     let rung = Some(doorbells.clone());
     let daemon = Daemon::<HostProtocol, Event>::start_with(&plan, host, rung, ringed)?;
     let handle = daemon.control().handle();
@@ -198,8 +208,9 @@ impl Sockets {
             },
             Event::Verbs { client, message } => self.verbs.on_message(client, message),
             Event::Cm { client, message } => self.cm.on_message(client, message),
-            // The first two are logged by the core. No local socket opens queue pairs yet.
-            Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } => {}
+            // The first two are logged by the core. No local socket opens queue pairs yet. The last are taken by
+            // the dataplane thread.
+            Event::PortState(_) | Event::Shutdown | Event::Datagram { .. } | Event::Ip { .. } => {}
         }
     }
 }

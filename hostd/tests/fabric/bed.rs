@@ -235,6 +235,7 @@ impl Bed {
             ports: 1,
             hardware: link::Hardware::default(),
             port,
+            ip: Vec::new(),
             traffic_tick_ns: self.traffic_tick_ns,
         };
         self.add(Node::Host(Box::new(Host::new(config).unwrap())));

@@ -88,6 +88,17 @@ pub(super) fn device_arguments(
         // Every user can read command lines; only the process's own user and root its environment.
         Kind::Host => {}
     }
+    for address in addresses::of_device(state, node) {
+        let port = state.nodes[address.node].port;
+        let interface = match state.options.transport {
+            Transport::Veth => format!(":{}", address.interface),
+            Transport::Udp => String::new(),
+        };
+        arguments.add(
+            "--ip",
+            format!("{port}={}{interface}", address.number.get()),
+        );
+    }
     arguments.add("--dir", dir.path());
     for end in ends {
         let medium = match state.options.transport {
@@ -409,5 +420,6 @@ mod tests {
         );
         let line = text(device_arguments(&dir, &state, sm_node.node, &[]));
         assert!(!line.contains("umad"), "every user can read it: {line}");
+        assert!(line.contains("--ip 1=3 "), "{line}");
     }
 }

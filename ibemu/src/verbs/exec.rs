@@ -69,8 +69,11 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         .env("IBEMU_FABRIC", fabric.as_str())
         .env("IBEMU_NODE", &state.nodes[node].name)
         .env(ENVIRONMENT_LABEL, dir.path());
-    let own = addresses::of_fabric(&state);
-    match own.iter().find(|address| address.node == node) {
+    match state
+        .addresses()
+        .iter()
+        .find(|address| address.node == node)
+    {
         Some(address) => command.env(addresses::VARIABLE, address.ipv4().to_string()),
         None => command.env_remove(addresses::VARIABLE),
     };

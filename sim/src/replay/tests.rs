@@ -77,6 +77,7 @@ fn conversation() -> (Tape<Switch>, Tape<Host>) {
         ports: 1,
         hardware: link::Hardware::default(),
         port: PortConfig::default(),
+        ip: Vec::new(),
         traffic_tick_ns: 1000,
     };
     let mut switch = Tape::new(Switch::new(&switch).unwrap(), Kind::Switch, &switch);

@@ -37,6 +37,7 @@ pub(crate) fn config() -> HostConfig {
         ports: 1,
         hardware: link::Hardware::default(),
         port: port_config(),
+        ip: Vec::new(),
         traffic_tick_ns: 0,
     }
 }

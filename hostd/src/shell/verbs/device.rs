@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use daemon::shell::Core;
 use hostd::{ClientId, Command, Event, FromVerbs, ToVerbs};
 use link::{Deadline, DeadlineCause, Device, FrameBuf, Input, PortSet, Time};
 use tokio::sync::Notify;
@@ -43,15 +42,15 @@ impl Contexts {
 }
 
 /// The core with the rings of its programs.
-pub(in crate::shell) struct Ringed {
-    core: Core<Command, Event>,
+pub(in crate::shell) struct Ringed<D> {
+    core: D,
     contexts: Contexts,
     /// Work that has been taken and not been handed in; empty between calls.
     work: Vec<(ClientId, Vec<ToVerbs>)>,
 }
 
-impl Ringed {
-    pub(in crate::shell) fn new(core: Core<Command, Event>, contexts: Contexts) -> Self {
+impl<D: Device<Command = Command, Event = Event>> Ringed<D> {
+    pub(in crate::shell) fn new(core: D, contexts: Contexts) -> Self {
         Self {
             core,
             contexts,
@@ -101,7 +100,7 @@ impl Ringed {
     }
 }
 
-impl Device for Ringed {
+impl<D: Device<Command = Command, Event = Event>> Device for Ringed<D> {
     type Command = Command;
     type Event = Event;
 

@@ -60,8 +60,15 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     if let Some(folder) = &options.record {
         state.options.record = Some(recordings::prepare(folder)?);
     }
-    dir.create()?;
     let mut progress = Progress::new();
+    let wants_interfaces = options.transport == Transport::Veth && !options.no_ip;
+    if wants_interfaces && let Err(error) = addresses::check_interfaces() {
+        progress.print(&format!(
+            "/dev/net/tun cannot be used ({error}): hosts have no interface ib0 (modprobe tun, or --no-ip)"
+        ));
+        state.options.no_ip = true;
+    }
+    dir.create()?;
     progress.print(&headline(&state));
     let limit = Duration::from_secs(u64::from(state.timeout_s()));
     let work = async {
