@@ -1,7 +1,7 @@
 //! IP over InfiniBand at one port, without IO: packets of the host's interface to and from datagrams (RFC 4391, 4392).
 //!
 //! ```text
-//!  interface ---packet--> from_interface ---> Neighbours ---> Paths ---> outgoing ---> the port, when its VL has room
+//!  interface ---packet--> handle_packets ---> Neighbours ---> Paths ---> outgoing ---> the port, when its VL has room
 //!                              |  (ARP, neighbour discovery)   (SA)          ^
 //!                              +-----------> Groups (SA) --------------------+
 //!  interface <--packet--- receive <--- datagrams to QP 0x1b4 and to groups
@@ -322,7 +322,7 @@ impl Ipoib {
     }
 
     /// Takes packets of the interface.
-    pub(crate) fn from_interface(&mut self, now: Time, message: ToIp) {
+    pub(crate) fn handle_packets(&mut self, now: Time, message: ToIp) {
         let ToIp::Packets(packets) = message;
         for packet in packets {
             let before = self.outgoing.len();

@@ -111,7 +111,9 @@ pub(crate) fn check_interfaces() -> std::io::Result<()> {
 
 /// The place of each port among the interfaces of its host.
 fn interfaces(state: &FabricState) -> BTreeMap<usize, usize> {
-    let mut of_host: BTreeMap<(bool, &str), Vec<(u8, u8, usize)>> = BTreeMap::new();
+    /// Adapter, port and node.
+    type Port = (u8, u8, usize);
+    let mut of_host: BTreeMap<(bool, &str), Vec<Port>> = BTreeMap::new();
     for node in state.real_hosts() {
         let port = &state.nodes[node];
         let host = match &port.in_host {

@@ -19,7 +19,7 @@ impl Endpoint {
     /// Handles packets of the interface.
     pub(crate) fn handle_ip(&mut self, now: Time, message: ToIp) {
         if let Some(ip) = &mut self.ip {
-            ip.from_interface(now, message);
+            ip.handle_packets(now, message);
         }
     }
 

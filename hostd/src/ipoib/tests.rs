@@ -140,7 +140,7 @@ fn ipv6_packet(from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
 }
 
 fn send(now: Time, ip: &mut Ipoib, packet: &[u8]) {
-    ip.from_interface(now, ToIp::Packets(vec![with_headroom(packet)]));
+    ip.handle_packets(now, ToIp::Packets(vec![with_headroom(packet)]));
 }
 
 fn at(ms: u64) -> Time {
