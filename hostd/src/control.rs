@@ -5,6 +5,7 @@
 //! packet, one reply a request, in order. Every request is answered at once, save
 //! [`Request::Ping`], which is answered when its last echo has come or timed out.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use bincode::{Decode, Encode};
@@ -127,6 +128,24 @@ pub enum Request {
     PerfStopAll,
     /// How far all flows are together. Answered by [`Reply::PerfProgress`].
     PerfProgress,
+    /// As [`Request::PerfStartAll`], but the flows begin later; their durations count from then on. Answered by
+    /// [`Reply::Done`] at once.
+    PerfStartAfter {
+        /// Milliseconds until they begin.
+        delay_ms: u32,
+        /// The flows.
+        flows: Vec<PerfRequest>,
+    },
+    /// The latencies that the sink has measured of the flows with these numbers from these LIDs, all together. Answered
+    /// by [`Reply::Durations`].
+    SinkDurations {
+        /// LIDs that the packets came from.
+        sources: Vec<Lid>,
+        /// The lowest number of a flow.
+        first_flow: u32,
+        /// The highest one.
+        last_flow: u32,
+    },
     /// Which port has an internet address. Answered by [`Reply::Resolved`] or [`Reply::Refused`], within 4 s.
     Resolve {
         /// The address.
@@ -171,6 +190,8 @@ pub enum Reply {
         /// Its queue pair for internet packets.
         qpn: Qpn,
     },
+    /// Latencies of several flows together.
+    Durations(Box<Histogram>),
 }
 
 /// How far the flows of a host are together.
@@ -311,6 +332,23 @@ pub struct Latency {
     pub p999_ns: u64,
     /// The longest.
     pub max_ns: u64,
+}
+
+/// Durations counted in buckets, so that those of several flows can be put together. The middle of a bucket is within 0.8 %
+/// of what fell into it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Histogram {
+    /// How many durations.
+    pub samples: u64,
+    /// Their sum, nanoseconds.
+    pub sum_ns: u128,
+    /// The shortest, nanoseconds; 0 without any.
+    pub min_ns: u64,
+    /// The longest, nanoseconds.
+    pub max_ns: u64,
+    /// Buckets that hold any, and how many: 0 to 63 are nanoseconds; of each power of two from 2^6 to 2^41 there are 64
+    /// of equal width, in ascending order.
+    pub buckets: BTreeMap<u16, u64>,
 }
 
 /// A flow of traffic to one destination.

@@ -8,7 +8,7 @@
 
 use wire::convert::{saturate, u64_of, usize_of};
 
-use crate::control::Latency;
+use crate::control::{Histogram, Latency};
 
 /// Bits of a bucket's place among those of its power of two.
 const SUB_BITS: u32 = 6;
@@ -18,6 +18,9 @@ const SUB: usize = 1 << SUB_BITS;
 const NS_MAX: u64 = (1 << 42) - 1;
 /// Groups of buckets: one of single nanoseconds below 64, one of each power of two from there on.
 const GROUPS: usize = (42 - SUB_BITS + 1) as usize;
+
+/// The number of the last bucket.
+const BUCKET_LAST: u16 = (GROUPS * SUB - 1) as u16;
 
 /// Counts of one power of two.
 type Group = Box<[u32; SUB]>;
@@ -53,6 +56,85 @@ fn middle(group: usize, place: usize) -> u64 {
     }
 }
 
+/// The number of a bucket among all, in order of what falls into them.
+fn number(group: usize, place: usize) -> u16 {
+    saturate::<u16>(group * SUB + place)
+}
+
+/// A summary of `samples` durations in `buckets`, which are in ascending order.
+fn summary<B: Iterator<Item = (u16, u64)>>(
+    samples: u64,
+    sum_ns: u128,
+    (min_ns, max_ns): (u64, u64),
+    buckets: impl Fn() -> B,
+) -> Latency {
+    if samples == 0 {
+        return Latency::default();
+    }
+    // What at least so many thousandths of the durations do not exceed.
+    let quantile = |thousandths: u64| {
+        let wanted = u128::from(samples) * u128::from(thousandths);
+        let mut below = 0u128;
+        for (bucket, count) in buckets() {
+            below += u128::from(count) * 1000;
+            if below >= wanted {
+                let bucket = usize::from(bucket);
+                let middle = middle(bucket / SUB, bucket % SUB);
+                return middle.max(min_ns).min(max_ns);
+            }
+        }
+        // Counts that have saturated.
+        max_ns
+    };
+    Latency {
+        samples,
+        min_ns,
+        mean_ns: saturate::<u64>(sum_ns / u128::from(samples)),
+        p50_ns: quantile(500),
+        p90_ns: quantile(900),
+        p99_ns: quantile(990),
+        p999_ns: quantile(999),
+        max_ns,
+    }
+}
+
+impl Histogram {
+    /// Adds all durations of another one.
+    pub fn add(&mut self, other: &Self) {
+        if other.samples == 0 {
+            return;
+        }
+        let is_first = self.samples == 0;
+        self.min_ns = if is_first {
+            other.min_ns
+        } else {
+            self.min_ns.min(other.min_ns)
+        };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.samples = self.samples.saturating_add(other.samples);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        for (&bucket, &count) in &other.buckets {
+            let all = self.buckets.entry(bucket).or_default();
+            *all = all.saturating_add(count);
+        }
+    }
+
+    /// The summary of all durations.
+    #[must_use]
+    pub fn summary(&self) -> Latency {
+        let buckets = || {
+            let known = self.buckets.range(..=BUCKET_LAST);
+            known.map(|(&bucket, &count)| (bucket, count))
+        };
+        summary(
+            self.samples,
+            self.sum_ns,
+            (self.min_ns, self.max_ns),
+            buckets,
+        )
+    }
+}
+
 impl Durations {
     pub(crate) const fn new() -> Self {
         Self {
@@ -76,38 +158,29 @@ impl Durations {
         counts[place] = counts[place].saturating_add(1);
     }
 
-    /// What at least `thousandths` of a thousand durations do not exceed.
-    fn quantile(&self, thousandths: u64) -> u64 {
-        let counts = self.groups.iter().zip(0..).flat_map(|(counts, group)| {
+    /// The buckets that hold durations, ascending: number and count.
+    fn buckets(&self) -> impl Iterator<Item = (u16, u64)> {
+        self.groups.iter().zip(0..).flat_map(|(counts, group)| {
             let counts = counts.iter().flat_map(|counts| counts.iter().zip(0..));
-            counts.map(move |(&count, place)| (u64::from(count), group, place))
-        });
-        let wanted = u128::from(self.samples) * u128::from(thousandths);
-        let mut below = 0u128;
-        for (count, group, place) in counts {
-            below += u128::from(count) * 1000;
-            if below >= wanted && count > 0 {
-                return middle(group, place).clamp(self.min_ns, self.max_ns);
-            }
-        }
-        // Counts that have saturated.
-        self.max_ns
+            let filled = counts.filter(|&(&count, _)| count > 0);
+            filled.map(move |(&count, place)| (number(group, place), u64::from(count)))
+        })
     }
 
     /// Their summary.
     pub(crate) fn summary(&self) -> Latency {
-        if self.samples == 0 {
-            return Latency::default();
-        }
-        Latency {
+        let ends = (self.min_ns, self.max_ns);
+        summary(self.samples, self.sum_ns, ends, || self.buckets())
+    }
+
+    /// All of them.
+    pub(crate) fn histogram(&self) -> Histogram {
+        Histogram {
             samples: self.samples,
+            sum_ns: self.sum_ns,
             min_ns: self.min_ns,
-            mean_ns: saturate::<u64>(self.sum_ns / u128::from(self.samples)),
-            p50_ns: self.quantile(500),
-            p90_ns: self.quantile(900),
-            p99_ns: self.quantile(990),
-            p999_ns: self.quantile(999),
             max_ns: self.max_ns,
+            buckets: self.buckets().collect(),
         }
     }
 

@@ -46,6 +46,8 @@ pub enum Verb {
     Path(PathTo),
     /// Send traffic between hosts: offered, delivered, dropped, latency
     Perf(Perf),
+    /// Send traffic by a pattern or a plan: who sends to whom, how much, when, on which service level
+    Traffic(Traffic),
     /// Multicast groups: join, leave, send, count, tables
     #[command(subcommand)]
     Mcast(crate::verbs::Mcast),
@@ -265,6 +267,61 @@ pub struct Perf {
     /// Seed of payloads and of the flows' first phases
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     pub seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `ibemu traffic`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+A flow has one source and one destination, so a host has a flow to each host that it sends to, with its share of the host's rate. \
+A plan is a TOML file of [[flows]], each with a pattern (or from and to, lists of hosts) and the options below as keys; options \
+that are given replace those of all its flows. docs/formats.md has the keys, and the JSON. An interrupt ends the flows as it ends those of \
+ibemu perf, and what was delivered until then is reported.")]
+pub struct Traffic {
+    /// uniform, all-to-all, centric-PERCENT, permutation, shift-BY or complement; or a file, whose name has
+    /// a dot or a slash
+    #[arg(value_name = "PATTERN|PLAN")]
+    pub what: String,
+    /// The hosts that take part: * stands for any characters, ? for one. May be given several times
+    /// [default: all that can be reached]
+    #[arg(long, value_name = "GLOB")]
+    pub hosts: Vec<String>,
+    /// The host that centric-PERCENT sends to [default: the first]
+    #[arg(long, value_name = "HOST")]
+    pub target: Option<String>,
+    /// Packet length from LRH to VCRC, bytes: 98 up to the MTU and its headers [default: 290]
+    #[arg(short, long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(98..=4222))]
+    pub size: Option<u16>,
+    /// Offered load of each host in bits a second (k, M and G are understood) [default: as much as
+    /// window and link allow]
+    #[arg(short, long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// Packets of a flow that may be in flight, 0 to 1048576; 0 for no limit, which needs a rate
+    /// [default: 256 shared by the flows of a host; with a rate 0]
+    #[arg(short, long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
+    pub window: Option<u32>,
+    /// Packets a flow, at least 1 [default: as many as fit into --seconds]
+    #[arg(short, long, value_name = "NUMBER", conflicts_with = "seconds",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// How long to send, seconds, above 0 [default: 5]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::positive)]
+    pub seconds: Option<f64>,
+    /// How long to send before anything is measured, seconds, above 0 [default: not at all]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::positive)]
+    pub warmup: Option<f64>,
+    /// Service level, 0 to 15 [default: what the path record names, else 0]
+    #[arg(long, value_name = "SL", value_parser = clap::value_parser!(u8).range(0..=15))]
+    pub sl: Option<u8>,
+    /// Which of the destination's 2^LMC LIDs to send to [default: what the path record names,
+    /// else 0]
+    #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(u16).range(0..=127))]
+    pub dlid_offset: Option<u16>,
+    /// Seed of permutations, payloads and the flows' first phases [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -31,6 +31,7 @@ mod shape;
 pub mod state;
 pub mod supervisor;
 pub mod teardown;
+mod traffic;
 mod umad;
 pub mod usage;
 pub mod verbs;

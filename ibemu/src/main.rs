@@ -56,6 +56,7 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Ping(options) => wait(verbs::ping(fabric, options)),
         Verb::Path(options) => wait(verbs::path(fabric, options)),
         Verb::Perf(options) => wait(verbs::perf(fabric, options)),
+        Verb::Traffic(options) => wait(verbs::traffic(fabric, options)),
         Verb::Mcast(options) => wait(verbs::mcast(fabric, options)),
         Verb::Qos(options) => wait(verbs::qos(fabric, options)),
         Verb::Clos(options) => wait(verbs::clos(fabric, options)),

@@ -32,4 +32,5 @@ mod reachability;
 mod recording;
 mod stock_programs;
 mod tools;
+mod traffic;
 mod verbs_socket;

@@ -28,14 +28,26 @@ impl Endpoint {
             },
             Request::PerfStart(request) => {
                 let pkey = self.own_pkey();
-                refuse(self.source.start(now, request, &self.adapter, pkey))
+                refuse(self.source.start(now, now, request, &self.adapter, pkey))
             }
             Request::PerfStartGranted(request) => {
                 let pkey = self.own_pkey();
                 let adapter = &self.adapter;
                 refuse(self.source.start_granted(now, request, adapter, pkey))
             }
-            Request::PerfStartAll(requests) => refuse(self.start_flows(now, requests)),
+            Request::PerfStartAll(requests) => refuse(self.start_flows(now, 0, requests)),
+            Request::PerfStartAfter { delay_ms, flows } => {
+                refuse(self.start_flows(now, delay_ms, flows))
+            }
+            Request::SinkDurations {
+                sources,
+                first_flow,
+                last_flow,
+            } => {
+                let sources = sources.into_iter().collect();
+                let durations = self.sink.durations(&sources, first_flow..=last_flow);
+                Reply::Durations(Box::new(durations))
+            }
             Request::PerfReport { flow } => match self.source.report(now, flow) {
                 Some(report) => Reply::Perf(Box::new(report)),
                 None => no_flow(flow),
@@ -85,13 +97,20 @@ impl Endpoint {
         self.push_event(Event::Control { token, reply });
     }
 
-    fn start_flows(&mut self, now: Time, requests: Vec<PerfRequest>) -> Result<(), String> {
+    fn start_flows(
+        &mut self,
+        now: Time,
+        delay_ms: u32,
+        requests: Vec<PerfRequest>,
+    ) -> Result<(), String> {
         if requests.len() > FLOWS_MAX {
             return Err(format!("a host holds {FLOWS_MAX} flows at most"));
         }
         let pkey = self.own_pkey();
+        let starts = now + u64::from(delay_ms) * 1_000_000;
         for request in requests {
-            self.source.start(now, request, &self.adapter, pkey)?;
+            self.source
+                .start(now, starts, request, &self.adapter, pkey)?;
         }
         Ok(())
     }

@@ -119,10 +119,10 @@ fn template(request: &PerfRequest, run: u32, ack_every: u16, size: u16, pkey: u1
 }
 
 impl Flow {
-    /// A flow that starts now. `size` is the packet's length from LRH to VCRC, already rounded;
+    /// A flow that starts at `starts`. `size` is the packet's length from LRH to VCRC, already rounded;
     /// `tick_ns` the time between two bursts of its source.
     pub(super) fn new(
-        now: Time,
+        starts: Time,
         request: PerfRequest,
         run: u32,
         size: u16,
@@ -139,7 +139,7 @@ impl Flow {
         let phase_ns = u64::try_from(u128::from(request.seed) % (interval_ps / 1000).max(1));
         let ends = match request.duration_ms {
             0 => Time::NEVER,
-            ms => now + u64::from(ms) * 1_000_000,
+            ms => starts + u64::from(ms) * 1_000_000,
         };
         Self {
             state: FlowState::Running,
@@ -151,12 +151,12 @@ impl Flow {
             known: 0,
             counts: SinkCounts::default(),
             latency: Latency::default(),
-            started: now + phase_ns.unwrap_or(0),
+            started: starts + phase_ns.unwrap_or(0),
             ends,
             grace_ns: 2 * tick_ns,
             interval_ps,
-            last_reply_at: now,
-            queried_at: now,
+            last_reply_at: starts,
+            queried_at: starts,
             queries: 0,
             stalls: 0,
             granted: true,
@@ -210,6 +210,7 @@ impl Flow {
         self.granted
             && self.state == FlowState::Running
             && !self.is_window_closed()
+            && self.started <= now
             && now < self.send_until()
             && (self.interval_ps == 0 || self.due_ps() <= u128::from(now.0) * 1000)
     }
@@ -281,8 +282,15 @@ impl Flow {
                     self.queried_at + QUERY_NS
                 };
                 let waits = !self.granted || self.is_window_closed();
-                let send_at = if self.in_ring || self.interval_ps == 0 || waits {
+                let send_at = if self.in_ring || waits {
                     Time::NEVER
+                } else if self.interval_ps == 0 {
+                    // Only its beginning is a matter of time.
+                    if self.next == 0 {
+                        self.started
+                    } else {
+                        Time::NEVER
+                    }
                 } else {
                     let due = self.due_ps().div_ceil(1000);
                     Time(saturate::<u64>(due)).max(rate_from)

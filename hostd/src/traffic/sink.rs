@@ -5,12 +5,13 @@
 //! it have been received: a packet below them counts as a duplicate.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use link::Time;
 use wire::convert::usize_of;
 use wire::{Lid, Qpn, Sl, TrafficKind};
 
-use crate::control::{Latency, PERF_REPORTS_MAX, SINK_FLOWS_MAX, SinkFlow};
+use crate::control::{Histogram, Latency, PERF_REPORTS_MAX, SINK_FLOWS_MAX, SinkFlow};
 use crate::latency::Durations;
 use crate::service::{FlowHead, SinkCounts};
 
@@ -245,6 +246,21 @@ impl Sink {
             }
         }
         None
+    }
+
+    /// The latencies of the flows with numbers in `flows` from these LIDs, together.
+    pub(crate) fn durations(
+        &self,
+        sources: &BTreeSet<Lid>,
+        flows: RangeInclusive<u32>,
+    ) -> Histogram {
+        let mut together = Histogram::default();
+        for (&(source, flow), counted) in &self.flows {
+            if sources.contains(&source) && flows.contains(&flow) {
+                together.add(&counted.latency.histogram());
+            }
+        }
+        together
     }
 
     /// When an acknowledgement is due.

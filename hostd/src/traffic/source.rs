@@ -68,10 +68,11 @@ impl Source {
         }
     }
 
-    /// Starts a flow.
+    /// Starts a flow that sends from `starts` on.
     pub(crate) fn start(
         &mut self,
         now: Time,
+        starts: Time,
         request: PerfRequest,
         adapter: &Adapter,
         pkey: u16,
@@ -105,7 +106,7 @@ impl Source {
             .max(u32::from_be_bytes([a, b, c, d]))
             .wrapping_add(1);
         let id = request.flow;
-        let flow = Flow::new(now, request, self.last_run, size, pkey, self.tick_ns);
+        let flow = Flow::new(starts, request, self.last_run, size, pkey, self.tick_ns);
         self.flows.insert(id, flow);
         self.waiting.remove(&id);
         self.reschedule(now, id);
@@ -121,7 +122,7 @@ impl Source {
         pkey: u16,
     ) -> Result<(), String> {
         let id = request.flow;
-        self.start(now, request, adapter, pkey)?;
+        self.start(now, now, request, adapter, pkey)?;
         self.waiting.insert(id);
         self.apply_grant(now, id);
         Ok(())

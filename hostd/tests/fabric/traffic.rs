@@ -1,5 +1,6 @@
 use hostd::control::{
-    FLOWS_MAX, FlowReport, FlowState, FlowsProgress, PerfRequest, Reply, Request, SINK_QPN,
+    FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Histogram, PerfRequest, Reply, Request,
+    SINK_QPN,
 };
 use link::{Pacing, PortConfig};
 use rand::{RngExt as _, SeedableRng};
@@ -100,6 +101,87 @@ fn a_window_of_one_packet_waits_for_each() {
     assert_eq!((report.delivered, report.stalls), (10, 0));
     // Below a window of four there is no packet to count acknowledgements by: they wait a moment.
     assert!(report.elapsed_ns > 9 * 2 * CABLE_NS);
+}
+
+fn durations(bed: &mut Bed, sink: usize, source: u16, flows: (u32, u32)) -> Histogram {
+    let request = Request::SinkDurations {
+        sources: vec![lid(source)],
+        first_flow: flows.0,
+        last_flow: flows.1,
+    };
+    match bed.ask(sink, request) {
+        Reply::Durations(durations) => *durations,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn flows_that_begin_later_send_nothing_before_and_last_as_long() {
+    let mut bed = Bed::back_to_back(paced());
+    bring_up_pair(&mut bed);
+    let endless = |number, window, rate| PerfRequest {
+        count: 0,
+        duration_ms: 20,
+        window,
+        rate,
+        ..flow(number, 2)
+    };
+    let flows = vec![endless(1, 64, 0), endless(2, 0, 100_000_000)];
+    let later = Request::PerfStartAfter {
+        delay_ms: 30,
+        flows,
+    };
+    assert_eq!(bed.ask(0, later), Reply::Done);
+    bed.run(29_000_000);
+    for number in [1, 2] {
+        let before = report(&mut bed, 0, number);
+        assert_eq!((before.state, before.sent), (FlowState::Running, 0));
+    }
+    bed.run(11_000_000);
+    for number in [1, 2] {
+        assert!(report(&mut bed, 0, number).sent > 0, "flow {number}");
+    }
+    for number in [1, 2] {
+        let after = finish(&mut bed, 0, number);
+        assert_eq!((after.lost, after.state), (0, FlowState::Finished));
+        // From its first packet, which the seed puts within one interval, to the last one's arrival.
+        let near = 18_000_000..=22_000_000;
+        assert!(near.contains(&after.elapsed_ns), "{after:?}");
+    }
+}
+
+#[test]
+fn latencies_of_several_flows_are_put_together_by_number_and_source() {
+    let mut bed = Bed::back_to_back(paced());
+    bring_up_pair(&mut bed);
+    for number in [1, 2, 3] {
+        let window = number * 20;
+        let request = PerfRequest {
+            window,
+            count: 500,
+            ..flow(number, 2)
+        };
+        start(&mut bed, 0, request);
+    }
+    let each: Vec<FlowReport> = (1..=3).map(|number| finish(&mut bed, 0, number)).collect();
+    for (one, number) in each.iter().zip(1..) {
+        let alone = durations(&mut bed, 1, 1, (number, number));
+        assert_eq!(alone.summary(), one.latency);
+    }
+    let two = durations(&mut bed, 1, 1, (2, 3));
+    let mut added = durations(&mut bed, 1, 1, (2, 2));
+    added.add(&durations(&mut bed, 1, 1, (3, 3)));
+    assert_eq!(two, added);
+    let summary = two.summary();
+    assert_eq!(summary.samples, 1000);
+    assert_eq!(
+        summary.max_ns,
+        each[1].latency.max_ns.max(each[2].latency.max_ns)
+    );
+    assert!(summary.p50_ns >= each[1].latency.p50_ns.min(each[2].latency.p50_ns));
+    assert!(summary.p50_ns <= each[1].latency.p50_ns.max(each[2].latency.p50_ns));
+    assert_eq!(durations(&mut bed, 1, 2, (1, 3)), Histogram::default());
+    assert_eq!(Histogram::default().summary().samples, 0);
 }
 
 #[test]

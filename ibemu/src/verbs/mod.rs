@@ -18,6 +18,7 @@ mod restart;
 mod run;
 mod status;
 mod topo;
+mod traffic;
 mod up;
 
 pub use cable::run as link;
@@ -36,4 +37,5 @@ pub use restart::run as restart;
 pub use run::run;
 pub use status::run as status;
 pub use topo::run as topo;
+pub use traffic::run as traffic;
 pub use up::run as up;

@@ -1,17 +1,15 @@
-//! The report of `ibemu perf`.
-
-use std::time::Duration;
+//! The report of a run.
 
 use anyhow::Result;
-use hostd::control::{FlowReport, FlowState, Latency};
+use hostd::control::{FlowReport, FlowState, Histogram, Latency};
 use serde::Serialize;
 
 use wire::TrafficKind;
-use wire::convert::{nanoseconds, saturate};
+use wire::convert::{nanoseconds, real, u64_of, usize_of};
 
-use super::Flow;
+use super::flows::Flow;
+use super::run::RunOutcome;
 use crate::accounting::{Account, AtPort};
-use crate::cli::Perf;
 use crate::drops::Drops;
 use crate::lids::{HostLids, LeftOut};
 use crate::output::{self, Align, Table};
@@ -22,35 +20,37 @@ const LISTED_MAX: usize = 32;
 /// Places of drops, of waiting packets and of missing ones that are listed; the rest is counted.
 const PLACES_MAX: usize = 20;
 
-/// A run and its results.
-pub(super) struct RunOutcome<'a> {
-    /// The hosts that took part.
-    pub(super) hosts: &'a [HostLids],
-    /// The flows between them, whose sources answer.
-    pub(super) flows: &'a [Flow],
-    /// Where all packets are.
-    pub(super) account: &'a Account,
-    /// The hosts that did not take part, or not to the end.
-    pub(super) left_out: &'a [LeftOut],
-    /// How long it took.
-    pub(super) elapsed: Duration,
-    /// Whether an interrupt has ended it.
-    pub(super) interrupted: bool,
-}
-
 #[derive(Debug, Serialize)]
 struct Report<'a> {
-    size: u16,
+    size: Option<u16>,
     interrupted: bool,
     total: Total<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<Group<'a>>,
     packets: &'a Account,
     unreachable: &'a [LeftOut],
     flows: Vec<FlowJson<'a>>,
 }
 
 /// All flows together.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 struct Total<'a> {
+    #[serde(flatten)]
+    sums: Sums,
+    dropped: &'a Drops,
+}
+
+/// The flows of a group together.
+#[derive(Debug, Serialize)]
+struct Group<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    sums: Sums,
+}
+
+/// Some flows together.
+#[derive(Debug, Serialize)]
+struct Sums {
     flows: usize,
     offered: u64,
     sent: u64,
@@ -62,15 +62,20 @@ struct Total<'a> {
     elapsed_ns: u64,
     packets_per_second: u64,
     bits_per_second: u64,
+    /// Jain's index of what the flows have delivered in relation to what they offered: 1 for equal shares,
+    /// 1/n where one of n flows has all.
+    fairness: Option<f64>,
     latency: LatencyJson,
-    dropped: Option<&'a Drops>,
 }
 
 #[derive(Debug, Serialize)]
 struct FlowJson<'a> {
     source: &'a str,
     destination: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
     dlid: u16,
+    size: u16,
     state: &'static str,
     offered: u64,
     sent: u64,
@@ -111,39 +116,66 @@ impl From<Latency> for LatencyJson {
     }
 }
 
-/// Prints the table, or JSON.
-pub(super) fn print(ran: &RunOutcome<'_>, options: &Perf) -> Result<()> {
-    let RunOutcome { hosts, flows, .. } = *ran;
-    let total = total(ran);
-    if options.json {
-        let flows = flows.iter().map(|flow| flow_json(hosts, flow)).collect();
+/// Prints the table, or JSON. `groups` are the names of the groups of flows, where there are any.
+///
+/// # Errors
+/// If standard output cannot be written to.
+pub(crate) fn print(ran: &RunOutcome, groups: &[String], json: bool) -> Result<()> {
+    let RunOutcome { hosts, flows, .. } = ran;
+    let all = sums(ran, |_| true);
+    let of_groups = groups.iter().zip(0..).map(|(name, number)| Group {
+        name,
+        sums: sums(ran, |group| group == number),
+    });
+    let of_groups: Vec<Group<'_>> = of_groups.collect();
+    if json {
+        let name = |group| groups.get(usize_of(group)).map(String::as_str);
+        let flow = |flow| flow_json(hosts, flow, name);
         return output::json(&Report {
-            size: options.size,
+            size: common_size(flows),
             interrupted: ran.interrupted,
-            total,
-            packets: ran.account,
-            unreachable: ran.left_out,
-            flows,
+            total: Total {
+                sums: all,
+                dropped: &ran.account.all_drops,
+            },
+            groups: of_groups,
+            packets: &ran.account,
+            unreachable: &ran.left_out,
+            flows: flows.iter().map(flow).collect(),
         });
     }
-    LeftOut::print(ran.left_out)?;
+    LeftOut::print(&ran.left_out)?;
     if flows.len() <= LISTED_MAX {
         output::line(table(hosts, flows))?;
     }
+    if of_groups.len() > 1 {
+        output::line(group_table(&of_groups))?;
+    }
     output::line(format!(
-        "{} flows: {} offered, {} delivered, {} lost; {} packets/s, {}",
-        total.flows,
-        total.offered,
-        total.delivered,
-        total.lost,
-        total.packets_per_second,
-        bit_rate(total.bits_per_second)
+        "{} flows: {} offered, {} delivered, {} lost; {} packets/s, {}{}",
+        all.flows,
+        all.offered,
+        all.delivered,
+        all.lost,
+        all.packets_per_second,
+        bit_rate(all.bits_per_second),
+        fairness(all.fairness.filter(|_| all.flows > 1)),
     ))?;
-    output::line(format!(
-        "one-way latency: {}",
-        latency_line(&total.latency, total.flows)
-    ))?;
-    print_account(ran.account)
+    output::line(format!("one-way latency: {}", latency_line(&all.latency)))?;
+    print_account(&ran.account)
+}
+
+fn fairness(index: Option<f64>) -> String {
+    index.map_or_else(String::new, |index| format!("; fairness {index:.3}"))
+}
+
+/// The packet length that all flows have.
+fn common_size(flows: &[Flow]) -> Option<u16> {
+    let size = flows.first()?.spec.size;
+    flows
+        .iter()
+        .all(|flow| flow.spec.size == size)
+        .then_some(size)
 }
 
 /// Where the packets are: a line for each kind, then the places.
@@ -218,19 +250,25 @@ fn places(what: &str, all: impl Iterator<Item = String>) -> Result<()> {
     output::line(format!("{what}: {listed}{more}"))
 }
 
-fn total<'a>(ran: &RunOutcome<'a>) -> Total<'a> {
-    let (flows, elapsed) = (ran.flows, ran.elapsed);
-    let sum =
-        |field: fn(&FlowReport) -> u64| flows.iter().map(|(_, flow)| field(flow)).sum::<u64>();
+/// The flows of those groups together.
+fn sums(ran: &RunOutcome, wanted: impl Fn(u32) -> bool) -> Sums {
+    let flows = ran.flows.iter().filter(|flow| wanted(flow.spec.group));
+    let flows: Vec<&FlowReport> = flows.map(|flow| &flow.report).collect();
+    let sum = |field: fn(&FlowReport) -> u64| flows.iter().map(|flow| field(flow)).sum::<u64>();
     // Flows start one after another: the time that they have in common is the longest one.
-    let longest = flows
-        .iter()
-        .map(|(_, flow)| flow.elapsed_ns)
-        .max()
-        .unwrap_or(0);
-    let elapsed_ns = longest.min(nanoseconds(elapsed));
+    let longest = flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
+    let elapsed_ns = longest.min(nanoseconds(ran.elapsed));
     let bytes = sum(|flow| flow.bytes_delivered);
-    Total {
+    let mut latency = Histogram::default();
+    for (of_group, _) in ran
+        .latencies
+        .iter()
+        .zip(0..)
+        .filter(|&(_, group)| wanted(group))
+    {
+        latency.add(of_group);
+    }
+    Sums {
         flows: flows.len(),
         offered: sum(|flow| flow.offered),
         sent: sum(|flow| flow.sent),
@@ -242,51 +280,33 @@ fn total<'a>(ran: &RunOutcome<'a>) -> Total<'a> {
         elapsed_ns,
         packets_per_second: per_second(sum(|flow| flow.delivered), elapsed_ns),
         bits_per_second: per_second(bytes.saturating_mul(8), elapsed_ns),
-        latency: together(flows),
-        dropped: Some(&ran.account.all_drops),
+        fairness: jain(&flows),
+        latency: latency.summary().into(),
     }
 }
 
-/// The latencies of all flows. Percentiles of several flows are the largest among them: what every
-/// flow keeps.
-fn together(flows: &[Flow]) -> LatencyJson {
-    let measured: Vec<&Latency> = flows
+/// Jain's index of fairness, (sum x)^2 / (n sum x^2), where x is the part of what a flow offered that was delivered, or
+/// without a rate, when that is always all, what was delivered. `None` if nothing was.
+fn jain(flows: &[&FlowReport]) -> Option<f64> {
+    let is_closed = flows.iter().all(|flow| flow.offered == flow.sent);
+    let part = |flow: &&FlowReport| match is_closed {
+        true => real(flow.delivered),
+        false => real(flow.delivered) / real(flow.offered.max(1)),
+    };
+    let (sum, squares) = flows
         .iter()
-        .map(|(_, flow)| &flow.latency)
-        .filter(|latency| latency.samples > 0)
-        .collect();
-    let largest =
-        |field: fn(&Latency) -> u64| measured.iter().map(|one| field(one)).max().unwrap_or(0);
-    let samples: u64 = measured.iter().map(|latency| latency.samples).sum();
-    let weighted: u128 = measured
-        .iter()
-        .map(|latency| u128::from(latency.mean_ns) * u128::from(latency.samples))
-        .sum();
-    let mean = weighted.checked_div(u128::from(samples)).unwrap_or(0);
-    LatencyJson {
-        samples,
-        min_ns: measured
-            .iter()
-            .map(|latency| latency.min_ns)
-            .min()
-            .unwrap_or(0),
-        mean_ns: saturate::<u64>(mean),
-        p50_ns: largest(|latency| latency.p50_ns),
-        p90_ns: largest(|latency| latency.p90_ns),
-        p99_ns: largest(|latency| latency.p99_ns),
-        p999_ns: largest(|latency| latency.p999_ns),
-        max_ns: largest(|latency| latency.max_ns),
-    }
+        .map(part)
+        .fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    (squares > 0.0).then(|| sum * sum / (real(u64_of(flows.len())) * squares))
 }
 
-/// One line; with several flows the percentiles are bounds that every flow keeps.
-fn latency_line(latency: &LatencyJson, flows: usize) -> String {
+/// One line.
+fn latency_line(latency: &LatencyJson) -> String {
     if latency.samples == 0 {
         return "not measured".to_owned();
     }
-    let bound = if flows > 1 { "<= " } else { "" };
     format!(
-        "min {}, mean {}, median {bound}{}, 99 % {bound}{}, 99.9 % {bound}{}, max {}",
+        "min {}, mean {}, median {}, 99 % {}, 99.9 % {}, max {}",
         duration(latency.min_ns),
         duration(latency.mean_ns),
         duration(latency.p50_ns),
@@ -294,6 +314,35 @@ fn latency_line(latency: &LatencyJson, flows: usize) -> String {
         duration(latency.p999_ns),
         duration(latency.max_ns)
     )
+}
+
+fn group_table(groups: &[Group<'_>]) -> Table {
+    let mut table = Table::new(&[
+        ("GROUP", Align::Left),
+        ("FLOWS", Align::Right),
+        ("OFFERED", Align::Right),
+        ("DELIVERED", Align::Right),
+        ("LOST", Align::Right),
+        ("RATE", Align::Right),
+        ("FAIRNESS", Align::Right),
+        ("MEDIAN", Align::Right),
+        ("99 %", Align::Right),
+    ]);
+    for Group { name, sums } in groups {
+        table.row([
+            (*name).to_owned(),
+            sums.flows.to_string(),
+            sums.offered.to_string(),
+            sums.delivered.to_string(),
+            sums.lost.to_string(),
+            bit_rate(sums.bits_per_second),
+            sums.fairness
+                .map_or_else(|| "-".to_owned(), |index| format!("{index:.3}")),
+            duration(sums.latency.p50_ns),
+            duration(sums.latency.p99_ns),
+        ]);
+    }
+    table
 }
 
 fn state_name(state: FlowState) -> &'static str {
@@ -305,11 +354,17 @@ fn state_name(state: FlowState) -> &'static str {
     }
 }
 
-fn flow_json<'a>(hosts: &'a [HostLids], (pair, flow): &Flow) -> FlowJson<'a> {
+fn flow_json<'a>(
+    hosts: &'a [HostLids],
+    Flow { spec, report: flow }: &Flow,
+    name: impl Fn(u32) -> Option<&'a str>,
+) -> FlowJson<'a> {
     FlowJson {
-        source: &hosts[pair.0].identity.name,
-        destination: &hosts[pair.1].identity.name,
+        source: &hosts[spec.pair.0].identity.name,
+        destination: &hosts[spec.pair.1].identity.name,
+        group: name(spec.group),
         dlid: flow.dlid.get(),
+        size: flow.size,
         state: state_name(flow.state),
         offered: flow.offered,
         sent: flow.sent,
@@ -336,7 +391,8 @@ fn table(hosts: &[HostLids], flows: &[Flow]) -> Table {
         ("MEDIAN", Align::Right),
         ("99 %", Align::Right),
     ]);
-    for (pair, flow) in flows {
+    for Flow { spec, report: flow } in flows {
+        let pair = spec.pair;
         let bits = flow.bytes_delivered.saturating_mul(8);
         table.row([
             hosts[pair.0].identity.name.clone(),

@@ -8,26 +8,21 @@ use anyhow::{Context, Result, bail};
 use daemon::signals::ShutdownSignals;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hostd::control::{
-    FlowReport, FlowState, FlowsProgress, PERF_REPORTS_MAX, PerfRequest, Reply, Request,
+    FlowReport, FlowState, FlowsProgress, Histogram, PERF_REPORTS_MAX, PerfRequest, Reply, Request,
     SINK_FLOWS_MAX, SINK_QPN, SinkFlow,
 };
 use tokio::time::Instant;
-use wire::convert::saturate;
-use wire::{Lid, Sl};
+use wire::Lid;
+use wire::convert::usize_of;
 
-use super::{Flow, PerfProgress};
+use super::flows::{Flow, FlowSpec};
+use super::run::RunProgress;
 use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
-use crate::cli::Perf;
 use crate::dir::FabricDir;
 use crate::lids::{HostLids, LeftOut};
 use crate::paths::{self, Path};
 use crate::state::FabricState;
-use crate::verify::Pair;
 
-/// How long to send without `--count` and `--seconds`, milliseconds.
-const DURATION_MS: u32 = 5_000;
-/// The window of a host's flows together without `--window`, packets.
-const WINDOW: u32 = 256;
 /// How many hosts are asked at a time: as many connections are open at most.
 const AT_ONCE: usize = 256;
 /// How many hosts ask for their paths at a time: the answers of all come from one manager.
@@ -39,6 +34,9 @@ const POLL_PAUSES: u32 = 2;
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// How long packets under way are waited for after an interrupt.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of a flow: whether it is a warm-up, its group, its position among those of its source and group.
+const WARM_UP: u32 = 1 << 31;
+const GROUP_SHIFT: u32 = 20;
 
 /// The hosts of a run.
 pub(super) struct Bench<'a> {
@@ -51,8 +49,15 @@ pub(super) struct Bench<'a> {
 pub(super) struct SourceRequest {
     /// The host's position.
     source: usize,
-    /// Its flows; the number of each is the position of its destination.
-    flows: Vec<PerfRequest>,
+    /// Its flows.
+    flows: Vec<(FlowSpec, PerfRequest)>,
+}
+
+impl SourceRequest {
+    /// How many flows it has.
+    pub(super) fn flows(&self) -> usize {
+        self.flows.len()
+    }
 }
 
 /// How the flows of a run have ended.
@@ -141,19 +146,25 @@ impl Bench<'_> {
     /// What each source is to send, by the paths that subnet administration names.
     pub(super) async fn requests(
         &self,
-        pairs: &[Pair],
-        options: &Perf,
-        progress: &PerfProgress,
+        specs: Vec<FlowSpec>,
+        progress: &RunProgress,
     ) -> Result<Vec<SourceRequest>> {
-        let sources: Vec<&[Pair]> = pairs.chunk_by(|a, b| a.0 == b.0).collect();
-        let all = sources.len();
-        let mut asked = stream::iter(sources)
-            .map(|same| async move {
-                let source = same[0].0;
-                let to: Vec<&HostLids> = same.iter().map(|pair| &self.hosts[pair.1]).collect();
-                let paths = paths::from_host(self.dir, self.state, &self.hosts[source], &to).await;
-                let flows = same.iter().zip(paths);
-                let flows = flows.map(|(&pair, path)| self.request(pair, path, options));
+        let mut by_source: BTreeMap<usize, Vec<FlowSpec>> = BTreeMap::new();
+        for spec in specs {
+            by_source.entry(spec.pair.0).or_default().push(spec);
+        }
+        let all = by_source.len();
+        let mut asked = stream::iter(by_source)
+            .map(|(source, specs)| async move {
+                let to: BTreeSet<usize> = specs.iter().map(|spec| spec.pair.1).collect();
+                let hosts: Vec<&HostLids> = to.iter().map(|&host| &self.hosts[host]).collect();
+                let from = &self.hosts[source];
+                let paths = paths::from_host(self.dir, self.state, from, &hosts).await;
+                let paths: BTreeMap<usize, Path> = to.into_iter().zip(paths).collect();
+                let flows = specs.into_iter().zip(0..).map(|(spec, position)| {
+                    let request = self.request(&spec, position, paths[&spec.pair.1])?;
+                    Ok((spec, request))
+                });
                 let flows = flows.collect::<Result<_>>()?;
                 anyhow::Ok(SourceRequest { source, flows })
             })
@@ -166,53 +177,85 @@ impl Bench<'_> {
         Ok(requests)
     }
 
-    /// The request that starts the flow of `pair`; its number is the destination's position.
-    fn request(&self, pair: Pair, path: Path, options: &Perf) -> Result<PerfRequest> {
-        let flows = if options.all {
-            u32::try_from(self.hosts.len() - 1)?
-        } else {
-            1
-        };
-        let rate = options
-            .rate
-            .map_or(0, |rate| (rate.0 / u64::from(flows)).max(1));
-        let duration_ms = match (options.count, options.seconds) {
-            (Some(_), _) => 0,
-            (None, None) => DURATION_MS,
-            (None, Some(seconds)) => {
-                saturate::<u32>(Duration::from_secs_f64(seconds).as_millis()).max(1)
-            }
-        };
-        let seed = [options.seed, u64::try_from(pair.0)?, u64::try_from(pair.1)?];
+    /// The request that starts a flow, the `position`-th of its source.
+    fn request(&self, spec: &FlowSpec, position: u32, path: Path) -> Result<PerfRequest> {
+        let warm_up = if spec.is_warm_up { WARM_UP } else { 0 };
         Ok(PerfRequest {
-            flow: u32::try_from(pair.1)?,
-            dlid: match options.dlid_offset {
-                Some(offset) => self.hosts[pair.1].with_offset(offset)?,
+            flow: warm_up | spec.group << GROUP_SHIFT | position,
+            dlid: match spec.dlid_offset {
+                Some(offset) => self.hosts[spec.pair.1].with_offset(offset)?,
                 None => path.dlid,
             },
             qpn: SINK_QPN,
-            size: options.size,
-            window: options.window.unwrap_or((WINDOW / flows).max(1)),
-            rate,
-            sl: options.sl.map_or(Ok(path.sl), Sl::new)?,
-            count: options.count.unwrap_or(0),
-            duration_ms,
-            seed: seed.iter().fold(0, |mixed: u64, &part| {
-                mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(part)
-            }),
+            size: spec.size,
+            window: spec.window,
+            rate: spec.rate,
+            sl: spec.sl.unwrap_or(path.sl),
+            count: spec.count,
+            duration_ms: spec.duration_ms,
+            seed: spec.seed,
         })
     }
 
     /// Starts all flows.
     pub(super) async fn start(&self, requests: &[SourceRequest]) -> Result<()> {
-        stream::iter(requests)
-            .map(|SourceRequest { source, flows }| async move {
-                self.order(*source, &Request::PerfStartAll(flows.clone()))
-                    .await
+        let orders = requests.iter().flat_map(|SourceRequest { source, flows }| {
+            let mut by_start: BTreeMap<u32, Vec<PerfRequest>> = BTreeMap::new();
+            for (spec, request) in flows {
+                let together = by_start.entry(spec.start_ms).or_default();
+                together.push(request.clone());
+            }
+            by_start.into_iter().map(|(delay_ms, flows)| {
+                let request = Request::PerfStartAfter { delay_ms, flows };
+                (*source, request)
             })
+        });
+        stream::iter(orders)
+            .map(|(source, request)| async move { self.order(source, &request).await })
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await
+    }
+
+    /// The one-way latencies of each of so many groups of flows, as far as sinks answer.
+    pub(super) async fn latencies(
+        &self,
+        requests: &[SourceRequest],
+        groups: u32,
+    ) -> Vec<Histogram> {
+        let sources: Vec<Lid> = requests
+            .iter()
+            .map(|request| self.hosts[request.source].identity.lid)
+            .collect();
+        let of_flows = requests.iter().flat_map(|request| &request.flows);
+        let sinks: BTreeSet<(u32, usize)> = of_flows
+            .filter(|(spec, _)| !spec.is_warm_up)
+            .map(|(spec, _)| (spec.group, spec.pair.1))
+            .collect();
+        let asked: Vec<(u32, Option<Histogram>)> = stream::iter(sinks)
+            .map(|(group, sink)| {
+                let request = Request::SinkDurations {
+                    sources: sources.clone(),
+                    first_flow: group << GROUP_SHIFT,
+                    last_flow: ((group + 1) << GROUP_SHIFT) - 1,
+                };
+                async move {
+                    match self.ask(sink, &request).await {
+                        Ok(Reply::Durations(durations)) => (group, Some(*durations)),
+                        _ => (group, None),
+                    }
+                }
+            })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        let mut together = vec![Histogram::default(); usize_of(groups)];
+        for (group, durations) in asked {
+            if let (Some(all), Some(durations)) = (together.get_mut(usize_of(group)), durations) {
+                all.add(&durations);
+            }
+        }
+        together
     }
 
     /// Waits until all flows have ended; an interrupt ends them, and a second one the wait.
@@ -220,7 +263,7 @@ impl Bench<'_> {
         &self,
         requests: &[SourceRequest],
         leave: &mut ShutdownSignals,
-        progress: &PerfProgress,
+        progress: &RunProgress,
     ) -> Ended {
         let mut gone = Gone::new();
         let mut stop_by: Option<Instant> = None;
@@ -292,10 +335,12 @@ impl Bench<'_> {
             let Some(mut known) = by_source.remove(source) else {
                 continue;
             };
-            let of_source = flows.iter().map(|flow| {
-                let report = known.remove(&flow.flow);
+            let measured = flows.iter().filter(|(spec, _)| !spec.is_warm_up);
+            let of_source = measured.map(|(spec, request)| {
+                let report = known.remove(&request.flow);
                 let report = report.context("it has forgotten a flow: was it restarted?")?;
-                Ok(((*source, usize::try_from(flow.flow)?), report))
+                let spec = spec.clone();
+                Ok(Flow { spec, report })
             });
             match of_source.collect::<Result<Vec<Flow>>>() {
                 Ok(flows) => all.extend(flows),
@@ -308,15 +353,17 @@ impl Bench<'_> {
     /// The flows, and for those that were abandoned what their sinks have counted since the last
     /// report that reached the source, where the sinks answer.
     pub(super) async fn with_counts_of_sinks(&self, mut flows: Vec<Flow>) -> Vec<Flow> {
-        let abandoned = |flow: &&mut Flow| flow.1.state == FlowState::Abandoned;
-        let asked = flows.iter_mut().filter(abandoned).map(|flow| flow.0.1);
+        let abandoned = |flow: &&mut Flow| flow.report.state == FlowState::Abandoned;
+        let asked = flows.iter_mut().filter(abandoned);
+        let asked = asked.map(|flow| flow.spec.pair.1);
         let asked: BTreeSet<usize> = asked.collect();
         let sinks: BTreeMap<usize, BTreeMap<(Lid, u32), SinkFlow>> = stream::iter(asked)
             .map(|host| async move { (host, self.sink(host).await.unwrap_or_default()) })
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        for (pair, flow) in flows.iter_mut().filter(abandoned) {
+        for Flow { spec, report: flow } in flows.iter_mut().filter(abandoned) {
+            let pair = spec.pair;
             let source = self.hosts[pair.0].identity.lid;
             let counted = sinks.get(&pair.1);
             let Some(sink) = counted.and_then(|sinks| sinks.get(&(source, flow.flow))) else {
@@ -367,7 +414,7 @@ fn those_who_answered<T>(asked: Vec<(usize, Result<T>)>, gone: &mut Gone) -> Vec
 fn is_ended(
     asked: Vec<(usize, Result<FlowsProgress>)>,
     gone: &mut Gone,
-    progress: &PerfProgress,
+    progress: &RunProgress,
 ) -> bool {
     let mut sum = (0u64, 0u64, 0u64);
     for (_, of_host) in those_who_answered(asked, gone) {

@@ -1,0 +1,29 @@
+//! Traffic between hosts, as `ibemu perf` and `ibemu traffic` send it.
+//!
+//! Every flow is one source sending to one destination's counting queue pair, which acknowledges;
+//! the source keeps the counts of both ends. Where all packets are, those of data, of queries,
+//! acknowledgements and reports, is the difference of all devices' counts before and after
+//! ([`crate::accounting`]).
+//!
+//! ```text
+//!   flows ──> idle? counts before, paths ──> start ──> how far? ... ──> reports, latencies, counts after
+//!                                               └──────── interrupt: stop ────^
+//! ```
+//!
+//! All that needs an answer of the fabric is asked before the first packet: traffic between all hosts keeps
+//! them busy. From then on each host is asked once for each step, all of them at the same time.
+
+mod bench;
+mod error_text;
+mod flows;
+mod pattern;
+mod plan;
+mod report;
+mod run;
+
+pub(crate) use flows::{DURATION_MS, FlowSpec, Share, seed_of};
+pub(crate) use pattern::Pattern;
+use pattern::PatternError;
+pub(crate) use plan::{GroupPlan, RateText, TrafficPlan, milliseconds};
+pub(crate) use report::print;
+pub(crate) use run::{Participants, run, verdict};

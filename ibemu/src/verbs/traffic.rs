@@ -1,0 +1,90 @@
+//! `ibemu traffic`: traffic by a pattern or a plan.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::cli::Traffic;
+use crate::dir::FabricDir;
+use crate::lids;
+use crate::names::FabricName;
+use crate::quantity::Rate;
+use crate::state::FabricState;
+use crate::traffic::{self, GroupPlan, Participants, Pattern, RateText, TrafficPlan};
+use crate::usage::UsageError;
+
+/// Sends traffic and reports on it, as [`super::perf`].
+///
+/// # Errors
+/// If the plan is wrong, flows cannot be started, or were abandoned.
+pub async fn run(fabric: &FabricName, options: &Traffic) -> Result<()> {
+    let plan = plan(options)?;
+    let dir = FabricDir::of(fabric);
+    let state = FabricState::require(&dir)?;
+    let (hosts, left_out) = lids::reachable(&dir, &state, state.hosts()).await;
+    let names: Vec<&str> = hosts
+        .iter()
+        .map(|host| host.identity.name.as_str())
+        .collect();
+    let resolved = plan.resolve(&names).context("traffic")?;
+    let participants = async {
+        Ok(Participants {
+            groups: u32::try_from(resolved.groups.len())?,
+            flows: resolved.flows,
+            hosts,
+            left_out,
+            has_lines: true,
+        })
+    };
+    let ran = traffic::run(&dir, &state, participants).await?;
+    traffic::print(&ran, &resolved.groups, options.json)?;
+    traffic::verdict(&ran)
+}
+
+/// The plan that the command line names, with its options.
+fn plan(options: &Traffic) -> Result<TrafficPlan> {
+    let is_file = options.what.contains(['.', '/']);
+    let mut plan = if is_file {
+        TrafficPlan::read(Path::new(&options.what))?
+    } else {
+        let pattern = options.what.parse::<Pattern>();
+        let pattern = pattern.map_err(|error| UsageError(error.to_string()))?;
+        TrafficPlan {
+            seed: 1,
+            warmup: 0.0,
+            flows: vec![GroupPlan {
+                pattern: Some(pattern),
+                ..GroupPlan::default()
+            }],
+        }
+    };
+    if is_file && !(options.hosts.is_empty() && options.target.is_none()) {
+        let what = "--hosts and --target belong to a pattern: a plan has them as keys";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    plan.seed = options.seed.unwrap_or(plan.seed);
+    plan.warmup = options.warmup.unwrap_or(plan.warmup);
+    for group in &mut plan.flows {
+        replace(group, options);
+    }
+    Ok(plan)
+}
+
+/// Puts what the command line gives in place of what the plan says.
+fn replace(group: &mut GroupPlan, options: &Traffic) {
+    if !options.hosts.is_empty() {
+        group.hosts.clone_from(&options.hosts);
+    }
+    if options.target.is_some() {
+        group.target.clone_from(&options.target);
+    }
+    if options.count.is_some() || options.seconds.is_some() {
+        group.count = options.count;
+        group.seconds = options.seconds;
+    }
+    group.size = options.size.or(group.size);
+    group.rate = options.rate.map(|Rate(bits)| RateText(bits)).or(group.rate);
+    group.window = options.window.or(group.window);
+    group.sl = options.sl.or(group.sl);
+    group.dlid_offset = options.dlid_offset.or(group.dlid_offset);
+}

@@ -1,0 +1,124 @@
+//! Traffic by patterns and plans.
+
+use std::fs;
+
+use e2e::{Fabric, Transport};
+use serde_json::Value;
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value}"))
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// Source, destination and offered packets of each flow.
+fn flows(report: &Value) -> Vec<(&str, &str, u64)> {
+    let all = array(&report["flows"]).iter();
+    all.map(|flow| {
+        let name = |key: &str| flow[key].as_str().expect("a name");
+        (
+            name("source"),
+            name("destination"),
+            number(&flow["offered"]),
+        )
+    })
+    .collect()
+}
+
+/// That every packet of each kind was delivered.
+#[track_caller]
+fn is_whole(report: &Value) {
+    for kind in ["data", "query", "acknowledgement", "report"] {
+        let sums = &report["packets"]["kinds"][kind];
+        assert_eq!(sums["sent"], sums["delivered"], "{kind}: {report:#}");
+    }
+    assert_eq!(report["total"]["lost"], 0, "{report:#}");
+}
+
+#[test]
+fn patterns_and_plans_send_what_they_say() {
+    let fabric = Fabric::up(Transport::Udp, "star-4", &[]);
+
+    let shift = ["traffic", "shift-1", "--count", "50", "--json"];
+    let shift = fabric.call(&shift).success().json();
+    is_whole(&shift);
+    let ring = [("h0", "h1"), ("h1", "h2"), ("h2", "h3"), ("h3", "h0")];
+    let expected = ring.map(|(from, to)| (from, to, 50));
+    assert_eq!(flows(&shift), expected);
+    assert_eq!(shift["total"]["fairness"], 1.0);
+    assert_eq!(shift["total"]["latency"]["samples"], 200);
+    assert_eq!(shift["groups"][0]["name"], "shift-1");
+
+    // 290 bytes are 2,320 bits: 464,000 bit/s are 200 packets a second of each host.
+    let centric = fabric.call(&[
+        "traffic",
+        "centric-50",
+        "--target",
+        "h2",
+        "--rate",
+        "464k",
+        "--seconds",
+        "1",
+        "--json",
+    ]);
+    let centric = centric.success().json();
+    is_whole(&centric);
+    for (from, to, offered) in flows(&centric) {
+        let share = match (from, to) {
+            ("h2", _) => 67,
+            (_, "h2") => 100,
+            _ => 50,
+        };
+        assert!(offered.abs_diff(share) <= 1, "{from} {to}: {offered}");
+    }
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    let text = "warmup = 0.2\n\
+                [[flows]]\nname = 'background'\npattern = 'permutation'\nrate = 464000\nseconds = 0.5\n\
+                [[flows]]\nname = 'bulk'\nfrom = ['h0', 'h1']\nto = ['h3']\ncount = 300\nsize = 1026\n\
+                start = 0.1\n";
+    fs::write(&plan, text).expect("a plan");
+    let plan = plan.to_str().expect("a path");
+    let planned = fabric.call(&["traffic", plan, "--json"]).success().json();
+    is_whole(&planned);
+    let groups = array(&planned["groups"]);
+    assert_eq!(groups.len(), 2);
+    assert_eq!(groups[0]["name"], "background");
+    assert!(
+        number(&groups[0]["offered"]).abs_diff(4 * 100) <= 4,
+        "{planned:#}"
+    );
+    assert_eq!(groups[1]["delivered"], 600);
+    assert_eq!(groups[1]["latency"]["samples"], 600);
+    assert_eq!(number(&groups[1]["bytes_delivered"]), 600 * 1026);
+    // The warm-up is sent and not measured: 0.2 s at 200 packets a second of each host.
+    let sent = number(&planned["packets"]["kinds"]["data"]["sent"]);
+    let measured = number(&planned["total"]["sent"]);
+    assert!((sent - measured).abs_diff(4 * 40) <= 4, "{planned:#}");
+
+    let table = fabric.call(&["traffic", plan, "--size", "98", "--count", "10"]);
+    let table = table.success().stdout;
+    assert!(table.contains("GROUP"), "{table}");
+    assert!(table.contains("60 delivered, 0 lost"), "{table}");
+
+    for (arguments, wrong) in [
+        (vec!["shift-4"], "shift-4 among 4 hosts: shift-1 to shift-3"),
+        (vec!["circle"], "there is no pattern \"circle\""),
+        (vec!["no/plan.toml"], "no/plan.toml: No such file"),
+        (
+            vec![plan, "--hosts", "h*"],
+            "--hosts and --target belong to a pattern",
+        ),
+        (vec!["uniform", "--window", "0"], "window 0 needs a rate"),
+    ] {
+        let mut all = vec!["traffic"];
+        all.extend(&arguments);
+        let refused = fabric.call(&all);
+        assert_ne!(refused.code, 0, "{refused}");
+        assert!(refused.stderr.contains(wrong), "{refused}");
+    }
+    fabric.down();
+}
