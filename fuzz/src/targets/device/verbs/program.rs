@@ -276,8 +276,9 @@ impl Program {
         } else {
             Receive { wr_id, pieces }.emit(&mut words);
         }
-        words.truncate(ring.producer.layout().stride());
-        if ring.producer.push(ring.memory.words(), &words) == Ok(true) {
+        // What has no room a library refuses.
+        let fits = words.len() <= ring.producer.layout().stride();
+        if fits && ring.producer.push(ring.memory.words(), &words) == Ok(true) {
             self.posted += 1;
             let _ = doorbell::ring(self.page.words(), ring.doorbell);
         }
