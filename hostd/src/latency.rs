@@ -19,9 +19,6 @@ const NS_MAX: u64 = (1 << 42) - 1;
 /// Groups of buckets: one of single nanoseconds below 64, one of each power of two from there on.
 const GROUPS: usize = (42 - SUB_BITS + 1) as usize;
 
-/// The number of the last bucket.
-const BUCKET_LAST: u16 = (GROUPS * SUB - 1) as u16;
-
 /// Counts of one power of two.
 type Group = Box<[u32; SUB]>;
 
@@ -122,8 +119,9 @@ impl Histogram {
     /// The summary of all durations.
     #[must_use]
     pub fn summary(&self) -> Latency {
+        let last = number(GROUPS - 1, SUB - 1);
         let buckets = || {
-            let known = self.buckets.range(..=BUCKET_LAST);
+            let known = self.buckets.range(..=last);
             known.map(|(&bucket, &count)| (bucket, count))
         };
         summary(
