@@ -18,6 +18,9 @@ pub struct SmConfig {
     pub routing: RoutingEngine,
     /// For [`RoutingEngine::File`]: the tables, in the text of dump_fts ([`routing::dump`]).
     pub tables: Option<String>,
+    /// Service levels and SL-to-VL tables for these tables, in texts that [`routing::dump::read_levels`] reads;
+    /// none: all packets on SL 0.
+    pub levels: Vec<String>,
     /// LID mask control of the hosts; `None`: what the engine wants (MLID: as much as the LID
     /// space holds; others: 0). [`RoutingEngine::File`] and the engines of LID07 give each port its
     /// own and ignore this one.
@@ -89,6 +92,7 @@ impl Default for SmConfig {
         Self {
             routing: RoutingEngine::Auto,
             tables: None,
+            levels: Vec::new(),
             lmc: None,
             lmc_esp0: false,
             roots: BTreeSet::new(),
@@ -162,6 +166,9 @@ pub enum ConfigError {
     /// [`RoutingEngine::File`] without tables.
     #[error("--routing file needs tables (--tables), and no other routing takes any")]
     Tables,
+    /// Service levels without tables.
+    #[error("service levels (--sls) are for tables of one's own (--tables)")]
+    Levels,
     /// The text of the tables cannot be read.
     #[error("the tables cannot be read: {0}")]
     TablesText(#[from] routing::dump::DumpError),
@@ -236,6 +243,9 @@ impl SmConfig {
         }
         if self.tables.is_some() != (self.routing == RoutingEngine::File) {
             return Err(ConfigError::Tables);
+        }
+        if self.tables.is_none() && !self.levels.is_empty() {
+            return Err(ConfigError::Levels);
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use topologies::{Endpoint, Graph, NodeId, NodeKind};
 use wire::attr::LinearForwardingTable;
 use wire::{Guid, Lid, Lmc};
 
-use routing::dump::{self, SwitchDump};
+use routing::dump::{self, LevelDump, SwitchDump};
 use routing::fat_tree::{FatTreeLabels, recognise};
 use routing::{LabelsDoNotFit, Options, RoutingEngine, Tables, VlAssignment, Warning};
 
@@ -92,6 +92,8 @@ pub(crate) struct Planner {
     routing: RoutingEngine,
     /// Tables of the user's own.
     given: Option<Vec<SwitchDump>>,
+    /// Service levels for these.
+    given_levels: Vec<LevelDump>,
     lmc: Option<Lmc>,
     /// What engines are told of the levels of the fabric; all else is as by default.
     levels: Options,
@@ -121,6 +123,9 @@ impl Planner {
         Ok(Self {
             routing: config.routing,
             given: config.tables.as_deref().map(dump::read).transpose()?,
+            given_levels: (config.levels.iter())
+                .map(|text| dump::read_levels(text))
+                .collect::<Result<_, _>>()?,
             lmc: config.lmc,
             levels: Options {
                 roots: config.roots.clone(),

@@ -43,6 +43,10 @@ pub struct HardwareArgs {
     /// each
     #[arg(long = "rate", value_name = "PORT=WIDTH-SPEED", value_parser = port_rate)]
     pub rates: Vec<(u8, LinkRate)>,
+
+    /// A port without a cable that is switched off, as it shows in PortPhysicalState; once for each
+    #[arg(long = "disabled-port", value_name = "PORT", value_parser = clap::value_parser!(u8).range(1..=254))]
+    pub disabled_ports: Vec<u8>,
 }
 
 impl HardwareArgs {
@@ -59,6 +63,7 @@ impl HardwareArgs {
             enhanced_port0: self.enhanced_port0,
             port_guids: self.port_guids.iter().copied().collect(),
             rates: self.rates.iter().copied().collect(),
+            disabled_ports: self.disabled_ports.iter().copied().collect(),
         }
     }
 }
@@ -116,7 +121,7 @@ mod tests {
     #[test]
     fn options_say_what_a_device_is() {
         let line = "d --description x --system-image-guid 0x50 --vendor-id 0x2c9 --device-id d2f2 --router \
-                    --port-guid 1=60 --rate 3=1x-sdr --rate 2=4x-fdr10";
+                    --port-guid 1=60 --rate 3=1x-sdr --rate 2=4x-fdr10 --disabled-port 4";
         let daemon = Daemon::try_parse_from(line.split_whitespace()).unwrap();
         let hardware = daemon.hardware.hardware();
         assert_eq!((hardware.vendor_id, hardware.device_id), (0x2c9, 0xd2f2));
@@ -128,6 +133,7 @@ mod tests {
             speed: LinkSpeed::Sdr,
         };
         assert_eq!(hardware.rates.get(&3), Some(&slow));
+        assert!(hardware.disabled_ports.iter().eq(&[4]));
         let none = Daemon::try_parse_from(["d"]).unwrap();
         assert_eq!(none.hardware.hardware(), Hardware::default());
         for wrong in [
@@ -138,6 +144,7 @@ mod tests {
             "--rate=1=4x",
             "--rate=255=4x-hdr",
             "--rate=1=3x-hdr",
+            "--disabled-port=0",
         ] {
             assert!(Daemon::try_parse_from(["d", wrong]).is_err(), "{wrong}");
         }

@@ -36,6 +36,11 @@ pub(crate) const ADDRESSES: &str = "addresses";
 pub(crate) const HOSTS: &str = "hosts";
 pub(crate) const LOGS: &str = "log";
 
+/// The name of the user's service levels of one file.
+pub(crate) fn levels_file(number: usize) -> String {
+    format!("tables.{number}.sls")
+}
+
 /// The directory that holds the fabrics of this user.
 #[must_use]
 pub fn runtime() -> PathBuf {
@@ -151,6 +156,12 @@ impl FabricDir {
     #[must_use]
     pub fn tables(&self) -> PathBuf {
         self.path.join(TABLES)
+    }
+
+    /// The service levels of these tables, file `number` of those given with `--sls`.
+    #[must_use]
+    pub fn levels(&self, number: usize) -> PathBuf {
+        self.path.join(levels_file(number))
     }
 
     /// The subnet's partitions, with `--partitions`.

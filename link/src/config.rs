@@ -144,6 +144,8 @@ pub struct PortConfig {
     /// Where the numbers of link-ups start. Another one at each start of a process, so that a
     /// restarted port is never taken for the one before.
     pub epoch_seed: u32,
+    /// Whether the port is switched on when it is built; if not, management can do it (Polling).
+    pub is_enabled: bool,
 }
 
 impl Default for PortConfig {
@@ -164,6 +166,7 @@ impl Default for PortConfig {
             vl15_packets: 256,
             timeouts: LinkTimeouts::default(),
             epoch_seed: 1,
+            is_enabled: true,
         }
     }
 }

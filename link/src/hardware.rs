@@ -1,6 +1,6 @@
 //! What a device is: the properties that its management agents report and that no request sets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bincode::{Decode, Encode};
 use wire::{Guid, LinkRate, LinkWidth, PortNum};
@@ -34,6 +34,8 @@ pub struct Hardware {
     pub port_guids: BTreeMap<u8, Guid>,
     /// Width and speed of links that do not run at [`PortConfig::rate`], by port.
     pub rates: BTreeMap<u8, LinkRate>,
+    /// Ports that are switched off when the device starts (PortPhysicalState Disabled).
+    pub disabled_ports: BTreeSet<u8>,
 }
 
 impl Default for Hardware {
@@ -47,6 +49,7 @@ impl Default for Hardware {
             enhanced_port0: false,
             port_guids: BTreeMap::new(),
             rates: BTreeMap::new(),
+            disabled_ports: BTreeSet::new(),
         }
     }
 }
@@ -58,6 +61,7 @@ impl Hardware {
         let own = self.rates.get(&number.get()).copied();
         PortConfig {
             rate: own.unwrap_or(common.rate),
+            is_enabled: common.is_enabled && !self.disabled_ports.contains(&number.get()),
             ..common
         }
     }

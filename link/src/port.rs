@@ -183,7 +183,7 @@ impl Port {
             state: PortState::Down,
             carrier: false,
             plugged: true,
-            enabled: true,
+            enabled: config.is_enabled,
             link_down_pending: false,
             peer: None,
             vl_buffers: vls
@@ -241,10 +241,14 @@ impl Port {
         self.state
     }
 
-    /// The state of the physical link.
+    /// The state of the physical link. A port that is switched on and has no cable polls (IBA 14.2.5.6:
+    /// Disabled is what management has set).
     #[must_use]
     pub fn physical(&self) -> PhysicalState {
-        self.training.physical()
+        match self.training.physical() {
+            PhysicalState::Disabled if self.enabled => PhysicalState::Polling,
+            physical => physical,
+        }
     }
 
     /// The number of the present link-up, never 0: transports may carry it so that a restarted

@@ -39,10 +39,10 @@ pub enum PortState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[repr(u8)]
 pub enum PhysicalState {
-    /// Looking for a peer.
+    /// Looking for a peer, also without a cable.
     #[default]
     Polling = 2,
-    /// Cable pulled, or switched off by management.
+    /// Switched off by management, or from the start.
     Disabled = 3,
     /// A peer is heard; the ends agree on a link-up.
     Training = 4,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use topologies::Graph;
 use wire::{Guid, Lmc};
 
-use crate::dump::SwitchDump;
+use crate::dump::{LevelDump, SwitchDump};
 use crate::error::RoutingError;
 use crate::fat_tree::FatTreeLabels;
 use crate::lids::{KnownLids, LidBase, LidRange, Lids, Lmcs, assign};
@@ -54,6 +54,9 @@ pub struct Options {
     pub unmeasured: Option<RoutingEngine>,
     /// Tables for the engine `file` to take, as [`crate::dump::read`] gives them.
     pub given: Option<Vec<SwitchDump>>,
+    /// Service levels and SL-to-VL tables for the engine `file` to put onto these tables, as
+    /// [`crate::dump::read_levels`] gives them; none: all packets on SL 0 and VL 0.
+    pub given_levels: Vec<LevelDump>,
 }
 
 impl Options {

@@ -23,6 +23,7 @@ pub(crate) fn hardware(graph: &Graph, id: NodeId) -> Hardware {
         enhanced_port0: node.enhanced_port0,
         port_guids: node.port_guids.clone(),
         rates: rates.collect(),
+        disabled_ports: node.disabled_ports.clone(),
     }
 }
 

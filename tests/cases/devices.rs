@@ -130,6 +130,46 @@ fn an_enhanced_port_0_answers_by_all_its_lids_and_stock_programs_show_its_lmc() 
     fabric.down();
 }
 
+/// What iblinkinfo prints of a switch with a port that looks for a peer and one that is switched off.
+const PORTS: &str = "CA: node1 HCA-1:
+      0x0002c90300000061      5    1[  ] ==( 4X          10.0 Gbps Active/  LinkUp)==>       1    2[  ] \"leaf\" ( )
+CA: node2 HCA-1:
+      0x0002c90300000071      6    1[  ] ==( 4X          10.0 Gbps Active/  LinkUp)==>       1    3[  ] \"leaf\" ( )
+Switch: 0x0002c90300000051 leaf:
+           1    1[  ] ==(                Down/ Polling)==>             [  ] \"\" ( )
+           1    2[  ] ==( 4X          10.0 Gbps Active/  LinkUp)==>       5    1[  ] \"node1 HCA-1\" ( )
+           1    3[  ] ==( 4X          10.0 Gbps Active/  LinkUp)==>       6    1[  ] \"node2 HCA-1\" ( )
+           1    4[  ] ==(                Down/Disabled)==>             [  ] \"\" ( )
+";
+
+#[test]
+fn ports_without_a_cable_poll_or_are_switched_off_as_the_file_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("links");
+    std::fs::write(&file, PORTS).expect("the description is written");
+    let file = file.to_str().expect("a path");
+    let asked = topologies::parse(file).expect("the file is readable").graph;
+    let fabric = Fabric::up(Transport::Udp, file, &[]);
+    let host = "node1 HCA-1";
+    let text = diags(&fabric, host, &["iblinkinfo"]).success().stdout;
+    let seen = topologies::read_text(&text).expect("iblinkinfo's text is readable");
+    assert_eq!(seen.in_guid_order(), asked.in_guid_order(), "{text}");
+    for (port, physical) in [("1", "Polling"), ("4", "Disabled")] {
+        let info = diags(&fabric, host, &["smpquery", "portinfo", "-D", "0,1", port]);
+        let info = info.success().stdout;
+        let said = |name: &str| {
+            let mut lines = info.lines();
+            let line = lines.find(|line| line.starts_with(name));
+            line.and_then(|line| line.rsplit('.').next())
+                .map(str::to_owned)
+        };
+        assert_eq!(said("LinkState:").as_deref(), Some("Down"), "{info}");
+        assert_eq!(said("PhysLinkState:").as_deref(), Some(physical), "{info}");
+    }
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
 /// Two hosts with two adapters each, which this site calls rails.
 const RAILS: &str = "Switch 4 \"s\"\n[1] \"a0\"[1]\n[2] \"a1\"[1]\n[3] \"b0\"[1]\n[4] \"b1\"[1]\n\n\
                      Hca 1 \"a0\" # \"node1 rail0\"\n[1] \"s\"[1]\n\nHca 1 \"a1\" # \"node1 rail1\"\n[1] \"s\"[2]\n\n\

@@ -394,6 +394,75 @@ fn tables_of_ones_own_are_installed_as_they_are_and_read_back_the_same() {
 }
 
 #[test]
+fn tables_of_ones_own_have_the_service_levels_that_are_given_with_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let topology = "ring-5-1";
+    let written = |kind: &str| {
+        let text = offline(topology, "dfsssp", &["--dump", kind]).stdout;
+        let path = folder.path().join(kind);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (tables, levels) = (written("lft"), written("sl"));
+    let own = ["--routing", "file", "--tables", &tables, "--sls", &levels];
+    let fabric = Fabric::planned(Transport::Udp);
+    let up = fabric.try_up(topology, &own).success();
+    assert!(!up.stdout.contains("no service levels"), "{up}");
+    let is_safe = |status: &Value| {
+        let warnings = status["warnings"].to_string();
+        !warnings.contains("credit loop among packets between hosts:")
+    };
+    // The controller reads copies of its own when it starts anew.
+    for path in [&tables, &levels] {
+        std::fs::remove_file(path).expect("the file goes");
+    }
+    let _ = fabric.call(&["restart", "controller"]).success();
+    let status = status_with(&fabric, "the controller is back", |status| {
+        status["engine"] == "file"
+    });
+    assert!(is_safe(&status), "{status:#}");
+    fabric.all_pairs().expect("every pair answers");
+    let records = diags(&fabric, "h3", &["saquery", "PR"]).success().stdout;
+    let answered = folder.path().join("records");
+    std::fs::write(&answered, &records).expect("a file");
+    let (tables, levels) = (written("lft"), written("sl"));
+    let answered = answered.to_str().expect("UTF-8");
+    let verify = |sls: &[&str]| {
+        let line = [&["verify", topology, "--tables", &tables], sls].concat();
+        Outcome::of(&mut ibemu_command(&line))
+    };
+    let _ = verify(&["--sls", &levels]).success();
+    let _ = verify(&["--sls", answered]).success();
+    verify(&[]).fails_with(1, "deadlock");
+    fabric.assert_no_errors_logged();
+    fabric.down();
+
+    // Without them it says what was judged, and what follows.
+    let fabric = Fabric::planned(Transport::Udp);
+    let up = fabric.try_up(topology, &["--routing", "file", "--tables", &tables]);
+    let up = up.success();
+    assert!(up.stdout.contains("no service levels are given"), "{up}");
+    assert!(!is_safe(&status_with(&fabric, "it is up", |_| true)));
+    fabric.down();
+
+    // More than ports have, or of a port that is not there.
+    for (options, text, reason) in [
+        (&["--vls", "1"][..], None, "ports have 1 data VLs"),
+        (&[], Some("nonsense"), "line 1"),
+    ] {
+        if let Some(text) = text {
+            std::fs::write(&levels, text).expect("a file");
+        }
+        let own = ["--routing", "file", "--tables", &tables, "--sls", &levels];
+        let fabric = Fabric::planned(Transport::Udp);
+        let refused = fabric.try_up(topology, &[&own, options].concat());
+        refused.fails_with(2, reason);
+        refused.fails_with(2, &levels);
+        fabric.assert_gone();
+    }
+}
+
+#[test]
 fn tables_that_do_not_serve_the_fabric_are_refused_with_their_line_and_nothing_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let good = offline("ring-5-1", "updn", &["--dump", "lft"]).stdout;

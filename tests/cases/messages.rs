@@ -138,6 +138,7 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ),
     ("--routing", "auto]"),
     ("--tables", "none]"),
+    ("--sls", "all packets on SL 0]"),
     ("--lmc", "what the routing engine wants;"),
     ("--lmc-esp0", "they have one LID]"),
     ("--adapter-names", "what drivers and rdma-core call them,"),

@@ -1,7 +1,7 @@
 //! The one graph type of the project.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 use wire::{Guid, LinkRate, PortNum};
@@ -71,6 +71,9 @@ pub struct Node {
     pub is_router: bool,
     /// Whether a switch has an enhanced port 0 (SwitchInfo:EnhancedPort0).
     pub enhanced_port0: bool,
+    /// Ports without a cable that are switched off (PortPhysicalState Disabled); others without one look for
+    /// a peer (Polling).
+    pub disabled_ports: BTreeSet<u8>,
 }
 
 impl Node {
@@ -94,6 +97,7 @@ impl Node {
             port_guids: BTreeMap::new(),
             is_router: false,
             enhanced_port0: false,
+            disabled_ports: BTreeSet::new(),
         }
     }
 

@@ -138,6 +138,7 @@ impl Planner {
                 port_settings::data_vls(subnet)
             }),
             given,
+            given_levels: self.given_levels.clone(),
             keep_lids: self.keeps_lids(graph),
             unmeasured: self.unmeasured(graph),
             ..self.levels.clone()

@@ -53,6 +53,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", required_if_eq("routing", "file"))]
     tables: Option<PathBuf>,
 
+    /// Service levels or SL-to-VL tables for --tables; once for each file
+    #[arg(long, value_name = "PATH", requires = "tables")]
+    sls: Vec<PathBuf>,
+
     /// LID mask control of the hosts, 0 to 7; without it, what the routing wants
     #[arg(long, value_name = "N", value_parser = lmc)]
     lmc: Option<Lmc>,
@@ -160,6 +164,7 @@ fn lmc(text: &str) -> Result<Lmc, String> {
 /// What the administrator has given in files.
 struct Given {
     tables: Option<String>,
+    levels: Vec<String>,
     m_key: Option<MKey>,
     sa_key: Option<MKey>,
     partitions: Option<Partitions>,
@@ -173,6 +178,7 @@ impl Arguments {
         SmConfig {
             routing: self.routing,
             tables: given.tables,
+            levels: given.levels,
             lmc: self.lmc,
             lmc_esp0: self.lmc_esp0,
             roots: given.roots,
@@ -212,11 +218,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let mut signals = ShutdownSignals::new().context("cannot watch for signals")?;
     let files = Files::in_directory(&arguments.dir);
-    let tables = arguments.tables.as_deref().map(|path| {
+    let text = |path: &Path| {
         read_if_there(path)?.with_context(|| format!("{} is not there", path.display()))
-    });
+    };
     let given = Given {
-        tables: tables.transpose()?,
+        tables: arguments.tables.as_deref().map(text).transpose()?,
+        levels: (arguments.sls.iter())
+            .map(|path| text(path))
+            .collect::<Result<_>>()?,
         m_key: arguments.m_key.as_deref().map(read_key).transpose()?,
         sa_key: arguments.sa_key.as_deref().map(read_key).transpose()?,
         partitions: arguments

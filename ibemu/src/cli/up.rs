@@ -148,6 +148,17 @@ pub struct Up {
     )]
     #[serde(default)]
     pub tables: Option<PathBuf>,
+    /// Service levels for --tables, or their SL-to-VL tables, in the texts that `ibemu verify --sls` reads:
+    /// paths have them, and freedom from deadlock is judged with them; once for each file [default: all packets on
+    /// SL 0]
+    #[arg(
+        long = "sls",
+        value_name = "PATH",
+        requires = "tables",
+        help_heading = "Subnet manager"
+    )]
+    #[serde(default)]
+    pub sls: Vec<PathBuf>,
     /// LIDs, cables and the choice of `auto` as an earlier fabric was left: a copy of the file guid2lid of
     /// its directory. Ports keep their LIDs, and --routing auto its engine without measuring anew [default:
     /// none]

@@ -1,6 +1,6 @@
 //! The devices of a fabric as they will run: switches, and the ports of hosts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
@@ -88,6 +88,9 @@ pub struct HardwareState {
     pub port_guids: BTreeMap<u8, u64>,
     /// Width and speed of links of which the topology says them, by port.
     pub rates: BTreeMap<u8, (LinkWidth, LinkSpeed)>,
+    /// Ports without a cable that are switched off.
+    #[serde(default)]
+    pub disabled_ports: BTreeSet<u8>,
 }
 
 impl HardwareState {
@@ -108,6 +111,7 @@ impl HardwareState {
             enhanced_port0: node.enhanced_port0,
             port_guids: port_guids.collect(),
             rates: rates.collect(),
+            disabled_ports: node.disabled_ports.clone(),
         }
     }
 }

@@ -127,6 +127,7 @@ fn hardware_arguments(arguments: &mut Arguments, device: &NodeState) {
         enhanced_port0,
         port_guids,
         rates,
+        disabled_ports,
     } = &device.hardware;
     let own = link::Hardware::default();
     if *description != device.name {
@@ -158,6 +159,9 @@ fn hardware_arguments(arguments: &mut Arguments, device: &NodeState) {
             "--rate",
             format!("{port}={}-{}", width.name(), speed.name()),
         );
+    }
+    for port in disabled_ports {
+        arguments.add("--disabled-port", port.to_string());
     }
 }
 
@@ -225,6 +229,9 @@ pub(super) fn controller_arguments(
     arguments.add("--routing", options.routing.to_string());
     if options.tables.is_some() {
         arguments.add("--tables", dir.tables());
+    }
+    for number in 0..options.sls.len() {
+        arguments.add("--sls", dir.levels(number));
     }
     if let Some(lmc) = options.lmc {
         arguments.add("--lmc", lmc.to_string());

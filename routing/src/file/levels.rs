@@ -55,7 +55,8 @@ pub enum LevelError {
 }
 
 /// Puts service levels onto tables: packets between ports of which nothing is said have SL 0, and switches of
-/// whose SL-to-VL tables nothing is said send SL n on VL n. `data_vls` is what ports have.
+/// whose SL-to-VL tables nothing is said send SL n on VL n. `data_vls` is what ports have. What is said of ports and
+/// switches that have LIDs in these tables and are not in the fabric (any more) is left out.
 ///
 /// # Errors
 /// [`LevelError`].
@@ -82,7 +83,9 @@ pub fn give_levels(
     let mut assignment = VlAssignment::identity(graph, sl_max.get().saturating_add(1).min(15));
     let mut said = 0;
     for dump in levels {
-        let source = source(&ends, tables, dump)?;
+        let Some(source) = source(&ends, tables, dump)? else {
+            continue;
+        };
         for &(lid, sl) in &dump.sls {
             said += u64::from(set(graph, tables, &mut assignment, source, lid, sl));
         }
@@ -96,6 +99,9 @@ pub fn give_levels(
         };
         let (entry, exit) = row.ports;
         let switch = graph.find_guid(row.guid).map(|id| (id, graph.node(id)));
+        if switch.is_none() && is_away(tables, row.guid) {
+            continue;
+        }
         let switch = switch.filter(|(_, node)| node.kind == NodeKind::Switch);
         let (switch, node) = switch.ok_or_else(|| error(exit))?;
         for port in [entry, exit] {
@@ -123,20 +129,30 @@ pub fn give_levels(
     Ok(())
 }
 
+/// Whether a port with that GUID has LIDs and is not in the fabric.
+fn is_away(tables: &Tables, guid: Guid) -> bool {
+    let mut ranges = tables.lids.iter();
+    ranges.any(|range| range.guid == guid && range.end.is_none())
+}
+
+/// The port whose levels are said; `None` if it is not in the fabric but has LIDs.
 fn source(
     ends: &BTreeMap<Guid, Endpoint>,
     tables: &Tables,
     dump: &SlDump,
-) -> Result<Endpoint, LevelError> {
+) -> Result<Option<Endpoint>, LevelError> {
     let line = dump.line;
     match dump.source {
-        LevelSource::Guid(guid) => {
-            let end = ends.get(&guid).copied();
-            end.ok_or(LevelError::NoSuchGuid { line, guid })
-        }
+        LevelSource::Guid(guid) => match ends.get(&guid) {
+            Some(&end) => Ok(Some(end)),
+            None if is_away(tables, guid) => Ok(None),
+            None => Err(LevelError::NoSuchGuid { line, guid }),
+        },
         LevelSource::Lid(lid) => {
-            let end = tables.lids.owner(lid).and_then(|range| range.end);
-            end.ok_or(LevelError::NoSuchLid { line, lid })
+            let range = tables.lids.owner(lid);
+            range
+                .map(|range| range.end)
+                .ok_or(LevelError::NoSuchLid { line, lid })
         }
     }
 }

@@ -164,6 +164,12 @@ impl From<FileError> for RoutingError {
     }
 }
 
+impl From<LevelError> for RoutingError {
+    fn from(error: LevelError) -> Self {
+        Self::Engine(EngineError::new(error))
+    }
+}
+
 /// The engine.
 pub(crate) struct File;
 
@@ -179,7 +185,16 @@ impl Engine for File {
         options: &Options,
     ) -> Result<Tables, RoutingError> {
         let dumps = options.given.as_deref().ok_or(FileError::NotGiven)?;
-        Ok(tables(graph, network, dumps)?)
+        let mut tables = tables(graph, network, dumps)?;
+        if !options.given_levels.is_empty() {
+            give_levels(
+                graph,
+                &mut tables,
+                &options.given_levels,
+                options.data_vls(),
+            )?;
+        }
+        Ok(tables)
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) struct Record {
     pub(super) system_image_guid: Option<Guid>,
     /// By own port.
     pub(super) port_guids: BTreeMap<u8, Guid>,
+    /// Ports that are said to be switched off; one with a cable all the same is not.
+    pub(super) disabled_ports: BTreeSet<u8>,
     /// By own port.
     ends: BTreeMap<u8, End>,
 }
@@ -79,6 +81,7 @@ impl Record {
             device_id: None,
             system_image_guid: None,
             port_guids: BTreeMap::new(),
+            disabled_ports: BTreeSet::new(),
             ends: BTreeMap::new(),
         }
     }
@@ -90,6 +93,8 @@ impl Record {
         node.system_image_guid = self.system_image_guid.unwrap_or(node.system_image_guid);
         node.is_router = self.is_router;
         node.enhanced_port0 = self.enhanced_port0;
+        let is_off = |port: &u8| *port <= self.ports && !self.ends.contains_key(port);
+        node.disabled_ports = self.disabled_ports.iter().copied().filter(is_off).collect();
         if !self.description.is_empty() {
             node.description.clone_from(&self.description);
         }

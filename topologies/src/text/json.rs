@@ -1,6 +1,6 @@
 //! JSON: ibemu's own, which holds all that a graph holds, and topograph's list of instances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use wire::Guid;
@@ -31,6 +31,9 @@ struct NodeJson {
     port_guids: BTreeMap<u8, String>,
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     enhanced_port0: bool,
+    /// Ports without a cable that are switched off.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    disabled_ports: BTreeSet<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -79,6 +82,7 @@ pub(super) fn write(graph: &Graph) -> String {
                 .map(|(&port, guid)| (port, guid.to_string()))
                 .collect(),
             enhanced_port0: node.enhanced_port0,
+            disabled_ports: node.disabled_ports.clone(),
         }
     });
     let links = graph.links().map(|(a, b)| LinkJson {
@@ -126,6 +130,12 @@ pub(super) fn read(text: &str) -> Result<Draft, TextError> {
         record.device_id = Some(node.device_id);
         record.is_router = node.kind == Kind::Router;
         record.enhanced_port0 = node.enhanced_port0;
+        let is_other = |port: &&u8| **port == 0 || **port > node.ports;
+        if let Some(port) = node.disabled_ports.iter().find(is_other) {
+            let problem = format!("there is no port {port} of node {place}");
+            return Err(all(TextProblem::Json(problem)));
+        }
+        record.disabled_ports.clone_from(&node.disabled_ports);
         record.is_named_by_id = true;
         for (&port, text) in &node.port_guids {
             record.port_guids.insert(port, guid(text)?);

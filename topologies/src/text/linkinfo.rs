@@ -7,6 +7,13 @@
 //!       0x248a070300928186      3    1[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>       2    1[  ] "MF0;leaf 1:MSB7700/U1" ( )
 //! ```
 //!
+//! A port without a cable has a line of its own that says whether it is switched off:
+//!
+//! ```text
+//!            2    3[  ] ==(                Down/ Polling)==>             [  ] "" ( )
+//!            2    4[  ] ==(                Down/Disabled)==>             [  ] "" ( )
+//! ```
+//!
 //! With `-l` there are no headings; each end has its port GUID, and its own name stands in quotes behind it.
 //! Without, peers are found by LID, or by name if they have none.
 
@@ -103,6 +110,7 @@ fn row(line: usize, text: &str, heading: Option<&(usize, Side)>) -> Option<Row> 
         own,
         peer,
         rate: rate(state),
+        is_disabled: state.trim_end().ends_with("Disabled"),
     })
 }
 

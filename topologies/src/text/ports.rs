@@ -61,6 +61,7 @@ fn row(line: usize, text: &str) -> Option<Row> {
             own,
             peer: None,
             rate: None,
+            is_disabled: false,
         });
     };
     let (mut peer, rest) = side(rest)?;
@@ -74,6 +75,7 @@ fn row(line: usize, text: &str) -> Option<Row> {
         own,
         peer: Some(peer),
         rate,
+        is_disabled: false,
     })
 }
 

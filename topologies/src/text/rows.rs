@@ -19,6 +19,8 @@ pub(super) struct Row {
     pub(super) own: Side,
     pub(super) peer: Option<Side>,
     pub(super) rate: Option<LinkRate>,
+    /// Whether the port is switched off.
+    pub(super) is_disabled: bool,
 }
 
 /// One end of a cable.
@@ -86,6 +88,11 @@ pub(super) fn assemble(rows: &[Row], mut draft: Draft) -> Result<Draft, TextErro
         records.push(added.map_err(|problem| at(group.line, problem))?);
     }
     for ((row, own), peer) in rows.iter().zip(own).zip(peers) {
+        if row.is_disabled {
+            draft.records[records[own]]
+                .disabled_ports
+                .insert(row.own.port);
+        }
         if let Some((place, port)) = peer {
             let (here, there) = ((records[own], row.own.port), (records[place], port));
             let done = draft.cable(row.line, here, there, row.rate);

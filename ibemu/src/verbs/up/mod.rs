@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use daemon::signals::ShutdownSignals;
 use netio::transport::Transport;
+use routing::Warning;
 use topologies::Topology;
 
 use crate::addresses;
@@ -70,9 +71,12 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     }
     dir.create()?;
     progress.print(&headline(&state));
+    if tables.as_ref().is_some_and(|given| given.levels.is_empty()) {
+        progress.print(&format!("tables: {}", Warning::OneVl));
+    }
     let limit = Duration::from_secs(u64::from(state.timeout_s()));
     let work = async {
-        tables::keep(&dir, tables.as_deref())?;
+        tables::keep(&dir, tables.as_ref())?;
         m_key::keep(&dir, m_key, sa_key)?;
         partitions::keep(&dir, partitions.as_deref())?;
         levels::keep(&dir, &levels)?;

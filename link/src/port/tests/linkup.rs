@@ -94,7 +94,7 @@ fn a_pulled_plug_is_told_to_the_peer() {
     port.set_plugged(pair.now, false, pool);
     pair.settle();
     assert_eq!(pair.states(), [PortState::Down; 2]);
-    assert_eq!(pair.ends[0].port.physical(), PhysicalState::Disabled);
+    assert_eq!(pair.ends[0].port.physical(), PhysicalState::Polling);
     let End { port, pool, .. } = &mut pair.ends[0];
     port.set_plugged(pair.now, true, pool);
     pair.settle();
@@ -226,4 +226,30 @@ fn jumping_from_deadline_to_deadline_and_fine_ticks_give_the_same_trace() {
     let jumped = run(None);
     assert!(jumped.len() > 10);
     assert_eq!(jumped, run(Some(1_000_003)));
+}
+
+#[test]
+fn a_port_without_a_cable_polls_unless_it_is_switched_off() {
+    let built = |config| Port::new(PortNum::new(1), config, 0).unwrap();
+    assert_eq!(built(config()).physical(), PhysicalState::Polling);
+    let off = PortConfig {
+        is_enabled: false,
+        ..config()
+    };
+    let mut port = built(off);
+    assert_eq!(port.physical(), PhysicalState::Disabled);
+    let mut pool = Pool::new(1 << 20);
+    port.set_carrier(Time::ZERO, true, &mut pool);
+    assert_eq!(
+        port.physical(),
+        PhysicalState::Disabled,
+        "a cable is no command"
+    );
+    port.execute(Time::ZERO, LinkCommand::Poll, &mut pool)
+        .unwrap();
+    assert_eq!(port.physical(), PhysicalState::Polling);
+    port.set_carrier(Time::ZERO, false, &mut pool);
+    port.execute(Time::ZERO, LinkCommand::Disable, &mut pool)
+        .unwrap();
+    assert_eq!(port.physical(), PhysicalState::Disabled);
 }

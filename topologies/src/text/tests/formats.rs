@@ -149,6 +149,11 @@ fn iblinkinfo_says_links_below_headings() {
         ]
     );
     assert_eq!(all.warnings.count(), 0);
+    assert!(
+        all.graph
+            .ids()
+            .all(|id| all.graph.node(id).disabled_ports.is_empty())
+    );
     let start = LINKS.find("Switch").unwrap();
     let end = LINKS.find("CA: other").unwrap();
     let switches = read(&LINKS[start..end]);
@@ -162,6 +167,25 @@ fn iblinkinfo_says_links_below_headings() {
         warning.starts_with("line 3: \"node HCA-1\" has no line of its own"),
         "{warning}"
     );
+}
+
+#[test]
+fn iblinkinfo_says_which_ports_are_switched_off_and_json_keeps_it() {
+    let text = LINKS.replace("Down/ Polling", "Down/Disabled");
+    let said = read(&text).graph;
+    let leaf = |graph: &Graph| graph.node(graph.switches().next().unwrap()).clone();
+    assert!(leaf(&said).disabled_ports.iter().eq(&[1]));
+    let again = read(&TextFormat::Json.write(&said).unwrap()).graph;
+    assert_eq!(leaf(&again), leaf(&said));
+    // A cable in a port says that it is on, whatever a line says.
+    let both = text.replace("Active/  LinkUp)==>       5 ", "Down/Disabled)==>       5 ");
+    assert!(leaf(&read(&both).graph).disabled_ports.iter().eq(&[1]));
+    let wrong = TextFormat::Json.write(&said).unwrap().replace(
+        "\"disabled_ports\": [\n        1\n",
+        "\"disabled_ports\": [\n        4\n",
+    );
+    let error = super::read_description(&wrong, None).unwrap_err();
+    assert!(error.to_string().contains("no port 4"), "{error}");
 }
 
 #[test]
