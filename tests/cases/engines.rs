@@ -407,7 +407,7 @@ fn tables_of_ones_own_have_the_service_levels_that_are_given_with_them() {
     let own = ["--routing", "file", "--tables", &tables, "--sls", &levels];
     let fabric = Fabric::planned(Transport::Udp);
     let up = fabric.try_up(topology, &own).success();
-    assert!(!up.stdout.contains("no service levels"), "{up}");
+    assert!(!up.stderr.contains("no service levels"), "{up}");
     let is_safe = |status: &Value| {
         let warnings = status["warnings"].to_string();
         !warnings.contains("credit loop among packets between hosts:")
@@ -433,7 +433,12 @@ fn tables_of_ones_own_have_the_service_levels_that_are_given_with_them() {
     };
     let _ = verify(&["--sls", &levels]).success();
     let _ = verify(&["--sls", answered]).success();
-    verify(&[]).fails_with(1, "deadlock");
+    let on_one_vl = verify(&[]);
+    on_one_vl.fails_with(1, "there is 1 problem");
+    assert!(
+        on_one_vl.stdout.contains("deadlock: credit loop"),
+        "{on_one_vl}"
+    );
     fabric.assert_no_errors_logged();
     fabric.down();
 
@@ -441,7 +446,7 @@ fn tables_of_ones_own_have_the_service_levels_that_are_given_with_them() {
     let fabric = Fabric::planned(Transport::Udp);
     let up = fabric.try_up(topology, &["--routing", "file", "--tables", &tables]);
     let up = up.success();
-    assert!(up.stdout.contains("no service levels are given"), "{up}");
+    assert!(up.stderr.contains("no service levels are given"), "{up}");
     assert!(!is_safe(&status_with(&fabric, "it is up", |_| true)));
     fabric.down();
 

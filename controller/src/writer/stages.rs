@@ -288,7 +288,23 @@ pub(super) fn arm(target: &mut Target<'_>) -> Vec<Write> {
     writes
 }
 
-pub(super) fn activate(target: &mut Target<'_>) -> Vec<Write> {
+/// Ports of cables between switches that are Armed on both ends.
+pub(super) fn activate_between_switches(target: &Target<'_>) -> Vec<Write> {
+    let is_switch = |index: Index| target.subnet.devices[index].kind == NodeKind::Switch;
+    let mut writes = activate(target);
+    writes.retain(|&write| match write {
+        Write::ActivatePort(index, port) => {
+            let mut cables = target.subnet.devices[index].cables();
+            let peer = cables.find(|&(own, _)| own == port);
+            is_switch(index) && peer.is_some_and(|(_, (peer, _))| is_switch(peer))
+        }
+        _ => false,
+    });
+    writes
+}
+
+/// Ports of cables that are Armed on both ends.
+pub(super) fn activate(target: &Target<'_>) -> Vec<Write> {
     let ready = |end: (Index, PortNum)| {
         target.subnet.devices[end.0]
             .port_info(end.1)
