@@ -5,8 +5,8 @@
 //! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks. MulticastFDBTop is raised or lowered
 //!    when all are written, so that no entry below it is one that nobody has written.
 //! 3. Every port with a link that is in Init: MTU and VLs, and on to Armed.
-//! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3), those between switches first: a host
-//!    that becomes Active speaks at once, and switches would drop its packets at ports that are not.
+//! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3), those of switches first: a host
+//!    that becomes Active speaks at once, and switches would drop its packets, and the answers, at ports that are not.
 //! 5. LFT blocks that were deferred until one of these ports is Active: traffic over a device that
 //!    has returned keeps its old path until the port carries data.
 //!
@@ -215,10 +215,7 @@ impl Programming {
                 Stage::Multicast => self.multicast(target, Stage::Arm),
                 Stage::OnlyMulticast => self.multicast(target, Stage::Done),
                 Stage::Arm => (stages::arm(target), Stage::Activate),
-                Stage::Activate => (
-                    stages::activate_between_switches(target),
-                    Stage::ActivateRest,
-                ),
+                Stage::Activate => (stages::activate_switches(target), Stage::ActivateRest),
                 Stage::ActivateRest => (stages::activate(target), Stage::DeferredLft),
                 Stage::DeferredLft => (stages::deferred_lft(target), Stage::Done),
                 Stage::OnlyGuids => (stages::guids(target), Stage::Done),

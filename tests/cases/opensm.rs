@@ -322,7 +322,7 @@ fn has_congestion_settings(fabric: &Fabric, query: [&str; 2], expected: &[(&str,
 #[test]
 fn opensms_performance_manager_reads_the_counters_that_switches_have_and_congestion_control_is_set()
 {
-    let fabric = Fabric::up(Transport::Udp, "ring-3-1", &["--sm", "none"]);
+    let fabric = Fabric::up(Transport::Udp, "ring-3-1", &["--sm", "none", "--no-ip"]);
     // Switches only: on the cable of h2 are then only the packets of its own traffic.
     let counting = "perfmgr TRUE\nperfmgr_sweep_time_s 1\nperfmgr_ignore_cas TRUE";
     let settings = format!("{counting}\n{CONGESTION_CONTROL}");

@@ -58,8 +58,10 @@ fn run(truth: &Truth<'_>) {
     row::run(truth, &rows);
 }
 
+// Exact tables and counters are of fabrics without internet addresses.
+
 fn under_our_controller(topology: &str, options: &[&str]) {
-    let fabric = Fabric::up(Transport::Udp, topology, options);
+    let fabric = Fabric::up(Transport::Udp, topology, &[options, &["--no-ip"]].concat());
     let sm = fabric.status()["sm"]["node"]
         .as_str()
         .expect("a host")
@@ -70,7 +72,7 @@ fn under_our_controller(topology: &str, options: &[&str]) {
 }
 
 fn under_opensm(topology: &str, sm: &str, options: &[&str]) {
-    let fabric = Fabric::up(Transport::Udp, topology, &["--sm", "none"]);
+    let fabric = Fabric::up(Transport::Udp, topology, &["--sm", "none", "--no-ip"]);
     let manager = OpenSm::start(&fabric, sm, options);
     run(&Truth::of(&fabric, topology, Manager::OpenSm, sm));
     manager.assert_no_errors();
