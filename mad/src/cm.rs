@@ -19,7 +19,7 @@
 //! and hands out datagrams and events; time is an argument, and what waits for time is in [`Agent::deadline`].
 //!
 //! * A message that is not answered in time is sent again, as often as the request says. Who receives one twice
-//!   answers twice: [`Rep`] by [`Rtu`], [`Dreq`] by [`wire::cm::Drep`], and [`Req`] that waits for the consumer by
+//!   answers twice: [`Rep`] by [`Rtu`], [`wire::cm::Dreq`] by [`wire::cm::Drep`], and [`Req`] that waits for the consumer by
 //!   [`wire::cm::Mra`], upon which its sender waits longer.
 //! * Whatever comes is checked: a message counts if both communication ids are those of a connection, and if it comes
 //!   from the LID with which that was made. What fits no connection is refused, or answered as IBA says.
