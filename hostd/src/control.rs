@@ -2,8 +2,9 @@
 //! source and sink behind `ibemu perf`. Never configuration: that is a MAD over the fabric.
 //!
 //! Messages are encoded by `wire::control` (bincode, capped), one message a `SOCK_SEQPACKET`
-//! packet, one reply a request, in order. Every request is answered at once, save
-//! [`Request::Ping`], which is answered when its last echo has come or timed out.
+//! packet, one reply a request, in order. Requests are answered at once,
+//! save those that wait for others and say so: [`Request::Ping`], [`Request::Join`], [`Request::Leave`],
+//! [`Request::MulticastSend`] and [`Request::Resolve`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -126,7 +126,7 @@ impl Bench<'_> {
         match busy {
             None => Ok(()),
             Some((host, _)) => bail!(
-                "{} is sending traffic already: another ibemu perf runs on this fabric",
+                "{} is sending traffic already: another ibemu perf or ibemu traffic runs on this fabric",
                 host.identity.name
             ),
         }
