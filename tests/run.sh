@@ -21,7 +21,7 @@ needed=(
     ping:iputils-ping ibdiagnet:ibutils nm:binutils ibv_devinfo:ibverbs-utils ib_send_bw:perftest
     ucx_perftest:ucx-utils mpirun.openmpi:openmpi-bin mpicc.openmpi:libopenmpi-dev mpiexec.hydra:mpich mpicc.mpich:libmpich-dev
     rping:rdmacm-utils fi_pingpong:libfabric-bin
-    iperf3:iperf3 python3:python3
+    iperf3:iperf3 python3:python3 curl:curl
 )
 missing=()
 for pair in "${needed[@]}"; do
@@ -36,14 +36,28 @@ if ((${#missing[@]})); then
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
-# Unpacked only: installed, it would begin to serve.
-if ! command -v prometheus-node-exporter >/dev/null; then
-    say 'unpacking from Debian: prometheus-node-exporter'
+# unpack PACKAGE FOLDER: a package's files in a folder. Not installed, servers do not begin to serve, and documents are kept.
+unpack() {
+    say "unpacking from Debian: $1"
     apt-get update -qq
+    local unpacked
     unpacked=$(mktemp -d)
-    (cd "$unpacked" && apt-get download -qq prometheus-node-exporter && dpkg-deb -x ./*.deb .)
-    install -m 755 "$unpacked/usr/bin/prometheus-node-exporter" /usr/local/bin/
+    (cd "$unpacked" && apt-get download -qq "$1" && dpkg-deb -x ./*.deb files)
+    mkdir -p "$2"
+    cp -r "$unpacked/files/." "$2"
     rm -r "$unpacked"
+}
+if ! command -v prometheus-node-exporter >/dev/null; then
+    unpack prometheus-node-exporter /usr/local/lib/ibemu-tests/prometheus-node-exporter
+    install -m 755 /usr/local/lib/ibemu-tests/prometheus-node-exporter/usr/bin/prometheus-node-exporter /usr/local/bin/
+fi
+# rdma-core's tests of libibverbs are among the documents of its Python module.
+if [[ ! -e /usr/local/lib/ibemu-tests/pyverbs/usr/share/doc/rdma-core/tests/run_tests.py ]]; then
+    unpack python3-pyverbs /usr/local/lib/ibemu-tests/pyverbs
+    gunzip -r /usr/local/lib/ibemu-tests/pyverbs/usr/share/doc/rdma-core/tests
+fi
+if [[ ! -x /usr/local/lib/ibemu-tests/sshd/usr/sbin/sshd ]]; then
+    unpack openssh-server /usr/local/lib/ibemu-tests/sshd
 fi
 if ! cargo nextest --version >/dev/null 2>&1; then
     say 'installing cargo-nextest'

@@ -58,6 +58,8 @@ pub(crate) struct Bed<'s> {
     members: BTreeMap<NodeId, u64>,
     /// Hosts whose answers are false until the end.
     pub(crate) liars: BTreeSet<NodeId>,
+    /// Devices that hosts make up besides themselves.
+    pub(crate) made_up: usize,
     /// Hosts that report another GUID for a time: a manager takes them for other hosts until they report
     /// their own again.
     disguised: BTreeSet<NodeId>,
@@ -163,6 +165,7 @@ impl<'s> Bed<'s> {
             lids: BTreeMap::new(),
             members: BTreeMap::new(),
             liars: BTreeSet::new(),
+            made_up: 0,
             disguised: BTreeSet::new(),
             flows: 0,
             multicasts: 0,

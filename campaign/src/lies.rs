@@ -2,8 +2,10 @@
 //!
 //! A host that answers falsely until the end counts as broken: nothing is required of it. The
 //! others must be brought up, keep their LIDs and reach each other, and the manager must not count more
-//! devices than there are. An invented fabric behind a host is left out: its answers would be those of a
-//! real one.
+//! devices than there are, but for the two switches that a host may claim to be. A large made-up fabric behind a host is left out:
+//! its answers would be those of a real one.
+
+mod switches;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +25,7 @@ use crate::bed::{Bed, CHECK_INTERVAL_NS, DATAGRAM_BYTES, SETTLED_NS_MAX};
 use crate::outcome::{Failure, FailureKind};
 use crate::partitions::Reach;
 use crate::schedule::Lie;
+use switches::MadeUp;
 
 /// Bytes before the MAD in the record of an SMP: delimiter, LRH, BTH, DETH.
 const MAD_AT: usize = Delimiter::LEN + 8 + 12 + 8;
@@ -34,6 +37,9 @@ const VCRC: usize = 2;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimedLie {
     pub(crate) host: NodeId,
+    /// The other end of its cable.
+    pub(crate) peer: Endpoint,
+    pub(crate) guid: Guid,
     pub(crate) about: Lie,
     pub(crate) from: Time,
     pub(crate) until: Time,
@@ -46,30 +52,55 @@ pub(crate) struct Liars {
     /// The GUID of a switch, which such a host reports as its own.
     switch: Guid,
     random: ChaCha8Rng,
+    /// What hosts have made up.
+    made_up: BTreeMap<NodeId, MadeUp>,
 }
 
 impl Liars {
     pub(crate) fn new(lies: Vec<TimedLie>, switch: Guid, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(sim::split_mix(seed, 4));
+        let of_switches = lies.iter().filter(|lie| lie.about == Lie::Switches);
+        let made_up = of_switches.map(|lie| {
+            let guid = lie.guid.0;
+            let first = if random.random_bool(0.5) { guid } else { !guid };
+            (lie.host, MadeUp::new([first, !guid ^ 1].map(Guid)))
+        });
+        let made_up = made_up.collect();
         Self {
             lies,
             switch,
-            random: ChaCha8Rng::seed_from_u64(sim::split_mix(seed, 4)),
+            random,
+            made_up,
         }
     }
 }
 
 impl Interposer for Liars {
     fn pass(&mut self, now: Time, from: Endpoint, frame: &mut [u8]) -> Passage {
-        let lies = self
-            .lies
-            .iter()
-            .filter(|lie| lie.host == from.node && (lie.from..lie.until).contains(&now));
-        for lie in lies {
-            let Some(mut mad) = answer(frame) else {
-                break;
+        let is_told = |lie: &&TimedLie| (lie.from..lie.until).contains(&now);
+        for lie in self.lies.iter().filter(is_told) {
+            if lie.about == Lie::Switches {
+                continue;
+            }
+            let Some(mut mad) = answer(frame).filter(|_| lie.host == from.node) else {
+                continue;
             };
             falsify(lie.about, self.switch, &mut mad, &mut self.random);
             replace(frame, &mad);
+        }
+        for lie in self.lies.iter().filter(|lie| lie.about == Lie::Switches) {
+            let Some(made_up) = self.made_up.get_mut(&lie.host) else {
+                continue;
+            };
+            // What was asked while the host lied is answered so.
+            let changed = match (lie.host == from.node, is_told(&lie)) {
+                (true, _) => answer(frame).and_then(|mad| made_up.answer(mad)),
+                (false, true) if lie.peer == from => smp(frame).and_then(|mad| made_up.ask(mad)),
+                _ => None,
+            };
+            if let Some(mad) = changed {
+                replace(frame, &mad);
+            }
         }
         Passage::Once
     }
@@ -77,13 +108,18 @@ impl Interposer for Liars {
 
 /// The answer of an SMA in a frame that carries one packet.
 fn answer(frame: &[u8]) -> Option<Mad> {
+    smp(frame).filter(|mad| mad.method() == Method::GET_RESP)
+}
+
+/// The datagram of subnet management in a frame that carries one packet.
+fn smp(frame: &[u8]) -> Option<Mad> {
     let is_management = frame.get(Delimiter::LEN)? >> 4 == 15;
     let bytes = frame.get(MAD_AT..MAD_AT + Mad::LEN)?;
     if !is_management || *frame.first()? != RecordKind::Data as u8 {
         return None;
     }
     let (mad, _) = Mad::parse(bytes).ok()?;
-    (mad.class().is_subnet_management() && mad.method() == Method::GET_RESP).then_some(mad)
+    mad.class().is_subnet_management().then_some(mad)
 }
 
 /// Puts a MAD into a frame that carries one packet, with right CRCs.
@@ -161,6 +197,8 @@ fn falsify(about: Lie, switch: Guid, mad: &mut Mad, random: &mut ChaCha8Rng) {
             _ => {}
         },
         Lie::Everything => random.fill(&mut mad.smp_data_mut()[..]),
+        // Told by what is in the host's place.
+        Lie::Switches => {}
     }
     // A status of its own would lose the direction.
     mad.set_returning(returning);
@@ -182,7 +220,7 @@ pub(crate) fn check(bed: &mut Bed<'_>) -> Result<(), Failure> {
         let missing = unreached(bed, &honest)?;
         let status = bed.twin.status();
         let believed = u64::from(status.switches) + u64::from(status.hosts);
-        if believed > wire::convert::u64_of(bed.graph.len()) {
+        if believed > wire::convert::u64_of(bed.graph.len() + bed.made_up) {
             let what = format!("{believed} devices of {}", bed.graph.len());
             return bed.fail(FailureKind::NotBounded, what);
         }

@@ -292,6 +292,9 @@ pub enum Lie {
     Manager,
     /// Everything: the attribute is random bytes.
     Everything,
+    /// What is there: two switches with two cables between them are in its place, the first of an unknown GUID or the
+    /// host's.
+    Switches,
 }
 wire::choice!(Lie, "lie");
 

@@ -65,7 +65,7 @@ fn the_same_seed_gives_the_same_outcome() {
 }
 
 /// Schedules that have failed, shrunk: all of them must hold.
-const FOUND: [&str; 18] = [
+const FOUND: [&str; 23] = [
     "topology=star-5 engine=minhop vls=8 buffer=8 sweep=3000 timeout=5 retries=2 length=735156 priority=11 standby=1:5 standby=2:11 manager-crash@731490+6228:2 manager-crash@691349+11967:0",
     "topology=star-5 engine=auto length=923265 cut@923264+91:0",
     "topology=fat-tree-2-1 engine=updn trees=cyclic length=2336749 manager-crash@1154885+1181126 cut@1150000+0:1",
@@ -84,6 +84,11 @@ const FOUND: [&str; 18] = [
     "topology=star-2 engine=updn vls=8 buffer=6 paced=1 flight=20 trees=spanning-tree sweep=1000 timeout=50 retries=2 from-start=0 length=2784822 draw=17060420472214871844 priority=14 standby=31:15 host-crash@2152092+0:963 damage@1481240+2584759:3184:500000",
     "topology=fat-tree-2-2 engine=updn vls=8 buffer=4 paced=1 flight=1000 trees=spanning-tree sweep=200 timeout=50 retries=2 from-start=0 length=2478228 draw=5392863893188690901 join@896146:35 damage@1956504+1256471:3398:10000 manager-crash@2363203+644:0 manager-crash@1235373+1003923:0 host-crash@2038328+5262:1406",
     "topology=star-2 engine=updn vls=1 buffer=3 paced=1 flight=5000 trees=spanning-tree sweep=500 timeout=5 retries=4 from-start=0 length=3235882 draw=1819162597823961794 priority=3 host-crash@699604+2376800:2799 lies@2765693+1277660:17:guids",
+    "topology=ring-3-1 engine=renaming vls=1 buffer=2 paced=1 flight=100 trees=spanning-tree sweep=500 timeout=200 retries=4 from-start=0 length=3151055 draw=14256557200561879366 partitions=3:both pings@1657998:27:14:60910 lies@2538030+613024:23:switches",
+    "topology=ring-4-1 engine=fully-explicit vls=1 buffer=7 paced=1 flight=20 trees=spanning-tree sweep=500 timeout=200 retries=1 from-start=0 length=2379778 draw=423599423108962856 cut@1311507+1068270:233 lies@1662335+0:10:switches",
+    "topology=ring-3-1 engine=updn vls=1 buffer=2 paced=0 flight=20 trees=spanning-tree sweep=200 timeout=5 retries=4 from-start=0 length=1050995 draw=15359789616075562969 standby=8:14 manager-crash@141014+1223:2 host-crash@1038782+12212:1998 manager-crash@769439+107:1 lies@271475+0:24:guids",
+    "topology=fat-tree-4-2 engine=updn vls=1 buffer=7 paced=1 flight=20 trees=cyclic sweep=200 timeout=20 retries=2 from-start=0 length=1769810 draw=14571263950906299701 host-crash@1379529+551640:2806 lies@532272+0:52:switches",
+    "topology=mesh-5-2 engine=updn vls=1 buffer=2 paced=1 flight=20 trees=spanning-tree sweep=200 timeout=200 retries=4 from-start=0 length=2850072 draw=7571689893510427648 cut@1386465+12963:3592 cut@449842+0:2713 cut@245180+0:3612",
 ];
 
 #[test]

@@ -6,6 +6,8 @@
 
 mod file;
 
+use std::collections::BTreeSet;
+
 use topologies::NodeKind;
 use wire::attr::{NodeType, PKeyTable};
 use wire::p_key::{self, DEFAULT_PARTITION, FULL};
@@ -235,8 +237,8 @@ impl PKeyTables {
     }
 
     /// What a port enforces, inbound and outbound: only ports of switches do, towards hosts and towards
-    /// switches that lead nowhere else, behind which no other port could enforce anything. So a host that
-    /// reports itself as a switch gains nothing.
+    /// switches that lead to no host, behind which no other port could enforce anything. So a host that
+    /// reports itself as a switch, or several, gains nothing.
     pub(crate) fn enforced(
         &self,
         subnet: &Subnet,
@@ -245,10 +247,9 @@ impl PKeyTables {
         let is_towards_end = || {
             let device = subnet.devices.get(index)?;
             let can = device.switch?.partition_enforcement_cap > 0;
-            let (peer, _) = device.ports.get(port.index())?.peer?;
-            let peer = subnet.devices.get(peer)?;
-            let is_end = peer.kind == NodeKind::Host || peer.cables().nth(1).is_none();
-            Some(can && is_end)
+            let peer = device.ports.get(port.index())?.peer?;
+            let is_host = subnet.devices.get(peer.0)?.kind == NodeKind::Host;
+            Some(can && (is_host || !leads_to_host(subnet, peer)))
         };
         match self.is_partitioned() && is_towards_end() == Some(true) {
             true => self.enforcement.directions(),
@@ -286,6 +287,33 @@ impl PKeyTables {
         };
         p_key::own_key(table, partition)
     }
+}
+
+/// Whether there is a host at or behind the device at this end of a cable, on other ways than back over the cable.
+fn leads_to_host(subnet: &Subnet, end: (Index, PortNum)) -> bool {
+    let is_host = |index: Index| {
+        let device = subnet.devices.get(index);
+        device.is_some_and(|device| device.kind == NodeKind::Host)
+    };
+    let mut seen = BTreeSet::new();
+    let mut waiting = vec![end.0];
+    while let Some(index) = waiting.pop() {
+        if is_host(index) {
+            return true;
+        }
+        let Some(device) = subnet.devices.get(index).filter(|_| seen.insert(index)) else {
+            continue;
+        };
+        let peers = device.cables().filter(|&(port, _)| (index, port) != end);
+        for (_, (peer, _)) in peers {
+            // Next is what decides.
+            if is_host(peer) {
+                return true;
+            }
+            waiting.push(peer);
+        }
+    }
+    false
 }
 
 /// Which packets switches check at the ports towards hosts (OpenSM: part_enforce).

@@ -8,7 +8,7 @@
 //! long as the tree is still recognised without it.
 //!
 //! What `auto` takes for the whole fabric is remembered too ([`choice`]). While switches are missing, new hosts are added to
-//! the whole fabric and make no other one ([`whole`]).
+//! the whole fabric and make no other one; what a host may have made up in its place is never remembered ([`whole`]).
 
 mod choice;
 mod measuring;
@@ -100,6 +100,8 @@ pub(crate) struct Planner {
     /// Whether VLs are kept for connections, so that `auto` must do with one.
     keeps_vls: bool,
     memory: Memory,
+    /// The whole fabric as it stays remembered, while `memory` has visitors ([`whole`]).
+    lasting: Option<Graph>,
     labels: Option<FatTreeLabels>,
     /// Whether ports keep the LIDs that they have when the fabric grows: not while it is being brought
     /// up.
@@ -140,6 +142,7 @@ impl Planner {
             measurement: Measurement::new(config.computes_apart),
             partitions: config.partitions.clone(),
             enforcement: config.partition_enforcement,
+            lasting: None,
             memory,
         })
     }
@@ -150,6 +153,7 @@ impl Planner {
     /// [`ConfigError::GuidFile`]; nothing changes then.
     pub(crate) fn recall(&mut self, guid2lid: &str) -> Result<(), ConfigError> {
         self.memory = Memory::parse(guid2lid)?;
+        self.lasting = None;
         self.labels = recognise(&self.memory.fabric).ok();
         self.is_settled |= !self.memory.fabric.is_empty();
         self.measurement.fabric_changed();
@@ -162,9 +166,21 @@ impl Planner {
         self.is_settled = true;
     }
 
-    /// What is to be remembered.
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
+    /// What is to be remembered, as a text.
+    pub(crate) fn persisted(&self) -> String {
+        match &self.lasting {
+            None => self.memory.write(),
+            Some(lasting) => {
+                let mut memory = self.memory.clone();
+                memory.fabric.clone_from(lasting);
+                memory.write()
+            }
+        }
+    }
+
+    /// The whole fabric without visitors.
+    fn lasting(&self) -> &Graph {
+        self.lasting.as_ref().unwrap_or(&self.memory.fabric)
     }
 
     /// Whether the device belongs to the whole fabric.
@@ -199,7 +215,7 @@ impl Planner {
     /// Names of the devices of the whole fabric that the subnet does not have, as many as a
     /// report lists.
     pub(crate) fn missing(&self, subnet: &Subnet) -> Vec<String> {
-        let whole = &self.memory.fabric;
+        let whole = self.lasting();
         whole
             .ids()
             .map(|id| whole.node(id))
@@ -229,13 +245,7 @@ impl Planner {
             .graph()
             .map_err(|error| format!("what the devices say contradicts itself: {error}"))?;
         let mut warnings = Vec::new();
-        let own = NodeId::from_index(subnet.own);
-        let extended = whole::extended(&self.memory.fabric, &graph, own);
-        let is_kept = extended.is_some();
-        if let Some(whole) = extended {
-            self.memory.fabric = whole;
-            self.labels = recognise(&self.memory.fabric).ok();
-        }
+        let is_kept = self.remember_fabric(&graph, NodeId::from_index(subnet.own));
         let labels = self.labels_for(&mut graph, &mut warnings);
         let grows = !is_kept && !is_part(&graph, &self.memory.fabric);
         // What is recognised in a part, or chosen for it, says nothing about the whole.
@@ -253,7 +263,7 @@ impl Planner {
             self.memory.fabric = graph.clone();
             self.measurement.fabric_changed();
         }
-        let degraded = self.is_degraded(&graph);
+        let degraded = self.is_degraded(&graph) || !is_part(self.lasting(), &graph);
         warnings.extend(tables.warnings.iter().map(Warning::to_string));
         let (pkeys, full_tables) =
             PKeyTables::of(self.partitions.as_ref(), self.enforcement, subnet);
@@ -287,10 +297,50 @@ impl Planner {
             is_unmeasured: self.measurement.is_due(),
             warnings,
             graph,
-            labels: tables.labels.clone().or(labels),
+            labels: tables.labels.clone().or(labels).or_else(|| {
+                // With visitors the fabric is no tree, and its hosts and switches are one all the same.
+                let lasting = self.lasting.as_ref();
+                lasting.and_then(|whole| recognise(whole).ok())
+            }),
             tables: Some(tables),
             pkeys,
         })
+    }
+
+    /// Remembers what is new, as far as that does not make another whole fabric. Returns whether `graph` belongs to
+    /// the whole fabric then.
+    fn remember_fabric(&mut self, graph: &Graph, own: NodeId) -> bool {
+        if let Some(lasting) = self.lasting.take() {
+            self.replace_fabric(lasting);
+        }
+        let rest = whole::without_visitors(&self.memory.fabric, graph, own);
+        let lasts = rest.as_ref().unwrap_or(graph);
+        let own = lasts.find_guid(graph.node(own).guid);
+        let extended = own.and_then(|own| whole::extended(&self.memory.fabric, lasts, own));
+        let is_kept = extended.is_some();
+        if let Some(whole) = extended {
+            self.replace_fabric(whole);
+        }
+        let Some(rest) = rest else {
+            return is_kept;
+        };
+        if !is_part(&rest, &self.memory.fabric) {
+            self.replace_fabric(rest);
+            self.memory.choice = None;
+            self.measurement.fabric_changed();
+        }
+        let Some(visited) = whole::with_visitors(&self.memory.fabric, graph) else {
+            return false;
+        };
+        let lasting = core::mem::replace(&mut self.memory.fabric, visited);
+        self.labels = recognise(&self.memory.fabric).ok();
+        self.lasting = Some(lasting);
+        true
+    }
+
+    fn replace_fabric(&mut self, whole: Graph) {
+        self.memory.fabric = whole;
+        self.labels = recognise(&self.memory.fabric).ok();
     }
 
     /// Whether something of the whole fabric is missing.

@@ -87,16 +87,19 @@ impl Records {
 
 /// The data that queries are answered from.
 #[derive(Clone, Copy, Debug)]
-struct View<'a> {
-    fabric: &'a Fabric,
-    groups: &'a Groups,
-    aliases: &'a Aliases,
+pub(crate) struct View<'a> {
+    /// The devices and their LIDs and tables.
+    pub(crate) fabric: &'a Fabric,
+    /// The multicast groups.
+    pub(crate) groups: &'a Groups,
+    /// The alias GUIDs of ports.
+    pub(crate) aliases: &'a Aliases,
     /// The known contents of the devices.
-    mirrors: &'a Mirrors,
+    pub(crate) mirrors: &'a Mirrors,
     /// Whether the request has the SM_Key of trusted ones (IBA 15.4.1).
-    is_trusted: bool,
+    pub(crate) is_trusted: bool,
     /// This manager's SMInfo.
-    sm_info: Option<SmInfo>,
+    pub(crate) sm_info: Option<SmInfo>,
 }
 
 /// The state that a request works on.

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use link::{Deadline, DeadlineCause, Time};
 use mad::local::{FromAgent, MadMessage, ToAgent};
+use wire::sa::PathRecord;
 use wire::{Guid, Mad, Method, MgmtClass, Qpn, vendor};
 
 use crate::absence::Absence;
@@ -26,7 +27,7 @@ use crate::plan::Planner;
 use crate::protection::given_key;
 use crate::qos::Qos;
 use crate::report::{Report, Source};
-use crate::sa::{Administration, Context};
+use crate::sa::{Administration, Context, View};
 use crate::schedule::Schedule;
 use crate::smp::{Answer, message};
 use crate::subnet::Index;
@@ -80,6 +81,8 @@ pub struct Sm {
     /// Whether another manager may have become master since this one last knew: until a discovery has
     /// asked, nothing is written and no request served.
     is_mastership_unconfirmed: bool,
+    /// The subnet is given to a better manager once what is being written is.
+    hands_over_next: bool,
     inventory: Inventory,
     link_traps: LinkTraps,
     fabric: Fabric,
@@ -118,6 +121,7 @@ impl Sm {
             election: Election::new(config.priority, config.sm_key),
             absence: Absence::new(&config),
             is_mastership_unconfirmed: false,
+            hands_over_next: false,
             inventory: Inventory::default(),
             link_traps: LinkTraps::default(),
             fabric: Fabric::default(),
@@ -290,6 +294,21 @@ impl Sm {
             priority: self.config.priority,
             ..self.report.status(now)
         }
+    }
+
+    /// The path record by which one host port reaches another, as a query of the first would be answered;
+    /// `None` if there is no path, or the subnet is not up. Ports by GUID.
+    #[must_use]
+    pub fn path_record(&self, source: Guid, destination: Guid) -> Option<PathRecord> {
+        let view = View {
+            fabric: &self.fabric,
+            groups: &self.groups,
+            aliases: &self.aliases,
+            mirrors: &self.mirrors,
+            is_trusted: false,
+            sm_info: None,
+        };
+        view.between(source, destination)
     }
 
     /// The M_Key of this manager's requests.

@@ -2,7 +2,9 @@
 //! when the one before it is answered.
 //!
 //! 1. End ports: LIDs, LMC, the SM's LID, P_Keys, alias GUIDs; LinearFDBTop of each switch.
-//! 2. Tables: LFT blocks, SL-to-VL tables, VL arbitration; then MFT blocks. MulticastFDBTop is raised or lowered
+//!    Then ports towards hosts whose switch's tables are still to be read: these carry what is there, as all Active ports do,
+//!    and go through steps 3 and 4 at once.
+//! 2. Tables: LFT blocks; SL-to-VL tables and VL arbitration; then MFT blocks. MulticastFDBTop is raised or lowered
 //!    when all are written, so that no entry below it is one that nobody has written.
 //! 3. Every port with a link that is in Init: MTU and VLs, and on to Armed.
 //! 4. Every port that is Armed on both ends: on to Active (IBA 14.4.3), those of switches first: a host
@@ -107,7 +109,10 @@ impl Write {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     EndPorts,
-    Tables,
+    ArmUnread,
+    ActivateUnread,
+    Lft,
+    Vls,
     Multicast,
     Arm,
     Activate,
@@ -210,8 +215,11 @@ impl Programming {
     pub(crate) fn next_stage(&mut self, target: &mut Target<'_>) -> Vec<Write> {
         while self.stage != Stage::Done {
             let (writes, next) = match self.stage {
-                Stage::EndPorts => (stages::end_ports(target), Stage::Tables),
-                Stage::Tables => (stages::tables(target), Stage::Multicast),
+                Stage::EndPorts => (stages::end_ports(target), Stage::ArmUnread),
+                Stage::ArmUnread => (stages::arm_unread(target), Stage::ActivateUnread),
+                Stage::ActivateUnread => (stages::activate_unread(target), Stage::Lft),
+                Stage::Lft => (stages::lft(target), Stage::Vls),
+                Stage::Vls => (stages::vl_tables(target), Stage::Multicast),
                 Stage::Multicast => self.multicast(target, Stage::Arm),
                 Stage::OnlyMulticast => self.multicast(target, Stage::Done),
                 Stage::Arm => (stages::arm(target), Stage::Activate),

@@ -75,6 +75,7 @@ pub fn run<E: From<NetError>>(
     main: impl Future<Output = Result<(), E>>,
 ) -> Result<(), E> {
     let _logs = crate::logging::start(logs);
+    wire::crc::prepare();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

@@ -59,6 +59,10 @@ pub enum Source {
     Recordings,
     /// Messages of programs of verbs, and what stands in the rings that they share with a host.
     Verbs,
+    /// Packets of programs in a host's interface for IP over InfiniBand.
+    Internet,
+    /// Commands of programs to their `/dev/infiniband/rdma_cm`.
+    Connections,
     /// What a host answers the libraries that programs load, and the environment that names it.
     Libraries,
     /// Lines of windows, which a program decides connections by.
@@ -72,7 +76,7 @@ pub enum Source {
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Frames,
         Self::Mads,
         Self::SubnetAdministration,
@@ -86,6 +90,8 @@ impl Source {
         Self::Traces,
         Self::Recordings,
         Self::Verbs,
+        Self::Internet,
+        Self::Connections,
         Self::Libraries,
         Self::Windows,
         Self::Results,
@@ -130,7 +136,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 }
 
 /// Every target. Shares add up to 1000.
-pub static TARGETS: [Target; 27] = [
+pub static TARGETS: [Target; 29] = [
     Target {
         name: "packet",
         sources: &[Source::Frames],
@@ -159,7 +165,7 @@ pub static TARGETS: [Target; 27] = [
         ],
         drives: "every format of fixed length",
         layout: Layout::Bytes,
-        share: 300,
+        share: 294,
         run: packets::formats,
         seeds: seeds::formats,
     },
@@ -360,6 +366,32 @@ pub static TARGETS: [Target; 27] = [
         share: 3,
         run: device::verbs,
         seeds: device::verbs_inputs,
+    },
+    Target {
+        name: "ipoib",
+        sources: &[
+            Source::Internet,
+            Source::Frames,
+            Source::SubnetAdministration,
+        ],
+        drives: "IP over InfiniBand: packets of programs and of other hosts, answers of subnet administration",
+        layout: Layout::Parts,
+        share: 3,
+        run: device::internet,
+        seeds: device::internet_inputs,
+    },
+    Target {
+        name: "connections",
+        sources: &[
+            Source::Connections,
+            Source::Mads,
+            Source::SubnetAdministration,
+        ],
+        drives: "communication management: commands of programs, messages of peers, answers of subnet administration",
+        layout: Layout::Parts,
+        share: 3,
+        run: device::connections,
+        seeds: device::connections_inputs,
     },
     Target {
         name: "manager",

@@ -74,6 +74,8 @@ targets! {
     nothing_harms_a_switch: "switch",
     nothing_harms_a_host: "host",
     a_program_of_verbs_harms_no_other_whatever_its_rings_hold: "verbs",
+    packets_of_the_interface_leave_and_addresses_are_resolved_once: "ipoib",
+    nothing_outlasts_the_channels_of_connections: "connections",
     nothing_harms_a_subnet_manager: "manager",
     a_hostile_host_harms_no_other: "subnet",
 }

@@ -9,8 +9,8 @@
 //! A channel is a connection of a program ([`uverbs::cm`]), its ids are seen by no other one, and go with it. Every
 //! command is answered at once; what takes time ends in an event of the channel.
 //!
-//! An id is a service's address and port, or a connection's. Which port of the fabric has an internet address is in a
-//! table that comes with the opening of a channel ([`ToCm::Open`]).
+//! An id is a service's address and port, or a connection's. Which port of the fabric has an internet address is found as
+//! for packets of IP: the port's neighbours are asked ([`crate::ipoib::Ipoib::resolve`]).
 
 mod administration;
 mod answers;
@@ -18,6 +18,7 @@ mod commands;
 mod connect;
 mod events;
 mod groups;
+mod resolve;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -33,6 +34,7 @@ use crate::clients::ClientId;
 pub(crate) use administration::OF_CONNECTIONS;
 use administration::Query;
 use groups::Member;
+use resolve::Resolution;
 
 /// Ids of one channel at most.
 const IDS_MAX: usize = 2048;
@@ -40,8 +42,6 @@ const IDS_MAX: usize = 2048;
 const IDS_IN_ALL_MAX: usize = 8192;
 /// Events of one channel that wait at most; those of a program's own are refused beyond.
 const EVENTS_MAX: usize = 8192;
-/// Addresses of hosts at most.
-const HOSTS_MAX: usize = 1 << 17;
 /// The first port that is given to who asks for none.
 const FIRST_FREE_PORT: u16 = 32_768;
 /// The Q_Key of datagrams between ids, unless their programs say otherwise (`RDMA_UDP_QKEY`).
@@ -51,10 +51,7 @@ const DATAGRAM_QKEY: u32 = 0x0123_4567;
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum ToCm {
     /// Opens a channel. Answered by [`FromCm::Reply`].
-    Open {
-        /// Which port of the fabric has which address, by port GUID.
-        hosts: Vec<(IpAddr, Guid)>,
-    },
+    Open,
     /// A command. Answered by [`FromCm::Reply`].
     Command {
         /// Header and structure.
@@ -93,6 +90,8 @@ pub(crate) struct PortFacts {
     pub(crate) lids: u16,
     pub(crate) pkeys: Vec<u16>,
     pub(crate) own_pkey: u16,
+    /// Its internet addresses.
+    pub(crate) addresses: Vec<IpAddr>,
     /// Code of the port's MTU.
     pub(crate) mtu: u8,
     /// Code of its rate.
@@ -125,6 +124,8 @@ enum IdState {
     Idle,
     /// It has a port.
     Bound,
+    /// The fabric is asked which port the peer is.
+    AddressQuery,
     /// The peer is known.
     Resolved,
     /// Subnet administration is asked for the path.
@@ -230,7 +231,9 @@ pub(crate) struct Connections {
     ports: BTreeMap<(u16, u16), BTreeSet<u32>>,
     members: BTreeMap<u32, Member>,
     queries: BTreeMap<u32, Query>,
-    hosts: BTreeMap<IpAddr, Guid>,
+    resolutions: BTreeMap<u64, Resolution>,
+    to_resolve: VecDeque<(u64, IpAddr)>,
+    last_resolution: u64,
     port: PortFacts,
     out: VecDeque<(ClientId, FromCm)>,
     requests: VecDeque<Mad>,
@@ -249,7 +252,9 @@ impl Connections {
             ports: BTreeMap::new(),
             members: BTreeMap::new(),
             queries: BTreeMap::new(),
-            hosts: BTreeMap::new(),
+            resolutions: BTreeMap::new(),
+            to_resolve: VecDeque::new(),
+            last_resolution: 0,
             port: PortFacts::default(),
             out: VecDeque::new(),
             requests: VecDeque::new(),
@@ -271,11 +276,8 @@ impl Connections {
     /// Handles a message of a program.
     pub(crate) fn handle(&mut self, now: Time, client: ClientId, message: ToCm) {
         let reply = match message {
-            ToCm::Open { hosts } => {
+            ToCm::Open => {
                 self.channels.entry(client).or_default();
-                if hosts.len() <= HOSTS_MAX {
-                    self.hosts = hosts.into_iter().collect();
-                }
                 CmReply::default()
             }
             ToCm::Command { bytes, value, from } => {
@@ -349,13 +351,15 @@ impl Connections {
             self.take_events(now);
         }
         self.tick_queries(now);
+        self.tick_resolutions(now);
     }
 
     /// When something is due.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let queries = self.queries.values().map(|query| query.due).min();
+        let resolutions = self.resolutions.values().map(|one| one.end).min();
         let own = (!self.requests.is_empty()).then_some(Time::ZERO);
-        [self.agent.deadline(), queries, own]
+        [self.agent.deadline(), queries, resolutions, own]
             .into_iter()
             .flatten()
             .min()
@@ -373,30 +377,6 @@ impl Connections {
     /// What programs are told next.
     pub(crate) fn poll_output(&mut self) -> Option<(ClientId, FromCm)> {
         self.out.pop_front()
-    }
-
-    /// The port's own addresses: those of the table, and the loopback's.
-    fn is_own(&self, ip: IpAddr) -> bool {
-        ip == IpAddr::from([127, 0, 0, 1])
-            || ip == IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)
-            || self.hosts.get(&ip) == Some(&self.port.gid.guid())
-    }
-
-    /// An address of the port in the family of `like`.
-    fn own_address(&self, like: IpAddr) -> Option<IpAddr> {
-        let own = self.port.gid.guid();
-        let mut all = self.hosts.iter().filter(|(_, guid)| **guid == own);
-        all.find(|(ip, _)| ip.is_ipv4() == like.is_ipv4())
-            .map(|(ip, _)| *ip)
-    }
-
-    /// The GID of the port with an address.
-    fn gid_of(&self, ip: IpAddr) -> Option<Gid> {
-        if self.is_own(ip) {
-            return Some(self.port.gid);
-        }
-        let guid = self.hosts.get(&ip)?;
-        Some(Gid::new(self.port.gid.prefix(), *guid))
     }
 
     /// Destroys an id; the events that its program was told of.
@@ -420,6 +400,7 @@ impl Connections {
             listener.pending -= 1;
         }
         self.queries.retain(|_, query| !query.is_of(number));
+        self.resolutions.retain(|_, one| one.id != number);
         let of_id = self
             .members
             .iter()

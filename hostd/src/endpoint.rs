@@ -244,6 +244,7 @@ impl Endpoint {
         if self.adapter.pool.review(now) {
             self.adapter.port.release_memory();
             self.outbox.release_memory();
+            self.verbs.engine.release_memory();
         }
         while let Some(PortEvent::StateChanged { from, to, cause }) = self.adapter.port.poll_event()
         {

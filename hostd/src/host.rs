@@ -38,7 +38,7 @@ use link::{
 use mad::local::{FromAgent, ToAgent};
 use mad::sma::Identity;
 use transport::Memory;
-use wire::control::{DeviceReply, DeviceRequest};
+use wire::control::{DeviceReply, DeviceRequest, PortStatus};
 use wire::{Guid, Lid, Mad, PortNum};
 
 use crate::clients::ClientId;
@@ -270,6 +270,12 @@ impl Host {
         self.endpoints.iter().map(Endpoint::packets_inside).sum()
     }
 
+    /// State and counters of all ports, as [`DeviceReply::Ports`] has them.
+    #[must_use]
+    pub fn port_statuses(&self) -> Vec<PortStatus> {
+        self.endpoints.iter().map(Endpoint::port_status).collect()
+    }
+
     /// Answers a Get of an attribute of port 1 in place, without a key: what the host holds, but a protected
     /// M_Key, which is shown to a request that gives it. For tests and the simulator.
     pub fn read_attribute(&mut self, now: Time, mad: &mut Mad) {
@@ -394,9 +400,7 @@ impl Host {
                 guid: self.identity().node_guid,
                 pid: self.pid,
             },
-            DeviceRequest::Ports => {
-                DeviceReply::Ports(self.endpoints.iter().map(Endpoint::port_status).collect())
-            }
+            DeviceRequest::Ports => DeviceReply::Ports(self.port_statuses()),
             DeviceRequest::Cable { port, plugged } => match self.endpoint_mut(port) {
                 Some(endpoint) => {
                     endpoint.set_plugged(now, plugged);

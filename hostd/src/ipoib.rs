@@ -126,6 +126,8 @@ pub(crate) enum Unresolved {
 pub(crate) enum Asker {
     /// A client of the control socket, by the token of its request.
     Control(u64),
+    /// A connection of a program, by the number of its question.
+    Connection(u64),
 }
 
 /// The answer to who has asked.
@@ -464,6 +466,11 @@ impl Ipoib {
     /// Which group's packets are taken, and by which queue key.
     pub(crate) fn hears(&self, mgid: Gid) -> Option<u32> {
         self.groups.hears(mgid)
+    }
+
+    /// Whether the interface needs a membership in a group.
+    pub(crate) fn holds(&self, mgid: Gid, join_state: u8) -> bool {
+        self.groups.holds(mgid, join_state)
     }
 
     /// The queue key of the interface, if the port is a member of the group of all.

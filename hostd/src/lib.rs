@@ -12,6 +12,7 @@ mod endpoint;
 mod host;
 mod ipoib;
 mod latency;
+mod membership;
 mod memory;
 mod multicast;
 mod outbox;

@@ -17,14 +17,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use link::Time;
 use wire::convert::usize_of;
-use wire::mad::{AttributeId, Mad, MadStatus, Method};
-use wire::sa::{McMemberRecord, SaHeader, mc_member_component as component};
+use wire::mad::{Mad, MadStatus, Method};
+use wire::sa::McMemberRecord;
 use wire::{Format, Gid, Guid, ParseError};
 
 use crate::control::{
     GroupMembership, MULTICAST_COUNT_MAX, MulticastSend, MulticastSource, PERF_REPORTS_MAX,
     SERVICE_QKEY,
 };
+use crate::membership::{self, CREATES, NEEDED};
 
 /// Groups of one host at most.
 pub(crate) const GROUPS_MAX: usize = 256;
@@ -45,15 +46,6 @@ const BUSY_RETRY_NS: u64 = 50_000_000;
 const ATTEMPTS: u32 = 10;
 /// Time between attempts when no request waits.
 const REJOIN_INTERVAL_NS: u64 = 5_000_000_000;
-/// Components of every join and leave.
-const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
-/// Components that create a group.
-const CREATES: u64 = NEEDED
-    | component::QKEY
-    | component::PKEY
-    | component::SL
-    | component::TCLASS
-    | component::FLOW_LABEL;
 /// The first four bytes of a payload: "mcst".
 const MAGIC: u32 = 0x6d63_7374;
 
@@ -279,24 +271,16 @@ impl Multicast {
             State::Leaving => Method::DELETE,
             _ => Method::SET,
         };
-        let id = AttributeId::MC_MEMBER_RECORD;
-        // The upper half of the transaction id is 0: no client of a MAD socket has that.
-        let mut mad = Mad::sa(method, id, 0, u64::from(group.tid));
         let creates = group.creates && method == Method::SET && !group.send_only;
-        mad.set_sa_header(&SaHeader {
-            component_mask: if creates { CREATES } else { NEEDED },
-            ..SaHeader::default()
-        });
-        mad.set_sa_record(&McMemberRecord {
-            port_gid,
+        let mask = if creates { CREATES } else { NEEDED };
+        let record = McMemberRecord {
             pkey,
-            join_state: match group.send_only {
-                true => McMemberRecord::JOIN_SEND_ONLY,
-                false => McMemberRecord::JOIN_FULL,
-            },
-            mlid: wire::Lid::ZERO,
+            join_state: membership::join_state(group.send_only),
             ..group.record
-        });
+        };
+        let mut mad = membership::request(method, mask, record, port_gid);
+        // The upper half of the transaction id is 0: no client of a MAD socket has that.
+        mad.set_tid(u64::from(group.tid));
         Some(mad)
     }
 
@@ -424,6 +408,14 @@ impl Multicast {
     /// Whether the host receives packets to a group.
     pub(crate) fn receives(&self, mgid: Gid) -> bool {
         self.groups.get(&mgid).is_some_and(|group| !group.send_only)
+    }
+
+    /// Whether the operator needs a membership.
+    pub(crate) fn holds(&self, mgid: Gid, join_state: u8) -> bool {
+        let group = self.groups.get(&mgid);
+        group.is_some_and(|group| {
+            group.state != State::Leaving && membership::join_state(group.send_only) == join_state
+        })
     }
 
     /// Takes in a packet. `false`: it is of a group that this host does not receive.

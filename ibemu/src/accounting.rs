@@ -43,6 +43,28 @@ struct DeviceCounts {
 /// What each device has counted, by position; `None`: it did not answer.
 type Snapshot = Vec<Option<DeviceCounts>>;
 
+/// The devices that are looked at, by position, and their cables.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// Their names.
+    pub(crate) names: Vec<String>,
+    /// The ends of each cable.
+    pub(crate) links: Vec<[End; 2]>,
+}
+
+impl Layout {
+    fn of(state: &FabricState) -> Self {
+        Self {
+            names: state.nodes.iter().map(|node| node.name.clone()).collect(),
+            links: state.links.clone(),
+        }
+    }
+
+    fn end_name(&self, end: End) -> String {
+        format!("{}:{}", self.names[end.node], end.port)
+    }
+}
+
 /// One look at every device that `wanted` names by its position.
 async fn look(dir: &FabricDir, state: &FabricState, wanted: impl Fn(usize) -> bool) -> Snapshot {
     let ask = |position: usize| async move {
@@ -96,7 +118,7 @@ impl Ledger {
 
     async fn account(&self, dir: &FabricDir, state: &FabricState) -> Account {
         let after = look(dir, state, |position| self.before[position].is_some()).await;
-        account(state, &self.before, &after)
+        account(&Layout::of(state), &self.before, &after)
     }
 }
 
@@ -164,6 +186,21 @@ pub struct Account {
 }
 
 impl Account {
+    /// Where packets are by the ports of devices that live as long as it takes, before and after.
+    pub(crate) fn between(
+        layout: &Layout,
+        before: Vec<Vec<PortStatus>>,
+        after: Vec<Vec<PortStatus>>,
+    ) -> Self {
+        let whole = |looks: Vec<Vec<PortStatus>>| -> Snapshot {
+            let counts = looks
+                .into_iter()
+                .map(|ports| DeviceCounts { pid: 0, ports });
+            counts.map(Some).collect()
+        };
+        account(layout, &whole(before), &whole(after))
+    }
+
     /// Whether nothing is under way and nothing is missing.
     #[must_use]
     pub fn is_complete(&self) -> bool {
@@ -206,7 +243,7 @@ impl Difference<'_> {
     }
 }
 
-fn account(state: &FabricState, before: &Snapshot, after: &Snapshot) -> Account {
+fn account(layout: &Layout, before: &Snapshot, after: &Snapshot) -> Account {
     let mut account = Account::default();
     let mut packets: BTreeMap<End, (u64, u64)> = BTreeMap::new();
     let mut balance = [0i128; TrafficKind::COUNT];
@@ -214,7 +251,7 @@ fn account(state: &FabricState, before: &Snapshot, after: &Snapshot) -> Account 
         account.kinds.insert(kind.name(), KindAccount::default());
     }
     for (position, (was, is)) in before.iter().zip(after).enumerate() {
-        let name = &state.nodes[position].name;
+        let name = &layout.names[position];
         let Some(is) = is else {
             account.silent.push(name.clone());
             continue;
@@ -245,7 +282,7 @@ fn account(state: &FabricState, before: &Snapshot, after: &Snapshot) -> Account 
         }
     }
     if account.kinds.values().any(|kind| kind.unaccounted != 0) {
-        account.on_cables = on_cables(state, &packets);
+        account.on_cables = on_cables(layout, &packets);
     }
     account
 }
@@ -309,15 +346,15 @@ fn add_port(
 
 /// The cables that have taken in more packets than have come out, by the counts `(sent, received or
 /// refused)` of each end.
-fn on_cables(state: &FabricState, packets: &BTreeMap<End, (u64, u64)>) -> Vec<OnCable> {
-    let ways = state.links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
+fn on_cables(layout: &Layout, packets: &BTreeMap<End, (u64, u64)>) -> Vec<OnCable> {
+    let ways = layout.links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]);
     let lost = ways.filter_map(|(from, to)| {
         let (sent, _) = packets.get(&from)?;
         let (_, come) = packets.get(&to)?;
         let lost = sent.saturating_sub(*come);
         (lost > 0).then(|| OnCable {
-            from: state.end_name(from),
-            to: state.end_name(to),
+            from: layout.end_name(from),
+            to: layout.end_name(to),
             packets: lost,
         })
     });

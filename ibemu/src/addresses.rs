@@ -186,20 +186,7 @@ fn text(system: &str, addresses: &[HostAddress]) -> String {
     text
 }
 
-/// Which port of the fabric has which address, for the hosts: by port GUID.
-fn table(state: &FabricState, addresses: &[HostAddress]) -> String {
-    let mut text = String::new();
-    for address in addresses {
-        let guid = state.nodes[address.node].port_guid();
-        for ip in address.all() {
-            // A string takes everything.
-            let _ = writeln!(text, "{ip} {guid}");
-        }
-    }
-    text
-}
-
-/// Puts the names where `exec` finds them, and the addresses where hosts do; nothing for a fabric without addresses.
+/// Puts the names where `exec` finds them; nothing for a fabric without addresses.
 ///
 /// # Errors
 /// If the file cannot be written.
@@ -213,8 +200,6 @@ pub(crate) fn keep(dir: &FabricDir, state: &FabricState) -> Result<()> {
     let system = system.unwrap_or_else(|_| LOOPBACK_HOSTS.to_owned());
     let text = text(&system, addresses);
     let directory = dir.require()?;
-    let table = table(state, addresses);
-    directory.replace(dir::ADDRESSES, table.as_bytes())?;
     Ok(directory.replace_for_all(dir::HOSTS, text.as_bytes())?)
 }
 

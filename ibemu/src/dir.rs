@@ -30,8 +30,6 @@ pub(crate) const GUID2LID: &str = "guid2lid";
 pub(crate) const ROOTS: &str = "roots";
 pub(crate) const IO_GUIDS: &str = "io_guids";
 pub(crate) const COMPUTE_GUIDS: &str = "compute_guids";
-/// Which port has which address.
-pub(crate) const ADDRESSES: &str = "addresses";
 /// The names and addresses of the hosts, as `/etc/hosts`.
 pub(crate) const HOSTS: &str = "hosts";
 pub(crate) const LOGS: &str = "log";

@@ -12,6 +12,7 @@ pub mod chaos;
 pub mod cli;
 pub mod dir;
 pub mod drops;
+mod engines;
 pub mod levels;
 pub mod lids;
 pub mod linkup;

@@ -56,6 +56,17 @@ impl Pacing {
         })
     }
 
+    /// Real time divided by `factor`, packet by packet, as virtual time can.
+    ///
+    /// # Errors
+    /// As [`Pacing::live`].
+    pub fn exact(factor: f64) -> Result<Self, ConfigError> {
+        Ok(Self::Paced {
+            scale_milli: milli(factor)?,
+            tick_ns: 0,
+        })
+    }
+
     /// The burst of a live port: rare enough for timers that slip, short against a human.
     pub const LIVE_TICK_NS: u64 = 5_000_000;
 

@@ -41,6 +41,17 @@ pub trait Device {
     /// Until when nothing is due without input, and which part waits for it; `None`: nothing is.
     fn deadline(&self) -> Option<Deadline>;
 
+    /// Takes in what others have put into memory that they share with the device, which tells no input: whether there was any.
+    /// For a shell, in each of its rounds.
+    fn look(&mut self, _now: Time) -> bool {
+        false
+    }
+
+    /// Tells those others that the device sleeps from now on and must be woken. Whether it may: nothing has come meanwhile.
+    fn may_sleep(&self) -> bool {
+        true
+    }
+
     /// Has the device keep, from now on, what it reads during its calls beside their inputs: the memory of
     /// programs. For a recording.
     fn record_reads(&mut self) {}

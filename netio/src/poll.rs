@@ -24,7 +24,7 @@ pub(crate) struct Ready {
     pub writable: bool,
 }
 
-/// A level-triggered epoll instance.
+/// An epoll instance.
 pub(crate) struct Epoll {
     fd: OwnedFd,
     /// The descriptors that the last wait found ready.
@@ -39,15 +39,24 @@ impl Epoll {
         })
     }
 
-    /// Watches `fd` for input under `token`.
+    /// Watches `fd` for input under `token`: each wait finds it as long as there is some.
     pub(crate) fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
         epoll::add(&self.fd, fd, EventData::new_u64(token), EventFlags::IN)?;
         Ok(())
     }
 
-    /// Watches `fd` for input, and for room to write if `writable`.
+    /// Watches `fd` for input under `token`: a wait finds it when more has come since the last one that did, so
+    /// that the kernel need not look again at what has been read.
+    pub(crate) fn add_for_more(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&self.fd, fd, EventData::new_u64(token), flags)?;
+        Ok(())
+    }
+
+    /// Watches a descriptor of [`Self::add_for_more`] also for room to write if `writable`. The next wait finds it if
+    /// there is either.
     pub(crate) fn modify(&self, fd: impl AsFd, token: u64, writable: bool) -> io::Result<()> {
-        let mut flags = EventFlags::IN;
+        let mut flags = EventFlags::IN | EventFlags::ET;
         flags.set(EventFlags::OUT, writable);
         epoll::modify(&self.fd, fd, EventData::new_u64(token), flags)?;
         Ok(())
@@ -139,6 +148,24 @@ impl AsRawFd for EventFd {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_watched_for_more_is_found_once_each_time_that_there_is_more() {
+        let mut epoll = Epoll::new().unwrap();
+        let event = EventFd::new().unwrap();
+        epoll.add_for_more(&event, 7).unwrap();
+        let mut found = || {
+            epoll.wait(Some(1_000)).unwrap();
+            epoll.len()
+        };
+        event.signal();
+        assert_eq!([found(), found()], [1, 0], "nobody has read it");
+        event.signal();
+        assert_eq!([found(), found()], [1, 0]);
+        epoll.modify(&event, 7, true).unwrap();
+        epoll.wait(None).unwrap();
+        assert!(epoll.ready(0).writable);
+    }
 
     #[test]
     fn a_wait_ends_at_its_timeout_and_finds_what_was_signalled() {

@@ -19,6 +19,9 @@
 //! **Bound.** A candidate costs its own computation, a verification and [`Score::of`]. The pairings
 //! are as many as [`WALKS_MAX`] walks allow. A fabric of more than [`ENTRIES_MAX`] entries (switches times
 //! LIDs) is not measured: the first candidate that applies is taken, which [`Tables::because`] says.
+//!
+//! What becomes of a candidate depends on no other one, so that callers with threads compute them side by side
+//! ([`choose`]); the choice is the same. Memory: the tables of all candidates.
 
 use topologies::Graph;
 use wire::convert::{real, saturate};
@@ -51,7 +54,11 @@ impl Engine for Auto {
         network: &Network,
         options: &Options,
     ) -> Result<Tables, RoutingError> {
-        take(graph, network, options, Candidates::default())?.best()
+        let found = Candidates::default();
+        take(graph, network, options, found, |engines, attempt| {
+            engines.iter().map(|&engine| attempt(engine)).collect()
+        })?
+        .best()
     }
 }
 
@@ -65,28 +72,54 @@ pub struct Choice {
     pub others: Vec<(RoutingEngine, Result<Tables, RoutingError>)>,
 }
 
-/// As [`RoutingEngine::Auto`], with the tables of all engines that it measures.
+/// What an engine gives for a fabric, and what that is worth.
+#[derive(Debug)]
+pub struct Attempt {
+    engine: RoutingEngine,
+    tables: Result<(Tables, Verdict), RoutingError>,
+}
+
+/// Makes the attempt with an engine. From any thread, in any order.
+pub type Attempting<'a> = dyn Fn(RoutingEngine) -> Attempt + Sync + 'a;
+
+/// As [`RoutingEngine::Auto`], with the tables of all engines that it measures. `attempts` makes the attempts with all
+/// of the engines that it is given, on as many threads as it likes.
 ///
 /// # Errors
 /// As [`RoutingEngine::route`].
-pub fn choose(graph: &Graph, options: &Options) -> Result<Choice, RoutingError> {
+pub fn choose(
+    graph: &Graph,
+    options: &Options,
+    attempts: impl FnOnce(&[RoutingEngine], &Attempting<'_>) -> Vec<Attempt>,
+) -> Result<Choice, RoutingError> {
     let found = Candidates {
         computed: Some(Vec::new()),
         ..Candidates::default()
     };
-    let mut found = take(graph, &Network::new(graph), options, found)?;
+    let mut found = take(
+        graph,
+        &Network::new(graph),
+        options,
+        found,
+        |engines, attempt| {
+            let mut made = attempts(engines, attempt);
+            made.sort_by_key(|attempt| attempt.engine);
+            made
+        },
+    )?;
     let mut others = found.computed.take().unwrap_or_default();
     let taken = found.best()?;
     others.retain(|&(engine, _)| engine != taken.engine);
     Ok(Choice { taken, others })
 }
 
-/// Fills in what there is to choose from.
+/// Fills in what there is to choose from. `attempts` makes the attempts with these engines, in their order.
 fn take(
     graph: &Graph,
     network: &Network,
     options: &Options,
     mut found: Candidates,
+    attempts: impl FnOnce(&[RoutingEngine], &Attempting<'_>) -> Vec<Attempt>,
 ) -> Result<Candidates, RoutingError> {
     found.reason = match fat_tree(graph, options) {
         Ok(labels) => match tree(graph, network, options, labels)? {
@@ -99,9 +132,20 @@ fn take(
         let tables = unmeasured(graph, network, options, engine, &found.reason)?;
         return Ok(found.without_measuring(tables));
     }
-    found.moved_anyway = options.assign(network)?.1;
-    for engine in RoutingEngine::candidates() {
-        found.offer(graph, network, options, engine);
+    let (lids, moved_anyway) = options.assign(network)?;
+    let fabric = Fabric {
+        graph,
+        network,
+        options,
+        moved_anyway,
+    };
+    let engines: Vec<RoutingEngine> = RoutingEngine::candidates().collect();
+    if network.switches().len() * lids.top().index() > ENTRIES_MAX {
+        found.take_first(&fabric, &engines);
+        return Ok(found);
+    }
+    for attempt in attempts(&engines, &|engine| fabric.attempt(engine)) {
+        found.take(attempt);
     }
     Ok(found)
 }
@@ -222,6 +266,66 @@ fn refusal(report: &Report) -> Option<(String, bool)> {
     })
 }
 
+/// What tables are worth.
+#[derive(Debug)]
+struct Verdict {
+    /// If they may be taken, be it where no others are left.
+    score: Option<Score>,
+    /// Why they are not taken where there are others.
+    refusal: Option<String>,
+}
+
+/// What candidates are wanted for.
+struct Fabric<'a> {
+    graph: &'a Graph,
+    network: &'a Network,
+    options: &'a Options,
+    /// Ports that no engine could leave their LIDs.
+    moved_anyway: usize,
+}
+
+impl Fabric<'_> {
+    fn attempt(&self, engine: RoutingEngine) -> Attempt {
+        let tables = engine.on(self.graph, self.network, self.options);
+        let judged = tables.map(|tables| {
+            let verdict = self.verdict(&tables);
+            (tables, verdict)
+        });
+        Attempt {
+            engine,
+            tables: judged,
+        }
+    }
+
+    fn verdict(&self, tables: &Tables) -> Verdict {
+        let score = || Some(Score::of(self.network, tables));
+        if let Some(reason) = self.moves(tables) {
+            return Verdict {
+                score: None,
+                refusal: Some(reason),
+            };
+        }
+        let report = verify(self.graph, tables, tables.promises);
+        match refusal(&report) {
+            None => Verdict {
+                score: score(),
+                refusal: None,
+            },
+            Some((reason, is_last_resort)) => Verdict {
+                score: is_last_resort.then(score).flatten(),
+                refusal: Some(reason),
+            },
+        }
+    }
+
+    /// That tables give ports other LIDs than they are to keep.
+    fn moves(&self, tables: &Tables) -> Option<String> {
+        let moved = self.options.moved(&tables.lids);
+        let is_refused = self.options.keep_lids && moved > self.moved_anyway;
+        is_refused.then(|| format!("it would give {moved} ports other LIDs"))
+    }
+}
+
 /// What has been computed so far.
 #[derive(Default)]
 struct Candidates {
@@ -234,8 +338,6 @@ struct Candidates {
     best: Option<(Tables, Option<Score>)>,
     /// The best in which only packets of switches' own ports have a credit loop.
     last_resort: Option<(Tables, Option<Score>)>,
-    /// Ports that no engine could leave their LIDs.
-    moved_anyway: usize,
     /// Engines with their scores.
     measured: Vec<(RoutingEngine, Score)>,
     /// Engines that were left out, each with the reason.
@@ -261,52 +363,51 @@ impl Candidates {
         self
     }
 
-    fn offer(
-        &mut self,
-        graph: &Graph,
-        network: &Network,
-        options: &Options,
-        engine: RoutingEngine,
-    ) {
-        if matches!(self.best, Some((_, None))) {
-            return;
+    /// Takes the first candidate that applies.
+    fn take_first(&mut self, fabric: &Fabric<'_>, engines: &[RoutingEngine]) {
+        for &engine in engines {
+            match engine.on(fabric.graph, fabric.network, fabric.options) {
+                Ok(tables) => match fabric.moves(&tables) {
+                    Some(reason) => self.left_out.push((engine, reason)),
+                    None => {
+                        self.best = Some((tables, None));
+                        return;
+                    }
+                },
+                Err(error) => self.note_error(engine, error),
+            }
         }
-        let tables = engine.on(graph, network, options);
+    }
+
+    fn take(&mut self, Attempt { engine, tables }: Attempt) {
         if let Some(computed) = &mut self.computed {
-            computed.push((engine, tables.clone()));
+            let tables = tables.as_ref().map(|(tables, _)| tables.clone());
+            computed.push((engine, tables.map_err(Clone::clone)));
         }
-        let tables = match tables {
-            Ok(tables) => tables,
-            Err(error) => {
-                // That an engine is for another kind of fabric is not reported.
-                let is_reported = matches!(error, RoutingError::VlsExhausted { .. });
-                self.left_out
-                    .extend(is_reported.then(|| (engine, error.to_string())));
-                self.error.get_or_insert(error);
-                return;
-            }
+        let (tables, verdict) = match tables {
+            Ok(judged) => judged,
+            Err(error) => return self.note_error(engine, error),
         };
-        let moved = options.moved(&tables.lids);
-        if options.keep_lids && moved > self.moved_anyway {
-            let reason = format!("it would give {moved} ports other LIDs");
-            return self.left_out.push((engine, reason));
-        }
-        if network.switches().len() * tables.top().index() > ENTRIES_MAX {
-            self.best = Some((tables, None));
-            return;
-        }
-        let report = verify(graph, &tables, tables.promises);
-        if let Some((reason, is_last_resort)) = refusal(&report) {
-            self.left_out.push((engine, reason));
-            if is_last_resort {
-                let score = Score::of(network, &tables);
-                take_better(&mut self.last_resort, tables, score);
+        match (verdict.score, verdict.refusal) {
+            (Some(score), None) => {
+                self.measured.push((engine, score));
+                take_better(&mut self.best, tables, score);
             }
-            return;
+            (score, refusal) => {
+                self.left_out.extend(refusal.map(|reason| (engine, reason)));
+                if let Some(score) = score {
+                    take_better(&mut self.last_resort, tables, score);
+                }
+            }
         }
-        let score = Score::of(network, &tables);
-        self.measured.push((engine, score));
-        take_better(&mut self.best, tables, score);
+    }
+
+    fn note_error(&mut self, engine: RoutingEngine, error: RoutingError) {
+        // That an engine is for another kind of fabric is not reported.
+        let is_reported = matches!(error, RoutingError::VlsExhausted { .. });
+        self.left_out
+            .extend(is_reported.then(|| (engine, error.to_string())));
+        self.error.get_or_insert(error);
     }
 
     fn best(self) -> Result<Tables, RoutingError> {

@@ -107,17 +107,15 @@ impl Layers {
     ) -> Result<Self, usize> {
         let with_hosts = &pairs(network)[0];
         let mut filling = Filling::new(network, paths);
-        filling.put_all(with_hosts);
-        if filling.graphs.len() > 1 {
-            let mut hardest_first = with_hosts.clone();
-            hardest_first.sort_by_cached_key(|&pair| Reverse(filling.dependencies(pair).len()));
+        let mut needed = filling.put_all(with_hosts, LAYERS_MAX);
+        if needed != Some(1) {
             let mut other = Filling::new(network, paths);
-            other.put_all(&hardest_first);
-            if other.graphs.len() < filling.graphs.len() {
-                filling = other;
+            let fewer = other.put_all(&filling.hardest_first(with_hosts), LAYERS_MAX);
+            if fewer.is_some_and(|fewer| needed.is_none_or(|needed| fewer < needed)) {
+                (filling, needed) = (other, fewer);
             }
         }
-        let needed = filling.graphs.len();
+        let needed = needed.unwrap_or(LAYERS_MAX);
         if needed > limits.have {
             return Err(needed);
         }
@@ -129,6 +127,18 @@ impl Layers {
             1 if !are_all_in => Self::single(network),
             _ => layers,
         })
+    }
+
+    /// Whether so many layers take all pairs of switches with hosts, as [`Self::new`] would find.
+    pub(crate) fn fit(network: &Network, paths: &impl PairPaths, have: usize) -> bool {
+        let with_hosts = &pairs(network)[0];
+        let mut filling = Filling::new(network, paths);
+        if filling.put_all(with_hosts, have).is_some() {
+            return true;
+        }
+        let hardest_first = filling.hardest_first(with_hosts);
+        let mut other = Filling::new(network, paths);
+        other.put_all(&hardest_first, have).is_some()
     }
 
     /// One layer for all.
@@ -220,16 +230,20 @@ impl<'a, P: PairPaths> Filling<'a, P> {
         }
     }
 
-    /// Puts pairs into layers that are there or into new ones.
-    fn put_all(&mut self, pairs: &[(usize, usize)]) {
+    /// Puts pairs into layers that are there or into new ones. How many layers there are then; `None` if so many
+    /// do not take all.
+    fn put_all(&mut self, pairs: &[(usize, usize)], layers_max: usize) -> Option<usize> {
         for &pair in pairs {
-            if self.put(pair, LAYERS_MAX).is_none() {
-                // More than are counted.
-                self.graphs.push(AcyclicDependencies::new(self.network));
-                self.members.push(Vec::new());
-                return;
-            }
+            self.put(pair, layers_max)?;
         }
+        Some(self.graphs.len())
+    }
+
+    /// The pairs with the most dependencies first.
+    fn hardest_first(&self, pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+        let mut sorted = pairs.to_vec();
+        sorted.sort_by_cached_key(|&pair| Reverse(self.dependencies(pair).len()));
+        sorted
     }
 
     /// Puts a pair into a layer in which it closes no cycle.

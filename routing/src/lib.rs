@@ -56,7 +56,7 @@ mod updn;
 mod verify;
 mod vl_assignment;
 
-pub use auto::{Choice, choose};
+pub use auto::{Attempt, Attempting, Choice, choose};
 pub use engine::{DATA_VLS, Options};
 pub use error::{EngineError, RoutingError, Warning};
 pub use fat_tree::{FatTreeLabels, LabelsDoNotFit, NotFatTree, recognise};

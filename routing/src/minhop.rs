@@ -6,7 +6,7 @@
 
 use topologies::Graph;
 
-use crate::balance::{NextHops, balanced, evened};
+use crate::balance::{NextHops, Offers, balanced, evened};
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
 use crate::lids::Lids;
@@ -26,9 +26,10 @@ impl Engine for Minhop {
         options: &Options,
     ) -> Result<Tables, RoutingError> {
         let (lids, changed) = options.assign(network)?;
-        let rows = balanced(network, &lids, |destination, next_hops| {
+        let mut offers = Offers::new(network, |destination, next_hops| {
             shortest(network, destination, next_hops);
         });
+        let rows = balanced(network, &lids, &mut offers);
         let promises = Promises {
             up_down: false,
             minimal: true,
@@ -62,13 +63,13 @@ pub(crate) fn every_lid(
     targets: &[Target],
     keeps_apart: bool,
 ) -> Vec<Lft> {
-    let next_hops = |destination: usize, next_hops: &mut NextHops| {
+    let mut offers = Offers::new(network, |destination, next_hops| {
         shortest(network, destination, next_hops);
-    };
+    });
     let mut rows = if keeps_apart {
-        balanced(network, lids, next_hops)
+        balanced(network, lids, &mut offers)
     } else {
-        evened(network, lids, next_hops)
+        evened(network, lids, &mut offers)
     };
     let mut first = vec![None; rows.len()];
     for target in targets {

@@ -240,7 +240,9 @@ impl Switch {
         }
     }
 
-    fn port_statuses(&self) -> Vec<PortStatus> {
+    /// State and counters of port 0 and all others, as [`DeviceReply::Ports`] has them.
+    #[must_use]
+    pub fn port_statuses(&self) -> Vec<PortStatus> {
         let own_drops = self.plane.own_counts.named();
         let own_drops = own_drops.filter(|(name, _)| name.starts_with("drop."));
         let management = PortStatus {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use e2e::{Fabric, Transport, diags, ibnetdiscover};
-use topologies::Graph;
+use topologies::{Endpoint, Graph};
 
 /// Adapters with two ports, a router, aggregation nodes, a cable from a switch to itself, mixed speeds.
 fn file() -> String {
@@ -187,5 +187,49 @@ fn adapters_with_names_of_a_site_are_those_of_one_host() {
         let listed = diags(&fabric, host, &["ibstat", "-l"]).success();
         assert_eq!(listed.stdout, "rail0\nrail1\n", "{listed}");
     }
+    fabric.down();
+}
+
+#[test]
+fn a_part_of_a_fabric_comes_up_as_the_topology_that_is_left() {
+    let leave_out = [
+        "--without",
+        "h0.*",
+        "--only",
+        "h?.0.*",
+        "--hosts-per-leaf",
+        "1",
+    ];
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &leave_out);
+    let seen = topologies::read_text(&ibnetdiscover(&fabric, "h1.0.0")).expect("a fabric");
+    let hosts = |graph: &Graph| -> BTreeSet<String> {
+        graph
+            .hosts()
+            .map(|id| graph.node(id).name.clone())
+            .collect()
+    };
+    let left = ["h1.0.0", "h2.0.0", "h3.0.0"].map(str::to_owned);
+    assert_eq!(hosts(&seen), BTreeSet::from(left));
+    let described = [
+        &["topo", "fat-tree-4-3", "--format", "ibnetdiscover"][..],
+        &leave_out,
+    ]
+    .concat();
+    let described = e2e::ibemu_command(&described).output().expect("a topology");
+    let described = String::from_utf8(described.stdout).expect("text");
+    let described = topologies::read_text(&described).expect("ibemu's text is readable");
+    // The description says nothing of rates.
+    let cables = |graph: &Graph| -> BTreeSet<[String; 2]> {
+        let end = |end: Endpoint| format!("{}:{}", graph.node(end.node).name, end.port);
+        let both = graph.links().map(|(one, other)| [end(one), end(other)]);
+        both.map(|mut ends| {
+            ends.sort();
+            ends
+        })
+        .collect()
+    };
+    assert_eq!(cables(&seen).len(), 21);
+    assert_eq!(cables(&seen), cables(&described));
+    fabric.all_pairs().expect("all hosts that are left answer");
     fabric.down();
 }

@@ -1,5 +1,8 @@
 //! Internet addresses and names of hosts.
 
+mod decode;
+mod programs;
+
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 

@@ -37,8 +37,13 @@ fn a_program_relies_on_agents_timeouts_threads_and_forks() {
         let fabric = Fabric::up(transport, "star-2", &[]);
         let host = "h0";
         let mut call = fabric.command(&["exec", host]);
-        let outcome = Outcome::of(call.arg(&program));
-        assert_eq!(outcome.success().stdout, "ok\n");
+        let outcome = Outcome::of(call.arg(&program)).success();
+        assert_eq!(outcome.stdout, "ok\n");
+        let address = "lid 4660 qpn 1 qkey 0x80010000 sl 3 path_bits 0 pkey_index 0x0";
+        for dump in ["umad: agent id 0 status 0 ", "umad address: "] {
+            let is_dump = |line: &str| line.starts_with(dump) && line.contains(address);
+            assert!(outcome.stderr.lines().any(is_dump), "{outcome}");
+        }
         fabric.assert_no_errors_logged();
         fabric.down();
     }

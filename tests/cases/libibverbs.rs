@@ -2,8 +2,10 @@
 //! rdma-core, perftest, UCX, Open MPI and MPICH; and programs beside many hosts at once.
 
 mod faults;
-mod mpi;
+mod fork;
+pub(crate) mod mpi;
 mod perftest;
+mod pyverbs;
 mod run;
 mod ucx;
 

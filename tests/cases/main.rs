@@ -4,6 +4,7 @@ mod agreement;
 mod aliases;
 mod attributes;
 mod benches;
+mod by_name;
 mod chaos;
 mod choice;
 mod cleanliness;

@@ -319,6 +319,35 @@ fn has_congestion_settings(fabric: &Fabric, query: [&str; 2], expected: &[(&str,
     });
 }
 
+/// The performance manager's names of counters, and the switch's own.
+const COUNTED: [(&str, &str); 4] = [
+    ("xmit_data", "PortXmitData"),
+    ("rcv_data", "PortRcvData"),
+    ("xmit_pkts", "PortXmitPkts"),
+    ("rcv_pkts", "PortRcvPkts"),
+];
+
+/// A port's line in the file to which OpenSM's performance manager dumps all counters, by column.
+fn dumped(folder: &Path, node: &str, port: u8) -> BTreeMap<String, String> {
+    let text = fs::read_to_string(folder.join("opensm_port_counters.log")).unwrap_or_default();
+    let rows = text.lines().map(|line| line.split('\t').map(str::to_owned));
+    let mut columns: Vec<String> = Vec::new();
+    for row in rows {
+        let row: Vec<String> = row.collect();
+        if row.first().is_some_and(|first| first == "Name") {
+            columns = row;
+            continue;
+        }
+        let line: BTreeMap<String, String> = columns.iter().cloned().zip(row).collect();
+        if line.get("Name").is_some_and(|name| name == node)
+            && line.get("Port") == Some(&port.to_string())
+        {
+            return line;
+        }
+    }
+    BTreeMap::new()
+}
+
 #[test]
 fn opensms_performance_manager_reads_the_counters_that_switches_have_and_congestion_control_is_set()
 {
@@ -343,26 +372,30 @@ fn opensms_performance_manager_reads_the_counters_that_switches_have_and_congest
     let (number, _) = cables
         .find(|(_, end)| end.node == host)
         .expect("a cable to h2");
+    let name = format!("s2:{}", number.get());
     within(LIMIT, "the performance manager has read s2", || {
         let ports = fabric.switch_ports("s2");
         let port = ports.iter().find(|status| status.port == number);
         let counters = named(port.expect("the port of h2"));
-        let wanted = [
-            ("xmit_data", counters["PortXmitData"]),
-            ("rcv_data", counters["PortRcvData"]),
-            ("xmit_pkts", counters["PortXmitPkts"]),
-            ("rcv_pkts", counters["PortRcvPkts"]),
-        ];
-        let printed = sm.console(&format!("perfmgr pc s2:{}", number.get()));
-        let holds = |&(name, count): &(&str, u64)| {
+        let wanted = COUNTED.map(|(column, counter)| (column, counters[counter].to_string()));
+        let printed = sm.console(&format!("perfmgr pc {name}"));
+        let holds = |(name, count): &(&str, String)| {
             printed.lines().any(|line| {
                 let mut words = line.split_whitespace();
-                words.next() == Some(name) && words.nth(1) == Some(&count.to_string())
+                words.next() == Some(name) && words.nth(1) == Some(count)
             })
         };
-        match wanted.iter().all(holds) {
+        if !wanted.iter().all(holds) {
+            return Err(format!("{wanted:?} in {printed}"));
+        }
+        let _ = sm.console("perfmgr dump_counters mach");
+        let dump = dumped(sm.folder(), "s2", number.get());
+        match wanted
+            .iter()
+            .all(|(name, count)| dump.get(*name) == Some(count))
+        {
             true => Ok(()),
-            false => Err(format!("{wanted:?} in {printed}")),
+            false => Err(format!("{wanted:?} in {dump:?}")),
         }
     });
     sm.assert_no_errors();

@@ -214,3 +214,31 @@ fn who_connects_to_nobody_is_refused_and_who_loses_its_peer_is_told() {
     fabric.assert_no_errors_logged();
     fabric.down();
 }
+
+#[test]
+fn a_stopped_host_is_not_found_and_one_that_was_found_before_is_not_reached() {
+    // Its links stay, as it is not taken for dead for so long.
+    let options = ["--silence-ms", "60000"];
+    let fabric = Fabric::up(Transport::Udp, "star-4", &options);
+    let call = |number: usize| {
+        let to = address(number);
+        Outcome::of(&mut exec(&fabric, "h3", &["rping", "-c", "-v", "-a", &to])).to_string()
+    };
+    let known = call(2);
+    assert!(known.contains("RDMA_CM_EVENT_REJECTED"), "{known}");
+    let signal = |name: &str| {
+        for host in ["h1", "h2"] {
+            let pid = fabric.pid(host).to_string();
+            let _ = Outcome::of(Command::new("kill").args([name, &pid])).success();
+        }
+    };
+    signal("-STOP");
+    // Who is remembered, and whose address is asked for. The manager is beside another host.
+    let (known, unknown) = (call(2), call(3));
+    signal("-CONT");
+    let expected = "RDMA_CM_EVENT_ADDR_ERROR, error -110";
+    assert!(unknown.contains(expected), "{unknown}");
+    let expected = "RDMA_CM_EVENT_UNREACHABLE, error -110";
+    assert!(known.contains(expected), "{known}");
+    fabric.down();
+}

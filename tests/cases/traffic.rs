@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use e2e::{Fabric, Transport};
+use e2e::{Fabric, Transport, ibemu_command};
 use serde_json::Value;
 
 fn number(value: &Value) -> u64 {
@@ -125,4 +125,45 @@ fn patterns_and_plans_send_what_they_say() {
         assert!(refused.stderr.contains(wrong), "{refused}");
     }
     fabric.down();
+}
+
+#[test]
+fn a_plan_offers_and_delivers_the_same_live_and_in_virtual_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    let text = "seed = 5\n\
+                [[flows]]\npattern = 'permutation'\nrate = '2M'\ncount = 40\n\
+                [[flows]]\npattern = 'centric-50'\ntarget = 'h2.1'\nrate = '1M'\ncount = 10\nsize = 1024\nstart = 0.1\n";
+    fs::write(&plan, text).expect("a plan");
+    let plan = plan.to_str().expect("a path");
+
+    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--no-ip"]);
+    let live = fabric.call(&["traffic", plan, "--json"]).success().json();
+    let arguments = ["sim", "traffic", "fat-tree-4-2", plan, "--json"];
+    let simulated = ibemu_command(&arguments).output().expect("virtual time");
+    assert!(simulated.status.success(), "{simulated:?}");
+    let simulated: Value = serde_json::from_slice(&simulated.stdout).expect("a report");
+    is_whole(&live);
+    is_whole(&simulated);
+    let all = |report: &Value| -> Vec<Value> {
+        let keys = [
+            "source",
+            "destination",
+            "group",
+            "dlid",
+            "size",
+            "offered",
+            "sent",
+            "delivered",
+        ];
+        let flows = array(&report["flows"]).iter();
+        let kept = |flow: &Value| keys.map(|key| flow[key].clone()).into();
+        flows.map(kept).collect()
+    };
+    assert_eq!(all(&live).len(), 8 + 8 * 7);
+    assert_eq!(all(&live), all(&simulated));
+    assert_eq!(
+        live["packets"]["kinds"]["data"],
+        simulated["packets"]["kinds"]["data"]
+    );
 }

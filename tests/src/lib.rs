@@ -5,6 +5,7 @@
 //! [`Fabric`] takes it down; [`Fabric::down`] also asserts that nothing is left behind.
 
 mod binary;
+mod capture;
 mod fabric;
 mod live;
 mod pace;
@@ -13,6 +14,7 @@ mod stock;
 mod traces;
 
 pub use binary::{ibemu, ibemu_command};
+pub use capture::{capture, tshark_fields};
 pub use fabric::{Fabric, Outcome, kill};
 pub use live::{Smps, named};
 pub use netio::transport::Transport;

@@ -224,6 +224,11 @@ impl Engine {
         None
     }
 
+    /// Gives memory that a busy time has taken, and that is not in use, back to the allocator.
+    pub fn release_memory(&mut self) {
+        self.shared.stages.release_memory();
+    }
+
     /// When [`Self::tick`] has something to do.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {

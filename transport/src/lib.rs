@@ -13,7 +13,7 @@
 //! ```
 //!
 //! An [`Engine`] is the transport of one port. All data is read and written where the consumer has it, by the
-//! trait [`Memory`], straight into and out of packets; no packet allocates in the steady state. What is sent is
+//! trait [`Memory`], for long messages many packets at a time; no packet allocates in the steady state. What is sent is
 //! pulled ([`Engine::transmit`]), so that acknowledgements coalesce while the port is busy.
 //!
 //! Left out on purpose: path migration, extended reliable connections (XRC), reliable datagrams, memory
@@ -33,6 +33,7 @@ mod ring;
 mod shared;
 mod shared_receive;
 mod slab;
+mod stage;
 mod status;
 mod work;
 

@@ -330,6 +330,16 @@ impl Copier<'_> {
         )
     }
 
+    /// Whether [`Self::scatter`] of so many bytes would be permitted.
+    pub(crate) fn permits_scatter(
+        &mut self,
+        sges: &[Sge],
+        from: usize,
+        len: usize,
+    ) -> Result<(), Status> {
+        self.pieces(sges, from, len, Access::LOCAL_WRITE, |_, _, _| Ok(()))
+    }
+
     /// Writes what the list has room for from byte `from` on.
     pub(crate) fn scatter(
         &mut self,

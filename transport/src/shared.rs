@@ -12,6 +12,7 @@ use crate::ids::{AhId, CqId, PdId, SrqId};
 use crate::memory::Regions;
 use crate::shared_receive::SharedReceiveQueue;
 use crate::slab::Slab;
+use crate::stage::Stages;
 
 /// The attributes of the port that the subnet manager has set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +131,7 @@ pub(crate) struct Shared {
     pub(crate) events: VecDeque<Event>,
     /// Completion queues that have got completions; each once.
     pub(crate) filled: VecDeque<CqId>,
+    pub(crate) stages: Stages,
 }
 
 impl Shared {
@@ -144,6 +146,7 @@ impl Shared {
             srqs: Slab::new(limits.shared_receive_queues),
             events: VecDeque::new(),
             filled: VecDeque::new(),
+            stages: Stages::default(),
         }
     }
 

@@ -60,6 +60,8 @@ pub mod errno {
     pub const EADDRINUSE: u16 = 98;
     /// The host does not have the address.
     pub const EADDRNOTAVAIL: u16 = 99;
+    /// No network of the host's has the address.
+    pub const ENETUNREACH: u16 = 101;
     /// It does not answer.
     pub const ETIMEDOUT: u16 = 110;
     /// There is no way.

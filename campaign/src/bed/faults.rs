@@ -195,13 +195,22 @@ impl Bed<'_> {
                 continue;
             };
             let end_us = self.end_us(fault);
+            if about == Lie::Switches {
+                self.made_up += 2;
+            }
             match (end_us, about) {
                 (None, _) => self.liars.insert(host),
                 (Some(_), Lie::Guids | Lie::Everything) => self.disguised.insert(host),
                 (Some(_), _) => false,
             };
+            let cable = self.graph.cables(host).next();
+            let Some((_, peer)) = cable else {
+                continue;
+            };
             lies.push(lies::TimedLie {
                 host,
+                peer,
+                guid: self.graph.node(host).guid,
                 about,
                 from: start + fault.at_us.min(schedule.length_us) * 1000,
                 until: end_us.map_or(Time::NEVER, |end_us| start + end_us * 1000),

@@ -8,13 +8,15 @@
 //! | another engine, later | the tables that stand are kept; LIDs that they no longer reach are rerouted ([`routing::repair()`]) |
 //! | `file` while something is missing | the user's tables stay as they are; a warning names what they no longer reach |
 
+use std::collections::BTreeMap;
+
 use topologies::{Graph, NodeKind};
-use wire::Guid;
+use wire::{Guid, Lid, Lmc};
 
 use routing::clos::{Clos, NotClos};
 use routing::fat_tree::FatTreeLabels;
 use routing::network::Network;
-use routing::{Options, Repair, RoutingEngine, RoutingError, Tables, file, repair};
+use routing::{KnownLids, Options, Repair, RoutingEngine, RoutingError, Tables, file, repair};
 
 use super::choice::moves_lids;
 use super::{Plan, Planner, is_part};
@@ -107,9 +109,12 @@ impl Planner {
         labels: Option<FatTreeLabels>,
     ) -> Options {
         let mut known = self.memory.lids.clone();
+        // Who is new and names LIDs of another one gets others: that one may return without, and who names them may lie.
+        let remembered = Ranges::of(&known);
         for device in &subnet.devices {
             if let Some(info) = device.end_port_info()
                 && info.lid.is_unicast()
+                && !remembered.overlap((info.lid, info.lmc))
             {
                 known
                     .entry(device.end_port_guid())
@@ -182,8 +187,8 @@ impl Planner {
         Ok(tables)
     }
 
-    /// The tables of the whole fabric, else those of the plan before, repaired for what is there;
-    /// `None` if there have never been any.
+    /// The tables of the whole fabric, else those of the plan before, else those of the whole fabric without visitors, repaired
+    /// for what is there; `None` if there are none.
     fn repaired(
         &self,
         graph: &Graph,
@@ -198,8 +203,13 @@ impl Planner {
         {
             return Some(repair(graph, whole, &tables, &options.known));
         }
-        let tables = old.tables.as_ref()?;
-        Some(repair(graph, &old.graph, tables, &options.known))
+        if let Some(tables) = &old.tables {
+            return Some(repair(graph, &old.graph, tables, &options.known));
+        }
+        // The engine may have tables for what is remembered, and none for it with visitors.
+        let lasting = self.lasting.as_ref()?;
+        let tables = self.compute(lasting, options).ok()?;
+        Some(repair(graph, lasting, &tables, &options.known))
     }
 
     /// What stays of repaired tables, in words.
@@ -246,5 +256,21 @@ impl Planner {
             }
             _ => format!("--routing {}: {error}", self.routing),
         }
+    }
+}
+
+/// LIDs that are remembered, by base LID.
+struct Ranges(BTreeMap<Lid, Lmc>);
+
+impl Ranges {
+    fn of(known: &KnownLids) -> Self {
+        Self(known.values().copied().collect())
+    }
+
+    fn overlap(&self, (base, lmc): (Lid, Lmc)) -> bool {
+        let end = Lid::new(base.get().saturating_add(lmc.lids()));
+        let before = self.0.range(..=base).next_back();
+        self.0.range(base..end).next().is_some()
+            || before.is_some_and(|(&first, &lmc)| base.belongs_to(first, lmc))
     }
 }

@@ -9,7 +9,7 @@ use routing::VlAssignment;
 use topologies::{Endpoint, NodeId, NodeKind};
 use wire::p_key::PARTITION;
 use wire::sa::{PathRecord, Selector, path_component as component};
-use wire::{Gid, Lid, LinkRate, MadStatus, Mtu, PortNum};
+use wire::{Gid, Guid, Lid, LinkRate, MadStatus, Mtu, PortNum};
 
 use super::View;
 use super::aliases::end_port;
@@ -85,6 +85,19 @@ impl View<'_> {
             }
         }
         Ok(paths)
+    }
+
+    /// The path from one end port to another one, by port GUIDs, as the first would be told of it.
+    pub(crate) fn between(&self, source: Guid, destination: Guid) -> Option<PathRecord> {
+        let query = PathRecord {
+            sgid: Gid::new(Gid::DEFAULT_PREFIX, source),
+            dgid: Gid::new(Gid::DEFAULT_PREFIX, destination),
+            ..PathRecord::default()
+        };
+        let asker = end_port(self.fabric, self.aliases, query.sgid);
+        let mask = component::SGID | component::DGID;
+        let paths = self.paths(&query, mask, false, asker).ok()?;
+        paths.into_iter().next()
     }
 
     /// The GID of an end of a path: the alias by which it was asked for, if it was.

@@ -2,7 +2,7 @@
 
 use link::Time;
 use mad::local::MadMessage;
-use wire::attr::{Notice, PortInfo, SmInfo, SmState, Trap144};
+use wire::attr::{Notice, PortInfo, PortState, SmInfo, SmState, Trap144};
 use wire::{AttributeId, Guid, Mad, Method, Qpn};
 
 use super::sequence::Activity;
@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::report::Source;
 use crate::sa::Administration;
 use crate::smp::{Answer, Request, message};
-use crate::subnet::{Index, Subnet};
+use crate::subnet::{Device, Index, Subnet};
 use crate::writer::Purpose;
 use crate::{SmEvent, light_sweep};
 
@@ -89,7 +89,7 @@ impl Sm {
 
     /// A discovery is complete: who is master? What was discovered, if it is to be served.
     pub(super) fn elect(&mut self, now: Time, discovered: Discovered) -> Option<Discovered> {
-        self.is_mastership_unconfirmed = false;
+        let is_unconfirmed = core::mem::take(&mut self.is_mastership_unconfirmed);
         if self.fabric.subnet.cables() == 0 {
             if self.election.is_master() {
                 self.invalidate_memory();
@@ -101,6 +101,15 @@ impl Sm {
         let own = self.sm_info()?;
         self.report_managers(&own, &discovered.managers);
         let (input, about) = self.election.judge(&own, &discovered.managers);
+        let waits = input == Input::BetterFound
+            && about.is_some_and(|(_, other)| other.state != SmState::Master)
+            && !is_unconfirmed
+            && self.finishes_first();
+        self.hands_over_next = waits;
+        if waits {
+            self.election.poll(None);
+            return Some(discovered);
+        }
         match (self.election.enter(input)?, about) {
             (Step::HandOver, Some((to, manager))) => {
                 self.election.poll(None);
@@ -128,6 +137,21 @@ impl Sm {
                 Some(discovered)
             }
         }
+    }
+
+    /// Whether ports wait to be made Active before a better manager, which is master nowhere, is given the subnet: that one
+    /// would read all tables first. Once: cables that come and go keep no manager.
+    fn finishes_first(&self) -> bool {
+        let waits_for_data = |device: &Device| {
+            let mut ports = device
+                .cables()
+                .filter_map(|(port, _)| device.port_info(port));
+            ports.any(|info| info.port_state != PortState::Active)
+        };
+        self.election.is_master()
+            && self.report.has_been_up()
+            && !self.hands_over_next
+            && self.fabric.subnet.devices.iter().any(waits_for_data)
     }
 
     /// Tells of the managers that were found, and warns of those that take no part.

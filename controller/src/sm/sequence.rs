@@ -480,12 +480,15 @@ impl Sm {
         self.outbox.send_all(self.qos.release_notices(now));
         self.schedule.sweep_done(now, is_incomplete, names);
         self.schedule_light_sweep(now);
+        if self.hands_over_next {
+            self.schedule.request_sweep(now);
+        }
     }
 
     /// Gives the shell what later managers need to know, as far as it has changed.
     pub(super) fn persist(&mut self) {
         let events = self.persistence.changed(Texts {
-            guid2lid: self.planner.memory().write(),
+            guid2lid: self.planner.persisted(),
             connections: self.qos.connections_text(),
             groups: self.groups.text(),
             aliases: self.aliases.text(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use topologies::NodeKind;
-use wire::attr::{LinearForwardingTable, PortState, VlArbTable, capability};
+use wire::attr::{LinearForwardingTable, PortInfo, PortState, VlArbTable, capability};
 use wire::{Lid, PortNum};
 
 use super::mirror::Mirror;
@@ -88,11 +88,9 @@ fn pkey_writes(target: &Target<'_>, index: Index, device: &Device) -> Vec<Write>
     writes.collect()
 }
 
-/// LFT blocks but for those that can be deferred, SL-to-VL tables and VL arbitration.
-pub(super) fn tables(target: &mut Target<'_>) -> Vec<Write> {
-    let mut writes = lft_blocks(target, is_deferrable);
-    writes.extend(vl_tables(target));
-    writes
+/// LFT blocks but for those that can be deferred.
+pub(super) fn lft(target: &Target<'_>) -> Vec<Write> {
+    lft_blocks(target, is_deferrable)
 }
 
 /// The LFT blocks that were deferred until ports are Active.
@@ -272,15 +270,67 @@ pub(super) fn multicast_tops(target: &Target<'_>) -> Vec<Write> {
     writes
 }
 
+/// Whether an end of a host's cable need not wait until all tables are read: switch and host have kept what the manager before
+/// has given them, as those have whose ports are Active, and the switch's tables are not known yet. To read them takes
+/// longer than a second on large fabrics.
+fn is_unread(target: &Target<'_>, (index, port): (Index, PortNum), peer: Index) -> bool {
+    let (device, other) = (&target.subnet.devices[index], &target.subnet.devices[peer]);
+    let (switch, host) = match (device.kind, other.kind) {
+        (NodeKind::Switch, NodeKind::Host) => (index, peer),
+        (NodeKind::Host, NodeKind::Switch) => (peer, index),
+        _ => return false,
+    };
+    let mirror = |index: Index| {
+        let mirror = target.mirrors.get(&target.subnet.devices[index].guid());
+        mirror.filter(|mirror| !mirror.unprogrammed)
+    };
+    let Some((of_switch, _)) = mirror(switch).zip(mirror(host)) else {
+        return false;
+    };
+    let mut blocks = 0..=target.plan.top / 64;
+    device.port_info(port).is_some() && blocks.any(|block| of_switch.lft_block(block).is_none())
+}
+
+/// Ends of hosts' cables that are made Active before tables are read.
+pub(super) fn arm_unread(target: &mut Target<'_>) -> Vec<Write> {
+    arm_if(target, |target, info, end, peer| {
+        info.port_state == PortState::Init && is_unread(target, end, peer)
+    })
+}
+
+/// The same, Armed on both ends.
+pub(super) fn activate_unread(target: &Target<'_>) -> Vec<Write> {
+    let mut writes = activate(target);
+    writes.retain(|write| match *write {
+        Write::ActivatePort(index, port) => {
+            let mut cables = target.subnet.devices[index].cables();
+            let peer = cables.find(|&(own, _)| own == port);
+            peer.is_some_and(|(_, peer)| is_unread(target, (index, port), peer.0))
+        }
+        _ => false,
+    });
+    writes
+}
+
 pub(super) fn arm(target: &mut Target<'_>) -> Vec<Write> {
+    arm_if(target, |_, _, _, _| true)
+}
+
+/// Ports that are to be Armed or set, of those that `is_meant` names by what is known of them and their peers.
+fn arm_if(
+    target: &Target<'_>,
+    is_meant: impl Fn(&Target<'_>, &PortInfo, (Index, PortNum), Index) -> bool,
+) -> Vec<Write> {
     let mut writes = Vec::new();
     for (index, device) in target.subnet.devices.iter().enumerate() {
-        for (port, _) in device.cables() {
+        for (port, peer) in device.cables() {
             let wanted = port_settings::link_port(&target.basis(), (index, port));
             let (Some(info), Some(wanted)) = (device.port_info(port), wanted) else {
                 continue;
             };
-            if info.port_state == PortState::Init || port_settings::differs(info, &wanted) {
+            let differs =
+                || info.port_state == PortState::Init || port_settings::differs(info, &wanted);
+            if is_meant(target, info, (index, port), peer.0) && differs() {
                 writes.push(Write::ArmPort(index, port));
             }
         }

@@ -12,6 +12,7 @@ mod faults;
 mod foreign;
 mod hostile;
 mod lies;
+mod made_up;
 mod managers;
 mod members;
 mod multicast;

@@ -101,6 +101,59 @@ fn a_handover_moves_no_lid_and_no_table() {
 }
 
 #[test]
+fn a_master_makes_ports_active_before_it_hands_over_and_hands_over_all_the_same() {
+    let mut bed = Bed::new(graph("fat-tree-4-2"), 1);
+    let (low, high, away) = (bed.id("h0.0"), bed.id("h3.1"), bed.id("h2.0"));
+    bed.start(low, with_priority(3));
+    bed.run_until_up(low);
+    // It does not run while a cable is plugged anew and a better manager is started.
+    bed.halt(low);
+    bed.kill(away);
+    bed.run_for(1_000_000);
+    bed.revive(away);
+    bed.start(high, with_priority(9));
+    bed.run_for(50_000_000);
+    bed.proceed(low);
+    let is_active = |bed: &Bed| bed.node(away).state(PortNum::new(1)) == link::PortState::Active;
+    while !is_active(&bed) {
+        bed.run_for(100_000);
+        assert_ne!(bed.status(high).phase, Phase::Up);
+        let phase = bed.status(low).phase;
+        assert!(
+            !matches!(phase, Phase::Standby { .. }),
+            "handed over too soon"
+        );
+    }
+    bed.run_until(high, |status| status.phase == Phase::Up);
+    bed.run_until(low, |status| matches!(status.phase, Phase::Standby { .. }));
+    assert_programmed(&bed, &offline(&bed.graph));
+}
+
+#[test]
+fn a_manager_that_takes_over_makes_hosts_ports_active_before_it_reads_tables() {
+    let (mut bed, low, high) = master_and_standby();
+    let host = bed.id("h2.0");
+    bed.stop(high);
+    bed.kill(high);
+    // Its cable is plugged anew while no manager is there.
+    let end = bed.ends(host)[0];
+    bed.cut(end);
+    bed.plug(end);
+    let port = PortNum::new(1);
+    assert_ne!(bed.node(host).state(port), link::PortState::Active);
+    while bed.node(host).state(port) != link::PortState::Active {
+        bed.run_for(10_000);
+    }
+    let sent = bed.status(low).smps_sent;
+    bed.run_until(low, |status| status.phase == Phase::Up);
+    let tables = bed.graph.switches().count() as u64;
+    let later = bed.status(low).smps_sent - sent;
+    assert!(later >= tables, "{later} requests after that");
+    let rest: Vec<_> = bed.graph.hosts().filter(|&id| id != high).collect();
+    assert_connected(&bed, &rest);
+}
+
+#[test]
 fn a_manager_in_standby_writes_nothing() {
     let (mut bed, _) = up("fat-tree-4-2");
     bed.changes();

@@ -15,6 +15,7 @@ use crate::administration::{ask, ask_table, gid, query};
 use crate::bed::{Bed, Change};
 use crate::foreign::{is_warned, warnings};
 use crate::lies::switch_with;
+use crate::made_up::two_switches;
 use crate::{end, first_host, graph};
 
 const MENDED_NS: u64 = 11_000_000_000;
@@ -123,6 +124,24 @@ fn a_host_that_takes_itself_for_a_switch_hears_no_other_partition() {
     bed.start(host, config(&text, PartitionEnforcement::Out));
     let status = bed.run_until_up(host);
     assert_eq!((status.switches, status.hosts), (2, 3), "{status:?}");
+    let at = towards(&bed, "h3");
+    let switch = bed.id("s0");
+    let info: PortInfo = bed.get(switch, at.into());
+    assert!(info.partition_enforcement_outbound);
+    assert_eq!(keys(&mut bed, "s0", at), [0xffff], "those of a switch");
+}
+
+#[test]
+fn a_host_that_makes_up_switches_hears_no_other_partition() {
+    let mut bed = Bed::new(graph("star-4"), 1);
+    let host = first_host(&bed.graph);
+    let text = text(&bed);
+    let liar = bed.id("h3");
+    let lie = |mad: &mut Mad| two_switches(mad, [0xbad0, 0xbad1]);
+    bed.pretend = Some((liar, Box::new(lie)));
+    bed.start(host, config(&text, PartitionEnforcement::Out));
+    let status = bed.run_until_up(host);
+    assert_eq!((status.switches, status.hosts), (3, 3), "{status:?}");
     let at = towards(&bed, "h3");
     let switch = bed.id("s0");
     let info: PortInfo = bed.get(switch, at.into());

@@ -17,8 +17,8 @@ const QUERIES_MAX: usize = 4096;
 const ANSWER_NS: u64 = 100_000_000;
 /// The longest such time.
 const ANSWER_NS_MAX: u64 = 1_600_000_000;
-/// How long a path may take, whatever a program says, milliseconds.
-const PATIENCE_MS: std::ops::RangeInclusive<u32> = 100..=60_000;
+/// How long a path or an address may take, whatever a program says, milliseconds.
+pub(super) const PATIENCE_MS: std::ops::RangeInclusive<u32> = 100..=60_000;
 /// The bit of transaction ids that tells these requests from those of the host's groups; the upper half is 0 as of
 /// all of the host's own.
 pub(crate) const OF_CONNECTIONS: u64 = 1 << 31;

@@ -65,8 +65,8 @@ impl Connections {
                 id,
                 source,
                 destination,
-                ..
-            } => self.resolve_address(id, source, destination),
+                timeout_ms,
+            } => self.resolve_address(now, id, (source, destination), timeout_ms),
             Command::ResolveRoute { id, timeout_ms } => self.resolve_route(now, id, timeout_ms),
             Command::Query { id, what } => self.query(id, what),
             Command::Connect { id, parameters } => self.connect(now, id, &parameters),
@@ -148,7 +148,7 @@ impl Connections {
             return Err(more::EADDRNOTAVAIL);
         }
         // Programs tell their peers the address that they have bound: one by which peers find them.
-        let ip = match address.ip.is_loopback() && !self.hosts.contains_key(&address.ip) {
+        let ip = match address.ip.is_loopback() && !self.port.addresses.contains(&address.ip) {
             true => self.own_address(address.ip).unwrap_or(address.ip),
             false => address.ip,
         };
@@ -160,7 +160,7 @@ impl Connections {
     }
 
     /// Gives an id a port of its port space: the one that it asks for, or a free one.
-    fn take_port(&mut self, number: u32, address: SocketAddress) -> Result<(), u16> {
+    pub(super) fn take_port(&mut self, number: u32, address: SocketAddress) -> Result<(), u16> {
         let id = self.id(number)?;
         let (space, reuses) = (id.space, id.reuses_address);
         let free = |port: &u16| !self.ports.contains_key(&(space, *port));
@@ -189,54 +189,6 @@ impl Connections {
         id.source = Some(SocketAddress { port, ..address });
         id.owns_port = true;
         Ok(())
-    }
-
-    fn resolve_address(
-        &mut self,
-        number: u32,
-        source: Option<SocketAddress>,
-        destination: SocketAddress,
-    ) -> Done {
-        let id = self.id(number)?;
-        if !matches!(id.state, IdState::Idle | IdState::Bound) {
-            return Err(errno::EINVAL);
-        }
-        let bound = id.source;
-        let wanted = source.or(bound);
-        let is_any = |address: SocketAddress| address.ip.is_unspecified();
-        let own = match wanted.filter(|address| !is_any(*address)) {
-            Some(address) if self.is_own(address.ip) => address.ip,
-            Some(_) => return Err(more::EADDRNOTAVAIL),
-            None => match self.own_address(destination.ip) {
-                Some(own) => own,
-                None if self.is_own(destination.ip) => destination.ip,
-                None => return Err(more::ENODEV),
-            },
-        };
-        if bound.is_none() {
-            let port = source.map_or(0, |source| source.port);
-            self.take_port(number, SocketAddress { ip: own, port })?;
-        }
-        let gid = match destination.ip {
-            ip if is_multicast(ip) => Some(super::groups::group_of(ip, self.port.own_pkey)),
-            ip => self.gid_of(ip),
-        };
-        let id = self.id(number)?;
-        if let Some(source) = &mut id.source {
-            source.ip = own;
-        }
-        id.destination = Some(destination);
-        let status = match gid {
-            Some(gid) => {
-                id.peer_gid = gid;
-                id.on_device = true;
-                id.state = IdState::Resolved;
-                (event::ADDR_RESOLVED, 0)
-            }
-            None => (event::ADDR_ERROR, -i32::from(more::EHOSTUNREACH)),
-        };
-        self.tell(number, status, None);
-        Ok(Vec::new())
     }
 
     fn query(&mut self, number: u32, what: RouteQuery) -> Done {
@@ -469,8 +421,4 @@ fn named(command: &Command) -> Option<u32> {
         | Command::JoinMulticast { id, .. }
         | Command::WriteEvent { id, .. } => Some(*id),
     }
-}
-
-fn is_multicast(ip: IpAddr) -> bool {
-    ip.is_multicast()
 }

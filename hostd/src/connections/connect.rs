@@ -273,7 +273,14 @@ impl Connections {
             }
             (INIT, false) => {
                 attributes.qp_access_flags = match (id.state, id.responder_resources) {
-                    (IdState::Idle | IdState::Bound | IdState::Resolved | IdState::Routed, _) => 0,
+                    (
+                        IdState::Idle
+                        | IdState::Bound
+                        | IdState::AddressQuery
+                        | IdState::Resolved
+                        | IdState::Routed,
+                        _,
+                    ) => 0,
                     (_, 0) => REMOTE_WRITE,
                     _ => REMOTE_WRITE | REMOTE_READ_ATOMIC,
                 };

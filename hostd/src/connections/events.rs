@@ -278,9 +278,8 @@ impl Connections {
         let Some((header, listener)) = listener else {
             return self.refuse(now, cm, true, RejReason::INVALID_SERVICE_ID);
         };
-        let gid = self.gid_of(header.source).unwrap_or_default();
+        // The request does not tell the GID of who asks.
         let path = PathEntry {
-            dgid: gid.0,
             sgid: self.port.gid.0,
             dlid: route.lid.get(),
             slid: route.own_lid.get(),

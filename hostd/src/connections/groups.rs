@@ -5,30 +5,21 @@ use std::net::IpAddr;
 use link::Time;
 use uverbs::cm::{DatagramParameters, EventParameters, EventReply};
 use uverbs::{AddressAttributes, GlobalAttributes, errno};
-use wire::mad::{AttributeId, Mad, MadStatus, Method};
-use wire::sa::{McMemberRecord, SaHeader, mc_member_component as component};
-use wire::{Gid, Lid};
+use wire::Gid;
+use wire::mad::{Mad, MadStatus, Method};
+use wire::sa::McMemberRecord;
 
 use super::administration::Asker;
 use super::commands::Done;
 use super::events::event;
 use super::{Connections, DATAGRAM_QKEY, IdState, Waiting};
 use crate::clients::ClientId;
+use crate::membership::{self, CREATES, NEEDED};
 
 /// Memberships at most.
 const MEMBERS_MAX: usize = 2048;
 /// How long a join may take, milliseconds.
 const PATIENCE_MS: u32 = 10_000;
-/// Components of every join and leave.
-const NEEDED: u64 = component::MGID | component::PORT_GID | component::JOIN_STATE;
-/// Components that create a group.
-const CREATES: u64 = NEEDED
-    | component::QKEY
-    | component::PKEY
-    | component::SL
-    | component::TCLASS
-    | component::FLOW_LABEL;
-
 /// A membership.
 #[derive(Debug)]
 pub(super) struct Member {
@@ -96,7 +87,7 @@ impl Connections {
             },
             ..McMemberRecord::default()
         };
-        let membership = Member {
+        let joining = Member {
             id: number,
             uid,
             send_only,
@@ -105,7 +96,7 @@ impl Connections {
             joined: false,
             reported: 0,
         };
-        self.members.insert(member, membership);
+        self.members.insert(member, joining);
         if !self.ask_to_join(now, member) {
             self.members.remove(&member);
             return Err(errno::ENOMEM);
@@ -123,22 +114,20 @@ impl Connections {
     }
 
     fn membership(&self, method: Method, mask: u64, of: &McMemberRecord, send_only: bool) -> Mad {
-        let mut mad = Mad::sa(method, AttributeId::MC_MEMBER_RECORD, 0, 0);
-        mad.set_sa_header(&SaHeader {
-            component_mask: mask,
-            ..SaHeader::default()
-        });
-        mad.set_sa_record(&McMemberRecord {
-            port_gid: self.port.gid,
+        let record = McMemberRecord {
             pkey: self.port.own_pkey,
-            join_state: match send_only {
-                true => McMemberRecord::JOIN_SEND_ONLY,
-                false => McMemberRecord::JOIN_FULL,
-            },
-            mlid: Lid::ZERO,
+            join_state: membership::join_state(send_only),
             ..*of
-        });
-        mad
+        };
+        membership::request(method, mask, record, self.port.gid)
+    }
+
+    /// Whether an id needs a membership.
+    pub(crate) fn holds(&self, mgid: Gid, join_state: u8) -> bool {
+        let same = |of: &Member| {
+            of.record.mgid == mgid && membership::join_state(of.send_only) == join_state
+        };
+        self.members.values().any(same)
     }
 
     pub(super) fn join_answered(&mut self, now: Time, member: u32, status: MadStatus, mad: &Mad) {
@@ -193,12 +182,12 @@ impl Connections {
     }
 
     fn tell_of_member(&mut self, member: u32, (event, status): (u32, i32), of: DatagramParameters) {
-        let Some(membership) = self.members.get(&member) else {
+        let Some(of_id) = self.members.get(&member) else {
             return;
         };
-        let id = membership.id;
+        let id = of_id.id;
         let reply = EventReply {
-            uid: membership.uid,
+            uid: of_id.uid,
             id: member,
             event,
             status,
@@ -234,9 +223,8 @@ impl Connections {
         if let Some(client) = self.ids.get(&of.id).map(|id| id.client) {
             self.drop_events(client, |waiting| waiting.member == Some(member));
         }
-        let same = |other: &Member| other.record.mgid == of.record.mgid;
-        // The last one of the port ends the port's membership.
-        if of.joined && !self.members.values().any(same) {
+        // Unless somebody else at the port needs it.
+        if of.joined {
             let mad = self.membership(Method::DELETE, NEEDED, &of.record, of.send_only);
             // Without an answer subnet administration finds out by itself.
             let _ = self.ask(now, Asker::Leave, mad, PATIENCE_MS);

@@ -2,12 +2,14 @@
 
 use link::{DropReason, Time};
 use mad::cm::Route;
-use wire::{Mad, Qpn, Sl, UdPacket, Vl};
+use wire::ipoib::LinkAddress;
+use wire::{Mad, Qpn, UdPacket, Vl};
 
 use super::Endpoint;
 use crate::clients::ClientId;
 use crate::connections::{PortFacts, ToCm, ToSend};
 use crate::host::Event;
+use crate::ipoib::{Asker, Ipoib, Unresolved};
 
 impl Endpoint {
     /// Handles a message of a program's channel.
@@ -76,6 +78,8 @@ impl Endpoint {
     }
 
     fn update_connections(&mut self) {
+        let own_addresses = |ip: &Ipoib| ip.addresses().collect();
+        let own_addresses = self.ip.as_deref().map_or_else(Vec::new, own_addresses);
         let settings = &self.adapter.settings;
         let facts = PortFacts {
             gid: self.own_gid(),
@@ -84,6 +88,7 @@ impl Endpoint {
             lids: settings.lmc.lids(),
             pkeys: self.sma.pkeys(self.number()).to_vec(),
             own_pkey: self.own_pkey(),
+            addresses: own_addresses,
             mtu: settings.mtu.code(),
             rate: self.adapter.port.rate().code().unwrap_or_default(),
         };
@@ -93,13 +98,33 @@ impl Endpoint {
     fn settle_connections(&mut self, now: Time) {
         while let Some(to_send) = self.connections.poll_send() {
             match to_send {
-                ToSend::Administration(mad) => {
-                    let sm = self.adapter.settings.sm_lid;
-                    self.send_gmp(now, &mad, sm, Qpn::GSI, Sl::default());
-                }
+                ToSend::Administration(mad) => self.ask_administration(now, &mad),
                 ToSend::Peer(route, mad) => self.send_cm(now, &mad, route),
             }
         }
+        while let Some((question, ip)) = self.connections.poll_resolve() {
+            match &mut self.ip {
+                Some(neighbours) => neighbours.resolve(now, Asker::Connection(question), ip),
+                None => self
+                    .connections
+                    .resolved(question, Err(Unresolved::NoAnswer)),
+            }
+        }
+        self.settle_ip();
+        self.hand_out_connections();
+    }
+
+    /// An address that a connection needs has been resolved, or not.
+    pub(super) fn connection_resolved(
+        &mut self,
+        question: u64,
+        answer: Result<LinkAddress, Unresolved>,
+    ) {
+        self.connections.resolved(question, answer);
+        self.hand_out_connections();
+    }
+
+    fn hand_out_connections(&mut self) {
         while let Some((client, message)) = self.connections.poll_output() {
             self.push_event(Event::Cm { client, message });
         }

@@ -2,12 +2,14 @@
 
 use link::{PortState, Time};
 use wire::attr::PortInfo;
-use wire::mad::{Mad, Method};
+use wire::mad::{Mad, MadStatus, Method};
 use wire::{AttributeId, Format as _, GlobalRoute, Lid, Qpn, Sl, UdPacket, Vl};
 
 use super::Endpoint;
+use crate::connections::OF_CONNECTIONS;
 use crate::control::{MulticastSend, Reply, SOURCE_QPN};
 use crate::host::Event;
+use crate::membership;
 use crate::multicast::{GroupPacket, MulticastHead};
 use crate::traffic::rounded;
 
@@ -51,8 +53,7 @@ impl Endpoint {
     pub(super) fn poll_groups(&mut self, now: Time) {
         let (gid, pkey) = (self.own_gid(), self.own_pkey());
         while let Some(mad) = self.multicast.poll(now, gid, pkey) {
-            let sm = self.adapter.settings.sm_lid;
-            self.send_gmp(now, &mad, sm, Qpn::GSI, Sl::default());
+            self.ask_administration(now, &mad);
         }
         while let Some((token, outcome)) = self.multicast.poll_outcome() {
             let reply = match outcome {
@@ -60,6 +61,33 @@ impl Endpoint {
                 Err(why) => Reply::Refused(why),
             };
             self.push_event(Event::Control { token, reply });
+        }
+    }
+
+    /// Sends a request of the host's own to subnet administration. One that gives up a membership which others at the host need
+    /// is answered here: subnet administration knows one for all of them.
+    pub(super) fn ask_administration(&mut self, now: Time, mad: &Mad) {
+        let is_needed = |(mgid, join_state)| {
+            let ip = self.ip.as_ref();
+            self.multicast.holds(mgid, join_state)
+                || self.connections.holds(mgid, join_state)
+                || ip.is_some_and(|ip| ip.holds(mgid, join_state))
+        };
+        if membership::given_up(mad).is_some_and(is_needed) {
+            let mut answer = *mad;
+            answer.answer(MadStatus::OK);
+            return self.administration_answered(now, &answer);
+        }
+        let sm = self.adapter.settings.sm_lid;
+        self.send_gmp(now, mad, sm, Qpn::GSI, Sl::default());
+    }
+
+    /// Hands an answer of subnet administration to who has asked.
+    fn administration_answered(&mut self, now: Time, mad: &Mad) {
+        match &mut self.ip {
+            Some(ip) if crate::ipoib::is_own(mad.tid()) => ip.answered(now, mad),
+            _ if mad.tid() & OF_CONNECTIONS != 0 => self.connections.answered(now, mad),
+            _ => self.multicast.answered(now, mad),
         }
     }
 

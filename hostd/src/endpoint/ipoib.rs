@@ -5,7 +5,7 @@ use link::{Admission, DropReason, PortState, Time};
 use wire::ipoib::LinkAddress;
 use wire::mad::Mad;
 use wire::packet::GlobalRoute;
-use wire::{Gid, Mtu, Psn, Qpn, Sl, UdPacket, Vl};
+use wire::{Gid, Mtu, Psn, UdPacket, Vl};
 
 use super::Endpoint;
 use crate::control::Reply;
@@ -49,8 +49,7 @@ impl Endpoint {
             self.update_ip(now);
         }
         while let Some(mad) = self.ip.as_mut().and_then(|ip| ip.poll_request(now)) {
-            let sm = self.adapter.settings.sm_lid;
-            self.send_gmp(now, &mad, sm, Qpn::GSI, Sl::default());
+            self.ask_administration(now, &mad);
         }
         self.settle_ip();
     }
@@ -61,17 +60,14 @@ impl Endpoint {
         while let Some(message) = self.ip.as_mut().and_then(|ip| ip.poll_event()) {
             self.push_event(Event::Ip { port, message });
         }
-        while let Some((Asker::Control(token), resolved)) =
-            self.ip.as_mut().and_then(|ip| ip.poll_resolved())
-        {
-            let reply = match resolved {
-                Ok(LinkAddress { qpn, gid }) => Reply::Resolved { gid, qpn },
-                Err(Unresolved::NoAnswer) => Reply::Refused("no host answers".to_owned()),
-                Err(Unresolved::Full) => {
-                    Reply::Refused("too many addresses are being resolved".to_owned())
+        while let Some((asker, resolved)) = self.ip.as_mut().and_then(|ip| ip.poll_resolved()) {
+            match asker {
+                Asker::Control(token) => {
+                    let reply = resolved_reply(resolved);
+                    self.push_event(Event::Control { token, reply });
                 }
-            };
-            self.push_event(Event::Control { token, reply });
+                Asker::Connection(question) => self.connection_resolved(question, resolved),
+            }
         }
     }
 
@@ -194,6 +190,14 @@ impl Endpoint {
     pub(super) fn note_for_ip(&mut self, reregisters: bool) {
         self.ip_stale = true;
         self.ip_reregisters |= reregisters;
+    }
+}
+
+fn resolved_reply(resolved: Result<LinkAddress, Unresolved>) -> Reply {
+    match resolved {
+        Ok(LinkAddress { qpn, gid }) => Reply::Resolved { gid, qpn },
+        Err(Unresolved::NoAnswer) => Reply::Refused("no host answers".to_owned()),
+        Err(Unresolved::Full) => Reply::Refused("too many addresses are being resolved".to_owned()),
     }
 }
 

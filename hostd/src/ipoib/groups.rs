@@ -22,6 +22,7 @@ use wire::{AttributeId, Gid, Lid};
 
 use super::agenda::Agenda;
 use super::{ATTEMPTS, PortView, answer_timeout_ns};
+use crate::membership;
 
 /// Groups besides that of all interfaces at most.
 const GROUPS_MAX: usize = 256;
@@ -157,6 +158,14 @@ impl Groups {
     /// The record of the group of all interfaces, if the port is a member.
     pub(super) fn broadcast(&self) -> Option<&McMemberRecord> {
         self.all.get(&Group::Broadcast)?.record.as_ref()
+    }
+
+    /// Whether the interface needs a membership.
+    pub(super) fn holds(&self, mgid: Gid, join_state: u8) -> bool {
+        let found = self.by_gid.get(&mgid).and_then(|group| self.all.get(group));
+        found.is_some_and(|one| {
+            one.state != State::Leaving && membership::join_state(!one.receives) == join_state
+        })
     }
 
     /// Which group packets with this GID are taken for, and its queue key.
@@ -329,10 +338,7 @@ impl Groups {
         let id = AttributeId::MC_MEMBER_RECORD;
         let mut mad = Mad::sa(method, id, 0, u64::from(tid));
         let makes = !leaves && membership.makes;
-        let join_state = match membership.receives || leaves {
-            true => McMemberRecord::JOIN_FULL,
-            false => McMemberRecord::JOIN_SEND_ONLY,
-        };
+        let send_only = !(membership.receives || leaves);
         mad.set_sa_header(&SaHeader {
             component_mask: if makes {
                 NAMED | MADE
@@ -344,7 +350,7 @@ impl Groups {
         mad.set_sa_record(&McMemberRecord {
             mgid,
             port_gid: port.gid,
-            join_state,
+            join_state: membership::join_state(send_only),
             ..properties
         });
         Some(mad)

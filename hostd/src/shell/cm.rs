@@ -5,9 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,7 +18,6 @@ use netio::seqpacket::{Connection, Listener, reply_to};
 use tokio::sync::mpsc;
 use uverbs::cm::{CmReply, CmRequest, TOKEN};
 use uverbs::errno;
-use wire::Guid;
 
 /// The first client number of this socket, behind those of the umad2sim sockets and before those of verbs.
 pub(super) const FIRST_CLIENT: u32 = 3 << 28;
@@ -31,8 +28,6 @@ const CHANNELS_MAX: usize = 1024;
 const MESSAGES_MAX: usize = 8;
 /// How long a command may wait for room in the dataplane thread's queue.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest file of addresses.
-const ADDRESSES_BYTES_MAX: u64 = 16 << 20;
 
 struct Channel {
     messages: mpsc::Sender<FromCm>,
@@ -43,17 +38,14 @@ struct Channel {
 /// The channels of the socket.
 pub(super) struct CmServer {
     handle: Handle<Command>,
-    /// Which port has which address: `IP GUID` a line.
-    addresses: PathBuf,
     channels: RefCell<BTreeMap<ClientId, Channel>>,
     last: Cell<u32>,
 }
 
 impl CmServer {
-    pub(super) fn new(handle: Handle<Command>, addresses: PathBuf) -> Self {
+    pub(super) fn new(handle: Handle<Command>) -> Self {
         Self {
             handle,
-            addresses,
             channels: RefCell::default(),
             last: Cell::new(FIRST_CLIENT),
         }
@@ -146,8 +138,7 @@ impl CmServer {
             let refusal = wire::control::encode(&CmReply::refused(errno::EINVAL))?;
             return Ok(connection.send(&refusal).await?);
         }
-        let hosts = self.hosts();
-        self.tell(client, ToCm::Open { hosts }).await?;
+        self.tell(client, ToCm::Open).await?;
         let Some(FromCm::Reply(_)) = messages.recv().await else {
             return Ok(());
         };
@@ -203,29 +194,4 @@ impl CmServer {
         let found = all.find(|(_, channel)| channel.secret == number);
         found.map(|(client, _)| *client)
     }
-
-    /// Which port of the fabric has which address; none if the file is not there.
-    fn hosts(&self) -> Vec<(IpAddr, Guid)> {
-        let Ok(text) = read_bounded(&self.addresses) else {
-            return Vec::new();
-        };
-        let host = |line: &str| {
-            let (ip, guid) = line.split_once(' ')?;
-            let guid = u64::from_str_radix(guid.strip_prefix("0x")?, 16).ok()?;
-            Some((ip.parse().ok()?, Guid(guid)))
-        };
-        text.lines().filter_map(host).collect()
-    }
-}
-
-#[expect(
-    clippy::disallowed_types,
-    reason = "the daemon reads a file for the core"
-)]
-fn read_bounded(path: &std::path::Path) -> std::io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    let file = std::fs::File::open(path)?;
-    file.take(ADDRESSES_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(text)
 }

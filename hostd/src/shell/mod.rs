@@ -45,9 +45,6 @@ use mads::MadServer;
 use umad::Umad;
 use verbs::{Contexts, Programs, Ringed, VerbsServer};
 
-/// The file of the fabric's directory with the addresses of its hosts.
-const ADDRESSES: &str = "addresses";
-
 /// Runs one end node of an ibemu fabric
 #[derive(Parser, Debug)]
 #[command(name = "hostd", version)]
@@ -127,7 +124,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
         ibumad: Rc::new(Ibumad::new(device, config.ports, handle.clone())),
-        cm: Rc::new(CmServer::new(handle.clone(), device.dir.join(ADDRESSES))),
+        cm: Rc::new(CmServer::new(handle.clone())),
         verbs: Rc::new(VerbsServer::new(
             handle.clone(),
             programs,

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use hostd::addresses::HostNumber;
 use hostd::control::{Reply, Request};
-use hostd::{ClientId, Command, Event, Host, HostConfig};
+use hostd::{ClientId, Command, Event, Host, HostConfig, IpPort};
 use link::{Deadline, Device, FrameBuf, Input, PortConfig, PortSet, Time};
 use mad::local::{FromAgent, MadMessage, ToAgent};
 use switchd::{Switch, SwitchConfig};
@@ -106,6 +107,8 @@ pub(crate) struct Bed {
     pub(crate) fate: Fate,
     tids: u64,
     traffic_tick_ns: u64,
+    /// Whether hosts have interfaces, with addresses by their number from 1 on.
+    has_addresses: bool,
     /// Nodes that do nothing, as a process that is stopped; frames wait for them.
     stopped: BTreeSet<usize>,
     held: Vec<(usize, PortNum, Vec<u8>)>,
@@ -123,6 +126,7 @@ impl Bed {
             fate: Box::new(|_| true),
             tids: 0,
             traffic_tick_ns: 0,
+            has_addresses: false,
             stopped: BTreeSet::new(),
             held: Vec::new(),
         }
@@ -201,7 +205,18 @@ impl Bed {
 
     /// `hosts` hosts on one switch, which is the last node; host `i` on port `i + 1`.
     pub(crate) fn star(hosts: u8, config: PortConfig) -> Self {
+        Self::new().with_star(hosts, config)
+    }
+
+    /// As [`Self::star`], of hosts with addresses.
+    pub(crate) fn star_with_addresses(hosts: u8, config: PortConfig) -> Self {
         let mut bed = Self::new();
+        bed.has_addresses = true;
+        bed.with_star(hosts, config)
+    }
+
+    fn with_star(mut self, hosts: u8, config: PortConfig) -> Self {
+        let bed = &mut self;
         for _ in 0..hosts {
             bed.host(config);
         }
@@ -218,7 +233,7 @@ impl Bed {
             bed.cable((host.into(), 1), (hosts.into(), host + 1));
         }
         bed.settle();
-        bed
+        self
     }
 
     fn add(&mut self, node: Node) {
@@ -228,6 +243,11 @@ impl Bed {
 
     fn host(&mut self, port: PortConfig) {
         let number = self.nodes.len();
+        let ip = HostNumber::of_position(number).map(|number| IpPort {
+            port: PortNum::new(1),
+            number,
+            interface: Some("ib0".to_owned()),
+        });
         let config = HostConfig {
             name: format!("h{number}"),
             guid: Guid(0x1000 * (u64::try_from(number).unwrap() + 1)),
@@ -235,7 +255,7 @@ impl Bed {
             ports: 1,
             hardware: link::Hardware::default(),
             port,
-            ip: Vec::new(),
+            ip: ip.into_iter().filter(|_| self.has_addresses).collect(),
             traffic_tick_ns: self.traffic_tick_ns,
         };
         self.add(Node::Host(Box::new(Host::new(config).unwrap())));

@@ -1,23 +1,26 @@
 //! Connections of programs beside hosts, by the commands that librdmacm writes.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
+use hostd::control::{Reply, Request};
 use hostd::{ClientId, Command, Event, FromCm, ToCm};
 use link::PortConfig;
 use mad::local::{MadMessage, ToAgent};
 use uverbs::cm::{CmReply, errno as more};
 use uverbs::errno;
-use wire::Guid;
-use wire::mad::{AttributeId, Mad, MadStatus, MgmtClass};
+use wire::attr::MulticastForwardingTable;
+use wire::mad::{AttributeId, Mad, MadStatus, Method, MgmtClass};
 use wire::sa::{McMemberRecord, PathRecord};
-use wire::{Lid, Qpn, Sl};
+use wire::{Gid, Guid, Lid, Qpn, Sl};
 
-use crate::bed::{Bed, CLIENT, lid};
+use crate::bed::{Bed, CLIENT};
 use crate::manage::bring_up_star;
 
 /// Hosts 1 and 2 of the star have programs; beside host 0 is subnet administration.
 const SERVER: (usize, ClientId) = (1, ClientId(3 << 28));
 const CLIENT_SIDE: (usize, ClientId) = (2, ClientId((3 << 28) + 1));
+/// Of all groups.
+const MLID: Lid = Lid::new(0xc005);
 const TCP: u16 = 0x0106;
 const UDP: u16 = 0x0111;
 const PORT: u16 = 7174;
@@ -74,13 +77,22 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let mut bed = Bed::star(3, PortConfig::default());
+        let mut bed = Bed::star_with_addresses(3, PortConfig::default());
         bring_up_star(&mut bed, 3);
+        let mut table = MulticastForwardingTable::default();
+        table.0[usize::from(MLID.get() & 0x1f)] = 0b1110;
+        let id = AttributeId::MULTICAST_FORWARDING_TABLE;
+        let answer = bed.directed(Method::SET, id, 0, &[1], |mad| {
+            mad.set_smp_attribute(&table)
+        });
+        assert_eq!(answer.status().without_direction(), MadStatus::OK);
         let class = MgmtClass::SUBN_ADM.0;
         let message = ToAgent::Register { class };
         let client = CLIENT;
         bed.command(0, Command::Mad { client, message });
         let mut lab = Self { bed, serves: true };
+        // Interfaces become members of the group of all.
+        lab.pass(1_000_000_000);
         for (host, client) in [SERVER, CLIENT_SIDE] {
             lab.open(host, client);
         }
@@ -88,12 +100,7 @@ impl Lab {
     }
 
     fn open(&mut self, host: usize, client: ClientId) {
-        let guids: Vec<Guid> = (0..3).map(|host| self.port_guid(host)).collect();
-        let hosts = guids.into_iter().enumerate();
-        let hosts = hosts
-            .map(|(host, guid)| (IpAddr::V4(ip(host)), guid))
-            .collect();
-        let message = ToCm::Open { hosts };
+        let message = ToCm::Open;
         self.bed.command(host, Command::Cm { client, message });
         assert_eq!(self.reply(host, client), CmReply::default());
     }
@@ -197,12 +204,20 @@ impl Lab {
                 };
             }
             assert_eq!(reply.errno, more::EAGAIN);
+            self.pass(10_000_000);
+        }
+        panic!("no event");
+    }
+
+    /// Lets time pass; subnet administration answers meanwhile.
+    fn pass(&mut self, ns: u64) {
+        let end = self.bed.now + ns;
+        while self.bed.now < end {
             if self.serves {
                 self.administrate();
             }
             self.bed.run(10_000_000);
         }
-        panic!("no event");
     }
 
     fn administrate(&mut self) {
@@ -225,11 +240,13 @@ impl Lab {
                         ..asked
                     });
                 }
-                _ => {
+                AttributeId::MC_MEMBER_RECORD => {
                     let asked: McMemberRecord = request.sa_record().unwrap();
-                    let mlid = lid(0xc005);
+                    let mlid = MLID;
                     answer.set_sa_record(&McMemberRecord { mlid, ..asked });
                 }
+                // Reports are asked for; there are none.
+                _ => {}
             }
             self.answer(from, &answer);
         }
@@ -372,7 +389,13 @@ fn where_nobody_listens_a_connection_is_refused_and_where_nobody_is_it_is_not_tr
     let unknown = Ipv4Addr::new(10, 73, 9, 9);
     assert_eq!(lab.resolve(CLIENT_SIDE, id, unknown).errno, 0);
     let failed = lab.event(CLIENT_SIDE);
-    assert_eq!((failed.event, failed.status), (ADDR_ERROR, -113));
+    assert_eq!((failed.event, failed.status), (ADDR_ERROR, -110));
+    // The id is as it was, and may try again.
+    let elsewhere = Ipv4Addr::new(192, 0, 2, 1);
+    let refused = lab.resolve(CLIENT_SIDE, id, elsewhere);
+    assert_eq!(refused.errno, more::ENETUNREACH, "there are no routers");
+    assert_eq!(lab.resolve(CLIENT_SIDE, id, ip(1)).errno, 0);
+    assert_eq!(lab.event(CLIENT_SIDE).event, ADDR_RESOLVED);
     let datagram = lab.routed(5, UDP);
     lab.connect(datagram, 0, b"");
     let refused = lab.event(CLIENT_SIDE);
@@ -382,10 +405,10 @@ fn where_nobody_listens_a_connection_is_refused_and_where_nobody_is_it_is_not_tr
 #[test]
 fn without_subnet_administration_there_is_no_route() {
     let mut lab = Lab::new();
-    lab.serves = false;
     let id = lab.create(CLIENT_SIDE, 4, TCP);
     assert_eq!(lab.resolve(CLIENT_SIDE, id, ip(1)).errno, 0);
     assert_eq!(lab.event(CLIENT_SIDE).event, ADDR_RESOLVED);
+    lab.serves = false;
     lab.done(CLIENT_SIDE, Lab::of_id(4, id, 500));
     let failed = lab.event(CLIENT_SIDE);
     assert_eq!((failed.event, failed.status), (ROUTE_ERROR, -110));
@@ -433,6 +456,86 @@ fn a_program_joins_a_group_and_leaves_it() {
     assert_eq!(lab.destroy(SERVER, id), 1);
 }
 
+/// How often a host has told subnet administration that it leaves a group.
+fn leaves(lab: &mut Lab) -> usize {
+    let mut count = 0;
+    while let Some((message, request)) = lab.bed.receive_mad(0, CLIENT) {
+        let is_membership = request.attr_id() == AttributeId::MC_MEMBER_RECORD;
+        count += usize::from(is_membership && request.method() == Method::DELETE);
+        let mut answer = request;
+        answer.answer(MadStatus::OK);
+        lab.answer(message.lid, &answer);
+    }
+    count
+}
+
+#[test]
+fn a_group_is_left_when_the_last_of_those_who_need_it_at_the_host_has_left() {
+    let mut lab = Lab::new();
+    let id = lab.create(SERVER, 1, UDP);
+    lab.done(SERVER, Lab::bind(id, ip(1), 0));
+    let group = address(Ipv4Addr::new(239, 1, 2, 3), 0);
+    let join = [&[0; 8][..], &9u64.to_ne_bytes(), &group, &id.to_ne_bytes()].concat();
+    let join = |lab: &mut Lab| {
+        let member = lab.done(SERVER, command(16, &join, 4));
+        assert_eq!(lab.event(SERVER).event, MULTICAST_JOIN);
+        u32::from_ne_bytes(member.try_into().unwrap())
+    };
+    let mgid = Gid([
+        0xff, 0x12, 0x40, 1, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 15, 1, 2, 3,
+    ]);
+    let ask = |lab: &mut Lab, token: u64, request: Request| {
+        let port = wire::PortNum::new(1);
+        let command = Command::Control {
+            token,
+            port,
+            request,
+        };
+        lab.bed.command(SERVER.0, command);
+    };
+    let told = |lab: &mut Lab, of: u64| {
+        let events = &mut lab.bed.events[SERVER.0];
+        let is_reply =
+            |event: &Event| matches!(event, Event::Control { token, .. } if *token == of);
+        events
+            .iter()
+            .position(is_reply)
+            .and_then(|at| events.remove(at))
+    };
+
+    // The program leaves, the operator stays; then the other way round.
+    let member = join(&mut lab);
+    let send_only = false;
+    ask(&mut lab, 1 << 40, Request::Join { mgid, send_only });
+    lab.pass(100_000_000);
+    assert!(told(&mut lab, 1 << 40).is_some(), "it has joined");
+    lab.done(SERVER, Lab::behind_pointer(17, member, 0, 4));
+    lab.bed.run(100_000_000);
+    assert_eq!(leaves(&mut lab), 0, "the operator's membership needs it");
+    let member = join(&mut lab);
+    ask(&mut lab, 1 << 41, Request::Leave { mgid });
+    lab.bed.run(100_000_000);
+    assert_eq!(leaves(&mut lab), 0, "the program needs it");
+    match told(&mut lab, 1 << 41) {
+        Some(Event::Control {
+            reply: Reply::Membership(_),
+            ..
+        }) => {}
+        other => panic!("{other:?}"),
+    }
+    let second = join(&mut lab);
+    lab.done(SERVER, Lab::behind_pointer(17, member, 0, 4));
+    lab.bed.run(100_000_000);
+    assert_eq!(
+        leaves(&mut lab),
+        0,
+        "there is a second membership of the program's"
+    );
+    lab.done(SERVER, Lab::behind_pointer(17, second, 0, 4));
+    lab.bed.run(50_000_000);
+    assert_eq!(leaves(&mut lab), 1);
+}
+
 #[test]
 fn ids_of_others_and_nonsense_are_refused() {
     let mut lab = Lab::new();
@@ -477,6 +580,10 @@ fn ids_of_others_and_nonsense_are_refused() {
 #[test]
 fn a_token_is_there_while_events_wait() {
     let mut lab = Lab::new();
+    // The neighbour is known from here on.
+    let first = lab.routed(1, TCP);
+    lab.destroy(CLIENT_SIDE, first);
+    lab.bed.events[CLIENT_SIDE.0].clear();
     let id = lab.create(CLIENT_SIDE, 4, TCP);
     assert_eq!(lab.resolve(CLIENT_SIDE, id, ip(1)).errno, 0);
     let tokens = |lab: &mut Lab| {
@@ -504,4 +611,45 @@ fn a_token_is_there_while_events_wait() {
     let destroyed = lab.write(CLIENT_SIDE, Lab::behind_pointer(1, second, 0, 4));
     assert!(destroyed.take_token, "its event has gone with it");
     assert_eq!(destroyed.bytes, 0u32.to_ne_bytes());
+}
+
+#[test]
+fn a_host_that_has_stopped_is_not_found_and_one_that_stops_later_is_not_reached() {
+    let mut lab = Lab::new();
+    lab.bed.stop(SERVER.0);
+    let id = lab.create(CLIENT_SIDE, 1, TCP);
+    let begin = lab.bed.now;
+    assert_eq!(lab.resolve(CLIENT_SIDE, id, ip(1)).errno, 0);
+    let failed = lab.event(CLIENT_SIDE);
+    assert_eq!((failed.event, failed.status), (ADDR_ERROR, -110));
+    // The program waits for two seconds ([`Lab::resolve`]).
+    let waited_ms = lab.bed.now.since_ns(begin) / 1_000_000;
+    assert!((2000..2100).contains(&waited_ms), "{waited_ms}");
+
+    let mut lab = Lab::new();
+    let id = lab.routed(2, TCP);
+    lab.bed.stop(SERVER.0);
+    lab.connect(id, 0x5_0001, b"");
+    let failed = lab.event(CLIENT_SIDE);
+    assert_eq!((failed.event, failed.status), (UNREACHABLE, -110));
+}
+
+#[test]
+fn an_address_that_is_asked_for_is_of_no_use_to_who_has_gone() {
+    let mut lab = Lab::new();
+    let gone = lab.create(CLIENT_SIDE, 1, TCP);
+    assert_eq!(lab.resolve(CLIENT_SIDE, gone, ip(1)).errno, 0);
+    let again = lab.resolve(CLIENT_SIDE, gone, ip(1));
+    assert_eq!(again.errno, errno::EINVAL, "it is being asked for");
+    assert_eq!(lab.destroy(CLIENT_SIDE, gone), 0);
+    let other = lab.create(CLIENT_SIDE, 2, TCP);
+    assert_eq!(lab.resolve(CLIENT_SIDE, other, ip(1)).errno, 0);
+    let found = lab.event(CLIENT_SIDE);
+    assert_eq!(
+        (found.event, found.id, found.uid),
+        (ADDR_RESOLVED, other, 2)
+    );
+    lab.pass(5_000_000_000);
+    let none = lab.write(CLIENT_SIDE, command(12, &[0; 8], 336));
+    assert_eq!(none.errno, more::EAGAIN);
 }

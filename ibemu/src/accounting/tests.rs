@@ -55,7 +55,7 @@ fn what_was_sent_is_delivered_dropped_or_waits_and_each_has_its_place() {
         ],
         &[("delivered.data", 181), ("sent.report", 1)],
     );
-    let found = account(&state, &before, &after);
+    let found = account(&Layout::of(&state), &before, &after);
     let data = &found.kinds["data"];
     assert_eq!((data.sent, data.delivered), (100, 88));
     assert_eq!(data.dropped, [("link-down".to_owned(), 10)].into());
@@ -88,7 +88,7 @@ fn what_is_missing_is_looked_for_on_cables() {
         ],
         &[("delivered.data", 8), ("PortRcvPkts", 9)],
     );
-    let found = account(&state, &before, &after);
+    let found = account(&Layout::of(&state), &before, &after);
     assert_eq!(found.kinds["data"].unaccounted, 2);
     let [cable, back] = found.on_cables.as_slice() else {
         panic!("{found:?}");
@@ -106,7 +106,7 @@ fn a_process_that_was_restarted_or_is_silent_is_named() {
     let (h0, h1) = (state.find("h0").unwrap(), state.find("h1").unwrap());
     after[h0].as_mut().unwrap().pid = 77;
     after[h1] = None;
-    let found = account(&state, &before, &after);
+    let found = account(&Layout::of(&state), &before, &after);
     assert_eq!(found.restarted, ["h0"]);
     assert_eq!(found.silent, ["h1"]);
     assert_eq!(found.kinds["data"].sent, 20, "since it runs");

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use daemon::signals::ShutdownSignals;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hostd::control::{
-    FlowReport, FlowState, FlowsProgress, Histogram, PERF_REPORTS_MAX, PerfRequest, Reply, Request,
-    SINK_FLOWS_MAX, SINK_QPN, SinkFlow,
+    FlowReport, FlowState, FlowsProgress, Histogram, Reply, Request, SINK_FLOWS_MAX, SinkFlow,
 };
 use tokio::time::Instant;
 use wire::Lid;
 use wire::convert::usize_of;
 
 use super::flows::{Flow, FlowSpec};
+use super::requests::{SourceRequest, by_source, latency_requests, next_page};
 use super::run::RunProgress;
 use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
 use crate::dir::FabricDir;
@@ -34,30 +34,12 @@ const POLL_PAUSES: u32 = 2;
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// How long packets under way are waited for after an interrupt.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// The number of a flow: whether it is a warm-up, its group, its position among those of its source and group.
-const WARM_UP: u32 = 1 << 31;
-const GROUP_SHIFT: u32 = 20;
 
 /// The hosts of a run.
 pub(super) struct Bench<'a> {
     pub(super) dir: &'a FabricDir,
     pub(super) state: &'a FabricState,
     pub(super) hosts: &'a [HostLids],
-}
-
-/// What one host is to send.
-pub(super) struct SourceRequest {
-    /// The host's position.
-    source: usize,
-    /// Its flows.
-    flows: Vec<(FlowSpec, PerfRequest)>,
-}
-
-impl SourceRequest {
-    /// How many flows it has.
-    pub(super) fn flows(&self) -> usize {
-        self.flows.len()
-    }
 }
 
 /// How the flows of a run have ended.
@@ -103,9 +85,7 @@ impl Bench<'_> {
                 Reply::PerfAll(some) => some,
                 other => return Err(unexpected(&other)),
             };
-            let is_full = some.len() >= PERF_REPORTS_MAX;
-            let last = some.last().filter(|_| is_full);
-            next = last.and_then(|last| last.flow.checked_add(1));
+            next = next_page(&some);
             all.extend(some.into_iter().map(|flow| (flow.flow, flow)));
         }
         Ok(all)
@@ -149,10 +129,7 @@ impl Bench<'_> {
         specs: Vec<FlowSpec>,
         progress: &RunProgress,
     ) -> Result<Vec<SourceRequest>> {
-        let mut by_source: BTreeMap<usize, Vec<FlowSpec>> = BTreeMap::new();
-        for spec in specs {
-            by_source.entry(spec.pair.0).or_default().push(spec);
-        }
+        let by_source = by_source(specs);
         let all = by_source.len();
         let mut asked = stream::iter(by_source)
             .map(|(source, specs)| async move {
@@ -161,12 +138,7 @@ impl Bench<'_> {
                 let from = &self.hosts[source];
                 let paths = paths::from_host(self.dir, self.state, from, &hosts).await;
                 let paths: BTreeMap<usize, Path> = to.into_iter().zip(paths).collect();
-                let flows = specs.into_iter().zip(0..).map(|(spec, position)| {
-                    let request = self.request(&spec, position, paths[&spec.pair.1])?;
-                    Ok((spec, request))
-                });
-                let flows = flows.collect::<Result<_>>()?;
-                anyhow::Ok(SourceRequest { source, flows })
+                SourceRequest::new(source, specs, self.hosts, |to| paths[&to])
             })
             .buffered(PATHS_AT_ONCE);
         let mut requests = Vec::with_capacity(all);
@@ -177,38 +149,11 @@ impl Bench<'_> {
         Ok(requests)
     }
 
-    /// The request that starts a flow, the `position`-th of its source.
-    fn request(&self, spec: &FlowSpec, position: u32, path: Path) -> Result<PerfRequest> {
-        let warm_up = if spec.is_warm_up { WARM_UP } else { 0 };
-        Ok(PerfRequest {
-            flow: warm_up | spec.group << GROUP_SHIFT | position,
-            dlid: match spec.dlid_offset {
-                Some(offset) => self.hosts[spec.pair.1].with_offset(offset)?,
-                None => path.dlid,
-            },
-            qpn: SINK_QPN,
-            size: spec.size,
-            window: spec.window,
-            rate: spec.rate,
-            sl: spec.sl.unwrap_or(path.sl),
-            count: spec.count,
-            duration_ms: spec.duration_ms,
-            seed: spec.seed,
-        })
-    }
-
     /// Starts all flows.
     pub(super) async fn start(&self, requests: &[SourceRequest]) -> Result<()> {
-        let orders = requests.iter().flat_map(|SourceRequest { source, flows }| {
-            let mut by_start: BTreeMap<u32, Vec<PerfRequest>> = BTreeMap::new();
-            for (spec, request) in flows {
-                let together = by_start.entry(spec.start_ms).or_default();
-                together.push(request.clone());
-            }
-            by_start.into_iter().map(|(delay_ms, flows)| {
-                let request = Request::PerfStartAfter { delay_ms, flows };
-                (*source, request)
-            })
+        let orders = requests.iter().flat_map(|request| {
+            let source = request.source;
+            request.starts().map(move |start| (source, start))
         });
         stream::iter(orders)
             .map(|(source, request)| async move { self.order(source, &request).await })
@@ -223,27 +168,12 @@ impl Bench<'_> {
         requests: &[SourceRequest],
         groups: u32,
     ) -> Vec<Histogram> {
-        let sources: Vec<Lid> = requests
-            .iter()
-            .map(|request| self.hosts[request.source].identity.lid)
-            .collect();
-        let of_flows = requests.iter().flat_map(|request| &request.flows);
-        let sinks: BTreeSet<(u32, usize)> = of_flows
-            .filter(|(spec, _)| !spec.is_warm_up)
-            .map(|(spec, _)| (spec.group, spec.pair.1))
-            .collect();
-        let asked: Vec<(u32, Option<Histogram>)> = stream::iter(sinks)
-            .map(|(group, sink)| {
-                let request = Request::SinkDurations {
-                    sources: sources.clone(),
-                    first_flow: group << GROUP_SHIFT,
-                    last_flow: ((group + 1) << GROUP_SHIFT) - 1,
-                };
-                async move {
-                    match self.ask(sink, &request).await {
-                        Ok(Reply::Durations(durations)) => (group, Some(*durations)),
-                        _ => (group, None),
-                    }
+        let asked = latency_requests(requests, self.hosts);
+        let asked: Vec<(u32, Option<Histogram>)> = stream::iter(asked)
+            .map(|(group, sink, request)| async move {
+                match self.ask(sink, &request).await {
+                    Ok(Reply::Durations(durations)) => (group, Some(*durations)),
+                    _ => (group, None),
                 }
             })
             .buffer_unordered(AT_ONCE)
@@ -331,20 +261,13 @@ impl Bench<'_> {
         let mut by_source: BTreeMap<usize, BTreeMap<u32, FlowReport>> =
             those_who_answered(asked, gone).into_iter().collect();
         let mut all = Vec::new();
-        for SourceRequest { source, flows } in requests {
-            let Some(mut known) = by_source.remove(source) else {
+        for request in requests {
+            let Some(known) = by_source.remove(&request.source) else {
                 continue;
             };
-            let measured = flows.iter().filter(|(spec, _)| !spec.is_warm_up);
-            let of_source = measured.map(|(spec, request)| {
-                let report = known.remove(&request.flow);
-                let report = report.context("it has forgotten a flow: was it restarted?")?;
-                let spec = spec.clone();
-                Ok(Flow { spec, report })
-            });
-            match of_source.collect::<Result<Vec<Flow>>>() {
+            match request.measured(known) {
                 Ok(flows) => all.extend(flows),
-                Err(error) => drop(gone.insert(*source, format!("{error:#}"))),
+                Err(error) => drop(gone.insert(request.source, format!("{error:#}"))),
             }
         }
         all

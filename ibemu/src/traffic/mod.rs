@@ -19,7 +19,9 @@ mod flows;
 mod pattern;
 mod plan;
 mod report;
+mod requests;
 mod run;
+mod virtual_time;
 
 pub(crate) use flows::{DURATION_MS, FlowSpec, Share, seed_of};
 pub(crate) use pattern::Pattern;
@@ -27,3 +29,4 @@ use pattern::PatternError;
 pub(crate) use plan::{GroupPlan, RateText, TrafficPlan, milliseconds};
 pub(crate) use report::print;
 pub(crate) use run::{Participants, run, verdict};
+pub(crate) use virtual_time::VirtualFabric;

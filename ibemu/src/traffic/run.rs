@@ -8,8 +8,9 @@ use daemon::signals::ShutdownSignals;
 use hostd::control::{FlowState, Histogram};
 use tokio::time::Instant;
 
-use super::bench::{Bench, SourceRequest};
+use super::bench::Bench;
 use super::flows::{Flow, FlowSpec};
+use super::requests::SourceRequest;
 use crate::accounting::{Account, Ledger};
 use crate::dir::FabricDir;
 use crate::lids::{HostLids, LeftOut};

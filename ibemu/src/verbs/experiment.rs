@@ -51,6 +51,8 @@ pub enum Sim {
     /// Run schedules of faults drawn from seeds, with all checkers; 1 if one fails, and the line that
     /// replays it
     Campaign(super::campaign::Campaign),
+    /// Send traffic by a pattern or a plan, as `ibemu traffic` does, through a fabric in virtual time
+    Traffic(Box<super::virtual_traffic::VirtualTraffic>),
     /// List the plans that come with the program, and how many points each has, whole and reduced
     List,
 }
@@ -81,6 +83,7 @@ pub fn run(what: &Sim) -> Result<()> {
     match what {
         Sim::List => list(),
         Sim::Campaign(campaign) => super::campaign::run(campaign),
+        Sim::Traffic(traffic) => super::virtual_traffic::run(traffic),
         Sim::Replay { files } => super::replay::run(files),
         Sim::Run { plan, how } => batch(&[find(plan)?], how),
         Sim::Batch { plans, how, .. } => {

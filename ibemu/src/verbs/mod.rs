@@ -20,6 +20,7 @@ mod status;
 mod topo;
 mod traffic;
 mod up;
+mod virtual_traffic;
 
 pub use cable::run as link;
 pub(crate) use cable::set as set_cable;

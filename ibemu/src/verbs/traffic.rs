@@ -42,7 +42,7 @@ pub async fn run(fabric: &FabricName, options: &Traffic) -> Result<()> {
 }
 
 /// The plan that the command line names, with its options.
-fn plan(options: &Traffic) -> Result<TrafficPlan> {
+pub(super) fn plan(options: &Traffic) -> Result<TrafficPlan> {
     let is_file = options.what.contains(['.', '/']);
     let mut plan = if is_file {
         TrafficPlan::read(Path::new(&options.what))?

@@ -17,6 +17,7 @@ mod refusals;
 mod route;
 mod streams;
 mod verdicts;
+mod virtual_traffic;
 mod window;
 
 /// Runs the command without any fabric near.

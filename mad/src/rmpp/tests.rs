@@ -154,6 +154,34 @@ fn what_breaks_the_rules_is_aborted_with_its_reason() {
     assert_eq!(header(&abort.unwrap()).unwrap().kind, RmppKind::Abort);
 }
 
+/// A sender that names no length and never sends a last segment.
+#[test]
+fn segments_that_never_end_are_stopped_when_they_are_the_longest_transfer() {
+    let mut mad = Sender::new(&answer(), records(450), TIMING)
+        .unwrap()
+        .poll(Time(0))
+        .unwrap();
+    let mut receiver = Receiver::new(Time(0), 1_000);
+    let mut head = mad.sa_header().unwrap();
+    head.rmpp.data2 = 0;
+    let mut taken = 0;
+    let (reason, packet) = loop {
+        head.rmpp.data1 += u32::from(taken > 0);
+        mad.set_sa_header(&head);
+        match receiver.receive(Time(u64::from(head.rmpp.data1)), &mad) {
+            (Progress::Running, _) => taken += 200,
+            (Progress::Failed(reason), packet) => break (reason, packet.unwrap()),
+            (Progress::Done, _) => panic!("there was no last segment"),
+        }
+        head.rmpp.flags = rmpp_flag::ACTIVE;
+        assert!(taken <= PAYLOAD_MAX);
+    };
+    assert_eq!(taken, PAYLOAD_MAX / 200 * 200);
+    assert_eq!(reason, abort::RESOURCES_EXHAUSTED);
+    assert_eq!(header(&packet).unwrap().kind, RmppKind::Stop);
+    assert_eq!(receiver.into_payload().len(), taken);
+}
+
 proptest! {
     #[test]
     fn records_arrive_whole_whatever_is_lost(

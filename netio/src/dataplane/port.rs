@@ -36,6 +36,8 @@ pub(super) enum CarrierChange {
 pub(super) struct Port {
     pub(super) link: Link,
     pub(super) blocked: Blocked,
+    /// More frames may wait than were taken.
+    pub(super) is_unread: bool,
     /// Frames that were pulled and not taken, back to back, with their lengths.
     unsent: Vec<u8>,
     unsent_lengths: Vec<usize>,
@@ -52,6 +54,7 @@ impl Port {
         Self {
             link,
             blocked: Blocked::No,
+            is_unread: false,
             unsent: Vec::new(),
             unsent_lengths: Vec::new(),
             up: false,
@@ -71,7 +74,7 @@ impl Port {
             return Ok(());
         };
         epoll
-            .add(fd, self.token)
+            .add_for_more(fd, self.token)
             .map_err(|source| NetError::new(format!("watch port {}", self.link.port()), source))
     }
 

@@ -1,5 +1,6 @@
 //! The loop itself.
 
+use std::io;
 use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
@@ -25,7 +26,10 @@ pub(super) const PAUSE_NS: u64 = 50_000;
 const RECEIVES_MAX: usize = 4;
 
 /// Sending calls a port and pass at most.
-const SENDS_MAX: usize = 4;
+const SENDS_MAX: usize = 16;
+
+/// From so many bytes on frames are sent, though there may be more: while the receiver works on them, the next are made.
+const SEND_BYTES: usize = 48 * 1024;
 
 /// Passes over all ready ports a round at most.
 const PASSES_MAX: usize = 8;
@@ -145,7 +149,9 @@ impl<C, E> Prepared<C, E> {
             device,
             undelivered: None,
             more: true,
+            unread: false,
             idle: false,
+            kept_awake: false,
             stopping: None,
             memory: Review::default(),
         }
@@ -160,8 +166,12 @@ struct Shell<D: Device> {
     undelivered: Option<D::Event>,
     /// A bound was hit: there is work left.
     more: bool,
+    /// Of some port more frames may wait than were taken.
+    unread: bool,
     /// Nothing came and nothing went in the last round.
     idle: bool,
+    /// The device did not let the thread sleep before it.
+    kept_awake: bool,
     /// When the thread ends at the latest, once a request to stop has come.
     stopping: Option<Time>,
     memory: Review,
@@ -170,8 +180,7 @@ struct Shell<D: Device> {
 impl<D: Device> Shell<D> {
     fn run(mut self) {
         loop {
-            let timeout_ns = self.timeout_ns();
-            if let Err(error) = self.io.epoll.wait(timeout_ns) {
+            if let Err(error) = self.wait() {
                 tracing::error!("the dataplane cannot wait: {error}");
                 return;
             }
@@ -179,6 +188,7 @@ impl<D: Device> Shell<D> {
             self.idle = true;
             self.take_input();
             let now = clock::now();
+            self.idle &= !self.device.look(now);
             if self.device.deadline().is_some_and(|due| due.at <= now) {
                 self.device.handle(now, Input::Tick);
             }
@@ -196,6 +206,21 @@ impl<D: Device> Shell<D> {
                 return;
             }
         }
+    }
+
+    /// Waits until there is something to do.
+    fn wait(&mut self) -> io::Result<()> {
+        let timeout_ns = self.timeout_ns();
+        if timeout_ns == Some(0) {
+            return self.io.epoll.wait(timeout_ns);
+        }
+        if self.device.may_sleep() {
+            self.kept_awake = false;
+            return self.io.epoll.wait(timeout_ns);
+        }
+        // What is in shared memory wakes nobody. Others may say again and again that there is something, and put nothing in.
+        let in_vain = std::mem::replace(&mut self.kept_awake, true) && self.idle;
+        self.io.epoll.wait(Some(if in_vain { PAUSE_NS } else { 0 }))
     }
 
     /// How long to sleep at most; `None` is for ever.
@@ -235,6 +260,13 @@ impl<D: Device> Shell<D> {
         }
         if carriers {
             self.take_interface_changes();
+        }
+        if std::mem::take(&mut self.unread) {
+            for place in 0..self.io.ports.len() {
+                if std::mem::take(&mut self.io.ports[place].is_unread) {
+                    self.receive(place);
+                }
+            }
         }
         for index in 0..self.io.epoll.len() {
             let ready = self.io.epoll.ready(index);
@@ -305,6 +337,9 @@ impl<D: Device> Shell<D> {
                 return;
             }
         }
+        // epoll tells of what comes from now on.
+        port.is_unread = true;
+        self.unread = true;
         self.more = true;
     }
 
@@ -390,7 +425,9 @@ impl<D: Device> Shell<D> {
             }
             io.send.clear();
             let mut exhausted = false;
-            while let Some(room) = io.send.room(FRAME_BYTES_MAX) {
+            while io.send.bytes() < SEND_BYTES
+                && let Some(room) = io.send.room(FRAME_BYTES_MAX)
+            {
                 let (header, room) = room.split_at_mut(header_bytes);
                 let mut frame = FrameBuf::new(room, io.frame_packets);
                 if self.device.transmit(now, number, &mut frame) == 0 {

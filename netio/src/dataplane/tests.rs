@@ -1,5 +1,7 @@
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use link::{Deadline, DeadlineCause, Device, FrameBuf, Input, PortSet, Time};
@@ -242,4 +244,90 @@ async fn an_absent_peer_is_counted_and_not_fatal() {
     }
     stop(running).await;
     assert!(counters.get(LinkCounter::PeerAbsent) > 0);
+}
+
+/// A device with memory that it shares with others. It tells how often it has looked into it in vain when it finds something.
+struct Sharing {
+    /// Something is put in when the device is about to sleep for the so manieth time from now on.
+    comes_after: Cell<Option<u32>>,
+    has_come: Cell<bool>,
+    /// Others keep it awake, though they put nothing in.
+    is_lied_to: bool,
+    looks: Arc<AtomicU64>,
+    found: bool,
+}
+
+impl Device for Sharing {
+    type Command = ();
+    type Event = ();
+
+    fn handle(&mut self, _: Time, _: Input<'_, ()>) {}
+
+    fn ready(&self, _: Time) -> PortSet {
+        PortSet::EMPTY
+    }
+
+    fn transmit(&mut self, _: Time, _: PortNum, _: &mut FrameBuf<'_>) -> usize {
+        0
+    }
+
+    fn poll_event(&mut self) -> Option<()> {
+        std::mem::take(&mut self.found).then_some(())
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        None
+    }
+
+    fn look(&mut self, _: Time) -> bool {
+        self.looks.fetch_add(1, Ordering::SeqCst);
+        self.found = self.has_come.take();
+        self.found
+    }
+
+    fn may_sleep(&self) -> bool {
+        let left = self.comes_after.get().and_then(|left| left.checked_sub(1));
+        self.comes_after.set(left);
+        self.has_come.set(self.has_come.get() || left == Some(0));
+        !self.has_come.get() && !self.is_lied_to
+    }
+}
+
+fn start_sharing(comes_after: Option<u32>, is_lied_to: bool) -> (Running<(), ()>, Arc<AtomicU64>) {
+    let looks = Arc::new(AtomicU64::new(0));
+    let settings = Settings {
+        name: "sharing".to_owned(),
+        frame_packets: 1,
+    };
+    let device = Sharing {
+        comes_after: Cell::new(comes_after),
+        has_come: Cell::new(false),
+        is_lied_to,
+        looks: Arc::clone(&looks),
+        found: false,
+    };
+    (spawn(settings, Vec::new(), move || device).unwrap(), looks)
+}
+
+#[tokio::test]
+async fn what_is_put_into_shared_memory_while_the_thread_falls_asleep_is_found() {
+    let (mut running, _) = start_sharing(Some(1), false);
+    let found = tokio::time::timeout(Duration::from_secs(10), running.events.next()).await;
+    assert_eq!(found.expect("no other input wakes it").unwrap(), Some(()));
+    running.handle.stop().unwrap();
+    running.thread.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_thread_that_is_kept_awake_for_nothing_pauses() {
+    let began = std::time::Instant::now();
+    let (running, looks) = start_sharing(None, true);
+    while looks.load(Ordering::SeqCst) < 200 {
+        tokio::task::yield_now().await;
+    }
+    let counted = u128::from(looks.load(Ordering::SeqCst));
+    let most = began.elapsed().as_nanos() / u128::from(shell::PAUSE_NS) + 4;
+    running.handle.stop().unwrap();
+    running.thread.join().unwrap();
+    assert!(counted <= most, "{counted} looks, {most} pauses");
 }

@@ -11,8 +11,7 @@
 //! | privileges | `CAP_NET_RAW` in its namespace | none |
 //! | others that can send | root, inside the namespace | every process, but without the secret |
 //!
-//! A frame is at most [`FRAME_BYTES_MAX`] long. Longer ones would carry more, but the kernel holds
-//! a frame in one piece of memory, and pieces above 32 KiB are slow to come by and charged double.
+//! A frame is at most [`FRAME_BYTES_MAX`] long: what fits into a datagram, and into a veth pair's MTU.
 
 mod batch;
 mod carrier;
@@ -42,7 +41,7 @@ pub(crate) use veth::VethLink;
 use crate::NetError;
 
 /// The longest frame that is sent, bytes, with its header. Received are up to 65,535.
-pub const FRAME_BYTES_MAX: usize = 32_000;
+pub const FRAME_BYTES_MAX: usize = 65_000;
 
 /// What is asked of a socket as room for received frames, bytes. Without privileges the system's
 /// limit (`net.core.rmem_max`) holds.

@@ -27,7 +27,7 @@
 //! there is. Memory: a number for each turn from a channel to a next one.
 
 use wire::Lid;
-use wire::convert::u64_of;
+use wire::convert::{saturate, u64_of, usize_of};
 
 use super::next_hops::NextHops;
 use crate::network::{Channel, Network};
@@ -63,20 +63,22 @@ struct Onward {
     /// Packets to other LIDs, on all channels from there.
     met: u64,
     /// Where the turns onto the first of these channels begin.
-    turns: usize,
+    turns: u32,
     /// Whether this and all switches from there on have chosen. Paths of an engine's own need not come nearer with every
     /// hop; what lies behind one that does not is counted anew each time.
     is_settled: bool,
 }
 
 /// How many packets go from a channel on to a next one. Those onto one channel lie together: all that send to a LID
-/// turn onto few.
+/// turn onto few. Counts are of pairs of a host and a LID, of which there are less than 2^16 each, less than 2^32 in all.
 struct Turns {
     /// By channel: where the turns onto it begin.
-    first: Vec<usize>,
+    first: Vec<u32>,
     /// By channel: its place among the channels that end where it ends.
-    place: Vec<usize>,
-    counts: Vec<u64>,
+    place: Vec<u32>,
+    counts: Vec<u32>,
+    /// Where as many turns begin that nobody takes.
+    none: u32,
 }
 
 impl Turns {
@@ -84,19 +86,22 @@ impl Turns {
         let mut count = 0;
         let mut first = Vec::with_capacity(network.channels().len());
         for channel in network.channels() {
-            first.push(count);
+            first.push(saturate::<u32>(count));
             count += network.leaving(channel.from).len();
         }
         let place = |channel: &Channel| channel.reverse - network.leaving(channel.to).start;
+        let place = network.channels().iter().map(place);
+        let most = (0..network.switches().len()).map(|switch| network.leaving(switch).len());
         Self {
             first,
-            place: network.channels().iter().map(place).collect(),
-            counts: vec![0; count],
+            place: place.map(saturate::<u32>).collect(),
+            counts: vec![0; count + most.max().unwrap_or(0)],
+            none: saturate::<u32>(count),
         }
     }
 
-    fn at(&mut self, held: usize, next: usize) -> &mut u64 {
-        &mut self.counts[self.first[next] + self.place[held]]
+    fn at(&mut self, held: usize, next: usize) -> &mut u32 {
+        &mut self.counts[usize_of(self.first[next] + self.place[held])]
     }
 
     fn count(&self, held: usize, next: usize) -> u64 {
@@ -104,8 +109,8 @@ impl Turns {
     }
 
     /// The same for a next channel whose turns begin there.
-    fn onto(&self, first: usize, held: usize) -> u64 {
-        self.counts[first + self.place[held]]
+    fn onto(&self, first: u32, held: usize) -> u64 {
+        self.counts[usize_of(first + self.place[held])].into()
     }
 }
 
@@ -122,7 +127,7 @@ impl<'a> Apart<'a> {
                 for channel in path(network, rows, from, target.lid) {
                     loads[channel] += flow;
                     if let Some(held) = held.replace(channel) {
-                        *turns.at(held, channel) += flow;
+                        *turns.at(held, channel) += saturate::<u32>(flow);
                     }
                 }
             }
@@ -145,7 +150,7 @@ impl<'a> Apart<'a> {
         let Some((&destination, others)) = next_hops.nearest.split_first() else {
             return false;
         };
-        if !self.begin(lid, others, rows) {
+        if !self.begin(lid, destination, others, rows) {
             return false;
         }
         let mut has_changed = false;
@@ -156,20 +161,20 @@ impl<'a> Apart<'a> {
                 let old = self.chosen[switch];
                 let best = self.best(switch, choices, destination);
                 if best != old {
-                    self.carry(switch, destination, |load, flow| *load -= flow);
+                    self.carry(switch, destination, |load, flow| load - flow);
                     self.chosen[switch] = best;
-                    self.carry(switch, destination, |load, flow| *load += flow);
+                    self.carry(switch, destination, |load, flow| load + flow);
                     rows[switch].set(lid, self.network.channels()[best].port);
                     has_changed = true;
                 }
             }
-            self.onward[switch] = self.onward_from(switch, destination);
+            self.onward[switch] = self.onward_from(switch);
         }
         has_changed
     }
 
     /// Takes the paths to a LID from the tables; `false` if one of these switches has none.
-    fn begin(&mut self, lid: Lid, others: &[usize], rows: &[Lft]) -> bool {
+    fn begin(&mut self, lid: Lid, destination: usize, others: &[usize], rows: &[Lft]) -> bool {
         self.chosen.fill(NONE);
         for &switch in others {
             let channel = self.network.channel_by_port(switch, rows[switch].get(lid));
@@ -179,6 +184,11 @@ impl<'a> Apart<'a> {
             self.chosen[switch] = channel;
         }
         self.onward.fill(Onward::default());
+        self.onward[destination] = Onward {
+            met: 0,
+            turns: self.turns.none,
+            is_settled: true,
+        };
         self.flows.copy_from_slice(&self.sources);
         for &switch in others.iter().rev() {
             let to = self.network.channels()[self.chosen[switch]].to;
@@ -189,21 +199,26 @@ impl<'a> Apart<'a> {
 
     /// The channel by which the flow of a switch meets the fewest packets to other LIDs and no load comes above the
     /// limit: the one that it has, or the first that is better.
-    fn best(&self, switch: usize, choices: &[(usize, usize)], destination: usize) -> usize {
+    fn best(
+        &self,
+        switch: usize,
+        choices: impl Iterator<Item = (usize, usize)>,
+        destination: usize,
+    ) -> usize {
         let (flow, old) = (self.flows[switch], self.chosen[switch]);
         let largest = self.behind.iter().map(|&(_, flow)| flow).max().unwrap_or(0);
         // Its own packets are on the channel that it has, and on nothing else before the ways come together.
         let mut best = {
             let load = self.loads[old] - flow;
             let to = self.network.channels()[old].to;
-            let met = load + self.met_onward(old, to, flow, destination);
+            let met = load + self.met_onward(old, to, flow);
             let before = self.behind.iter();
             let before = before.map(|&(held, flow)| (self.turns.count(held, old) - flow) * flow);
             (met * flow - before.sum::<u64>(), old)
         };
-        for &(channel, to) in choices.iter().filter(|&&(channel, _)| channel != old) {
+        for (channel, to) in choices.filter(|&(channel, _)| channel != old) {
             let load = self.loads[channel];
-            let met = (load + self.met_onward(channel, to, 0, destination)) * flow;
+            let met = (load + self.met_onward(channel, to, 0)) * flow;
             // Of the load no more than all has been met before, by the largest flow at most.
             if met - load * largest >= best.0 {
                 continue;
@@ -219,27 +234,27 @@ impl<'a> Apart<'a> {
     }
 
     /// What a packet meets beyond a channel of which it and `own` others of its LID turn on.
-    fn met_onward(&self, channel: usize, to: usize, own: u64, destination: usize) -> u64 {
-        if to == destination {
-            return 0;
-        }
+    fn met_onward(&self, channel: usize, to: usize, own: u64) -> u64 {
         let onward = match self.onward[to] {
             onward if onward.is_settled => onward,
-            _ => self.onward_from(to, destination),
+            _ => self.onward_from(to),
         };
-        onward.met - (self.turns.onto(onward.turns, channel) - own)
+        // Nothing turns on from the destination.
+        let both = self.turns.onto(onward.turns, channel);
+        onward.met - both.saturating_sub(own)
     }
 
-    /// What a packet meets from a switch on.
-    fn onward_from(&self, switch: usize, destination: usize) -> Onward {
+    /// What a packet meets from a switch on that is not the destination.
+    #[inline(never)]
+    fn onward_from(&self, switch: usize) -> Onward {
         let channel = self.chosen[switch];
         let to = self.network.channels()[channel].to;
         let own = self.flows[switch];
-        let met = self.loads[channel] - own + self.met_onward(channel, to, own, destination);
+        let met = self.loads[channel] - own + self.met_onward(channel, to, own);
         Onward {
             met,
             turns: self.turns.first[channel],
-            is_settled: to == destination || self.onward[to].is_settled,
+            is_settled: self.onward[to].is_settled,
         }
     }
 
@@ -276,21 +291,22 @@ impl<'a> Apart<'a> {
 
     /// Changes by the flow of a switch what the channels and turns to the destination carry, those from the channels
     /// behind it into its own included, and what the switches on the way send.
-    fn carry(&mut self, switch: usize, destination: usize, change: impl Fn(&mut u64, u64)) {
+    fn carry(&mut self, switch: usize, destination: usize, changed: impl Fn(u64, u64) -> u64) {
         let flow = self.flows[switch];
         let mut channel = self.chosen[switch];
+        let turn = |count: &mut u32, flow| *count = saturate(changed((*count).into(), flow));
         for &(held, flow) in &self.behind {
-            change(self.turns.at(held, channel), flow);
+            turn(self.turns.at(held, channel), flow);
         }
         loop {
-            change(&mut self.loads[channel], flow);
+            self.loads[channel] = changed(self.loads[channel], flow);
             let at = self.network.channels()[channel].to;
             if at == destination {
                 return;
             }
-            change(&mut self.flows[at], flow);
+            self.flows[at] = changed(self.flows[at], flow);
             let next = self.chosen[at];
-            change(self.turns.at(channel, next), flow);
+            turn(self.turns.at(channel, next), flow);
             channel = next;
         }
     }

@@ -38,7 +38,7 @@ use crate::network::Network;
 use crate::tables::Lft;
 use crate::targets::targets;
 
-pub(crate) use next_hops::{NextHops, UNREACHABLE};
+pub(crate) use next_hops::{NextHops, Offers, UNREACHABLE};
 
 /// More than the load of any channel: at most 2^16 LIDs, each from 2^16 sources.
 const USED_BEFORE: u64 = 1 << 40;
@@ -48,30 +48,28 @@ const ROUNDS_MAX: usize = 8;
 /// Switches times LIDs of the largest fabric that has rounds.
 const ENTRIES_MAX: usize = 1 << 22;
 
-/// Tables by switch for all LIDs. `next_hops` is asked once for each switch, in order, and again in each
-/// round.
+/// Tables by switch for all LIDs. The destinations of `offers` are asked for in order.
 pub(crate) fn balanced(
     network: &Network,
     lids: &Lids,
-    mut next_hops: impl FnMut(usize, &mut NextHops),
+    offers: &mut Offers<'_, impl FnMut(usize, &mut NextHops)>,
 ) -> Vec<Lft> {
-    let rows = evened(network, lids, &mut next_hops);
-    kept_apart(network, lids, rows, next_hops)
+    let rows = evened(network, lids, offers);
+    kept_apart(network, lids, rows, offers)
 }
 
 /// The same without keeping packets apart: paths turn more alike, and take fewer layers.
 pub(crate) fn evened(
     network: &Network,
     lids: &Lids,
-    mut next_hops: impl FnMut(usize, &mut NextHops),
+    offers: &mut Offers<'_, impl FnMut(usize, &mut NextHops)>,
 ) -> Vec<Lft> {
     let mut balancer = Balancer::new(network, lids);
-    let mut found = NextHops::default();
     let by_switch = ranges_by_switch(network, lids);
     for (destination, ranges) in by_switch.iter().enumerate() {
-        found.find(network, destination, &mut next_hops);
+        let found = offers.to(destination);
         for &(range, exit) in ranges {
-            balancer.port(destination, range, exit, &found);
+            balancer.port(destination, range, exit, found);
         }
     }
     if network.switches().len() * lids.top().index() > ENTRIES_MAX {
@@ -81,11 +79,11 @@ pub(crate) fn evened(
         let before = (balancer.rows.clone(), balancer.loads.clone());
         let unevenness = balancer.unevenness();
         for (destination, ranges) in by_switch.iter().enumerate() {
-            found.find(network, destination, &mut next_hops);
+            let found = offers.to(destination);
             for &(range, exit) in ranges {
                 // Several LIDs of one port are to keep apart.
                 if exit != PortNum::MANAGEMENT && range.lmc.get() == 0 {
-                    balancer.choose_again(range.base, &found);
+                    balancer.choose_again(range.base, found);
                 }
             }
         }
@@ -98,26 +96,25 @@ pub(crate) fn evened(
 }
 
 /// Tables in which packets meet fewer that go elsewhere, while no channel carries more than the busiest does in the
-/// tables given. Their paths must be among those that `next_hops` offers.
+/// tables given. Their paths must be among those of `offers`.
 pub(crate) fn kept_apart(
     network: &Network,
     lids: &Lids,
     mut rows: Vec<Lft>,
-    mut next_hops: impl FnMut(usize, &mut NextHops),
+    offers: &mut Offers<'_, impl FnMut(usize, &mut NextHops)>,
 ) -> Vec<Lft> {
     if network.switches().len() * lids.top().index() > ENTRIES_MAX {
         return rows;
     }
     let by_switch = ranges_by_switch(network, lids);
-    let mut found = NextHops::default();
     let mut apart = Apart::new(network, &rows, &targets(network, lids));
     for _ in 0..ROUNDS_MAX {
         let mut has_changed = false;
         for (destination, ranges) in by_switch.iter().enumerate() {
-            found.find(network, destination, &mut next_hops);
+            let found = offers.to(destination);
             for &(range, exit) in ranges {
                 if exit != PortNum::MANAGEMENT && range.lmc.get() == 0 {
-                    has_changed |= apart.choose(range.base, &found, &mut rows);
+                    has_changed |= apart.choose(range.base, found, &mut rows);
                 }
             }
         }
@@ -220,7 +217,7 @@ impl<'n> Balancer<'n> {
         for &switch in others {
             let flow = self.sources[switch];
             let mut best = (u64::MAX, 0);
-            for &(channel, to) in next_hops.choices(switch) {
+            for (channel, to) in next_hops.choices(switch) {
                 let mut cost = (self.loads[channel] + flow).pow(2);
                 let mut at = to;
                 while at != destination && cost < best.0 {
@@ -251,7 +248,7 @@ impl<'n> Balancer<'n> {
         self.costs[*first] = 0;
         for &switch in others {
             let mut best = (u64::MAX, 0);
-            for &(channel, to) in next_hops.choices(switch) {
+            for (channel, to) in next_hops.choices(switch) {
                 let cost = self.loads[channel] + self.costs[to];
                 if cost < best.0 {
                     best = (cost, channel);

@@ -52,7 +52,7 @@ mod paths;
 
 use topologies::Graph;
 
-use crate::balance::{evened, kept_apart};
+use crate::balance::{NextHops, Offers, evened, kept_apart};
 use crate::detour::Unreached;
 use crate::engine::{Engine, Options};
 use crate::error::{EngineError, RoutingError, Warning};
@@ -105,8 +105,12 @@ impl Engine for Ftree {
         let attempts: Vec<Result<Routed, NotTree>> = readings
             .iter()
             .flat_map(|levels| {
+                let mut ways = Paths::new(network, levels, Rule::Spread);
+                let mut offers = Offers::new(network, |destination, next_hops| {
+                    ways.next_hops(destination, next_hops);
+                });
                 let rules = [Some(Rule::Gather), Some(Rule::Spread), None];
-                rules.map(|rule| fabric.routed(levels, rule))
+                rules.map(|rule| fabric.routed(levels, rule, &mut offers))
             })
             .flatten()
             .collect();
@@ -173,25 +177,24 @@ impl Fabric<'_> {
     ///
     /// Detours come last and may lie on channels that others were moved to: where there are any, also
     /// without keeping packets apart.
-    fn routed(&self, levels: &Levels, rule: Option<Rule>) -> Vec<Result<Routed, NotTree>> {
+    fn routed(
+        &self,
+        levels: &Levels,
+        rule: Option<Rule>,
+        offers: &mut Offers<'_, impl FnMut(usize, &mut NextHops)>,
+    ) -> Vec<Result<Routed, NotTree>> {
         let network = self.network;
         let mut paths = Paths::new(network, levels, rule.unwrap_or(Rule::Spread));
         let mut unreached = Unreached::default();
-        let rows = match rule {
-            Some(_) => self.rows(&mut paths, &mut unreached),
-            None => evened(network, self.lids, |destination, next_hops| {
-                paths.next_hops(destination, next_hops);
-                unreached.record(network, destination, &paths.hops);
-            }),
+        let rows = if rule.is_some() {
+            self.rows(&mut paths, &mut unreached)
+        } else {
+            for destination in 0..network.switches().len() {
+                unreached.record(network, destination, &offers.to(destination).hops);
+            }
+            evened(network, self.lids, offers)
         };
-        let apart = kept_apart(
-            network,
-            self.lids,
-            rows.clone(),
-            |destination, next_hops| {
-                paths.next_hops(destination, next_hops);
-            },
-        );
+        let apart = kept_apart(network, self.lids, rows.clone(), offers);
         let is_last = unreached.pairs().is_empty() || apart == rows;
         let rows = (!is_last).then_some(rows);
         let both = [apart].into_iter().chain(rows);

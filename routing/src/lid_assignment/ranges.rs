@@ -1,5 +1,7 @@
 //! LIDs for ports that need different numbers of them.
 
+use std::collections::BTreeSet;
+
 use topologies::Endpoint;
 use wire::convert::u64_of;
 use wire::{Guid, Lid, Lmc, PortNum};
@@ -14,7 +16,8 @@ use crate::network::Network;
 ///
 /// A port keeps the range that it is known by as long as that is large enough, aligned, and not
 /// claimed by two. The others take the next free range of their own size behind the last that was
-/// taken, hosts in order of GUID before switches.
+/// taken, hosts in order of GUID before switches. Ranges known for ports that are missing stay free for their
+/// return as long as there are others.
 pub(super) fn allocate(
     network: &Network,
     lmcs: &[Lmc],
@@ -38,6 +41,7 @@ pub(super) fn allocate(
         .collect();
     let mut changed = 0;
     let mut without = Vec::new();
+    let here: BTreeSet<Guid> = demands.iter().map(|&(guid, ..)| guid).collect();
     for demand in demands {
         let (guid, end, lmc) = demand;
         let known = options.known.get(&guid);
@@ -48,17 +52,22 @@ pub(super) fn allocate(
             without.push(demand);
         }
     }
-    for demand in without {
-        if !space.find(demand) {
-            return Err(RoutingError::LidSpaceExhausted {
-                hosts: u64_of(network.hosts().len()),
-                lmc: lmcs.iter().copied().max().unwrap_or_default(),
-                switches: u64_of(network.switches().len()),
-                last: last_lid(lmcs, network.switches().len()),
-            });
-        }
+    let mut reserving = space.clone();
+    let away = options
+        .known
+        .iter()
+        .filter(|(guid, _)| !here.contains(guid));
+    for (_, &(base, lmc)) in away {
+        reserving.reserve(base, lmc);
     }
-    Ok((Lids::new(space.ranges), changed))
+    let filled = reserving.fill(&without).or_else(|| space.fill(&without));
+    let ranges = filled.ok_or_else(|| RoutingError::LidSpaceExhausted {
+        hosts: u64_of(network.hosts().len()),
+        lmc: lmcs.iter().copied().max().unwrap_or_default(),
+        switches: u64_of(network.switches().len()),
+        last: last_lid(lmcs, network.switches().len()),
+    })?;
+    Ok((Lids::new(ranges), changed))
 }
 
 /// A port that needs LIDs, and their LMC.
@@ -73,6 +82,7 @@ fn last_lid(lmcs: &[Lmc], switches: usize) -> u64 {
     last + u64_of(switches)
 }
 
+#[derive(Clone)]
 struct Space {
     base: LidBase,
     used: Vec<bool>,
@@ -104,6 +114,20 @@ impl Space {
             end: Some(end),
         });
         true
+    }
+
+    /// Leaves a range free for a port that may come back.
+    fn reserve(&mut self, base: Lid, lmc: Lmc) {
+        let first = base.index();
+        if let Some(lids) = self.used.get_mut(first..first + usize::from(lmc.lids())) {
+            lids.fill(true);
+        }
+    }
+
+    /// All ranges, those of the demands among them; `None` if there is no room.
+    fn fill(mut self, demands: &[Demand]) -> Option<Vec<LidRange>> {
+        let is_filled = demands.iter().all(|&demand| self.find(demand));
+        is_filled.then_some(self.ranges)
     }
 
     /// Takes the next free range of the size needed, or else the first.

@@ -38,7 +38,7 @@
 //! **How many layers.** 1, 2, 4 and so on up to the number of data VLs are tried, divided for pairs and, from
 //! two on, for destinations (with one tree a switch, and for the most layers with one for each LID); and
 //! shortest paths balanced in rounds ([`crate::balance`]), with packets kept apart or else without, which are divided
-//! afterwards, too. Taken is
+//! afterwards, too. These come first, and the search for others ends as soon as they are seen to be no better. Taken is
 //! where the busiest channel carries least when every host sends to every other; of equals, where the
 //! fewest paths are longer than the shortest; of equals, the fewest layers.
 //!
@@ -141,6 +141,20 @@ struct Demand<'a> {
     with_hosts: Vec<usize>,
 }
 
+/// How many layers are tried, how destinations are divided, and how many kinds of paths lead to each switch at most.
+fn attempts(most: usize) -> impl Iterator<Item = (usize, Division, usize)> {
+    let fewer = core::iter::successors(Some(1), |&layers| Some(2 * layers));
+    let counts = fewer.take_while(move |&layers| layers < most);
+    counts.chain([most]).flat_map(move |layers| {
+        let mut divisions = vec![(layers, Division::Pairs, usize::MAX)];
+        // Paths that are not made for pairs mostly need more layers; less so with one tree a switch.
+        divisions.extend((layers > 1).then_some((layers, Division::Destinations, 1)));
+        let is_most = layers > 1 && layers == most;
+        divisions.extend(is_most.then_some((layers, Division::Destinations, usize::MAX)));
+        divisions
+    })
+}
+
 /// Paths to all LIDs.
 #[derive(Default)]
 struct Routed<'a> {
@@ -155,6 +169,23 @@ struct Routed<'a> {
     loads: Vec<u64>,
     /// The largest of them.
     load_max: u64,
+}
+
+impl Routed<'_> {
+    /// Whether it serves better than another one. It only gets worse with every path.
+    fn is_better(&self, other: Option<&Self>) -> bool {
+        let rank = |routed: &Self| {
+            let Self {
+                load_max,
+                detours,
+                layers,
+                division,
+                ..
+            } = *routed;
+            (load_max, detours, layers, division)
+        };
+        other.is_none_or(|other| rank(self) < rank(other))
+    }
 }
 
 impl<'a> Demand<'a> {
@@ -174,36 +205,27 @@ impl<'a> Demand<'a> {
     }
 
     /// The paths to the hosts' switches that serve best, in so many layers at most.
+    ///
+    /// Shortest paths come first: they mostly serve best, and what is seen to be worse is given up.
     fn best(&self, lids: &Lids, have: usize) -> Routed<'a> {
         let most = have.min(self.with_hosts.len()).max(1);
-        let fewer = core::iter::successors(Some(1), |&layers| Some(2 * layers));
-        let mut all: Vec<Routed<'a>> = fewer
-            .take_while(|&layers| layers < most)
-            .chain([most])
-            .flat_map(|layers| {
-                let mut divisions = vec![(Division::Pairs, usize::MAX)];
-                // Paths that are not made for pairs mostly need more layers; less so with one tree a switch.
-                divisions.extend((layers > 1).then_some((Division::Destinations, 1)));
-                let is_most = layers > 1 && layers == most;
-                divisions.extend(is_most.then_some((Division::Destinations, usize::MAX)));
-                divisions.into_iter().map(move |found| (layers, found))
-            })
-            .map(|(layers, (division, trees))| self.routed(layers, division, trees))
-            .collect();
-        if most > 1 {
-            all.extend([true, false].map(|keeps_apart| self.shortest(lids, keeps_apart)));
-        }
-        all.sort_by_key(|routed| {
-            let layers = routed.layers;
-            (routed.load_max, routed.detours, layers, routed.division)
-        });
         let of_hosts = |target: &&Target| target.host.is_some();
         let targets = self.targets.iter().flatten().filter(of_hosts);
         let targets: Vec<Target> = targets.copied().collect();
         let fits = |routed: &Routed<'_>| {
-            routed.division == Division::Pairs || self.layers(routed, &targets, have).is_ok()
+            let paths = TablePaths::new(self.network, &routed.rows, &targets);
+            routed.division == Division::Pairs || Layers::fit(self.network, &paths, have)
         };
-        all.into_iter().find(fits).unwrap_or_default()
+        // Keeping packets apart leaves the busiest channel what it carries, or less.
+        let kinds = [true, false].into_iter().filter(|_| most > 1);
+        let mut best = kinds
+            .map(|keeps_apart| self.shortest(lids, keeps_apart))
+            .find(fits);
+        for (layers, division, trees) in attempts(most) {
+            let routed = self.routed(layers, division, trees, best.as_ref());
+            best = routed.filter(fits).or(best);
+        }
+        best.unwrap_or_default()
     }
 
     /// Balanced shortest paths to all LIDs, whatever cycles they close in one layer.
@@ -247,8 +269,15 @@ impl<'a> Demand<'a> {
         }
     }
 
-    /// Paths to the hosts' switches in so many layers, of so many kinds at most to each.
-    fn routed(&self, layers: usize, division: Division, trees: usize) -> Routed<'a> {
+    /// Paths to the hosts' switches in so many layers, of so many kinds at most to each; `None` if they are not better
+    /// than others.
+    fn routed(
+        &self,
+        layers: usize,
+        division: Division,
+        trees: usize,
+        others: Option<&Routed<'_>>,
+    ) -> Option<Routed<'a>> {
         let network = self.network;
         let count = network.switches().len();
         let mut routed = Routed {
@@ -258,16 +287,41 @@ impl<'a> Demand<'a> {
             division,
             detours: 0,
             loads: vec![0; network.channels().len()],
-            load_max: 0,
+            load_max: self.load_min(),
         };
+        if !routed.is_better(others) {
+            return None;
+        }
         let parts = partition(network, &self.with_hosts, &self.sizes, layers, division);
         let mut paths = Paths::new(network, &parts, &self.sizes, division);
         for &switch in parts.iter().flatten() {
             self.route_hosts(switch, trees, &mut paths, &mut routed);
+            if !routed.is_better(others) {
+                return None;
+            }
         }
         routed.paths = Some(paths);
-        routed.load_max = routed.loads.iter().copied().max().unwrap_or(0);
-        routed
+        Some(routed)
+    }
+
+    /// What the busiest channel carries at least, whatever the paths: the packets of a switch's hosts leave it by its
+    /// channels, and those to them come by the channels' reverses.
+    fn load_min(&self) -> u64 {
+        let mut all = vec![(0, 0); self.targets.len()];
+        for &switch in &self.with_hosts {
+            let all: &mut (u64, u64) = &mut all[self.network.component(switch)];
+            all.0 += self.sources[switch];
+            all.1 += self.sizes[switch];
+        }
+        let least = self.with_hosts.iter().map(|&switch| {
+            let all = all[self.network.component(switch)];
+            let (sources, lids) = (self.sources[switch], self.sizes[switch]);
+            let out = sources * (all.1 - lids);
+            let back = (all.0 - sources) * lids;
+            let channels = self.network.leaving(switch).len().max(1);
+            out.max(back).div_ceil(u64_of(channels))
+        });
+        least.max().unwrap_or(0)
     }
 
     /// Paths to the switches without hosts, and from them.
@@ -324,7 +378,7 @@ impl<'a> Demand<'a> {
                 let is_longer =
                     |&&from: &&usize| shortest[from].is_some_and(|own| own < paths.hops()[from]);
                 routed.detours += self.with_hosts.iter().filter(is_longer).count();
-                self.add_load(paths, &mut routed.loads);
+                self.add_load(paths, routed);
             }
             self.enter(target, paths.next(), &mut routed.rows);
         }
@@ -336,7 +390,7 @@ impl<'a> Demand<'a> {
     }
 
     /// Adds to each channel the hosts whose packets cross it.
-    fn add_load(&self, paths: &Paths<'_>, loads: &mut [u64]) {
+    fn add_load(&self, paths: &Paths<'_>, routed: &mut Routed<'_>) {
         let mut behind = self.sources.clone();
         let mut farthest: Vec<usize> = (0..behind.len())
             .filter(|&switch| paths.next()[switch] != NONE)
@@ -344,7 +398,8 @@ impl<'a> Demand<'a> {
         farthest.sort_by_key(|&switch| core::cmp::Reverse(paths.hops()[switch]));
         for switch in farthest {
             let channel = paths.next()[switch];
-            loads[channel] += behind[switch];
+            routed.loads[channel] += behind[switch];
+            routed.load_max = routed.load_max.max(routed.loads[channel]);
             behind[self.network.channels()[channel].to] += behind[switch];
         }
     }

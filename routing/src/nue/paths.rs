@@ -9,6 +9,12 @@ use crate::acyclic::AcyclicDependencies;
 use crate::network::Network;
 use crate::targets::NONE;
 
+/// How good a channel is: added dependencies, hops, load, channel.
+type Offer = (u32, u32, u64, usize);
+
+/// No channel.
+const NO_OFFER: Offer = (u32::MAX, u32::MAX, u64::MAX, usize::MAX);
+
 /// The part of a switch without hosts.
 const NO_PART: usize = usize::MAX;
 
@@ -52,8 +58,14 @@ pub(super) struct Paths<'a> {
     /// By switch: how many dependencies its path added that were not there, if that counts.
     pub(super) added: Vec<u32>,
     /// Channels to switches that have a path, from such as may have none: added dependencies, hops,
-    /// load, channel.
-    open: BinaryHeap<Reverse<(u32, u32, u64, usize)>>,
+    /// load, channel. Of a switch's channels the best, and the next one when it closes a cycle.
+    open: BinaryHeap<Reverse<Offer>>,
+    /// By switch: the best of the channels that it is offered.
+    best: Vec<Offer>,
+    /// By channel: in which search it was offered.
+    offered: Vec<u32>,
+    /// Counts searches.
+    searches: u32,
     /// Whether paths that need no new dependencies are preferred to shorter ones.
     pub(super) is_frugal: bool,
 }
@@ -126,6 +138,9 @@ impl<'a> Paths<'a> {
             load: vec![0; count],
             added: vec![0; count],
             open: BinaryHeap::new(),
+            best: vec![NO_OFFER; count],
+            offered: vec![0; network.channels().len()],
+            searches: 1,
             is_frugal: false,
         }
     }
@@ -175,6 +190,13 @@ impl<'a> Paths<'a> {
         (self.hops[target], self.load[target], self.added[target]) = (0, 0, 0);
         self.blocked_now.clear();
         self.open.clear();
+        self.end_search();
+    }
+
+    /// Forgets what has been offered.
+    fn end_search(&mut self) {
+        self.searches += 1;
+        self.best.fill(NO_OFFER);
     }
 
     /// Switches that cables join to the target and that have no path, those with hosts first; none if
@@ -204,26 +226,58 @@ impl<'a> Paths<'a> {
         let onward = self.next[switch];
         for channel in self.network.leaving(switch) {
             let ends = self.network.channels()[channel];
-            if !self.has_path(ends.to) {
-                let is_new = self.is_frugal
-                    && onward != NONE
-                    && !self.graphs[self.layer(ends.to, target)].has(ends.reverse, onward);
-                let added = self.added[switch] + u32::from(is_new);
-                let load = self.load[switch] + loads[ends.reverse];
-                let hops = self.hops[switch] + 1;
-                self.open.push(Reverse((added, hops, load, ends.reverse)));
+            if self.has_path(ends.to) {
+                continue;
             }
+            let (mut offer, best) = (self.worth(ends.reverse, loads), self.best[ends.to]);
+            if self.is_frugal {
+                let graph = &self.graphs[self.layer(ends.to, target)];
+                let is_new = onward != NONE && !graph.has(ends.reverse, onward);
+                offer.0 = self.added[switch] + u32::from(is_new);
+            } else if best <= offer {
+                self.offered[ends.reverse] = self.searches;
+                continue;
+            } else {
+                self.offered[ends.reverse] = self.searches;
+                self.best[ends.to] = offer;
+            }
+            self.open.push(Reverse(offer));
         }
+    }
+
+    /// How good a channel to a switch with a path is, if added dependencies do not count.
+    fn worth(&self, channel: usize, loads: &[u64]) -> Offer {
+        let to = self.network.channels()[channel].to;
+        (
+            0,
+            self.hops[to] + 1,
+            self.load[to] + loads[channel],
+            channel,
+        )
+    }
+
+    /// Opens the best of the channels that a switch is offered behind one that closes a cycle.
+    fn open_next(&mut self, switch: usize, refused: Offer, loads: &[u64]) {
+        let leaving = self.network.leaving(switch);
+        let offered = leaving.filter(|&channel| self.offered[channel] == self.searches);
+        let worth = offered.map(|channel| self.worth(channel, loads));
+        let next = worth.filter(|&offer| offer > refused).min();
+        self.best[switch] = next.unwrap_or(NO_OFFER);
+        self.open.extend(next.map(Reverse));
     }
 
     /// Dijkstra's algorithm, where a path may only go on by a dependency that closes no cycle.
     pub(super) fn search(&mut self, target: usize, loads: &[u64]) {
-        while let Some(Reverse((added, hops, load, channel))) = self.open.pop() {
+        while let Some(Reverse(offer)) = self.open.pop() {
+            let (added, hops, load, channel) = offer;
             let ends = self.network.channels()[channel];
             if self.has_path(ends.from) {
                 continue;
             }
             if !self.attach(ends.from, channel, target) {
+                if !self.is_frugal {
+                    self.open_next(ends.from, offer, loads);
+                }
                 continue;
             }
             self.added[ends.from] = added;
@@ -231,6 +285,7 @@ impl<'a> Paths<'a> {
             self.load[ends.from] = load;
             self.offer(ends.from, target, loads);
         }
+        self.end_search();
     }
 
     /// Lets a switch without a path send by a channel to one that has a path, if that closes no cycle.

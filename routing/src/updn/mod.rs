@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 
 use topologies::Graph;
 
-use crate::balance::{NextHops, UNREACHABLE, balanced};
+use crate::balance::{NextHops, Offers, UNREACHABLE, balanced};
 use crate::detour::{self, Unreached};
 use crate::engine::{Engine, Options};
 use crate::error::{RoutingError, Warning};
@@ -147,10 +147,11 @@ struct Routed {
 fn routed(network: &Network, lids: &Lids, roots: &[usize]) -> Option<Routed> {
     let order = SwitchOrder::new(network, roots);
     let mut unreached = Unreached::default();
-    let mut rows = balanced(network, lids, |destination, next_hops| {
+    let mut offers = Offers::new(network, |destination, next_hops| {
         order.next_hops(network, destination, next_hops);
         unreached.record(network, destination, &next_hops.hops);
     });
+    let mut rows = balanced(network, lids, &mut offers);
     let before = (!unreached.pairs().is_empty()).then(|| rows.clone());
     let mut detours = detour::fill(network, lids, &order.numbers, &unreached, &mut rows);
     if let (None, Some(before)) = (detours, before) {

@@ -179,6 +179,37 @@ fn ports_keep_the_lids_that_they_are_known_by_when_a_cable_fails() {
 }
 
 #[test]
+fn who_is_new_gets_no_lid_of_one_that_is_away() {
+    let graph = fabric("ring-4-1");
+    for engine_name in ENGINES {
+        let engine: RoutingEngine = engine_name.parse().unwrap();
+        let whole = engine.route(&graph, &Options::default()).unwrap().lids;
+        let host = |lids: &routing::Lids, index: usize| {
+            let id = graph.hosts().nth(index).expect("four hosts");
+            let port = PortNum::new(1);
+            lids.of(Endpoint { node: id, port })
+                .expect("a range")
+                .clone()
+        };
+        // The second host is away and the third is new.
+        let (away, new) = (host(&whole, 1), host(&whole, 2));
+        let left = graph.without(&["h1".to_owned()]);
+        let mut known = whole.known();
+        known.remove(&new.guid);
+        let options = Options {
+            known,
+            ..Options::default()
+        };
+        let after = engine.route(&left, &options).unwrap().lids;
+        let taken = (0..away.lmc.lids()).map(|offset| Lid::new(away.base.get() + offset));
+        for lid in taken {
+            assert_eq!(after.owner(lid), None, "{engine_name}: {lid}");
+        }
+        assert!(after.of_guid(new.guid).is_some(), "{engine_name}");
+    }
+}
+
+#[test]
 fn large_random_fabrics_need_no_entry_that_turns_packets_upwards() {
     for seed in 1..=6 {
         let graph = fabric(&format!("irregular-32-1-4-{seed}"));

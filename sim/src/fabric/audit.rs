@@ -2,6 +2,7 @@
 //! other in a cycle.
 
 use link::{DropReason, Time};
+use topologies::NodeId;
 use wire::{Delimiter, Format, PortNum, Vl};
 
 use super::{Event, Fabric};
@@ -56,6 +57,13 @@ impl Fabric {
             })
             .filter(|&(_, count)| count > 0)
             .collect()
+    }
+
+    /// Packets dropped by a device since it was started.
+    pub(crate) fn dropped_by(&self, id: NodeId) -> u64 {
+        let drops = self.drops_of(id).into_iter();
+        let of_packets = drops.filter(|(reason, _)| !NON_PACKET_DROPS.contains(reason));
+        of_packets.map(|(_, count)| count).sum()
     }
 
     /// Makes an audit and schedules the next one.

@@ -191,7 +191,7 @@ impl Fabric {
         }
     }
 
-    fn drops_of(&self, id: NodeId) -> Vec<(DropReason, u64)> {
+    pub(super) fn drops_of(&self, id: NodeId) -> Vec<(DropReason, u64)> {
         let ports = (1..=self.graph.node(id).ports).map(PortNum::new);
         let ports = ports.filter_map(|port| self.nodes[id.index()].port(port));
         let all = ports.flat_map(|port| port.counts().drops.iter());

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use topologies::{Endpoint, Graph, NodeId, NodeKind};
-use wire::{Mad, PortNum, Vl, convert};
+use wire::control::PortStatus;
+use wire::sa::PathRecord;
+use wire::{Guid, Mad, PortNum, Vl, convert};
 
 use super::Twin;
 use crate::deadlock::Deadlock;
@@ -90,6 +92,25 @@ impl Twin {
         }
     }
 
+    /// State and counters of a device's ports, as its control socket gives them.
+    #[must_use]
+    pub fn ports(&self, device: NodeId) -> Vec<PortStatus> {
+        match &self.fabric.nodes[device.index()] {
+            Node::Switch(switch) => switch.port_statuses(),
+            Node::Host(host) => host.port_statuses(),
+            Node::TrafficHost(_) => Vec::new(),
+        }
+    }
+
+    /// The path record that the first manager which has the subnet up gives one host port for another, by port
+    /// GUIDs.
+    #[must_use]
+    pub fn path_record(&self, source: Guid, destination: Guid) -> Option<PathRecord> {
+        let managers = self.fabric.management.managers.iter();
+        let mut running = managers.filter_map(|manager| manager.sm.as_ref());
+        running.find_map(|sm| sm.path_record(source, destination))
+    }
+
     /// From now on it is a violation that a datagram between hosts comes to a port that is not to have
     /// it by its P_Key. `tables`: the P_Key tables that hosts are to have. Packets of the default
     /// partition are not looked at: its full members depend on the manager.
@@ -132,6 +153,12 @@ impl Twin {
             dropped: self.fabric.drops().iter().map(|&(_, count)| count).sum(),
             lost: self.fabric.counters.lost,
         }
+    }
+
+    /// Packets of any kind that a device has dropped since it was started.
+    #[must_use]
+    pub fn dropped_by(&self, device: NodeId) -> u64 {
+        self.fabric.dropped_by(device)
     }
 
     /// Violations in a fabric that must be idle: packets that are stuck, credits that were not

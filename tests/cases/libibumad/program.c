@@ -241,6 +241,16 @@ static void stranger(void)
     CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
+/* Both write to standard error, which the test reads. */
+static void dumps(void)
+{
+    unsigned char *umad = get(PERF, 1, 1);
+    umad_set_addr(umad, 0x1234, 1, 3, QP1_QKEY);
+    umad_dump(umad);
+    umad_addr_dump(umad_get_mad_addr(umad));
+    umad_free(umad);
+}
+
 int main(void)
 {
     CHECK(umad_init() == 0 && umad_size() == 64);
@@ -252,6 +262,7 @@ int main(void)
     cancellation();
     forks();
     stranger();
+    dumps();
     CHECK(umad_close_port(port) == 0 && umad_done() == 0);
     puts("ok");
     return 0;

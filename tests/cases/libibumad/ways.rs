@@ -1,14 +1,9 @@
 //! P_Key, path bits and GRH of a program's MADs: what it asks for is on the link, and what is on the link it is told.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use e2e::{Fabric, Outcome, Transport};
-use recording::{Entry, Reader};
-use wire::erf::ErfWriter;
-use wire::record::Records;
-use wire::{DataPacket, UdPacket};
 
 use super::compiled;
 
@@ -35,33 +30,9 @@ fn run(fabric: &Fabric, host: &str, program: &Path, arguments: &[&str]) -> Vec<S
 
 /// The datagrams with a GRH that a recorded host was given and has sent, as tshark shows them.
 fn decoded(recording: &Path, folder: &Path) -> Vec<Vec<String>> {
-    let bytes = fs::read(recording).expect("a recording");
-    let mut reader = Reader::new(&*bytes).expect("a recording");
     let path = folder.join("packets.pcap");
-    let mut capture = ErfWriter::new(File::create(&path).expect("a file")).expect("a capture");
-    while let Some(entry) = reader.next_entry::<hostd::Command>().expect("an entry") {
-        let (Entry::Frame { now, bytes, .. } | Entry::Pull { now, bytes, .. }) = entry else {
-            continue;
-        };
-        for record in Records::new(&bytes).flatten() {
-            let packet = DataPacket::parse(record.bytes).ok();
-            let datagram = packet.and_then(|packet| Some(UdPacket::parse(&packet).ok()?.global));
-            if datagram.flatten().is_some() {
-                let written = capture.write(now, record.kind, record.bytes);
-                written.expect("the capture takes it");
-            }
-        }
-    }
-    drop(capture.into_inner().expect("a capture"));
-    let mut tshark = Command::new("tshark");
-    tshark.arg("-r").arg(&path).args(["-T", "fields"]);
-    for field in FIELDS {
-        tshark.args(["-e", field]);
-    }
-    let outcome = Outcome::of(&mut tshark).success();
-    let lines = outcome.stdout.lines();
-    let words = |line: &str| line.split('\t').map(str::to_owned).collect();
-    lines.map(words).collect()
+    e2e::capture(recording, &path, |datagram| datagram.global.is_some());
+    e2e::tshark_fields(&path, &[], &FIELDS)
 }
 
 #[test]

@@ -6,8 +6,6 @@ use std::process::Command;
 use e2e::{Fabric, Outcome, Transport};
 use tempfile::TempDir;
 
-const RANKS: usize = 16;
-
 /// All ranks exchange blocks, and look whether each has come from the right one.
 const PROGRAM: &str = r#"
 #include <mpi.h>
@@ -39,7 +37,7 @@ int main(int argc, char **argv) {
 "#;
 
 /// Compiles the program with the compiler of an MPI.
-fn compiled(compiler: &str, folder: &Path) -> PathBuf {
+pub(crate) fn compiled(compiler: &str, folder: &Path) -> PathBuf {
     let source = folder.join("alltoall.c");
     std::fs::write(&source, PROGRAM).expect("it can be written");
     let program = folder.join("alltoall");
@@ -50,27 +48,30 @@ fn compiled(compiler: &str, folder: &Path) -> PathBuf {
 }
 
 /// What launchers call in the place of ssh.
-fn remote_shell() -> PathBuf {
+pub(crate) fn remote_shell() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../netns-scripts/rsh.sh")
 }
 
-/// Runs the program beside all hosts of a fabric; `launch` makes the launcher's arguments of the hosts' names.
-fn exchanges(fabric: &Fabric, launch: impl FnOnce(&str) -> Command) {
+/// The names of all hosts of a fabric.
+fn all_hosts(fabric: &Fabric) -> Vec<String> {
     let status = fabric.status();
     let devices = status["devices"].as_array().expect("a list");
-    let names = devices.iter().filter(|device| device["kind"] == "host");
-    let names: Vec<&str> = names.filter_map(|host| host["name"].as_str()).collect();
-    assert_eq!(names.len(), RANKS);
-    let mut command = launch(&names.join(","));
-    command
+    let hosts = devices.iter().filter(|device| device["kind"] == "host");
+    let names = hosts.filter_map(|host| host["name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+/// Runs the program beside hosts by its launcher, and looks whether every rank got what it was sent.
+pub(crate) fn exchanges(fabric: &Fabric, launcher: &mut Command, hosts: &[impl AsRef<str>]) {
+    let command = launcher
         // The launcher hands its own on, in the place of the one that finds libibverbs.
         .env_remove("LD_LIBRARY_PATH")
         .env("IBEMU", e2e::ibemu())
         .env("IBEMU_FABRIC", fabric.name());
-    let told = Outcome::of(&mut command).success();
+    let told = Outcome::of(command).success();
     assert!(told.stdout.contains("wrong in all: 0"), "{told}");
-    for name in names {
-        let beside = format!("beside {name}: 0 wrong");
+    for name in hosts {
+        let beside = format!("beside {}: 0 wrong", name.as_ref());
         assert!(told.stdout.contains(&beside), "{beside}: {told}");
     }
 }
@@ -89,27 +90,27 @@ fn open_mpi_exchanges_between_all_ranks_over_connections_of_ucx() {
     let folder = TempDir::new().expect("a folder");
     let program = compiled("mpicc.openmpi", folder.path());
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &UP);
-    exchanges(&fabric, |hosts| {
-        let mut command = Command::new("mpirun.openmpi");
-        command
-            .args(["--allow-run-as-root", "--mca", "plm_rsh_agent"])
-            .arg(remote_shell())
-            .args(["--mca", "orte_keep_fqdn_hostnames", "1"])
-            .args(["--mca", "plm_rsh_no_tree_spawn", "1"])
-            .args(["--mca", "oob_tcp_if_include", "lo"])
-            .args(["--mca", "mpi_yield_when_idle", "1"])
-            .args(["--mca", "pml", "ucx", "--mca", "btl", "self"])
-            .args(["-x", "UCX_TLS=rc_v,self"])
-            .args(["-x", "UCX_NET_DEVICES=ibemu0:1"])
-            .args(
-                PATIENCE
-                    .iter()
-                    .flat_map(|(name, value)| ["-x".to_owned(), format!("{name}={value}")]),
-            )
-            .args(["--host", hosts])
-            .arg(&program);
-        command
-    });
+    let hosts = all_hosts(&fabric);
+    assert_eq!(hosts.len(), 16);
+    let mut command = Command::new("mpirun.openmpi");
+    command
+        .args(["--allow-run-as-root", "--mca", "plm_rsh_agent"])
+        .arg(remote_shell())
+        .args(["--mca", "orte_keep_fqdn_hostnames", "1"])
+        .args(["--mca", "plm_rsh_no_tree_spawn", "1"])
+        .args(["--mca", "oob_tcp_if_include", "lo"])
+        .args(["--mca", "mpi_yield_when_idle", "1"])
+        .args(["--mca", "pml", "ucx", "--mca", "btl", "self"])
+        .args(["-x", "UCX_TLS=rc_v,self"])
+        .args(["-x", "UCX_NET_DEVICES=ibemu0:1"])
+        .args(
+            PATIENCE
+                .iter()
+                .flat_map(|(name, value)| ["-x".to_owned(), format!("{name}={value}")]),
+        )
+        .args(["--host", &hosts.join(",")])
+        .arg(&program);
+    exchanges(&fabric, &mut command, &hosts);
     fabric.assert_no_errors_logged();
     fabric.down();
 }
@@ -119,23 +120,23 @@ fn mpich_exchanges_between_all_ranks_over_datagrams_of_ucx() {
     let folder = TempDir::new().expect("a folder");
     let program = compiled("mpicc.mpich", folder.path());
     let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &UP);
-    exchanges(&fabric, |hosts| {
-        let mut command = Command::new("mpiexec.hydra");
-        command
-            .args(["-launcher", "ssh", "-launcher-exec"])
-            .arg(remote_shell())
-            .args(["-iface", "lo"])
-            .args(["-genv", "UCX_TLS", "ud_v,self"])
-            .args(["-genv", "UCX_NET_DEVICES", "ibemu0:1"])
-            .args(
-                PATIENCE
-                    .iter()
-                    .flat_map(|&(name, value)| ["-genv", name, value]),
-            )
-            .args(["-hosts", hosts])
-            .arg(&program);
-        command
-    });
+    let hosts = all_hosts(&fabric);
+    assert_eq!(hosts.len(), 16);
+    let mut command = Command::new("mpiexec.hydra");
+    command
+        .args(["-launcher", "ssh", "-launcher-exec"])
+        .arg(remote_shell())
+        .args(["-iface", "lo"])
+        .args(["-genv", "UCX_TLS", "ud_v,self"])
+        .args(["-genv", "UCX_NET_DEVICES", "ibemu0:1"])
+        .args(
+            PATIENCE
+                .iter()
+                .flat_map(|&(name, value)| ["-genv", name, value]),
+        )
+        .args(["-hosts", &hosts.join(",")])
+        .arg(&program);
+    exchanges(&fabric, &mut command, &hosts);
     fabric.assert_no_errors_logged();
     fabric.down();
 }

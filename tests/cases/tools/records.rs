@@ -29,7 +29,7 @@ pub(crate) const ROWS: &[Row] = &[
         "the cable",
         |truth, outcome| {
             let end = truth.peer(truth.switch, 1).ok_or("no cable")?;
-            let record = first(outcome)?;
+            let record = only(outcome)?;
             counts(record, "FromLID", truth.lid(truth.switch))?;
             counts(record, "FromPort", 1_u64)?;
             counts(record, "ToLID", truth.lid(end.node))?;
@@ -51,8 +51,17 @@ pub(crate) const ROWS: &[Row] = &[
         "saquery PortInfoRecord {switch}/1",
         "state of the port",
         |truth, outcome| {
-            let record = first(outcome)?;
+            let record = only(outcome)?;
             counts(record, "EndPortLid", truth.lid(truth.switch))?;
+            counts(record, "PortNum", 1_u64)
+        },
+    ),
+    works(
+        "saquery PIR {far}",
+        "the host's port and no more",
+        |truth, outcome| {
+            let record = only(outcome)?;
+            counts(record, "EndPortLid", truth.lid(truth.far))?;
             counts(record, "PortNum", 1_u64)
         },
     ),
@@ -60,7 +69,7 @@ pub(crate) const ROWS: &[Row] = &[
         "saquery SwitchInfoRecord {switch}",
         "LinearFDBTop",
         |truth, outcome| {
-            let record = first(outcome)?;
+            let record = only(outcome)?;
             counts(record, "LID", truth.lid(truth.switch))?;
             let top = truth.linear(truth.switch).keys().next_back().copied();
             counts(record, "LinearFDBTop", top.unwrap_or(0))
@@ -70,7 +79,7 @@ pub(crate) const ROWS: &[Row] = &[
         "saquery SMInfoRecord {sm}",
         "LID and GUID of the manager, which is master",
         |truth, outcome| {
-            let record = first(outcome)?;
+            let record = only(outcome)?;
             counts(record, "LID", truth.lid(truth.sm))?;
             says(
                 record,
@@ -81,10 +90,15 @@ pub(crate) const ROWS: &[Row] = &[
         },
     ),
     works(
+        "saquery SMIR",
+        "the manager and no more",
+        |truth, outcome| counts(only(outcome)?, "LID", truth.lid(truth.sm)),
+    ),
+    works(
         "saquery LFTRecord {switch}/0",
         "the installed entries",
         |truth, outcome| {
-            let record = first(outcome)?;
+            let record = only(outcome)?;
             counts(record, "LID", truth.lid(truth.switch))?;
             let table = truth.linear(truth.switch);
             let entries = record.lines().filter_map(|line| {
@@ -228,6 +242,32 @@ pub(crate) const ROWS: &[Row] = &[
         counts(first(outcome)?, "EndPortLid", truth.lid(truth.sm))
     }),
     works(
+        "saquery PR",
+        "paths between all pairs of hosts, by LIDs of theirs",
+        all_paths,
+    ),
+    works(
+        "saquery --smkey 1 -m",
+        "the group's members by name and GID",
+        |truth, outcome| {
+            let all = records(&outcome.stdout);
+            let group = u64::from(truth.group_lid);
+            let of_group = all
+                .into_iter()
+                .filter(|record| number(record, "Mlid") == Ok(group));
+            let printed = of_group.map(|record| {
+                let (name, gid) = (value(record, "NodeDescription")?, value(record, "PortGid")?);
+                Ok((name.to_owned(), gid.to_owned()))
+            });
+            let members = [truth.here, truth.far].map(|id| (truth.name(id), truth.gid(id)));
+            same_set(
+                "members",
+                &printed.collect::<Result<_, String>>()?,
+                &members.into(),
+            )
+        },
+    ),
+    works(
         "saquery -g",
         "the group, with its multicast LID",
         |truth, outcome| {
@@ -246,6 +286,40 @@ fn first(outcome: &Outcome) -> Result<&str, String> {
     all.first()
         .copied()
         .ok_or_else(|| "no record is printed".to_owned())
+}
+
+/// The only record.
+fn only(outcome: &Outcome) -> Result<&str, String> {
+    same("records", records(&outcome.stdout).len(), 1)?;
+    first(outcome)
+}
+
+/// Each pair of hosts has a path, whose GIDs and LIDs are theirs.
+fn all_paths(truth: &Truth<'_>, outcome: &Outcome) -> Verdict {
+    let mut pairs = BTreeSet::new();
+    for record in records(&outcome.stdout) {
+        let owner = |lid: &str| {
+            let lid = u16::try_from(number(record, lid)?).ok();
+            let owner = lid.and_then(|lid| truth.owner(lid));
+            owner.ok_or_else(|| "a LID of nobody".to_owned())
+        };
+        let ends = [owner("slid")?, owner("dlid")?];
+        let is_host = |id: NodeId| truth.node(id).kind == NodeKind::Host;
+        if ends[0] != ends[1] && ends.into_iter().all(is_host) {
+            says(record, "sgid", truth.gid(ends[0]))?;
+            says(record, "dgid", truth.gid(ends[1]))?;
+            pairs.insert(ends.map(|id| truth.name(id)));
+        }
+    }
+    let hosts = || truth.graph.hosts();
+    let others = |from| {
+        hosts()
+            .filter(move |&to| to != from)
+            .map(move |to| (from, to))
+    };
+    let all = hosts().flat_map(others);
+    let all = all.map(|(from, to)| [from, to].map(|id| truth.name(id)));
+    same_set("pairs", &pairs, &all.collect())
 }
 
 fn node(truth: &Truth<'_>, outcome: &Outcome, id: NodeId) -> Verdict {

@@ -164,7 +164,15 @@ impl QueuePair {
         if packet.payload.len() != expected || packet.operation.is_end() != is_last {
             return Err(Status::BadResponse);
         }
-        self.copier(cx).scatter(&work.sges, from, packet.payload)?;
+        let requester = &mut self.requester;
+        let (Some(work), behind) = (requester.queue.get(0), &mut requester.behind) else {
+            return Err(Status::BadResponse);
+        };
+        let (mut copier, stages) = cx.copier(self.config.pd);
+        copier.permits_scatter(&work.sges, from, expected)?;
+        behind.put(stages, from, packet.payload, is_last, |at, bytes| {
+            copier.scatter(&work.sges, at, bytes)
+        })?;
         if let Some(work) = self.requester.queue.get_mut(0) {
             work.answered += 1;
         }

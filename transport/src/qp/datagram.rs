@@ -50,7 +50,7 @@ impl QueuePair {
             },
             src_qp: self.qpn,
         });
-        let written = headers.emit_with(len, out, |raw| work.gather(self.copier(cx), 0, raw));
+        let written = headers.emit_with(len, out, |raw| work.gather(&mut self.copier(cx), 0, raw));
         match written {
             Ok(Ok(len)) => {
                 self.requester.datagram_sent();

@@ -13,12 +13,14 @@ use crate::attributes::{Path, QpAttributes, QpConfig, QpModify, QpState};
 use crate::completion::Completion;
 use crate::error::Refused;
 use crate::event::{Event, QpEvent};
+use crate::ids::PdId;
 use crate::memory::{Copier, Memory};
 use crate::modify;
 use crate::qp::requester::Requester;
 use crate::qp::responder::Responder;
 use crate::ring::Ring;
 use crate::shared::{PacketDrop, Shared};
+use crate::stage::Stages;
 use crate::status::{Status, WorkKind};
 use crate::work::{ReceiveRequest, ReceiveWork};
 
@@ -27,6 +29,21 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     pub(crate) shared: &'a mut Shared,
     pub(crate) memory: &'a mut dyn Memory,
+}
+
+impl Context<'_> {
+    /// What copies data of a domain's queue pairs, and buffers for it.
+    pub(crate) fn copier(&mut self, pd: PdId) -> (Copier<'_>, &mut Stages) {
+        let Shared {
+            regions, stages, ..
+        } = &mut *self.shared;
+        let copier = Copier {
+            regions,
+            memory: &mut *self.memory,
+            pd,
+        };
+        (copier, stages)
+    }
 }
 
 /// A packet that has come, with its headers.

@@ -85,7 +85,8 @@ const fn table(device: *mut Device, async_fd: c_int) -> VerbsContext {
         context: Context {
             device,
             ops: operations(),
-            cmd_fd: -1,
+            // There is no device file; programs duplicate the descriptor to hand it on, which `ibv_import_device` refuses.
+            cmd_fd: async_fd,
             async_fd,
             num_comp_vectors: 1,
             mutex: libc::PTHREAD_MUTEX_INITIALIZER,

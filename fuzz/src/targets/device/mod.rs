@@ -1,7 +1,10 @@
 //! Whole devices, each port of which has a well-behaved peer at the other end of its cable and
 //! a hostile source of packets.
 
+mod administration;
+mod connections;
 mod host;
+mod internet;
 mod recording;
 mod switch;
 mod verbs;
@@ -17,7 +20,9 @@ use crate::fields::Fields;
 use crate::targets::mads::{self, M_KEY, knows_key};
 use crate::targets::packets::seal;
 
+pub(crate) use connections::{connections, inputs as connections_inputs};
 pub(crate) use host::{host, host_inputs};
+pub(crate) use internet::{inputs as internet_inputs, internet};
 pub(crate) use recording::{recording, recordings};
 pub(crate) use switch::{switch, switch_inputs};
 pub(crate) use verbs::{inputs as verbs_inputs, requests as verbs_requests, verbs};
@@ -64,6 +69,10 @@ struct Bench<D> {
     memory: Vec<u8>,
     /// MADs that have come out since they were last taken, by port.
     mads: Vec<(PortNum, Mad)>,
+    /// The queue pair whose datagrams are kept.
+    keeps: Option<Qpn>,
+    /// LIDs and contents of those that have come out since they were last taken.
+    datagrams: Vec<(Lid, Vec<u8>)>,
 }
 
 /// Small buffers, so that an input fills them.
@@ -81,9 +90,14 @@ fn port_config() -> PortConfig {
 impl<D: Core> Bench<D> {
     /// The device with cables in its ports 1 to `ports`; links come up.
     fn new(device: D, ports: u8) -> Self {
+        Self::with_peers(device, ports, &port_config())
+    }
+
+    /// The same with peers of another configuration.
+    fn with_peers(device: D, ports: u8, config: &PortConfig) -> Self {
         let peer = |_| Peer {
-            port: Port::new(PortNum::new(1), port_config(), 0).expect("a sound configuration"),
-            pool: Pool::new(port_config().bytes_max() * 2),
+            port: Port::new(PortNum::new(1), *config, 0).expect("a sound configuration"),
+            pool: Pool::new(config.bytes_max() * 2),
         };
         let mut bench = Self {
             device,
@@ -91,6 +105,8 @@ impl<D: Core> Bench<D> {
             peers: (0..ports).map(peer).collect(),
             memory: vec![0; 16_384],
             mads: Vec::new(),
+            keeps: None,
+            datagrams: Vec::new(),
         };
         for number in bench.numbers() {
             bench.carrier(number, true);
@@ -127,6 +143,15 @@ impl<D: Core> Bench<D> {
             peer.port.tick(self.now, &mut peer.pool);
         }
         self.exchange();
+    }
+
+    /// Pulls the cable of a port, plugs it again, and makes the port Active.
+    fn renew(&mut self, port: PortNum, lid: Lid) {
+        self.carrier(port, false);
+        self.pass(2_000_000_000);
+        self.carrier(port, true);
+        self.bring_up();
+        self.activate(port, port, lid);
     }
 
     /// Hands the device a frame. Every record of it must be counted: a packet as received or refused,
@@ -175,12 +200,21 @@ impl<D: Core> Bench<D> {
                 };
                 let bytes = frame.as_bytes();
                 peer.take(self.now, bytes);
-                let mads = Records::new(bytes).flatten().filter_map(|record| {
-                    let packet = DataPacket::parse(record.bytes).ok()?;
+                for record in Records::new(bytes).flatten() {
+                    let Ok(packet) = DataPacket::parse(record.bytes) else {
+                        continue;
+                    };
                     packet.check_vcrc().expect("what a device sends is sound");
-                    UdPacket::parse(&packet).ok()?.mad().ok()
-                });
-                self.mads.extend(mads.map(|mad| (number, mad)));
+                    let Ok(datagram) = UdPacket::parse(&packet) else {
+                        continue;
+                    };
+                    self.mads
+                        .extend(datagram.mad().ok().map(|mad| (number, mad)));
+                    if self.keeps == Some(datagram.src_qp) {
+                        self.datagrams
+                            .push((datagram.dlid, datagram.payload.to_vec()));
+                    }
+                }
             }
             for (peer, number) in self.peers.iter_mut().zip((1..).map(PortNum::new)) {
                 if !peer.port.is_ready(self.now) {

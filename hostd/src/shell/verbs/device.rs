@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hostd::{ClientId, Command, Event, FromVerbs, ToVerbs};
-use link::{Deadline, DeadlineCause, Device, FrameBuf, Input, PortSet, Time};
+use link::{Deadline, Device, FrameBuf, Input, PortSet, Time};
 use tokio::sync::Notify;
 use wire::PortNum;
 
@@ -58,7 +58,8 @@ impl<D: Device<Command = Command, Event = Event>> Ringed<D> {
         }
     }
 
-    fn take_work(&mut self, now: Time) {
+    /// Hands work to the core; whether there was any.
+    fn take_work(&mut self, now: Time) -> bool {
         for (&client, context) in self.contexts.all().iter() {
             let mut work = Vec::new();
             let taken = context.rings().take_work(&mut work);
@@ -69,12 +70,14 @@ impl<D: Device<Command = Command, Event = Event>> Ringed<D> {
                 self.work.push((client, work));
             }
         }
+        let any = !self.work.is_empty();
         for (client, work) in self.work.drain(..) {
             for message in work {
                 let command = Command::Verbs { client, message };
                 self.core.handle(now, Input::Command(command));
             }
         }
+        any
     }
 
     /// Passes a message to its program; the event if it is for the control thread.
@@ -126,16 +129,17 @@ impl<D: Device<Command = Command, Event = Event>> Device for Ringed<D> {
         }
     }
 
-    /// Asked before the thread sleeps: from then on programs wake it.
-    fn deadline(&self) -> Option<Deadline> {
+    fn look(&mut self, now: Time) -> bool {
+        self.take_work(now)
+    }
+
+    fn may_sleep(&self) -> bool {
         let all = self.contexts.all();
         let rung = all.values().filter(|context| context.rings().sleep());
-        match rung.count() {
-            0 => self.core.deadline(),
-            _ => Some(Deadline {
-                at: Time::ZERO,
-                cause: DeadlineCause::Traffic,
-            }),
-        }
+        rung.count() == 0
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.core.deadline()
     }
 }

@@ -1,8 +1,5 @@
 //! `ibemu compare`: several engines on one topology, in one table.
 
-use std::cmp::Reverse;
-use std::sync::{Mutex, PoisonError};
-
 use anyhow::Result;
 use routing::{Choice, Options, RoutingEngine, RoutingError, Tables};
 use serde::Serialize;
@@ -12,6 +9,7 @@ use super::args::Compare;
 use super::figures::{QualityJson, UsageJson};
 use super::judge::judged;
 use super::tables::{self, Routed};
+use crate::engines::{self, effort, side_by_side};
 use crate::output::{self, Align, Table};
 use crate::usage::{self, UsageError};
 
@@ -66,6 +64,10 @@ pub fn run(options: &Compare) -> Result<()> {
     };
     let jobs = report.jobs(&given(&options.routing), &topology, &how);
     let seed = report.seed;
+    let effort = |(engine, tables): &Job| match tables {
+        Some(_) => 0,
+        None => effort(*engine),
+    };
     let lines = side_by_side(jobs, effort, |(engine, tables)| {
         let tables = tables.unwrap_or_else(|| engine.route(&topology.graph, &how));
         line(engine, &topology, tables, seed)
@@ -109,7 +111,7 @@ impl Report {
                 jobs.push((engine, None));
                 continue;
             }
-            match routing::choose(&topology.graph, how) {
+            match engines::choose(&topology.graph, how) {
                 Ok(Choice { taken, others }) => {
                     self.because.clone_from(&taken.because);
                     jobs.push((engine, Some(Ok(taken))));
@@ -129,52 +131,6 @@ impl Report {
         }
         jobs
     }
-}
-
-/// About how many times as long as `minhop` the tables of an engine take.
-fn effort((engine, tables): &Job) -> u8 {
-    match engine {
-        _ if tables.is_some() => 0,
-        RoutingEngine::Nue => 8,
-        RoutingEngine::Ftree => 6,
-        RoutingEngine::Updn => 3,
-        _ => 1,
-    }
-}
-
-/// What becomes of each, in their order, computed on as many threads as there are cores. What takes the longest
-/// begins first, so that no core waits for it at the end.
-fn side_by_side<J: Send, R: Send>(
-    jobs: Vec<J>,
-    effort: impl Fn(&J) -> u8,
-    compute: impl Fn(J) -> R + Sync,
-) -> Vec<R> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = cores.min(jobs.len());
-    let mut jobs: Vec<(usize, J)> = jobs.into_iter().enumerate().collect();
-    jobs.sort_by_key(|(_, job)| Reverse(effort(job)));
-    let waiting = Mutex::new(jobs.into_iter());
-    let take = || {
-        waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .next()
-    };
-    let work = || {
-        let jobs = std::iter::from_fn(take);
-        jobs.map(|(place, job)| (place, compute(job)))
-            .collect::<Vec<_>>()
-    };
-    let mut results = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let results = threads.into_iter().flat_map(|thread| match thread.join() {
-            Ok(results) => results,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        results.collect::<Vec<_>>()
-    });
-    results.sort_by_key(|&(place, _)| place);
-    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The line of an engine, or why it has none.

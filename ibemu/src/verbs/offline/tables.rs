@@ -9,6 +9,7 @@ use topologies::{Endpoint, Graph, NodeId, NodeKind, Topology};
 use wire::{Lmc, PortNum};
 
 use super::args::Scheme;
+use crate::engines;
 use crate::usage::{self, UsageError};
 
 /// A topology with its tables.
@@ -39,8 +40,7 @@ impl Routed {
             }
             options.given = Some(read(path)?);
         }
-        let tables = routing
-            .route(&topology.graph, &options)
+        let tables = engines::route(routing, &topology.graph, &options)
             .map_err(|error| in_file(&error, file))?;
         Ok(Self { topology, tables })
     }

@@ -14,6 +14,7 @@ use wire::Lmc;
 use wire::attr::VlCount;
 
 use crate::cli::{Sm, Up, Verify};
+use crate::engines;
 use crate::usage::UsageError;
 
 /// Nodes that a refusal names; the rest is counted.
@@ -84,7 +85,7 @@ fn without_controller(options: &Up) -> Option<String> {
 }
 
 /// A subnet manager only finds what cables lead to. An adapter without any is there and Down.
-fn separate(graph: &Graph) -> Option<String> {
+pub(in crate::verbs) fn separate(graph: &Graph) -> Option<String> {
     let is_cabled = |id: &NodeId| graph.cables(*id).next().is_some();
     let first = graph.hosts().find(is_cabled).or(graph.hosts().next())?;
     let reached = reached_from(graph, first);
@@ -180,13 +181,14 @@ fn tables(graph: &Graph, options: &Up, kept: Option<KeptChoice>) -> Result<Optio
         tables.because = Some(kept.because);
         return Ok(Some(tables));
     }
-    let routed = options.routing.route(graph, &engine_options);
+    let routed = engines::route(options.routing, graph, &engine_options);
     routed
         .map(Some)
         .map_err(|error| unroutable(options.routing, &error))
 }
 
-fn unroutable(engine: RoutingEngine, error: &RoutingError) -> String {
+/// What is said of an engine without tables for a fabric.
+pub(in crate::verbs) fn unroutable(engine: RoutingEngine, error: &RoutingError) -> String {
     let remedy = match error {
         RoutingError::NotFatTree { .. } | RoutingError::NotApplicable { .. } => {
             "; --routing auto or updn works on any fabric"

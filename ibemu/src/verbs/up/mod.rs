@@ -31,6 +31,7 @@ use crate::state::{FabricState, Stage};
 use crate::supervisor;
 use crate::teardown;
 use crate::usage::{self, UsageError};
+pub(super) use combinations::{separate, unroutable};
 use phases::{Failed, Summary};
 
 /// Brings the fabric up.

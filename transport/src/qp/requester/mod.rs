@@ -16,6 +16,7 @@ use wire::Psn;
 use crate::attributes::QpAttributes;
 use crate::memory::Copier;
 use crate::ring::Ring;
+use crate::stage::{ReadAhead, WriteBehind};
 use crate::status::Status;
 use crate::work::{Destination, SendOperation, Sge};
 
@@ -55,7 +56,7 @@ impl SendWork {
     /// Copies bytes of the message.
     pub(crate) fn gather(
         &self,
-        mut copier: Copier<'_>,
+        copier: &mut Copier<'_>,
         from: usize,
         out: &mut [u8],
     ) -> Result<(), Status> {
@@ -105,6 +106,10 @@ pub(crate) struct Requester {
     recovering: Option<Psn>,
     /// Why the request at the cursor cannot be sent.
     blocked: Option<Status>,
+    /// Of the message that is being sent.
+    ahead: ReadAhead,
+    /// Of the READ that is being answered.
+    pub(crate) behind: WriteBehind,
 }
 
 impl Requester {
@@ -125,6 +130,8 @@ impl Requester {
             rnr_until: None,
             recovering: None,
             blocked: None,
+            ahead: ReadAhead::default(),
+            behind: WriteBehind::default(),
         }
     }
 
@@ -163,6 +170,8 @@ impl Requester {
         self.rnr_until = None;
         self.recovering = None;
         self.blocked = None;
+        self.ahead = ReadAhead::default();
+        self.behind.abandon();
     }
 
     pub(crate) const fn next(&self) -> Psn {

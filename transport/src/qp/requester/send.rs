@@ -7,6 +7,7 @@ use super::{ACK_EVERY, Requester, SendWork, WINDOW_PACKETS};
 use crate::attributes::QpState;
 use crate::memory::Remote;
 use crate::qp::{Context, QueuePair};
+use crate::stage::Part;
 use crate::status::Status;
 use crate::work::SendOperation;
 
@@ -90,8 +91,27 @@ impl QueuePair {
                 || next.get().is_multiple_of(ACK_EVERY)
                 || next.since(requester.una) + 1 >= WINDOW_PACKETS);
         // A gather list with a wrong key must not be noticed by the peer: no packet leaves.
-        let written =
-            headers.emit_with(payload, out, |raw| work.gather(self.copier(cx), from, raw));
+        let is_staged = !work.is_inline && !work.operation.is_answered();
+        let part = Part {
+            message: work.psn,
+            from,
+            rest: if is_staged {
+                remaining as usize
+            } else {
+                payload
+            },
+            begins: index == 0,
+        };
+        let mut ahead = std::mem::take(&mut self.requester.ahead);
+        let requester = &self.requester;
+        let work = requester.queue.get(requester.cursor)?;
+        let (mut copier, stages) = cx.copier(self.config.pd);
+        let written = headers.emit_with(payload, out, |raw| {
+            ahead.fill(stages, part, raw, |from, out| {
+                work.gather(&mut copier, from, out)
+            })
+        });
+        self.requester.ahead = ahead;
         match written {
             Ok(Ok(len)) => {
                 self.advance(cx, is_last);

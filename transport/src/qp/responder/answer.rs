@@ -4,9 +4,10 @@ use wire::{Aeth, AtomicAckEth, NakCode, Operation, Service, Syndrome};
 
 use super::Reply;
 use crate::attributes::QpState;
-use crate::memory::{Access, Remote};
+use crate::memory::{Access, Copier, Remote};
 use crate::qp::saved::{Pending, SavedKind};
 use crate::qp::{Context, QueuePair};
+use crate::stage::Part;
 
 impl QueuePair {
     /// Whether an answer is to be sent.
@@ -95,8 +96,13 @@ impl QueuePair {
                 let payload = (len as usize).saturating_sub(from).min(mtu);
                 let mut headers = self.headers(cx.shared, &path, operation, psn);
                 headers.extended.aeth = Some(aeth);
-                let at = remote.plus(from as u64);
-                headers.emit_with(payload, out, |raw| self.read_remote(cx, at, raw))
+                let part = Part {
+                    message: saved.psn,
+                    from,
+                    rest: (len as usize).saturating_sub(from),
+                    begins: pending.next == pending.first,
+                };
+                headers.emit_with(payload, out, |raw| self.read_remote(cx, remote, part, raw))
             }
         };
         match written {
@@ -125,16 +131,34 @@ impl QueuePair {
     }
 
     /// Reads a part of what the peer asked for. The key is looked at again: it may have gone meanwhile.
-    fn read_remote(&self, cx: &mut Context<'_>, at: Remote, out: &mut [u8]) -> Result<(), NakCode> {
+    fn read_remote(
+        &mut self,
+        cx: &mut Context<'_>,
+        remote: Remote,
+        part: Part,
+        out: &mut [u8],
+    ) -> Result<(), NakCode> {
         if out.is_empty() {
             return Ok(());
         }
-        let len = u32::try_from(out.len()).unwrap_or(u32::MAX);
-        let regions = &cx.shared.regions;
-        let piece = regions
-            .remote(self.config.pd, at, len, Access::REMOTE_READ)
-            .ok_or(NakCode::RemoteAccessError)?;
-        let read = cx.memory.read(piece.space, piece.address, out);
-        read.map_err(|_| NakCode::RemoteOperationalError)
+        let pd = self.config.pd;
+        let (
+            Copier {
+                regions, memory, ..
+            },
+            stages,
+        ) = cx.copier(pd);
+        let permitted = |from: usize, len: usize| {
+            let len = u32::try_from(len).unwrap_or(u32::MAX);
+            let piece = regions.remote(pd, remote.plus(from as u64), len, Access::REMOTE_READ);
+            piece.ok_or(NakCode::RemoteAccessError)
+        };
+        permitted(part.from, out.len())?;
+        let ahead = &mut self.responder.ahead;
+        ahead.fill(stages, part, out, |from, out| {
+            let piece = permitted(from, out.len())?;
+            let read = memory.read(piece.space, piece.address, out);
+            read.map_err(|_| NakCode::RemoteOperationalError)
+        })
     }
 }

@@ -2,8 +2,8 @@
 
 use wire::{AtomicEth, NakCode, Operation, Psn, Reth};
 
-use super::{Fault, Message};
-use crate::memory::{Access, Atomic, Remote};
+use super::{Fault, Message, Responder};
+use crate::memory::{Access, Atomic, Copier, Remote};
 use crate::qp::requester::MESSAGE_MAX;
 use crate::qp::saved::{Pending, Saved, SavedKind};
 use crate::qp::{Context, Incoming, QueuePair};
@@ -79,7 +79,7 @@ impl QueuePair {
             return Err(Fault::Local(Status::LocalLength, NakCode::InvalidRequest));
         }
         let at = usize::try_from(from).unwrap_or(usize::MAX);
-        let scattered = self.copier(cx).scatter(&taken.sges, at, packet.payload);
+        let scattered = self.scatter_send(cx, packet, at);
         scattered.map_err(|status| Fault::Local(status, NakCode::RemoteOperationalError))?;
         let invalidated = packet.headers.extended.invalidate;
         if let Some(rkey) = invalidated
@@ -93,6 +93,22 @@ impl QueuePair {
             self.end_receive(cx, packet, WorkKind::Receive, total);
         }
         Ok(())
+    }
+
+    /// Puts a packet's part of a SEND where the receive request says, together with those around it.
+    fn scatter_send(
+        &mut self,
+        cx: &mut Context<'_>,
+        packet: &Incoming<'_>,
+        at: usize,
+    ) -> Result<(), Status> {
+        let (mut copier, stages) = cx.copier(self.config.pd);
+        let Responder { taken, behind, .. } = &mut self.responder;
+        copier.permits_scatter(&taken.sges, at, packet.payload.len())?;
+        let ends = packet.operation.is_end();
+        behind.put(stages, at, packet.payload, ends, |at, bytes| {
+            copier.scatter(&taken.sges, at, bytes)
+        })
     }
 
     /// The receive request of the message ends well.
@@ -136,12 +152,24 @@ impl QueuePair {
             let access = Fault::Refused(NakCode::RemoteAccessError);
             let bytes = u32::try_from(len).map_err(|_| invalid)?;
             let at = remote.plus(done);
-            let regions = &cx.shared.regions;
-            let piece = regions
-                .remote(self.config.pd, at, bytes, Access::REMOTE_WRITE)
-                .ok_or(access)?;
-            let written = cx.memory.write(piece.space, piece.address, packet.payload);
-            written.map_err(|_| Fault::Refused(NakCode::RemoteOperationalError))?;
+            let pd = self.config.pd;
+            let (
+                Copier {
+                    regions, memory, ..
+                },
+                stages,
+            ) = cx.copier(pd);
+            let permitted = |at, bytes| regions.remote(pd, at, bytes, Access::REMOTE_WRITE);
+            permitted(at, bytes).ok_or(access)?;
+            let from = usize::try_from(done).map_err(|_| invalid)?;
+            let ends = operation.is_end();
+            let behind = &mut self.responder.behind;
+            behind.put(stages, from, packet.payload, ends, |from, bytes| {
+                let len = u32::try_from(bytes.len()).map_err(|_| invalid)?;
+                let piece = permitted(remote.plus(from as u64), len).ok_or(access)?;
+                let written = memory.write(piece.space, piece.address, bytes);
+                written.map_err(|_| Fault::Refused(NakCode::RemoteOperationalError))
+            })?;
         }
         self.responder.message = Message::Write { remote, len: total };
         self.responder.received = end;

@@ -11,6 +11,7 @@ use super::{Context, Incoming, QueuePair};
 use crate::event::QpEvent;
 use crate::memory::Remote;
 use crate::shared::{PacketDrop, Shared};
+use crate::stage::{ReadAhead, WriteBehind};
 use crate::status::{Status, WorkKind};
 use crate::work::ReceiveWork;
 
@@ -54,8 +55,12 @@ pub(crate) struct Responder {
     /// The receive request of the message, if `holds`.
     pub(crate) taken: ReceiveWork,
     holds: bool,
+    /// Of the message.
+    behind: WriteBehind,
     saved: SavedRequests,
     saved_max: u8,
+    /// Of the READ that is being answered.
+    ahead: ReadAhead,
     reply: Option<Reply>,
     /// Whether the requester has been told that it must go back: what comes until then is dropped.
     lost: bool,
@@ -70,8 +75,10 @@ impl Responder {
             received: 0,
             taken: ReceiveWork::default(),
             holds: false,
+            behind: WriteBehind::default(),
             saved: SavedRequests::new(0),
             saved_max: 0,
+            ahead: ReadAhead::default(),
             reply: None,
             lost: false,
         }
@@ -93,8 +100,7 @@ impl Responder {
     pub(crate) fn reset(&mut self) {
         self.expected = Psn::default();
         self.msn = 0;
-        self.message = Message::None;
-        self.received = 0;
+        self.abandon_message();
         self.holds = false;
         self.saved.clear();
         self.reply = None;
@@ -121,6 +127,7 @@ impl Responder {
     fn abandon_message(&mut self) {
         self.message = Message::None;
         self.received = 0;
+        self.behind.abandon();
     }
 
     fn end_message(&mut self) {

@@ -1,0 +1,134 @@
+//! What the flows of a run ask of their hosts, and what they answer, live and in virtual time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result};
+use hostd::control::{FlowReport, PERF_REPORTS_MAX, PerfRequest, Request, SINK_QPN};
+
+use super::flows::{Flow, FlowSpec};
+use crate::lids::HostLids;
+use crate::paths::Path;
+
+/// The number of a flow: whether it is a warm-up, its group, its position among those of its source and group.
+const WARM_UP: u32 = 1 << 31;
+const GROUP_SHIFT: u32 = 20;
+
+/// What one host is to send.
+#[derive(Debug)]
+pub(super) struct SourceRequest {
+    /// The host's position.
+    pub(super) source: usize,
+    /// Its flows.
+    flows: Vec<(FlowSpec, PerfRequest)>,
+}
+
+impl SourceRequest {
+    /// The flows of the host at position `source`, each by its path.
+    ///
+    /// # Errors
+    /// If a destination has no LID that is wanted.
+    pub(super) fn new(
+        source: usize,
+        specs: Vec<FlowSpec>,
+        hosts: &[HostLids],
+        path: impl Fn(usize) -> Path,
+    ) -> Result<Self> {
+        let flows = specs.into_iter().zip(0..).map(|(spec, position)| {
+            let to = spec.pair.1;
+            let request = request(&spec, position, path(to), &hosts[to])?;
+            Ok((spec, request))
+        });
+        let flows = flows.collect::<Result<_>>()?;
+        Ok(Self { source, flows })
+    }
+
+    /// How many flows it has.
+    pub(super) fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// What starts its flows.
+    pub(super) fn starts(&self) -> impl Iterator<Item = Request> {
+        let mut by_start: BTreeMap<u32, Vec<PerfRequest>> = BTreeMap::new();
+        for (spec, request) in &self.flows {
+            let together = by_start.entry(spec.start_ms).or_default();
+            together.push(request.clone());
+        }
+        let start = |(delay_ms, flows)| Request::PerfStartAfter { delay_ms, flows };
+        by_start.into_iter().map(start)
+    }
+
+    /// The flows that are measured, by what the host has reported.
+    ///
+    /// # Errors
+    /// If a flow is not among the reports.
+    pub(super) fn measured(&self, mut reports: BTreeMap<u32, FlowReport>) -> Result<Vec<Flow>> {
+        let measured = self.flows.iter().filter(|(spec, _)| !spec.is_warm_up);
+        let flows = measured.map(|(spec, request)| {
+            let report = reports.remove(&request.flow);
+            let report = report.context("it has forgotten a flow: was it restarted?")?;
+            let spec = spec.clone();
+            Ok(Flow { spec, report })
+        });
+        flows.collect()
+    }
+}
+
+/// The request that starts a flow, the `position`-th of its source.
+fn request(spec: &FlowSpec, position: u32, path: Path, to: &HostLids) -> Result<PerfRequest> {
+    let warm_up = if spec.is_warm_up { WARM_UP } else { 0 };
+    Ok(PerfRequest {
+        flow: warm_up | spec.group << GROUP_SHIFT | position,
+        dlid: match spec.dlid_offset {
+            Some(offset) => to.with_offset(offset)?,
+            None => path.dlid,
+        },
+        qpn: SINK_QPN,
+        size: spec.size,
+        window: spec.window,
+        rate: spec.rate,
+        sl: spec.sl.unwrap_or(path.sl),
+        count: spec.count,
+        duration_ms: spec.duration_ms,
+        seed: spec.seed,
+    })
+}
+
+/// The number of the flow with which the page of reports behind this one begins; `None` if this is the last.
+pub(super) fn next_page(page: &[FlowReport]) -> Option<u32> {
+    let is_full = page.len() >= PERF_REPORTS_MAX;
+    page.last().filter(|_| is_full)?.flow.checked_add(1)
+}
+
+/// By source.
+pub(super) fn by_source(specs: Vec<FlowSpec>) -> BTreeMap<usize, Vec<FlowSpec>> {
+    let mut by_source: BTreeMap<usize, Vec<FlowSpec>> = BTreeMap::new();
+    for spec in specs {
+        by_source.entry(spec.pair.0).or_default().push(spec);
+    }
+    by_source
+}
+
+/// For each group of flows and each host that they go to: the group, the host's position, and what asks it for
+/// the latencies of the flows that are measured.
+pub(super) fn latency_requests(
+    requests: &[SourceRequest],
+    hosts: &[HostLids],
+) -> Vec<(u32, usize, Request)> {
+    let sources = requests.iter().map(|request| request.source);
+    let sources: Vec<_> = sources.map(|source| hosts[source].identity.lid).collect();
+    let of_flows = requests.iter().flat_map(|request| &request.flows);
+    let sinks: BTreeSet<(u32, usize)> = of_flows
+        .filter(|(spec, _)| !spec.is_warm_up)
+        .map(|(spec, _)| (spec.group, spec.pair.1))
+        .collect();
+    let ask = |(group, sink): (u32, usize)| {
+        let request = Request::SinkDurations {
+            sources: sources.clone(),
+            first_flow: group << GROUP_SHIFT,
+            last_flow: ((group + 1) << GROUP_SHIFT) - 1,
+        };
+        (group, sink, request)
+    };
+    sinks.into_iter().map(ask).collect()
+}
