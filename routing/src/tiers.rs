@@ -17,6 +17,8 @@ use crate::network::Network;
 pub struct Tiers {
     /// How many switches there are on each level, the leaf switches first; two levels at least.
     pub levels: Vec<usize>,
+    /// By switch of the network: its level, from 0 at the leaves.
+    pub level_of: Vec<usize>,
     /// How many planes there are.
     pub planes: usize,
 }
@@ -31,6 +33,7 @@ impl Tiers {
             readings.min_by_key(|(sizes, _)| (sizes.len(), sizes.first().copied()))?;
         (sizes.len() > 1).then(|| Self {
             planes: planes(network, &levels, sizes.len()),
+            level_of: levels.into_iter().map(wire::convert::usize_of).collect(),
             levels: sizes,
         })
     }
