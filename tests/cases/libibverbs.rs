@@ -3,6 +3,7 @@
 
 mod faults;
 mod fork;
+mod killed;
 pub(crate) mod mpi;
 mod perftest;
 mod pyverbs;

@@ -1,21 +1,17 @@
 //! The verbs socket of a host: programs' queue pairs, with their memory and rings, and those that lie.
 
+mod hostile;
 mod library;
 
-use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use e2e::{Fabric, Outcome, Transport, ibemu_command};
 use uverbs::entry::{Data, opcode};
 use uverbs::ring::Arming;
 use uverbs::{AsyncEvent, Reply, Request, errno};
 
-use library::{
-    CompletionQueue, Library, QueuePair, connect, exchange, open_request, own_memory, request,
-};
+use library::{CompletionQueue, Library, QueuePair, request};
 
 const SUCCESS: u32 = 0;
 const RETRY_EXCEEDED: u32 = 12;
@@ -173,94 +169,6 @@ fn a_program_that_ends_leaves_nothing_and_its_peer_is_told_by_its_completion() {
     }
     work(&fabric);
     fabric.assert_no_errors_logged();
-    fabric.down();
-}
-
-/// What a hostile program may send instead of its memory.
-fn other_descriptors() -> Vec<OwnedFd> {
-    let open = |path: &str, write| {
-        let file = File::options().read(true).write(write).open(path);
-        file.unwrap_or_else(|error| panic!("{path}: {error}"))
-    };
-    vec![
-        open("/dev/zero", true).into(),
-        open("/proc/self/mem", false).into(),
-        open("/proc/self/status", false).into(),
-        std::io::pipe().expect("a pipe").0.into(),
-    ]
-}
-
-fn errno_of(reply: &Reply) -> u16 {
-    match reply {
-        Reply::Refused { errno, .. } => *errno,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn a_hostile_program_is_refused_or_disconnected_and_the_others_go_on() {
-    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
-    let path = socket(&fabric, "h0");
-    for descriptor in other_descriptors() {
-        let (reply, _) = exchange(&connect(&path), &open_request(), &[descriptor]);
-        assert_eq!(errno_of(&reply), errno::EINVAL, "{reply:?}");
-    }
-    for (open, descriptors) in [
-        (open_request(), 0),
-        (open_request(), 2),
-        (
-            Request::Open {
-                version: 0,
-                port: 1,
-            },
-            1,
-        ),
-        (Request::AllocPd, 1),
-    ] {
-        let descriptors: Vec<OwnedFd> = (0..descriptors).map(|_| own_memory()).collect();
-        let (reply, _) = exchange(&connect(&path), &open, &descriptors);
-        assert_eq!(errno_of(&reply), errno::EINVAL, "{open:?}");
-    }
-    let port = Request::Open {
-        version: uverbs::VERSION,
-        port: 2,
-    };
-    let (reply, _) = exchange(&connect(&path), &port, &[own_memory()]);
-    assert_eq!(errno_of(&reply), errno::ENOENT);
-    let garbage = connect(&path);
-    garbage.send(&[0xff; 100]).expect("a host");
-    assert!(matches!(garbage.receive(), Ok(None)));
-
-    // Indices and entries that cannot be.
-    let lies: [fn(&mut QueuePair); 3] = [
-        |qp| qp.sends.memory.words()[8].store(u64::MAX, Ordering::SeqCst),
-        |qp| qp.receives.memory.words()[8].store(33, Ordering::SeqCst),
-        |qp| {
-            let words = qp.sends.memory.words();
-            words[32 + 1].store(0xffff << 16, Ordering::SeqCst);
-            words[8].store(1, Ordering::SeqCst);
-        },
-    ];
-    for lie in lies {
-        let mut end = End::open(&fabric, "h0");
-        lie(&mut end.qp);
-        for queue in [&end.qp.sends, &end.qp.receives] {
-            end.library.ring_loudly(queue);
-        }
-        assert!(end.library.is_closed_by_host());
-    }
-
-    // Doorbells of no queue, and a host that is said to sleep when it does not.
-    let mut honest = pair(&fabric, 20);
-    for number in 0..uverbs::doorbell::QUEUES_MAX {
-        honest[0].library.ring(number);
-    }
-    honest[0].library.page.words()[0].store(u64::MAX, Ordering::SeqCst);
-    let [a, b] = &mut honest;
-    b.library.memory.set(0, 5);
-    a.remote(b, opcode::RDMA_READ, (3, 1), 0, 0);
-    assert_eq!(a.library.memory.get(3), 5);
-    work(&fabric);
     fabric.down();
 }
 

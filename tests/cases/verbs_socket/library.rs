@@ -151,6 +151,15 @@ impl Library {
         exchange(&self.connection, request, &[])
     }
 
+    /// The same with descriptors, which no request but the first one has.
+    pub(crate) fn ask_with(
+        &self,
+        request: &Request,
+        descriptors: &[OwnedFd],
+    ) -> (Reply, Vec<OwnedFd>) {
+        exchange(&self.connection, request, descriptors)
+    }
+
     pub(crate) fn handle(&self, request: &Request) -> u32 {
         match self.ask(request).0 {
             Reply::Handle(handle) => handle,
