@@ -82,6 +82,10 @@ pub enum Verb {
     /// Run the papers' experiments in virtual time
     #[command(subcommand)]
     Sim(crate::verbs::Sim),
+    /// Print the completions of this command for a shell
+    Completions(Completions),
+    /// Print the manual page of this command, or write those of all its verbs
+    Man(Man),
     /// The supervisor process of one fabric
     #[command(hide = true)]
     Supervisor(Supervisor),
@@ -155,12 +159,47 @@ fn parse_number(text: &str) -> Result<usize, String> {
     }
 }
 
+/// `ibemu completions`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "For bash: ibemu completions bash > /usr/share/bash-completion/completions/ibemu; \
+    for zsh: ibemu completions zsh > /usr/share/zsh/vendor-completions/_ibemu; \
+    for fish: ibemu completions fish > /usr/share/fish/vendor_completions.d/ibemu.fish"
+)]
+pub struct Completions {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `ibemu man`.
+#[derive(Debug, Args)]
+#[command(after_help = "To read it: ibemu man | man -l -")]
+pub struct Man {
+    /// A folder to write the pages to: ibemu.1, and one a verb, as ibemu-up.1 [default: ibemu.1 to
+    /// standard output]
+    #[arg(long, value_name = "DIR")]
+    pub to: Option<PathBuf>,
+}
+
 /// `ibemu status`.
 #[derive(Debug, Args)]
 pub struct Status {
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, conflicts_with = "verbose")]
     pub json: bool,
+    /// Say why the routing engine was taken, too; JSON always has it
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Only the devices whose name, kind (host, switch, controller, supervisor) or state (running, hung,
+    /// ended) is like this: * stands for any characters, ? for one. May be given several times
+    /// [default: all]
+    #[arg(long, value_name = "GLOB")]
+    pub filter: Vec<String>,
+    /// Show it again and again, this many seconds apart, above 0, until interrupted; with --json one line
+    /// each time [default: once; without a number every 2 s]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
+          value_parser = quantity::positive)]
+    pub watch: Option<f64>,
 }
 
 /// `ibemu ping`.

@@ -31,6 +31,11 @@ pub(crate) fn choose(graph: &Graph, options: &Options) -> Result<Choice, Routing
     })
 }
 
+/// An engine's name without the reason for which it was taken, as the controller tells both: `NAME (REASON)`.
+pub(crate) fn name(engine: &str) -> &str {
+    engine.split_once(" (").map_or(engine, |(name, _)| name)
+}
+
 /// About how many times as long as `minhop` the tables of an engine take.
 pub(crate) fn effort(engine: RoutingEngine) -> u8 {
     match engine {

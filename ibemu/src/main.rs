@@ -22,10 +22,18 @@ fn main() -> ExitCode {
             // A closed standard error is no reason to panic.
             let message = format!("ibemu: {error:#}");
             let _ = writeln!(std::io::stderr(), "{}", output::printable(&message));
-            let usage = error.downcast_ref::<UsageError>().is_some();
-            ExitCode::from(if usage { USAGE } else { FAILED })
+            ExitCode::from(code_of(&error))
         }
     }
+}
+
+/// The exit code of what went wrong.
+fn code_of(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<UsageError>().is_some() {
+        return USAGE;
+    }
+    let command = error.downcast_ref::<verbs::CannotRun>();
+    command.map_or(FAILED, verbs::CannotRun::code)
 }
 
 /// Does what was asked: the exit code, if all went well.
@@ -41,6 +49,8 @@ fn execute(cli: &Cli) -> Result<()> {
     match &cli.verb {
         Verb::Run(_) => Ok(()),
         Verb::Exec(options) => match verbs::exec(fabric, options)? {},
+        Verb::Completions(options) => verbs::completions(options),
+        Verb::Man(options) => verbs::man(options),
         Verb::Topo(options) => verbs::topo(options),
         Verb::Route(options) => verbs::offline::route(options),
         Verb::Verify(options) => verbs::offline::verify(options),

@@ -5,10 +5,14 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+
+/// Whether standard output was found closed.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Writes lines and ends the last one. Control characters are escaped.
 ///
@@ -31,6 +35,38 @@ pub fn text(text: &str) -> Result<()> {
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush()),
     )
+}
+
+/// Writes bytes that this command has made, as they are.
+///
+/// # Errors
+/// As [`line()`].
+pub(crate) fn bytes(bytes: &[u8]) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    finish(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
+/// Before what replaces the text from before: on a terminal clears it, else writes an empty line.
+///
+/// # Errors
+/// As [`line()`].
+pub(crate) fn top_of_screen() -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    let clear = match stdout.is_terminal() {
+        true => "\x1b[H\x1b[2J",
+        false => "\n",
+    };
+    finish(stdout.write_all(clear.as_bytes()))
+}
+
+/// Writes a value as JSON on one line.
+///
+/// # Errors
+/// As [`line()`].
+pub(crate) fn json_line(value: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_string(value).context("cannot write JSON")?;
+    let json = escaped(&json, |c| format!("\\u{:04x}", u32::from(c)));
+    finish(writeln!(io::stdout().lock(), "{json}"))
 }
 
 /// Writes a value as indented JSON.
@@ -72,12 +108,18 @@ fn is_unprintable(c: char) -> bool {
     turns || (c.is_control() && c != '\n' && c != '\t')
 }
 
+/// Whether the reader of standard output has gone, as far as what was written shows.
+pub(crate) fn is_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
+}
+
 fn finish(result: io::Result<()>) -> Result<()> {
     match result {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            CLOSED.store(true, Ordering::Relaxed);
+            Ok(())
         }
-        _ => Ok(()),
+        result => result.context("cannot write to standard output"),
     }
 }
 

@@ -9,6 +9,7 @@ mod chaos;
 mod choice;
 mod cleanliness;
 mod clos;
+mod command;
 mod devices;
 mod diagnostics;
 mod documents;

@@ -7,7 +7,7 @@
 //! instead, which stands in for `/dev/infiniband`, and shows one adapter with one port.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
@@ -98,6 +98,9 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
             let _ = writeln!(std::io::stderr(), "{warning}");
         }
     }
+    if state.nodes[node].kind == Kind::Switch {
+        warn_of_switch(&state, node, program);
+    }
     let namespace = match state.namespace(node) {
         Some(name) => Some(Namespace::open(name)?),
         None => None,
@@ -120,8 +123,45 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         Some(namespace) => namespace.join_command_with_sysfs(&mut command, view),
         None => view.show_to(&mut command),
     }
-    let error = command.exec();
-    Err(error).with_context(|| format!("cannot run {}", program.to_string_lossy()))
+    let source = command.exec();
+    let program = program.to_string_lossy().into_owned();
+    Err(CannotRun { program, source }.into())
+}
+
+/// A command that cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot run {program}")]
+pub struct CannotRun {
+    program: String,
+    source: std::io::Error,
+}
+
+impl CannotRun {
+    /// The exit code that shells have for it: 127 for what is not there, 126 for what is no program.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        match self.source.kind() {
+            ErrorKind::NotFound => 127,
+            _ => 126,
+        }
+    }
+}
+
+/// Says what a program beside a switch does not find: programs of hosts run beside hosts.
+fn warn_of_switch(state: &FabricState, node: usize, program: &OsStr) {
+    let name = &state.nodes[node].name;
+    let transport = state.options.transport;
+    let host = state.hosts().next().map(|host| &state.nodes[host].name);
+    let host = host.map_or("HOST", String::as_str);
+    let missing = match (uses_libibumad(program), state.namespace(node)) {
+        (true, _) => "has no adapter for programs of hosts",
+        (false, None) => "has no adapter, and over this transport no namespace",
+        (false, Some(_)) => return,
+    };
+    let _ = writeln!(
+        std::io::stderr(),
+        "ibemu: {name} is a switch: over {transport} it {missing}; run it beside a host (ibemu exec {host} ...)"
+    );
 }
 
 /// The adapters' files, for programs that look for them below `/sys/class/infiniband` themselves.

@@ -7,6 +7,7 @@ use controller::control::{Phase, Status as Subnet};
 use futures_util::{StreamExt, stream};
 use netio::transport::Transport;
 use serde::Serialize;
+use tokio::time::MissedTickBehavior;
 use wire::Guid;
 use wire::control::PortStatus;
 
@@ -14,6 +15,7 @@ use crate::ask::{self, DeviceClient};
 use crate::cli::{Sm, Status};
 use crate::dir::FabricDir;
 use crate::drops::{self, Drops};
+use crate::engines;
 use crate::names::{FabricName, SUPERVISOR};
 use crate::output::{self, Align, Table};
 use crate::state::{FabricState, SmNode, Stage};
@@ -107,6 +109,33 @@ struct Device {
 /// # Errors
 /// If there is no such fabric, or its supervisor cannot be reached or started.
 pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
+    let Some(interval) = options.watch else {
+        let report = report(fabric, &options.filter).await?;
+        return match options.json {
+            true => output::json(&report),
+            false => print(&report, options.verbose),
+        };
+    };
+    let mut interval = tokio::time::interval(Duration::from_secs_f64(interval));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        if output::is_closed() {
+            return Ok(());
+        }
+        let report = report(fabric, &options.filter).await?;
+        match options.json {
+            true => output::json_line(&report)?,
+            false => {
+                output::top_of_screen()?;
+                print(&report, options.verbose)?;
+            }
+        }
+    }
+}
+
+/// What stands now; of the devices those that a filter names.
+async fn report(fabric: &FabricName, filter: &[String]) -> Result<Report> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
     let mut supervisor = supervisor::ensure(&dir).await?;
@@ -122,10 +151,11 @@ pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
         .buffered(AT_ONCE)
         .collect()
         .await;
-    let devices = devices(&state, &processes, &ports, supervisor_pid);
+    let mut devices = devices(&state, &processes, &ports, supervisor_pid);
+    devices.retain(|device| device.is_like(filter));
     let links = links(&state, &ports);
     let all_ports: Vec<PortStatus> = ports.into_iter().flatten().flatten().collect();
-    let report = Report {
+    Ok(Report {
         fabric: fabric.to_string(),
         topology: state.topology.clone(),
         transport: state.options.transport,
@@ -136,11 +166,15 @@ pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
         drops: drops::of_ports(&all_ports),
         frames: drops::frames_of_ports(&all_ports),
         devices,
-    };
-    if options.json {
-        output::json(&report)
-    } else {
-        print(&report)
+    })
+}
+
+impl Device {
+    /// Whether one of the patterns, if there are any, is like its name, kind or state.
+    fn is_like(&self, filter: &[String]) -> bool {
+        let known = [self.name.as_str(), self.kind, self.state];
+        let like = |pattern: &String| known.iter().any(|text| topologies::matches(pattern, text));
+        filter.is_empty() || filter.iter().any(like)
     }
 }
 
@@ -361,7 +395,7 @@ async fn sm_lid_of_hosts(dir: &FabricDir, state: &FabricState) -> Option<u16> {
     (lid != 0).then_some(lid)
 }
 
-fn print(report: &Report) -> Result<()> {
+fn print(report: &Report, verbose: bool) -> Result<()> {
     let unfinished = match report.stage {
         Stage::Up => "",
         Stage::Creating => " (not finished: `ibemu up` is at work or was killed)",
@@ -371,7 +405,7 @@ fn print(report: &Report) -> Result<()> {
         "fabric {}: {} over {transport}{unfinished}",
         report.fabric, report.topology
     ))?;
-    output::line(format!("subnet manager: {}", sm_line(&report.sm)))?;
+    output::line(format!("subnet manager: {}", sm_line(&report.sm, verbose)))?;
     if report.sm.managers.len() > 1 {
         for manager in &report.sm.managers {
             let reason = manager.reason.as_deref().unwrap_or_default();
@@ -407,7 +441,7 @@ fn print(report: &Report) -> Result<()> {
     output::line(table(&report.devices))
 }
 
-fn sm_line(sm: &SmReport) -> String {
+fn sm_line(sm: &SmReport, verbose: bool) -> String {
     if sm.kind == "none" {
         return match sm.lid {
             Some(lid) => format!("not ibemu's; MasterSMLID of the hosts is {lid}"),
@@ -424,7 +458,11 @@ fn sm_line(sm: &SmReport) -> String {
     let engine = if sm.engine.is_empty() {
         String::new()
     } else {
-        format!("; {}, LMC {}, {} LIDs", sm.engine, sm.lmc, sm.lids_used)
+        let name = match verbose {
+            true => &sm.engine,
+            false => engines::name(&sm.engine),
+        };
+        format!("; {name}, LMC {}, {} LIDs", sm.lmc, sm.lids_used)
     };
     let m_key = sm.m_key_protection.map_or_else(String::new, |protection| {
         format!("; M_Key protection {protection}")

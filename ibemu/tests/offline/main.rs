@@ -12,6 +12,7 @@ use serde_json::Value;
 mod described;
 mod help;
 mod lids;
+mod manual;
 mod order;
 mod refusals;
 mod route;

@@ -19,6 +19,7 @@ use topologies::Topology;
 use crate::addresses;
 use crate::cli::{Sm, Up};
 use crate::dir::FabricDir;
+use crate::engines;
 use crate::logs;
 use crate::names::FabricName;
 use crate::output;
@@ -204,7 +205,9 @@ fn announce(
             let node = hosts.join(", ");
             output::line(format!(
                 "  subnet    {}, LMC {}, {} LIDs; the controller runs beside {node}",
-                subnet.engine, subnet.lmc, subnet.lids_used
+                engines::name(&subnet.engine),
+                subnet.lmc,
+                subnet.lids_used
             ))?;
         }
         None => output::line(

@@ -12,6 +12,7 @@ use wire::Guid;
 use crate::ask::{self, unexpected};
 use crate::cli::{Sm, Verify};
 use crate::dir::FabricDir;
+use crate::engines;
 use crate::lids;
 use crate::linkup::{self, POLL_INTERVAL};
 use crate::logs;
@@ -294,7 +295,7 @@ async fn subnet(
         let subnet = reports.swap_remove(master).map_err(failed)?;
         match &subnet.phase {
             Phase::Up if is_complete(state, &subnet) && !subnet.unmeasured => {
-                progress.done(&format!("subnet up, {}", subnet.engine));
+                progress.done(&format!("subnet up, {}", engines::name(&subnet.engine)));
                 return Ok(subnet);
             }
             Phase::Failed { reason } => {
