@@ -33,7 +33,7 @@ pub struct DeviceArgs {
     #[arg(long, value_name = "FABRIC_DIR")]
     pub dir: PathBuf,
 
-    /// A cable: PORT=veth:INTERFACE, PORT=udp:ADDRESS or PORT=udp:ADDRESS:UDPPORT; once for each
+    /// A cable: PORT=veth:INTERFACE, PORT=udp:ADDRESS, PORT=udp:ADDRESS:UDPPORT or PORT=shm; once for each
     #[arg(long = "link", value_name = "PORT=MEDIUM:WHERE")]
     pub links: Vec<LinkSpec>,
 

@@ -1,5 +1,6 @@
 //! The cables of one device on its control side: addresses of their ends, and counters below the core.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use link::PortConfig;
@@ -24,6 +25,9 @@ pub struct Cables {
 struct End {
     port: PortNum,
     endpoint: Option<UdpEndpoint>,
+    /// Whether the cable is in shared memory, and its number once there is one.
+    is_shared: bool,
+    cable: Cell<Option<u64>>,
     counters: Arc<LinkCounters>,
 }
 
@@ -53,6 +57,8 @@ impl Cables {
             .map(|link| End {
                 port: link.port(),
                 endpoint: link.endpoint(),
+                is_shared: link.is_shared(),
+                cable: Cell::new(None),
                 counters: Arc::clone(link.counters()),
             })
             .collect();
@@ -95,6 +101,30 @@ impl Cables {
         self.ends
             .iter()
             .any(|end| end.port == port && end.endpoint.is_some())
+    }
+
+    /// Whether the cable of `port` is in shared memory.
+    #[must_use]
+    pub fn is_shared(&self, port: PortNum) -> bool {
+        self.ends
+            .iter()
+            .any(|end| end.port == port && end.is_shared)
+    }
+
+    /// The cable of `port` is this one from now on.
+    pub fn attach(&self, port: PortNum, cable: u64) {
+        for end in self.ends.iter().filter(|end| end.port == port) {
+            end.cable.set(Some(cable));
+        }
+    }
+
+    /// The numbers of the cables in shared memory, in ascending order of port.
+    #[must_use]
+    pub fn attached(&self) -> Vec<(PortNum, u64)> {
+        self.ends
+            .iter()
+            .filter_map(|end| Some((end.port, end.cable.get()?)))
+            .collect()
     }
 
     /// Completes the reply of a core, which has neither: the process's number, and the counters of the links.

@@ -8,6 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
@@ -118,9 +119,21 @@ impl AsyncControlClient {
         &mut self,
         request: &Req,
     ) -> Result<Rep, ControlError> {
+        self.request_with(request, &[]).await
+    }
+
+    /// As [`Self::request`], with copies of descriptors.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub async fn request_with<Req: Encode, Rep: Decode<()>>(
+        &mut self,
+        request: &Req,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<Rep, ControlError> {
         let message = wire::control::encode(request)?;
         let exchange = async {
-            self.connection.send(&message).await?;
+            self.connection.send_with(&message, descriptors).await?;
             self.connection.receive().await
         };
         let reply = tokio::time::timeout(self.timeout, exchange)
@@ -200,6 +213,23 @@ where
     H: Fn(Req) -> F + Clone + 'static,
     F: Future<Output = Answer<Rep>> + 'static,
 {
+    serve_with_descriptors(listener, move |request, _| handler(request)).await
+}
+
+/// As [`serve`]; `handler` also gets the descriptors that have come with the request.
+///
+/// # Errors
+/// When accepting fails.
+pub async fn serve_with_descriptors<Req, Rep, H, F>(
+    listener: &Listener,
+    handler: H,
+) -> io::Result<()>
+where
+    Req: Decode<()> + 'static,
+    Rep: Encode + 'static,
+    H: Fn(Req, Vec<OwnedFd>) -> F + Clone + 'static,
+    F: Future<Output = Answer<Rep>> + 'static,
+{
     let client = |connection: Connection, slot: ClientSlot| {
         let handler = handler.clone();
         async move {
@@ -257,20 +287,20 @@ async fn serve_client<Req, Rep, H, F>(
 where
     Req: Decode<()>,
     Rep: Encode,
-    H: Fn(Req) -> F,
+    H: Fn(Req, Vec<OwnedFd>) -> F,
     F: Future<Output = Answer<Rep>>,
 {
     loop {
         let message = tokio::select! {
             biased;
-            message = connection.receive() => message?,
+            message = connection.receive_with() => message?,
             () = slot.evicted() => None,
         };
-        let Some(message) = message else {
+        let Some((message, descriptors)) = message else {
             return Ok(());
         };
         slot.begin_request();
-        let answer = handler(wire::control::decode(&message)?).await;
+        let answer = handler(wire::control::decode(&message)?, descriptors).await;
         let reply = wire::control::encode(&answer.reply)?;
         slot.end_request();
         // A client that does not read its replies is idle too.

@@ -1,8 +1,9 @@
 //! The control side of one device's daemon: what all devices answer on their control sockets.
 //!
-//! Ends of UDP cables are answered here, the rest by the core on the dataplane thread; the process's number and
+//! Ends of UDP cables and of those in shared memory are answered here, the rest by the core on the dataplane thread; the process's number and
 //! the links' counters are added to the core's replies.
 
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ pub use wire::control::{DeviceReply, DeviceRequest};
 use crate::cables::Cables;
 use crate::control::{Answer, Pending};
 use netio::dataplane::{Handle, RequestError};
+use netio::transport::CableEnd;
+use wire::PortNum;
 
 /// How long a request of a client may wait for room in the dataplane thread's queue, which MADs fill, too.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
@@ -115,8 +118,8 @@ impl<P: Protocol> DeviceControl<P> {
         &self.handle
     }
 
-    /// Answers a request of the control socket.
-    pub async fn answer(&self, request: P::Request) -> Answer<P::Reply> {
+    /// Answers a request of the control socket, with the descriptors that have come with it.
+    pub async fn answer(&self, request: P::Request, descriptors: Vec<OwnedFd>) -> Answer<P::Reply> {
         let reply = match P::as_device(&request) {
             Some(DeviceRequest::Endpoints) => DeviceReply::Endpoints(self.cables.endpoints()),
             Some(&DeviceRequest::Connect { port, peer }) => {
@@ -128,6 +131,12 @@ impl<P: Protocol> DeviceControl<P> {
                     DeviceReply::Done
                 }
             }
+            Some(&DeviceRequest::Attach {
+                port,
+                cable,
+                second,
+            }) => self.attach(port, cable, descriptors, second),
+            Some(DeviceRequest::Attached) => DeviceReply::Attached(self.cables.attached()),
             Some(DeviceRequest::Shutdown) => {
                 return Answer {
                     reply: P::reply(DeviceReply::Done),
@@ -137,6 +146,28 @@ impl<P: Protocol> DeviceControl<P> {
             _ => return self.ask(request).await.into(),
         };
         P::reply(reply).into()
+    }
+
+    /// Has a port take another cable in shared memory.
+    fn attach(
+        &self,
+        port: PortNum,
+        cable: u64,
+        descriptors: Vec<OwnedFd>,
+        second: bool,
+    ) -> DeviceReply {
+        if !self.cables.is_shared(port) {
+            return DeviceReply::Refused(format!("port {port} has no cable in shared memory"));
+        }
+        let end = match CableEnd::open(descriptors, second) {
+            Ok(end) => end,
+            Err(error) => return DeviceReply::Refused(error.to_string()),
+        };
+        if let Err(busy) = self.handle.attach(port, end) {
+            return DeviceReply::Refused(busy.to_string());
+        }
+        self.cables.attach(port, cable);
+        DeviceReply::Done
     }
 
     /// Has the core answer.

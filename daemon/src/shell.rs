@@ -22,7 +22,7 @@ use wire::PortNum;
 
 use crate::args::{DeviceArgs, LinkArgs};
 use crate::cables::Cables;
-use crate::control::serve;
+use crate::control::serve_with_descriptors;
 use crate::device::{DeviceControl, Protocol};
 use crate::logging::LogArgs;
 use crate::recorder::{Recording, Writer};
@@ -226,14 +226,14 @@ where
     ) -> Result<(), X> {
         let handler = {
             let control = Rc::clone(&self.control);
-            move |request| {
+            move |request, descriptors| {
                 let control = Rc::clone(&control);
-                async move { control.answer(request).await }
+                async move { control.answer(request, descriptors).await }
             }
         };
         let events = &mut self.events;
         let outcome = tokio::select! {
-            ended = serve(&self.listener, handler) => {
+            ended = serve_with_descriptors(&self.listener, handler) => {
                 ended.map_err(wait("clients of the control socket")).map_err(X::from)
             }
             ended = forward_events(events, &mut on_event) => Err(ended.err().unwrap_or(DaemonError::Ended).into()),

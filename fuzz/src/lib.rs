@@ -26,7 +26,7 @@ mod targets;
 pub use mutate::{INPUT_MAX, Mutator};
 pub use parts::Parts;
 use targets::{
-    device, ibumad, libraries, manager, messages, packets, reports, subnet, texts, transfers,
+    device, ibumad, libraries, manager, messages, packets, reports, ring, subnet, texts, transfers,
     transport, umad,
 };
 
@@ -69,6 +69,8 @@ pub enum Source {
     Windows,
     /// Results of experiments.
     Results,
+    /// What a peer puts into the memory of a cable.
+    SharedMemory,
     /// What managers and the supervisor keep: `guid2lid`, `connections`, `groups`, `aliases`, `fabric.json`,
     /// `processes.jsonl`.
     StateFiles,
@@ -76,7 +78,7 @@ pub enum Source {
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Frames,
         Self::Mads,
         Self::SubnetAdministration,
@@ -95,6 +97,7 @@ impl Source {
         Self::Libraries,
         Self::Windows,
         Self::Results,
+        Self::SharedMemory,
         Self::StateFiles,
     ];
 }
@@ -136,7 +139,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 }
 
 /// Every target. Shares add up to 1000.
-pub static TARGETS: [Target; 29] = [
+pub static TARGETS: [Target; 30] = [
     Target {
         name: "packet",
         sources: &[Source::Frames],
@@ -165,7 +168,7 @@ pub static TARGETS: [Target; 29] = [
         ],
         drives: "every format of fixed length",
         layout: Layout::Bytes,
-        share: 294,
+        share: 284,
         run: packets::formats,
         seeds: seeds::formats,
     },
@@ -321,6 +324,15 @@ pub static TARGETS: [Target; 29] = [
         share: 4,
         run: ibumad::ibumad,
         seeds: ibumad::inputs,
+    },
+    Target {
+        name: "ring",
+        sources: &[Source::SharedMemory, Source::Frames],
+        drives: "both ends of a ring in shared memory",
+        layout: Layout::Bytes,
+        share: 10,
+        run: ring::ring,
+        seeds: ring::inputs,
     },
     Target {
         name: "libibumad",

@@ -415,8 +415,11 @@ impl Host {
                 self.endpoints[0].push_event(Event::Shutdown);
                 DeviceReply::Done
             }
-            DeviceRequest::Endpoints | DeviceRequest::Connect { .. } => {
-                DeviceReply::Refused("link addresses belong to the daemon".to_owned())
+            DeviceRequest::Endpoints
+            | DeviceRequest::Connect { .. }
+            | DeviceRequest::Attach { .. }
+            | DeviceRequest::Attached => {
+                DeviceReply::Refused("the ends of cables belong to the daemon".to_owned())
             }
         }
     }

@@ -49,7 +49,7 @@ impl HostAddress {
         self.number.ipv4(self.network)
     }
 
-    /// The IPv6 address; none over UDP.
+    /// The IPv6 address; none without namespaces.
     #[must_use]
     pub const fn ipv6(&self) -> Option<Ipv6Addr> {
         match self.network {
@@ -73,7 +73,7 @@ pub(crate) fn of_fabric(state: &FabricState) -> Vec<HostAddress> {
     }
     let network = match state.options.transport {
         Transport::Veth => Network::Interfaces,
-        Transport::Udp => Network::Loopback,
+        Transport::Udp | Transport::Shm => Network::Loopback,
     };
     let interfaces = interfaces(state);
     let mut taken = BTreeSet::new();

@@ -1,5 +1,6 @@
 //! Requests to the processes of a fabric over their control sockets.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -45,9 +46,21 @@ impl DeviceClient {
     /// # Errors
     /// If the device does not answer or refuses.
     pub async fn ask(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
+        self.ask_with(request, &[]).await
+    }
+
+    /// As [`Self::ask`], with copies of descriptors.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn ask_with(
+        &mut self,
+        request: &DeviceRequest,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<DeviceReply> {
         let reply = match self.kind {
-            Kind::Switch => self.ask_switch(request).await,
-            Kind::Host => self.ask_host(request).await,
+            Kind::Switch => self.ask_switch(request, descriptors).await,
+            Kind::Host => self.ask_host(request, descriptors).await,
         };
         match reply.with_context(|| not_answering(&self.name))? {
             DeviceReply::Refused(why) => bail!("{} refuses: {why}", self.name),
@@ -55,20 +68,29 @@ impl DeviceClient {
         }
     }
 
-    async fn ask_switch(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
+    async fn ask_switch(
+        &mut self,
+        request: &DeviceRequest,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<DeviceReply> {
         use switchd::control::{Reply, Request};
         let request = Request::Device(request.clone());
-        let Reply::Device(reply) = self.client.request(&request).await?;
+        let reply = self.client.request_with(&request, descriptors).await?;
+        let Reply::Device(reply) = reply;
         Ok(reply)
     }
 
-    async fn ask_host(&mut self, request: &DeviceRequest) -> Result<DeviceReply> {
+    async fn ask_host(
+        &mut self,
+        request: &DeviceRequest,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<DeviceReply> {
         use hostd::control::{PortRequest, Reply, Request};
         let request = PortRequest {
             port: self.port,
             request: Request::Device(request.clone()),
         };
-        match self.client.request(&request).await? {
+        match self.client.request_with(&request, descriptors).await? {
             Reply::Device(reply) => Ok(reply),
             Reply::Refused(why) => Ok(DeviceReply::Refused(why)),
             other => Err(unexpected(&other)),

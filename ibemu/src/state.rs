@@ -127,7 +127,7 @@ impl FabricState {
         let hosts = number_adapters(&mut nodes);
         let namespaces = match options.transport {
             Transport::Veth => hosts.iter().map(|host| fabric.namespace(host)).collect(),
-            Transport::Udp => Vec::new(),
+            Transport::Udp | Transport::Shm => Vec::new(),
         };
         nodes.extend(further_ports(graph, &nodes));
         let mut state = Self {

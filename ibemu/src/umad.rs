@@ -1,7 +1,7 @@
 //! The bases of the abstract socket names on which hosts answer ibsim's client library.
 //!
 //! Such names have no owner: every process that has learned one can take it while it is free. In a namespace of
-//! its own a host has the library's default. Over UDP a host gets a random name of 128 bits, another one at
+//! its own a host has the library's default. Without namespaces a host gets a random name of 128 bits, another one at
 //! each start: names once taken show in `/proc/net/unix`, so a second life
 //! under the first one's could be kept from starting. The host gets it by its environment, and the programs that
 //! `ibemu exec` runs beside it by the file `<node>.umad` in the fabric's directory.

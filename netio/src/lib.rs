@@ -5,6 +5,7 @@
 //!   hands in, pulls, sends, and sleeps in `epoll` until the next frame or deadline;
 //! - [`seqpacket`], [`datagram`], [`fifo`]: local sockets and pipes, for the control thread;
 //! - [`shared_memory`], [`process_memory`], [`event`]: memory, event descriptors and pipes shared with programs;
+//!   [`ring`]: frames in memory that two daemons share;
 //! - [`namespace`], [`process`]: for the command that starts daemons;
 //! - [`directory`]: files that no other user can change; [`log_file`]: logs among them;
 //!   [`secret_file`]: files that no other user can read;
@@ -28,6 +29,7 @@ mod poll;
 pub mod process;
 pub mod process_memory;
 pub mod random;
+pub mod ring;
 pub mod secret_file;
 pub mod seqpacket;
 pub mod shared_memory;

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionbio};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -60,6 +60,17 @@ impl Epoll {
         flags.set(EventFlags::OUT, writable);
         epoll::modify(&self.fd, fd, EventData::new_u64(token), flags)?;
         Ok(())
+    }
+
+    /// Watches `fd` no longer, though another process may have it still.
+    pub(crate) fn remove(&self, fd: impl AsFd) {
+        // One that is not watched is as good.
+        let _ = epoll::delete(&self.fd, fd);
+    }
+
+    /// Finds nothing ready, without looking.
+    pub(crate) fn skip(&mut self) {
+        self.ready.clear();
     }
 
     /// Sleeps until a descriptor is ready or `timeout_ns` have passed (`None`: for ever). The ready
@@ -116,6 +127,17 @@ impl EventFd {
     pub(crate) fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(Self(eventfd(0, flags)?))
+    }
+
+    /// An event descriptor that another process has made: signalling never waits.
+    pub(crate) fn of_another(fd: OwnedFd) -> io::Result<Self> {
+        ioctl_fionbio(&fd, true)?;
+        Ok(Self(fd))
+    }
+
+    /// The descriptor.
+    pub(crate) fn into_descriptor(self) -> OwnedFd {
+        self.0
     }
 
     /// Makes it readable. A counter that is full is readable already, so no error matters.

@@ -4,6 +4,7 @@
 //! seen as atomic words only: the other process can change each at any time.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -66,6 +67,18 @@ impl SharedMemory {
         // SAFETY: the mapping has so many words, is aligned to pages, stays as long as this value, and cannot
         // become shorter, because the file is sealed. Every process sees it as atomic words; any content is valid.
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.words) }
+    }
+
+    /// Gives the pages of these words back to the system, which begin and end with a page: all read as 0 from now on,
+    /// in every process.
+    pub(crate) fn discard(&self, words: Range<usize>) {
+        let Some(part) = self.words().get(words) else {
+            return;
+        };
+        let address = part.as_ptr().cast_mut().cast();
+        // SAFETY: the range lies inside the mapping, which nobody sees but as atomic words: they become zero, which is
+        // valid. A refusal changes nothing.
+        unsafe { libc::madvise(address, size_of_val(part), libc::MADV_REMOVE) };
     }
 }
 

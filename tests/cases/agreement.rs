@@ -472,3 +472,8 @@ fn a_fat_tree_and_its_twin_agree_on_tables_deliveries_and_counters() {
 fn an_irregular_fabric_and_its_twin_agree_on_tables_deliveries_and_counters() {
     agree(Transport::Udp, "irregular-9-2-4-5", "updn");
 }
+
+#[test]
+fn a_mesh_in_shared_memory_and_its_twin_agree_on_tables_deliveries_and_counters() {
+    agree(Transport::Shm, "mesh-3x2-1", "dor");
+}

@@ -59,11 +59,20 @@ fn pids(fabric: &Fabric) -> Vec<(String, String)> {
     devices.into_iter().map(pid).collect()
 }
 
-/// As many rounds as there are kinds: all of them come. About 30 s.
 #[test]
 fn a_fabric_survives_faults_of_every_kind_the_supervisor_too_and_is_as_it_was() {
+    survives_faults_of_every_kind(Transport::Veth);
+}
+
+#[test]
+fn a_fabric_in_shared_memory_survives_faults_of_every_kind() {
+    survives_faults_of_every_kind(Transport::Shm);
+}
+
+/// As many rounds as there are kinds: all of them come. About 30 s.
+fn survives_faults_of_every_kind(transport: Transport) {
     let sm = ["--sm-node", "h0.0,h2.1"];
-    let fabric = Fabric::up(Transport::Veth, "fat-tree-4-2", &sm);
+    let fabric = Fabric::up(transport, "fat-tree-4-2", &sm);
     let report = campaign(&fabric, &["--seed", "1", "--rounds", "14"]);
     assert_eq!(report["rounds"], 14);
     let faults = report["faults"].as_object().expect("faults by kind");

@@ -7,7 +7,7 @@ use e2e::{Fabric, Outcome, Transport, kill};
 
 #[test]
 fn nothing_is_left_after_down_even_when_everything_was_killed() {
-    for transport in [Transport::Veth, Transport::Udp] {
+    for transport in [Transport::Veth, Transport::Udp, Transport::Shm] {
         let fabric = Fabric::up(transport, "fat-tree-4-2", &[]);
         let status = fabric.status();
         let devices = status["devices"].as_array().expect("devices");

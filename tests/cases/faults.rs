@@ -58,8 +58,13 @@ fn all_pairs_answer_within_three_seconds_of_the_death_of_a_root_over_udp() {
 }
 
 #[test]
+fn all_pairs_answer_within_three_seconds_of_the_death_of_a_root_in_shared_memory() {
+    a_root_dies_and_returns(Transport::Shm);
+}
+
+#[test]
 fn all_pairs_answer_after_a_link_goes_down_and_after_it_returns() {
-    for transport in [Transport::Veth, Transport::Udp] {
+    for transport in [Transport::Veth, Transport::Udp, Transport::Shm] {
         let fabric = Fabric::up(transport, "fat-tree-4-3", &[]);
         let before = path(&fabric, "h0.0.0", "h3.0.0");
         // Port 3 of a leaf leads up.
@@ -154,7 +159,13 @@ fn a_restart_of_the_controller_loses_no_packet() {
 
 #[test]
 fn a_supervisor_tells_a_device_of_its_cables_that_its_predecessor_had_not_told() {
-    let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
+    for transport in [Transport::Udp, Transport::Shm] {
+        a_successor_tells_of_cables(transport);
+    }
+}
+
+fn a_successor_tells_of_cables(transport: Transport) {
+    let fabric = Fabric::up(transport, "star-2", &[]);
     let pid = fabric.pid("h1");
     let sweeps = fabric.sweeps();
     fabric.kill("supervisor");
@@ -185,7 +196,13 @@ fn a_supervisor_tells_a_device_of_its_cables_that_its_predecessor_had_not_told()
 
 #[test]
 fn the_death_of_the_supervisor_harms_no_traffic_and_its_successor_adopts_what_runs() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &[]);
+    for transport in [Transport::Udp, Transport::Shm] {
+        a_successor_adopts_what_runs(transport);
+    }
+}
+
+fn a_successor_adopts_what_runs(transport: Transport) {
+    let fabric = Fabric::up(transport, "fat-tree-4-2", &[]);
     let switch = fabric.pid("s0.0");
     fabric.kill("supervisor");
     fabric

@@ -45,6 +45,7 @@ fn a_program_finds_every_host_by_its_name() {
     let system = std::fs::read_to_string("/etc/hosts").expect("/etc/hosts");
     for (transport, own, other) in [
         (Transport::Udp, "127.73.0.1", "127.73.0.2"),
+        (Transport::Shm, "127.73.0.1", "127.73.0.2"),
         (Transport::Veth, "10.73.0.1", "fd73::2"),
     ] {
         let fabric = Fabric::up(transport, "star-2", &[]);

@@ -33,7 +33,7 @@ fn compiled(folder: &Path, source: &str) -> PathBuf {
 fn a_program_relies_on_agents_timeouts_threads_and_forks() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = compiled(folder.path(), "program.c");
-    for transport in [Transport::Veth, Transport::Udp] {
+    for transport in [Transport::Veth, Transport::Udp, Transport::Shm] {
         let fabric = Fabric::up(transport, "star-2", &[]);
         let host = "h0";
         let mut call = fabric.command(&["exec", host]);

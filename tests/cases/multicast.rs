@@ -118,7 +118,7 @@ fn graph(topology: &str) -> Graph {
 
 #[test]
 fn cyclic_multicast_from_all_sixteen_hosts_comes_once_to_each() {
-    for transport in [Transport::Veth, Transport::Udp] {
+    for transport in [Transport::Veth, Transport::Udp, Transport::Shm] {
         let fabric = Fabric::up(transport, "fat-tree-4-3", &WITHOUT_IP_CYCLIC);
         let report = all_send(&fabric, "50");
         assert_eq!(report["members"], 16);

@@ -122,6 +122,7 @@ fn a_cable_pulled_under_load_loses_what_its_ports_count() {
     // What is in the socket of an interface when it goes down is lost.
     for (transport, lossy) in [
         (Transport::Udp, &[][..]),
+        (Transport::Shm, &[][..]),
         (Transport::Veth, &["s0:2", "h1:1"]),
     ] {
         let fabric = Fabric::up(transport, "star-4", &[]);

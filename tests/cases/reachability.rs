@@ -1,4 +1,4 @@
-//! Packets cross every fabric, over both transports, and the tables are those computed offline.
+//! Packets cross every fabric, over all transports, and the tables are those computed offline.
 
 use e2e::{Fabric, Transport};
 
@@ -37,6 +37,16 @@ fn every_pair_of_a_fat_tree_answers_over_veth() {
 #[test]
 fn every_pair_of_a_fat_tree_answers_over_udp() {
     every_pair_answers(Transport::Udp, "fat-tree-4-3", 16, 20);
+}
+
+#[test]
+fn every_pair_of_a_fat_tree_answers_in_shared_memory() {
+    every_pair_answers(Transport::Shm, "fat-tree-4-3", 16, 20);
+}
+
+#[test]
+fn every_pair_of_an_irregular_fabric_answers_in_shared_memory() {
+    every_pair_answers(Transport::Shm, "irregular-8-2-4-7", 16, 8);
 }
 
 #[test]
@@ -131,12 +141,14 @@ fn traffic_takes_the_lid_that_the_routing_has_chosen_for_its_source() {
 
 #[test]
 fn nothing_is_lost_when_every_host_sends_to_every_other() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-2", &["--unpaced"]);
-    let perf = ["perf", "--all", "--size", "256", "--count", "500", "--json"];
-    let report = fabric.call(&perf).success().json();
-    let total = &report["total"];
-    assert_eq!(total["offered"], total["delivered"], "{report:#}");
-    assert_eq!(total["lost"], 0, "{report:#}");
-    fabric.assert_no_errors_logged();
-    fabric.down();
+    for transport in [Transport::Udp, Transport::Shm] {
+        let fabric = Fabric::up(transport, "fat-tree-4-2", &["--unpaced"]);
+        let perf = ["perf", "--all", "--size", "256", "--count", "500", "--json"];
+        let report = fabric.call(&perf).success().json();
+        let total = &report["total"];
+        assert_eq!(total["offered"], total["delivered"], "{report:#}");
+        assert_eq!(total["lost"], 0, "{report:#}");
+        fabric.assert_no_errors_logged();
+        fabric.down();
+    }
 }

@@ -139,6 +139,11 @@ fn a_fabric_with_traffic_and_faults_replays_to_the_same_bytes_over_veth() {
 }
 
 #[test]
+fn a_fabric_with_traffic_and_faults_replays_to_the_same_bytes_in_shared_memory() {
+    every_device_replays(Transport::Shm);
+}
+
+#[test]
 fn a_folder_with_something_in_it_and_a_file_that_is_no_recording_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("notes.txt");

@@ -28,7 +28,7 @@ fn lists_what_was_asked_for(fabric: &Fabric, host: &str, topology: &str) {
 
 #[test]
 fn stock_opensm_brings_a_fat_tree_up_without_an_error_and_its_tables_reach_every_pair() {
-    for transport in [Transport::Veth, Transport::Udp] {
+    for transport in [Transport::Veth, Transport::Udp, Transport::Shm] {
         let fabric = Fabric::up(transport, "fat-tree-4-3", &["--sm", "none"]);
         let sm = OpenSm::start(&fabric, "h0.0.0", &[]);
         fabric

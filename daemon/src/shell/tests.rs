@@ -124,7 +124,8 @@ async fn a_request_waits_for_room_instead_of_being_refused() {
     let (control, running, go_on) = start();
     while running.handle.command(0).is_ok() {}
     {
-        let answer = std::pin::pin!(control.answer(wire::control::DeviceRequest::Identify));
+        let answer =
+            std::pin::pin!(control.answer(wire::control::DeviceRequest::Identify, Vec::new()));
         tokio::select! {
             biased;
             answer = answer => panic!("{:?}", answer.reply),

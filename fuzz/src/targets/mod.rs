@@ -8,6 +8,7 @@ pub(crate) mod manager;
 pub(crate) mod messages;
 pub(crate) mod packets;
 pub(crate) mod reports;
+pub(crate) mod ring;
 mod steps;
 pub(crate) mod subnet;
 pub(crate) mod texts;

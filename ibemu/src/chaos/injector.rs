@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use futures_util::future;
 use netio::process::{Pidfd, Signal};
-use netio::transport::Transport;
 
 use super::kind::FaultKind;
 use super::remains::Missing;
@@ -187,9 +186,9 @@ impl<'a> Injector<'a> {
     /// What could not be done. A restart that fails because the supervisor is killed meanwhile is none.
     pub(super) async fn apply(&self, actions: &[Action]) -> Result<()> {
         let is_orphaned = actions.contains(&Action::Kill(Process::Supervisor));
-        // Over UDP it is the supervisor that pulls a cable: before it is killed.
+        // Without namespaces it is the supervisor that pulls a cable: before it is killed.
         let is_first = |action: &Action| {
-            matches!(action, Action::Pull(_)) && self.state.options.transport == Transport::Udp
+            matches!(action, Action::Pull(_)) && !self.state.options.transport.has_namespaces()
         };
         let (first, then): (Vec<&Action>, Vec<&Action>) =
             actions.iter().partition(|action| is_first(action));

@@ -1,5 +1,5 @@
 //! Sends devices the state of their cables: the other end (UDP: its address, its secret and its
-//! epoch), and whether it is plugged.
+//! epoch; shared memory: the memory, [`super::shared`]), and whether it is plugged.
 //!
 //! A cable counts as plugged at one end unless it was pulled by request or the device at its other end does
 //! not run.
@@ -22,18 +22,18 @@ use crate::linkup;
 use crate::state::End;
 
 /// Timeout of the notification of a neighbour of a dead device, and of adopted devices.
-const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const NEIGHBOUR_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long links may take to come up before other requests are served.
 const LINK_UP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How many devices are requested at a time.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 
 impl Fleet {
-    fn target(node: usize) -> Target {
+    pub(super) fn target(node: usize) -> Target {
         Target::Device(saturate(node))
     }
 
-    async fn client(&self, node: usize, timeout: Duration) -> Result<DeviceClient> {
+    pub(super) async fn client(&self, node: usize, timeout: Duration) -> Result<DeviceClient> {
         DeviceClient::connect(&self.dir, &self.state.nodes[node], timeout).await
     }
 
@@ -76,7 +76,7 @@ impl Fleet {
     }
 
     /// The end under which the cable at `end` is recorded.
-    fn canonical(&self, end: End) -> End {
+    pub(super) fn canonical(&self, end: End) -> End {
         self.peers.get(&end).map_or(end, |&peer| end.min(peer))
     }
 
@@ -86,7 +86,12 @@ impl Fleet {
             .peers
             .get(&end)
             .with_context(|| format!("port {} has no cable", self.state.end_name(end)))?;
+        let was_pulled = self.is_pulled(end);
         self.record_cable(end.min(peer), plugged);
+        let both_run = [end, peer].map(|end| self.is_running(Self::target(end.node)));
+        if plugged && was_pulled && both_run == [true; 2] && self.is_shared() {
+            self.join(end, ask::REQUEST_TIMEOUT).await?;
+        }
         for (here, there) in [(end, peer), (peer, end)] {
             if !self.is_running(Self::target(here.node)) {
                 continue;
@@ -112,11 +117,16 @@ impl Fleet {
         Ok(())
     }
 
-    /// UDP: sends all devices the other ends of their cables.
+    /// Sends all devices the other ends of their cables.
     pub(super) async fn connect_all(&self) -> Result<()> {
-        if self.state.options.transport != Transport::Udp {
-            return Ok(());
+        match self.state.options.transport {
+            Transport::Veth => Ok(()),
+            Transport::Udp => self.connect_all_addresses().await,
+            Transport::Shm => self.join_all().await,
         }
+    }
+
+    async fn connect_all_addresses(&self) -> Result<()> {
         let nodes = 0..self.state.devices().len();
         let endpoints: Vec<BTreeMap<End, UdpEndpoint>> = stream::iter(nodes.clone())
             .map(|node| self.endpoints(node, ask::REQUEST_TIMEOUT))
@@ -134,9 +144,14 @@ impl Fleet {
     /// Sends the devices that run the other ends of their cables again, which changes nothing where
     /// they have them: a predecessor may have been ended before it had sent all.
     pub(super) async fn connect_adopted(&self) {
-        if self.state.options.transport != Transport::Udp {
-            return;
+        match self.state.options.transport {
+            Transport::Veth => {}
+            Transport::Udp => self.connect_adopted_addresses().await,
+            Transport::Shm => self.join_adopted().await,
         }
+    }
+
+    async fn connect_adopted_addresses(&self) {
         let runs = |&node: &usize| self.is_running(Self::target(node));
         let running: Vec<usize> = (0..self.state.devices().len()).filter(runs).collect();
         let mut endpoints = BTreeMap::new();
@@ -162,7 +177,7 @@ impl Fleet {
             .await;
     }
 
-    fn warn_unconnected(&self, node: usize, error: &anyhow::Error) {
+    pub(super) fn warn_unconnected(&self, node: usize, error: &anyhow::Error) {
         let name = &self.state.nodes[node].name;
         tracing::warn!("{name} was not sent the ends of its cables: {error:#}");
     }
@@ -204,11 +219,13 @@ impl Fleet {
         Ok(())
     }
 
-    /// Reconnects a device that was started again: UDP ends, and cables at both ends.
+    /// Reconnects a device that was started again: the ends of its cables, and whether they are plugged.
     pub(super) async fn rejoin(&self, node: usize) -> Result<()> {
         let ends = self.ends(node);
-        if self.state.options.transport == Transport::Udp {
-            self.reconnect(node, &ends).await?;
+        match self.state.options.transport {
+            Transport::Veth => {}
+            Transport::Udp => self.reconnect(node, &ends).await?,
+            Transport::Shm => self.rejoin_all(&ends).await?,
         }
         let mut plugged = Vec::new();
         for end in ends {

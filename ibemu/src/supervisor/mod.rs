@@ -9,6 +9,7 @@ mod fleet;
 mod journal;
 pub mod protocol;
 mod server;
+mod shared;
 mod spawn;
 mod start;
 

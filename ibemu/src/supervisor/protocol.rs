@@ -78,7 +78,7 @@ pub struct Progress {
     pub started: u32,
     /// Devices that answer.
     pub ready: u32,
-    /// Whether all answer, and over UDP have each other's addresses.
+    /// Whether all answer, and have the other ends of their cables.
     pub done: bool,
     /// The error, if there was one.
     pub failed: Option<Failure>,

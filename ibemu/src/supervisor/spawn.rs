@@ -82,7 +82,7 @@ pub(super) fn device_arguments(
     }
     match device.kind {
         Kind::Switch => {}
-        Kind::Host if state.options.transport == Transport::Veth => {
+        Kind::Host if state.options.transport.has_namespaces() => {
             arguments.add("--umad-socket", umad::in_namespace(device.adapter));
         }
         // Every user can read command lines; only the process's own user and root its environment.
@@ -92,7 +92,7 @@ pub(super) fn device_arguments(
         let port = state.nodes[address.node].port;
         let interface = match state.options.transport {
             Transport::Veth => format!(":{}", address.interface),
-            Transport::Udp => String::new(),
+            Transport::Udp | Transport::Shm => String::new(),
         };
         arguments.add(
             "--ip",
@@ -104,6 +104,7 @@ pub(super) fn device_arguments(
         let medium = match state.options.transport {
             Transport::Veth => Medium::Veth(state.interface(*end)),
             Transport::Udp => Medium::Udp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            Transport::Shm => Medium::Shm,
         };
         arguments.add("--link", format!("{}={medium}", end.port));
     }
@@ -343,7 +344,7 @@ pub(super) fn spawn(
     for variable in GUEST_VARIABLES {
         command.env_remove(variable);
     }
-    if name == Kind::Host.program() && state.options.transport == Transport::Udp {
+    if name == Kind::Host.program() && !state.options.transport.has_namespaces() {
         command.env(hostd::UMAD_SOCKET, umad::draw(dir, handle)?);
     }
     let namespace = namespace.map(Namespace::open).transpose()?;

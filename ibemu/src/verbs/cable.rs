@@ -1,7 +1,7 @@
 //! `ibemu link`: pulls and plugs cables.
 //!
 //! Over veth the interface is set down or up, so that every program sees the change; a veth pair
-//! that was deleted is created again. Over UDP both devices are notified.
+//! that was deleted is created again. Over UDP and in shared memory both devices are notified.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) async fn set(
                 resweep(dir, state, end).await;
             }
         }
-        Transport::Udp => {
+        Transport::Udp | Transport::Shm => {
             let mut client = supervisor::ensure(dir).await?;
             let node = u32::try_from(end.node)?;
             let port = end.port;

@@ -16,6 +16,7 @@ use wire::PortNum;
 use wire::udplink::UdpEndpoint;
 
 use crate::poll::{EventFd, register};
+use crate::transport::CableEnd;
 
 /// A request of the control thread to the dataplane thread.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(super) enum Request<C> {
     Command(C),
     /// UDP: the peer of a port.
     Connect(PortNum, UdpEndpoint),
+    /// Shared memory: the cable of a port.
+    Attach(PortNum, Box<CableEnd>),
     /// Send what is ready, then end.
     Stop,
 }
@@ -152,6 +155,14 @@ impl<C> Handle<C> {
     /// [`RequestError`]
     pub fn connect(&self, port: PortNum, peer: UdpEndpoint) -> Result<(), RequestError> {
         self.send(Request::Connect(port, peer))
+    }
+
+    /// Shared memory: the cable of `port` is this one from now on. The link starts anew.
+    ///
+    /// # Errors
+    /// [`RequestError`]
+    pub fn attach(&self, port: PortNum, end: CableEnd) -> Result<(), RequestError> {
+        self.send(Request::Attach(port, Box::new(end)))
     }
 
     /// Has the thread send what is ready, and end.

@@ -5,7 +5,7 @@ use wire::udplink::UdpEndpoint;
 
 use crate::NetError;
 use crate::poll::Epoll;
-use crate::transport::{Attached, InterfaceChange, Link, LinkCounter, SendBatch, Sent};
+use crate::transport::{Attached, CableEnd, InterfaceChange, Link, LinkCounter, SendBatch, Sent};
 
 /// How long a port waits when the system is short of queue room, nanoseconds.
 const RETRY_NS: u64 = 200_000;
@@ -19,6 +19,8 @@ pub(super) enum Blocked {
     UntilWritable,
     /// Until this moment.
     Until(Time),
+    /// Until the peer has taken something out of shared memory.
+    UntilRoom,
 }
 
 /// A change of a port's carrier that the core has to be handed.
@@ -94,6 +96,63 @@ impl Port {
         Ok(self.carrier_change(true, true))
     }
 
+    /// Shared memory: takes another cable. Frames that were kept for the old one are dropped.
+    pub(super) fn attach(
+        &mut self,
+        end: CableEnd,
+        epoll: &Epoll,
+    ) -> Result<CarrierChange, NetError> {
+        if !self.link.is_shared() {
+            let what = format!("attach port {}", self.link.port());
+            return Err(NetError::refused(what, "its cable is not in shared memory"));
+        }
+        // The peer may have it still, so that closing it does not do.
+        if let Some(old) = self.link.fd() {
+            epoll.remove(old);
+        }
+        if let Some((link, _)) = self.link.shared() {
+            link.attach(end);
+        }
+        self.drop_unsent();
+        self.blocked = Blocked::No;
+        self.watch(epoll)?;
+        Ok(self.carrier_change(true, true))
+    }
+
+    /// Shared memory: the change when the cable has turned out to be of no use.
+    pub(super) fn cable_change(&mut self) -> CarrierChange {
+        match self.link.shared() {
+            Some((link, _)) if self.up && !link.is_attached() => self.carrier_change(false, false),
+            _ => CarrierChange::None,
+        }
+    }
+
+    /// Whether frames wait in shared memory.
+    #[inline]
+    pub(super) fn has_more(&mut self) -> bool {
+        self.link.shared().is_some_and(|(link, _)| link.has_more())
+    }
+
+    /// Whether the frames that wait for room in shared memory have some.
+    pub(super) fn has_room(&mut self) -> bool {
+        let length = self.unsent_lengths.first().copied().unwrap_or(0);
+        match (self.blocked, self.link.shared()) {
+            (Blocked::UntilRoom, Some((link, counters))) => link.has_room_for(length, counters),
+            _ => false,
+        }
+    }
+
+    /// Shared memory: has the peer ring from now on, or, if `sleeps` is false, no more.
+    pub(super) fn arm(&mut self, sleeps: bool) {
+        let waits_for_room = self.blocked == Blocked::UntilRoom;
+        if let Some((link, _)) = self.link.shared() {
+            match sleeps {
+                true => link.arm(waits_for_room),
+                false => link.disarm(waits_for_room),
+            }
+        }
+    }
+
     /// veth: takes in a change of an interface.
     pub(super) fn interface_changed(
         &mut self,
@@ -133,6 +192,7 @@ impl Port {
             Sent::All => return,
             Sent::UntilWritable(next) => (next, Blocked::UntilWritable),
             Sent::UntilLater(next) => (next, Blocked::Until(now + RETRY_NS)),
+            Sent::UntilRoom(next) => (next, Blocked::UntilRoom),
         };
         for index in next..batch.len() {
             let frame = batch.frame(index);

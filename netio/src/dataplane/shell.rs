@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use link::{Device, FrameBuf, Input, Time};
@@ -24,6 +25,12 @@ pub(super) const PAUSE_NS: u64 = 50_000;
 
 /// Receiving calls a port and round at most.
 const RECEIVES_MAX: usize = 4;
+
+/// Frames that are taken from shared memory a port and round at most.
+const FRAMES_MAX: usize = 64;
+
+/// Rounds without a system call at most, while frames come by shared memory.
+const ROUNDS_MAX: u32 = 32;
 
 /// Sending calls a port and pass at most.
 const SENDS_MAX: usize = 16;
@@ -85,6 +92,8 @@ pub(super) struct Prepared<C, E> {
     channels: Channels<C, E>,
     _end: WakeAtEnd,
     ports: Vec<Port>,
+    /// The places in `ports` of those in shared memory.
+    shared: Vec<usize>,
     /// The place in `ports` of each port number.
     places: Box<[Option<u8>; 256]>,
     epoll: Epoll,
@@ -119,6 +128,8 @@ impl<C, E> Prepared<C, E> {
         }
         let mut places = Box::new([None; 256]);
         let mut ports = Vec::with_capacity(links.len());
+        let is_shared = |(place, link): (usize, &Link)| link.is_shared().then_some(place);
+        let shared = links.iter().enumerate().filter_map(is_shared).collect();
         for (place, link) in (0u8..=254).zip(links) {
             places[link.port().index()] = Some(place);
             let port = Port::new(link, u64::from(place));
@@ -132,6 +143,7 @@ impl<C, E> Prepared<C, E> {
             },
             channels,
             ports,
+            shared,
             places,
             epoll,
             carriers,
@@ -140,6 +152,13 @@ impl<C, E> Prepared<C, E> {
             send: SendBatch::new(),
             frame_packets,
         })
+    }
+
+    /// Has the peers that share memory ring from now on, or no more.
+    fn arm(&mut self, sleeps: bool) {
+        for &place in &self.shared {
+            self.ports[place].arm(sleeps);
+        }
     }
 
     /// Runs `device` until a request to stop.
@@ -152,6 +171,7 @@ impl<C, E> Prepared<C, E> {
             unread: false,
             idle: false,
             kept_awake: false,
+            rounds: 0,
             stopping: None,
             memory: Review::default(),
         }
@@ -172,6 +192,8 @@ struct Shell<D: Device> {
     idle: bool,
     /// The device did not let the thread sleep before it.
     kept_awake: bool,
+    /// Rounds since the last system call, while frames come by shared memory.
+    rounds: u32,
     /// When the thread ends at the latest, once a request to stop has come.
     stopping: Option<Time>,
     memory: Review,
@@ -198,6 +220,11 @@ impl<D: Device> Shell<D> {
             if self.memory.begin_if_due(now) {
                 self.io.receive.review();
                 self.io.send.review();
+                for &place in &self.io.shared {
+                    if let Some((link, _)) = self.io.ports[place].link.shared() {
+                        link.review();
+                    }
+                }
                 self.memory.trim();
             }
             if let Some(latest) = self.stopping
@@ -210,17 +237,45 @@ impl<D: Device> Shell<D> {
 
     /// Waits until there is something to do.
     fn wait(&mut self) -> io::Result<()> {
+        if self.rounds < ROUNDS_MAX && self.has_frames() {
+            self.rounds += 1;
+            self.io.epoll.skip();
+            return Ok(());
+        }
+        self.rounds = 0;
         let timeout_ns = self.timeout_ns();
         if timeout_ns == Some(0) {
             return self.io.epoll.wait(timeout_ns);
         }
         if self.device.may_sleep() {
             self.kept_awake = false;
-            return self.io.epoll.wait(timeout_ns);
+            if self.io.shared.is_empty() {
+                return self.io.epoll.wait(timeout_ns);
+            }
+            let timeout_ns = if self.arm() { timeout_ns } else { Some(0) };
+            let waited = self.io.epoll.wait(timeout_ns);
+            self.io.arm(false);
+            return waited;
         }
         // What is in shared memory wakes nobody. Others may say again and again that there is something, and put nothing in.
         let in_vain = std::mem::replace(&mut self.kept_awake, true) && self.idle;
         self.io.epoll.wait(Some(if in_vain { PAUSE_NS } else { 0 }))
+    }
+
+    /// Whether frames wait in shared memory.
+    fn has_frames(&mut self) -> bool {
+        let (shared, ports) = (&self.io.shared, &mut self.io.ports);
+        shared.iter().any(|&place| ports[place].has_more())
+    }
+
+    /// Has the peers that share memory ring from now on. Whether the thread may sleep: nothing has come meanwhile.
+    fn arm(&mut self) -> bool {
+        self.io.arm(true);
+        fence(Ordering::SeqCst);
+        let (shared, ports) = (&self.io.shared, &mut self.io.ports);
+        !shared
+            .iter()
+            .any(|&place| ports[place].has_more() || ports[place].has_room())
     }
 
     /// How long to sleep at most; `None` is for ever.
@@ -268,12 +323,18 @@ impl<D: Device> Shell<D> {
                 }
             }
         }
+        for index in 0..self.io.shared.len() {
+            let place = self.io.shared[index];
+            if self.io.ports[place].has_more() {
+                self.take_frames(place);
+            }
+        }
         for index in 0..self.io.epoll.len() {
             let ready = self.io.epoll.ready(index);
             let Ok(place) = usize::try_from(ready.token) else {
                 continue;
             };
-            if place < self.io.ports.len() {
+            if place < self.io.ports.len() && !self.io.ports[place].link.is_shared() {
                 if ready.writable {
                     self.io.ports[place].on_writable();
                 }
@@ -343,6 +404,36 @@ impl<D: Device> Shell<D> {
         self.more = true;
     }
 
+    /// Takes frames out of shared memory and hands them in.
+    fn take_frames(&mut self, place: usize) {
+        self.idle = false;
+        let port = &mut self.io.ports[place];
+        let (number, is_up) = (port.link.port(), port.is_up());
+        let now = clock::now();
+        let Some((link, counters)) = port.link.shared() else {
+            return;
+        };
+        for _ in 0..FRAMES_MAX {
+            let Some(bytes) = link.take(&mut self.io.receive, counters) else {
+                break;
+            };
+            if is_up {
+                let input = Input::Frame {
+                    port: number,
+                    head: now,
+                    tail: now,
+                    bytes,
+                };
+                self.device.handle(now, input);
+            } else {
+                counters.add(LinkCounter::NoCarrier);
+            }
+        }
+        link.has_taken(counters);
+        let change = port.cable_change();
+        report_carrier(&mut self.device, number, change);
+    }
+
     fn take_requests(&mut self) {
         self.idle = false;
         // Before the channel is looked at, so that no request sent in between is missed.
@@ -373,6 +464,15 @@ impl<D: Device> Shell<D> {
                     Err(error) => tracing::error!("{error}"),
                 }
             }
+            Request::Attach(number, end) => {
+                let Some(place) = self.io.places[number.index()].map(usize::from) else {
+                    return;
+                };
+                match self.io.ports[place].attach(*end, &self.io.epoll) {
+                    Ok(change) => report_carrier(&mut self.device, number, change),
+                    Err(error) => tracing::error!("{error}"),
+                }
+            }
             Request::Stop => self.stopping = Some(clock::now() + FLUSH_NS),
         }
     }
@@ -391,6 +491,15 @@ impl<D: Device> Shell<D> {
                 self.idle = false;
                 port.send_again(&mut self.io.send, now, &self.io.epoll);
             }
+        }
+        for &place in &self.io.shared {
+            let port = &mut self.io.ports[place];
+            if port.has_room() {
+                self.idle = false;
+                port.send_again(&mut self.io.send, now, &self.io.epoll);
+            }
+            let change = port.cable_change();
+            report_carrier(&mut self.device, port.link.port(), change);
         }
     }
 

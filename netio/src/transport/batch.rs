@@ -117,6 +117,17 @@ impl ReceiveBatch {
         Ok(count)
     }
 
+    /// Room for one frame at a time, from elsewhere than a socket.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.memory[..RECEIVE_STRIDE]
+    }
+
+    /// The frame of so many bytes that was put into [`Self::room`].
+    pub(crate) fn in_room(&mut self, length: usize) -> &[u8] {
+        self.high_water.note(length);
+        &self.memory[..length]
+    }
+
     /// The `index`th frame that the last call took.
     pub(crate) fn frame(&self, index: usize) -> Received<'_> {
         let header = &self.vectors.headers[index];

@@ -42,6 +42,10 @@ counters! {
     SendQueueFull = "send_queue_full",
     /// Times that the peer's socket was not there.
     PeerAbsent = "peer_absent",
+    /// Shared memory: times that what the peer has put into a ring made no sense, so that the link went down.
+    RingBroken = "ring_broken",
+    /// Shared memory: times that the peer slept and was woken.
+    Doorbells = "doorbells",
     /// Times that the interface was found down.
     InterfaceDown = "interface_down",
 }

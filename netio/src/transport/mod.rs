@@ -1,21 +1,22 @@
-//! How the frames of one link travel: veth pairs or UDP, chosen per link at run time.
+//! How the frames of one link travel: veth pairs, UDP or shared memory, chosen per link at run time.
 //!
 //! A [`Link`] is one end of one cable. It receives into and sends from batches that all links of a
 //! daemon share, and reads and writes the header in front of the records. Nothing here blocks.
 //!
-//! | | veth | UDP |
-//! |---|---|---|
-//! | socket | `AF_PACKET`, one EtherType, bound to the interface | connected |
-//! | header | Ethernet, 14 bytes | link header, 24 bytes: secret, epoch and sequence |
-//! | carrier | the interface's, reported by rtnetlink | whether the peer is known |
-//! | privileges | `CAP_NET_RAW` in its namespace | none |
-//! | others that can send | root, inside the namespace | every process, but without the secret |
+//! | | veth | UDP | shared memory |
+//! |---|---|---|---|
+//! | below | `AF_PACKET` socket, one EtherType, bound to the interface | connected socket | a ring each way, and a doorbell |
+//! | header | Ethernet, 14 bytes | link header, 24 bytes: secret, epoch and sequence | none |
+//! | carrier | the interface's, reported by rtnetlink | whether the peer is known | whether the rings are there |
+//! | privileges | `CAP_NET_RAW` in its namespace | none | none |
+//! | others that can send | root, inside the namespace | every process, but without the secret | none |
 //!
 //! A frame is at most [`FRAME_BYTES_MAX`] long: what fits into a datagram, and into a veth pair's MTU.
 
 mod batch;
 mod carrier;
 mod counters;
+mod shm;
 mod udp;
 mod veth;
 
@@ -35,6 +36,8 @@ use wire::udplink::UdpEndpoint;
 pub(crate) use batch::{RECEIVE_MAX, ReceiveBatch, SendBatch};
 pub(crate) use carrier::{Carriers, InterfaceChange};
 pub use counters::{LinkCounter, LinkCounters};
+pub(crate) use shm::ShmLink;
+pub use shm::{Cable, CableEnd};
 pub(crate) use udp::UdpLink;
 pub(crate) use veth::VethLink;
 
@@ -55,8 +58,18 @@ pub enum Transport {
     Veth,
     /// UDP on loopback; needs no privileges.
     Udp,
+    /// Memory that both ends share; needs no privileges.
+    Shm,
 }
 wire::choice!(Transport, "transport");
+
+impl Transport {
+    /// Whether a cable joins two network namespaces, each device being in one of its own.
+    #[must_use]
+    pub fn has_namespaces(self) -> bool {
+        self == Self::Veth
+    }
+}
 
 /// The transport of one link and where its frames go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,9 +78,11 @@ pub enum Medium {
     Veth(String),
     /// A UDP socket on this local address; port 0 leaves the port to the kernel.
     Udp(SocketAddr),
+    /// Memory that is handed over later.
+    Shm,
 }
 
-/// One link of a daemon: `PORT=veth:INTERFACE` or `PORT=udp:ADDRESS[:UDPPORT]`.
+/// One link of a daemon: `PORT=veth:INTERFACE`, `PORT=udp:ADDRESS[:UDPPORT]` or `PORT=shm`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkSpec {
     /// The port that the cable is in.
@@ -89,7 +104,9 @@ impl Medium {
                 .or_else(|_| to.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)))
                 .map(Self::Udp)
                 .map_err(|_| "the address is not a numeric IP address"),
-            Err(_) => Err("the transport is neither veth nor udp"),
+            Ok(Transport::Shm) if text == transport => Ok(Self::Shm),
+            Ok(Transport::Shm) => Err("nothing follows shm"),
+            Err(_) => Err("the transport is neither veth nor udp nor shm"),
         }
     }
 }
@@ -99,6 +116,7 @@ impl fmt::Display for Medium {
         match self {
             Self::Veth(name) => write!(f, "{}:{name}", Transport::Veth),
             Self::Udp(address) => write!(f, "{}:{address}", Transport::Udp),
+            Self::Shm => Transport::Shm.fmt(f),
         }
     }
 }
@@ -107,8 +125,9 @@ impl FromStr for LinkSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            |what: &str| format!("{what}; write PORT=veth:INTERFACE or PORT=udp:ADDRESS[:UDPPORT]");
+        let wrong = |what: &str| {
+            format!("{what}; write PORT=veth:INTERFACE, PORT=udp:ADDRESS[:UDPPORT] or PORT=shm")
+        };
         let (port, medium) = text
             .split_once('=')
             .ok_or_else(|| wrong("there is no '='"))?;
@@ -138,6 +157,8 @@ pub(crate) enum Sent {
     /// From this frame on, all wait for a moment: the system is short of queue room and will not
     /// say when there is some.
     UntilLater(usize),
+    /// From this frame on, all wait until the peer has made room.
+    UntilRoom(usize),
 }
 
 /// One end of one cable.
@@ -148,11 +169,12 @@ pub struct Link {
     counters: Arc<LinkCounters>,
 }
 
-/// The socket of either transport.
+/// What a link has of its transport.
 #[derive(Debug)]
 enum Socket {
     Veth(VethLink),
     Udp(UdpLink),
+    Shm(ShmLink),
 }
 
 impl Link {
@@ -165,6 +187,7 @@ impl Link {
         let socket = match &spec.medium {
             Medium::Veth(name) => Socket::Veth(VethLink::open(name)?),
             Medium::Udp(address) => Socket::Udp(UdpLink::open(*address)?),
+            Medium::Shm => Socket::Shm(ShmLink::default()),
         };
         Ok(Self {
             port: spec.port,
@@ -183,15 +206,31 @@ impl Link {
     #[must_use]
     pub fn endpoint(&self) -> Option<UdpEndpoint> {
         match &self.socket {
-            Socket::Veth(_) => None,
+            Socket::Veth(_) | Socket::Shm(_) => None,
             Socket::Udp(link) => Some(link.endpoint()),
         }
     }
 
+    /// Its rings, if it is one of shared memory.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self.socket, Socket::Shm(_))
+    }
+
+    pub(crate) fn shared(&mut self) -> Option<(&mut ShmLink, &LinkCounters)> {
+        match &mut self.socket {
+            Socket::Shm(link) => Some((link, &self.counters)),
+            Socket::Veth(_) | Socket::Udp(_) => None,
+        }
+    }
+
     /// Bytes of memory that received frames may fill before the kernel drops further ones; `None`
-    /// while there is no socket.
+    /// while there is no socket. Shared memory drops none: the sender waits for room.
     #[must_use]
     pub fn receive_buffer_bytes(&self) -> Option<usize> {
+        if self.is_shared() {
+            return None;
+        }
         sockopt::socket_recv_buffer_size(self.fd()?).ok()
     }
 
@@ -206,11 +245,12 @@ impl Link {
         matches!(self.socket, Socket::Veth(_))
     }
 
-    /// The socket; `None` while there is none.
+    /// The socket, or the doorbell; `None` while there is none.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.socket {
             Socket::Veth(link) => link.fd(),
             Socket::Udp(link) => Some(link.fd()),
+            Socket::Shm(link) => link.doorbell(),
         }
     }
 
@@ -219,6 +259,7 @@ impl Link {
         match &self.socket {
             Socket::Veth(_) => veth::HEADER_BYTES,
             Socket::Udp(_) => udp::HEADER_BYTES,
+            Socket::Shm(_) => 0,
         }
     }
 
@@ -227,6 +268,7 @@ impl Link {
         match &mut self.socket {
             Socket::Veth(link) => link.write_header(header),
             Socket::Udp(link) => link.write_header(header),
+            Socket::Shm(_) => {}
         }
     }
 
@@ -241,6 +283,7 @@ impl Link {
         let checked = match &mut self.socket {
             Socket::Veth(_) => veth::records(frame.bytes).map(|records| (records, 0)),
             Socket::Udp(link) => link.records(frame.bytes),
+            Socket::Shm(_) => Ok((frame.bytes, 0)),
         };
         match checked {
             Ok((records, missing)) => {
@@ -282,6 +325,9 @@ impl Link {
 
     /// Sends the frames of `batch` from the `first`th on.
     pub(crate) fn send(&mut self, batch: &mut SendBatch, first: usize) -> Sent {
+        if let Socket::Shm(link) = &mut self.socket {
+            return link.send(batch, first, &self.counters);
+        }
         let mut next = first;
         let mut retried = false;
         while next < batch.len() {
@@ -333,9 +379,9 @@ impl Link {
     pub(crate) fn connect(&mut self, peer: UdpEndpoint) -> Result<bool, NetError> {
         match &mut self.socket {
             Socket::Udp(link) => link.connect(peer),
-            Socket::Veth(_) => Err(NetError::refused(
+            Socket::Veth(_) | Socket::Shm(_) => Err(NetError::refused(
                 format!("connect port {} to {}", self.port, peer.address),
-                "the port's cable is a veth pair, which needs no address",
+                "the port's cable needs no address",
             )),
         }
     }
@@ -344,7 +390,7 @@ impl Link {
     pub(crate) fn interface_changed(&mut self, change: &InterfaceChange<'_>) -> Option<Attached> {
         match &mut self.socket {
             Socket::Veth(link) => link.interface_changed(change),
-            Socket::Udp(_) => None,
+            Socket::Udp(_) | Socket::Shm(_) => None,
         }
     }
 }
@@ -375,7 +421,12 @@ mod tests {
 
     #[test]
     fn a_link_is_written_as_it_is_read() {
-        for text in ["1=veth:p1", "36=udp:127.0.0.1:0", "254=udp:[::1]:7000"] {
+        for text in [
+            "1=veth:p1",
+            "36=udp:127.0.0.1:0",
+            "254=udp:[::1]:7000",
+            "2=shm",
+        ] {
             let spec: LinkSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
         }
@@ -399,6 +450,7 @@ mod tests {
             ("1=veth:abcdefghijklmnop", "1 to 15 bytes"),
             ("1=udp:localhost", "numeric"),
             ("1=tcp:127.0.0.1", "neither veth nor udp"),
+            ("1=shm:", "nothing follows"),
         ] {
             let error = text.parse::<LinkSpec>().unwrap_err();
             assert!(error.contains(what), "{text}: {error}");

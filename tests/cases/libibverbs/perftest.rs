@@ -16,7 +16,13 @@ fn rows(printed: &str) -> Vec<Vec<f64>> {
 
 #[test]
 fn perftest_runs_over_a_fabric_of_three_levels() {
-    let fabric = Fabric::up(Transport::Udp, "fat-tree-4-3", &[]);
+    for transport in [Transport::Udp, Transport::Shm] {
+        perftest_runs_over_three_levels(transport);
+    }
+}
+
+fn perftest_runs_over_three_levels(transport: Transport) {
+    let fabric = Fabric::up(transport, "fat-tree-4-3", &[]);
     let hosts = ["h0.0.0", "h3.1.1"];
     for program in [
         &["ib_send_bw", "-n", "100", "-s", "4096"][..],

@@ -34,6 +34,18 @@ pub enum DeviceRequest {
     Ports,
     /// Tell the peers that the links go down, then exit.
     Shutdown,
+    /// Shared memory: the cable of a port is the one whose descriptors come with the request: the memory, the doorbell
+    /// of this end, that of the other end. Link-up starts anew.
+    Attach {
+        /// The port.
+        port: PortNum,
+        /// Which cable: a random number.
+        cable: u64,
+        /// Whether this is the second of its two ends.
+        second: bool,
+    },
+    /// The cables in shared memory that the ports have been given. Answered by [`DeviceReply::Attached`].
+    Attached,
 }
 
 /// The reply of a device.
@@ -56,6 +68,8 @@ pub enum DeviceReply {
     Done,
     /// The request could not be met: what was wrong, and what to do.
     Refused(String),
+    /// The numbers of cables in shared memory, in ascending order of port.
+    Attached(Vec<(PortNum, u64)>),
 }
 
 /// One port as its device sees it.

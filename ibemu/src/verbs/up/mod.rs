@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use daemon::signals::ShutdownSignals;
-use netio::transport::Transport;
 use routing::Warning;
 use topologies::Topology;
 
@@ -56,7 +55,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let mut state = plan(&dir, topology, options)?;
     supervisor::check_programs()?;
-    if options.transport == Transport::Veth {
+    if options.transport.has_namespaces() {
         setup::check_prerequisites()?;
         setup::check_names(&state)?;
     }
@@ -64,7 +63,7 @@ pub async fn run(fabric: &FabricName, options: &Up) -> Result<()> {
         state.options.record = Some(recordings::prepare(folder)?);
     }
     let mut progress = Progress::new();
-    let wants_interfaces = options.transport == Transport::Veth && !options.no_ip;
+    let wants_interfaces = options.transport.has_namespaces() && !options.no_ip;
     if wants_interfaces && let Err(error) = addresses::check_interfaces() {
         progress.print(&format!(
             "/dev/net/tun cannot be used ({error}): hosts have no interface ib0 (modprobe tun, or --no-ip)"

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use anyhow::{Result, anyhow};
 use controller::control::{Phase, Status as Subnet};
 use futures_util::{StreamExt, stream};
-use netio::transport::Transport;
 use tokio::time::{Instant, sleep, timeout_at};
 use wire::Guid;
 
@@ -90,7 +89,7 @@ pub(super) async fn all(
     progress: &mut Progress,
     deadline: Instant,
 ) -> Result<Summary, Failed> {
-    if state.options.transport == Transport::Veth {
+    if state.options.transport.has_namespaces() {
         namespaces(state, progress).await?;
     }
     let mut supervisor = processes(dir, state, progress, deadline).await?;
