@@ -33,6 +33,8 @@ pub const PING_REQUESTS_MAX: usize = 8;
 pub const FLOWS_MAX: usize = 1024;
 /// The most flows that a host's sink counts; packets of further ones are dropped and counted as drops.
 pub const SINK_FLOWS_MAX: usize = 1024;
+/// The most flows that one [`Step`] waits for.
+pub const AWAITED_MAX: usize = 16;
 /// The widest window of a flow, packets.
 pub const WINDOW_MAX: u32 = 1 << 20;
 /// The most packets of one [`MulticastSend`].
@@ -152,6 +154,14 @@ pub enum Request {
         /// The address.
         address: IpAddr,
     },
+    /// As [`Request::PerfStartAfter`], for flows each of which begins only when others have got so far: steps of a
+    /// collective operation. Answered by [`Reply::Done`] at once.
+    PerfStartSteps {
+        /// Milliseconds until the first ones begin.
+        delay_ms: u32,
+        /// The flows, [`FLOWS_MAX`] at most, each with a number of packets and no duration.
+        steps: Vec<Step>,
+    },
 }
 
 /// The most entries of one [`Reply::PerfAll`] or [`Reply::Sink`].
@@ -202,10 +212,23 @@ pub struct FlowsProgress {
     pub flows: u32,
     /// Those of them whose figures are not final: [`FlowState::Running`] and [`FlowState::Draining`].
     pub under_way: u32,
+    /// Those of them that wait for others ([`Request::PerfStartSteps`]).
+    pub waiting: u32,
     /// Packets sent.
     pub sent: u64,
     /// Packets that the sinks have received, as far as their sources know.
     pub delivered: u64,
+}
+
+impl FlowsProgress {
+    /// Puts those of another host to them.
+    pub fn add(&mut self, other: Self) {
+        self.flows = self.flows.saturating_add(other.flows);
+        self.under_way = self.under_way.saturating_add(other.under_way);
+        self.waiting = self.waiting.saturating_add(other.waiting);
+        self.sent = self.sent.saturating_add(other.sent);
+        self.delivered = self.delivered.saturating_add(other.delivered);
+    }
 }
 
 /// A host's membership in a multicast group.
@@ -381,6 +404,26 @@ pub struct PerfRequest {
     pub seed: u64,
 }
 
+/// A flow that begins when others have got so far.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Step {
+    /// The flow.
+    pub flow: PerfRequest,
+    /// What it waits for, at most [`AWAITED_MAX`]; all of it.
+    pub after: Vec<Awaited>,
+}
+
+/// Packets of a flow that have arrived at this host, or that have been sent if it is this host's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Awaited {
+    /// Base LID of the flow's source.
+    pub source: Lid,
+    /// Its number there.
+    pub flow: u32,
+    /// How many packets.
+    pub packets: u64,
+}
+
 /// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum FlowState {
@@ -426,6 +469,10 @@ pub struct FlowReport {
     pub bytes_delivered: u64,
     /// Nanoseconds from the first packet sent to the last known delivery.
     pub elapsed_ns: u64,
+    /// When it could begin, nanoseconds of the hosts' clock; of a step, when what it waited for was there.
+    pub began_ns: u64,
+    /// When the last packet that the sink has told of arrived there; 0 before the first.
+    pub last_arrival_ns: u64,
     /// One-way latency from queueing at the source to arrival at the sink. Source and sink must
     /// count time from one origin.
     pub latency: Latency,

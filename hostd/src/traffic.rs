@@ -19,6 +19,7 @@
 mod flow;
 mod sink;
 mod source;
+mod steps;
 
 pub(crate) use sink::{Peer, Sink, SinkReply};
 pub(crate) use source::{Query, Source, rounded};

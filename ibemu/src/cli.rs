@@ -319,8 +319,8 @@ A plan is a TOML file of [[flows]], each with a pattern (or from and to, lists o
 that are given replace those of all its flows. docs/formats.md has the keys, and the JSON. An interrupt ends the flows as it ends those of \
 ibemu perf, and what was delivered until then is reported.")]
 pub struct Traffic {
-    /// uniform, all-to-all, centric-PERCENT, permutation, shift-BY or complement; or a file, whose name has
-    /// a dot or a slash
+    /// uniform, all-to-all, centric-PERCENT, permutation, shift-BY or complement; a collective: ring-allreduce,
+    /// tree-allreduce or alltoall; or a file, whose name has a dot or a slash
     #[arg(value_name = "PATTERN|PLAN")]
     pub what: String,
     /// The hosts that take part: * stands for any characters, ? for one. May be given several times
@@ -330,7 +330,13 @@ pub struct Traffic {
     /// The host that centric-PERCENT sends to [default: the first]
     #[arg(long, value_name = "HOST")]
     pub target: Option<String>,
-    /// Packet length from LRH to VCRC, bytes: 98 up to the MTU and its headers [default: 290]
+    /// Of a collective: bytes of each rank, at least one for each (k, M and G are understood) [default: 1M]
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes)]
+    pub bytes: Option<u64>,
+    /// Of a collective: how often, 1 to 512 [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pub iterations: Option<u32>,
+    /// Packet length from LRH to VCRC, bytes: 98 up to the MTU and its headers [default: 290, of a collective 2082]
     #[arg(short, long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(98..=4222))]
     pub size: Option<u16>,
     /// Offered load of each host in bits a second (k, M and G are understood) [default: as much as

@@ -82,6 +82,20 @@ pub fn buffer_bytes(text: &str) -> Result<u32, BadQuantity> {
         })
 }
 
+/// Bytes, with k, M and G for powers of 1024.
+///
+/// # Errors
+/// If it is no number, or 0.
+pub fn bytes(text: &str) -> Result<u64, BadQuantity> {
+    match scaled(text, 1024)? {
+        0 => Err(BadQuantity::OutOfRange {
+            value: text.to_owned(),
+            range: "at least 1 byte",
+        }),
+        bytes => Ok(bytes),
+    }
+}
+
 /// A number above 0.
 ///
 /// # Errors
@@ -157,6 +171,20 @@ pub fn per_second(amount: u64, duration_ns: u64) -> u64 {
     }
     let rate = u128::from(amount) * 1_000_000_000 / u128::from(duration_ns);
     saturate::<u64>(rate)
+}
+
+/// Bytes a second as text.
+#[must_use]
+pub fn byte_rate(bytes: u64) -> String {
+    with_unit(
+        bytes,
+        &[
+            ("B/s", 1),
+            ("kB/s", 1_000),
+            ("MB/s", 1_000_000),
+            ("GB/s", 1_000_000_000),
+        ],
+    )
 }
 
 /// The value in the largest unit that it fills, with at most two decimals.

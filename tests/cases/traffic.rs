@@ -127,6 +127,108 @@ fn patterns_and_plans_send_what_they_say() {
     fabric.down();
 }
 
+/// Figures of a report's only collective operation.
+fn collective(report: &Value) -> (u64, Vec<u64>, u64, u64) {
+    let one = &report["collectives"][0];
+    assert_eq!(one["incomplete"], 0, "{report:#}");
+    let iterations = array(&one["iteration_ns"]).iter().map(number).collect();
+    let bandwidth = |key: &str| number(&one[key]);
+    (
+        number(&one["time_ns"]),
+        iterations,
+        bandwidth("algbw_bytes_per_second"),
+        bandwidth("busbw_bytes_per_second"),
+    )
+}
+
+#[test]
+fn collectives_carry_their_bytes_in_their_steps_live_and_in_virtual_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    let fabric = Fabric::up(
+        Transport::Udp,
+        "star-4",
+        &["--no-ip", "--time-scale", "1000"],
+    );
+    // 4x QDR carries 32 Gbit/s of data: at a thousandth 4,000,000 bytes a second.
+    let rate = 4_000_000;
+    let bytes = 393_216;
+    for (name, transfers, of_a_rank) in [
+        ("ring-allreduce", 2 * 3 * 4, 2 * bytes * 3 / 4),
+        ("tree-allreduce", 2 * 8 * 2 * 3, 0),
+        ("alltoall", 3 * 4, bytes * 3 / 4),
+    ] {
+        let text =
+            format!("[[flows]]\npattern = '{name}'\nbytes = '384k'\niterations = 2\nsize = 2082\n");
+        fs::write(&plan, text).expect("a plan");
+        let plan = plan.to_str().expect("a path");
+        let live = fabric.call(&["traffic", plan, "--json"]).success().json();
+        let arguments = [
+            "sim",
+            "traffic",
+            "star-4",
+            plan,
+            "--json",
+            "--time-scale",
+            "1000",
+        ];
+        let simulated = ibemu_command(&arguments).output().expect("virtual time");
+        assert!(simulated.status.success(), "{simulated:?}");
+        let simulated: Value = serde_json::from_slice(&simulated.stdout).expect("a report");
+        for report in [&live, &simulated] {
+            is_whole(report);
+            assert_eq!(
+                report["collectives"][0]["transfers"], transfers,
+                "{report:#}"
+            );
+            assert_eq!(report["total"]["flows"], 2 * transfers);
+            let (time_ns, iterations, algbw, busbw) = collective(report);
+            assert_eq!(iterations.len(), 2);
+            assert!(iterations.iter().sum::<u64>().abs_diff(2 * time_ns) <= 1);
+            assert!(algbw.abs_diff(bytes * 1_000_000_000 / time_ns) <= 1);
+            let factor = if name == "alltoall" { (3, 4) } else { (6, 4) };
+            assert!(busbw.abs_diff(algbw * factor.0 / factor.1) <= 1);
+            if of_a_rank > 0 {
+                let sent = flows(report).into_iter().filter(|&(from, ..)| from == "h1");
+                let packets: u64 = sent.map(|(.., packets)| packets).sum();
+                assert_eq!(packets, 2 * of_a_rank / 2048, "{name}");
+            }
+        }
+        assert_eq!(
+            live["packets"]["kinds"]["data"],
+            simulated["packets"]["kinds"]["data"]
+        );
+        // No rank's link can carry its bytes in less time, and in virtual time nothing but steps takes more:
+        // the trees wait for each other's pieces.
+        let least = |of_a_rank: u64| of_a_rank * 1_000_000_000 / rate;
+        let (time_ns, ..) = collective(&simulated);
+        let bound = least(if of_a_rank > 0 {
+            of_a_rank
+        } else {
+            2 * bytes * 3 / 4
+        });
+        assert!(time_ns >= bound, "{name}: {time_ns} below {bound}");
+        let slower = if of_a_rank > 0 { 120 } else { 250 };
+        assert!(
+            time_ns <= bound * slower / 100,
+            "{name}: {time_ns} after {bound}"
+        );
+    }
+    let table = fabric.call(&[
+        "traffic",
+        "ring-allreduce",
+        "--bytes",
+        "64k",
+        "--iterations",
+        "3",
+    ]);
+    let table = table.success().stdout;
+    for word in ["BUSBW", "ring-allreduce", "65536", "MB/s"] {
+        assert!(table.contains(word), "{table}");
+    }
+    fabric.down();
+}
+
 #[test]
 fn a_plan_offers_and_delivers_the_same_live_and_in_virtual_time() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -5,7 +5,7 @@ use wire::control::PortStatus;
 
 use super::Endpoint;
 use crate::adapter::Adapter;
-use crate::control::{FLOWS_MAX, HostIdentity, PerfRequest, PingRequest, Reply, Request};
+use crate::control::{FLOWS_MAX, HostIdentity, PerfRequest, PingRequest, Reply, Request, Step};
 use crate::host::Event;
 use crate::ipoib::Asker;
 use crate::traffic::rounded;
@@ -38,6 +38,9 @@ impl Endpoint {
             Request::PerfStartAll(requests) => refuse(self.start_flows(now, 0, requests)),
             Request::PerfStartAfter { delay_ms, flows } => {
                 refuse(self.start_flows(now, delay_ms, flows))
+            }
+            Request::PerfStartSteps { delay_ms, steps } => {
+                refuse(self.start_steps(now, delay_ms, steps))
             }
             Request::SinkDurations {
                 sources,
@@ -111,6 +114,19 @@ impl Endpoint {
         for request in requests {
             self.source
                 .start(now, starts, request, &self.adapter, pkey)?;
+        }
+        Ok(())
+    }
+
+    fn start_steps(&mut self, now: Time, delay_ms: u32, steps: Vec<Step>) -> Result<(), String> {
+        if steps.len() > FLOWS_MAX {
+            return Err(format!("a host holds {FLOWS_MAX} flows at most"));
+        }
+        let pkey = self.own_pkey();
+        let starts = now + u64::from(delay_ms) * 1_000_000;
+        for step in steps {
+            self.source
+                .start_step(now, starts, step, &self.adapter, pkey, &self.sink)?;
         }
         Ok(())
     }

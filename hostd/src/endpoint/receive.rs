@@ -168,6 +168,10 @@ impl Endpoint {
                 let hold = self.outbox.is_above_watermark();
                 let reply = self.sink.receive(at, from, &head, bytes, hold);
                 let reply = reply.map_err(|_| DropReason::ReceiverFull)?;
+                if self.source.awaits_any() {
+                    let received = self.sink.received(from.lid, head.flow);
+                    self.source.advanced(now, (from.lid, head.flow), received);
+                }
                 if from.qpn == SOURCE_QPN {
                     self.adapter.traffic.count_delivered(head.kind);
                 }

@@ -62,6 +62,8 @@ pub(super) struct Flow {
     stalls: u64,
     /// Whether it may send at all: a flow that waits for grants may send only with one.
     granted: bool,
+    /// What it waits for before it begins: so many flows have not got far enough.
+    pub(super) awaited: usize,
     /// Where its packets go now.
     dlid: Lid,
     /// Whether the flow is in a ring of the source.
@@ -160,6 +162,7 @@ impl Flow {
             queries: 0,
             stalls: 0,
             granted: true,
+            awaited: 0,
             dlid: request.dlid,
             in_ring: false,
             timer: None,
@@ -186,7 +189,8 @@ impl Flow {
         self.request.window != 0 && self.next - self.known >= u64::from(self.request.window)
     }
 
-    fn is_count_reached(&self) -> bool {
+    /// Whether all of its packets are sent, if it has so many and no more.
+    pub(super) fn is_count_reached(&self) -> bool {
         self.request.count != 0 && self.next >= self.request.count
     }
 
@@ -208,6 +212,7 @@ impl Flow {
     #[inline]
     pub(super) fn may_send(&self, now: Time) -> bool {
         self.granted
+            && self.awaited == 0
             && self.state == FlowState::Running
             && !self.is_window_closed()
             && self.started <= now
@@ -281,7 +286,7 @@ impl Flow {
                 } else {
                     self.queried_at + QUERY_NS
                 };
-                let waits = !self.granted || self.is_window_closed();
+                let waits = !self.granted || self.awaited > 0 || self.is_window_closed();
                 let send_at = if self.in_ring || waits {
                     Time::NEVER
                 } else if self.interval_ps == 0 {
@@ -420,6 +425,8 @@ impl Flow {
             reordered: self.counts.reordered,
             bytes_delivered: self.counts.received * u64::from(size),
             elapsed_ns,
+            began_ns: self.started.0,
+            last_arrival_ns: self.counts.last_at_ns,
             latency: self.latency,
             stalls: self.stalls,
         }
@@ -428,6 +435,34 @@ impl Flow {
     /// Where queries go: on the path of the latest data.
     pub(super) fn destination(&self) -> (Lid, Qpn) {
         (self.dlid, self.request.qpn)
+    }
+
+    /// Packets sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.next
+    }
+
+    /// It begins no sooner than `starts`, and when so many other flows have got far enough.
+    pub(super) fn begin_at(&mut self, starts: Time, awaited: usize) {
+        self.started = starts;
+        self.last_reply_at = starts;
+        self.queried_at = starts;
+        self.awaited = awaited;
+    }
+
+    /// Whether it has not begun because others have not got far enough.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.awaited > 0 && self.state == FlowState::Running
+    }
+
+    /// One of the flows that it waits for has got far enough; the last one lets it begin.
+    pub(super) fn let_begin(&mut self, now: Time) {
+        self.awaited = self.awaited.saturating_sub(1);
+        if self.awaited == 0 {
+            self.started = self.started.max(now);
+            self.last_reply_at = now;
+            self.queried_at = now;
+        }
     }
 
     /// Lets the flow send to this LID of its destination, or not at all.

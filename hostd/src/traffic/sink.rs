@@ -211,6 +211,12 @@ impl Sink {
         Ok(None)
     }
 
+    /// Packets received of a flow, without duplicates.
+    pub(crate) fn received(&self, source: Lid, flow: u32) -> u64 {
+        let counted = self.flows.get(&(source, flow));
+        counted.map_or(0, |counted| counted.counts.received)
+    }
+
     /// Forgets the flow that has been quiet for longest, if the table is full.
     fn make_room(&mut self, now: Time) -> Result<(), Full> {
         if self.flows.len() < SINK_FLOWS_MAX {

@@ -9,10 +9,12 @@ use link::{Admission, DropReason, Packet, Time};
 use wire::{Lid, Mtu, Qpn, Sl, Vl};
 
 use super::flow::Flow;
+use super::sink::Sink;
+use super::steps::Steps;
 use crate::adapter::Adapter;
 use crate::control::{
-    FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Latency, PACKET_BYTES_MIN, PERF_REPORTS_MAX,
-    PerfRequest, WINDOW_MAX,
+    AWAITED_MAX, Awaited, FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Latency,
+    PACKET_BYTES_MIN, PERF_REPORTS_MAX, PerfRequest, Step, WINDOW_MAX,
 };
 use crate::service::{FlowHead, SinkCounts};
 
@@ -37,6 +39,8 @@ pub(crate) struct Source {
     waiting: BTreeSet<u32>,
     /// The latest grant: base LID of the destination, and by which LID.
     grant: Option<(Lid, Lid)>,
+    /// What steps wait for: source and number of a flow, how many packets of it, and which step.
+    steps: Steps,
     /// Flows with a rate are scheduled no more often than this, and then send in one burst.
     tick_ns: u64,
 }
@@ -64,6 +68,7 @@ impl Source {
             last_run: 0,
             waiting: BTreeSet::new(),
             grant: None,
+            steps: Steps::default(),
             tick_ns,
         }
     }
@@ -109,6 +114,7 @@ impl Source {
         let flow = Flow::new(starts, request, self.last_run, size, pkey, self.tick_ns);
         self.flows.insert(id, flow);
         self.waiting.remove(&id);
+        self.steps.forget(id);
         self.reschedule(now, id);
         Ok(())
     }
@@ -126,6 +132,59 @@ impl Source {
         self.waiting.insert(id);
         self.apply_grant(now, id);
         Ok(())
+    }
+
+    /// Starts a flow that begins when others have got so far, by what `sink` has received of them.
+    pub(crate) fn start_step(
+        &mut self,
+        now: Time,
+        starts: Time,
+        step: Step,
+        adapter: &Adapter,
+        pkey: u16,
+        sink: &Sink,
+    ) -> Result<(), String> {
+        let Step { flow, after } = step;
+        if after.len() > AWAITED_MAX {
+            return Err(format!("a step waits for {AWAITED_MAX} flows at most"));
+        }
+        if flow.count == 0 || flow.duration_ms != 0 {
+            return Err("a step has a number of packets, and no other end".to_owned());
+        }
+        let id = flow.flow;
+        // It may not send before it is known what it waits for.
+        self.start(now, Time::NEVER, flow, adapter, pkey)?;
+        let lid = adapter.settings.lid;
+        let has_come = |awaited: &Awaited| {
+            let of = match awaited.source == lid {
+                true => self.flows.get(&awaited.flow).map_or(0, Flow::sent),
+                false => sink.received(awaited.source, awaited.flow),
+            };
+            of >= awaited.packets
+        };
+        let missing: Vec<Awaited> = after.into_iter().filter(|one| !has_come(one)).collect();
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.begin_at(starts, missing.len());
+        }
+        self.steps.wait(id, &missing);
+        self.reschedule(now, id);
+        Ok(())
+    }
+
+    /// Whether any step waits.
+    #[inline]
+    pub(crate) fn awaits_any(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    /// A flow has got so far: lets begin what has waited for that.
+    pub(crate) fn advanced(&mut self, now: Time, of: (Lid, u32), packets: u64) {
+        for id in self.steps.advanced(of, packets) {
+            if let Some(flow) = self.flows.get_mut(&id) {
+                flow.let_begin(now);
+                self.reschedule(now, id);
+            }
+        }
     }
 
     /// Applies a grant: to which host flows that wait for one may send, and by which LID.
@@ -248,6 +307,14 @@ impl Source {
                         ring.rotate_left(1);
                         return true;
                     }
+                    if flow.is_count_reached() && !self.steps.is_empty() {
+                        let sent = flow.sent();
+                        ring.pop_front();
+                        flow.in_ring = false;
+                        self.reschedule(now, id);
+                        self.advanced(now, (adapter.settings.lid, id), sent);
+                        return true;
+                    }
                 }
                 Admission::Full | Admission::Drop(DropReason::OutputInactive) => return false,
                 Admission::Drop(reason) => {
@@ -303,6 +370,7 @@ impl Source {
         for flow in self.flows.values() {
             let is_under_way = matches!(flow.state, FlowState::Running | FlowState::Draining);
             progress.flows += 1;
+            progress.waiting += u32::from(flow.is_waiting());
             progress.under_way += u32::from(is_under_way);
             progress.sent += flow.next;
             progress.delivered += flow.delivered();
@@ -314,6 +382,7 @@ impl Source {
     pub(crate) fn clear(&mut self) {
         self.flows.clear();
         self.waiting.clear();
+        self.steps = Steps::default();
         self.timers.clear();
         self.rings = Default::default();
     }

@@ -1,6 +1,6 @@
 use hostd::control::{
-    FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Histogram, PerfRequest, Reply, Request,
-    SINK_QPN,
+    AWAITED_MAX, Awaited, FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Histogram, PerfRequest,
+    Reply, Request, SINK_QPN, Step,
 };
 use link::{Pacing, PortConfig};
 use rand::{RngExt as _, SeedableRng};
@@ -496,6 +496,7 @@ fn flows_of_one_request_run_are_looked_at_and_are_stopped_together() {
         FlowsProgress {
             flows: 2,
             under_way: 0,
+            waiting: 0,
             sent: sum(|flow| flow.sent),
             delivered: sum(|flow| flow.delivered),
         }
@@ -520,4 +521,108 @@ fn one_flow_that_cannot_be_started_refuses_the_request_and_too_many_are_refused_
     let reply = bed.ask(0, Request::PerfStartAll(many.collect()));
     assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
     assert_eq!(progress(&mut bed, 0).flows, 0);
+}
+
+fn start_steps(bed: &mut Bed, host: usize, steps: Vec<Step>) {
+    let request = Request::PerfStartSteps { delay_ms: 0, steps };
+    assert_eq!(bed.ask(host, request), Reply::Done);
+}
+
+fn step(flow: PerfRequest, after: &[(u16, u32)]) -> Step {
+    let awaited = |&(source, number): &(u16, u32)| Awaited {
+        source: lid(source),
+        flow: number,
+        packets: flow.count,
+    };
+    let after = after.iter().map(awaited).collect();
+    Step { flow, after }
+}
+
+#[test]
+fn a_step_begins_when_what_it_waits_for_has_arrived_and_is_sent() {
+    let mut bed = Bed::star(3, paced());
+    bring_up_star(&mut bed, 3);
+    // The second host sends on what the first one sends it, behind a flow of its own that takes longer.
+    let own = PerfRequest {
+        count: 2000,
+        ..flow(1, 3)
+    };
+    let after = [(1, 7), (2, 1)].map(|(source, number)| Awaited {
+        source: lid(source),
+        flow: number,
+        packets: if source == 2 { 2000 } else { 1000 },
+    });
+    let onward = Step {
+        flow: flow(2, 3),
+        after: after.into(),
+    };
+    start_steps(&mut bed, 1, vec![step(own, &[]), onward]);
+    bed.run(1_000_000);
+    let waiting = progress(&mut bed, 1);
+    assert_eq!((waiting.under_way, waiting.waiting), (2, 1));
+    assert_eq!(report(&mut bed, 1, 2).sent, 0);
+    start_steps(&mut bed, 0, vec![step(flow(7, 2), &[])]);
+
+    let received = finish(&mut bed, 0, 7);
+    let own = finish(&mut bed, 1, 1);
+    let onward = finish(&mut bed, 1, 2);
+    assert_eq!((own.delivered, onward.delivered), (2000, 1000));
+    assert!(onward.began_ns >= received.last_arrival_ns);
+    assert!(onward.last_arrival_ns >= onward.began_ns + onward.elapsed_ns);
+    assert_eq!(progress(&mut bed, 1).waiting, 0);
+
+    // What has come already is not waited for.
+    start_steps(&mut bed, 1, vec![step(flow(3, 3), &[(1, 7)])]);
+    assert_eq!(finish(&mut bed, 1, 3).delivered, 1000);
+}
+
+#[test]
+fn a_step_whose_packets_do_not_come_waits_until_it_is_stopped() {
+    let mut bed = Bed::star(3, paced());
+    bring_up_star(&mut bed, 3);
+    start_steps(&mut bed, 1, vec![step(flow(1, 3), &[(1, 9)])]);
+    bed.run(1_000_000_000);
+    let waiting = progress(&mut bed, 1);
+    assert_eq!(
+        (waiting.under_way, waiting.waiting, waiting.sent),
+        (1, 1, 0)
+    );
+    assert_eq!(bed.ask(1, Request::PerfStopAll), Reply::Done);
+    let stopped = report(&mut bed, 1, 1);
+    assert_eq!((stopped.state, stopped.sent), (FlowState::Finished, 0));
+    // Its packets may come now.
+    start_steps(&mut bed, 0, vec![step(flow(9, 2), &[])]);
+    assert_eq!(finish(&mut bed, 0, 9).delivered, 1000);
+    assert_eq!(report(&mut bed, 1, 1).sent, 0);
+}
+
+#[test]
+fn steps_without_an_end_and_with_too_much_to_wait_for_are_refused() {
+    let mut bed = Bed::star(3, paced());
+    bring_up_star(&mut bed, 3);
+    let endless = PerfRequest {
+        count: 0,
+        ..flow(1, 2)
+    };
+    let timed = PerfRequest {
+        duration_ms: 5,
+        ..flow(1, 2)
+    };
+    let many: Vec<(u16, u32)> = (0..)
+        .map(|number| (2, number))
+        .take(AWAITED_MAX + 1)
+        .collect();
+    for step in [
+        step(endless, &[]),
+        step(timed, &[]),
+        step(flow(1, 2), &many),
+    ] {
+        let request = Request::PerfStartSteps {
+            delay_ms: 0,
+            steps: vec![step],
+        };
+        let reply = bed.ask(0, request);
+        assert!(matches!(reply, Reply::Refused(_)), "{reply:?}");
+    }
+    assert_eq!(progress(&mut bed, 0), FlowsProgress::default());
 }

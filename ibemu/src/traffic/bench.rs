@@ -133,7 +133,7 @@ impl Bench<'_> {
         let all = by_source.len();
         let mut asked = stream::iter(by_source)
             .map(|(source, specs)| async move {
-                let to: BTreeSet<usize> = specs.iter().map(|spec| spec.pair.1).collect();
+                let to: BTreeSet<usize> = specs.iter().map(|flow| flow.spec.pair.1).collect();
                 let hosts: Vec<&HostLids> = to.iter().map(|&host| &self.hosts[host]).collect();
                 let from = &self.hosts[source];
                 let paths = paths::from_host(self.dir, self.state, from, &hosts).await;
@@ -198,6 +198,7 @@ impl Bench<'_> {
         let mut gone = Gone::new();
         let mut stop_by: Option<Instant> = None;
         let mut pause = POLL_INTERVAL;
+        let mut stuck = Stuck::default();
         loop {
             let look = async {
                 tokio::time::sleep(pause).await;
@@ -208,7 +209,9 @@ impl Bench<'_> {
             tokio::select! {
                 (outcomes, took) = look => {
                     pause = (took * POLL_PAUSES).clamp(POLL_INTERVAL, POLL_INTERVAL_MAX);
-                    if is_ended(outcomes, &mut gone, progress) {
+                    let sum = sum_of(those_who_answered(outcomes, &mut gone));
+                    show(&sum, progress);
+                    if sum.under_way == 0 || stuck.is_at_last(sum) {
                         break;
                     }
                 }
@@ -333,23 +336,37 @@ fn those_who_answered<T>(asked: Vec<(usize, Result<T>)>, gone: &mut Gone) -> Vec
     answers
 }
 
-/// Whether no flow is under way any more; shows how far they are.
-fn is_ended(
-    asked: Vec<(usize, Result<FlowsProgress>)>,
-    gone: &mut Gone,
-    progress: &RunProgress,
-) -> bool {
-    let mut sum = (0u64, 0u64, 0u64);
-    for (_, of_host) in those_who_answered(asked, gone) {
-        sum.0 += u64::from(of_host.under_way);
-        sum.1 += u64::from(of_host.flows);
-        sum.2 = sum.2.saturating_add(of_host.delivered);
+/// How far the flows of all hosts are together.
+fn sum_of(answers: Vec<(usize, FlowsProgress)>) -> FlowsProgress {
+    let mut sum = FlowsProgress::default();
+    for (_, of_host) in answers {
+        sum.add(of_host);
     }
-    let (under_way, flows, delivered) = sum;
+    sum
+}
+
+fn show(sum: &FlowsProgress, progress: &RunProgress) {
     progress.show(&format!(
-        "{under_way} of {flows} flows under way, {delivered} packets delivered"
+        "{} of {} flows under way, {} packets delivered",
+        sum.under_way, sum.flows, sum.delivered
     ));
-    under_way == 0
+}
+
+/// Steps that wait for packets that will not come.
+#[derive(Debug, Default)]
+pub(super) struct Stuck {
+    last: Option<FlowsProgress>,
+}
+
+impl Stuck {
+    /// Whether nothing can happen any more: in this look and the one before, all that was under way waited for other
+    /// flows, and nothing was sent between. Then there was a moment at which no packet was on its way.
+    pub(super) fn is_at_last(&mut self, sum: FlowsProgress) -> bool {
+        let waits = sum.waiting > 0 && sum.waiting == sum.under_way;
+        let is_same = self.last.is_some_and(|last| last == sum);
+        self.last = waits.then_some(sum);
+        waits && is_same
+    }
 }
 
 /// Until that moment, or for ever.

@@ -36,8 +36,19 @@ pub(crate) struct FlowSpec {
     pub(crate) duration_ms: u32,
     /// Seed of its payload and first phase.
     pub(crate) seed: u64,
+    /// What it is of a collective operation, if it is of one.
+    pub(crate) step: Option<StepSpec>,
     /// Whether it only fills the fabric before others are measured: it is not reported.
     pub(crate) is_warm_up: bool,
+}
+
+/// A transfer of a collective operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StepSpec {
+    /// Which time of the operation it is of, from 0.
+    pub(crate) iteration: u32,
+    /// Which flows its source has to have sent, or received, before: positions among all flows of the run.
+    pub(crate) after: Vec<usize>,
 }
 
 /// A flow and what it came to.

@@ -14,6 +14,8 @@
 //! them busy. From then on each host is asked once for each step, all of them at the same time.
 
 mod bench;
+mod collective;
+mod collective_report;
 mod error_text;
 mod flows;
 mod pattern;
@@ -24,9 +26,8 @@ mod run;
 mod virtual_time;
 
 pub(crate) use flows::{DURATION_MS, FlowSpec, Share, seed_of};
-pub(crate) use pattern::Pattern;
-use pattern::PatternError;
-pub(crate) use plan::{GroupPlan, RateText, TrafficPlan, milliseconds};
+use pattern::{Pattern, PatternError};
+pub(crate) use plan::{ByteText, GroupPlan, RateText, TrafficPlan, What, milliseconds};
 pub(crate) use report::print;
 pub(crate) use run::{Participants, run, verdict};
 pub(crate) use virtual_time::VirtualFabric;

@@ -37,7 +37,8 @@ pub(crate) enum Pattern {
 pub(crate) enum PatternError {
     /// No such name.
     #[error(
-        "there is no pattern {0:?}: uniform, all-to-all, centric-PERCENT, permutation, shift-BY, complement"
+        "there is no pattern {0:?}: uniform, all-to-all, centric-PERCENT, permutation, shift-BY, complement, \
+         ring-allreduce, tree-allreduce, alltoall"
     )]
     Unknown(String),
     /// Nobody to send to.

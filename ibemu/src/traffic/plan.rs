@@ -1,8 +1,11 @@
 //! What `ibemu traffic` is to send: a pattern, or a file of several.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Read as _};
+use std::mem;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use hostd::control::{FLOWS_MAX, PACKET_BYTES_MIN, WINDOW_MAX};
@@ -12,10 +15,12 @@ use topologies::matches;
 use wire::Sl;
 use wire::convert::{saturate, u64_of};
 
+use super::collective::Collective;
+use super::collective_report::CollectiveRun;
 use super::error_text::error_text;
 use super::flows::{DURATION_MS, FlowSpec, Share, seed_of};
 use super::{Pattern, PatternError};
-use crate::quantity::{BadQuantity, Rate};
+use crate::quantity::{self, BadQuantity, Rate};
 use crate::verify::Pair;
 
 /// The longest file, bytes.
@@ -55,8 +60,12 @@ fn default_seed() -> u64 {
 pub(crate) struct GroupPlan {
     /// What the report calls it [default: the pattern].
     pub(crate) name: Option<String>,
-    /// Who sends to whom among `hosts`; without it each of `from` to each of `to`.
-    pub(crate) pattern: Option<Pattern>,
+    /// Who sends to whom among `hosts`, or what they do together; without it each of `from` sends to each of `to`.
+    pub(crate) pattern: Option<What>,
+    /// What a collective operation is of: bytes of each rank.
+    pub(crate) bytes: Option<ByteText>,
+    /// How often a collective operation is done [default: 1].
+    pub(crate) iterations: Option<u32>,
     /// The hosts that take part, by names with `*` and `?` [default: all].
     #[serde(default)]
     pub(crate) hosts: Vec<String>,
@@ -88,6 +97,57 @@ pub(crate) struct GroupPlan {
     pub(crate) dlid_offset: Option<u16>,
 }
 
+/// What the hosts of a group do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum What {
+    /// Flows by a pattern.
+    Pattern(Pattern),
+    /// A collective operation.
+    Collective(Collective),
+}
+
+impl FromStr for What {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        match text.parse() {
+            Ok(collective) => Ok(Self::Collective(collective)),
+            Err(()) => text.parse().map(Self::Pattern),
+        }
+    }
+}
+
+impl TryFrom<String> for What {
+    type Error = PatternError;
+
+    fn try_from(text: String) -> Result<Self, PatternError> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern(pattern) => pattern.fmt(f),
+            Self::Collective(collective) => collective.fmt(f),
+        }
+    }
+}
+
+/// Bytes, as a number or with k, M or G behind it, for powers of 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "RateValue")]
+pub(crate) struct ByteText(pub(crate) u64);
+
+impl TryFrom<RateValue> for ByteText {
+    type Error = BadQuantity;
+
+    fn try_from(value: RateValue) -> Result<Self, BadQuantity> {
+        quantity::bytes(&value.text()).map(Self)
+    }
+}
+
 /// Bits a second, as a number or with k, M or G behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "RateValue")]
@@ -100,15 +160,20 @@ enum RateValue {
     Text(String),
 }
 
+impl RateValue {
+    fn text(self) -> String {
+        match self {
+            Self::Bits(bits) => bits.to_string(),
+            Self::Text(text) => text.chars().take(40).collect(),
+        }
+    }
+}
+
 impl TryFrom<RateValue> for RateText {
     type Error = BadQuantity;
 
     fn try_from(value: RateValue) -> Result<Self, BadQuantity> {
-        let text = match value {
-            RateValue::Bits(bits) => bits.to_string(),
-            RateValue::Text(text) => text.chars().take(40).collect(),
-        };
-        text.parse::<Rate>().map(|rate| Self(rate.0))
+        value.text().parse::<Rate>().map(|rate| Self(rate.0))
     }
 }
 
@@ -147,7 +212,7 @@ pub(crate) enum PlanError {
     Warmup(f64),
     /// More than a host holds.
     #[error(
-        "{host} would have {flows} flows, and a host holds {FLOWS_MAX}: leave out hosts (hosts = [\"GLOB\"]), \
+        "{host} would have {flows} flows, and a host holds {FLOWS_MAX} each way: leave out hosts (hosts = [\"GLOB\"]), \
          or the warm-up, which doubles them"
     )]
     TooManyFlows {
@@ -168,6 +233,8 @@ pub(crate) struct Resolved {
     pub(crate) groups: Vec<String>,
     /// All flows.
     pub(crate) flows: Vec<FlowSpec>,
+    /// The collective operations.
+    pub(crate) collectives: Vec<CollectiveRun>,
 }
 
 impl TrafficPlan {
@@ -211,13 +278,27 @@ impl TrafficPlan {
         let warmup_ms = milliseconds(self.warmup);
         let mut flows = Vec::new();
         let mut groups = Vec::new();
+        let mut collectives = Vec::new();
         for (group, number) in self.flows.iter().zip(0..) {
             let name = group.name(number);
-            let measured = group.flows(hosts, number, self.seed);
-            let measured = measured.map_err(|what| PlanError::Value {
+            let wrong = |what| PlanError::Value {
                 group: name.clone(),
                 what,
-            })?;
+            };
+            if let Some(What::Collective(collective)) = group.pattern {
+                let mut run = CollectiveRun::new(collective, group, hosts, number);
+                let run = run.as_mut().map_err(|what| wrong(mem::take(what)))?;
+                let from = flows.len();
+                flows.extend(
+                    run.flows(group, self.seed, from, warmup_ms)
+                        .map_err(wrong)?,
+                );
+                collectives.push(run.clone());
+                groups.push(name);
+                continue;
+            }
+            let measured = group.flows(hosts, number, self.seed);
+            let measured = measured.map_err(wrong)?;
             groups.push(name);
             for flow in measured {
                 if warmup_ms > 0 && flow.start_ms == 0 {
@@ -235,7 +316,11 @@ impl TrafficPlan {
             }
         }
         check_room(hosts, &flows)?;
-        Ok(Resolved { groups, flows })
+        Ok(Resolved {
+            groups,
+            flows,
+            collectives,
+        })
     }
 }
 
@@ -245,10 +330,16 @@ fn check_room(hosts: &[&str], flows: &[FlowSpec]) -> Result<(), PlanError> {
         return Err(PlanError::Nothing);
     }
     let mut of_host: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut to_host: BTreeMap<usize, usize> = BTreeMap::new();
     for flow in flows {
         *of_host.entry(flow.pair.0).or_default() += 1;
+        *to_host.entry(flow.pair.1).or_default() += 1;
     }
-    match of_host.into_iter().find(|&(_, flows)| flows > FLOWS_MAX) {
+    match of_host
+        .into_iter()
+        .chain(to_host)
+        .find(|&(_, flows)| flows > FLOWS_MAX)
+    {
         None => Ok(()),
         Some((host, flows)) => Err(PlanError::TooManyFlows {
             host: hosts[host].to_owned(),
@@ -297,13 +388,14 @@ impl GroupPlan {
                     (None, Some(seconds)) => milliseconds(seconds).max(1),
                 },
                 seed: seed_of(seed.wrapping_add(u64::from(group)), pair),
+                step: None,
                 is_warm_up: false,
             }
         };
         Ok(pairs.into_iter().map(flow).collect())
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let sizes = PACKET_BYTES_MIN..=PACKET_BYTES_MAX;
         match self {
             Self {
@@ -320,6 +412,14 @@ impl GroupPlan {
                 rate: None,
                 ..
             } => Err("window 0 needs a rate".to_owned()),
+            Self {
+                pattern: Some(What::Pattern(_)) | None,
+                bytes,
+                iterations,
+                ..
+            } if bytes.is_some() || iterations.is_some() => {
+                Err("bytes and iterations belong to a collective".to_owned())
+            }
             Self { count: Some(0), .. } => Err("count 0: 1 or more".to_owned()),
             Self {
                 count: Some(_),
@@ -361,7 +461,17 @@ impl GroupPlan {
                 let from = named("from", &self.from, hosts)?;
                 Ok(each_to_each(&from, &named("to", &self.to, hosts)?))
             }
-            Some(pattern) => self.pairs_of(pattern, hosts, seed),
+            Some(What::Pattern(pattern)) => self.pairs_of(pattern, hosts, seed),
+            // A collective has transfers in place of pairs.
+            Some(What::Collective(_)) => Ok(Vec::new()),
+        }
+    }
+
+    /// The positions of the hosts that take part among all.
+    pub(super) fn among(&self, hosts: &[&str]) -> Result<Vec<usize>, String> {
+        match self.hosts.as_slice() {
+            [] => Ok((0..hosts.len()).collect()),
+            globs => named("hosts", globs, hosts),
         }
     }
 
@@ -371,10 +481,7 @@ impl GroupPlan {
         hosts: &[&str],
         seed: u64,
     ) -> Result<Vec<(Pair, Share)>, String> {
-        let among = match self.hosts.as_slice() {
-            [] => (0..hosts.len()).collect(),
-            globs => named("hosts", globs, hosts)?,
-        };
+        let among = self.among(hosts)?;
         let target = match &self.target {
             None => 0,
             Some(_) if !matches!(pattern, Pattern::Centric(_)) => {
@@ -553,7 +660,7 @@ mod tests {
             seed: 1,
             warmup,
             flows: vec![GroupPlan {
-                pattern: Some(Pattern::Uniform),
+                pattern: Some(What::Pattern(Pattern::Uniform)),
                 ..GroupPlan::default()
             }],
         };

@@ -7,6 +7,7 @@ use serde::Serialize;
 use wire::TrafficKind;
 use wire::convert::{nanoseconds, real, u64_of, usize_of};
 
+use super::collective_report::{CollectiveJson, CollectiveRun};
 use super::flows::Flow;
 use super::run::RunOutcome;
 use crate::accounting::{Account, AtPort};
@@ -24,6 +25,8 @@ const PLACES_MAX: usize = 20;
 struct Report<'a> {
     size: Option<u16>,
     interrupted: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    collectives: Vec<CollectiveJson>,
     total: Total<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<Group<'a>>,
@@ -48,17 +51,58 @@ struct Group<'a> {
     sums: Sums,
 }
 
-/// Some flows together.
-#[derive(Debug, Serialize)]
-struct Sums {
-    flows: usize,
+/// What has become of packets, of one flow or of several together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+struct Counts {
+    /// Packets that rates, counts and times have asked for: `delivered + lost + unsent`.
     offered: u64,
     sent: u64,
     delivered: u64,
     lost: u64,
+    /// Packets that were asked for and not sent: links or windows did not let them.
+    unsent: u64,
     duplicates: u64,
     reordered: u64,
+    stalls: u64,
     bytes_delivered: u64,
+}
+
+impl Counts {
+    fn of(flow: &FlowReport) -> Self {
+        Self {
+            offered: flow.offered,
+            sent: flow.sent,
+            delivered: flow.delivered,
+            lost: flow.lost,
+            unsent: flow.offered.saturating_sub(flow.sent),
+            duplicates: flow.duplicates,
+            reordered: flow.reordered,
+            stalls: flow.stalls,
+            bytes_delivered: flow.bytes_delivered,
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            offered: self.offered + other.offered,
+            sent: self.sent + other.sent,
+            delivered: self.delivered + other.delivered,
+            lost: self.lost + other.lost,
+            unsent: self.unsent + other.unsent,
+            duplicates: self.duplicates + other.duplicates,
+            reordered: self.reordered + other.reordered,
+            stalls: self.stalls + other.stalls,
+            bytes_delivered: self.bytes_delivered + other.bytes_delivered,
+        }
+    }
+}
+
+/// Some flows together.
+#[derive(Debug, Serialize)]
+struct Sums {
+    flows: usize,
+    #[serde(flatten)]
+    counts: Counts,
     elapsed_ns: u64,
     packets_per_second: u64,
     bits_per_second: u64,
@@ -77,14 +121,8 @@ struct FlowJson<'a> {
     dlid: u16,
     size: u16,
     state: &'static str,
-    offered: u64,
-    sent: u64,
-    delivered: u64,
-    lost: u64,
-    duplicates: u64,
-    reordered: u64,
-    stalls: u64,
-    bytes_delivered: u64,
+    #[serde(flatten)]
+    counts: Counts,
     elapsed_ns: u64,
     latency: LatencyJson,
 }
@@ -120,8 +158,15 @@ impl From<Latency> for LatencyJson {
 ///
 /// # Errors
 /// If standard output cannot be written to.
-pub(crate) fn print(ran: &RunOutcome, groups: &[String], json: bool) -> Result<()> {
+pub(crate) fn print(
+    ran: &RunOutcome,
+    groups: &[String],
+    collectives: &[CollectiveRun],
+    json: bool,
+) -> Result<()> {
     let RunOutcome { hosts, flows, .. } = ran;
+    let collectives = collectives.iter().map(|run| run.outcome(flows));
+    let collectives: Vec<CollectiveJson> = collectives.collect();
     let all = sums(ran, |_| true);
     let of_groups = groups.iter().zip(0..).map(|(name, number)| Group {
         name,
@@ -134,6 +179,7 @@ pub(crate) fn print(ran: &RunOutcome, groups: &[String], json: bool) -> Result<(
         return output::json(&Report {
             size: common_size(flows),
             interrupted: ran.interrupted,
+            collectives,
             total: Total {
                 sums: all,
                 dropped: &ran.account.all_drops,
@@ -151,12 +197,20 @@ pub(crate) fn print(ran: &RunOutcome, groups: &[String], json: bool) -> Result<(
     if of_groups.len() > 1 {
         output::line(group_table(&of_groups))?;
     }
+    if !collectives.is_empty() {
+        output::line(CollectiveJson::table(&collectives))?;
+    }
+    let counts = all.counts;
     output::line(format!(
-        "{} flows: {} offered, {} delivered, {} lost; {} packets/s, {}{}",
+        "{} flows: {} offered, {} delivered, {} lost{}; {} packets/s, {}{}",
         all.flows,
-        all.offered,
-        all.delivered,
-        all.lost,
+        counts.offered,
+        counts.delivered,
+        counts.lost,
+        match counts.unsent {
+            0 => String::new(),
+            unsent => format!(", {unsent} not sent"),
+        },
         all.packets_per_second,
         bit_rate(all.bits_per_second),
         fairness(all.fairness.filter(|_| all.flows > 1)),
@@ -254,11 +308,11 @@ fn places(what: &str, all: impl Iterator<Item = String>) -> Result<()> {
 fn sums(ran: &RunOutcome, wanted: impl Fn(u32) -> bool) -> Sums {
     let flows = ran.flows.iter().filter(|flow| wanted(flow.spec.group));
     let flows: Vec<&FlowReport> = flows.map(|flow| &flow.report).collect();
-    let sum = |field: fn(&FlowReport) -> u64| flows.iter().map(|flow| field(flow)).sum::<u64>();
+    let all = flows.iter().map(|flow| Counts::of(flow));
+    let counts = all.fold(Counts::default(), Counts::and);
     // Flows start one after another: the time that they have in common is the longest one.
     let longest = flows.iter().map(|flow| flow.elapsed_ns).max().unwrap_or(0);
     let elapsed_ns = longest.min(nanoseconds(ran.elapsed));
-    let bytes = sum(|flow| flow.bytes_delivered);
     let mut latency = Histogram::default();
     for (of_group, _) in ran
         .latencies
@@ -270,16 +324,10 @@ fn sums(ran: &RunOutcome, wanted: impl Fn(u32) -> bool) -> Sums {
     }
     Sums {
         flows: flows.len(),
-        offered: sum(|flow| flow.offered),
-        sent: sum(|flow| flow.sent),
-        delivered: sum(|flow| flow.delivered),
-        lost: sum(|flow| flow.lost),
-        duplicates: sum(|flow| flow.duplicates),
-        reordered: sum(|flow| flow.reordered),
-        bytes_delivered: bytes,
+        counts,
         elapsed_ns,
-        packets_per_second: per_second(sum(|flow| flow.delivered), elapsed_ns),
-        bits_per_second: per_second(bytes.saturating_mul(8), elapsed_ns),
+        packets_per_second: per_second(counts.delivered, elapsed_ns),
+        bits_per_second: per_second(counts.bytes_delivered.saturating_mul(8), elapsed_ns),
         fairness: jain(&flows),
         latency: latency.summary().into(),
     }
@@ -332,9 +380,9 @@ fn group_table(groups: &[Group<'_>]) -> Table {
         table.row([
             (*name).to_owned(),
             sums.flows.to_string(),
-            sums.offered.to_string(),
-            sums.delivered.to_string(),
-            sums.lost.to_string(),
+            sums.counts.offered.to_string(),
+            sums.counts.delivered.to_string(),
+            sums.counts.lost.to_string(),
             bit_rate(sums.bits_per_second),
             sums.fairness
                 .map_or_else(|| "-".to_owned(), |index| format!("{index:.3}")),
@@ -366,14 +414,7 @@ fn flow_json<'a>(
         dlid: flow.dlid.get(),
         size: flow.size,
         state: state_name(flow.state),
-        offered: flow.offered,
-        sent: flow.sent,
-        delivered: flow.delivered,
-        lost: flow.lost,
-        duplicates: flow.duplicates,
-        reordered: flow.reordered,
-        stalls: flow.stalls,
-        bytes_delivered: flow.bytes_delivered,
+        counts: Counts::of(flow),
         elapsed_ns: flow.elapsed_ns,
         latency: flow.latency.into(),
     }

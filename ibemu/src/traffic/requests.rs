@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
-use hostd::control::{FlowReport, PERF_REPORTS_MAX, PerfRequest, Request, SINK_QPN};
+use hostd::control::{Awaited, FlowReport, PERF_REPORTS_MAX, PerfRequest, Request, SINK_QPN, Step};
 
 use super::flows::{Flow, FlowSpec};
 use crate::lids::HostLids;
@@ -19,7 +19,23 @@ pub(super) struct SourceRequest {
     /// The host's position.
     pub(super) source: usize,
     /// Its flows.
-    flows: Vec<(FlowSpec, PerfRequest)>,
+    flows: Vec<Order>,
+}
+
+/// A flow, and what starts it.
+#[derive(Debug)]
+struct Order {
+    spec: FlowSpec,
+    request: PerfRequest,
+    after: Vec<Awaited>,
+}
+
+/// A flow, its number at its source, and which flows it waits for, by their sources.
+#[derive(Debug)]
+pub(super) struct Numbered {
+    pub(super) spec: FlowSpec,
+    flow: u32,
+    after: Vec<(usize, u32, u64)>,
 }
 
 impl SourceRequest {
@@ -29,14 +45,25 @@ impl SourceRequest {
     /// If a destination has no LID that is wanted.
     pub(super) fn new(
         source: usize,
-        specs: Vec<FlowSpec>,
+        specs: Vec<Numbered>,
         hosts: &[HostLids],
         path: impl Fn(usize) -> Path,
     ) -> Result<Self> {
-        let flows = specs.into_iter().zip(0..).map(|(spec, position)| {
+        let flows = specs.into_iter().map(|numbered| {
+            let Numbered { spec, flow, after } = numbered;
             let to = spec.pair.1;
-            let request = request(&spec, position, path(to), &hosts[to])?;
-            Ok((spec, request))
+            let request = request(&spec, flow, path(to), &hosts[to])?;
+            let awaited = |(host, flow, packets): (usize, u32, u64)| Awaited {
+                source: hosts[host].identity.lid,
+                flow,
+                packets,
+            };
+            let after = after.into_iter().map(awaited).collect();
+            Ok(Order {
+                spec,
+                request,
+                after,
+            })
         });
         let flows = flows.collect::<Result<_>>()?;
         Ok(Self { source, flows })
@@ -50,12 +77,22 @@ impl SourceRequest {
     /// What starts its flows.
     pub(super) fn starts(&self) -> impl Iterator<Item = Request> {
         let mut by_start: BTreeMap<u32, Vec<PerfRequest>> = BTreeMap::new();
-        for (spec, request) in &self.flows {
-            let together = by_start.entry(spec.start_ms).or_default();
-            together.push(request.clone());
+        let mut steps: BTreeMap<u32, Vec<Step>> = BTreeMap::new();
+        for order in &self.flows {
+            let flow = order.request.clone();
+            let start_ms = order.spec.start_ms;
+            match order.spec.step {
+                None => by_start.entry(start_ms).or_default().push(flow),
+                Some(_) => steps.entry(start_ms).or_default().push(Step {
+                    flow,
+                    after: order.after.clone(),
+                }),
+            }
         }
         let start = |(delay_ms, flows)| Request::PerfStartAfter { delay_ms, flows };
-        by_start.into_iter().map(start)
+        let start_steps = |(delay_ms, steps)| Request::PerfStartSteps { delay_ms, steps };
+        let steps = steps.into_iter().map(start_steps);
+        by_start.into_iter().map(start).chain(steps)
     }
 
     /// The flows that are measured, by what the host has reported.
@@ -63,22 +100,21 @@ impl SourceRequest {
     /// # Errors
     /// If a flow is not among the reports.
     pub(super) fn measured(&self, mut reports: BTreeMap<u32, FlowReport>) -> Result<Vec<Flow>> {
-        let measured = self.flows.iter().filter(|(spec, _)| !spec.is_warm_up);
-        let flows = measured.map(|(spec, request)| {
-            let report = reports.remove(&request.flow);
+        let measured = self.flows.iter().filter(|order| !order.spec.is_warm_up);
+        let flows = measured.map(|order| {
+            let report = reports.remove(&order.request.flow);
             let report = report.context("it has forgotten a flow: was it restarted?")?;
-            let spec = spec.clone();
+            let spec = order.spec.clone();
             Ok(Flow { spec, report })
         });
         flows.collect()
     }
 }
 
-/// The request that starts a flow, the `position`-th of its source.
-fn request(spec: &FlowSpec, position: u32, path: Path, to: &HostLids) -> Result<PerfRequest> {
-    let warm_up = if spec.is_warm_up { WARM_UP } else { 0 };
+/// The request that starts a flow.
+fn request(spec: &FlowSpec, flow: u32, path: Path, to: &HostLids) -> Result<PerfRequest> {
     Ok(PerfRequest {
-        flow: warm_up | spec.group << GROUP_SHIFT | position,
+        flow,
         dlid: match spec.dlid_offset {
             Some(offset) => to.with_offset(offset)?,
             None => path.dlid,
@@ -100,11 +136,23 @@ pub(super) fn next_page(page: &[FlowReport]) -> Option<u32> {
     page.last().filter(|_| is_full)?.flow.checked_add(1)
 }
 
-/// By source.
-pub(super) fn by_source(specs: Vec<FlowSpec>) -> BTreeMap<usize, Vec<FlowSpec>> {
-    let mut by_source: BTreeMap<usize, Vec<FlowSpec>> = BTreeMap::new();
-    for spec in specs {
-        by_source.entry(spec.pair.0).or_default().push(spec);
+/// By source, numbered.
+pub(super) fn by_source(specs: Vec<FlowSpec>) -> BTreeMap<usize, Vec<Numbered>> {
+    let mut of_source: BTreeMap<usize, u32> = BTreeMap::new();
+    let number = |spec: &FlowSpec| {
+        let warm_up = if spec.is_warm_up { WARM_UP } else { 0 };
+        let position = of_source.entry(spec.pair.0).or_default();
+        *position += 1;
+        let flow = warm_up | spec.group << GROUP_SHIFT | (*position - 1);
+        (spec.pair.0, flow, spec.count)
+    };
+    let all: Vec<(usize, u32, u64)> = specs.iter().map(number).collect();
+    let mut by_source: BTreeMap<usize, Vec<Numbered>> = BTreeMap::new();
+    for (spec, &(source, flow, _)) in specs.into_iter().zip(&all) {
+        let after = spec.step.iter().flat_map(|step| &step.after);
+        let after = after.map(|&at| all[at]).collect();
+        let numbered = Numbered { spec, flow, after };
+        by_source.entry(source).or_default().push(numbered);
     }
     by_source
 }
@@ -119,8 +167,8 @@ pub(super) fn latency_requests(
     let sources: Vec<_> = sources.map(|source| hosts[source].identity.lid).collect();
     let of_flows = requests.iter().flat_map(|request| &request.flows);
     let sinks: BTreeSet<(u32, usize)> = of_flows
-        .filter(|(spec, _)| !spec.is_warm_up)
-        .map(|(spec, _)| (spec.group, spec.pair.1))
+        .filter(|order| !order.spec.is_warm_up)
+        .map(|order| (order.spec.group, order.spec.pair.1))
         .collect();
     let ask = |(group, sink): (u32, usize)| {
         let request = Request::SinkDurations {

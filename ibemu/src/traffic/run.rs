@@ -9,6 +9,7 @@ use hostd::control::{FlowState, Histogram};
 use tokio::time::Instant;
 
 use super::bench::Bench;
+use super::collective_report::CollectiveRun;
 use super::flows::{Flow, FlowSpec};
 use super::requests::SourceRequest;
 use crate::accounting::{Account, Ledger};
@@ -203,11 +204,12 @@ impl RunProgress {
 }
 
 /// The error, if there was one.
-pub(crate) fn verdict(
-    RunOutcome {
+pub(crate) fn verdict(ran: &RunOutcome, collectives: &[CollectiveRun]) -> Result<()> {
+    let RunOutcome {
         flows, left_out, ..
-    }: &RunOutcome,
-) -> Result<()> {
+    } = ran;
+    let of_collectives = collectives.iter().map(|run| run.outcome(flows));
+    let of_collectives = of_collectives.filter_map(|outcome| outcome.verdict());
     let abandoned = flows
         .iter()
         .filter(|flow| flow.report.state == FlowState::Abandoned)
@@ -220,6 +222,7 @@ pub(crate) fn verdict(
     });
     let wrong: Vec<String> = abandoned
         .into_iter()
+        .chain(of_collectives)
         .chain(LeftOut::verdict(left_out))
         .collect();
     if wrong.is_empty() {

@@ -13,6 +13,7 @@ use wire::Lid;
 use wire::control::PortStatus;
 use wire::convert::usize_of;
 
+use super::bench::Stuck;
 use super::flows::FlowSpec;
 use super::requests::{SourceRequest, by_source, latency_requests, next_page};
 use super::run::RunOutcome;
@@ -138,7 +139,7 @@ impl VirtualFabric {
     /// What each source is to send, by the paths that subnet administration names.
     fn requests(&self, specs: Vec<FlowSpec>) -> Result<Vec<SourceRequest>> {
         let requests = by_source(specs).into_iter().map(|(source, specs)| {
-            let to: BTreeSet<usize> = specs.iter().map(|spec| spec.pair.1).collect();
+            let to: BTreeSet<usize> = specs.iter().map(|flow| flow.spec.pair.1).collect();
             let paths = to.into_iter().map(|to| Ok((to, self.path(source, to)?)));
             let paths: BTreeMap<usize, Path> = paths.collect::<Result<_>>()?;
             SourceRequest::new(source, specs, &self.hosts, |to| paths[&to])
@@ -172,6 +173,7 @@ impl VirtualFabric {
         progress: &Progress,
     ) -> Result<bool> {
         let mut stop_by: Option<Time> = None;
+        let mut stuck = Stuck::default();
         loop {
             // Signals are looked at between two steps.
             let is_left = tokio::select! {
@@ -192,11 +194,7 @@ impl VirtualFabric {
             let mut sum = FlowsProgress::default();
             for request in requests {
                 match self.ask(request.source, Request::PerfProgress)? {
-                    Reply::PerfProgress(of_host) => {
-                        sum.flows += of_host.flows;
-                        sum.under_way += of_host.under_way;
-                        sum.delivered = sum.delivered.saturating_add(of_host.delivered);
-                    }
+                    Reply::PerfProgress(of_host) => sum.add(of_host),
                     other => return Err(unexpected(&other)),
                 }
             }
@@ -205,7 +203,10 @@ impl VirtualFabric {
                 "{seconds:.2} s of virtual time: {} of {} flows under way, {} packets delivered",
                 sum.under_way, sum.flows, sum.delivered
             ));
-            if sum.under_way == 0 || stop_by.is_some_and(|by| self.twin.now() >= by) {
+            if sum.under_way == 0 || stuck.is_at_last(sum) {
+                return Ok(stop_by.is_some());
+            }
+            if stop_by.is_some_and(|by| self.twin.now() >= by) {
                 return Ok(stop_by.is_some());
             }
         }

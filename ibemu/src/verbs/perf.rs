@@ -28,8 +28,8 @@ pub async fn run(fabric: &FabricName, options: &Perf) -> Result<()> {
     let state = FabricState::require(&dir)?;
     check(options)?;
     let ran = traffic::run(&dir, &state, participants(&dir, &state, options)).await?;
-    traffic::print(&ran, &[], options.json)?;
-    traffic::verdict(&ran)
+    traffic::print(&ran, &[], &[], options.json)?;
+    traffic::verdict(&ran, &[])
 }
 
 fn check(options: &Perf) -> Result<()> {
@@ -106,6 +106,7 @@ fn flow(pair: Pair, share: Share, options: &Perf) -> Result<FlowSpec> {
             (None, Some(seconds)) => traffic::milliseconds(seconds).max(1),
         },
         seed: seed_of(options.seed, pair),
+        step: None,
         is_warm_up: false,
     })
 }

@@ -10,7 +10,7 @@ use crate::lids;
 use crate::names::FabricName;
 use crate::quantity::Rate;
 use crate::state::FabricState;
-use crate::traffic::{self, GroupPlan, Participants, Pattern, RateText, TrafficPlan};
+use crate::traffic::{self, ByteText, GroupPlan, Participants, RateText, TrafficPlan, What};
 use crate::usage::UsageError;
 
 /// Sends traffic and reports on it, as [`super::perf`].
@@ -37,8 +37,8 @@ pub async fn run(fabric: &FabricName, options: &Traffic) -> Result<()> {
         })
     };
     let ran = traffic::run(&dir, &state, participants).await?;
-    traffic::print(&ran, &resolved.groups, options.json)?;
-    traffic::verdict(&ran)
+    traffic::print(&ran, &resolved.groups, &resolved.collectives, options.json)?;
+    traffic::verdict(&ran, &resolved.collectives)
 }
 
 /// The plan that the command line names, with its options.
@@ -47,7 +47,7 @@ pub(super) fn plan(options: &Traffic) -> Result<TrafficPlan> {
     let mut plan = if is_file {
         TrafficPlan::read(Path::new(&options.what))?
     } else {
-        let pattern = options.what.parse::<Pattern>();
+        let pattern = options.what.parse::<What>();
         let pattern = pattern.map_err(|error| UsageError(error.to_string()))?;
         TrafficPlan {
             seed: 1,
@@ -82,6 +82,8 @@ fn replace(group: &mut GroupPlan, options: &Traffic) {
         group.count = options.count;
         group.seconds = options.seconds;
     }
+    group.bytes = options.bytes.map(ByteText).or(group.bytes);
+    group.iterations = options.iterations.or(group.iterations);
     group.size = options.size.or(group.size);
     group.rate = options.rate.map(|Rate(bits)| RateText(bits)).or(group.rate);
     group.window = options.window.or(group.window);

@@ -102,14 +102,20 @@ pub(super) fn run(options: &VirtualTraffic) -> Result<()> {
         .build()
         .context("cannot start")?;
     let ran = runtime.block_on(fabric.run(resolved.flows, groups))?;
-    traffic::print(&ran.outcome, &resolved.groups, options.traffic.json)?;
+    let collectives = &resolved.collectives;
+    traffic::print(
+        &ran.outcome,
+        &resolved.groups,
+        collectives,
+        options.traffic.json,
+    )?;
     if let Some(first) = ran.findings.first() {
         bail!(
             "{} findings of the simulator's checkers, the first: {first}",
             ran.findings.len()
         );
     }
-    traffic::verdict(&ran.outcome)
+    traffic::verdict(&ran.outcome, collectives)
 }
 
 /// Refuses what the subnet manager would not bring up.
