@@ -27,6 +27,7 @@ mod progress;
 pub mod quantity;
 pub mod recordings;
 mod routes;
+pub mod sampling;
 pub mod setup;
 mod shape;
 pub mod state;

@@ -24,6 +24,7 @@ mod limits;
 mod managers;
 mod messages;
 mod modules;
+mod monitoring;
 mod multicast;
 mod opensm;
 mod opensm_faults;

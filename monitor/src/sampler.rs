@@ -1,0 +1,186 @@
+//! The sampler: a thread that asks every port for its counters once an interval, through one host's MAD socket, and
+//! subnet administration for devices, ports and cables whenever they may have changed.
+
+mod book;
+mod client;
+mod discovery;
+mod round;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{Notify, watch};
+use wire::{Lid, PortNum, SaKey};
+
+use crate::history::{History, Point};
+use crate::model::{ProcessFacts, Snapshot};
+
+/// Through which host to sample.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its MAD socket.
+    pub mad_socket: PathBuf,
+    /// The port of the host that its datagrams leave by.
+    pub port: PortNum,
+    /// The SM_Key of trusted requests, with which subnet administration tells all.
+    pub sa_key: SaKey,
+}
+
+/// How to sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// From the begin of a sample to that of the next one.
+    pub interval: Duration,
+    /// From a look at the whole fabric to the next one, if nothing asks for it before.
+    pub discovery_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            interval: Duration::from_secs(1),
+            discovery_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Why a sample failed. Sampling goes on: the next one may succeed.
+#[derive(Debug, Error)]
+enum SampleError {
+    #[error("the host's MAD socket {} cannot be used; does the host run? (ibemu status): {why}", .socket.display())]
+    Host { socket: PathBuf, why: String },
+    #[error("the host has closed its MAD socket: it was restarted, or serves too many programs")]
+    HostLeft,
+    #[error("the host does not answer")]
+    HostSilent,
+    #[error("no subnet manager has set up the host's port: start one (ibemu status)")]
+    NoManager,
+    #[error("subnet administration at LID {lid} does not answer")]
+    AdministratorSilent { lid: Lid },
+    #[error("subnet administration refuses its tables (status {status:#06x})")]
+    Refused { status: u16 },
+    #[error("subnet administration sends a table that does not end")]
+    TooLong,
+    #[error("an answer makes no sense: {0}")]
+    Nonsense(#[from] wire::ParseError),
+    #[error("the connection to the host failed: {0}")]
+    Io(std::io::Error),
+    #[error(transparent)]
+    Codec(#[from] wire::control::ControlError),
+}
+
+impl From<std::io::Error> for SampleError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::HostLeft,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// What the thread and its owner share.
+#[derive(Debug)]
+struct Shared {
+    latest: watch::Sender<Arc<Snapshot>>,
+    history: Mutex<History>,
+    processes: Mutex<Arc<[ProcessFacts]>>,
+    discover: Notify,
+    stop: Notify,
+}
+
+/// A sampler at work; its thread ends when it is dropped.
+#[derive(Debug)]
+pub struct Sampler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sampler {
+    /// Starts sampling. A host that cannot be reached is tried again: [`Snapshot::collection`] tells why.
+    ///
+    /// # Errors
+    /// The system's, if the thread cannot be started.
+    pub fn start(source: Source, options: Options) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            latest: watch::Sender::new(Arc::default()),
+            history: Mutex::default(),
+            processes: Mutex::new(Arc::default()),
+            discover: Notify::new(),
+            stop: Notify::new(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let work = {
+            let shared = Arc::clone(&shared);
+            move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = shared.stop.notified() => {}
+                        never = worker::work(&shared, &source, options) => match never {},
+                    }
+                });
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("sampler".to_owned())
+            .spawn(work)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// All that is known now; number 0 before the first sample.
+    #[must_use]
+    pub fn current(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.shared.latest.borrow())
+    }
+
+    /// Tells of each new sample; who is too slow for one gets the next.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.shared.latest.subscribe()
+    }
+
+    /// A port, by its place, in the last `span`: when, milliseconds since 1970, and what.
+    #[must_use]
+    pub fn history(&self, port: usize, span: Duration) -> Vec<(u64, Point)> {
+        let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        self.with_history(|history| history.port(port, span_ms))
+    }
+
+    /// Looks at the whole history. Sampling waits meanwhile: be short.
+    pub fn with_history<T>(&self, look: impl FnOnce(&History) -> T) -> T {
+        look(&lock(&self.shared.history))
+    }
+
+    /// Something of the fabric may have changed: look at devices, ports and cables with the next sample, which is
+    /// taken at once.
+    pub fn discover(&self) {
+        self.shared.discover.notify_one();
+    }
+
+    /// What the supervisor says of processes; samples from here on show it.
+    pub fn set_processes(&self, processes: Vec<ProcessFacts>) {
+        *lock(&self.shared.processes) = processes.into();
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.shared.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been told on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

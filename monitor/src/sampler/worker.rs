@@ -1,0 +1,166 @@
+//! The sampler's loop: connect, discover, sample, publish.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use netio::clock;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::client::Client;
+use super::discovery::{self, Tables};
+use super::round::{Books, Query, Round, Templates};
+use super::{Options, SampleError, Shared, Source, lock};
+use crate::model::{Collection, Fabric, Snapshot};
+
+/// Time between two attempts to reach the host.
+const RECONNECT: Duration = Duration::from_millis(500);
+
+/// What is known, whatever happens to the connection.
+#[derive(Debug, Default)]
+struct Known {
+    sequence: u64,
+    fabric: Arc<Fabric>,
+    books: Books,
+    discovered_at: Option<Instant>,
+}
+
+/// Samples for ever, through one connection after the other: the host may be restarted.
+pub(super) async fn work(shared: &Shared, source: &Source, options: Options) -> Infallible {
+    let mut known = Known::default();
+    loop {
+        let Err(error) = serve(shared, source, options, &mut known).await;
+        tracing::debug!("sampling is interrupted: {error}");
+        known.discovered_at = None;
+        let collection = Collection {
+            failure: Some(error.to_string()),
+            ..Collection::default()
+        };
+        publish(shared, &mut known, collection);
+        tokio::time::sleep(RECONNECT).await;
+    }
+}
+
+/// Samples through one connection until it fails.
+async fn serve(
+    shared: &Shared,
+    source: &Source,
+    options: Options,
+    known: &mut Known,
+) -> Result<Infallible, SampleError> {
+    let mut client = Client::connect(source).await?;
+    let mut templates = Templates::new();
+    let mut queries: Vec<Query> = Vec::new();
+    let mut ticks = interval(options.interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let is_asked = tokio::select! {
+            _ = ticks.tick() => false,
+            () = shared.discover.notified() => true,
+        };
+        let last = known.discovered_at;
+        let is_due = last.is_none_or(|last| last.elapsed() >= options.discovery_interval);
+        if is_asked || is_due {
+            discover(&mut client, source, known).await?;
+        }
+        known.books.plan(&known.fabric, &mut queries);
+        let begun = Instant::now();
+        let round = Round::new(&known.fabric, &mut known.books, &queries, &mut templates);
+        let requests = run(&mut client, round).await?;
+        let nodes = known.books.nodes.iter();
+        let count = |of: fn(&crate::model::NodeCollection) -> bool| {
+            nodes.clone().map(|node| u64::from(of(&node.collection))).sum()
+        };
+        let collection = Collection {
+            duration_s: begun.elapsed().as_secs_f64(),
+            requests,
+            errors: count(|node| node.is_error),
+            timeouts: count(|node| node.is_timeout),
+            failure: None,
+        };
+        known.sequence += 1;
+        let snapshot = publish(shared, known, collection);
+        lock(&shared.history).push(&snapshot);
+    }
+}
+
+/// Asks subnet administration for all devices, ports and cables.
+async fn discover(
+    client: &mut Client,
+    source: &Source,
+    known: &mut Known,
+) -> Result<(), SampleError> {
+    let own = client.own_port().await?;
+    let sm = own.master_sm_lid;
+    if !sm.is_unicast() {
+        return Err(SampleError::NoManager);
+    }
+    let key = source.sa_key.get();
+    let tables = Tables {
+        nodes: client.table(sm, key).await?,
+        ports: client.table(sm, key).await?,
+        links: client.table(sm, key).await?,
+    };
+    let mut fabric = Fabric::clone(&known.fabric);
+    if discovery::update(&mut fabric, &tables) {
+        known.books.fit(&fabric);
+        known.fabric = Arc::new(fabric);
+    }
+    known.discovered_at = Some(Instant::now());
+    Ok(())
+}
+
+/// Sends the requests of a sample and takes the answers; how many were sent.
+async fn run(client: &mut Client, mut round: Round<'_>) -> Result<u64, SampleError> {
+    let mut is_blocked = false;
+    while !round.is_over() {
+        while !is_blocked {
+            let tid = client.next_tid();
+            let Some((lid, mad)) = round.next(clock::now(), || tid) else {
+                break;
+            };
+            client.prepare(lid, mad)?;
+            is_blocked = !client.try_send()?;
+        }
+        if round.is_over() {
+            break;
+        }
+        let now = clock::now();
+        let due = round.deadline().map_or(0, |due| due.0.saturating_sub(now.0));
+        tokio::select! {
+            biased;
+            answer = client.receive() => {
+                let (lid, mad) = answer?;
+                let now = clock::now();
+                round.answered(now, lid, &mad);
+                while let Some((lid, mad)) = client.try_receive()? {
+                    round.answered(now, lid, &mad);
+                }
+            }
+            sent = client.send(), if is_blocked => {
+                sent?;
+                is_blocked = false;
+            }
+            () = tokio::time::sleep(Duration::from_nanos(due)), if !is_blocked => {}
+        }
+    }
+    Ok(round.requests)
+}
+
+/// Makes all that is known the latest snapshot.
+fn publish(shared: &Shared, known: &mut Known, collection: Collection) -> Arc<Snapshot> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let at_ms = since_1970.map_or(0, |since| since.as_millis());
+    let books = &known.books;
+    let snapshot = Arc::new(Snapshot {
+        sequence: known.sequence,
+        at_ms: u64::try_from(at_ms).unwrap_or(u64::MAX),
+        fabric: Arc::clone(&known.fabric),
+        readings: books.ports.iter().map(|port| port.reading()).collect(),
+        nodes: books.nodes.iter().map(|node| node.collection).collect(),
+        processes: Arc::clone(&lock(&shared.processes)),
+        collection,
+    });
+    shared.latest.send_replace(Arc::clone(&snapshot));
+    snapshot
+}
