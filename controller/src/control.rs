@@ -145,4 +145,6 @@ pub struct Status {
     pub programming_ns: u64,
     /// Forwarding-table blocks written by the latest programming.
     pub blocks_written: u64,
+    /// Requests to subnet administration that this manager has taken since the start.
+    pub sa_requests: u64,
 }

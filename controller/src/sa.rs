@@ -44,6 +44,7 @@ pub(crate) struct Administration {
     transfers: Transfers,
     subscriptions: Subscriptions,
     services: Services,
+    requests: u64,
 }
 
 /// A query by components.
@@ -150,6 +151,11 @@ impl Administration {
         }
     }
 
+    /// How many requests have come.
+    pub(crate) const fn requests(&self) -> u64 {
+        self.requests
+    }
+
     /// Whether a request is a trusted one.
     fn trusts(&self, request: &Mad) -> bool {
         let header = request.sa_header();
@@ -176,6 +182,7 @@ impl Administration {
         if rmpp::is_control(request) {
             return self.transfers.receive(now, from, request);
         }
+        self.requests += 1;
         // Several paths may be asked for by a transfer, which one segment holds (IBA 13.6.3.2).
         let is_multi_path = (request.method(), request.attr_id())
             == (Method::GET_MULTI, AttributeId::MULTI_PATH_RECORD);

@@ -292,6 +292,7 @@ impl Sm {
             smps_timed_out: self.exchange.timed_out(),
             messages_dropped: self.outbox.dropped(),
             priority: self.config.priority,
+            sa_requests: self.administration.requests(),
             ..self.report.status(now)
         }
     }

@@ -401,6 +401,10 @@ impl Host {
                 pid: self.pid,
             },
             DeviceRequest::Ports => DeviceReply::Ports(self.port_statuses()),
+            DeviceRequest::Lanes => {
+                let ports = self.endpoints.iter().map(Endpoint::port);
+                DeviceReply::Lanes(ports.map(Port::lanes).collect())
+            }
             DeviceRequest::Cable { port, plugged } => match self.endpoint_mut(port) {
                 Some(endpoint) => {
                     endpoint.set_plugged(now, plugged);

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, Result};
 use monitor::model::ProcessFacts;
-use monitor::{Options, Sampler, Source};
+use monitor::{DeviceSocket, Options, Sampler, Source};
 
 use crate::ask;
 use crate::dir::FabricDir;
-use crate::state::FabricState;
+use crate::state::{FabricState, Kind};
 use crate::supervisor;
 use crate::supervisor::protocol::Process;
 
@@ -22,6 +22,16 @@ pub async fn start(dir: &FabricDir, state: &FabricState, options: Options) -> Re
         mad_socket: dir.mad(&host.handle),
         port: host.port(),
         sa_key: dir.sa_key()?,
+        devices: (state.devices().iter())
+            .map(|device| DeviceSocket {
+                guid: device.guid(),
+                is_switch: device.kind == Kind::Switch,
+                socket: dir.control(&device.handle),
+            })
+            .collect(),
+        controllers: (state.controllers())
+            .map(|(_, handle)| (handle.to_owned(), dir.control(handle)))
+            .collect(),
     };
     Sampler::start(source, options).context("cannot start sampling")
 }
@@ -39,7 +49,9 @@ pub async fn processes(dir: &FabricDir, state: &FabricState) -> Result<Vec<Proce
     };
     let devices = state.devices().iter();
     let devices = devices.map(|device| (device.name.as_str(), device.kind.name()));
-    let controllers = state.controllers().map(|(_, handle)| (handle, "controller"));
+    let controllers = state
+        .controllers()
+        .map(|(_, handle)| (handle, "controller"));
     let named = devices.chain(controllers).zip(&processes);
     let all = named.chain(std::iter::once((("supervisor", "supervisor"), &supervisor)));
     let facts = all.map(|((name, role), process)| {

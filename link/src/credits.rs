@@ -104,6 +104,12 @@ impl ReceiveCredits {
         self.capacity - self.used
     }
 
+    /// Blocks of the buffer that are free, and how many it has.
+    #[must_use]
+    pub(crate) const fn free_of(&self) -> (u32, u32) {
+        (self.free(), self.capacity)
+    }
+
     /// Counts a packet of `blocks` into the buffer. `false` if it has no room: it was sent
     /// without credit, is dropped, and does not count as arrived.
     #[inline]

@@ -28,6 +28,8 @@ struct OpCodeCounts {
 pub struct DetailCounts {
     /// Words of 4 bytes sent, LRH to ICRC.
     pub xmit_words_by_sl: Levels,
+    /// Words of 4 bytes sent by VL, on VL15 too.
+    pub xmit_words_by_vl: Levels,
     /// Words of 4 bytes received.
     pub rcv_words_by_sl: Levels,
     /// Packets received with FECN.
@@ -98,6 +100,7 @@ impl DetailCounts {
     /// Counts a packet that has been sent.
     #[inline]
     pub(crate) fn count_sent(&mut self, lrh: &Lrh) {
+        self.xmit_words_by_vl[lrh.vl.index()] += u64::from(lrh.pkt_len_words);
         if lrh.vl != Vl::MANAGEMENT {
             self.xmit_words_by_sl[lrh.sl.index()] += u64::from(lrh.pkt_len_words);
         }

@@ -101,6 +101,11 @@ impl VlQueue {
         }
     }
 
+    /// Blocks that packets take, and how many there are. An empty queue takes any packet: the first may exceed the second.
+    pub(crate) const fn used_of(&self) -> (u32, u32) {
+        (self.used, self.capacity)
+    }
+
     /// Whether a packet of `blocks` fits; an empty buffer takes any.
     #[inline]
     pub(crate) fn has_room(&self, blocks: u16) -> bool {

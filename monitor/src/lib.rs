@@ -14,11 +14,13 @@
 
 mod accumulate;
 mod history;
+mod metrics;
 pub mod model;
 mod sampler;
 mod usage;
 
 pub use history::{Frame, HISTORY_BYTES_MAX, History, Point};
+pub use metrics::{Format, render};
 pub use model::Snapshot;
-pub use sampler::{Options, Sampler, Source};
+pub use sampler::{DeviceSocket, Options, Sampler, Source};
 pub use usage::{Usage, usage_of};

@@ -4,6 +4,7 @@
 //! as long as a [`Sampler`](crate::Sampler) lives: what leaves the fabric is no longer [`Node::is_present`], and has
 //! its place when it comes back. A [`Snapshot`] has one [`Reading`] a port, in the same order.
 
+mod control;
 mod counters;
 mod guid_text;
 mod node;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wire::Guid;
 
+pub use control::{ControllerFacts, Device, DeviceFacts, Lane};
 pub use counters::{COUNTERS, Counter, Counters, Rates, Reading};
 pub use node::{Node, NodeKind, PhysicalState, Port, PortState};
 pub use process::ProcessFacts;
@@ -110,6 +112,12 @@ pub struct Snapshot {
     /// By place of the node.
     #[serde(with = "shared::list")]
     pub nodes: Arc<[NodeCollection]>,
+    /// What devices say of themselves beyond management datagrams, by place of the node.
+    #[serde(with = "shared::list")]
+    pub devices: Arc<[DeviceFacts]>,
+    /// What the fabric's own controllers say; empty without.
+    #[serde(with = "shared::list")]
+    pub controllers: Arc<[ControllerFacts]>,
     /// The processes of the fabric; empty if nobody has told them.
     #[serde(with = "shared::list")]
     pub processes: Arc<[ProcessFacts]>,

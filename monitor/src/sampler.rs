@@ -3,6 +3,7 @@
 
 mod book;
 mod client;
+mod control;
 mod discovery;
 mod round;
 mod worker;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::{Notify, watch};
-use wire::{Lid, PortNum, SaKey};
+use wire::{Guid, Lid, PortNum, SaKey};
 
 use crate::history::{History, Point};
 use crate::model::{ProcessFacts, Snapshot};
@@ -28,6 +29,21 @@ pub struct Source {
     pub port: PortNum,
     /// The SM_Key of trusted requests, with which subnet administration tells all.
     pub sa_key: SaKey,
+    /// Control sockets of devices, to be asked for what datagrams do not tell. Nothing else is asked there.
+    pub devices: Vec<DeviceSocket>,
+    /// Handles and control sockets of the fabric's own controllers.
+    pub controllers: Vec<(String, PathBuf)>,
+}
+
+/// Where a device can be asked.
+#[derive(Clone, Debug)]
+pub struct DeviceSocket {
+    /// Its node GUID.
+    pub guid: Guid,
+    /// Whether it is a switch, else a host.
+    pub is_switch: bool,
+    /// Its control socket.
+    pub socket: PathBuf,
 }
 
 /// How to sample.

@@ -219,6 +219,9 @@ impl Switch {
                 pid: 0,
             },
             DeviceRequest::Ports => DeviceReply::Ports(self.port_statuses()),
+            DeviceRequest::Lanes => {
+                DeviceReply::Lanes(self.plane.ports.iter().map(Port::lanes).collect())
+            }
             DeviceRequest::Cable { port, plugged } => {
                 let plane = &mut self.plane;
                 let Some(port) = plane.ports.by_number_mut(port) else {

@@ -17,6 +17,8 @@ fn sampler(fabric: &Fabric, host: &str) -> Sampler {
         mad_socket: fabric.dir().join(format!("{host}.mad")),
         port: PortNum::new(1),
         sa_key: SaKey::default(),
+        devices: Vec::new(),
+        controllers: Vec::new(),
     };
     let options = Options {
         interval: Duration::from_millis(200),
@@ -58,7 +60,10 @@ fn devices_cables_and_counters_are_those_of_the_fabric() {
     assert_eq!(cabled.len(), 2 * 16, "each cable has two ends");
     for port in &cabled {
         assert_eq!(port.state, PortState::Active, "{port:?}");
-        assert_eq!((port.width, port.speed), (Some(LinkWidth::X4), Some(LinkSpeed::Edr)));
+        assert_eq!(
+            (port.width, port.speed),
+            (Some(LinkWidth::X4), Some(LinkSpeed::Edr))
+        );
         assert_eq!((port.vls, port.data_bits_per_s()), (4, 100_000_000_000));
         let peer = &known.ports[port.peer.expect("a peer")];
         assert_eq!(known.ports[peer.peer.expect("a peer")].number, port.number);
@@ -73,7 +78,9 @@ fn devices_cables_and_counters_are_those_of_the_fabric() {
     within(LIMIT, "the host's counters are seen", || {
         let before = unicast();
         let sequence = sampler.current().sequence;
-        let later = sees(&sampler, "two more samples", |now| now.sequence > sequence + 1);
+        let later = sees(&sampler, "two more samples", |now| {
+            now.sequence > sequence + 1
+        });
         let after = unicast();
         let seen = later.reading(at).counters[Counter::UnicastRcvPkts];
         match (before..=after).contains(&seen) {
@@ -98,7 +105,9 @@ fn a_restarted_host_and_a_pulled_cable_show_and_no_counter_runs_backwards() {
     let sampler = sampler(&fabric, "h1");
     let first = sees(&sampler, "a sample", |now| now.sequence > 0);
     let at = port(&first, "h2", 1);
-    let _ = fabric.call(&["perf", "h1", "h2", "--count", "300"]).success();
+    let _ = fabric
+        .call(&["perf", "h1", "h2", "--count", "300"])
+        .success();
     let is_counted = |now: &Snapshot| now.reading(at).counters[Counter::RcvPkts] >= 300;
     let before = sees(&sampler, "packets", is_counted).reading(at);
 
@@ -126,7 +135,11 @@ fn a_restarted_host_and_a_pulled_cable_show_and_no_counter_runs_backwards() {
         sampler.discover();
         now.fabric.ports[at].peer == Some(peer) && !now.reading(at).is_stale
     });
-    assert_eq!(back.fabric.nodes.len(), first.fabric.nodes.len(), "it has its place");
+    assert_eq!(
+        back.fabric.nodes.len(),
+        first.fabric.nodes.len(),
+        "it has its place"
+    );
     fabric.down();
 }
 
@@ -138,8 +151,14 @@ fn a_host_that_does_not_run_is_said_so_and_sampling_goes_on_when_it_does() {
     fabric.kill("h1");
     let failed = sees(&sampler, "the end", |now| now.collection.failure.is_some());
     let why = failed.collection.failure.clone().unwrap_or_default();
-    assert!(why.contains("ibemu status") || why.contains("MAD socket"), "{why}");
-    assert!(failed.sequence > 0 && !failed.fabric.nodes.is_empty(), "what was known is kept");
+    assert!(
+        why.contains("ibemu status") || why.contains("MAD socket"),
+        "{why}"
+    );
+    assert!(
+        failed.sequence > 0 && !failed.fabric.nodes.is_empty(),
+        "what was known is kept"
+    );
     let _ = fabric.call(&["restart", "h1"]).success();
     let _ = sees(&sampler, "it goes on", |now| {
         now.sequence > failed.sequence && now.collection.failure.is_none()

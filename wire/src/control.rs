@@ -14,7 +14,7 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 use thiserror::Error;
 
-pub use device::{DeviceReply, DeviceRequest, PortStatus};
+pub use device::{DeviceReply, DeviceRequest, LaneStatus, PortLanes, PortStatus};
 
 /// The longest message in bytes, 192 KiB: a port status of every port of a large switch fits.
 pub const MESSAGE_LEN_MAX: usize = 192 * 1024;

@@ -1,5 +1,6 @@
 //! The packets in a port: what has come in and the device takes, what the device gives to be sent.
 
+use wire::control::{LaneStatus, PortLanes};
 use wire::{Mtu, TrafficKind, Vl};
 
 use crate::config::blocks;
@@ -184,6 +185,34 @@ impl Port {
         self.vl_buffers
             .get(vl.index())
             .map_or(0, |buffer| buffer.output.credits.available())
+    }
+
+    /// What is in the buffers and queues of the port's operational data VLs, and their credits.
+    #[must_use]
+    pub fn lanes(&self) -> PortLanes {
+        let buffers = self.vl_buffers.iter().take(self.operational_vls.into());
+        let details = &self.counts.details;
+        let counted = details
+            .xmit_words_by_vl
+            .iter()
+            .zip(&details.xmit_wait_ns_by_vl);
+        let lanes = buffers.zip(counted).map(|(buffer, (&words, &wait_ns))| {
+            let (free, input_capacity) = buffer.input.credits.free_of();
+            let (output_used, output_capacity) = buffer.output.used_of();
+            LaneStatus {
+                input_used: input_capacity - free,
+                input_capacity,
+                output_used,
+                output_capacity,
+                credits: buffer.output.credits.available(),
+                xmit_words: words,
+                xmit_wait_ns: wait_ns,
+            }
+        });
+        PortLanes {
+            port: self.number,
+            lanes: lanes.collect(),
+        }
     }
 
     /// Recomputes whether a data VL waits and may send.

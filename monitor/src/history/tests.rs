@@ -28,7 +28,11 @@ fn ten_minutes_are_kept_as_they_came_and_an_hour_in_means_of_ten_seconds() {
     assert!(hour[0].0 <= 3_611_000 && hour[0].0 >= 3_600_000);
     let coarse = &hour[..hour.len() - 601];
     assert!((250..=300).contains(&coarse.len()), "{}", coarse.len());
-    assert!(coarse.iter().all(|(_, point)| (3.0..=5.5).contains(&point.xmit_bytes_per_s)));
+    assert!(
+        coarse
+            .iter()
+            .all(|(_, point)| (3.0..=5.5).contains(&point.xmit_bytes_per_s))
+    );
     let down = coarse.iter().filter(|(_, point)| point.state == 1).count();
     assert_eq!(down, 5, "a port that was down for a second of ten shows so");
 }
@@ -52,5 +56,8 @@ fn a_clock_that_is_set_back_leaves_samples_out() {
     assert!(!history.push_frame(frame(4000, 1, 1.0, 4)));
     assert!(history.push_frame(frame(6000, 1, 2.0, 4)));
     let at = |ms| history.frame_at(ms).map(|frame| frame.at_ms);
-    assert_eq!((at(0), at(5999), at(6000), at(9000)), (Some(5000), Some(5000), Some(6000), Some(6000)));
+    assert_eq!(
+        (at(0), at(5999), at(6000), at(9000)),
+        (Some(5000), Some(5000), Some(6000), Some(6000))
+    );
 }

@@ -171,7 +171,9 @@ impl Port {
     #[must_use]
     pub fn raw_bits_per_s(&self) -> u64 {
         let rate = self.rate();
-        rate.map_or(0, |rate| lane_raw_bits_per_s(rate.speed) * u64::from(rate.width.lanes()))
+        rate.map_or(0, |rate| {
+            lane_raw_bits_per_s(rate.speed) * u64::from(rate.width.lanes())
+        })
     }
 
     fn rate(&self) -> Option<LinkRate> {

@@ -72,16 +72,37 @@ impl PortBook {
         let before = *self.sums.sums();
         self.read(&[
             (Counter::SymbolErrors, read.symbol_error.into()),
-            (Counter::LinkErrorRecoveries, read.link_error_recovery.into()),
+            (
+                Counter::LinkErrorRecoveries,
+                read.link_error_recovery.into(),
+            ),
             (Counter::LinkDowned, read.link_downed.into()),
             (Counter::RcvErrors, read.rcv_errors.into()),
-            (Counter::RcvRemotePhysicalErrors, read.rcv_remote_physical_errors.into()),
-            (Counter::RcvSwitchRelayErrors, read.rcv_switch_relay_errors.into()),
+            (
+                Counter::RcvRemotePhysicalErrors,
+                read.rcv_remote_physical_errors.into(),
+            ),
+            (
+                Counter::RcvSwitchRelayErrors,
+                read.rcv_switch_relay_errors.into(),
+            ),
             (Counter::XmitDiscards, read.xmit_discards.into()),
-            (Counter::XmitConstraintErrors, read.xmit_constraint_errors.into()),
-            (Counter::RcvConstraintErrors, read.rcv_constraint_errors.into()),
-            (Counter::LocalLinkIntegrityErrors, read.local_link_integrity_errors.into()),
-            (Counter::ExcessiveBufferOverrunErrors, read.excessive_buffer_overrun_errors.into()),
+            (
+                Counter::XmitConstraintErrors,
+                read.xmit_constraint_errors.into(),
+            ),
+            (
+                Counter::RcvConstraintErrors,
+                read.rcv_constraint_errors.into(),
+            ),
+            (
+                Counter::LocalLinkIntegrityErrors,
+                read.local_link_integrity_errors.into(),
+            ),
+            (
+                Counter::ExcessiveBufferOverrunErrors,
+                read.excessive_buffer_overrun_errors.into(),
+            ),
             (Counter::Vl15Dropped, read.vl15_dropped.into()),
             (Counter::Qp1Dropped, read.qp1_dropped.into()),
             (Counter::XmitWait, read.xmit_wait.into()),
@@ -101,9 +122,18 @@ impl PortBook {
 
     pub(super) fn details(&mut self, read: &PortRcvErrorDetails) {
         self.read(&[
-            (Counter::LocalPhysicalErrors, read.local_physical_errors.into()),
-            (Counter::MalformedPktErrors, read.malformed_packet_errors.into()),
-            (Counter::BufferOverrunErrors, read.buffer_overrun_errors.into()),
+            (
+                Counter::LocalPhysicalErrors,
+                read.local_physical_errors.into(),
+            ),
+            (
+                Counter::MalformedPktErrors,
+                read.malformed_packet_errors.into(),
+            ),
+            (
+                Counter::BufferOverrunErrors,
+                read.buffer_overrun_errors.into(),
+            ),
             (Counter::DlidMappingErrors, read.dlid_mapping_errors.into()),
             (Counter::VlMappingErrors, read.vl_mapping_errors.into()),
             (Counter::LoopingErrors, read.looping_errors.into()),

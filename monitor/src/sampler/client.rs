@@ -150,7 +150,9 @@ impl Client {
                 continue;
             };
             let records = bytes.chunks_exact(usize::from(R::ATTRIBUTE_OFFSET).max(1) * 8);
-            return Ok(records.map(|raw| Ok(R::parse(raw)?.0)).collect::<Result<_, wire::ParseError>>()?);
+            return Ok(records
+                .map(|raw| Ok(R::parse(raw)?.0))
+                .collect::<Result<_, wire::ParseError>>()?);
         }
         Err(SampleError::AdministratorSilent { lid: sm })
     }

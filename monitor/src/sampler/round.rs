@@ -60,8 +60,10 @@ pub(super) struct Books {
 impl Books {
     /// Makes room for what the fabric has.
     pub(super) fn fit(&mut self, fabric: &Fabric) {
-        self.ports.resize_with(fabric.ports.len(), PortBook::default);
-        self.nodes.resize_with(fabric.nodes.len(), NodeBook::default);
+        self.ports
+            .resize_with(fabric.ports.len(), PortBook::default);
+        self.nodes
+            .resize_with(fabric.nodes.len(), NodeBook::default);
     }
 
     /// The requests of the next sample, in order, into `queries`.
@@ -69,7 +71,11 @@ impl Books {
         queries.clear();
         let ports = fabric.ports.len();
         let (from, count) = (self.basic_from, ports.min(BASIC_MAX));
-        self.basic_from = if ports == 0 { 0 } else { (from + count) % ports };
+        self.basic_from = if ports == 0 {
+            0
+        } else {
+            (from + count) % ports
+        };
         let is_turn = |place: usize| (place + ports - from) % ports < count;
         for node in fabric.nodes.iter().filter(|node| node.is_present) {
             let mut asked = fabric
@@ -186,7 +192,9 @@ impl<'a> Round<'a> {
                 }
                 let query = *self.queries.next()?;
                 let tid = tid();
-                self.outstanding.start(now, tid.into(), TIMING, query).ok()?;
+                self.outstanding
+                    .start(now, tid.into(), TIMING, query)
+                    .ok()?;
                 (tid, query)
             }
         };

@@ -8,6 +8,7 @@ use netio::clock;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::client::Client;
+use super::control::Told;
 use super::discovery::{self, Tables};
 use super::round::{Books, Query, Round, Templates};
 use super::{Options, SampleError, Shared, Source, lock};
@@ -22,6 +23,7 @@ struct Known {
     sequence: u64,
     fabric: Arc<Fabric>,
     books: Books,
+    told: Told,
     discovered_at: Option<Instant>,
 }
 
@@ -60,7 +62,8 @@ async fn serve(
         };
         let last = known.discovered_at;
         let is_due = last.is_none_or(|last| last.elapsed() >= options.discovery_interval);
-        if is_asked || is_due {
+        let has_swept = known.told.ask_controllers(source).await;
+        if is_asked || is_due || has_swept {
             discover(&mut client, source, known).await?;
         }
         known.books.plan(&known.fabric, &mut queries);
@@ -69,7 +72,10 @@ async fn serve(
         let requests = run(&mut client, round).await?;
         let nodes = known.books.nodes.iter();
         let count = |of: fn(&crate::model::NodeCollection) -> bool| {
-            nodes.clone().map(|node| u64::from(of(&node.collection))).sum()
+            nodes
+                .clone()
+                .map(|node| u64::from(of(&node.collection)))
+                .sum()
         };
         let collection = Collection {
             duration_s: begun.elapsed().as_secs_f64(),
@@ -79,6 +85,8 @@ async fn serve(
             failure: None,
         };
         known.sequence += 1;
+        let told = &mut known.told;
+        told.ask_devices(source, &known.fabric, now_ms()).await;
         let snapshot = publish(shared, known, collection);
         lock(&shared.history).push(&snapshot);
     }
@@ -126,7 +134,9 @@ async fn run(client: &mut Client, mut round: Round<'_>) -> Result<u64, SampleErr
             break;
         }
         let now = clock::now();
-        let due = round.deadline().map_or(0, |due| due.0.saturating_sub(now.0));
+        let due = round
+            .deadline()
+            .map_or(0, |due| due.0.saturating_sub(now.0));
         tokio::select! {
             biased;
             answer = client.receive() => {
@@ -149,18 +159,25 @@ async fn run(client: &mut Client, mut round: Round<'_>) -> Result<u64, SampleErr
 
 /// Makes all that is known the latest snapshot.
 fn publish(shared: &Shared, known: &mut Known, collection: Collection) -> Arc<Snapshot> {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let at_ms = since_1970.map_or(0, |since| since.as_millis());
     let books = &known.books;
     let snapshot = Arc::new(Snapshot {
         sequence: known.sequence,
-        at_ms: u64::try_from(at_ms).unwrap_or(u64::MAX),
+        at_ms: now_ms(),
         fabric: Arc::clone(&known.fabric),
         readings: books.ports.iter().map(|port| port.reading()).collect(),
         nodes: books.nodes.iter().map(|node| node.collection).collect(),
+        devices: known.told.devices.as_slice().into(),
+        controllers: known.told.controllers.as_slice().into(),
         processes: Arc::clone(&lock(&shared.processes)),
         collection,
     });
     shared.latest.send_replace(Arc::clone(&snapshot));
     snapshot
+}
+
+/// Now, milliseconds since 1970.
+fn now_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let at_ms = since_1970.map_or(0, |since| since.as_millis());
+    u64::try_from(at_ms).unwrap_or(u64::MAX)
 }

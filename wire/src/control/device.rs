@@ -46,6 +46,9 @@ pub enum DeviceRequest {
     },
     /// The cables in shared memory that the ports have been given. Answered by [`DeviceReply::Attached`].
     Attached,
+    /// What is in the buffers and queues of every port, and its credits, by virtual lane. Answered by
+    /// [`DeviceReply::Lanes`].
+    Lanes,
 }
 
 /// The reply of a device.
@@ -70,6 +73,8 @@ pub enum DeviceReply {
     Refused(String),
     /// The numbers of cables in shared memory, in ascending order of port.
     Attached(Vec<(PortNum, u64)>),
+    /// Every port's data VLs, in ascending order of port; a switch's port 0 has none.
+    Lanes(Vec<PortLanes>),
 }
 
 /// One port as its device sees it.
@@ -89,4 +94,32 @@ pub struct PortStatus {
     pub mtu: u16,
     /// Counters by their specification names, and drops by reason, in a stable order.
     pub counters: Vec<(String, u64)>,
+}
+
+/// The data VLs of one port.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct PortLanes {
+    /// The port.
+    pub port: PortNum,
+    /// VL 0 and on, as many as the port operates.
+    pub lanes: Vec<LaneStatus>,
+}
+
+/// One virtual lane of a port. Blocks are of 64 bytes, as credits count them (IBA 7.9.4.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct LaneStatus {
+    /// Blocks of the input buffer that packets take.
+    pub input_used: u32,
+    /// Blocks that the input buffer has.
+    pub input_capacity: u32,
+    /// Blocks of the output queue that packets take.
+    pub output_used: u32,
+    /// Blocks that the output queue has.
+    pub output_capacity: u32,
+    /// Blocks that the peer's buffer still takes.
+    pub credits: u16,
+    /// Words of 4 bytes sent since the device was started.
+    pub xmit_words: u64,
+    /// Nanoseconds since then during which data waited and had no credits.
+    pub xmit_wait_ns: u64,
 }
