@@ -86,6 +86,12 @@ impl Cables {
         }
     }
 
+    /// The ports that have a cable, in ascending order.
+    #[must_use]
+    pub fn ports(&self) -> Vec<PortNum> {
+        self.ends.iter().map(|end| end.port).collect()
+    }
+
     /// The UDP ends, in ascending order of port.
     #[must_use]
     pub fn endpoints(&self) -> Vec<(PortNum, UdpEndpoint)> {

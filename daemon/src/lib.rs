@@ -8,12 +8,13 @@
 //! - [`args`]: the options that all devices' daemons share;
 //! - [`control`]: requests and replies over a local socket, the server and its clients; [`clients`]:
 //!   how many there are at once;
-//! - [`device`]: what every device's control socket answers; [`cables`]: the ends of its links;
+//! - [`device`]: what every device's control socket answers; [`cables`]: the ends of its links; [`mod@capture`]: what passes them;
 //! - [`recorder`]: writes all that a device was handed and did to a file (crate `recording`);
 //! - [`logging`], [`signals`].
 
 pub mod args;
 pub mod cables;
+pub mod capture;
 pub mod choice;
 pub mod clients;
 pub mod control;

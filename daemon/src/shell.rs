@@ -3,8 +3,9 @@
 //!
 //! ```text
 //!  <name>.ctl --- DeviceControl --- requests -> dataplane thread (core) ---> recording, if asked for
-//!  others of the kind's own ---+     ^              |
-//!                                    +--- events ---+
+//!  others of the kind's own ---+     ^              |  |
+//!                                    +--- events ---+  |
+//!  <name>.tap <-- packets of captures -----------------+
 //! ```
 
 use std::future::Future;
@@ -22,6 +23,7 @@ use wire::PortNum;
 
 use crate::args::{DeviceArgs, LinkArgs};
 use crate::cables::Cables;
+use crate::capture;
 use crate::control::serve_with_descriptors;
 use crate::device::{DeviceControl, Protocol};
 use crate::logging::LogArgs;
@@ -133,6 +135,8 @@ pub struct Plan<'a, C> {
 pub struct Daemon<P: Protocol, E> {
     control: Rc<DeviceControl<P>>,
     listener: Listener,
+    captures: Listener,
+    cables: Vec<PortNum>,
     signals: ShutdownSignals,
     events: Events<E>,
     thread: JoinHandle<()>,
@@ -191,6 +195,7 @@ where
             }
         };
         let device = around(core);
+        let ports = cables.ports();
         let running = dataplane::spawn_with(settings, links, doorbells, move || device)?;
         let Running {
             handle,
@@ -199,7 +204,10 @@ where
         } = running;
         Ok(Self {
             control: Rc::new(DeviceControl::new(handle, cables)),
+            // What answers on the control socket has the other one, too.
+            captures: Listener::bind(&plan.device.socket("tap"))?,
             listener: Listener::bind(&plan.device.socket("ctl"))?,
+            cables: ports,
             signals,
             events,
             thread,
@@ -235,6 +243,9 @@ where
         let outcome = tokio::select! {
             ended = serve_with_descriptors(&self.listener, handler) => {
                 ended.map_err(wait("clients of the control socket")).map_err(X::from)
+            }
+            ended = capture::serve(&self.captures, self.control.handle(), &self.cables) => {
+                ended.map_err(wait("clients of the capture socket")).map_err(X::from)
             }
             ended = forward_events(events, &mut on_event) => Err(ended.err().unwrap_or(DaemonError::Ended).into()),
             ended = other_services => ended,

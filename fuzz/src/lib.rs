@@ -55,6 +55,8 @@ pub enum Source {
     Plans,
     /// Traces of packets.
     Traces,
+    /// Filters of captures.
+    Filters,
     /// Recordings of devices.
     Recordings,
     /// Messages of programs of verbs, and what stands in the rings that they share with a host.
@@ -78,7 +80,7 @@ pub enum Source {
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Frames,
         Self::Mads,
         Self::SubnetAdministration,
@@ -90,6 +92,7 @@ impl Source {
         Self::Tables,
         Self::Plans,
         Self::Traces,
+        Self::Filters,
         Self::Recordings,
         Self::Verbs,
         Self::Internet,
@@ -139,7 +142,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 }
 
 /// Every target. Shares add up to 1000.
-pub static TARGETS: [Target; 30] = [
+pub static TARGETS: [Target; 31] = [
     Target {
         name: "packet",
         sources: &[Source::Frames],
@@ -191,11 +194,20 @@ pub static TARGETS: [Target; 30] = [
         seeds: seeds::keys,
     },
     Target {
+        name: "filters",
+        sources: &[Source::Filters],
+        drives: "filters of captures, and packets that they meet",
+        layout: Layout::Text,
+        share: 15,
+        run: texts::filter,
+        seeds: seeds::filters,
+    },
+    Target {
         name: "partitions",
         sources: &[Source::Tables],
         drives: "partitions in OpenSM's syntax",
         layout: Layout::Text,
-        share: 30,
+        share: 15,
         run: texts::partitions,
         seeds: seeds::partitions,
     },

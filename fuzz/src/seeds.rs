@@ -176,6 +176,20 @@ pub(crate) fn keys() -> Vec<Vec<u8>> {
     .into()
 }
 
+/// Filters of captures, with a packet behind.
+pub(crate) fn filters() -> Vec<Vec<u8>> {
+    let packets = packets().into_iter().cycle();
+    let texts = [
+        "",
+        "vl=15,mad=smp",
+        "vl=0-7,lnh=global,control",
+        "dlid=0xc000-0xffff,slid=3,qp=0x10000",
+        "mad=sa,mad=0x81,mad",
+    ];
+    let with_packet = |(text, packet): (&str, Vec<u8>)| [text.as_bytes(), b"\n", &packet].concat();
+    texts.into_iter().zip(packets).map(with_packet).collect()
+}
+
 /// A plan of each kind.
 pub(crate) fn plans() -> Vec<Vec<u8>> {
     const TRACE: &str = "kind = \"trace\"\nname = \"afternoon\"\ntitle = \"One afternoon\"\n\

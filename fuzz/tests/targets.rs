@@ -54,6 +54,7 @@ targets! {
     every_format_survives_being_written_and_read_again: "formats",
     every_message_survives_being_written_and_read_again: "messages",
     any_text_is_a_key_or_refused: "keys",
+    any_text_is_a_filter_of_captures_or_refused: "filters",
     any_text_is_partitions_or_refused: "partitions",
     any_text_is_a_trace_or_refused: "traces",
     any_text_is_a_list_of_guids_or_refused: "guid-lists",

@@ -48,6 +48,10 @@ pub enum Verb {
     Perf(Perf),
     /// Send traffic by a pattern or a plan: who sends to whom, how much, when, on which service level
     Traffic(Traffic),
+    /// Capture the packets of a port, for Wireshark or as lines of text
+    Capture(crate::verbs::Capture),
+    /// Show Wireshark the ports of all fabrics as interfaces
+    Extcap(crate::verbs::Extcap),
     /// Multicast groups: join, leave, send, count, tables
     #[command(subcommand)]
     Mcast(crate::verbs::Mcast),

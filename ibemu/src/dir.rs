@@ -126,6 +126,12 @@ impl FabricDir {
         self.path.join(format!("{handle}.ctl"))
     }
 
+    /// The capture socket of a device.
+    #[must_use]
+    pub fn captures(&self, handle: &str) -> PathBuf {
+        self.path.join(format!("{handle}.tap"))
+    }
+
     /// The MAD socket of a host.
     #[must_use]
     pub fn mad(&self, handle: &str) -> PathBuf {

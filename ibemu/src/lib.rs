@@ -8,6 +8,7 @@ pub mod accounting;
 pub mod adapters;
 pub mod addresses;
 pub mod ask;
+pub mod capture;
 pub mod chaos;
 pub mod cli;
 pub mod dir;

@@ -67,6 +67,8 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Path(options) => wait(verbs::path(fabric, options)),
         Verb::Perf(options) => wait(verbs::perf(fabric, options)),
         Verb::Traffic(options) => wait(verbs::traffic(fabric, options)),
+        Verb::Capture(options) => wait(verbs::capture(fabric, options)),
+        Verb::Extcap(options) => wait(verbs::extcap(options)),
         Verb::Mcast(options) => wait(verbs::mcast(fabric, options)),
         Verb::Qos(options) => wait(verbs::qos(fabric, options)),
         Verb::Clos(options) => wait(verbs::clos(fabric, options)),

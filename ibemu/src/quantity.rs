@@ -67,6 +67,21 @@ fn scaled(text: &str, thousand: u64) -> Result<u64, BadQuantity> {
         .ok_or_else(bad)
 }
 
+/// The size of a file, bytes.
+///
+/// # Errors
+/// [`BadQuantity`]
+pub fn file_bytes(text: &str) -> Result<u64, BadQuantity> {
+    let bytes = scaled(text, 1024)?;
+    if bytes < 1024 {
+        return Err(BadQuantity::OutOfRange {
+            value: text.to_owned(),
+            range: "at least 1k",
+        });
+    }
+    Ok(bytes)
+}
+
 /// An input buffer, bytes.
 ///
 /// # Errors

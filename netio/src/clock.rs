@@ -15,6 +15,22 @@ pub fn now() -> Time {
     Time(seconds * 1_000_000_000 + nanoseconds)
 }
 
+/// What has to be added to times of [`now`] to have nanoseconds since 1970, as the time of day is set at the moment.
+#[must_use]
+pub fn monotonic_origin_ns() -> u64 {
+    let sample = || {
+        let before = now();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let after = now();
+        let middle = before.0 + after.since_ns(before) / 2;
+        let since = wire::convert::nanoseconds(since.unwrap_or_default());
+        (after.since_ns(before), since.saturating_sub(middle))
+    };
+    // Between the clocks the thread may lose its processor: the quickest look is the best.
+    let quickest = (0..16).map(|_| sample()).min();
+    quickest.map_or(0, |(_, origin)| origin)
+}
+
 /// A number that is larger at each start of a process than at the one before: the time of day in
 /// milliseconds, cut to 32 bits (it wraps around after 49 days).
 #[must_use]

@@ -5,6 +5,7 @@ mod aliases;
 mod attributes;
 mod benches;
 mod by_name;
+mod capture;
 mod chaos;
 mod choice;
 mod cleanliness;

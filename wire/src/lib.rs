@@ -9,7 +9,7 @@
 //! - a management datagram: [`mad`], [`smp`] and [`attr`], [`pma`], [`cc`], [`sa`], [`cm`],
 //!   [`vendor`];
 //! - what carries them between processes: [`record`], [`ether`], [`udplink`], [`erf`];
-//! - local sockets: [`control`], [`umad`], [`umad2sim`];
+//! - local sockets: [`control`], [`capture`], [`umad`], [`umad2sim`];
 //! - numbers with a range: [`Lid`], [`PortNum`] and the like, [`mtu`], [`rate`],
 //!   [`LinkRates`]; from one number
 //!   type to another: [`convert`]; choices among named values: [`mod@choice`];
@@ -19,6 +19,7 @@
 
 pub mod attr;
 pub mod bth;
+pub mod capture;
 pub mod cc;
 pub mod choice;
 pub mod cm;

@@ -45,6 +45,8 @@ kinds! {
     "from a MAD socket": FromAgent,
     "request to a socket of libibumad": mad::umad::Request,
     "reply of a socket of libibumad": mad::umad::Reply,
+    "request to a socket of captures": wire::capture::CaptureRequest,
+    "reply of a socket of captures": wire::capture::CaptureReply,
     "command of a switch": switchd::Command,
     "event of a switch": switchd::Event,
     "command of a host": hostd::Command,

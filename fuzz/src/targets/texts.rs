@@ -11,7 +11,8 @@ use routing::{dump, guid_list};
 use topologies::{
     Graph, TextFormat, parse, read_description, read_text, write_ibnetdiscover, write_net,
 };
-use wire::MKey;
+use wire::capture::{CapturedPackets, Filter};
+use wire::{MKey, RecordKind};
 
 use crate::fields::Fields;
 
@@ -132,6 +133,26 @@ pub(crate) fn partitions(bytes: &[u8]) {
 pub(crate) fn key(bytes: &[u8]) {
     if let Ok(key) = MKey::read(&String::from_utf8_lossy(bytes)) {
         assert_eq!(MKey::read(&key.write()), Ok(key));
+    }
+}
+
+/// The first line is the filter of a capture or refused; a filter survives being written and read again. What is behind is taken or not
+/// as a packet, and as messages of packets.
+///
+/// # Panics
+/// If a filter is another one when it is written and read again.
+pub(crate) fn filter(bytes: &[u8]) {
+    let end = bytes.iter().position(|&byte| byte == b'\n');
+    let (text, packet) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let packet = packet.get(1..).unwrap_or_default();
+    let _ = CapturedPackets::new(packet).count();
+    let Ok(filter) = String::from_utf8_lossy(text).parse::<Filter>() else {
+        return;
+    };
+    assert!(filter.is_bounded());
+    assert_eq!(filter.to_string().parse(), Ok(filter.clone()));
+    for kind in [RecordKind::Data, RecordKind::FlowControl] {
+        let _ = filter.takes(kind, packet);
     }
 }
 

@@ -2,11 +2,13 @@
 
 mod cable;
 mod campaign;
+mod capture;
 mod chaos;
 mod clos;
 mod down;
 mod exec;
 mod experiment;
+mod extcap;
 mod manual;
 mod mcast;
 pub mod offline;
@@ -25,11 +27,13 @@ mod virtual_traffic;
 
 pub use cable::run as link;
 pub(crate) use cable::set as set_cable;
+pub use capture::{Capture, run as capture};
 pub use chaos::{Chaos, run as chaos};
 pub use clos::{Clos, run as clos};
 pub use down::run as down;
 pub use exec::{CannotRun, run as exec};
 pub use experiment::{Sim, run as sim};
+pub use extcap::{Extcap, run as extcap};
 pub use manual::{completions, man};
 pub use mcast::{Mcast, run as mcast};
 pub use path::run as path;

@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use wire::PortNum;
 use wire::udplink::UdpEndpoint;
 
+use super::tap::Tap;
 use crate::poll::{EventFd, register};
 use crate::transport::CableEnd;
 
@@ -27,6 +28,10 @@ pub(super) enum Request<C> {
     Connect(PortNum, UdpEndpoint),
     /// Shared memory: the cable of a port.
     Attach(PortNum, Box<CableEnd>),
+    /// Show a capture the packets of a port.
+    Tap(Box<Tap>),
+    /// End the capture of this number.
+    Untap(u64),
     /// Send what is ready, then end.
     Stop,
 }
@@ -163,6 +168,22 @@ impl<C> Handle<C> {
     /// [`RequestError`]
     pub fn attach(&self, port: PortNum, end: CableEnd) -> Result<(), RequestError> {
         self.send(Request::Attach(port, Box::new(end)))
+    }
+
+    /// Has the thread show a capture the packets of its port from now on.
+    ///
+    /// # Errors
+    /// [`RequestError`]
+    pub fn tap(&self, tap: Tap) -> Result<(), RequestError> {
+        self.send(Request::Tap(Box::new(tap)))
+    }
+
+    /// Has the thread end the capture of that number.
+    ///
+    /// # Errors
+    /// [`RequestError`]
+    pub fn untap(&self, number: u64) -> Result<(), RequestError> {
+        self.send(Request::Untap(number))
     }
 
     /// Has the thread send what is ready, and end.

@@ -20,6 +20,7 @@
 mod handle;
 mod port;
 mod shell;
+mod tap;
 
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use link::Device;
 use tokio::sync::Notify;
 
 pub use handle::{Events, Handle, RequestError, Running};
+pub use tap::{Captured, Tap, Taps};
 
 use crate::NetError;
 use crate::event::Doorbells;

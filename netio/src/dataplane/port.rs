@@ -1,9 +1,11 @@
 //! One port of a running device: its link, its carrier, and frames that wait for room.
 
-use link::Time;
+use link::{Device, Input, Time};
+use wire::PortNum;
 use wire::udplink::UdpEndpoint;
 
 use crate::NetError;
+use crate::clock;
 use crate::poll::Epoll;
 use crate::transport::{Attached, CableEnd, InterfaceChange, Link, LinkCounter, SendBatch, Sent};
 
@@ -32,6 +34,21 @@ pub(super) enum CarrierChange {
     Carrier(bool),
     /// It has gone down and come up again.
     Restart,
+}
+
+impl CarrierChange {
+    /// Hands it to the core.
+    pub(super) fn report<D: Device>(self, device: &mut D, port: PortNum) {
+        let now = clock::now();
+        match self {
+            Self::None => {}
+            Self::Carrier(up) => device.handle(now, Input::Carrier { port, up }),
+            Self::Restart => {
+                device.handle(now, Input::Carrier { port, up: false });
+                device.handle(now, Input::Carrier { port, up: true });
+            }
+        }
+    }
 }
 
 /// One port of a running device.

@@ -8,9 +8,11 @@ use crossbeam_channel::{Receiver, Sender, TrySendError};
 use link::{Device, FrameBuf, Input, Time};
 use tokio::sync::Notify;
 use wire::PortNum;
+use wire::capture::Direction;
 
 use super::handle::Request;
-use super::port::{Blocked, CarrierChange, Port};
+use super::port::{Blocked, Port};
+use super::tap::{self, Taps};
 use crate::NetError;
 use crate::clock;
 use crate::event::Doorbells;
@@ -102,6 +104,7 @@ pub(super) struct Prepared<C, E> {
     receive: ReceiveBatch,
     send: SendBatch,
     frame_packets: usize,
+    taps: Taps,
 }
 
 impl<C, E> Prepared<C, E> {
@@ -151,6 +154,7 @@ impl<C, E> Prepared<C, E> {
             receive: ReceiveBatch::new(),
             send: SendBatch::new(),
             frame_packets,
+            taps: Taps::default(),
         })
     }
 
@@ -172,6 +176,7 @@ impl<C, E> Prepared<C, E> {
             idle: false,
             kept_awake: false,
             rounds: 0,
+            tapped: false,
             stopping: None,
             memory: Review::default(),
         }
@@ -194,6 +199,8 @@ struct Shell<D: Device> {
     kept_awake: bool,
     /// Rounds since the last system call, while frames come by shared memory.
     rounds: u32,
+    /// Captured packets wait.
+    tapped: bool,
     /// When the thread ends at the latest, once a request to stop has come.
     stopping: Option<Time>,
     memory: Review,
@@ -217,6 +224,7 @@ impl<D: Device> Shell<D> {
             self.send_again(now);
             self.transmit(now);
             self.deliver_events();
+            self.tapped = self.io.taps.flush();
             if self.memory.begin_if_due(now) {
                 self.io.receive.review();
                 self.io.send.review();
@@ -298,6 +306,9 @@ impl<D: Device> Shell<D> {
         if self.undelivered.is_some() {
             no_later(now + OFFER_NS);
         }
+        if self.tapped {
+            no_later(now + tap::OFFER_NS);
+        }
         until.map(|until| until.since_ns(now).max(least_ns))
     }
 
@@ -363,7 +374,7 @@ impl<D: Device> Shell<D> {
         carriers.receive(|change| {
             for port in ports.iter_mut() {
                 let change = port.interface_changed(change, epoll);
-                report_carrier(device, port.link.port(), change);
+                change.report(device, port.link.port());
             }
         });
     }
@@ -383,6 +394,8 @@ impl<D: Device> Shell<D> {
                     continue;
                 };
                 if port.is_up() {
+                    let number = port.link.port();
+                    self.io.taps.offer(number, Direction::Received, now, bytes);
                     let input = Input::Frame {
                         port: port.link.port(),
                         head: now,
@@ -418,6 +431,7 @@ impl<D: Device> Shell<D> {
                 break;
             };
             if is_up {
+                self.io.taps.offer(number, Direction::Received, now, bytes);
                 let input = Input::Frame {
                     port: number,
                     head: now,
@@ -431,7 +445,7 @@ impl<D: Device> Shell<D> {
         }
         link.has_taken(counters);
         let change = port.cable_change();
-        report_carrier(&mut self.device, number, change);
+        change.report(&mut self.device, number);
     }
 
     fn take_requests(&mut self) {
@@ -460,7 +474,7 @@ impl<D: Device> Shell<D> {
                     return;
                 };
                 match port.connect(peer) {
-                    Ok(change) => report_carrier(&mut self.device, number, change),
+                    Ok(change) => change.report(&mut self.device, number),
                     Err(error) => tracing::error!("{error}"),
                 }
             }
@@ -469,10 +483,12 @@ impl<D: Device> Shell<D> {
                     return;
                 };
                 match self.io.ports[place].attach(*end, &self.io.epoll) {
-                    Ok(change) => report_carrier(&mut self.device, number, change),
+                    Ok(change) => change.report(&mut self.device, number),
                     Err(error) => tracing::error!("{error}"),
                 }
             }
+            Request::Tap(tap) => self.io.taps.add(*tap),
+            Request::Untap(number) => self.io.taps.remove(number),
             Request::Stop => self.stopping = Some(clock::now() + FLUSH_NS),
         }
     }
@@ -499,7 +515,7 @@ impl<D: Device> Shell<D> {
                 port.send_again(&mut self.io.send, now, &self.io.epoll);
             }
             let change = port.cable_change();
-            report_carrier(&mut self.device, port.link.port(), change);
+            change.report(&mut self.device, port.link.port());
         }
     }
 
@@ -543,7 +559,9 @@ impl<D: Device> Shell<D> {
                     exhausted = true;
                     break;
                 }
-                let length = header_bytes + frame.len();
+                let frame_bytes = frame.as_bytes();
+                io.taps.offer(number, Direction::Sent, now, frame_bytes);
+                let length = header_bytes + frame_bytes.len();
                 port.link.write_header(header);
                 io.send.commit(length);
             }
@@ -587,18 +605,5 @@ impl<D: Device> Shell<D> {
         self.io.ports.iter().all(|port| port.blocked == Blocked::No)
             && self.undelivered.is_none()
             && !self.device.ready(now).iter().any(has_link)
-    }
-}
-
-/// Hands the core a change of a carrier.
-fn report_carrier<D: Device>(device: &mut D, port: PortNum, change: CarrierChange) {
-    let now = clock::now();
-    match change {
-        CarrierChange::None => {}
-        CarrierChange::Carrier(up) => device.handle(now, Input::Carrier { port, up }),
-        CarrierChange::Restart => {
-            device.handle(now, Input::Carrier { port, up: false });
-            device.handle(now, Input::Carrier { port, up: true });
-        }
     }
 }

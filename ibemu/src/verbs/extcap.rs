@@ -1,0 +1,297 @@
+//! `ibemu extcap`: Wireshark's protocol for programs that capture (extcap), so that the ports of all fabrics are among its
+//! interfaces.
+//!
+//! Wireshark runs each program of its extcap folder: for its interfaces, for an interface's link types and options, and to capture
+//! into a pipe until it ends the program (SIGTERM) or closes the pipe. `--install` puts a script there that runs this verb.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use wire::capture::{CaptureRequest, Direction, Filter};
+
+use crate::capture::{self, Limits, Sink, Target};
+use crate::dir::{self, FabricDir};
+use crate::output;
+use crate::state::FabricState;
+use crate::usage::UsageError;
+
+/// The script's name in the extcap folder.
+const SCRIPT: &str = "ibemu";
+/// A line of the script, by which it is known as ours.
+const MARK: &str = "# Shows Wireshark the ports of ibemu's fabrics.";
+/// What names of interfaces begin with.
+const PREFIX: &str = "ibemu.";
+
+/// `ibemu extcap`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Wireshark gives the options that begin with extcap, --capture, --fifo and those of an interface; its capture filter is one of ibemu capture. \
+Wireshark 4.2 and later have an extcap folder for each user; for earlier ones install as root, or name a folder (--folder) and give \
+it to Wireshark by the variable WIRESHARK_EXTCAP_DIR.")]
+pub struct Extcap {
+    /// Put a script that runs this verb into Wireshark's extcap folder
+    #[arg(long, group = "what")]
+    pub install: bool,
+    /// Remove the script
+    #[arg(long, group = "what")]
+    pub uninstall: bool,
+    /// The extcap folder for --install and --uninstall [default: as tshark -G folders says]
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Print the interfaces: every port with a cable of every fabric of this user
+    #[arg(long, group = "what")]
+    pub extcap_interfaces: bool,
+    /// Print the link types of an interface
+    #[arg(long, group = "what", requires = "extcap_interface")]
+    pub extcap_dlts: bool,
+    /// Print the options of an interface
+    #[arg(long, group = "what", requires = "extcap_interface")]
+    pub extcap_config: bool,
+    /// Capture at an interface into a pipe
+    #[arg(long, group = "what", requires_all = ["extcap_interface", "fifo"])]
+    pub capture: bool,
+    /// The interface
+    #[arg(long, value_name = "INTERFACE")]
+    pub extcap_interface: Option<String>,
+    /// The version of Wireshark; it makes no difference
+    #[arg(long, value_name = "VERSION")]
+    pub extcap_version: Option<String>,
+    /// Which packets, as the filter of ibemu capture; without --capture it is only checked
+    #[arg(
+        long,
+        value_name = "FILTER",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub extcap_capture_filter: Filter,
+    /// The pipe
+    #[arg(long, value_name = "FILE")]
+    pub fifo: Option<PathBuf>,
+    /// Bytes of each packet to keep, from the LRH on, 8 to 65535
+    #[arg(long, value_name = "BYTES", default_value_t = u16::MAX, value_parser = clap::value_parser!(u16).range(8..))]
+    pub snaplen: u16,
+    /// Which packets by their direction
+    #[arg(long, value_parser = daemon::choice::choice::<Directions>(), default_value_t = Directions::Both)]
+    pub direction: Directions,
+    /// Flow-control packets, too
+    #[arg(long)]
+    pub control: bool,
+}
+
+/// Which packets by their direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Directions {
+    /// Received and sent packets.
+    Both,
+    /// Packets that the port receives.
+    Rx,
+    /// Packets that the port sends.
+    Tx,
+}
+wire::choice!(Directions, "direction");
+
+/// Does what Wireshark, or the user, asks for.
+///
+/// # Errors
+/// If there is no such interface or folder, or something cannot be written.
+pub async fn run(options: &Extcap) -> Result<()> {
+    if options.install || options.uninstall {
+        let folder = match &options.folder {
+            Some(folder) => folder.clone(),
+            None => extcap_folder()?,
+        };
+        let script = folder.join(SCRIPT);
+        if options.install {
+            install(&folder, &script)?;
+            return output::line(format!("{} is installed", script.display()));
+        }
+        uninstall(&script)?;
+        return output::line(format!("{} is removed", script.display()));
+    }
+    if options.extcap_interfaces {
+        return interfaces();
+    }
+    let Some(interface) = &options.extcap_interface else {
+        let why = "nothing to do: --install makes the fabric's ports interfaces of Wireshark";
+        return Err(UsageError(why.to_owned()).into());
+    };
+    let (dir, target) = find(interface)?;
+    if options.extcap_dlts {
+        let dlt = "dlt {number=197}{name=ERF}{display=InfiniBand packets as ERF records}";
+        return output::line(dlt);
+    }
+    if options.extcap_config {
+        return output::line(CONFIG);
+    }
+    match &options.fifo {
+        Some(fifo) if options.capture => into_pipe(&dir, &target, fifo, options).await,
+        // Wireshark asks whether the filter is one; what is none has not come here.
+        _ => Ok(()),
+    }
+}
+
+const CONFIG: &str = "\
+arg {number=0}{call=--snaplen}{display=Snap length}{tooltip=Bytes of each packet to keep}{type=unsigned}{range=8,65535}{default=65535}
+arg {number=1}{call=--direction}{display=Direction}{tooltip=Which packets by their direction}{type=selector}
+value {arg=1}{value=both}{display=Received and sent}{default=true}
+value {arg=1}{value=rx}{display=Received}{default=false}
+value {arg=1}{value=tx}{display=Sent}{default=false}
+arg {number=2}{call=--control}{display=Flow-control packets, too}{tooltip=Wireshark shows them without their fields}{type=boolflag}{default=false}";
+
+/// Prints every port of every fabric.
+fn interfaces() -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    output::line(format!("extcap {{version={version}}}{{display=ibemu}}"))?;
+    for fabric in dir::fabrics()? {
+        let dir = FabricDir::of(&fabric);
+        // A fabric that is just being brought up or taken down has no ports to show.
+        let Ok(Some(state)) = FabricState::load(&dir) else {
+            continue;
+        };
+        for target in Target::all(&dir, &state) {
+            let shown: String = target
+                .name
+                .chars()
+                .map(|c| if matches!(c, '{' | '}') { '_' } else { c })
+                .collect();
+            let interface = name(&dir, &target);
+            output::line(format!(
+                "interface {{value={interface}}}{{display=ibemu {fabric} {shown}}}"
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+/// The interface's name, which fits into the name of a pipe.
+fn name(dir: &FabricDir, target: &Target) -> String {
+    let handle = target.socket.file_stem().unwrap_or_default();
+    let (fabric, handle) = (dir.fabric(), handle.to_string_lossy());
+    format!("{PREFIX}{fabric}.{handle}.{}", target.port)
+}
+
+/// The port that an interface is.
+fn find(interface: &str) -> Result<(FabricDir, Target)> {
+    let unknown = || format!("no port of a fabric is the interface {interface}");
+    let rest = interface.strip_prefix(PREFIX).with_context(unknown)?;
+    // Fabrics' names have no dots.
+    let (fabric, _) = rest.split_once('.').with_context(unknown)?;
+    let dir = FabricDir::of(&fabric.parse().ok().with_context(unknown)?);
+    let state = FabricState::require(&dir)?;
+    let mut targets = Target::all(&dir, &state).into_iter();
+    let target = targets.find(|target| name(&dir, target) == interface);
+    Ok((dir, target.with_context(unknown)?))
+}
+
+/// Captures into Wireshark's pipe. Wireshark shows whatever is told, so only losses and faults are.
+async fn into_pipe(dir: &FabricDir, target: &Target, fifo: &Path, options: &Extcap) -> Result<()> {
+    let mut filter = options.extcap_capture_filter.clone();
+    if options.control {
+        filter.add_control();
+    }
+    let request = CaptureRequest {
+        port: target.port,
+        direction: match options.direction {
+            Directions::Both => None,
+            Directions::Rx => Some(Direction::Received),
+            Directions::Tx => Some(Direction::Sent),
+        },
+        snap_len: options.snaplen,
+        filter,
+    };
+    let limits = Limits {
+        is_quiet: true,
+        ..Limits::default()
+    };
+    let sink = Sink::capture(fifo, None)?;
+    let tally = capture::run(dir, target, &request, sink, limits).await?;
+    if tally.lost > 0 {
+        capture::tell(&format!("{} packets were lost in the capture", tally.lost));
+    }
+    Ok(())
+}
+
+/// The folder from which Wireshark runs programs: the user's own, or for root the system's.
+fn extcap_folder() -> Result<PathBuf> {
+    let asked = Command::new("tshark").args(["-G", "folders"]).output();
+    let folders = asked.context("cannot ask tshark for its extcap folder; name it by --folder")?;
+    let folders = String::from_utf8_lossy(&folders.stdout).into_owned();
+    let folder = |name: &str| {
+        let mut lines = folders.lines();
+        let path = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(PathBuf::from(path.trim()))
+    };
+    if let Some(own) = folder("Personal Extcap path") {
+        return Ok(own);
+    }
+    match folder("Extcap path").or_else(|| folder("Global Extcap path")) {
+        Some(of_all) if netio::process::effective_uid() == 0 => Ok(of_all),
+        Some(_) => bail!(
+            "this Wireshark has no extcap folder for each user: install as root, or name a folder by --folder and \
+             set WIRESHARK_EXTCAP_DIR to it"
+        ),
+        None => bail!("tshark -G folders tells no extcap folder; name it by --folder"),
+    }
+}
+
+/// Whether there is a script, and it is ours.
+fn is_ours(script: &Path) -> Result<Option<bool>> {
+    match fs::read(script) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).contains(MARK))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", script.display())),
+    }
+}
+
+/// The word, as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn install(folder: &Path, script: &Path) -> Result<()> {
+    if is_ours(script)? == Some(false) {
+        bail!("{} is another program: move it away", script.display());
+    }
+    let own = std::env::current_exe().context("cannot tell where ibemu is")?;
+    let own = own.to_str().context("ibemu's path is no text")?;
+    let mut text = format!("#!/bin/sh\n{MARK}\n");
+    if let Some(runtime) = std::env::var_os("IBEMU_RUNTIME_DIR") {
+        let runtime = runtime.to_str().context("IBEMU_RUNTIME_DIR is no text")?;
+        text.push_str(&format!("export IBEMU_RUNTIME_DIR={}\n", quoted(runtime)));
+    }
+    text.push_str(&format!("exec {} extcap \"$@\"\n", quoted(own)));
+    let write = || {
+        fs::create_dir_all(folder)?;
+        // Beside it and then in its place, so that Wireshark never runs half of it.
+        let fresh = folder.join(format!(".{SCRIPT}.{}", std::process::id()));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o755)
+            .open(&fresh)?;
+        let written = file.write_all(text.as_bytes());
+        drop(file);
+        let moved = written.and_then(|()| fs::rename(&fresh, script));
+        if moved.is_err() {
+            let _ = fs::remove_file(&fresh);
+        }
+        moved
+    };
+    write().with_context(|| format!("cannot write {}", script.display()))
+}
+
+fn uninstall(script: &Path) -> Result<()> {
+    match is_ours(script)? {
+        Some(true) => {}
+        Some(false) => bail!("{} is another program, which stays", script.display()),
+        None => bail!("{} is not there", script.display()),
+    }
+    fs::remove_file(script).with_context(|| format!("cannot remove {}", script.display()))
+}

@@ -1,0 +1,99 @@
+//! Stock tshark finds the ports of a fabric among its interfaces, and captures at one.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use e2e::{Fabric, Outcome, Transport, ibemu_command, within};
+
+use super::LIMIT;
+
+/// tshark with that extcap folder. To root it shows the system's only, whatever the environment says: over which it is mounted, for
+/// this program alone.
+fn tshark_with(folder: &Path) -> Command {
+    if netio::process::effective_uid() != 0 {
+        let mut tshark = Command::new("tshark");
+        tshark.env("WIRESHARK_EXTCAP_DIR", folder);
+        return tshark;
+    }
+    let folders = Outcome::of(Command::new("tshark").args(["-G", "folders"])).success();
+    let mut lines = folders.stdout.lines();
+    let path = lines.find_map(|line| line.strip_prefix("Extcap path:"));
+    let path = path.expect("an extcap folder").trim();
+    let mut tshark = Command::new("unshare");
+    let script = "mount --bind \"$0\" \"$1\" && shift && exec tshark \"$@\"";
+    tshark.args(["--mount", "--propagation", "private", "sh", "-c", script]);
+    tshark.arg(folder).arg(path);
+    tshark
+}
+
+#[test]
+fn tshark_lists_the_ports_of_a_fabric_and_captures_at_one() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &["--no-ip"]);
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join("extcap");
+    let place = folder.to_str().expect("UTF-8");
+    let call = |arguments: &[&str]| Outcome::of(ibemu_command(&["extcap"]).args(arguments));
+    let _ = call(&["--install", "--folder", place]).success();
+    let _ = call(&["--install", "--folder", place]).success();
+    let tshark = || tshark_with(&folder);
+
+    let listed = Outcome::of(tshark().arg("-D")).success();
+    let interface = |end: &str| format!("ibemu.{}.{end}", fabric.name());
+    for (end, shown) in [
+        ("h0.1", "h0:1"),
+        ("h1.1", "h1:1"),
+        ("s0.1", "s0:1"),
+        ("s0.2", "s0:2"),
+    ] {
+        let display = format!("(ibemu {} {shown})", fabric.name());
+        let is_it = |line: &&str| line.contains(&interface(end)) && line.contains(&display);
+        assert!(
+            listed.stdout.lines().any(|line| is_it(&line)),
+            "{shown}: {listed}"
+        );
+    }
+
+    let mut capturing = tshark_with(&folder);
+    capturing.args([
+        "-i",
+        &interface("s0.2"),
+        "-f",
+        "vl=0",
+        "-c",
+        "6",
+        "-T",
+        "fields",
+    ]);
+    capturing.args(["-e", "infiniband.lrh.vl", "-e", "_ws.malformed"]);
+    let child = capturing
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("tshark runs");
+    within(LIMIT, "tshark has had its packets", || {
+        let _ = fabric.call(&["ping", "h0", "h1", "--count", "3"]).success();
+        match child.try_wait() {
+            Ok(Some(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    let output = child.wait_with_output().expect("tshark ends");
+    let captured = Outcome::told("tshark -i".to_owned(), &output).success();
+    let lines: Vec<&str> = captured.stdout.lines().map(str::trim_end).collect();
+    assert_eq!(lines, ["0x00"; 6], "{captured}");
+
+    let refused =
+        Outcome::of(tshark().args(["-i", &interface("s0.2"), "-f", "port 80", "-c", "1"]));
+    assert_ne!(refused.code, 0, "{refused}");
+    let config = call(&["--extcap-interface", &interface("h0.1"), "--extcap-config"]).success();
+    assert!(config.stdout.contains("{call=--snaplen}"), "{config}");
+    call(&["--extcap-interface", "ibemu.x", "--extcap-dlts"]).fails_with(1, "ibemu.x");
+    call(&[]).fails_with(2, "--install");
+
+    let _ = call(&["--uninstall", "--folder", place]).success();
+    call(&["--uninstall", "--folder", place]).fails_with(1, "not there");
+    std::fs::write(folder.join("ibemu"), "#!/bin/sh\n").expect("a file");
+    call(&["--install", "--folder", place]).fails_with(1, "another program");
+    call(&["--uninstall", "--folder", place]).fails_with(1, "another program");
+    fabric.down();
+}
