@@ -19,6 +19,8 @@ use crate::state::{FabricState, NodeState};
 /// The variable in which `exec` tells a program the IPv4 address of its node.
 pub const VARIABLE: &str = "IBEMU_ADDRESS";
 
+/// The interface whose name is the host's.
+const FIRST_INTERFACE: &str = "ib0";
 /// The system's own file of names.
 const SYSTEM_HOSTS: &str = "/etc/hosts";
 /// What interfaces are made with.
@@ -94,6 +96,25 @@ pub(crate) fn of_fabric(state: &FabricState) -> Vec<HostAddress> {
         .collect()
 }
 
+/// The name of the host that a node is of, where hosts have names.
+#[must_use]
+pub fn host_name(state: &FabricState, node: usize) -> Option<&str> {
+    let host = host_of(&state.nodes[node]);
+    let is_first = |address: &&HostAddress| {
+        address.interface == FIRST_INTERFACE && host_of(&state.nodes[address.node]) == host
+    };
+    let address = state.addresses().iter().find(is_first)?;
+    address.names.first().map(String::as_str)
+}
+
+/// What tells the host of a port: its name, or without one its device.
+fn host_of(port: &NodeState) -> (bool, &str) {
+    match &port.in_host {
+        Some(at) => (true, at.host.as_str()),
+        None => (false, port.handle.as_str()),
+    }
+}
+
 /// The addresses of the ports of a device.
 pub fn of_device(state: &FabricState, device: usize) -> impl Iterator<Item = &HostAddress> {
     let all = state.addresses().iter();
@@ -116,11 +137,7 @@ fn interfaces(state: &FabricState) -> BTreeMap<usize, usize> {
     let mut of_host: BTreeMap<(bool, &str), Vec<Port>> = BTreeMap::new();
     for node in state.real_hosts() {
         let port = &state.nodes[node];
-        let host = match &port.in_host {
-            Some(at) => (true, at.host.as_str()),
-            None => (false, port.handle.as_str()),
-        };
-        let ports = of_host.entry(host).or_default();
+        let ports = of_host.entry(host_of(port)).or_default();
         ports.push((port.adapter, port.port, node));
     }
     let mut places = BTreeMap::new();

@@ -22,6 +22,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive,
     mount_change, unmount,
 };
+use rustix::system::sethostname;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 pub use device_nodes::DeviceNodes;
@@ -189,7 +190,7 @@ impl Namespace {
     }
 }
 
-/// What a command finds in the file system in place of the system's own.
+/// What a command finds in place of the system's own.
 #[derive(Debug, Default)]
 pub struct View {
     /// Folders below `/sys/class`.
@@ -198,12 +199,15 @@ pub struct View {
     pub nodes: Option<DeviceNodes>,
     /// A file in place of `/etc/hosts`.
     pub hosts: Option<CString>,
+    /// The name of the machine.
+    pub host_name: Option<CString>,
 }
 
 impl View {
     /// Has `command` start in a mount namespace with this, if this process may make one.
     pub fn show_to(mut self, command: &mut Command) {
-        if self.classes.is_none() && self.nodes.is_none() && self.hosts.is_none() {
+        let is_empty = self.classes.is_none() && self.nodes.is_none() && self.hosts.is_none();
+        if is_empty && self.host_name.is_none() {
             return;
         }
         // SAFETY: between fork and exec only system calls on strings that are there already are made; nothing
@@ -229,6 +233,9 @@ impl View {
         }
         if let Some(hosts) = &self.hosts {
             let _ = mount_bind(hosts.as_c_str(), HOSTS);
+        }
+        if let Some(name) = &self.host_name {
+            let _ = name_machine(name);
         }
     }
 }
@@ -317,6 +324,13 @@ fn own_mounts() -> io::Result<()> {
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
     let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     Ok(mount_change(c"/", downstream)?)
+}
+
+/// Gives the machine another name, for the thread alone.
+fn name_machine(name: &CStr) -> io::Result<()> {
+    // SAFETY: the table of descriptors stays shared.
+    unsafe { unshare_unsafe(UnshareFlags::NEWUTS) }?;
+    Ok(sethostname(name.to_bytes())?)
 }
 
 /// Replaces `/sys` by one of the thread's network namespace, in a mount namespace of its own.

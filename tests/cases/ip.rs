@@ -40,8 +40,14 @@ fn ping(fabric: &Fabric, version: &str, from: &str, to: &str) {
     assert!(told.contains(" 3 received"), "{told}");
 }
 
+/// The name of this machine.
+fn machine() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name")
+}
+
 #[test]
 fn a_program_finds_every_host_by_its_name() {
+    let named = machine();
     let system = std::fs::read_to_string("/etc/hosts").expect("/etc/hosts");
     for (transport, own, other) in [
         (Transport::Udp, "127.73.0.1", "127.73.0.2"),
@@ -56,6 +62,7 @@ fn a_program_finds_every_host_by_its_name() {
         let found = exec(&["getent", "hosts", "h1"]);
         assert!(found.starts_with(other), "{found}");
         assert_eq!(exec(&["printenv", "IBEMU_ADDRESS"]).trim(), own);
+        assert_eq!(exec(&["hostname"]).trim(), "h0", "the machine's name there");
         let hosts = exec(&["cat", "/etc/hosts"]);
         assert!(
             hosts.starts_with(&system),
@@ -65,6 +72,7 @@ fn a_program_finds_every_host_by_its_name() {
     }
     let after = std::fs::read_to_string("/etc/hosts").expect("/etc/hosts");
     assert_eq!(after, system, "the system's file is as it was");
+    assert_eq!(machine(), named, "the system's name is as it was");
 }
 
 #[test]
@@ -73,6 +81,8 @@ fn a_fabric_without_addresses_leaves_names_as_they_are() {
     let fabric = Fabric::up(Transport::Udp, "star-2", &["--no-ip"]);
     let hosts = fabric.call(&["exec", "h0", "cat", "/etc/hosts"]).success();
     assert_eq!(hosts.stdout, system);
+    let own = ["exec", "h0", "cat", "/proc/sys/kernel/hostname"];
+    assert_eq!(fabric.call(&own).success().stdout, machine());
     let told = fabric.call(&["exec", "h0", "printenv", "IBEMU_ADDRESS"]);
     assert_eq!(told.code, 1, "{told}");
     fabric.down();

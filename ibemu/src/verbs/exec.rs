@@ -114,10 +114,16 @@ pub fn run(fabric: &FabricName, options: &Exec) -> Result<std::convert::Infallib
         None => (None, Vec::new()),
     };
     let hosts = CString::new(dir.hosts().into_os_string().into_vec()).ok();
+    let is_named = dir.hosts().exists();
+    // Programs of several hosts know by it that they are not on one machine, and use different files.
+    let host_name = addresses::host_name(&state, node);
     let view = View {
         classes,
         nodes,
-        hosts: hosts.filter(|_| dir.hosts().exists()),
+        hosts: hosts.filter(|_| is_named),
+        host_name: host_name
+            .filter(|_| is_named)
+            .and_then(|name| CString::new(name).ok()),
     };
     match &namespace {
         Some(namespace) => namespace.join_command_with_sysfs(&mut command, view),
