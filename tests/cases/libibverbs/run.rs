@@ -57,7 +57,7 @@ fn each_process_knows_its_rank_and_its_host_and_is_told_apart() {
         (&["run", "-n", "0", "--", "true"], 2, "1 to 65536"),
         (&["run", "--hosts", "h1,h1", "--", "true"], 2, "named twice"),
         (&["run", "--hosts", "s0", "--", "true"], 1, "switch"),
-        (&["run", "--", "/nonexistent"], 1, "cannot run"),
+        (&["run", "--", "/nonexistent"], 127, "cannot run"),
     ] {
         fabric.call(arguments).fails_with(code, why);
     }
