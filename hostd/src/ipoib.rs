@@ -21,8 +21,10 @@ mod counts;
 mod groups;
 mod listeners;
 mod neighbours;
+mod packets;
 mod paths;
 mod reports;
+mod resolution;
 #[cfg(test)]
 mod tests;
 
@@ -31,20 +33,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bincode::{Decode, Encode};
 use link::Time;
-use wire::ipoib::{
-    Arp, ArpOperation, Discovery, DiscoveryKind, Encapsulation, LinkAddress, ethertype, link_local,
-    solicited_node,
-};
+use wire::ipoib::{LinkAddress, link_local};
 use wire::mad::Mad;
-use wire::sa::McMemberRecord;
-use wire::{Format as _, Gid, Guid, Lid, Mtu, PortNum, Qpn, Sl};
+use wire::{Gid, Guid, Lid, Mtu, PortNum, Qpn};
 
 use crate::addresses::{HostNumber, Network};
 use counts::{IpCounts, IpDrop};
-use groups::{Group, Groups, Route};
-use neighbours::{Due, Neighbours, Question};
-use paths::{Known, Path, Paths};
+use groups::{Group, Groups};
+use neighbours::{Due, Neighbours};
+use packets::to_group;
+use paths::Paths;
 use reports::{Report, Reports};
+
+pub(crate) use packets::{Incoming, Outgoing};
 
 /// The queue pair of every interface.
 pub(crate) const IPOIB_QPN: Qpn = Qpn::constant(0x1b4);
@@ -144,40 +145,6 @@ pub(crate) struct PortView {
     pub(crate) mtu: Mtu,
 }
 
-/// A datagram to be sent.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) dlid: Lid,
-    pub(crate) sl: Sl,
-    pub(crate) qpn: Qpn,
-    pub(crate) qkey: u32,
-    pub(crate) pkey: u16,
-    /// The group's record, if it is for one.
-    pub(crate) group: Option<McMemberRecord>,
-    /// The packet behind [`HEADROOM`] bytes, of which the last are the encapsulation's.
-    bytes: Vec<u8>,
-    /// Whether it came from the interface.
-    counts: bool,
-}
-
-impl Outgoing {
-    /// The datagram's payload.
-    pub(crate) fn payload(&self) -> &[u8] {
-        self.bytes
-            .get(HEADROOM - Encapsulation::LEN..)
-            .unwrap_or_default()
-    }
-}
-
-/// Who has sent a datagram, and to whom.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Incoming<'a> {
-    pub(crate) src_qp: Qpn,
-    /// Of its global route header.
-    pub(crate) sgid: Option<Gid>,
-    pub(crate) payload: &'a [u8],
-}
-
 /// IP over InfiniBand at one port.
 #[derive(Debug)]
 pub(crate) struct Ipoib {
@@ -205,14 +172,6 @@ pub(crate) struct Ipoib {
 /// Whether a transaction id is of a request made here.
 pub(crate) fn is_own(tid: u64) -> bool {
     tid >> 30 == 1
-}
-
-/// A packet behind room for headers.
-fn with_headroom(packet: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADROOM + packet.len());
-    bytes.resize(HEADROOM, 0);
-    bytes.extend_from_slice(packet);
-    bytes
 }
 
 impl Ipoib {
@@ -323,146 +282,6 @@ impl Ipoib {
         self.resolved.push_back((asker, result));
     }
 
-    /// Takes packets of the interface.
-    pub(crate) fn handle_packets(&mut self, now: Time, message: ToIp) {
-        let ToIp::Packets(packets) = message;
-        for packet in packets {
-            let before = self.outgoing.len();
-            if let Err(reason) = self.send_packet(now, packet) {
-                self.drop_many(reason, 1);
-            }
-            if self.outgoing.len() == before {
-                self.taken += 1;
-            }
-        }
-    }
-
-    fn send_packet(&mut self, now: Time, mut bytes: Vec<u8>) -> Result<(), IpDrop> {
-        let packet = bytes.get(HEADROOM..).ok_or(IpDrop::NotIp)?;
-        let to = destination(packet).ok_or(IpDrop::NotIp)?;
-        if packet.len() > usize::from(self.mtu) {
-            return Err(IpDrop::TooLong);
-        }
-        if let Some(changes) = listeners::changes(packet) {
-            self.follow(now, changes);
-            return Ok(());
-        }
-        if matches!(Discovery::of_packet(packet), Ok(Some(_)) | Err(_)) {
-            // The kernel has no link-layer address to tell.
-            return Ok(());
-        }
-        let kind = match to {
-            IpAddr::V4(_) => ethertype::IPV4,
-            IpAddr::V6(_) => ethertype::IPV6,
-        };
-        encapsulate(&mut bytes, kind);
-        if groups::is_for_all(to) || to == IpAddr::V4(self.broadcast) {
-            return self.send_to_all(bytes, true);
-        }
-        if to.is_multicast() {
-            self.reports.want(now);
-            return match self.groups.route(now, to, &mut bytes) {
-                Route::To(record) => self.push(to_group(record, bytes, true)),
-                Route::Waits { dropped: false } => Ok(()),
-                Route::Waits { dropped: true } | Route::None => Err(IpDrop::NoGroup),
-            };
-        }
-        if self.groups.broadcast().is_none() {
-            return Err(IpDrop::NotJoined);
-        }
-        let link = self.neighbours.find(now, to);
-        match link.map(|link| (link, self.path(now, link))) {
-            Some((link, Known::Path(path))) => self.push_unicast(path, link, bytes),
-            Some((_, Known::Refused)) => Err(IpDrop::NoPath),
-            Some((_, Known::Asked)) | None => {
-                let dropped = self.neighbours.hold(to, bytes);
-                self.drop_many(IpDrop::Full, dropped);
-                Ok(())
-            }
-        }
-    }
-
-    fn path(&mut self, now: Time, link: LinkAddress) -> Known {
-        self.reports.want(now);
-        self.paths.find(now, link.gid)
-    }
-
-    /// Joins and leaves groups as the kernel reports.
-    fn follow(&mut self, now: Time, changes: Vec<listeners::Change>) {
-        for change in changes {
-            match change {
-                listeners::Change::Joined(address) => {
-                    self.reports.want(now);
-                    if !self.groups.join(now, address) {
-                        self.drop_many(IpDrop::NoGroup, 1);
-                    }
-                }
-                listeners::Change::Left(address) => self.groups.leave(now, address),
-            }
-        }
-    }
-
-    fn send_to_all(&mut self, bytes: Vec<u8>, counts: bool) -> Result<(), IpDrop> {
-        let record = *self.groups.broadcast().ok_or(IpDrop::NotJoined)?;
-        self.push(to_group(record, bytes, counts))
-    }
-
-    fn push_unicast(
-        &mut self,
-        path: Path,
-        link: LinkAddress,
-        bytes: Vec<u8>,
-    ) -> Result<(), IpDrop> {
-        let outgoing = self.unicast(path, link, bytes, true)?;
-        self.push(outgoing)
-    }
-
-    fn unicast(
-        &self,
-        path: Path,
-        link: LinkAddress,
-        bytes: Vec<u8>,
-        counts: bool,
-    ) -> Result<Outgoing, IpDrop> {
-        let record = self.groups.broadcast().ok_or(IpDrop::NotJoined)?;
-        if bytes.len() > usize::from(path.mtu) + HEADROOM - Encapsulation::LEN {
-            return Err(IpDrop::TooLong);
-        }
-        Ok(Outgoing {
-            dlid: path.dlid,
-            sl: path.sl,
-            qpn: link.qpn,
-            qkey: record.qkey,
-            pkey: record.pkey,
-            group: None,
-            bytes,
-            counts,
-        })
-    }
-
-    fn push(&mut self, outgoing: Outgoing) -> Result<(), IpDrop> {
-        if self.outgoing.len() >= 2 * OUTGOING_MAX {
-            return Err(IpDrop::Full);
-        }
-        self.outgoing.push_back(outgoing);
-        Ok(())
-    }
-
-    /// The service level of the next datagram to be sent.
-    pub(crate) fn next_sl(&self) -> Option<Sl> {
-        self.outgoing.front().map(|next| next.sl)
-    }
-
-    /// Takes the next datagram to be sent.
-    pub(crate) fn next_outgoing(&mut self) -> Option<Outgoing> {
-        let next = self.outgoing.pop_front()?;
-        if next.counts {
-            self.counts.sent += 1;
-            self.taken += 1;
-        }
-        Some(next)
-    }
-
     /// Which group's packets are taken, and by which queue key.
     pub(crate) fn hears(&self, mgid: Gid) -> Option<u32> {
         self.groups.hears(mgid)
@@ -476,237 +295,6 @@ impl Ipoib {
     /// The queue key of the interface, if the port is a member of the group of all.
     pub(crate) fn qkey(&self) -> Option<u32> {
         self.groups.broadcast().map(|record| record.qkey)
-    }
-
-    /// Takes a datagram to the interface's queue pair or to a group that it hears.
-    pub(crate) fn receive(&mut self, now: Time, incoming: Incoming<'_>) {
-        if let Err(reason) = self.take(now, incoming) {
-            self.drop_many(reason, 1);
-        }
-    }
-
-    fn take(&mut self, now: Time, incoming: Incoming<'_>) -> Result<(), IpDrop> {
-        let malformed = |_| IpDrop::Malformed;
-        let (header, packet) = Encapsulation::parse(incoming.payload).map_err(malformed)?;
-        match header.ethertype {
-            ethertype::ARP => {
-                let (arp, _) = Arp::parse(packet).map_err(malformed)?;
-                self.take_arp(now, incoming, &arp)
-            }
-            ethertype::IPV4 => {
-                let packet = whole_ipv4(packet).ok_or(IpDrop::Malformed)?;
-                self.deliver(packet)
-            }
-            ethertype::IPV6 => {
-                let packet = whole_ipv6(packet).ok_or(IpDrop::Malformed)?;
-                match Discovery::of_packet(packet).map_err(|_| IpDrop::BadDiscovery)? {
-                    Some(message) => self.take_discovery(now, incoming, &message),
-                    None => self.deliver(packet),
-                }
-            }
-            _ => Err(IpDrop::UnknownType),
-        }
-    }
-
-    fn deliver(&mut self, packet: &[u8]) -> Result<(), IpDrop> {
-        if !self.has_interface {
-            return Err(IpDrop::NoInterface);
-        }
-        if self.events.len() >= OUTGOING_MAX {
-            return Err(IpDrop::Full);
-        }
-        self.counts.received += 1;
-        self.events.push_back(FromIp::Packet(with_headroom(packet)));
-        Ok(())
-    }
-
-    /// Refuses a sender that tells another link-layer address than it has, or an address of this port.
-    fn check_sender(
-        &self,
-        incoming: Incoming<'_>,
-        ip: IpAddr,
-        link: LinkAddress,
-    ) -> Result<(), IpDrop> {
-        let is_other = incoming.sgid.is_some_and(|sgid| sgid != link.gid);
-        let is_port = !link.gid.is_multicast() && link.gid != self.port.gid;
-        if link.qpn != incoming.src_qp || is_other || !is_port {
-            return Err(IpDrop::Lie);
-        }
-        match self.addresses().any(|own| own == ip) {
-            true => Err(IpDrop::Conflict),
-            false => Ok(()),
-        }
-    }
-
-    fn take_arp(&mut self, now: Time, incoming: Incoming<'_>, arp: &Arp) -> Result<(), IpDrop> {
-        let sender: IpAddr = arp.sender_ip.into();
-        self.check_sender(incoming, sender, arp.sender)?;
-        let is_for_us = arp.target_ip == self.ipv4;
-        let is_answer = arp.operation == ArpOperation::Reply && is_for_us;
-        let asks_us = arp.operation == ArpOperation::Request && is_for_us;
-        self.hear(now, sender, arp.sender, is_answer, asks_us);
-        if asks_us {
-            let answer = Arp {
-                operation: ArpOperation::Reply,
-                sender: self.link_address(),
-                sender_ip: self.ipv4,
-                target: arp.sender,
-                target_ip: arp.sender_ip,
-            };
-            let bytes = with_headroom(&answer.to_bytes::<{ Arp::LEN }>());
-            self.answer(now, sender, arp.sender, bytes, ethertype::ARP);
-        }
-        Ok(())
-    }
-
-    fn take_discovery(
-        &mut self,
-        now: Time,
-        incoming: Incoming<'_>,
-        message: &Discovery,
-    ) -> Result<(), IpDrop> {
-        let solicits = message.kind == DiscoveryKind::Solicitation;
-        let sender = if solicits {
-            message.source
-        } else {
-            message.target
-        };
-        let Some(link) = message.link.filter(|_| !sender.is_unspecified()) else {
-            // Who has no address yet asks whether it is free: an answer would go to all.
-            return Ok(());
-        };
-        self.check_sender(incoming, sender.into(), link)?;
-        let is_own = [self.ipv6, self.link_local].contains(&message.target);
-        let asks_us = solicits && is_own && self.has_interface;
-        let solicited = matches!(
-            message.kind,
-            DiscoveryKind::Advertisement {
-                solicited: true,
-                ..
-            }
-        );
-        self.hear(now, sender.into(), link, solicited, asks_us);
-        if asks_us {
-            let answer = Discovery {
-                kind: DiscoveryKind::Advertisement {
-                    router: false,
-                    solicited: true,
-                    replaces: true,
-                },
-                source: message.target,
-                destination: message.source,
-                target: message.target,
-                link: Some(self.link_address()),
-            };
-            let mut out = [0; Discovery::LEN_MAX];
-            let len = answer.emit(&mut out);
-            let bytes = with_headroom(&out[..len]);
-            self.answer(now, sender.into(), link, bytes, ethertype::IPV6);
-        }
-        Ok(())
-    }
-
-    /// Somebody has told its link-layer address.
-    fn hear(&mut self, now: Time, ip: IpAddr, link: LinkAddress, is_answer: bool, asks_us: bool) {
-        let dropped = self.neighbours.hear(now, ip, link, is_answer, asks_us);
-        self.drop_many(IpDrop::Full, dropped);
-        self.settle_evicted();
-        if self.neighbours.is_known(ip, link) {
-            for asker in self.neighbours.take_resolvers(ip) {
-                self.push_resolved(asker, Ok(link));
-            }
-            self.send_waiting(now, ip, link);
-        }
-    }
-
-    /// Sends what has waited for a neighbour, if the way is known.
-    fn send_waiting(&mut self, now: Time, ip: IpAddr, link: LinkAddress) {
-        if !self.neighbours.has_waiting(ip) {
-            return;
-        }
-        match self.path(now, link) {
-            Known::Path(path) => {
-                while let Some(bytes) = self.neighbours.take_waiting(ip) {
-                    let pushed = self
-                        .unicast(path, link, bytes, false)
-                        .and_then(|outgoing| self.push(outgoing));
-                    match pushed {
-                        Ok(()) => self.counts.sent += 1,
-                        Err(reason) => self.drop_many(reason, 1),
-                    }
-                }
-            }
-            Known::Asked => {}
-            Known::Refused => {
-                let dropped = self.neighbours.drop_waiting(ip);
-                self.drop_many(IpDrop::NoPath, dropped);
-            }
-        }
-    }
-
-    /// Answers a neighbour that has asked; now, or once the way to it is known.
-    fn answer(&mut self, now: Time, ip: IpAddr, link: LinkAddress, mut bytes: Vec<u8>, kind: u16) {
-        encapsulate(&mut bytes, kind);
-        let sent = match self.path(now, link) {
-            Known::Path(path) => self
-                .unicast(path, link, bytes, false)
-                .and_then(|outgoing| self.push(outgoing)),
-            Known::Refused => Err(IpDrop::NoPath),
-            Known::Asked => {
-                let dropped = self.neighbours.hold(ip, bytes);
-                self.drop_many(IpDrop::Full, dropped);
-                Ok(())
-            }
-        };
-        if let Err(reason) = sent {
-            self.drop_many(reason, 1);
-        }
-    }
-
-    /// Asks who has an address.
-    fn ask(&mut self, now: Time, Question { ip, link }: Question) {
-        let own = self.link_address();
-        let (packet, kind) = match ip {
-            IpAddr::V4(ip) => {
-                let request = Arp {
-                    operation: ArpOperation::Request,
-                    sender: own,
-                    sender_ip: self.ipv4,
-                    target: LinkAddress::default(),
-                    target_ip: ip,
-                };
-                let packet = request.to_bytes::<{ Arp::LEN }>();
-                (with_headroom(&packet), ethertype::ARP)
-            }
-            IpAddr::V6(ip) => {
-                let source = match ip.is_unicast_link_local() {
-                    true => self.link_local,
-                    false => self.ipv6,
-                };
-                let request = Discovery {
-                    kind: DiscoveryKind::Solicitation,
-                    source,
-                    destination: solicited_node(ip),
-                    target: ip,
-                    link: Some(own),
-                };
-                let mut out = [0; Discovery::LEN_MAX];
-                let len = request.emit(&mut out);
-                (with_headroom(&out[..len]), ethertype::IPV6)
-            }
-        };
-        let mut bytes = packet;
-        encapsulate(&mut bytes, kind);
-        let known = link.map(|link| (link, self.path(now, link)));
-        let sent = match known {
-            Some((link, Known::Path(path))) => self
-                .unicast(path, link, bytes, false)
-                .and_then(|outgoing| self.push(outgoing)),
-            _ => self.send_to_all(bytes, false),
-        };
-        if let Err(reason) = sent {
-            self.drop_many(reason, 1);
-        }
     }
 
     /// Does what is due, and takes the next request to subnet administration.
@@ -850,65 +438,4 @@ impl Ipoib {
             self.counts.drop_many(reason, packets);
         }
     }
-}
-
-/// Writes the encapsulation in front of a packet.
-fn encapsulate(bytes: &mut [u8], ethertype: u16) {
-    if let Some(room) = bytes.get_mut(HEADROOM - Encapsulation::LEN..HEADROOM) {
-        Encapsulation { ethertype }.emit(room);
-    }
-}
-
-fn to_group(record: McMemberRecord, bytes: Vec<u8>, counts: bool) -> Outgoing {
-    Outgoing {
-        dlid: record.mlid,
-        sl: record.sl,
-        qpn: Qpn::MULTICAST,
-        qkey: record.qkey,
-        pkey: record.pkey,
-        group: Some(record),
-        bytes,
-        counts,
-    }
-}
-
-/// Where an IP packet of a program is to go.
-fn destination(packet: &[u8]) -> Option<IpAddr> {
-    match packet.first()? >> 4 {
-        4 => {
-            let packet = whole_ipv4(packet)?;
-            let octets = packet.get(16..)?.first_chunk::<4>()?;
-            Some(Ipv4Addr::from(*octets).into())
-        }
-        6 => {
-            let packet = whole_ipv6(packet)?;
-            let octets = packet.get(24..)?.first_chunk::<16>()?;
-            Some(Ipv6Addr::from(*octets).into())
-        }
-        _ => None,
-    }
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<usize> {
-    let pair = bytes.get(at..)?.first_chunk::<2>()?;
-    Some(usize::from(u16::from_be_bytes(*pair)))
-}
-
-/// An IPv4 packet without what is behind it.
-fn whole_ipv4(bytes: &[u8]) -> Option<&[u8]> {
-    let first = *bytes.first()?;
-    let header_len = usize::from(first & 0x0f) * 4;
-    let len = u16_at(bytes, 2)?;
-    if first >> 4 != 4 || header_len < 20 || len < header_len {
-        return None;
-    }
-    bytes.get(..len)
-}
-
-/// An IPv6 packet without what is behind it.
-fn whole_ipv6(bytes: &[u8]) -> Option<&[u8]> {
-    if bytes.first()? >> 4 != 6 {
-        return None;
-    }
-    bytes.get(..40 + u16_at(bytes, 4)?)
 }

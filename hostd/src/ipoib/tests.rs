@@ -1,9 +1,11 @@
 //! Interfaces and an administrator, without IO.
 
+use wire::ipoib::{Arp, ArpOperation};
 use wire::mad::{MadStatus, Method};
-use wire::sa::{PathRecord, mc_member_component};
-use wire::{AttributeId, Qpn};
+use wire::sa::{McMemberRecord, PathRecord, mc_member_component};
+use wire::{AttributeId, Format as _, Qpn};
 
+use super::packets::with_headroom;
 use super::*;
 
 const MLID: Lid = Lid::new(0xc001);
