@@ -1,10 +1,12 @@
 //! Programs of verbs, of librdmacm and of MPI on a fabric of namespaces, where they find each other by name: their own TCP, and the
 //! addresses that connections are made to, are those of `ib0`.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use e2e::{Fabric, Outcome, Transport, within};
+use netio::process::{Pidfd, Signal};
 use tempfile::TempDir;
 
 use crate::libibverbs::Running;
@@ -205,6 +207,47 @@ fn mpich_exchanges_between_hosts_whose_launcher_meets_over_ib0() {
         .args(["-hosts", &RANKS.join(",")])
         .arg(&program);
     exchanges(&fabric, &mut command, &RANKS);
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+/// All data has come by the time the ranks end; then MPICH 4.0 may wait for ever over TCP of UCX, on any network (docs/verbs.md), so
+/// its launcher is interrupted when every rank has told what it got.
+#[test]
+fn mpich_exchanges_between_hosts_over_tcp_of_ib0() {
+    let folder = TempDir::new().expect("a folder");
+    let program = compiled("mpicc.mpich", folder.path());
+    let fabric = Fabric::up(Transport::Veth, "fat-tree-4-2", &UP);
+    let mut command = launcher(&fabric, "mpiexec.hydra");
+    command
+        .args(["-launcher", "ssh", "-launcher-exec"])
+        .arg(remote_shell())
+        .args(["-iface", "ib0"])
+        .args(["-genv", "UCX_TLS", "tcp,self"])
+        .args(["-genv", "UCX_NET_DEVICES", "ib0"])
+        .args(["-hosts", &RANKS.join(",")])
+        .arg(&program)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().expect("ibemu can be started");
+    let output = BufReader::new(child.stdout.take().expect("its output"));
+    let mut awaited: Vec<String> = RANKS
+        .iter()
+        .map(|host| format!("beside {host}: 0 wrong"))
+        .chain(["wrong in all: 0".to_owned()])
+        .collect();
+    let mut told = Vec::new();
+    for line in output.lines().map(|line| line.expect("text")) {
+        awaited.retain(|words| !line.contains(words));
+        told.push(line);
+        if awaited.is_empty() {
+            break;
+        }
+    }
+    let launcher = Pidfd::open(child.id()).expect("it has not been waited for");
+    launcher.signal(Signal::INT).expect("it may be ended");
+    let _ = child.wait().expect("it can be waited for");
+    assert!(awaited.is_empty(), "{awaited:?}: {told:#?}");
     fabric.assert_no_errors_logged();
     fabric.down();
 }
