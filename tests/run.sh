@@ -51,6 +51,9 @@ if ! command -v prometheus-node-exporter >/dev/null; then
     unpack prometheus-node-exporter /usr/local/lib/ibemu-tests/prometheus-node-exporter
     install -m 755 /usr/local/lib/ibemu-tests/prometheus-node-exporter/usr/bin/prometheus-node-exporter /usr/local/bin/
 fi
+if [[ ! -x /usr/local/lib/ibemu-tests/prometheus/usr/bin/promtool ]]; then
+    unpack prometheus /usr/local/lib/ibemu-tests/prometheus
+fi
 # rdma-core's tests of libibverbs are among the documents of its Python module.
 if [[ ! -e /usr/local/lib/ibemu-tests/pyverbs/usr/share/doc/rdma-core/tests/run_tests.py ]]; then
     unpack python3-pyverbs /usr/local/lib/ibemu-tests/pyverbs

@@ -26,8 +26,8 @@ mod targets;
 pub use mutate::{INPUT_MAX, Mutator};
 pub use parts::Parts;
 use targets::{
-    device, ibumad, libraries, manager, messages, packets, reports, ring, subnet, texts, transfers,
-    transport, umad,
+    device, histories, ibumad, libraries, manager, messages, packets, reports, ring, subnet, texts,
+    transfers, transport, umad,
 };
 
 /// Where bytes from outside come from.
@@ -59,6 +59,8 @@ pub enum Source {
     Filters,
     /// Recordings of devices.
     Recordings,
+    /// Histories of rates and states.
+    Histories,
     /// Messages of programs of verbs, and what stands in the rings that they share with a host.
     Verbs,
     /// Packets of programs in a host's interface for IP over InfiniBand.
@@ -80,7 +82,7 @@ pub enum Source {
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Frames,
         Self::Mads,
         Self::SubnetAdministration,
@@ -94,6 +96,7 @@ impl Source {
         Self::Traces,
         Self::Filters,
         Self::Recordings,
+        Self::Histories,
         Self::Verbs,
         Self::Internet,
         Self::Connections,
@@ -142,7 +145,7 @@ pub fn find(name: &str) -> Option<&'static Target> {
 }
 
 /// Every target. Shares add up to 1000.
-pub static TARGETS: [Target; 31] = [
+pub static TARGETS: [Target; 32] = [
     Target {
         name: "packet",
         sources: &[Source::Frames],
@@ -171,7 +174,7 @@ pub static TARGETS: [Target; 31] = [
         ],
         drives: "every format of fixed length",
         layout: Layout::Bytes,
-        share: 284,
+        share: 281,
         run: packets::formats,
         seeds: seeds::formats,
     },
@@ -309,6 +312,15 @@ pub static TARGETS: [Target; 31] = [
         share: 9,
         run: transfers::rmpp,
         seeds: seeds::transfers,
+    },
+    Target {
+        name: "histories",
+        sources: &[Source::Histories],
+        drives: "histories of rates and states, written again",
+        layout: Layout::Bytes,
+        share: 3,
+        run: histories::history,
+        seeds: histories::histories,
     },
     Target {
         name: "recordings",

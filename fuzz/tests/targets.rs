@@ -67,6 +67,7 @@ targets! {
     a_manager_takes_what_another_has_left_or_refuses_it: "memory",
     the_supervisor_takes_what_another_has_left_or_refuses_it: "supervisor-files",
     a_transfer_arrives_as_it_was_sent_or_ends: "rmpp",
+    histories_are_refused_or_the_same_when_written_again: "histories",
     any_file_is_replayed_or_refused: "recordings",
     programs_of_libibumad_are_answered_whatever_they_send: "umad2sim",
     programs_of_the_hosts_libibumad_are_answered_whatever_they_send: "ibumad",

@@ -40,6 +40,8 @@ pub enum Verb {
     Run(Run),
     /// Show devices, ports, LIDs and the subnet manager
     Status(Status),
+    /// Print what is known of the fabric as metrics: counters of every port, lanes, processes
+    Metrics(Metrics),
     /// Send echo packets between hosts and time them
     Ping(Ping),
     /// Show the path of a packet hop by hop, read from the live switches' tables
@@ -204,6 +206,14 @@ pub struct Status {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2",
           value_parser = quantity::positive)]
     pub watch: Option<f64>,
+}
+
+/// `ibemu metrics`.
+#[derive(Debug, Args)]
+pub struct Metrics {
+    /// Print Prometheus' text format [default: OpenMetrics]
+    #[arg(long)]
+    pub text: bool,
 }
 
 /// `ibemu ping`.

@@ -64,6 +64,7 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Down(options) => wait(verbs::down(fabric, options)),
         Verb::Status(options) => wait(verbs::status(fabric, options)),
         Verb::Ping(options) => wait(verbs::ping(fabric, options)),
+        Verb::Metrics(options) => wait(verbs::metrics(fabric, options)),
         Verb::Path(options) => wait(verbs::path(fabric, options)),
         Verb::Perf(options) => wait(verbs::perf(fabric, options)),
         Verb::Traffic(options) => wait(verbs::traffic(fabric, options)),

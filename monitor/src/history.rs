@@ -5,6 +5,8 @@
 //! fabric with 9,088 ports sampled once a second takes 245 MB; [`HISTORY_BYTES_MAX`] bounds it for larger ones, whose
 //! oldest frames go first.
 
+mod file;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use wire::convert::u64_of;
 
 use crate::model::{Fabric, PortState, Snapshot};
+pub use file::{HistoryError, Recorder};
 
 /// The most memory that frames take, bytes.
 pub const HISTORY_BYTES_MAX: usize = 256 << 20;

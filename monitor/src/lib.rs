@@ -19,7 +19,7 @@ pub mod model;
 mod sampler;
 mod usage;
 
-pub use history::{Frame, HISTORY_BYTES_MAX, History, Point};
+pub use history::{Frame, HISTORY_BYTES_MAX, History, HistoryError, Point, Recorder};
 pub use metrics::{Format, render};
 pub use model::Snapshot;
 pub use sampler::{DeviceSocket, Options, Sampler, Source};

@@ -6,6 +6,8 @@ mod client;
 mod control;
 mod discovery;
 mod round;
+#[cfg(test)]
+pub(crate) mod tests;
 mod worker;
 
 use std::path::PathBuf;
@@ -53,6 +55,8 @@ pub struct Options {
     pub interval: Duration,
     /// From a look at the whole fabric to the next one, if nothing asks for it before.
     pub discovery_interval: Duration,
+    /// Devices that are asked by their control sockets in one sample: all of them in turn.
+    pub devices_max: usize,
 }
 
 impl Default for Options {
@@ -60,6 +64,7 @@ impl Default for Options {
         Self {
             interval: Duration::from_secs(1),
             discovery_interval: Duration::from_secs(10),
+            devices_max: 32,
         }
     }
 }

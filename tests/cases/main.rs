@@ -24,6 +24,7 @@ mod libibverbs;
 mod limits;
 mod managers;
 mod messages;
+mod metrics;
 mod modules;
 mod monitoring;
 mod multicast;

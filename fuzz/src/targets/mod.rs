@@ -1,6 +1,7 @@
 //! What the targets do, by what they read.
 
 pub(crate) mod device;
+pub(crate) mod histories;
 pub(crate) mod ibumad;
 pub(crate) mod libraries;
 mod mads;

@@ -90,7 +90,7 @@ fn ports(snapshot: &Snapshot, families: &mut Families<'_>) -> Result<(), Error> 
         states,
     )?;
     families.counter(
-        "ibemu_port_counter_resets",
+        "ibemu_port_resets",
         "Times that counters of the port have begun anew: cleared, or the device restarted",
         labelled(snapshot).map(|(place, labels)| {
             let resets = snapshot.reading(place).resets;
@@ -98,7 +98,7 @@ fn ports(snapshot: &Snapshot, families: &mut Families<'_>) -> Result<(), Error> 
         }),
     )?;
     families.gauge(
-        "ibemu_port_counters_saturated",
+        "ibemu_port_saturated",
         "Whether a counter of the port stands at its largest value and cannot grow",
         labelled(snapshot).map(|(place, labels)| {
             let is_saturated = snapshot.reading(place).is_saturated;

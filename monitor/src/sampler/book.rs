@@ -187,6 +187,4 @@ fn is_saturated(read: &PortCounters) -> bool {
 pub(super) struct NodeBook {
     pub(super) collection: NodeCollection,
     pub(super) asked_at: Option<Time>,
-    /// It did not answer in the last sample: one request is enough to find out whether it does now.
-    pub(super) was_silent: bool,
 }

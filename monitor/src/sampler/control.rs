@@ -14,8 +14,6 @@ use wire::convert::real;
 use super::{DeviceSocket, Source};
 use crate::model::{ControllerFacts, Device, DeviceFacts, Fabric, Lane};
 
-/// Devices that are asked in one sample.
-const DEVICES_MAX: usize = 32;
 /// How long an answer is waited for: who is slower is asked again in its next turn.
 const TIMEOUT: Duration = Duration::from_millis(200);
 /// What the names of drop counters begin with.
@@ -50,11 +48,17 @@ impl Told {
     }
 
     /// Asks the devices whose turn it is.
-    pub(super) async fn ask_devices(&mut self, source: &Source, fabric: &Fabric, now_ms: u64) {
+    pub(super) async fn ask_devices(
+        &mut self,
+        source: &Source,
+        devices_max: usize,
+        fabric: &Fabric,
+        now_ms: u64,
+    ) {
         self.devices
             .resize_with(fabric.nodes.len(), DeviceFacts::default);
         let count = source.devices.len();
-        for _ in 0..count.min(DEVICES_MAX) {
+        for _ in 0..count.min(devices_max) {
             let device = &source.devices[self.next % count];
             self.next = (self.next + 1) % count;
             let Some(node) = fabric.node(device.guid) else {

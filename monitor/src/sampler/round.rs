@@ -84,7 +84,8 @@ impl Books {
             let Some(first) = asked.next() else {
                 continue;
             };
-            let was_silent = self.nodes[first.1.node].was_silent;
+            // One request is enough to find out whether who was silent answers now.
+            let was_silent = self.nodes[first.1.node].collection.is_timeout;
             let rest = asked.take_while(|_| !was_silent);
             for (place, port) in std::iter::once(first).chain(rest) {
                 let mut ask = |attribute| queries.push(Query { place, attribute });
@@ -155,12 +156,7 @@ impl<'a> Round<'a> {
         queries: &'a [Query],
         templates: &'a mut Templates,
     ) -> Self {
-        for node in &mut books.nodes {
-            *node = NodeBook {
-                was_silent: node.collection.is_timeout,
-                ..NodeBook::default()
-            };
-        }
+        books.nodes.fill(NodeBook::default());
         Self {
             fabric,
             books,

@@ -86,7 +86,8 @@ async fn serve(
         };
         known.sequence += 1;
         let told = &mut known.told;
-        told.ask_devices(source, &known.fabric, now_ms()).await;
+        told.ask_devices(source, options.devices_max, &known.fabric, now_ms())
+            .await;
         let snapshot = publish(shared, known, collection);
         lock(&shared.history).push(&snapshot);
     }
