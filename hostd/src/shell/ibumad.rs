@@ -21,7 +21,7 @@ use anyhow::{Context, Result};
 use daemon::args::DeviceArgs;
 use daemon::clients::ClientSlot;
 use daemon::control::{ControlError, serve_many_connections};
-use hostd::{ClientId, Command};
+use hostd::{ClientId, Command, HostConfig};
 use mad::local::FromAgent;
 use mad::umad::{
     DESCRIPTORS_MAX, Output, PART_BYTES, Refusal, Reply, Request, Server, USER_MAD_BYTES_MAX,
@@ -76,11 +76,11 @@ pub(super) struct Ibumad {
 }
 
 impl Ibumad {
-    pub(super) fn new(device: &DeviceArgs, ports: u8, handle: Handle<Command>) -> Self {
+    pub(super) fn new(device: &DeviceArgs, config: &HostConfig, handle: Handle<Command>) -> Self {
         Self {
-            device: DeviceFiles::new(device),
+            device: DeviceFiles::new(device, &config.ip),
             commands: CommandSender::new(handle),
-            server: RefCell::new(Server::new(ports)),
+            server: RefCell::new(Server::new(config.ports)),
             descriptors: RefCell::default(),
             data_ready: RefCell::default(),
             asking: RefCell::default(),

@@ -123,7 +123,7 @@ async fn serve_fabric(arguments: &Arguments) -> Result<()> {
     let handle = daemon.control().handle();
     let sockets = Rc::new(Sockets {
         mads: Rc::new(MadServer::new(handle.clone())),
-        ibumad: Rc::new(Ibumad::new(device, config.ports, handle.clone())),
+        ibumad: Rc::new(Ibumad::new(device, &config, handle.clone())),
         cm: Rc::new(CmServer::new(handle.clone())),
         verbs: Rc::new(VerbsServer::new(
             handle.clone(),

@@ -9,6 +9,7 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use hostd::IpPort;
 use mad::umad::Adapter;
 
 /// How often the files are written anew.
@@ -26,11 +27,24 @@ pub(super) struct Written(BTreeMap<String, BTreeMap<String, String>>);
 /// Names of adapters of which contents are known at most.
 const NAMES_MAX: usize = 16;
 
-/// Writes the files of an adapter that differ from those `written`. A reader sees a file as it was or as it is.
+/// The files of a port's interface, from which programs learn its name; none without one.
+pub(super) fn of_interface(ip: &IpPort) -> Vec<(String, String)> {
+    let Some(name) = &ip.interface else {
+        return Vec::new();
+    };
+    let place = ip.port.get().saturating_sub(1);
+    let file = |file: &str, text: String| (format!("device/net/{name}/{file}"), text);
+    vec![
+        file("dev_id", format!("{place:#x}\n")),
+        file("dev_port", format!("{place}\n")),
+    ]
+}
+
+/// Writes the files of an adapter, and those of its interfaces, that differ from those `written`. A reader sees a file as it was or as it is.
 pub(super) fn write(
     folder: &Path,
     name: &str,
-    adapter: &Adapter,
+    (adapter, interfaces): (&Adapter, &[(String, String)]),
     written: &mut Written,
 ) -> io::Result<()> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
@@ -47,7 +61,8 @@ pub(super) fn write(
         written.0.clear();
     }
     let written = written.0.entry(name.to_owned()).or_default();
-    for (path, text) in adapter.files(refreshed_ms) {
+    let files = adapter.files(refreshed_ms).into_iter();
+    for (path, text) in files.chain(interfaces.iter().cloned()) {
         if written.get(&path) == Some(&text) {
             continue;
         }
@@ -63,6 +78,9 @@ pub(super) fn write(
 
 #[cfg(test)]
 mod tests {
+    use hostd::addresses::HostNumber;
+    use wire::PortNum;
+
     use super::*;
 
     #[test]
@@ -71,32 +89,43 @@ mod tests {
         let mut written = Written::default();
         let mut adapter = Adapter::default();
         let root = &folder.path().join("h0.sysfs");
-        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        let net = of_interface(&IpPort {
+            port: PortNum::new(2),
+            number: HostNumber::new(1).unwrap(),
+            interface: Some("ib1".to_owned()),
+        });
+        write(root, "ibemu0", (&adapter, &net), &mut written).unwrap();
         let description = root.join("infiniband/ibemu0/node_desc");
         assert_eq!(fs::read_to_string(&description).unwrap(), "\n");
+        let device = root.join("infiniband/ibemu0/device/net/ib1");
+        assert_eq!(fs::read_to_string(device.join("dev_id")).unwrap(), "0x1\n");
+        assert_eq!(fs::read_to_string(device.join("dev_port")).unwrap(), "1\n");
         fs::write(&description, "of another program").unwrap();
-        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        write(root, "ibemu0", (&adapter, &net), &mut written).unwrap();
         assert_eq!(
             fs::read_to_string(&description).unwrap(),
             "of another program"
         );
         adapter.description = "h0".to_owned();
-        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        write(root, "ibemu0", (&adapter, &net), &mut written).unwrap();
         assert_eq!(fs::read_to_string(&description).unwrap(), "h0\n");
         let shown = fs::read_dir(root.join(CLASS)).unwrap().count();
         assert_eq!(shown, 1, "nothing but the adapter is seen");
         // One whose folder is gone is written anew, and many names take no more memory than some.
         fs::remove_dir_all(root.join(CLASS)).unwrap();
-        write(root, "ibemu0", &adapter, &mut written).unwrap();
+        write(root, "ibemu0", (&adapter, &net), &mut written).unwrap();
         assert_eq!(fs::read_to_string(&description).unwrap(), "h0\n");
         for number in 0..100 {
             let name = format!("n{number}");
-            write(root, &name, &adapter, &mut written).unwrap();
+            write(root, &name, (&adapter, &net), &mut written).unwrap();
             assert!(root.join(CLASS).join(name).join("node_desc").exists());
             assert!(written.0.len() <= NAMES_MAX);
         }
         for name in ["", "..", "a/b", &"x".repeat(65)] {
-            assert!(write(root, name, &adapter, &mut written).is_err(), "{name}");
+            assert!(
+                write(root, name, (&adapter, &net), &mut written).is_err(),
+                "{name}"
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
 //! rdma-core's own tests of libibverbs, by its Python module: none fails but a race of its own, and what is skipped is known.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::Command;
 
 use e2e::{Fabric, Outcome, Transport};
 
@@ -93,8 +95,8 @@ const CLOCKS: [&str; 3] = [
     "Create Extended CQ is not supported",
 ];
 
-#[test]
-fn the_tests_of_rdma_core_pass_and_skip_only_what_is_refused_or_for_other_adapters() {
+/// rdma-core's tests, beside a host.
+fn tests(fabric: &Fabric) -> Command {
     let unpacked = Path::new(UNPACKED);
     let folder = unpacked.join("share/doc/rdma-core");
     assert!(
@@ -102,13 +104,59 @@ fn the_tests_of_rdma_core_pass_and_skip_only_what_is_refused_or_for_other_adapte
         "{} is missing: tests/run.sh unpacks python3-pyverbs",
         folder.display()
     );
-    let fabric = Fabric::up(Transport::Udp, "star-2", &["--silence-ms", "20000"]);
     let mut call = fabric.command(&["exec", "h0", "/usr/bin/python3", "tests/run_tests.py"]);
     call.args(["--dev", "ibemu0", "--port", "1", "-v"])
         .current_dir(&folder)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("PYTHONPATH", unpacked.join("lib/python3/dist-packages"));
-    let told = Outcome::of(&mut call);
+    call
+}
+
+/// They connect programs of one host over its address on `ib0`.
+const CONNECTING: [&str; 10] = [
+    "async_ex_leave_multicast_traffic",
+    "async_ex_multicast_traffic",
+    "async_multicast_traffic",
+    "async_read",
+    "async_reject_traffic",
+    "async_traffic",
+    "async_traffic_external_qp",
+    "async_udp_traffic",
+    "async_write",
+    "sync_traffic",
+];
+
+/// They ask `ip` for the interface's link-layer address, which a TUN device does not have, and make no use of it on InfiniBand.
+const IP: &str = r#"#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin ip "$@" | sed 's/"link_type":"none"/"link_type":"none","address":""/'
+"#;
+
+#[test]
+fn the_tests_of_rdma_core_about_connections_pass_over_ib0() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ip = folder.path().join("ip");
+    std::fs::write(&ip, IP).expect("it can be written");
+    std::fs::set_permissions(&ip, std::fs::Permissions::from_mode(0o755)).expect("its own file");
+    let fabric = Fabric::up(Transport::Veth, "star-2", &["--silence-ms", "20000"]);
+    let path = std::env::var("PATH").expect("a path");
+    let mut call = tests(&fabric);
+    call.args(["-k", "tests.test_rdmacm"])
+        .env("PATH", format!("{}:{path}", folder.path().display()));
+    let told = Outcome::of(&mut call).success();
+    for name in CONNECTING {
+        let start = format!("test_rdmacm_{name} (");
+        let mut lines = told.stderr.lines();
+        let passed = lines.any(|line| line.starts_with(&start) && line.ends_with("... ok"));
+        assert!(passed, "{name}: {told}");
+    }
+    fabric.assert_no_errors_logged();
+    fabric.down();
+}
+
+#[test]
+fn the_tests_of_rdma_core_pass_and_skip_only_what_is_refused_or_for_other_adapters() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &["--silence-ms", "20000"]);
+    let told = Outcome::of(&mut tests(&fabric));
     let lines = || told.stderr.lines();
     let failed: Vec<&str> = lines()
         .filter(|line| line.starts_with("FAIL: ") || line.starts_with("ERROR: "))

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use daemon::args::DeviceArgs;
 use daemon::clients::ClientSlot;
 use daemon::control::ControlError;
+use hostd::IpPort;
 use mad::umad::{Refusal, Reply, Request};
 use netio::fifo::ReaderWatch;
 use netio::seqpacket::Connection;
@@ -26,13 +27,16 @@ pub(super) struct DeviceFiles {
     sysfs: PathBuf,
     /// The path before the port's number.
     is_sm: PathBuf,
+    /// Those of the interfaces.
+    interfaces: Vec<(String, String)>,
 }
 
 impl DeviceFiles {
-    pub(super) fn new(device: &DeviceArgs) -> Self {
+    pub(super) fn new(device: &DeviceArgs, ip: &[IpPort]) -> Self {
         Self {
             sysfs: device.socket("sysfs"),
             is_sm: device.socket("issm"),
+            interfaces: ip.iter().flat_map(sysfs::of_interface).collect(),
         }
     }
 }
@@ -113,7 +117,8 @@ impl Ibumad {
             _ => return Err(Refusal::Failed),
         };
         let written = &mut *self.sysfs_written.borrow_mut();
-        sysfs::write(&self.device.sysfs, name, &adapter, written).map_err(|error| {
+        let interfaces = &self.device.interfaces;
+        sysfs::write(&self.device.sysfs, name, (&adapter, interfaces), written).map_err(|error| {
             let folder = self.device.sysfs.display();
             tracing::warn!("{folder}: the adapter's files cannot be written: {error}");
             Refusal::Failed
