@@ -299,7 +299,7 @@ fn prometheus_takes_what_a_fabric_counts_and_answers_what_perf_has_sent() {
 
     // Counters of a host that was restarted begin anew; the sums do not.
     let _ = fabric.call(&["restart", source]).success();
-    let _ = within(LIMIT, "the restart is seen", || {
+    within(LIMIT, "the restart is seen", || {
         let resets = prometheus.value(&format!("ibemu_port_resets_total{of}"));
         let _ = prometheus.next_scrape();
         match resets > 0.0 {

@@ -228,13 +228,16 @@ fn ports_of(
     rates(family, ports, families)
 }
 
+/// One of the rates of a port, bits a second.
+type RateOf = fn(&Port) -> u64;
+
 /// Of a switch a rate a port, of an HCA one: that of its first port with a link.
 fn rates(
     family: Family,
     ports: &[ShownPort<'_>],
     families: &mut Families<'_>,
 ) -> Result<(), Error> {
-    let kinds: [(&str, fn(&Port) -> u64); 2] = [
+    let kinds: [(&str, RateOf); 2] = [
         ("rate", Port::data_bits_per_s),
         ("raw_rate", Port::raw_bits_per_s),
     ];

@@ -121,6 +121,9 @@ fn ports(snapshot: &Snapshot, families: &mut Families<'_>) -> Result<(), Error> 
     )
 }
 
+/// One figure of a lane.
+type OfLane = fn(&Lane) -> f64;
+
 fn lanes(snapshot: &Snapshot, families: &mut Families<'_>) -> Result<(), Error> {
     let lanes = || {
         labelled(snapshot).flat_map(|(place, [guid, number, node])| {
@@ -137,7 +140,7 @@ fn lanes(snapshot: &Snapshot, families: &mut Families<'_>) -> Result<(), Error> 
                 })
         })
     };
-    let gauges: [(&str, &str, fn(&Lane) -> f64); 4] = [
+    let gauges: [(&str, &str, OfLane); 4] = [
         (
             "ibemu_lane_input_occupancy_ratio",
             "Part of the virtual lane's input buffer that packets take",

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::model::Counter;
 use crate::sampler::tests::star;
@@ -52,4 +54,18 @@ fn what_a_client_accepts_is_what_it_gets() {
     assert_eq!(Format::accepted(openmetrics), Format::OpenMetrics);
     assert_eq!(Format::accepted("*/*"), Format::Text);
     assert!(Format::OpenMetrics.content_type().contains("openmetrics"));
+}
+
+#[test]
+fn each_metric_of_our_own_is_documented_and_each_documented_one_is_there() {
+    let documented = include_str!("../../../docs/metrics.md");
+    let documented: BTreeSet<&str> = documented
+        .split('`')
+        .filter(|word| word.starts_with("ibemu_") && word.len() > 6)
+        .collect();
+    let text = render(&Arc::new(star()), Format::Text);
+    let families = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let families = families.filter_map(|family| family.split(' ').next());
+    let own: BTreeSet<&str> = families.filter(|name| name.starts_with("ibemu_")).collect();
+    assert_eq!(documented, own);
 }
