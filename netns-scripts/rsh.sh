@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What launchers of parallel programs call in the place of ssh: runs a command line beside a host, by a shell.
-# The fabric is IBEMU_FABRIC (default: ib), ibemu is IBEMU (default: that of the release build here).
+# The fabric is IBEMU_FABRIC (default: ib), ibemu is IBEMU (default: the one beside this, else that of the release build here).
 #
 #   mpirun.openmpi --mca plm_rsh_agent $PWD/netns-scripts/rsh.sh --host h0,h1 PROGRAM
 #   mpiexec.hydra -launcher ssh -launcher-exec $PWD/netns-scripts/rsh.sh -hosts h0,h1 PROGRAM
@@ -18,4 +18,6 @@ if (($# < 2)); then
 fi
 host=$1
 shift
-exec "${IBEMU:-$here/../target/release/ibemu}" --fabric "${IBEMU_FABRIC:-ib}" exec "$host" sh -c "$*"
+ibemu=$here/ibemu
+[[ -x $ibemu ]] || ibemu=$here/../target/release/ibemu
+exec "${IBEMU:-$ibemu}" --fabric "${IBEMU_FABRIC:-ib}" exec "$host" sh -c "$*"

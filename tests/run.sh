@@ -21,7 +21,7 @@ needed=(
     ping:iputils-ping ibdiagnet:ibutils nm:binutils ibv_devinfo:ibverbs-utils ib_send_bw:perftest
     ucx_perftest:ucx-utils mpirun.openmpi:openmpi-bin mpicc.openmpi:libopenmpi-dev mpiexec.hydra:mpich mpicc.mpich:libmpich-dev
     rping:rdmacm-utils fi_pingpong:libfabric-bin
-    iperf3:iperf3 python3:python3 curl:curl
+    iperf3:iperf3 python3:python3 curl:curl debootstrap:debootstrap buildah:buildah
 )
 missing=()
 for pair in "${needed[@]}"; do
@@ -30,6 +30,8 @@ done
 # Headers that a program of a test is compiled with.
 [[ -e /usr/include/infiniband/umad.h ]] || missing+=(libibumad-dev)
 [[ -e /usr/include/infiniband/verbs.h ]] || missing+=(libibverbs-dev)
+# YAML, for the action and the workflow that a guide shows.
+python3 -c 'import yaml' 2>/dev/null || missing+=(python3-yaml)
 if ((${#missing[@]})); then
     say "installing from Debian: ${missing[*]}"
     export DEBIAN_FRONTEND=noninteractive
@@ -61,6 +63,16 @@ if [[ ! -e /usr/local/lib/ibemu-tests/pyverbs/usr/share/doc/rdma-core/tests/run_
 fi
 if [[ ! -x /usr/local/lib/ibemu-tests/sshd/usr/sbin/sshd ]]; then
     unpack openssh-server /usr/local/lib/ibemu-tests/sshd
+fi
+# What a package is installed into.
+debian=/usr/local/lib/ibemu-tests/debian
+if [[ ! -e $debian ]]; then
+    say 'making a Debian system'
+    suite=$(source /etc/os-release && [[ $ID == debian ]] && printf '%s' "$VERSION_CODENAME" || printf stable)
+    rm -rf "$debian.new"
+    debootstrap --variant=minbase "$suite" "$debian.new" >/dev/null
+    rm -rf "$debian.new"/var/cache/apt/archives/*.deb "$debian.new"/var/lib/apt/lists/*
+    mv "$debian.new" "$debian"
 fi
 if ! cargo nextest --version >/dev/null 2>&1; then
     say 'installing cargo-nextest'
