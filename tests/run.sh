@@ -22,6 +22,7 @@ needed=(
     ucx_perftest:ucx-utils mpirun.openmpi:openmpi-bin mpicc.openmpi:libopenmpi-dev mpiexec.hydra:mpich mpicc.mpich:libmpich-dev
     rping:rdmacm-utils fi_pingpong:libfabric-bin
     iperf3:iperf3 python3:python3 curl:curl debootstrap:debootstrap buildah:buildah
+    chromium:chromium chromedriver:chromium-driver npm:npm openssl:openssl
 )
 missing=()
 for pair in "${needed[@]}"; do
@@ -73,6 +74,23 @@ if [[ ! -e $debian ]]; then
     debootstrap --variant=minbase "$suite" "$debian.new" >/dev/null
     rm -rf "$debian.new"/var/cache/apt/archives/*.deb "$debian.new"/var/lib/apt/lists/*
     mv "$debian.new" "$debian"
+fi
+# What judges the page's accessibility: one file of a package, of the version and content named here.
+axe=axe-core@4.14.1
+axe_integrity=sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==
+axe_folder=/usr/local/lib/ibemu-tests/axe-core
+if [[ ! -e $axe_folder/$axe ]]; then
+    say "fetching from npm: $axe"
+    unpacked=$(mktemp -d)
+    (cd "$unpacked" && npm pack --silent "$axe" >/dev/null && tar -xzf ./*.tgz package/axe.min.js)
+    if [[ sha512-$(openssl dgst -sha512 -binary "$unpacked"/*.tgz | base64 -w0) != "$axe_integrity" ]]; then
+        say "$axe is not what it was: its check sum differs"
+        exit 1
+    fi
+    mkdir -p "$axe_folder"
+    cp "$unpacked/package/axe.min.js" "$axe_folder/"
+    touch "$axe_folder/$axe"
+    rm -r "$unpacked"
 fi
 if ! cargo nextest --version >/dev/null 2>&1; then
     say 'installing cargo-nextest'

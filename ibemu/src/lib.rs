@@ -39,3 +39,4 @@ mod umad;
 pub mod usage;
 pub mod verbs;
 pub mod verify;
+pub mod web;

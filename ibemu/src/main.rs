@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Parser;
 use ibemu::cli::{Cli, Verb};
 use ibemu::usage::UsageError;
-use ibemu::{output, supervisor, verbs};
+use ibemu::{output, supervisor, verbs, web};
 
 /// Exit code of a usage error.
 const USAGE: u8 = 2;
@@ -60,9 +60,16 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Window(options) => verbs::offline::window(options),
         Verb::Sim(what) => verbs::sim(what),
         Verb::Supervisor(options) => supervisor::run(&options.dir),
-        Verb::Up(options) => wait(verbs::up(fabric, options)),
+        Verb::Up(options) => {
+            wait(verbs::up(fabric, options))?;
+            match options.web {
+                true => wait(web::run(fabric, &web::Web::default())),
+                false => Ok(()),
+            }
+        }
         Verb::Down(options) => wait(verbs::down(fabric, options)),
         Verb::Status(options) => wait(verbs::status(fabric, options)),
+        Verb::Web(options) => wait(web::run(fabric, options)),
         Verb::Ping(options) => wait(verbs::ping(fabric, options)),
         Verb::Metrics(options) => wait(verbs::metrics(fabric, options)),
         Verb::Path(options) => wait(verbs::path(fabric, options)),

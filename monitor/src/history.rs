@@ -56,7 +56,9 @@ pub struct Frame {
 }
 
 impl Frame {
-    fn of(snapshot: &Snapshot) -> Self {
+    /// What is kept of a sample.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
         let ports = snapshot.fabric.ports.iter().enumerate();
         let points = ports.map(|(place, port)| {
             let rates = snapshot.reading(place).rates;

@@ -41,3 +41,4 @@ mod stock_programs;
 mod tools;
 mod traffic;
 mod verbs_socket;
+mod web;

@@ -162,6 +162,7 @@ const DEFAULTS_OF_UP: &[(&str, &str)] = &[
     ("--compute-guids", "all others]"),
     ("--vls", "4]"),
     ("--mtu", "2048]"),
+    ("--web", "no page;"),
     ("--width", "4x]"),
     ("--speed", "qdr]"),
     ("--time-scale", "100]"),

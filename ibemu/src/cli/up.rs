@@ -104,6 +104,11 @@ pub struct Up {
     #[arg(long, value_name = "FOLDER", help_heading = "Fabric")]
     #[serde(default)]
     pub record: Option<std::path::PathBuf>,
+    /// When the fabric is up, serve a page that shows it, as `ibemu web` without options does, until an interrupt; the fabric stays
+    /// up [default: no page; ibemu web serves one at any time]
+    #[arg(long, help_heading = "Fabric")]
+    #[serde(default)]
+    pub web: bool,
     /// How long `up` may take before it gives up, seconds, 1 to 86400 [default: 120, and one more for
     /// every 5 devices]
     #[arg(long, value_name = "SECONDS", help_heading = "Fabric",

@@ -90,7 +90,10 @@ async fn resweep(dir: &FabricDir, state: &FabricState, end: End) {
 }
 
 /// Both ends of the cable at the port named.
-fn ends(state: &FabricState, name: &PortName) -> Result<(End, End)> {
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn ends(state: &FabricState, name: &PortName) -> Result<(End, End)> {
     let node = state.find(&name.node)?;
     let end = End {
         node,

@@ -1,6 +1,6 @@
 //! `ibemu mcast`: multicast groups of hosts.
 
-mod tables;
+pub(crate) mod tables;
 mod test;
 
 use std::net::Ipv6Addr;
@@ -241,16 +241,20 @@ async fn change(
     futures_util::future::try_join_all(each).await
 }
 
+/// A member of a group.
 #[derive(Debug, Serialize)]
-struct Member {
+pub(crate) struct Member {
+    /// Its name.
     name: String,
     port_guid: String,
+    /// The multicast LID that it sends to.
     mlid: u16,
     join_state: u8,
 }
 
+/// A multicast group.
 #[derive(Debug, Serialize)]
-struct GroupListing {
+pub(crate) struct GroupListing {
     mgid: String,
     qkey: u32,
     mtu: u8,
@@ -264,7 +268,11 @@ async fn memberships(dir: &FabricDir, state: &FabricState) -> Result<Vec<McMembe
     client.table(asker.identity.sm_lid).await
 }
 
-async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Result<()> {
+/// All groups with their members, from subnet administration.
+///
+/// # Errors
+/// If it cannot be asked.
+pub(crate) async fn listing(dir: &FabricDir, state: &FabricState) -> Result<Vec<GroupListing>> {
     let mut listing: Vec<GroupListing> = Vec::new();
     for record in memberships(dir, state).await? {
         let mgid = record.mgid.to_string();
@@ -287,6 +295,11 @@ async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Resul
             });
         }
     }
+    Ok(listing)
+}
+
+async fn groups(dir: &FabricDir, state: &FabricState, options: &Format) -> Result<()> {
+    let listing = listing(dir, state).await?;
     if options.json {
         return output::json(&listing);
     }

@@ -17,7 +17,7 @@ use crate::lids;
 use crate::mads::MadClient;
 use crate::names::FabricName;
 use crate::output;
-use crate::paths::{self, Path};
+use crate::paths;
 use crate::state::FabricState;
 use crate::verify;
 
@@ -26,7 +26,7 @@ const BLOCK_LIDS: u16 = 64;
 
 /// One device on the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Hop {
+pub(crate) struct Hop {
     /// Its name.
     pub node: String,
     /// Its node GUID.
@@ -37,13 +37,19 @@ pub(super) struct Hop {
     pub out: Option<u8>,
 }
 
-#[derive(Debug, Serialize)]
-struct Report<'a> {
-    source: &'a str,
-    destination: &'a str,
-    dlid: u16,
-    sl: u8,
-    hops: &'a [Hop],
+/// A path, as far as it was followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Report {
+    /// The host that sends.
+    pub(crate) source: String,
+    /// The host that receives.
+    pub(crate) destination: String,
+    /// Where the packet is sent.
+    pub(crate) dlid: u16,
+    /// Its service level.
+    pub(crate) sl: u8,
+    /// The devices that it passes.
+    pub(crate) hops: Vec<Hop>,
 }
 
 /// Prints the path between two hosts.
@@ -53,43 +59,59 @@ struct Report<'a> {
 pub async fn run(fabric: &FabricName, options: &PathTo) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
-    let source = state.find_host(&options.source)?;
-    let destination = state.find_host(&options.destination)?;
-    let from = lids::of_host(&dir, &state, source).await?;
-    let target = lids::of_host(&dir, &state, destination).await?;
-    let path = paths::from_host(&dir, &state, &from, &[&target]).await;
+    let hosts = [&*options.source, &options.destination];
+    let (report, verdict) = between(&dir, &state, hosts, options.dlid_offset).await?;
+    if options.json {
+        output::json(&report)?;
+    } else {
+        print(&report)?;
+    }
+    verdict
+}
+
+/// The path from the first host to the second one, and whether the packet arrives.
+///
+/// # Errors
+/// If there is no such host, or it cannot be asked.
+pub(crate) async fn between(
+    dir: &FabricDir,
+    state: &FabricState,
+    [source, destination]: [&str; 2],
+    dlid_offset: Option<u16>,
+) -> Result<(Report, Result<()>)> {
+    let from = state.find_host(source)?;
+    let to = state.find_host(destination)?;
+    let (source, destination) = (source.to_owned(), destination.to_owned());
+    let from = lids::of_host(dir, state, from).await?;
+    let target = lids::of_host(dir, state, to).await?;
+    let path = paths::from_host(dir, state, &from, &[&target]).await;
     let path = *path.first().context("a path for each destination")?;
-    let dlid = match options.dlid_offset {
+    let dlid = match dlid_offset {
         Some(offset) => target.with_offset(offset)?,
         None => path.dlid,
     };
-    let path = Path { dlid, ..path };
-    let mut walk = Walk::new(&dir, &state, source).await?;
-    let outcome = walk.to(dlid).await;
-    if options.json {
-        output::json(&Report {
-            source: &options.source,
-            destination: &options.destination,
-            dlid: dlid.get(),
-            sl: path.sl.get(),
-            hops: &walk.hops,
-        })?;
-    } else {
-        print(options, path, &walk.hops)?;
-    }
-    let arrived = outcome?;
-    if arrived != state.nodes[destination].guid() {
-        let at = walk.hops.last().map_or("", |hop| hop.node.as_str());
-        bail!("LID {dlid} leads to {at}, not to {}", options.destination);
-    }
-    if path.is_apart {
-        let (source, destination) = (&options.source, &options.destination);
-        bail!(
-            "{destination} takes no packets of {source}: {}",
-            verify::APART
-        );
-    }
-    Ok(())
+    let mut walk = Walk::new(dir, state, from.node).await?;
+    let verdict = walk.to(dlid).await.and_then(|arrived| {
+        if arrived != state.nodes[to].guid() {
+            let at = walk.here();
+            bail!("LID {dlid} leads to {at}, not to {destination}");
+        }
+        if path.is_apart {
+            bail!(
+                "{destination} takes no packets of {source}: {}",
+                verify::APART
+            );
+        }
+        Ok(())
+    });
+    let report = Report {
+        dlid: dlid.get(),
+        sl: path.sl.get(),
+        hops: walk.hops,
+        source,
+        destination,
+    };
+    Ok((report, verdict))
 }
 
 /// The path from the host at position `source` to `dlid`.
@@ -122,9 +144,14 @@ pub(super) fn in_one_line(hops: &[Hop]) -> String {
     line
 }
 
-fn print(options: &PathTo, path: Path, hops: &[Hop]) -> Result<()> {
-    let (source, destination) = (&options.source, &options.destination);
-    let Path { dlid, sl, .. } = path;
+fn print(report: &Report) -> Result<()> {
+    let Report {
+        source,
+        destination,
+        dlid,
+        sl,
+        hops,
+    } = report;
     output::line(format!("{source} to {destination}, DLID {dlid}, SL {sl}"))?;
     let hops = hops
         .iter()

@@ -19,18 +19,25 @@ use crate::supervisor::{
 pub async fn run(fabric: &FabricName, options: &Restart) -> Result<()> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
-    let what = match state.find(&options.node) {
+    what_is_named(&dir, &state, &options.node).await?;
+    output::line(format!("{} runs again", options.node))
+}
+
+/// Restarts the device or controller of that name.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn what_is_named(dir: &FabricDir, state: &FabricState, name: &str) -> Result<()> {
+    let what = match state.find(name) {
         Ok(node) => Target::Device(u32::try_from(state.device_of(node))?),
         Err(error) => {
-            let position = CONTROLLERS.iter().position(|name| *name == options.node);
+            let position = CONTROLLERS.iter().position(|own| *own == name);
             let controller = position.ok_or(error)?;
             Target::Controller(u32::try_from(controller)?)
         }
     };
-    let mut client = supervisor::ensure(&dir).await?;
-    client
-        .ask(&Request::Restart { what })
-        .await
-        .with_context(|| format!("cannot restart {}", options.node))?;
-    output::line(format!("{} runs again", options.node))
+    let mut client = supervisor::ensure(dir).await?;
+    let answer = client.ask(&Request::Restart { what }).await;
+    answer.with_context(|| format!("cannot restart {name}"))?;
+    Ok(())
 }

@@ -18,7 +18,7 @@ use crate::drops::{self, Drops};
 use crate::engines;
 use crate::names::{FabricName, SUPERVISOR};
 use crate::output::{self, Align, Table};
-use crate::state::{FabricState, SmNode, Stage};
+use crate::state::{FabricState, NodeState, SmNode, Stage};
 use crate::supervisor::{self, protocol::Process};
 
 /// Timeout of a device's status; one that exceeds it counts as hung.
@@ -29,8 +29,9 @@ const AT_ONCE: usize = 16;
 const INIT: u8 = 2;
 const ACTIVE: u8 = 4;
 
+/// What `ibemu status` shows.
 #[derive(Debug, Serialize)]
-struct Report {
+pub(crate) struct Report {
     fabric: String,
     topology: String,
     transport: Transport,
@@ -109,8 +110,10 @@ struct Device {
 /// # Errors
 /// If there is no such fabric, or its supervisor cannot be reached or started.
 pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
+    let dir = FabricDir::of(fabric);
     let Some(interval) = options.watch else {
-        let report = report(fabric, &options.filter).await?;
+        let state = FabricState::require(&dir)?;
+        let report = report(&dir, &state, &options.filter).await?;
         return match options.json {
             true => output::json(&report),
             false => print(&report, options.verbose),
@@ -123,7 +126,8 @@ pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
         if output::is_closed() {
             return Ok(());
         }
-        let report = report(fabric, &options.filter).await?;
+        let state = FabricState::require(&dir)?;
+        let report = report(&dir, &state, &options.filter).await?;
         match options.json {
             true => output::json_line(&report)?,
             false => {
@@ -135,33 +139,30 @@ pub async fn run(fabric: &FabricName, options: &Status) -> Result<()> {
 }
 
 /// What stands now; of the devices those that a filter names.
-async fn report(fabric: &FabricName, filter: &[String]) -> Result<Report> {
-    let dir = FabricDir::of(fabric);
-    let state = FabricState::require(&dir)?;
-    let mut supervisor = supervisor::ensure(&dir).await?;
+///
+/// # Errors
+/// If the supervisor cannot be reached or started.
+pub(crate) async fn report(
+    dir: &FabricDir,
+    state: &FabricState,
+    filter: &[String],
+) -> Result<Report> {
+    let mut supervisor = supervisor::ensure(dir).await?;
     let processes = supervisor.processes().await?;
     let supervisor_pid = supervisor.pid().await?;
-    let ports: Vec<Option<Vec<PortStatus>>> = stream::iter(&state.nodes)
-        .map(|node| async {
-            let mut client = DeviceClient::connect(&dir, node, STATUS_TIMEOUT)
-                .await
-                .ok()?;
-            client.ports().await.ok()
-        })
-        .buffered(AT_ONCE)
-        .collect()
-        .await;
-    let mut devices = devices(&state, &processes, &ports, supervisor_pid);
+    let asked: Vec<_> = state.nodes.iter().map(|node| ports_of(dir, node)).collect();
+    let ports: Vec<Option<Vec<PortStatus>>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+    let mut devices = devices(state, &processes, &ports, supervisor_pid);
     devices.retain(|device| device.is_like(filter));
-    let links = links(&state, &ports);
+    let links = links(state, &ports);
     let all_ports: Vec<PortStatus> = ports.into_iter().flatten().flatten().collect();
     Ok(Report {
-        fabric: fabric.to_string(),
+        fabric: dir.fabric().to_string(),
         topology: state.topology.clone(),
         transport: state.options.transport,
         stage: state.stage,
         directory: dir.path().display().to_string(),
-        sm: sm(&dir, &state).await,
+        sm: sm(dir, state).await,
         links,
         drops: drops::of_ports(&all_ports),
         frames: drops::frames_of_ports(&all_ports),
@@ -176,6 +177,14 @@ impl Device {
         let like = |pattern: &String| known.iter().any(|text| topologies::matches(pattern, text));
         filter.is_empty() || filter.iter().any(like)
     }
+}
+
+/// What a device says of its ports, if it answers.
+async fn ports_of(dir: &FabricDir, node: &NodeState) -> Option<Vec<PortStatus>> {
+    let mut client = DeviceClient::connect(dir, node, STATUS_TIMEOUT)
+        .await
+        .ok()?;
+    client.ports().await.ok()
 }
 
 fn devices(

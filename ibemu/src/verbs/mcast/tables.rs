@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
+use wire::PortNum;
 use wire::attr::{MulticastForwardingTable, SwitchInfo};
 
 use super::Format;
@@ -21,7 +22,7 @@ const PORTS: u8 = 16;
 const FIRST: u16 = 0xc000;
 
 /// By switch, by multicast LID: ports.
-type Tables = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
+pub(crate) type Tables = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
 
 pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) -> Result<()> {
     let tables = read(dir, state).await?;
@@ -43,7 +44,10 @@ pub(super) async fn run(dir: &FabricDir, state: &FabricState, options: &Format) 
 }
 
 /// Reads each switch's blocks up to its MulticastFDBTop, or all that it has if none is set.
-async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
+///
+/// # Errors
+/// If a switch does not answer.
+pub(crate) async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
     let host = lids::of_any(dir, state).await?.node;
     let routes = routes::shortest(state, host);
     let mut client = MadClient::connect(dir, &state.nodes[host]).await?;
@@ -53,20 +57,33 @@ async fn read(dir: &FabricDir, state: &FabricState) -> Result<Tables> {
         let route = routes
             .get(&switch)
             .with_context(|| format!("no cable leads to {}", node.name))?;
-        let rows = tables.entry(node.name.clone()).or_default();
-        let answer = client.smp(0, route).await;
-        let info: SwitchInfo = answer.with_context(|| format!("{} was asked", node.name))?;
-        for block in 0..blocks(&info) {
-            for position in 0..=node.ports / PORTS {
-                let modifier = MulticastForwardingTable::modifier(position, block);
-                let answer = client.smp(modifier, route).await;
-                let table: MulticastForwardingTable =
-                    answer.with_context(|| format!("{} was asked", node.name))?;
-                note(rows, block, position, &table);
-            }
-        }
+        let asked = || format!("{} was asked", node.name);
+        let info = client.smp(0, route).await.with_context(asked)?;
+        let rows = of_switch(&mut client, route, node.ports, &info).await;
+        tables.insert(node.name.clone(), rows.with_context(asked)?);
     }
     Ok(tables)
+}
+
+/// The table of the switch at the end of a route.
+///
+/// # Errors
+/// If it does not answer.
+pub(crate) async fn of_switch(
+    client: &mut MadClient,
+    route: &[PortNum],
+    ports: u8,
+    info: &SwitchInfo,
+) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut rows = BTreeMap::new();
+    for block in 0..blocks(info) {
+        for position in 0..=ports / PORTS {
+            let modifier = MulticastForwardingTable::modifier(position, block);
+            let table: MulticastForwardingTable = client.smp(modifier, route).await?;
+            note(&mut rows, block, position, &table);
+        }
+    }
+    Ok(rows)
 }
 
 /// How many blocks of a switch's table are in use.

@@ -1,0 +1,63 @@
+//! What happens, as the page lists it.
+
+use serde::{Deserialize, Serialize};
+
+use super::map::Map;
+use super::sample::{Sample, state_name};
+
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Event {
+    /// When, milliseconds since 1970.
+    pub(super) at_ms: u64,
+    /// What sort of thing: `link`, `device`, or what the fabric's event stream calls it.
+    pub(super) kind: String,
+    /// What happened, in words.
+    pub(super) text: String,
+    /// The device that it is about, if one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) device: Option<String>,
+    /// The position of the cable that it is about, if one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) cable: Option<usize>,
+}
+
+/// What has changed from one sample to the next.
+pub(super) fn between(map: &Map, before: &Sample, after: &Sample) -> Vec<Event> {
+    let mut events = Vec::new();
+    let cables = before.state.iter().zip(&after.state);
+    for (cable, (before, after)) in cables.enumerate() {
+        if before != after {
+            let [a, b] = map.cables[cable].ends().map(|end| {
+                let name = &map.devices[end.node].name;
+                format!("{name}:{}", end.port)
+            });
+            let (before, after_name) = (state_name(*before), state_name(*after));
+            events.push(Event {
+                at_ms: 0,
+                kind: "link".to_owned(),
+                text: format!("the cable {a} - {b} is {after_name}, was {before}"),
+                device: None,
+                cable: Some(cable),
+            });
+        }
+    }
+    let devices = before.present.iter().zip(&after.present);
+    for (device, (before, after)) in devices.enumerate() {
+        if before != after {
+            let name = map.devices[device].name.clone();
+            let what = if *after == 1 { "is in" } else { "has left" };
+            events.push(Event {
+                at_ms: 0,
+                kind: "device".to_owned(),
+                text: format!("{name} {what} the subnet"),
+                device: Some(name),
+                cable: None,
+            });
+        }
+    }
+    for event in &mut events {
+        event.at_ms = after.at_ms;
+    }
+    events
+}

@@ -1,0 +1,28 @@
+/**
+ * What the server says (docs/formats.md, "Web API").
+ *
+ * @typedef {{name: string, kind: "switch" | "host", guid: string, ports: number, x: number, y: number}} Device
+ * @typedef {{a: number, a_port: number, b: number, b_port: number, bend: number}} Cable
+ * @typedef {{fabric: string, topology: string, arrangement: string, time_scale: number, devices: Device[],
+ *   cables: Cable[], control: boolean, replay: boolean}} FabricMap
+ * @typedef {{at_ms: number, state: number[], load: [number, number][], wait: [number, number][], errors: number[],
+ *   present: number[], failure?: string}} Sample
+ * @typedef {{at_ms: number, kind: string, text: string, device?: string, cable?: number}} Happening
+ * @typedef {{at_ms: number[], load: [number, number][], wait: [number, number][], errors: number[]}} Series
+ * @typedef {{node: string, guid: string, in: number | null, out: number | null}} Hop
+ * @typedef {{source: string, destination: string, dlid: number, sl: number, hops: Hop[], problem: string | null}} Path
+ * @typedef {{mgid: string, qkey: number, mtu: number,
+ *   members: {name: string, port_guid: string, mlid: number, join_state: number}[]}} Group
+ * @typedef {{port: number, guid: string, lid: number, lmc: number, state: string, physical_state: string,
+ *   width: string | null, speed: string | null, mtu: number, vls: number, cable: number | null, peer: string | null,
+ *   is_known: boolean, is_stale: boolean, resets: number, counters: Record<string, number>,
+ *   rates: Record<string, number>}} PortDetails
+ * @typedef {{name: string, kind: string, guid: string, system_image_guid: string, vendor_id: number, device_id: number,
+ *   lid: number, is_present: boolean, ports: PortDetails[],
+ *   process: null | {pid: number | null, restarts: number, cpu_s: number, resident_bytes: number}}} DeviceDetails
+ * @typedef {{vl: number, weight: number, percent: number}} Share
+ * @typedef {{forwarding: {lid: number, port: number, name: string | null}[], multicast: Record<string, number[]>,
+ *   arbitration: {ports: number[], high_limit: number, high: Share[], low: Share[]}[]}} Tables
+ * @typedef {{kind: "device", device: number} | {kind: "cable", cable: number} | null} Selection
+ */
+export {};

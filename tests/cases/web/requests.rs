@@ -1,0 +1,319 @@
+//! What is answered to whom.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use e2e::{Outcome, within};
+use serde_json::{Value, json};
+
+use super::{Server, quiet, without_fabric};
+
+/// How long a sample may take on a loaded machine.
+const SAMPLED: Duration = Duration::from_secs(60);
+
+#[test]
+fn only_this_servers_page_with_its_token_is_served_and_a_get_changes_nothing() {
+    let fabric = quiet("star-2");
+    let server = Server::of(&fabric, &["--control"]);
+    let cookie = format!("Cookie: ibemu-{}={}", server.address.port(), server.token);
+    let origin = format!("Origin: http://{}", server.address);
+    let json = "Content-Type: application/json";
+
+    // The token in the address becomes a cookie that scripts cannot read and other sites do not send.
+    let opened = server.ask("GET", &format!("/?token={}", server.token), &[], "");
+    assert_eq!(opened.status, 303, "{opened:?}");
+    let head = opened.head.to_lowercase();
+    assert!(head.contains("location: /\r\n"), "{head}");
+    assert!(head.contains("httponly; samesite=strict"), "{head}");
+    let page = server.ask("GET", "/", &[&cookie], "");
+    assert_eq!(page.status, 200);
+    assert!(
+        page.head
+            .to_lowercase()
+            .contains("content-security-policy: default-src 'none'; script-src 'self'")
+    );
+
+    // Nothing at all without the token, whatever is asked for.
+    for path in ["/", "/main.js", "/api/map", "/api/stream", "/nothing"] {
+        assert_eq!(server.ask("GET", path, &[], "").status, 401, "{path}");
+        assert_eq!(
+            server.ask("GET", path, &["Cookie: ibemu-1=x"], "").status,
+            401,
+            "{path}"
+        );
+    }
+
+    // DNS rebinding: a page of evil.example, whose name leads here now, sends its own name.
+    let rebound = server.send(&format!(
+        "GET /api/map HTTP/1.1\r\nHost: evil.example:{}\r\n{cookie}\r\nConnection: close\r\n\r\n",
+        server.address.port()
+    ));
+    assert_eq!(rebound.status, 421, "{rebound:?}");
+    let nameless = server.send(&format!("GET / HTTP/1.0\r\n{cookie}\r\n\r\n"));
+    assert_eq!(nameless.status, 421, "{nameless:?}");
+
+    // CSRF: the browser adds the cookie to what a page of another site, or of another port, sends.
+    let pull = r#"{"port": "s0:1", "plugged": false}"#;
+    for other in [
+        "Origin: http://evil.example",
+        "Origin: null",
+        "Origin: http://127.0.0.1:1",
+    ] {
+        let refused = server.ask("POST", "/api/cable", &[&cookie, other, json], pull);
+        assert_eq!(refused.status, 403, "{other}: {refused:?}");
+    }
+    assert_eq!(
+        server
+            .ask("POST", "/api/cable", &[&cookie, json], pull)
+            .status,
+        403
+    );
+    // A form cannot send JSON.
+    let form = server.ask(
+        "POST",
+        "/api/cable",
+        &[&cookie, &origin, "Content-Type: text/plain"],
+        pull,
+    );
+    assert_eq!(form.status, 415, "{form:?}");
+    // A GET of an action is none.
+    for path in [
+        "/api/cable",
+        "/api/restart",
+        "/api/traffic/start",
+        "/api/traffic/stop",
+    ] {
+        let path = format!("{path}?port=s0:1&plugged=false&name=s0");
+        assert_eq!(
+            server.ask("GET", &path, &[&cookie, &origin], "").status,
+            405,
+            "{path}"
+        );
+    }
+    assert_eq!(
+        server
+            .ask("DELETE", "/api/map", &[&cookie, &origin], "")
+            .status,
+        405
+    );
+    let active = |count: u64| match fabric.status()["links"]["active"].as_u64() {
+        Some(active) if active == count => Ok(()),
+        other => Err(format!("{other:?} links are active")),
+    };
+    active(2).unwrap();
+
+    // The page itself may.
+    let pulled = server.ask("POST", "/api/cable", &[&cookie, &origin, json], pull);
+    assert_eq!(pulled.status, 200, "{pulled:?}");
+    within(SAMPLED, "the cable is pulled", || active(1));
+    drop(server);
+    fabric.down();
+}
+
+#[test]
+fn a_server_that_shows_only_changes_nothing() {
+    let fabric = quiet("star-2");
+    let server = Server::of(&fabric, &[]);
+    assert_eq!(server.get("/api/map").json()["control"], false);
+    for (path, body) in [
+        ("/api/cable", r#"{"port": "s0:1", "plugged": false}"#),
+        ("/api/restart", r#"{"name": "s0"}"#),
+        ("/api/traffic/start", r#"{"pattern": "uniform"}"#),
+        ("/api/traffic/stop", "{}"),
+    ] {
+        let refused = server.post(path, body);
+        assert_eq!(refused.status, 403, "{path}: {refused:?}");
+        assert!(refused.body.contains("--control"), "{refused:?}");
+    }
+    assert_eq!(fabric.status()["links"]["active"], 2);
+    drop(server);
+    fabric.down();
+}
+
+#[test]
+fn what_is_asked_is_what_the_command_says() {
+    let fabric = quiet("fat-tree-4-2");
+    let server = Server::of(&fabric, &["--control"]);
+    let map = server.get("/api/map").json();
+    assert_eq!(map["arrangement"], "levels");
+    assert_eq!(map["devices"].as_array().unwrap().len(), 14);
+    let hosts: Vec<&str> = map["devices"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|device| device["kind"] == "host")
+        .map(|device| device["name"].as_str().unwrap())
+        .collect();
+    let (from, to) = (hosts[0], hosts[hosts.len() - 1]);
+    let path = server.get(&format!("/api/path?from={from}&to={to}")).json();
+    let told = fabric.call(&["path", from, to, "--json"]).success().json();
+    for key in ["source", "destination", "dlid", "sl", "hops"] {
+        assert_eq!(path[key], told[key]);
+    }
+    assert_eq!(path["problem"], Value::Null);
+    let paths = server
+        .get(&format!("/api/paths?from={from}&to={to}"))
+        .json();
+    let lmc = fabric.device(to)["lmc"].as_u64().unwrap();
+    assert_eq!(paths.as_array().unwrap().len(), 1 << lmc);
+
+    // Every cable is Active, and is said to be Down once it is pulled.
+    let sampled = |state: u64| {
+        let answer = server.get(&format!("/api/sample?at={}", u64::MAX));
+        if answer.status != 200 {
+            return Err(answer.body);
+        }
+        let states = answer.json()["state"].clone();
+        let is_so = states
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|cable| *cable == state);
+        is_so.then_some(()).ok_or_else(|| states.to_string())
+    };
+    within(SAMPLED, "a sample with cables that are Active", || {
+        sampled(4)
+    });
+    let device = server.get(&format!("/api/device?name={from}")).json();
+    assert_eq!(device["guid"], fabric.device(from)["guid"]);
+    assert_eq!(device["is_present"], true);
+    let leaf = path["hops"][1]["node"].as_str().unwrap();
+    let tables = server.get(&format!("/api/tables?name={leaf}")).json();
+    let row = tables["forwarding"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["lid"] == path["dlid"]);
+    let row = row.unwrap();
+    assert_eq!(
+        (&row["port"], &row["name"]),
+        (&path["hops"][1]["out"], &json!(to))
+    );
+    let pulled = server.post(
+        "/api/cable",
+        &json!({"port": format!("{leaf}:1"), "plugged": false}).to_string(),
+    );
+    assert_eq!(pulled.status, 200, "{pulled:?}");
+    within(SAMPLED, "a sample with a cable that is Down", || sampled(1));
+    let events = server.get("/api/events").json();
+    let texts: Vec<&str> = events
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["text"].as_str().unwrap())
+        .collect();
+    assert!(
+        texts.iter().any(|text| text.contains("is pulled")),
+        "{texts:?}"
+    );
+    // Names that are not there, numbers that are none.
+    for (path, status, said) in [
+        ("/api/device?name=nobody", 404, "there is no node nobody"),
+        ("/api/path?from=nobody&to=x", 404, "there is no node nobody"),
+        ("/api/series?cable=99999", 404, "there are cables 0 to"),
+        ("/api/series?cable=x", 400, "cable"),
+        ("/api/nothing", 404, "docs/formats.md"),
+    ] {
+        let answer = server.get(path);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(answer.body.contains(said), "{path}: {answer:?}");
+    }
+    for (body, said) in [
+        (r#"{"port": "s9:1", "plugged": true}"#, "no node"),
+        (r#"{"port": "x", "plugged": true}"#, "NODE:PORT"),
+    ] {
+        let answer = server.post("/api/cable", body);
+        assert_eq!(answer.status, 404, "{answer:?}");
+        assert!(answer.body.contains(said), "{answer:?}");
+    }
+    assert_eq!(server.post("/api/cable", "{").status, 400);
+    assert_eq!(server.post("/api/cable", &"x".repeat(20_000)).status, 413);
+    drop(server);
+    fabric.down();
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let refused = |options: &[&str], code, said: &str| {
+        let outcome = Outcome::of(&mut without_fabric(options));
+        outcome.fails_with(code, said);
+    };
+    refused(
+        &["--fabric", "nothing-there"],
+        1,
+        "there is no fabric nothing-there",
+    );
+    refused(
+        &["--replay", "/nothing/there"],
+        2,
+        "--replay /nothing/there",
+    );
+    refused(&["--replay", &file("empty", "")], 2, "the file is empty");
+    refused(
+        &["--replay", &file("text", "hello\n")],
+        2,
+        "line 1 is not the first line of a history",
+    );
+    let map = r#"{"fabric":"x","topology":"t","arrangement":"grid","time_scale":1.0,"devices":[],"cables":[]}"#;
+    let header = format!("{{\"ibemu_history\":1,\"map\":{map}}}\n");
+    refused(
+        &["--replay", &file("none", &header)],
+        2,
+        "it holds no sample",
+    );
+    refused(
+        &[
+            "--replay",
+            &file("wrong", &format!("{header}{{\"sample\":1}}\n")),
+        ],
+        2,
+        "line 2",
+    );
+    refused(
+        &[
+            "--replay",
+            &file("new", &header.replace("history\":1", "history\":9")),
+        ],
+        2,
+        "of version 9",
+    );
+    let sample =
+        r#"{"sample":{"at_ms":1000,"state":[],"load":[],"wait":[],"errors":[],"present":[]}}"#;
+    let good = file("good", &format!("{header}{sample}\n{{\"sam"));
+    refused(&["--replay", &good, "--control"], 2, "--control");
+    let short = file("short", "abc");
+    refused(
+        &["--replay", &good, "--token-file", &short],
+        1,
+        "--token-file",
+    );
+
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let listen = |address: &str, more: &[&str]| {
+        let mut command = e2e::ibemu_command(&["web", "--replay", &good, "--listen", address]);
+        Outcome::of(command.args(more))
+    };
+    listen(&address, &[]).fails_with(1, "is taken by another program");
+    listen("0.0.0.0:0", &[]).fails_with(2, "--allow-remote");
+
+    // What was cut off at the end is left out, and the rest is shown.
+    let server = Server::start(without_fabric(&["--replay", &good]));
+    assert_eq!(server.get("/api/map").json()["replay"], true);
+    assert_eq!(
+        server.get("/api/span").json(),
+        json!({"first_ms": 1000, "last_ms": 1000})
+    );
+    assert_eq!(server.get("/api/sample?at=5").json()["at_ms"], 1000);
+    for path in ["/api/stream", "/api/device?name=x", "/api/path?from=a&to=b"] {
+        let refused = server.get(path);
+        assert_eq!(refused.status, 409, "{path}: {refused:?}");
+        assert!(refused.body.contains("stored history"), "{refused:?}");
+    }
+}
