@@ -23,13 +23,13 @@ const TOPOLOGIES: [&str; 14] = [
 ];
 
 fn map(name: &str) -> (Graph, Layout) {
-    let graph = topologies::parse(name).unwrap().graph;
+    let graph = topologies::parse(name).expect("a topology").graph;
     let layout = layout::of(&graph);
     (graph, layout)
 }
 
 fn place(graph: &Graph, layout: &Layout, name: &str) -> Place {
-    layout.places[graph.find(name).unwrap().index()]
+    layout.places[graph.find(name).expect("a node").index()]
 }
 
 #[test]

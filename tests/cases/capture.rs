@@ -134,7 +134,7 @@ fn found(capture: &Path, filter: &str) -> usize {
 #[track_caller]
 fn decodes_whole(capture: &Path, packets: u64) {
     let all = tshark_fields(capture, &[], &["frame.protocols"]);
-    assert_eq!(u64::try_from(all.len()).unwrap(), packets);
+    assert_eq!(u64::try_from(all.len()).expect("a count"), packets);
     let other = all.iter().find(|row| !row[0].contains("infiniband"));
     assert_eq!(other, None);
     let wrong = tshark_fields(

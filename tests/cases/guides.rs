@@ -61,7 +61,7 @@ fn works(name: &str) {
         "{name} leaves its fabric"
     );
     let folder = tempfile::tempdir().expect("a folder");
-    run(&script, folder.path(), &[]).success();
+    let _ = run(&script, folder.path(), &[]).success();
 }
 
 #[test]
@@ -174,5 +174,5 @@ fn the_action_and_the_workflow_that_uses_it_bring_a_fabric_up_run_programs_and_t
         folder.path(),
         &[("GITHUB_ACTION_PATH", action)],
     );
-    ran.success();
+    let _ = ran.success();
 }

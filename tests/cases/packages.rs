@@ -79,7 +79,7 @@ fn the_package_installs_into_a_fresh_debian_brings_fabrics_up_there_and_leaves_n
             diff /tmp/before /tmp/after | grep -v "/var/\(lib/dpkg\|log\)" | grep "^[<>]" && exit 1
             exit 0'
     "#;
-    isolated(script, &[Path::new(DEBIAN), &system, &package]).success();
+    let _ = isolated(script, &[Path::new(DEBIAN), &system, &package]).success();
 }
 
 #[test]
@@ -145,5 +145,5 @@ fn an_image_of_the_containerfile_runs_without_a_capability_on_a_root_that_is_rea
                 wait $container
                 test ! -e /tmp/ibemu-1000/ib' "$entry"
     "#;
-    isolated(script, &[Path::new(DEBIAN), &packaging(), folder.path()]).success();
+    let _ = isolated(script, &[Path::new(DEBIAN), &packaging(), folder.path()]).success();
 }

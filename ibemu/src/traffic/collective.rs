@@ -60,14 +60,14 @@ pub(super) struct Size {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum CollectiveError {
     #[error("{0} hosts: a collective needs two")]
-    TooFewRanks(usize),
+    Ranks(usize),
     #[error("bytes {bytes}: at least one for each of {ranks} ranks")]
-    TooFewBytes { bytes: u64, ranks: usize },
+    Bytes { bytes: u64, ranks: usize },
     #[error(
         "{collective} among {ranks} ranks, {iterations} times: a rank would have {flows} transfers, and a host holds \
          {FLOWS_MAX}: fewer iterations, or fewer hosts (hosts = [\"GLOB\"])"
     )]
-    TooManyTransfers {
+    Transfers {
         collective: Collective,
         ranks: usize,
         iterations: u32,
@@ -104,11 +104,11 @@ impl Collective {
     pub(super) fn transfers(self, size: Size) -> Result<Vec<Transfer>, CollectiveError> {
         let Size { ranks, bytes, .. } = size;
         if ranks < 2 {
-            return Err(CollectiveError::TooFewRanks(ranks));
+            return Err(CollectiveError::Ranks(ranks));
         }
         // Each rank's chunk, or each half, has a byte at least.
         if bytes < u64_of(ranks) {
-            return Err(CollectiveError::TooFewBytes { bytes, ranks });
+            return Err(CollectiveError::Bytes { bytes, ranks });
         }
         let each = match self {
             Self::RingAllreduce => 2 * (ranks - 1),
@@ -118,7 +118,7 @@ impl Collective {
         };
         let flows = each.saturating_mul(usize::try_from(size.iterations).unwrap_or(usize::MAX));
         if flows > FLOWS_MAX {
-            return Err(CollectiveError::TooManyTransfers {
+            return Err(CollectiveError::Transfers {
                 collective: self,
                 ranks,
                 iterations: size.iterations,

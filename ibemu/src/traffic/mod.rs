@@ -26,7 +26,8 @@ mod run;
 mod virtual_time;
 
 pub(crate) use flows::{DURATION_MS, FlowSpec, Share, seed_of};
-use pattern::{Pattern, PatternError};
+pub(crate) use pattern::Pattern;
+use pattern::PatternError;
 pub(crate) use plan::{ByteText, GroupPlan, RateText, TrafficPlan, What, milliseconds};
 pub(crate) use report::print;
 pub(crate) use run::{Participants, run, verdict};
