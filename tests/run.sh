@@ -76,7 +76,7 @@ if [[ ! -e $debian ]]; then
     mv "$debian.new" "$debian"
 fi
 # What judges the page's accessibility: one file of a package, of the version and content named here.
-axe=axe-core@4.14.1
+axe='axe-core@4.14.1'
 axe_integrity=sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ==
 axe_folder=/usr/local/lib/ibemu-tests/axe-core
 if [[ ! -e $axe_folder/$axe ]]; then

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Everything is in this program: the page is in `ibemu/web`, plain modules without any third-party code. Who may ask
-//! is [`guard`]'s affair, what a client may cost [`server`]'s.
+//! is `guard`'s affair, what a client may cost `server`'s.
 
 mod api;
 mod assets;
