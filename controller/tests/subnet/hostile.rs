@@ -125,11 +125,12 @@ proptest! {
                 prop_assert_eq!(answers, wanted, "a request to SA is answered, but for a wrong key");
             }
         }
-        // No device, no plan, no phase follows from it; only warnings of traps.
+        // No device, no plan, no phase follows from it; only warnings of traps, and requests are counted.
         let after = sm.status(Time(1));
         prop_assert!(after.warnings.len() <= controller::control::LIST_MAX);
-        let warnings = before.warnings.clone();
-        prop_assert_eq!(controller::control::Status { warnings, ..after }, before);
+        prop_assert!(after.sa_requests >= before.sa_requests);
+        let (warnings, sa_requests) = (before.warnings.clone(), before.sa_requests);
+        prop_assert_eq!(controller::control::Status { warnings, sa_requests, ..after }, before);
     }
 }
 

@@ -86,13 +86,20 @@ impl Ends {
         }
     }
 
-    /// Hands a message to the writer; whether the capture goes on.
-    async fn pass(&mut self, message: Vec<u8>) -> bool {
+    /// Hands a message to the writer; gives it back if the capture ends before there is room.
+    async fn pass(&mut self, message: Vec<u8>) -> Result<(), Vec<u8>> {
         let batches = self.batches.clone();
-        tokio::select! {
+        let place = tokio::select! {
             biased;
-            sent = batches.send(message) => sent.is_ok(),
-            () = self.enough() => false,
+            place = batches.reserve() => place.ok(),
+            () = self.enough() => None,
+        };
+        match place {
+            Some(place) => {
+                place.send(message);
+                Ok(())
+            }
+            None => Err(message),
         }
     }
 }
@@ -213,6 +220,7 @@ async fn back(
 /// Passes messages on until they end; also how many packets the device has lost.
 async fn follow(connection: &mut Connection, ends: &mut Ends) -> (Ending, u64) {
     let mut lost = 0;
+    let mut unwritten = None;
     loop {
         let received = tokio::select! {
             biased;
@@ -221,22 +229,27 @@ async fn follow(connection: &mut Connection, ends: &mut Ends) -> (Ending, u64) {
         };
         match taken(received, &mut lost) {
             Ok(message) => {
-                if !ends.pass(message).await {
+                if let Err(message) = ends.pass(message).await {
+                    unwritten = Some(message);
                     break;
                 }
             }
             Err(ending) => return (ending, lost),
         }
     }
-    let rest = rest(connection, ends, &mut lost);
+    let rest = rest(connection, ends, unwritten, &mut lost);
     // Whatever a device does not hand over within this time is not known.
     let _ = tokio::time::timeout(END_TIMEOUT, rest).await;
     (Ending::Enough, lost)
 }
 
-/// Ends the capture at the device, and takes what it still has.
-async fn rest(connection: &Connection, ends: &Ends, lost: &mut u64) {
-    if connection.send(&[0]).await.is_err() {
+/// Ends the capture at the device, and takes what it still has, behind what the writer had no room for.
+async fn rest(connection: &Connection, ends: &Ends, unwritten: Option<Vec<u8>>, lost: &mut u64) {
+    let asked = connection.send(&[0]).await;
+    if let Some(message) = unwritten {
+        let _ = ends.batches.send(message).await;
+    }
+    if asked.is_err() {
         return;
     }
     // After the writer has ended, messages only tell what is lost.
