@@ -9,10 +9,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use strum::{EnumMessage, IntoStaticStr, VariantArray};
+use tokio::net::unix::pipe;
 use wire::capture::{CaptureRequest, Direction, Filter};
 
 use crate::capture::{self, Limits, Sink, Target};
@@ -27,6 +29,11 @@ const SCRIPT: &str = "ibemu";
 const MARK: &str = "# Shows Wireshark the ports of ibemu's fabrics.";
 /// What names of interfaces begin with.
 const PREFIX: &str = "ibemu.";
+
+/// How long Wireshark may take to open its pipe after it has run this verb.
+const READER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often that is looked for.
+const READER_INTERVAL: Duration = Duration::from_millis(20);
 
 /// `ibemu extcap`.
 #[derive(Debug, Args)]
@@ -69,7 +76,7 @@ pub struct Extcap {
         default_value = "",
         hide_default_value = true
     )]
-    pub extcap_capture_filter: Filter,
+    pub extcap_capture_filter: String,
     /// The pipe
     #[arg(long, value_name = "FILE")]
     pub fifo: Option<PathBuf>,
@@ -122,7 +129,16 @@ pub async fn run(options: &Extcap) -> Result<()> {
         let why = "nothing to do: --install makes the fabric's ports interfaces of Wireshark";
         return Err(UsageError(why.to_owned()).into());
     };
-    let (dir, target) = find(interface)?;
+    if let Some(fifo) = options.fifo.as_deref().filter(|_| options.capture) {
+        return match request(interface, options) {
+            Ok((dir, target, request)) => into_pipe(&dir, &target, fifo, &request).await,
+            Err(error) => {
+                end_pipe(fifo).await;
+                Err(error)
+            }
+        };
+    }
+    let _ = find(interface)?;
     if options.extcap_dlts {
         let dlt = "dlt {number=197}{name=ERF}{display=InfiniBand packets as ERF records}";
         return output::line(dlt);
@@ -130,11 +146,8 @@ pub async fn run(options: &Extcap) -> Result<()> {
     if options.extcap_config {
         return output::line(CONFIG);
     }
-    match &options.fifo {
-        Some(fifo) if options.capture => into_pipe(&dir, &target, fifo, options).await,
-        // Wireshark asks whether the filter is one; what is none has not come here.
-        _ => Ok(()),
-    }
+    // Wireshark asks whether the filter is one.
+    filter(options).map(|_| ())
 }
 
 const CONFIG: &str = "\
@@ -190,12 +203,22 @@ fn find(interface: &str) -> Result<(FabricDir, Target)> {
     Ok((dir, target.with_context(unknown)?))
 }
 
-/// Captures into Wireshark's pipe. Wireshark shows whatever is told, so only losses and faults are.
-async fn into_pipe(dir: &FabricDir, target: &Target, fifo: &Path, options: &Extcap) -> Result<()> {
-    let mut filter = options.extcap_capture_filter.clone();
+/// The filter that was given.
+fn filter(options: &Extcap) -> Result<Filter> {
+    let text = &options.extcap_capture_filter;
+    let parsed: Result<Filter, _> = text.parse();
+    let named = |error| UsageError(format!("--extcap-capture-filter {text:?}: {error}"));
+    let mut filter = parsed.map_err(named)?;
     if options.control {
         filter.add_control();
     }
+    Ok(filter)
+}
+
+/// The port that is captured at, and what of its packets.
+fn request(interface: &str, options: &Extcap) -> Result<(FabricDir, Target, CaptureRequest)> {
+    let filter = filter(options)?;
+    let (dir, target) = find(interface)?;
     let request = CaptureRequest {
         port: target.port,
         direction: match options.direction {
@@ -206,12 +229,36 @@ async fn into_pipe(dir: &FabricDir, target: &Target, fifo: &Path, options: &Extc
         snap_len: options.snaplen,
         filter,
     };
+    Ok((dir, target, request))
+}
+
+/// Opens and closes Wireshark's pipe, so that it sees the end of a capture that has not begun: a pipe that nobody ever opens for
+/// writing is waited for without end.
+async fn end_pipe(fifo: &Path) {
+    let opened = async {
+        // Refused so as long as nobody reads.
+        while let Err(error) = pipe::OpenOptions::new().open_sender(fifo)
+            && error.raw_os_error() == Some(libc::ENXIO)
+        {
+            tokio::time::sleep(READER_INTERVAL).await;
+        }
+    };
+    let _ = tokio::time::timeout(READER_TIMEOUT, opened).await;
+}
+
+/// Captures into Wireshark's pipe. Wireshark shows whatever is told, so only losses and faults are.
+async fn into_pipe(
+    dir: &FabricDir,
+    target: &Target,
+    fifo: &Path,
+    request: &CaptureRequest,
+) -> Result<()> {
     let limits = Limits {
         is_quiet: true,
         ..Limits::default()
     };
     let sink = Sink::capture(fifo, None)?;
-    let tally = capture::run(dir, target, &request, sink, limits).await?;
+    let tally = capture::run(dir, target, request, sink, limits).await?;
     if tally.lost > 0 {
         capture::tell(&format!("{} packets were lost in the capture", tally.lost));
     }

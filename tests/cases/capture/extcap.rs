@@ -82,6 +82,34 @@ fn tshark_lists_the_ports_of_a_fabric_and_captures_at_one() {
     let lines: Vec<&str> = captured.stdout.lines().map(str::trim_end).collect();
     assert_eq!(lines, ["0x00"; 6], "{captured}");
 
+    // What cannot be begun ends the pipe: otherwise Wireshark waits for its first byte without end.
+    for (port, filter, told) in [
+        (interface("s0.2"), "port 80", "port 80"),
+        ("ibemu.x".to_owned(), "", "ibemu.x"),
+    ] {
+        let pipe = home.path().join(told);
+        let _ = Outcome::of(Command::new("mkfifo").arg(&pipe)).success();
+        let ended = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || std::fs::read(pipe))
+        };
+        let fifo = pipe.to_str().expect("UTF-8");
+        let capture = [
+            ["--capture", "--extcap-interface", &port],
+            ["--fifo", fifo, "--extcap-capture-filter"],
+        ];
+        let outcome = call(&[&capture.concat()[..], &[filter]].concat());
+        assert_ne!(outcome.code, 0, "{outcome}");
+        assert!(outcome.stderr.contains(told), "{outcome}");
+        within(LIMIT, "the pipe ends", || match ended.is_finished() {
+            true => Ok(()),
+            false => Err(outcome.to_string()),
+        });
+        assert_eq!(
+            ended.join().expect("no panic").expect("a pipe"),
+            Vec::<u8>::new()
+        );
+    }
     let refused =
         Outcome::of(tshark().args(["-i", &interface("s0.2"), "-f", "port 80", "-c", "1"]));
     assert_ne!(refused.code, 0, "{refused}");
