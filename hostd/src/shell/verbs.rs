@@ -283,6 +283,12 @@ impl VerbsServer {
             Request::CreateChannel => Ok(shared.rings().create_channel()),
             Request::DestroyChannel { channel } => Ok(shared.rings().destroy_channel(channel)),
             request => {
+                let same = shared.rings().unchanged(&request);
+                if let Some(same) = same {
+                    // The core takes up what the program has posted before: the completions of that are among those
+                    // which must have room.
+                    let _ = self.ask(client, ToVerbs::Request(same)).await?;
+                }
                 let prepared = shared.rings().prepare(&request);
                 let prepared = match prepared {
                     Ok(prepared) => prepared,

@@ -242,6 +242,9 @@ impl Lab {
 
     /// A request of a program's library, as its task in the daemon takes it.
     fn request(&mut self, place: usize, request: Request) -> Reply {
+        if let Some(same) = self.program_mut(place).rings.unchanged(&request) {
+            let _ = self.ask(place, ToVerbs::Request(same));
+        }
         let program = self.program_mut(place);
         let answer = match request {
             Request::Open { .. } => return Reply::Done,

@@ -114,6 +114,8 @@ fn message<T>(requests: Vec<T>, make: impl FnOnce(Vec<T>) -> ToVerbs) -> Option<
 pub(super) struct CompletionRing {
     memory: SharedMemory,
     producer: Producer,
+    /// Places that were asked for.
+    pub(super) entries: u32,
     pub(super) channel: Option<u32>,
     pub(super) cookie: u64,
     /// It had no room, or its index makes no sense: it takes nothing more.
@@ -123,12 +125,14 @@ pub(super) struct CompletionRing {
 impl CompletionRing {
     pub(super) fn new(
         (layout, memory): (Layout, SharedMemory),
+        entries: u32,
         channel: Option<u32>,
         cookie: u64,
     ) -> Self {
         Self {
             memory,
             producer: Producer::new(layout),
+            entries,
             channel,
             cookie,
             is_over: false,
@@ -136,8 +140,9 @@ impl CompletionRing {
     }
 
     /// Puts other memory in its place.
-    pub(super) fn replace(&mut self, (layout, memory): (Layout, SharedMemory)) {
+    pub(super) fn replace(&mut self, (layout, memory): (Layout, SharedMemory), entries: u32) {
         self.memory = memory;
+        self.entries = entries;
         self.producer = Producer::new(layout);
     }
 

@@ -210,6 +210,15 @@ impl Rings {
         }
     }
 
+    /// The resizing of the same completion queue that changes nothing, if the request is to resize one.
+    pub(super) fn unchanged(&self, request: &Request) -> Option<Request> {
+        let &Request::ResizeCq { cq, .. } = request else {
+            return None;
+        };
+        let entries = self.cqs.get(&cq)?.entries;
+        Some(Request::ResizeCq { cq, entries })
+    }
+
     /// Makes what a request needs, or refuses it.
     pub(super) fn prepare(&mut self, request: &Request) -> Result<Prepared, Answer> {
         let shapes = match request {
@@ -286,18 +295,18 @@ impl Rings {
                 &Request::CreateCq {
                     channel, cookie, ..
                 },
-                reply @ Reply::Cq { cq, .. },
+                reply @ Reply::Cq { cq, entries },
             ) => {
                 let mut rings = prepared.rings.into_iter();
                 let ring = rings
                     .next()
-                    .map(|ring| CompletionRing::new(ring, channel, cookie));
+                    .map(|ring| CompletionRing::new(ring, entries, channel, cookie));
                 self.cqs.extend(ring.map(|ring| (cq, ring)));
                 with(reply, prepared.descriptors)
             }
-            (Request::ResizeCq { .. }, reply @ Reply::Cq { cq, .. }) => {
+            (Request::ResizeCq { .. }, reply @ Reply::Cq { cq, entries }) => {
                 for (ring, memory) in self.cqs.get_mut(&cq).into_iter().zip(prepared.rings) {
-                    ring.replace(memory);
+                    ring.replace(memory, entries);
                 }
                 with(reply, prepared.descriptors)
             }
