@@ -195,9 +195,22 @@ function counters(port) {
     ["Received", `${si(rates.rcv_bytes_per_s * 8, "bit/s")}, ${si(rates.rcv_pkts_per_s, "packets/s")}`],
     ["Waited", percent(rates.xmit_wait_per_s / 1000)],
     ["Errors", `${rates.errors_per_s.toFixed(1)} a second`],
-  ]), table(`Counters of port ${port.port}`, ["Counter", { number: "Value" }], rows));
+  ]), lanes(port), table(`Counters of port ${port.port}`, ["Counter", { number: "Value" }], rows));
   shown.dataset.port = String(port.port);
   return shown;
+}
+
+/** Occupancy, credits and what the arbiter gave, lane by lane. @param {import("./types.js").PortDetails} port */
+function lanes({ port, lanes }) {
+  const rows = lanes.map((lane, vl) => [
+    `VL ${vl}`, `${(lane.input_share * 100).toFixed(0)} %`, String(lane.output_blocks), String(lane.credits),
+    `${(lane.share * 100).toFixed(0)} %`, `${lane.wait_s.toFixed(1)} s`,
+  ]);
+  // Port 0 of a switch has none.
+  if (port === 0) return "";
+  if (rows.length === 0) return make("p", { className: "quiet" }, "The device has not told of its lanes.");
+  const heads = ["Lane", { number: "Input full" }, { number: "Queued" }, { number: "Credits" }, { number: "Share" }, { number: "Waited" }];
+  return table(`Lanes of port ${port}; queue and credits in blocks of 64 bytes`, heads, rows);
 }
 
 /** @param {[number, number][]} pairs */

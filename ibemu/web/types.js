@@ -6,7 +6,7 @@
  * @typedef {{fabric: string, topology: string, arrangement: string, time_scale: number, devices: Device[],
  *   cables: Cable[], control: boolean, replay: boolean}} FabricMap
  * @typedef {{at_ms: number, state: number[], load: [number, number][], wait: [number, number][], errors: number[],
- *   present: number[], failure?: string}} Sample
+ *   present: number[], fill?: [number, number][], failure?: string}} Sample
  * @typedef {{at_ms: number, kind: string, text: string, device?: string, cable?: number}} Happening
  * @typedef {{at_ms: number[], load: [number, number][], wait: [number, number][], errors: number[]}} Series
  * @typedef {{node: string, guid: string, in: number | null, out: number | null}} Hop
@@ -16,7 +16,9 @@
  * @typedef {{port: number, guid: string, lid: number, lmc: number, state: string, physical_state: string,
  *   width: string | null, speed: string | null, mtu: number, vls: number, cable: number | null, peer: string | null,
  *   is_known: boolean, is_stale: boolean, resets: number, counters: Record<string, number>,
- *   rates: Record<string, number>}} PortDetails
+ *   rates: Record<string, number>, lanes: Lane[]}} PortDetails
+ * @typedef {{input_share: number, input_blocks: number, output_blocks: number, credits: number, xmit_bytes: number,
+ *   share: number, wait_s: number}} Lane
  * @typedef {{name: string, kind: string, guid: string, system_image_guid: string, vendor_id: number, device_id: number,
  *   lid: number, is_present: boolean, ports: PortDetails[],
  *   process: null | {pid: number | null, restarts: number, cpu_s: number, resident_bytes: number}}} DeviceDetails

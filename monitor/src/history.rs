@@ -153,6 +153,7 @@ pub struct History {
     coarse: VecDeque<Frame>,
     mean: Mean,
     fabrics: VecDeque<(u64, Arc<Fabric>)>,
+    about: Option<serde_json::Value>,
     bytes: usize,
     bytes_max: usize,
 }
@@ -172,9 +173,16 @@ impl History {
             coarse: VecDeque::new(),
             mean: Mean::default(),
             fabrics: VecDeque::new(),
+            about: None,
             bytes: 0,
             bytes_max,
         }
+    }
+
+    /// What the file that it was read from says beyond samples ([`Recorder::about`]).
+    #[must_use]
+    pub const fn about(&self) -> Option<&serde_json::Value> {
+        self.about.as_ref()
     }
 
     /// Adds a sample. One that is not later than the last one is left out: the time of day was set back.

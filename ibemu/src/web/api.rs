@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -36,6 +36,7 @@ pub(super) fn router() -> Router<Arc<Site>> {
         .route("/api/traffic/stop", post(control::stop))
         .route("/api/cable", post(control::cable))
         .route("/api/restart", post(control::restart))
+        .route("/metrics", get(metrics))
         .fallback(nothing)
 }
 
@@ -236,6 +237,19 @@ async fn status(State(site): State<Arc<Site>>) -> Answer<verbs::status::Report> 
     Ok(Json(
         verbs::status::report(&live.dir, &live.state, &[]).await?,
     ))
+}
+
+/// All that is known as metrics, in the format that the request asks for.
+async fn metrics(State(site): State<Arc<Site>>, headers: HeaderMap) -> Result<Response, Failure> {
+    let snapshot = site.live()?.sampler.current();
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok());
+    let format = monitor::Format::accepted(accept.unwrap_or_default());
+    // A large fabric's text takes a while to write, and pages wait for samples.
+    let text = tokio::task::spawn_blocking(move || monitor::render(&snapshot, format)).await;
+    let text = text.context("the metrics could not be written")?;
+    Ok(([(header::CONTENT_TYPE, format.content_type())], text).into_response())
 }
 
 /// The two ends of the cable that a port names.

@@ -18,6 +18,15 @@ use super::events::Event;
 use super::site::{Live, Site, now_ms};
 use crate::verbs;
 
+/// The patterns that can be started.
+const PATTERNS: [&str; 6] = [
+    "uniform",
+    "all-to-all",
+    "permutation",
+    "shift-1",
+    "complement",
+    "centric-30",
+];
 /// What is kept of what traffic says at its end.
 const REPORT_BYTES_MAX: u64 = 64 * 1024;
 
@@ -104,7 +113,7 @@ pub(super) struct Running {
     /// What runs, if anything does.
     running: Option<String>,
     /// What can be started.
-    patterns: Vec<String>,
+    patterns: [&'static str; PATTERNS.len()],
 }
 
 /// Which traffic runs, and what can be started.
@@ -114,16 +123,7 @@ pub(super) async fn running(State(site): State<Arc<Site>>) -> Answer<Running> {
     let running = traffic.as_ref();
     Ok(Json(Running {
         running: running.map(|traffic| traffic.what.clone()),
-        patterns: [
-            "uniform",
-            "all-to-all",
-            "permutation",
-            "shift-1",
-            "complement",
-            "centric-30",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+        patterns: PATTERNS,
     }))
 }
 
@@ -196,8 +196,14 @@ async fn attend(site: Arc<Site>, what: String, mut child: Child, stopped: onesho
 }
 
 fn spawn(live: &Live, asked: &Start) -> Result<Child> {
-    let pattern: crate::traffic::Pattern =
-        asked.pattern.parse().map_err(|error| anyhow!("{error}"))?;
+    let pattern = PATTERNS.into_iter().find(|name| *name == asked.pattern);
+    let pattern = pattern.with_context(|| {
+        let known = PATTERNS.join(", ");
+        format!(
+            "there is no pattern {:?}: {known} can be started",
+            asked.pattern
+        )
+    })?;
     let seconds = asked.seconds.unwrap_or(60);
     if !(1..=3600).contains(&seconds) {
         return Err(anyhow!("{seconds} seconds: 1 to 3600 are possible"));
@@ -212,7 +218,7 @@ fn spawn(live: &Live, asked: &Start) -> Result<Child> {
             "--seconds",
             &seconds.to_string(),
         ])
-        .arg(pattern.to_string());
+        .arg(pattern);
     if let Some(rate) = &asked.rate {
         let _: crate::quantity::Rate = rate
             .parse()

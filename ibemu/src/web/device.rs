@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use monitor::model::{Counters, Fabric, ProcessFacts, Rates};
+use monitor::model::{Counters, Fabric, Lane, ProcessFacts, Rates};
 use serde::Serialize;
 use wire::choice::Choice as _;
 
@@ -51,6 +51,8 @@ struct Port {
     resets: u32,
     counters: Counters,
     rates: Rates,
+    /// Its data lanes in order, as the device itself told a few seconds ago at most; none if it did not.
+    lanes: Vec<Lane>,
 }
 
 /// The device at a position of the map.
@@ -64,6 +66,7 @@ pub(super) fn of(live: &Live, map: &Map, position: usize) -> Result<Device> {
     let place = live.place_of(map, fabric, position);
     let place = place.with_context(|| format!("{name} was not found by the subnet manager yet"))?;
     let node = &fabric.nodes[place];
+    let facts = snapshot.devices.get(place);
     let ports = fabric.ports_of(node).map(|(place, port)| {
         let reading = snapshot.reading(place);
         let here = crate::state::End {
@@ -99,6 +102,10 @@ pub(super) fn of(live: &Live, map: &Map, position: usize) -> Result<Device> {
             resets: reading.resets,
             counters: reading.counters,
             rates: reading.rates,
+            lanes: facts
+                .and_then(|facts| facts.lanes.get(&port.number))
+                .cloned()
+                .unwrap_or_default(),
         }
     });
     Ok(Device {

@@ -1,12 +1,12 @@
 //! What happens, as the page lists it.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::map::Map;
 use super::sample::{Sample, state_name};
 
 /// Something that has happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Event {
     /// When, milliseconds since 1970.
     pub(super) at_ms: u64,
@@ -15,10 +15,10 @@ pub(super) struct Event {
     /// What happened, in words.
     pub(super) text: String,
     /// The device that it is about, if one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) device: Option<String>,
     /// The position of the cable that it is about, if one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cable: Option<usize>,
 }
 

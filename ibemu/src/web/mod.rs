@@ -14,6 +14,7 @@ mod assets;
 mod control;
 mod device;
 mod events;
+mod follow;
 mod guard;
 mod live;
 mod map;
@@ -40,7 +41,7 @@ use guard::Guard;
 use map::Map;
 pub use options::Web;
 use site::Site;
-use store::{Recorder, Stored};
+use store::{Recording, Stored};
 use token::Token;
 
 /// Serves the page until an interrupt.
@@ -50,7 +51,7 @@ use token::Token;
 pub async fn run(fabric: &FabricName, options: &Web) -> Result<()> {
     let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
     let token = Token::given(options.token_file.as_deref())?;
-    let (site, recorder) = match &options.replay {
+    let (site, recording) = match &options.replay {
         Some(path) => (Site::of_history(Stored::read(path)?), None),
         None => of_fabric(fabric, options).await?,
     };
@@ -68,25 +69,22 @@ pub async fn run(fabric: &FabricName, options: &Web) -> Result<()> {
     tokio::select! {
         () = leave.next() => Ok(()),
         () = server::serve(listener, router, guard) => Ok(()),
-        ended = async {
-            followed.follow(recorder).await?;
-            std::future::pending::<Result<()>>().await
-        } => ended,
+        never = follow::follow(&followed, recording) => match never {},
     }
 }
 
-async fn of_fabric(fabric: &FabricName, options: &Web) -> Result<(Site, Option<Recorder>)> {
+async fn of_fabric(fabric: &FabricName, options: &Web) -> Result<(Site, Option<Recording>)> {
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
     let map = Map::of(&state)?;
-    let recorder = options
+    let recording = options
         .record
         .as_deref()
-        .map(|path| Recorder::create(path, &map));
-    let recorder = recorder.transpose()?;
+        .map(|path| Recording::create(path, &map));
+    let recording = recording.transpose()?;
     let sampler = sampling::start(&dir, &state, monitor::Options::default()).await?;
     Ok((
         Site::of_fabric(dir, state, map, sampler, options.control),
-        recorder,
+        recording,
     ))
 }

@@ -1,14 +1,14 @@
 //! What the map is coloured by: the state and the load of each cable at one moment.
 
 use monitor::model::Fabric;
-use monitor::{Frame, Point};
-use serde::{Deserialize, Serialize};
+use monitor::{Frame, Point, Snapshot};
+use serde::Serialize;
 use wire::convert::saturate;
 
 use super::map::Map;
 
 /// One moment. Lists are in the order of the map's cables; in pairs the first is the direction from `a` to `b`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Sample {
     /// When, milliseconds since 1970.
     pub(super) at_ms: u64,
@@ -20,10 +20,14 @@ pub(super) struct Sample {
     pub(super) wait: Vec<[u16; 2]>,
     /// Errors and discards a second, of both ends.
     pub(super) errors: Vec<f32>,
+    /// How full the fullest lane of the input buffers is, in thousandths: of those at `b`, which take what `a` sends, and of those
+    /// at `a`. Devices tell it every few seconds, and it is not kept: empty for a moment of the past.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) fill: Vec<[u16; 2]>,
     /// By device of the map: whether the subnet manager knows it.
     pub(super) present: Vec<u8>,
     /// Why there is nothing newer, if so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failure: Option<String>,
 }
 
@@ -97,6 +101,22 @@ impl Places {
             self.add_cable(cable, frame, &mut sample);
         }
         sample
+    }
+
+    /// How full the lanes at each cable's ends are.
+    pub(super) fn fill(&self, snapshot: &Snapshot) -> Vec<[u16; 2]> {
+        let fullest = |place: Option<usize>| {
+            let port = snapshot.fabric.ports.get(place?)?;
+            let lanes = snapshot.devices.get(port.node)?.lanes.get(&port.number)?;
+            Some(
+                lanes
+                    .iter()
+                    .map(|lane| lane.input_share)
+                    .fold(0.0, f64::max),
+            )
+        };
+        let of = |place| thousandths(fullest(place).unwrap_or(0.0), 1.0);
+        self.cables.iter().map(|&[a, b]| [of(b), of(a)]).collect()
     }
 
     /// What a frame says of one cable: lists of one entry.

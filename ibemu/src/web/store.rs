@@ -1,107 +1,64 @@
-//! Stored samples: what `--record` writes and `--replay` reads.
-//!
-//! A text of JSON lines: first a [`Header`], then an [`Entry`] a line. A line that was cut off at the end (the
-//! machine went down) is left out; anything else that is wrong is refused, with its line.
+//! Stored histories: what `--record` writes and `--replay` reads. The format is [`monitor::Recorder`]'s; the map is what
+//! it says beyond samples.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
+use monitor::{History, HistoryError, Recorder, Snapshot};
+use serde::Deserialize as _;
 
-use super::events::Event;
+use super::events::{self, Event};
 use super::map::Map;
-use super::sample::Sample;
+use super::sample::Places;
 use crate::usage::UsageError;
 
-/// The version of the file's layout.
-const VERSION: u32 = 1;
-/// The longest line, and the most of a file that is read.
-const LINE_BYTES_MAX: u64 = 16 << 20;
-const FILE_BYTES_MAX: u64 = 2 << 30;
-/// Samples of an hour, one a second.
-const SAMPLES_MAX: usize = 3600;
-/// Events that are kept.
-const EVENTS_MAX: usize = 10_000;
-
-/// The first line.
-#[derive(Debug, Serialize, Deserialize)]
-struct Header {
-    /// The word by which the file is known.
-    ibemu_history: u32,
-    map: Map,
-}
-
-/// Any other line.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Entry {
-    Sample(Sample),
-    Event(Event),
-}
+/// How long a recording becomes at most, and the most of one that is read, bytes.
+const BYTES_MAX: u64 = 2 << 30;
+/// Events that are found in a history at most.
+const EVENTS_MAX: usize = 1000;
 
 /// A file that is written.
 #[derive(Debug)]
-pub(super) struct Recorder {
-    file: File,
-    path: String,
-}
+pub(super) struct Recording(Recorder<File>);
 
-impl Recorder {
+impl Recording {
     /// Makes a new file.
     ///
     /// # Errors
-    /// If there is one, or it cannot be written.
+    /// [`UsageError`] if there is one; or it cannot be written.
     pub(super) fn create(path: &Path, map: &Map) -> Result<Self> {
-        let name = path.display().to_string();
+        let name = path.display();
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         let file = file.map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => UsageError(format!(
+            ErrorKind::AlreadyExists => UsageError(format!(
                 "--record {name}: the file is there already; name a new one"
             )),
             _ => UsageError(format!("--record {name}: {error}")),
         })?;
-        let mut recorder = Self { file, path: name };
-        recorder.line(&Header {
-            ibemu_history: VERSION,
-            map: map.clone(),
-        })?;
-        Ok(recorder)
+        let cannot = || format!("--record {name}");
+        let mut recorder = Recorder::new(file, BYTES_MAX).with_context(cannot)?;
+        let about = serde_json::to_value(map)?;
+        recorder.about(&about).with_context(cannot)?;
+        Ok(Self(recorder))
     }
 
     /// Adds a sample.
     ///
     /// # Errors
-    /// If it cannot be written.
-    pub(super) fn sample(&mut self, sample: &Sample) -> Result<()> {
-        self.line(&Entry::Sample(sample.clone()))
-    }
-
-    /// Adds an event.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(super) fn event(&mut self, event: &Event) -> Result<()> {
-        self.line(&Entry::Event(event.clone()))
-    }
-
-    fn line(&mut self, value: &impl Serialize) -> Result<()> {
-        let mut line = serde_json::to_vec(value)?;
-        line.push(b'\n');
-        let written = self.file.write_all(&line);
-        written.with_context(|| format!("cannot write {}", self.path))
+    /// If it cannot be written, or the file is as long as it may become.
+    pub(super) fn add(&mut self, snapshot: &Snapshot) -> Result<(), HistoryError> {
+        self.0.add(snapshot)
     }
 }
 
-/// A file that was read: its last hour.
+/// A file that was read.
 #[derive(Debug)]
 pub(super) struct Stored {
-    /// The map.
     pub(super) map: Map,
-    /// In order of time.
-    pub(super) samples: Vec<Sample>,
-    /// In order of time.
+    pub(super) history: History,
+    /// What has changed from one of its samples to the next.
     pub(super) events: Vec<Event>,
 }
 
@@ -109,127 +66,72 @@ impl Stored {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`UsageError`]: which line is wrong, and how.
+    /// [`UsageError`]: what is wrong with it, and where.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let name = path.display();
-        let file =
-            File::open(path).map_err(|error| UsageError(format!("--replay {name}: {error}")))?;
-        Self::parse(file).map_err(|problem| {
-            UsageError(format!(
-                "--replay {name}: {problem:#}; give a file that ibemu web --record has written"
-            ))
-            .into()
+        let parse = || {
+            let mut bytes = Vec::new();
+            File::open(path)?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+            Self::parse(&bytes)
+        };
+        parse().map_err(|problem| {
+            UsageError(format!("--replay {}: {problem:#}", path.display())).into()
         })
     }
 
-    fn parse(source: impl std::io::Read) -> Result<Self> {
-        let mut lines = Lines::new(source);
-        let first = lines.next()?.context("the file is empty")?;
-        let header: Header =
-            serde_json::from_slice(&first).context("line 1 is not the first line of a history")?;
-        if header.ibemu_history != VERSION {
-            bail!(
-                "it is of version {}, this ibemu reads version {VERSION}",
-                header.ibemu_history
-            );
-        }
-        check(&header.map).context("line 1")?;
-        let mut stored = Self {
-            map: header.map,
-            samples: Vec::new(),
-            events: Vec::new(),
-        };
-        while let Some(line) = lines.next()? {
-            let number = lines.number;
-            let entry = serde_json::from_slice(&line).with_context(|| format!("line {number}"))?;
-            stored
-                .add(entry)
-                .with_context(|| format!("line {number}"))?;
-        }
-        if stored.samples.is_empty() {
+    fn parse(bytes: &[u8]) -> Result<Self> {
+        let history = History::read(bytes)?;
+        let about = history.about();
+        let about =
+            about.context("it has no map: give a file that ibemu web --record has written")?;
+        let map = Map::deserialize(about).context("its map is not one")?;
+        check(&map)?;
+        if history.is_empty() {
             bail!("it holds no sample");
         }
-        Ok(stored)
-    }
-
-    fn add(&mut self, entry: Entry) -> Result<()> {
-        match entry {
-            Entry::Event(event) => {
-                self.events.push(event);
-                if self.events.len() > EVENTS_MAX {
-                    self.events.remove(0);
-                }
-            }
-            Entry::Sample(sample) => {
-                let (cables, devices) = (self.map.cables.len(), self.map.devices.len());
-                let fits = [
-                    sample.state.len(),
-                    sample.load.len(),
-                    sample.wait.len(),
-                    sample.errors.len(),
-                ];
-                if fits.iter().any(|&len| len != cables) || sample.present.len() != devices {
-                    bail!(
-                        "a sample of {} cables, and the map has {cables}",
-                        sample.state.len()
-                    );
-                }
-                if self
-                    .samples
-                    .last()
-                    .is_some_and(|last| last.at_ms >= sample.at_ms)
-                {
-                    bail!("a sample that is not later than the one before");
-                }
-                self.samples.push(sample);
-                if self.samples.len() > SAMPLES_MAX {
-                    self.samples.remove(0);
-                }
-            }
-        }
-        Ok(())
+        let events = events_of(&map, &history);
+        Ok(Self {
+            map,
+            history,
+            events,
+        })
     }
 }
 
-/// Checks that cables join devices that are there, and that all can be drawn.
+/// Checks that cables join devices that are there, and that links have a rate.
 fn check(map: &Map) -> Result<()> {
     let devices = map.devices.len();
     for (number, cable) in map.cables.iter().enumerate() {
         if cable.a >= devices || cable.b >= devices {
-            bail!("cable {number} leads to a device beyond the {devices} that there are");
+            bail!(
+                "cable {number} of its map leads to a device beyond the {devices} that there are"
+            );
         }
+    }
+    if map.time_scale <= 0.0 {
+        bail!("the time scale of its map is {}", map.time_scale);
     }
     Ok(())
 }
 
-/// Lines of a bounded file, each of bounded length.
-struct Lines<R: std::io::Read> {
-    source: BufReader<std::io::Take<R>>,
-    number: u64,
-}
-
-impl<R: std::io::Read> Lines<R> {
-    fn new(source: R) -> Self {
-        Self {
-            source: BufReader::new(source.take(FILE_BYTES_MAX)),
-            number: 0,
+fn events_of(map: &Map, history: &History) -> Vec<Event> {
+    let mut places = Places::default();
+    let mut samples = history.frames().filter_map(|frame| {
+        let fabric = history.fabric_at(frame.at_ms)?;
+        places.follow(map, fabric);
+        Some(places.sample(fabric, frame))
+    });
+    let Some(mut last) = samples.next() else {
+        return Vec::new();
+    };
+    let mut found = std::collections::VecDeque::new();
+    for sample in samples {
+        found.extend(events::between(map, &last, &sample));
+        while found.len() > EVENTS_MAX {
+            found.pop_front();
         }
+        last = sample;
     }
-
-    /// The next whole line.
-    fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        let mut line = Vec::new();
-        let mut source = (&mut self.source).take(LINE_BYTES_MAX);
-        source.read_until(b'\n', &mut line)?;
-        self.number += 1;
-        if line.pop() == Some(b'\n') {
-            return Ok(Some(line));
-        }
-        if wire::convert::u64_of(line.len()) + 1 >= LINE_BYTES_MAX {
-            bail!("line {} is longer than {LINE_BYTES_MAX} bytes", self.number);
-        }
-        Ok(None)
-    }
+    found.into()
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ const RATES_LEN: usize = 28;
 /// Tags of chunks.
 const FABRIC: u8 = 1;
 const FRAME: u8 = 2;
+const ABOUT: u8 = 3;
 
 /// Why a file is no history.
 #[derive(Debug, Error)]
@@ -87,6 +88,15 @@ impl<W: Write> Recorder<W> {
             written: u64_of(HEAD_LEN),
             limit,
         })
+    }
+
+    /// Adds what else a reader needs to know ([`History::about`]): JSON. What is added last counts.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn about(&mut self, about: &serde_json::Value) -> Result<(), HistoryError> {
+        let payload = serde_json::to_vec(about).map_err(io::Error::from)?;
+        self.chunk(ABOUT, &payload)
     }
 
     /// Adds a sample.
@@ -156,6 +166,9 @@ impl History {
     /// If it cannot be written.
     pub fn write(&self, out: impl Write) -> Result<(), HistoryError> {
         let mut recorder = Recorder::new(out, u64::MAX)?;
+        if let Some(about) = &self.about {
+            recorder.about(about)?;
+        }
         let mut fabrics = self.fabrics.iter().peekable();
         for frame in self.frames() {
             while let Some((at_ms, fabric)) = fabrics.next_if(|(from, _)| *from <= frame.at_ms) {
@@ -199,6 +212,10 @@ impl History {
                     if !history.push_frame(frame) {
                         return Err(damaged("is not later than the one before"));
                     }
+                }
+                ABOUT => {
+                    let about = serde_json::from_slice(payload);
+                    history.about = Some(about.map_err(|_| damaged("is no JSON"))?);
                 }
                 _ => return Err(damaged("is of an unknown kind")),
             }

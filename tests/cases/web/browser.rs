@@ -192,6 +192,9 @@ async fn shows_counters(page: &Client, fabric: &Fabric) {
         before["PortRcvPkts"]
     );
     let shown = until(page, SHOWN, "counters as perfquery has them", &script).await;
+    let lanes = "return [...document.querySelectorAll('#details [data-port=\"1\"] table')] \
+                 .some((table) => (table.getAttribute('aria-label') ?? '').startsWith('Lanes of port 1') && table.rows.length > 1)";
+    until(page, SHOWN, "lanes, as the device tells them", lanes).await;
     let after = read();
     for name in [
         "PortXmitData",

@@ -34,7 +34,14 @@ fn only_this_servers_page_with_its_token_is_served_and_a_get_changes_nothing() {
     );
 
     // Nothing at all without the token, whatever is asked for.
-    for path in ["/", "/main.js", "/api/map", "/api/stream", "/nothing"] {
+    for path in [
+        "/",
+        "/main.js",
+        "/api/map",
+        "/api/stream",
+        "/metrics",
+        "/nothing",
+    ] {
         assert_eq!(server.ask("GET", path, &[], "").status, 401, "{path}");
         assert_eq!(
             server.ask("GET", path, &["Cookie: ibemu-1=x"], "").status,
@@ -233,87 +240,151 @@ fn what_is_asked_is_what_the_command_says() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_what_to_do() {
+fn a_recording_is_shown_without_its_fabric_and_what_is_damaged_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let file = |name: &str, bytes: &[u8]| {
+        std::fs::write(path(name), bytes).unwrap();
+        path(name)
     };
     let refused = |options: &[&str], code, said: &str| {
-        let outcome = Outcome::of(&mut without_fabric(options));
-        outcome.fails_with(code, said);
+        Outcome::of(&mut without_fabric(options)).fails_with(code, said);
     };
-    refused(
-        &["--fabric", "nothing-there"],
-        1,
-        "there is no fabric nothing-there",
+    let fabric = quiet("star-2");
+    let good = path("history");
+    let server = Server::of(&fabric, &["--record", &good]);
+    let map = server.get("/api/map").json();
+    let (first, last) = within(SAMPLED, "two samples", || {
+        let span = server.get("/api/span").json();
+        let end = |key: &str| span[key].as_u64().unwrap_or(0);
+        let (first, last) = (end("first_ms"), end("last_ms"));
+        (last > first)
+            .then_some((first, last))
+            .ok_or(span.to_string())
+    });
+    let sample = server.get(&format!("/api/sample?at={first}")).json();
+    let again = fabric.call(&["web", "--listen", "127.0.0.1:0", "--record", &good]);
+    again.fails_with(2, "is there already");
+    drop(server);
+    fabric.down();
+
+    let server = Server::start(without_fabric(&["--replay", &good]));
+    let shown = server.get("/api/map").json();
+    assert_eq!(shown["replay"], true);
+    assert_eq!(
+        (&shown["devices"], &shown["cables"]),
+        (&map["devices"], &map["cables"])
     );
+    let span = server.get("/api/span").json();
+    assert!(span["last_ms"].as_u64() >= Some(last), "{span}");
+    assert_eq!(
+        server.get(&format!("/api/sample?at={first}")).json(),
+        sample
+    );
+    for path in [
+        "/api/stream",
+        "/api/device?name=x",
+        "/api/path?from=a&to=b",
+        "/metrics",
+    ] {
+        let refused = server.get(path);
+        assert_eq!(refused.status, 409, "{path}: {refused:?}");
+        assert!(refused.body.contains("stored history"), "{refused:?}");
+    }
+    let whole = std::fs::read(&good).unwrap();
+    let mut damaged = whole.clone();
+    damaged[40] ^= 1;
+    refused(&["--replay", &path("nothing")], 2, "--replay");
     refused(
-        &["--replay", "/nothing/there"],
+        &["--replay", &file("text", b"hello")],
         2,
-        "--replay /nothing/there",
-    );
-    refused(&["--replay", &file("empty", "")], 2, "the file is empty");
-    refused(
-        &["--replay", &file("text", "hello\n")],
-        2,
-        "line 1 is not the first line of a history",
-    );
-    let map = r#"{"fabric":"x","topology":"t","arrangement":"grid","time_scale":1.0,"devices":[],"cables":[]}"#;
-    let header = format!("{{\"ibemu_history\":1,\"map\":{map}}}\n");
-    refused(
-        &["--replay", &file("none", &header)],
-        2,
-        "it holds no sample",
+        "it is no history of ibemu",
     );
     refused(
-        &[
-            "--replay",
-            &file("wrong", &format!("{header}{{\"sample\":1}}\n")),
-        ],
+        &["--replay", &file("damaged", &damaged)],
         2,
-        "line 2",
+        "damaged: the chunk at byte 12",
     );
     refused(
-        &[
-            "--replay",
-            &file("new", &header.replace("history\":1", "history\":9")),
-        ],
+        &["--replay", &file("short", &whole[..whole.len() - 1])],
         2,
-        "of version 9",
+        "cut short",
     );
-    let sample =
-        r#"{"sample":{"at_ms":1000,"state":[],"load":[],"wait":[],"errors":[],"present":[]}}"#;
-    let good = file("good", &format!("{header}{sample}\n{{\"sam"));
     refused(&["--replay", &good, "--control"], 2, "--control");
-    let short = file("short", "abc");
     refused(
-        &["--replay", &good, "--token-file", &short],
+        &["--replay", &good, "--token-file", &file("token", b"abc")],
         1,
         "--token-file",
     );
 
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let listen = |address: &str, more: &[&str]| {
-        let mut command = e2e::ibemu_command(&["web", "--replay", &good, "--listen", address]);
-        Outcome::of(command.args(more))
+    let listen = |address: &str| {
+        let arguments = ["web", "--replay", &good, "--listen", address];
+        Outcome::of(&mut e2e::ibemu_command(&arguments))
     };
-    listen(&address, &[]).fails_with(1, "is taken by another program");
-    listen("0.0.0.0:0", &[]).fails_with(2, "--allow-remote");
-
-    // What was cut off at the end is left out, and the rest is shown.
-    let server = Server::start(without_fabric(&["--replay", &good]));
-    assert_eq!(server.get("/api/map").json()["replay"], true);
-    assert_eq!(
-        server.get("/api/span").json(),
-        json!({"first_ms": 1000, "last_ms": 1000})
+    listen(&address).fails_with(1, "is taken by another program");
+    listen("0.0.0.0:0").fails_with(2, "--allow-remote");
+    refused(
+        &["--fabric", "nothing-there"],
+        1,
+        "there is no fabric nothing-there",
     );
-    assert_eq!(server.get("/api/sample?at=5").json()["at_ms"], 1000);
-    for path in ["/api/stream", "/api/device?name=x", "/api/path?from=a&to=b"] {
-        let refused = server.get(path);
-        assert_eq!(refused.status, 409, "{path}: {refused:?}");
-        assert!(refused.body.contains("stored history"), "{refused:?}");
+}
+
+#[test]
+fn traffic_is_started_seen_and_stopped_and_nothing_else_is_started_by_its_name() {
+    let fabric = quiet("star-4");
+    let server = Server::of(&fabric, &["--control"]);
+    for bad in [
+        json!({"pattern": "/etc/passwd"}),
+        json!({"pattern": "--help"}),
+        json!({"pattern": "uniform", "rate": "--json"}),
+        json!({"pattern": "uniform", "seconds": 0}),
+    ] {
+        let refused = server.post("/api/traffic/start", &bad.to_string());
+        assert_eq!(refused.status, 400, "{bad}: {refused:?}");
     }
+    assert_eq!(server.post("/api/traffic/stop", "{}").status, 409);
+    let start = json!({"pattern": "all-to-all", "rate": "100M", "seconds": 600}).to_string();
+    assert_eq!(server.post("/api/traffic/start", &start).status, 200);
+    assert_eq!(server.post("/api/traffic/start", &start).status, 409);
+    assert_eq!(server.get("/api/traffic").json()["running"], "all-to-all");
+    within(SAMPLED, "cables are loaded", || {
+        let answer = server.get(&format!("/api/sample?at={}", u64::MAX));
+        let loads: Value = serde_json::from_str(&answer.body).map_err(|_| answer.body)?;
+        let loads = loads["load"].as_array().cloned().unwrap_or_default();
+        let is_loaded = |load: &Value| load[0].as_u64() > Some(50) && load[1].as_u64() > Some(50);
+        let all = loads.len() == 4 && loads.iter().all(is_loaded);
+        all.then_some(()).ok_or(format!("{loads:?}"))
+    });
+    // Each lane of the switch's first port, as the switch itself tells it.
+    within(SAMPLED, "lanes that have sent", || {
+        let device = server.get("/api/device?name=s0").json();
+        let ports = device["ports"].as_array().unwrap();
+        let first = ports.iter().find(|port| port["port"] == 1).unwrap();
+        let lanes = &first["lanes"];
+        let sent = lanes[0]["xmit_bytes"].as_u64() > Some(0);
+        let has_credits = lanes[0]["credits"].as_u64() > Some(0);
+        (sent && has_credits).then_some(()).ok_or(lanes.to_string())
+    });
+    assert_eq!(server.post("/api/traffic/stop", "{}").status, 200);
+    within(SAMPLED, "the traffic has ended", || {
+        let events = server.get("/api/events").json();
+        let is_end = |event: &Value| event["text"] == "traffic all-to-all has ended";
+        let ended = events
+            .as_array()
+            .is_some_and(|events| events.iter().any(is_end));
+        ended.then_some(()).ok_or(events.to_string())
+    });
+    assert_eq!(server.get("/api/traffic").json()["running"], Value::Null);
+    let metrics = server.get("/metrics");
+    assert!(
+        metrics
+            .body
+            .contains("infiniband_switch_port_transmit_data_bytes_total{"),
+        "{metrics:?}"
+    );
+    drop(server);
+    fabric.down();
 }

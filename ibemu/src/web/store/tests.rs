@@ -1,13 +1,18 @@
 //! Histories as they are written, cut off and damaged.
 
+use std::sync::Arc;
+
+use monitor::model::Fabric;
+
 use super::super::map::{Cable, Device};
 use super::*;
 
+/// Two hosts with a cable, whose ports are those of [`snapshot`].
 fn map() -> Map {
-    let device = |name: &str| Device {
+    let device = |name: &str, guid: u64| Device {
         name: name.to_owned(),
         kind: "host".to_owned(),
-        guid: "0x1".to_owned(),
+        guid: wire::Guid(guid).to_string(),
         ports: 1,
         x: 0.0,
         y: 0.0,
@@ -17,7 +22,7 @@ fn map() -> Map {
         topology: "t".to_owned(),
         arrangement: "forces".to_owned(),
         time_scale: 100.0,
-        devices: vec![device("h0"), device("h1")],
+        devices: vec![device("h0", 1), device("h1", 2)],
         cables: vec![Cable {
             a: 0,
             a_port: 1,
@@ -28,97 +33,75 @@ fn map() -> Map {
     }
 }
 
-fn sample(at_ms: u64) -> Sample {
-    Sample {
+/// A sample of the two, their cable Active or Down.
+fn snapshot(at_ms: u64, is_active: bool) -> Snapshot {
+    let node = |guid: u64, place: usize| {
+        serde_json::json!({
+            "guid": wire::Guid(guid).to_string(), "system_image_guid": wire::Guid(guid).to_string(),
+            "name": format!("h{place}"), "kind": "host", "vendor_id": 0, "device_id": 0, "revision": 0, "lid": place + 1,
+            "is_present": true, "first_port": place, "port_count": 1,
+        })
+    };
+    let port = |place: usize| {
+        serde_json::json!({
+            "node": place, "number": 1, "guid": wire::Guid(9).to_string(), "lid": place + 1, "lmc": 0,
+            "state": if is_active { "active" } else { "down" }, "physical_state": "link-up", "width": null, "speed": null,
+            "mtu": 2048, "vls": 1, "peer": null,
+        })
+    };
+    let fabric = serde_json::json!({
+        "generation": u64::from(!is_active), "nodes": [node(1, 0), node(2, 1)], "ports": [port(0), port(1)],
+    });
+    Snapshot {
         at_ms,
-        state: vec![4],
-        load: vec![[1, 2]],
-        wait: vec![[0, 0]],
-        errors: vec![0.5],
-        present: vec![1, 1],
-        failure: None,
+        fabric: Arc::new(serde_json::from_value::<Fabric>(fabric).unwrap()),
+        ..Snapshot::default()
     }
 }
 
-fn event() -> Event {
-    Event {
-        at_ms: 2,
-        kind: "link".to_owned(),
-        text: "x".to_owned(),
-        device: None,
-        cable: Some(0),
-    }
-}
-
-/// What a recorder writes of two samples and an event.
+/// What is written of a cable that is pulled.
 fn written() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history");
-    let mut recorder = Recorder::create(&path, &map()).unwrap();
-    recorder.sample(&sample(1)).unwrap();
-    recorder.event(&event()).unwrap();
-    recorder.sample(&sample(3)).unwrap();
-    let again = Recorder::create(&path, &map()).unwrap_err().to_string();
+    let mut recording = Recording::create(&path, &map()).unwrap();
+    recording.add(&snapshot(1000, true)).unwrap();
+    recording.add(&snapshot(2000, false)).unwrap();
+    let again = Recording::create(&path, &map()).unwrap_err().to_string();
     assert!(again.contains("is there already"), "{again}");
     std::fs::read(&path).unwrap()
 }
 
 #[test]
-fn what_was_written_is_read_and_what_was_cut_off_is_left_out() {
-    let written = written();
-    let read = Stored::parse(&written[..]).unwrap();
-    assert_eq!(read.map, map());
-    assert_eq!(read.samples, [sample(1), sample(3)]);
-    assert_eq!(read.events, [event()]);
-    let cut = Stored::parse(&written[..written.len() - 5]).unwrap();
-    assert_eq!(cut.samples, [sample(1)]);
+fn a_recording_has_its_map_its_samples_and_what_changed_between_them() {
+    let stored = Stored::parse(&written()).unwrap();
+    assert_eq!(stored.map, map());
+    assert_eq!(stored.history.len(), 2);
+    let texts: Vec<&str> = stored.events.iter().map(|event| &*event.text).collect();
+    assert_eq!(texts, ["the cable h0:1 - h1:1 is Down, was Active"]);
+    assert_eq!(stored.events[0].at_ms, 2000);
 }
 
 #[test]
-fn what_does_not_fit_the_map_or_the_order_of_time_is_refused_with_its_line() {
-    let header = Header {
-        ibemu_history: VERSION,
-        map: map(),
-    };
-    let history = |entries: &[Entry]| {
-        let mut text = serde_json::to_string(&header).unwrap() + "\n";
-        for entry in entries {
-            text += &(serde_json::to_string(entry).unwrap() + "\n");
+fn what_is_no_recording_of_the_page_is_refused_with_the_reason() {
+    let written = written();
+    let problem = |bytes: &[u8]| format!("{:#}", Stored::parse(bytes).unwrap_err());
+    assert!(problem(b"").contains("no history of ibemu"));
+    assert!(problem(&written[..written.len() - 1]).contains("cut short"));
+    let mut damaged = written.clone();
+    damaged[40] ^= 1;
+    assert!(problem(&damaged).contains("damaged: the chunk at byte 12"));
+    let file = |about: Option<serde_json::Value>| {
+        let mut recorder = Recorder::new(Vec::new(), u64::MAX).unwrap();
+        if let Some(about) = about {
+            recorder.about(&about).unwrap();
         }
-        let error = Stored::parse(text.as_bytes()).unwrap_err();
-        format!("{error:#}")
+        recorder.finish().unwrap()
     };
-    let twice = history(&[Entry::Sample(sample(1)), Entry::Sample(sample(1))]);
-    assert!(
-        twice.contains("line 3: a sample that is not later"),
-        "{twice}"
-    );
-    let mut short = sample(1);
-    short.load.clear();
-    let short = history(&[Entry::Sample(short)]);
-    assert!(short.contains("line 2: a sample of"), "{short}");
-    assert!(history(&[]).contains("no sample"));
-    let mut wrong = header.map.clone();
+    assert!(problem(&file(None)).contains("it has no map"));
+    assert!(problem(&file(Some(serde_json::json!([])))).contains("its map is not one"));
+    let mut wrong = map();
     wrong.cables[0].b = 2;
-    let wrong = check(&wrong).unwrap_err().to_string();
-    assert!(wrong.contains("cable 0"), "{wrong}");
-}
-
-#[test]
-fn a_damaged_byte_anywhere_is_refused_or_read_and_never_a_panic() {
-    let written = written();
-    for at in 0..written.len() {
-        for byte in [b'\n', b'"', b'}', b'9', 0xff] {
-            let mut damaged = written.clone();
-            damaged[at] = byte;
-            if let Ok(stored) = Stored::parse(&damaged[..]) {
-                assert!(
-                    stored
-                        .samples
-                        .iter()
-                        .all(|sample| sample.load.len() == stored.map.cables.len())
-                );
-            }
-        }
-    }
+    let about = |map: &Map| Some(serde_json::to_value(map).unwrap());
+    assert!(problem(&file(about(&wrong))).contains("cable 0"));
+    assert!(problem(&file(about(&map()))).contains("no sample"));
 }
