@@ -4,11 +4,17 @@
 # one stream; the bridge, and ib0 with an MTU of 4092), half a round trip of ib_send_lat (64 bytes) and of a ping-pong by UDP sockets, CPU of
 # hosts and switch per 4 KiB. Needs root, perftest, ucx-utils, iperf3, iproute2 and a C compiler.
 #
-# usage: benches/verbs.sh [SECONDS] [RUNS] [TRANSPORT]     a line a run, then ratios: the median of the runs' (least to most)
+# usage: benches/verbs.sh [--transport veth|udp|shm] [SECONDS] [RUNS]
+# a line a run, then ratios: the median of the runs' (least to most)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-seconds=${1:-5} runs=${2:-5} transport=${3:-udp}
+transport=udp
+if [[ ${1:-} == --transport ]]; then
+    transport=${2:?a transport follows}
+    shift 2
+fi
+seconds=${1:-5} runs=${2:-5}
 ibemu=${IBEMU:-target/release/ibemu}
 name=verbs$$ scratch=$(mktemp -d)
 children=()

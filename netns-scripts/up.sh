@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Brings a fabric up: installs what is missing, builds, then calls `ibemu up` with the same
-# arguments. Run as root or through sudo; with `--transport udp` no privileges are needed.
+# arguments. Run as root or through sudo; with `--transport udp` or `shm` no privileges are needed.
 #
 #   sudo ./netns-scripts/up.sh fat-tree-4-3 [options of `ibemu up`]
 set -euo pipefail
@@ -21,7 +21,7 @@ for argument in "$@"; do
 done
 if [[ $transport == veth ]] && ((EUID != 0)); then
     say "network namespaces need root: sudo ${BASH_SOURCE[0]} $*"
-    say 'or, without privileges and namespaces: add --transport udp'
+    say 'or, without privileges and namespaces: add --transport udp or --transport shm'
     exit 1
 fi
 

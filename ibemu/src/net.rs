@@ -210,10 +210,10 @@ pub async fn create_cable(a: &CableEnd<'_>, b: &CableEnd<'_>, label: &str) -> Re
     if let Err(error) = made.map_err(LinkError::from) {
         let remedy = match error.errno() {
             Some(libc::EOPNOTSUPP) => {
-                "; this kernel has no veth (modprobe veth), --transport udp does without"
+                "; this kernel has no veth (modprobe veth), --transport udp or shm do without"
             }
             Some(libc::EEXIST) => "; an interface of that name is there already",
-            Some(libc::EPERM) => "; run as root, or use --transport udp, which needs no privileges",
+            Some(libc::EPERM) => "; run as root, or use --transport udp or shm, which need none",
             _ => "",
         };
         return Err(anyhow!("cannot create {}: {error}{remedy}", name()));

@@ -22,25 +22,25 @@ const NAMESPACES_A_TURN: usize = 8;
 pub fn check_prerequisites() -> Result<()> {
     if netio::process::effective_uid() != 0 {
         bail!(
-            "network namespaces need root: run this through sudo, or use --transport udp, which \
-             needs no privileges"
+            "network namespaces need root: run this through sudo, or use --transport udp or \
+             shm, which need no privileges"
         );
     }
     if !std::path::Path::new("/proc/self/ns/net").exists() {
         bail!(
-            "this kernel has no network namespaces (CONFIG_NET_NS); use --transport udp, which \
-             does without"
+            "this kernel has no network namespaces (CONFIG_NET_NS); use --transport udp or shm, \
+             which do without"
         );
     }
     match Socket::new(Domain::PACKET, Type::RAW, None) {
         Ok(_) => Ok(()),
         Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => bail!(
-            "this kernel has no packet sockets (modprobe af_packet); use --transport udp, which \
-             does without"
+            "this kernel has no packet sockets (modprobe af_packet); use --transport udp or shm, \
+             which do without"
         ),
         Err(error) => Err(error).context(
             "packet sockets are refused (is CAP_NET_RAW missing in this container?); use \
-             --transport udp, which does without",
+             --transport udp or shm, which do without",
         ),
     }
 }

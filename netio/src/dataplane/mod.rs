@@ -11,8 +11,11 @@
 //!
 //! All that waits is received before anything is sent, so that frames fill by themselves and the
 //! arbiter has a choice. Every loop is bounded; what is left over is taken up in the next round,
-//! after one look at everything else. The thread never spins: a core that wants to be called at
-//! once, again and again, without anything to do is called every 50 microseconds.
+//! after one look at everything else. A core that wants to be called at once, again and again, without
+//! anything to do is called every 50 microseconds.
+//!
+//! Links in shared memory are looked at in each round, and for a moment before the thread sleeps, if a core is free and that has been
+//! worth it lately (`spin.rs`). Before it sleeps it has their peers ring, and looks again.
 //!
 //! Frames that the system does not take are kept, and nothing more is pulled for that port until
 //! they have gone. Frames that come before the core has been handed a carrier are dropped and counted.
@@ -20,6 +23,7 @@
 mod handle;
 mod port;
 mod shell;
+mod spin;
 mod tap;
 
 #[cfg(test)]

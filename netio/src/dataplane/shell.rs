@@ -1,8 +1,9 @@
 //! The loop itself.
 
+mod shared;
+
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use link::{Device, FrameBuf, Input, Time};
@@ -12,6 +13,7 @@ use wire::capture::Direction;
 
 use super::handle::Request;
 use super::port::{Blocked, Port};
+use super::spin::Spin;
 use super::tap::{self, Taps};
 use crate::NetError;
 use crate::clock;
@@ -27,12 +29,6 @@ pub(super) const PAUSE_NS: u64 = 50_000;
 
 /// Receiving calls a port and round at most.
 const RECEIVES_MAX: usize = 4;
-
-/// Frames that are taken from shared memory a port and round at most.
-const FRAMES_MAX: usize = 64;
-
-/// Rounds without a system call at most, while frames come by shared memory.
-const ROUNDS_MAX: u32 = 32;
 
 /// Sending calls a port and pass at most.
 const SENDS_MAX: usize = 16;
@@ -158,13 +154,6 @@ impl<C, E> Prepared<C, E> {
         })
     }
 
-    /// Has the peers that share memory ring from now on, or no more.
-    fn arm(&mut self, sleeps: bool) {
-        for &place in &self.shared {
-            self.ports[place].arm(sleeps);
-        }
-    }
-
     /// Runs `device` until a request to stop.
     pub(super) fn run<D: Device<Command = C, Event = E>>(self, device: D) {
         Shell {
@@ -177,6 +166,8 @@ impl<C, E> Prepared<C, E> {
             kept_awake: false,
             rounds: 0,
             tapped: false,
+            has_looked: false,
+            spin: Spin::default(),
             stopping: None,
             memory: Review::default(),
         }
@@ -201,6 +192,9 @@ struct Shell<D: Device> {
     rounds: u32,
     /// Captured packets wait.
     tapped: bool,
+    /// The device has found something in shared memory before this round.
+    has_looked: bool,
+    spin: Spin,
     /// When the thread ends at the latest, once a request to stop has come.
     stopping: Option<Time>,
     memory: Review,
@@ -217,7 +211,8 @@ impl<D: Device> Shell<D> {
             self.idle = true;
             self.take_input();
             let now = clock::now();
-            self.idle &= !self.device.look(now);
+            let has_looked = std::mem::take(&mut self.has_looked);
+            self.idle &= !self.device.look(now) && !has_looked;
             if self.device.deadline().is_some_and(|due| due.at <= now) {
                 self.device.handle(now, Input::Tick);
             }
@@ -228,11 +223,7 @@ impl<D: Device> Shell<D> {
             if self.memory.begin_if_due(now) {
                 self.io.receive.review();
                 self.io.send.review();
-                for &place in &self.io.shared {
-                    if let Some((link, _)) = self.io.ports[place].link.shared() {
-                        link.review();
-                    }
-                }
+                self.io.review_shared();
                 self.memory.trim();
             }
             if let Some(latest) = self.stopping
@@ -245,45 +236,27 @@ impl<D: Device> Shell<D> {
 
     /// Waits until there is something to do.
     fn wait(&mut self) -> io::Result<()> {
-        if self.rounds < ROUNDS_MAX && self.has_frames() {
-            self.rounds += 1;
-            self.io.epoll.skip();
-            return Ok(());
+        if self.has_frames() {
+            return self.poll_seldom();
         }
-        self.rounds = 0;
         let timeout_ns = self.timeout_ns();
         if timeout_ns == Some(0) {
             return self.io.epoll.wait(timeout_ns);
         }
+        if self.look_ahead(timeout_ns) {
+            return self.poll_seldom();
+        }
+        self.rounds = 0;
         if self.device.may_sleep() {
             self.kept_awake = false;
             if self.io.shared.is_empty() {
                 return self.io.epoll.wait(timeout_ns);
             }
-            let timeout_ns = if self.arm() { timeout_ns } else { Some(0) };
-            let waited = self.io.epoll.wait(timeout_ns);
-            self.io.arm(false);
-            return waited;
+            return self.sleep(timeout_ns);
         }
         // What is in shared memory wakes nobody. Others may say again and again that there is something, and put nothing in.
         let in_vain = std::mem::replace(&mut self.kept_awake, true) && self.idle;
         self.io.epoll.wait(Some(if in_vain { PAUSE_NS } else { 0 }))
-    }
-
-    /// Whether frames wait in shared memory.
-    fn has_frames(&mut self) -> bool {
-        let (shared, ports) = (&self.io.shared, &mut self.io.ports);
-        shared.iter().any(|&place| ports[place].has_more())
-    }
-
-    /// Has the peers that share memory ring from now on. Whether the thread may sleep: nothing has come meanwhile.
-    fn arm(&mut self) -> bool {
-        self.io.arm(true);
-        fence(Ordering::SeqCst);
-        let (shared, ports) = (&self.io.shared, &mut self.io.ports);
-        !shared
-            .iter()
-            .any(|&place| ports[place].has_more() || ports[place].has_room())
     }
 
     /// How long to sleep at most; `None` is for ever.
@@ -334,12 +307,7 @@ impl<D: Device> Shell<D> {
                 }
             }
         }
-        for index in 0..self.io.shared.len() {
-            let place = self.io.shared[index];
-            if self.io.ports[place].has_more() {
-                self.take_frames(place);
-            }
-        }
+        self.take_all_frames();
         for index in 0..self.io.epoll.len() {
             let ready = self.io.epoll.ready(index);
             let Ok(place) = usize::try_from(ready.token) else {
@@ -417,37 +385,6 @@ impl<D: Device> Shell<D> {
         self.more = true;
     }
 
-    /// Takes frames out of shared memory and hands them in.
-    fn take_frames(&mut self, place: usize) {
-        self.idle = false;
-        let port = &mut self.io.ports[place];
-        let (number, is_up) = (port.link.port(), port.is_up());
-        let now = clock::now();
-        let Some((link, counters)) = port.link.shared() else {
-            return;
-        };
-        for _ in 0..FRAMES_MAX {
-            let Some(bytes) = link.take(&mut self.io.receive, counters) else {
-                break;
-            };
-            if is_up {
-                self.io.taps.offer(number, Direction::Received, now, bytes);
-                let input = Input::Frame {
-                    port: number,
-                    head: now,
-                    tail: now,
-                    bytes,
-                };
-                self.device.handle(now, input);
-            } else {
-                counters.add(LinkCounter::NoCarrier);
-            }
-        }
-        link.has_taken(counters);
-        let change = port.cable_change();
-        change.report(&mut self.device, number);
-    }
-
     fn take_requests(&mut self) {
         self.idle = false;
         // Before the channel is looked at, so that no request sent in between is missed.
@@ -508,15 +445,7 @@ impl<D: Device> Shell<D> {
                 port.send_again(&mut self.io.send, now, &self.io.epoll);
             }
         }
-        for &place in &self.io.shared {
-            let port = &mut self.io.ports[place];
-            if port.has_room() {
-                self.idle = false;
-                port.send_again(&mut self.io.send, now, &self.io.epoll);
-            }
-            let change = port.cable_change();
-            change.report(&mut self.device, port.link.port());
-        }
+        self.send_where_room(now);
     }
 
     /// Pulls and sends on all ready ports, until none is ready or a bound is hit. What leaves one

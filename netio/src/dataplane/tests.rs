@@ -1,3 +1,5 @@
+mod shared;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
