@@ -450,8 +450,10 @@ pub struct FlowReport {
     /// Packet length from LRH to VCRC, bytes, after rounding.
     pub size: u16,
     /// Packets that the rate, count and duration have asked for so far; without a rate, as many
-    /// as were sent.
+    /// as were sent. Of an abandoned flow with a number of packets, that number.
     pub offered: u64,
+    /// Packets of these that were still to come when the flow was abandoned.
+    pub abandoned: u64,
     /// Packets handed to the port.
     pub sent: u64,
     /// Packets that the sink has received, without duplicates.

@@ -282,7 +282,8 @@ pub struct PathTo {
 #[command(after_long_help = "\
 An interrupt (SIGINT, SIGTERM) ends the flows: packets under way are waited for, 10 s at most (a second interrupt ends that), \
 and what was delivered until then is reported. It does not change the exit code: 0, or 1 if flows were abandoned or hosts were \
-left out. Before the first flow is started there is nothing to report: 1.")]
+left out. Before the first flow is started there is nothing to report: 1. A flow with a --count is abandoned when its destination \
+has been silent for 16 s.")]
 pub struct Perf {
     /// The host that sends
     #[arg(required_unless_present = "all")]

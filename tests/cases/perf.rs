@@ -271,6 +271,58 @@ fn an_interrupt_of_traffic_between_all_hosts_prints_what_was_delivered() {
 }
 
 #[test]
+fn a_host_killed_under_load_loses_what_reports_account_for() {
+    let fabric = Fabric::up(Transport::Udp, "star-4", &["--no-ip", "--sm-node", "h3"]);
+    let perf = all_to_all(&fabric);
+    signal("-9", pid(&fabric, "h2"));
+    within(LIMIT, "the switch sees that the host is gone", || {
+        let ports = fabric.switch_ports("s0");
+        let port = ports.iter().find(|port| port.port.get() == 3);
+        let port = port.expect("port 3");
+        let drops = named(port).get("drop.link-down").copied();
+        let is_gone = port.state == 1 && drops.is_some();
+        is_gone.then_some(()).ok_or_else(|| format!("{port:?}"))
+    });
+    signal("-INT", perf.id());
+    let output = perf.wait_with_output().expect("perf ends");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(output.status.code(), Some(1), "{report:#}");
+    let packets = &report["packets"];
+    assert_eq!(packets["silent"], serde_json::json!(["h2"]), "{packets:#}");
+    for sums in [&report["total"]]
+        .into_iter()
+        .chain(report["flows"].as_array().expect("flows"))
+    {
+        let parts = ["delivered", "lost", "unsent", "abandoned"].map(|key| number(&sums[key]));
+        assert_eq!(
+            number(&sums["offered"]),
+            parts.iter().sum::<u64>(),
+            "{sums:#}"
+        );
+    }
+    // What other hosts sent each other is whole; what they sent to the dead one was dropped at ports that say so, or
+    // went down with it, which is what is unaccounted for.
+    let flows = report["flows"].as_array().expect("flows");
+    assert!(
+        flows.iter().all(|flow| flow["source"] != "h2"),
+        "{report:#}"
+    );
+    for flow in flows.iter().filter(|flow| flow["destination"] != "h2") {
+        assert_eq!(number(&flow["lost"]), 0, "{flow:#}");
+    }
+    let drops = packets["drops"].as_array().expect("drops");
+    let data = drops.iter().filter(|at| at["kind"] == "data");
+    let placed: u64 = data.map(|at| number(&at["packets"])).sum();
+    assert_eq!(
+        placed,
+        sum(&packets["kinds"]["data"]["dropped"]),
+        "{packets:#}"
+    );
+    assert!(number(&report["total"]["lost"]) > 0, "{report:#}");
+    fabric.down();
+}
+
+#[test]
 fn an_interrupt_before_the_first_flow_ends_at_once() {
     let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
     let stopped = pid(&fabric, "h1");

@@ -1,8 +1,11 @@
 //! Traffic by patterns and plans.
 
 use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
 
-use e2e::{Fabric, Transport, ibemu_command};
+use e2e::{Fabric, Transport, ibemu_command, within};
+use hostd::control::{Reply, Request};
 use serde_json::Value;
 
 fn number(value: &Value) -> u64 {
@@ -226,6 +229,73 @@ fn collectives_carry_their_bytes_in_their_steps_live_and_in_virtual_time() {
     for word in ["BUSBW", "ring-allreduce", "65536", "MB/s"] {
         assert!(table.contains(word), "{table}");
     }
+    fabric.down();
+}
+
+/// That all packets that were asked for are somewhere.
+#[track_caller]
+fn is_accounted_for(report: &Value) {
+    for sums in std::iter::once(&report["total"]).chain(array(&report["flows"])) {
+        let parts = ["delivered", "lost", "unsent", "abandoned"].map(|key| number(&sums[key]));
+        let all = parts.iter().sum::<u64>();
+        assert_eq!(number(&sums["offered"]), all, "{sums:#}");
+    }
+}
+
+/// Ends a host without warning once what another sends has arrived, and returns the report and what was wrong.
+fn killed_under(
+    fabric: &Fabric,
+    (host, sender): (&str, &str),
+    traffic: &[&str],
+) -> (Value, String) {
+    let mut running = fabric.command(traffic);
+    running.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = running.spawn().expect("traffic starts");
+    let limit = Duration::from_secs(20);
+    within(limit, "packets arrive", || {
+        match fabric.ask_host(sender, &Request::PerfProgress) {
+            Reply::PerfProgress(progress) if progress.delivered > 0 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    });
+    fabric.kill(host);
+    let output = running.wait_with_output().expect("traffic ends");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("a report");
+    assert_eq!(report["interrupted"], false, "{report:#}");
+    is_accounted_for(&report);
+    (report, stderr)
+}
+
+#[test]
+fn a_collective_that_loses_a_rank_ends_and_says_how_much_is_missing() {
+    let fabric = Fabric::up(Transport::Udp, "star-4", &["--no-ip"]);
+    let ring = ["traffic", "ring-allreduce", "--bytes", "64M"];
+    let ring = [&ring[..], &["--iterations", "20", "--json"]].concat();
+    let (report, stderr) = killed_under(&fabric, ("h1", "h2"), &ring);
+    let operation = &report["collectives"][0];
+    let incomplete = number(&operation["incomplete"]);
+    // At least those of the rank that is gone, and those to it.
+    assert!((1..=480).contains(&incomplete), "{report:#}");
+    let says = format!("{incomplete} of 480 transfers did not arrive whole");
+    assert!(stderr.contains(&says), "{stderr}");
+    assert_eq!(operation["time_ns"], Value::Null, "{report:#}");
+    assert_eq!(report["unreachable"][0]["name"], "h1", "{report:#}");
+    fabric.down();
+}
+
+#[test]
+fn a_counted_flow_to_a_host_that_dies_ends_and_accounts_for_all_of_its_packets() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &["--no-ip"]);
+    let perf = ["perf", "h0", "h1", "--count", "100000000", "--json"];
+    let (report, stderr) = killed_under(&fabric, ("h1", "h0"), &perf);
+    assert!(stderr.contains("1 of 1 flows were abandoned"), "{stderr}");
+    let flow = &report["flows"][0];
+    assert_eq!(flow["state"], "abandoned");
+    assert_eq!(flow["offered"], 100_000_000);
+    assert_eq!(flow["unsent"], 0, "{flow:#}");
+    assert!(number(&flow["lost"]) > 0, "{flow:#}");
     fabric.down();
 }
 

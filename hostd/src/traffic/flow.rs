@@ -19,6 +19,9 @@ const STALL_NS: u64 = 250_000_000;
 const DOUBLINGS_MAX: u32 = 4;
 /// A draining flow is abandoned after this many queries without a reply: 15.75 s.
 const QUERIES_MAX: u32 = 7;
+/// A flow with a number of packets has no other end than its last packet: before that it is abandoned when its sink has
+/// been silent for so long, and for so many queries.
+const SILENCE_NS: u64 = 15_750_000_000;
 /// Where the payload starts in a packet: LRH, BTH, DETH.
 const PAYLOAD_AT: usize = 28;
 /// Where PSN stands: the last three bytes of the BTH.
@@ -325,7 +328,7 @@ impl Flow {
             }
             FlowState::Running => self.queried_at + QUERY_NS <= now,
         };
-        if ask && self.state == FlowState::Draining && self.queries >= QUERIES_MAX {
+        if ask && self.queries >= QUERIES_MAX && self.is_given_up(now) {
             self.abandon(now);
             return false;
         }
@@ -334,6 +337,15 @@ impl Flow {
             self.queries += 1;
         }
         ask
+    }
+
+    /// Whether a flow that has asked often enough ends without a reply.
+    fn is_given_up(&self, now: Time) -> bool {
+        match self.state {
+            FlowState::Draining => true,
+            FlowState::Running => self.request.count != 0 && self.last_reply_at + SILENCE_NS <= now,
+            FlowState::Finished | FlowState::Abandoned => false,
+        }
     }
 
     /// The header of a query to the sink.
@@ -361,7 +373,8 @@ impl Flow {
             // Invalid, or older than what is known; unless it answers the last query. Then the sink has
             // been started anew, and will never know more.
             let is_answer = latency.is_some() && head.sent_at_ns == self.queried_at.0;
-            if self.state == FlowState::Draining && is_answer && known == self.next {
+            let must_end = self.state == FlowState::Draining || self.request.count != 0;
+            if must_end && is_answer && known == self.next {
                 self.abandon(now);
             }
             return;
@@ -411,12 +424,18 @@ impl Flow {
             _ => Time(self.counts.last_at_ns).since_ns(self.started),
         };
         let size = saturate::<u16>(self.size());
+        let offered = self.offered(now);
+        let abandoned = match self.state {
+            FlowState::Abandoned => self.request.count.saturating_sub(offered),
+            _ => 0,
+        };
         FlowReport {
             flow: self.request.flow,
             dlid: self.dlid,
             state: self.state,
             size,
-            offered: self.offered(now),
+            offered: offered + abandoned,
+            abandoned,
             sent: self.next,
             delivered: self.counts.received,
             in_flight: if ended { 0 } else { under_way },

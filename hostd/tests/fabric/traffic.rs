@@ -1,3 +1,6 @@
+use std::cell::Cell;
+use std::rc::Rc;
+
 use hostd::control::{
     AWAITED_MAX, Awaited, FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Histogram, PerfRequest,
     Reply, Request, SINK_QPN, Step,
@@ -343,6 +346,56 @@ fn a_flow_to_an_unassigned_lid_is_given_up_with_everything_lost() {
     let queries = counters.filter(|(name, _)| name == "sent.query");
     let queries: u64 = queries.map(|(_, count)| count).sum();
     assert_eq!(queries, 7, "ever more seldom");
+}
+
+#[test]
+fn a_counted_flow_whose_sink_is_gone_is_given_up_and_accounts_for_all_of_its_packets() {
+    for (window, rate) in [(64, 0), (0, 1_000_000), (64, 1_000_000)] {
+        let mut bed = Bed::star(2, paced());
+        bring_up_star(&mut bed, 2);
+        let request = PerfRequest {
+            window,
+            rate,
+            count: 1_000_000,
+            ..flow(1, 2)
+        };
+        start(&mut bed, 0, request);
+        bed.until(|bed| (report(bed, 0, 1).delivered > 100).then_some(()));
+        bed.stop(1);
+        let stopped = bed.now;
+        let report = finish(&mut bed, 0, 1);
+        assert_eq!(report.state, FlowState::Abandoned);
+        let seconds = bed.now.since_ns(stopped) / 1_000_000_000;
+        assert!((15..=20).contains(&seconds), "{seconds} s: {report:?}");
+        assert_eq!(report.offered, 1_000_000);
+        assert_eq!(report.sent, report.delivered + report.lost, "{report:?}");
+        assert_eq!(report.in_flight, 0);
+        assert!(report.lost > 0 && report.abandoned > 0, "{report:?}");
+        let due = report.offered - report.abandoned;
+        assert!(due >= report.sent, "{report:?}");
+        if rate == 0 {
+            assert_eq!(due, report.sent, "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn a_counted_flow_outlasts_a_silence_of_eleven_seconds() {
+    let mut bed = Bed::star(2, paced());
+    bring_up_star(&mut bed, 2);
+    start(&mut bed, 0, flow(1, 2));
+    bed.until(|bed| (report(bed, 0, 1).delivered > 100).then_some(()));
+    let is_lossy = Rc::new(Cell::new(true));
+    let lossy = is_lossy.clone();
+    // Data and replies are longer than what keeps a link up.
+    bed.fate = Box::new(move |bytes| !lossy.get() || bytes.len() < 98);
+    bed.run(11_000_000_000);
+    assert_eq!(report(&mut bed, 0, 1).state, FlowState::Running);
+    is_lossy.set(false);
+    let report = finish(&mut bed, 0, 1);
+    assert_eq!((report.state, report.abandoned), (FlowState::Finished, 0));
+    assert_eq!((report.offered, report.sent), (1000, 1000));
+    assert_eq!(report.sent, report.delivered + report.lost, "{report:?}");
 }
 
 #[test]

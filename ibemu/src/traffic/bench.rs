@@ -276,11 +276,11 @@ impl Bench<'_> {
         all
     }
 
-    /// The flows, and for those that were abandoned what their sinks have counted since the last
+    /// The flows, and for those that have not ended, or were abandoned, what their sinks have counted since the last
     /// report that reached the source, where the sinks answer.
     pub(super) async fn with_counts_of_sinks(&self, mut flows: Vec<Flow>) -> Vec<Flow> {
-        let abandoned = |flow: &&mut Flow| flow.report.state == FlowState::Abandoned;
-        let asked = flows.iter_mut().filter(abandoned);
+        let unfinished = |flow: &&mut Flow| flow.report.state != FlowState::Finished;
+        let asked = flows.iter_mut().filter(unfinished);
         let asked = asked.map(|flow| flow.spec.pair.1);
         let asked: BTreeSet<usize> = asked.collect();
         let sinks: BTreeMap<usize, BTreeMap<(Lid, u32), SinkFlow>> = stream::iter(asked)
@@ -288,7 +288,7 @@ impl Bench<'_> {
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        for Flow { spec, report: flow } in flows.iter_mut().filter(abandoned) {
+        for Flow { spec, report: flow } in flows.iter_mut().filter(unfinished) {
             let pair = spec.pair;
             let source = self.hosts[pair.0].identity.lid;
             let counted = sinks.get(&pair.1);
@@ -297,6 +297,7 @@ impl Bench<'_> {
             };
             flow.delivered = sink.received.min(flow.sent);
             flow.lost = flow.sent - flow.delivered;
+            flow.in_flight = 0;
             flow.duplicates = sink.duplicates;
             flow.reordered = sink.reordered;
             flow.bytes_delivered = sink.bytes;

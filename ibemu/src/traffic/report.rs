@@ -54,13 +54,15 @@ struct Group<'a> {
 /// What has become of packets, of one flow or of several together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 struct Counts {
-    /// Packets that rates, counts and times have asked for: `delivered + lost + unsent`.
+    /// Packets that rates, counts and times have asked for: `delivered + lost + unsent + abandoned`.
     offered: u64,
     sent: u64,
     delivered: u64,
     lost: u64,
     /// Packets that were asked for and not sent: links or windows did not let them.
     unsent: u64,
+    /// Packets that were still to come of flows that were given up.
+    abandoned: u64,
     duplicates: u64,
     reordered: u64,
     stalls: u64,
@@ -73,8 +75,10 @@ impl Counts {
             offered: flow.offered,
             sent: flow.sent,
             delivered: flow.delivered,
-            lost: flow.lost,
-            unsent: flow.offered.saturating_sub(flow.sent),
+            // What is still under way when all is at rest will not come.
+            lost: flow.lost + flow.in_flight,
+            unsent: flow.offered.saturating_sub(flow.sent + flow.abandoned),
+            abandoned: flow.abandoned,
             duplicates: flow.duplicates,
             reordered: flow.reordered,
             stalls: flow.stalls,
@@ -89,6 +93,7 @@ impl Counts {
             delivered: self.delivered + other.delivered,
             lost: self.lost + other.lost,
             unsent: self.unsent + other.unsent,
+            abandoned: self.abandoned + other.abandoned,
             duplicates: self.duplicates + other.duplicates,
             reordered: self.reordered + other.reordered,
             stalls: self.stalls + other.stalls,
@@ -202,21 +207,27 @@ pub(crate) fn print(
     }
     let counts = all.counts;
     output::line(format!(
-        "{} flows: {} offered, {} delivered, {} lost{}; {} packets/s, {}{}",
+        "{} flows: {} offered, {} delivered, {} lost{}{}; {} packets/s, {}{}",
         all.flows,
         counts.offered,
         counts.delivered,
         counts.lost,
-        match counts.unsent {
-            0 => String::new(),
-            unsent => format!(", {unsent} not sent"),
-        },
+        some(counts.unsent, "not sent"),
+        some(counts.abandoned, "abandoned"),
         all.packets_per_second,
         bit_rate(all.bits_per_second),
         fairness(all.fairness.filter(|_| all.flows > 1)),
     ))?;
     output::line(format!("one-way latency: {}", latency_line(&all.latency)))?;
     print_account(&ran.account)
+}
+
+/// A part of a line, if there are any.
+fn some(packets: u64, what: &str) -> String {
+    match packets {
+        0 => String::new(),
+        packets => format!(", {packets} {what}"),
+    }
 }
 
 fn fairness(index: Option<f64>) -> String {
@@ -336,7 +347,9 @@ fn sums(ran: &RunOutcome, wanted: impl Fn(u32) -> bool) -> Sums {
 /// Jain's index of fairness, (sum x)^2 / (n sum x^2), where x is the part of what a flow offered that was delivered, or
 /// without a rate, when that is always all, what was delivered. `None` if nothing was.
 fn jain(flows: &[&FlowReport]) -> Option<f64> {
-    let is_closed = flows.iter().all(|flow| flow.offered == flow.sent);
+    let is_closed = flows
+        .iter()
+        .all(|flow| flow.offered == flow.sent + flow.abandoned);
     let part = |flow: &&FlowReport| match is_closed {
         true => real(flow.delivered),
         false => real(flow.delivered) / real(flow.offered.max(1)),
