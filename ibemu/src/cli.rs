@@ -220,6 +220,8 @@ pub struct Metrics {
 
 /// `ibemu ping`.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+An interrupt (SIGINT, SIGTERM) ends it, and what was answered until then is reported. It does not change the exit code.")]
 pub struct Ping {
     /// The host that sends the requests
     #[arg(required_unless_present = "all")]

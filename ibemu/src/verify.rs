@@ -91,8 +91,22 @@ pub async fn ping_pairs(
     hosts: &[HostLids],
     pairs: &[Pair],
     echo: Echo,
-    mut progress: impl FnMut(usize),
+    progress: impl FnMut(usize),
 ) -> Vec<PairResult> {
+    let never = std::future::pending();
+    ping_pairs_until(dir, state, (hosts, pairs), echo, progress, never).await
+}
+
+/// As [`ping_pairs`], until `leave`: the results of those that have ended by then.
+pub async fn ping_pairs_until(
+    dir: &FabricDir,
+    state: &FabricState,
+    (hosts, pairs): (&[HostLids], &[Pair]),
+    echo: Echo,
+    mut progress: impl FnMut(usize),
+    leave: impl Future<Output = ()>,
+) -> Vec<PairResult> {
+    tokio::pin!(leave);
     let by_source: Vec<&[Pair]> = pairs
         .chunk_by(|a, b| a.0 == b.0)
         .flat_map(|same| same.chunks(PING_TARGETS_MAX))
@@ -104,8 +118,14 @@ pub async fn ping_pairs(
             asked.unwrap_or_else(|error| not_asked(pairs, &error))
         })
         .buffer_unordered(SOURCES_AT_ONCE);
-    while let Some(some) = asked.next().await {
-        results.extend(some);
+    loop {
+        tokio::select! {
+            some = asked.next() => match some {
+                Some(some) => results.extend(some),
+                None => break,
+            },
+            () = &mut leave => break,
+        }
         progress(results.len());
     }
     results.sort_by_key(|result| result.pair);

@@ -323,6 +323,54 @@ fn a_host_killed_under_load_loses_what_reports_account_for() {
 }
 
 #[test]
+fn an_interrupted_ping_prints_its_summary() {
+    let fabric = Fabric::up(Transport::Udp, "star-2", &["--no-ip"]);
+    let interrupted = |arguments: &[&str]| {
+        let mut ping = fabric.command(arguments);
+        ping.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let ping = ping.spawn().expect("ping starts");
+        let pings = || {
+            named(&fabric.host_ports("h0")[0])
+                .get("PortXmitPkts")
+                .copied()
+        };
+        let before = pings();
+        within(LIMIT, "requests are sent", || match pings() {
+            now if now > before.map(|before| before + 20) => Ok(()),
+            now => Err(format!("{now:?} after {before:?}")),
+        });
+        signal("-INT", ping.id());
+        let output = ping.wait_with_output().expect("ping ends");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = interrupted(&["ping", "h0", "h1", "--count", "1000000", "--interval", "1"]);
+    assert!(text.contains(" answered; interrupted"), "{text}");
+    assert!(text.contains("round trip: min "), "{text}");
+    let json = interrupted(&[
+        "ping",
+        "h0",
+        "h1",
+        "--count",
+        "1000000",
+        "--interval",
+        "1",
+        "--json",
+    ]);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["interrupted"], true);
+    assert_eq!(json["sent"], json["received"]);
+    assert_eq!(json["rtt"]["samples"], json["received"]);
+    let whole = fabric.call(&["ping", "h0", "h1", "--count", "7", "--json"]);
+    let whole = whole.success().json();
+    assert_eq!(
+        (&whole["sent"], &whole["interrupted"]),
+        (&7.into(), &false.into())
+    );
+    fabric.down();
+}
+
+#[test]
 fn an_interrupt_before_the_first_flow_ends_at_once() {
     let fabric = Fabric::up(Transport::Udp, "star-2", &[]);
     let stopped = pid(&fabric, "h1");

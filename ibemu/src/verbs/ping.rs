@@ -1,9 +1,14 @@
 //! `ibemu ping`: echo packets between hosts.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
-use hostd::control::{Latency, PingRequest, PingResult, Reply, Request};
+use daemon::signals::ShutdownSignals;
+use hostd::control::{PingRequest, PingResult, Reply, Request};
 use serde::Serialize;
 use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+use wire::convert::{saturate, u64_of, usize_of};
 use wire::{Lid, Sl};
 
 use super::path;
@@ -23,7 +28,8 @@ const COUNTS: (u32, u32) = (5, 1);
 /// Failed pairs that are listed; the rest is counted.
 const LISTED_MAX: usize = 20;
 
-/// Pings one host from another, or all from all.
+/// Pings one host from another, or all from all. An interrupt (SIGINT, SIGTERM) ends it, and what was answered until
+/// then is reported.
 ///
 /// # Errors
 /// Unless every request is answered by the host that it was meant for.
@@ -48,16 +54,84 @@ struct Rtt {
     max_ns: u64,
 }
 
-impl From<&Latency> for Rtt {
-    fn from(latency: &Latency) -> Self {
-        Self {
-            samples: latency.samples,
-            min_ns: latency.min_ns,
-            mean_ns: latency.mean_ns,
-            p50_ns: latency.p50_ns,
-            p90_ns: latency.p90_ns,
-            p99_ns: latency.p99_ns,
-            max_ns: latency.max_ns,
+/// Requests to one host and their answers.
+#[derive(Debug, Default)]
+struct Echoes {
+    sent: u32,
+    /// Round-trip times of the answers, nanoseconds.
+    rtts: Vec<u64>,
+    responder: String,
+    responder_lid: Lid,
+    interrupted: bool,
+}
+
+impl Echoes {
+    /// Sends one request after the other, `count` in all.
+    async fn run(client: &mut DeviceClient, request: PingRequest, count: u32) -> Result<Self> {
+        let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
+        let interval = Duration::from_micros(request.interval_us.into());
+        let one = Request::Ping(PingRequest {
+            count: 1,
+            ..request
+        });
+        let mut echoes = Self::default();
+        let mut due = Instant::now();
+        while echoes.sent < count {
+            let answer = async {
+                sleep_until(due).await;
+                due = Instant::now() + interval;
+                client.host(&one).await
+            };
+            let reply = tokio::select! {
+                reply = answer => reply?,
+                () = leave.next() => {
+                    echoes.interrupted = true;
+                    break;
+                }
+            };
+            match reply {
+                Reply::Ping(results) => {
+                    let result = results.into_iter().next();
+                    echoes.take(result.context("the host reports no result")?);
+                }
+                other => return Err(ask::unexpected(&other)),
+            }
+        }
+        echoes.rtts.sort_unstable();
+        Ok(echoes)
+    }
+
+    fn take(&mut self, result: PingResult) {
+        self.sent += result.sent;
+        if result.received > 0 {
+            self.rtts.push(result.rtt.mean_ns);
+            self.responder = result.responder;
+            self.responder_lid = result.responder_lid;
+        }
+    }
+
+    fn received(&self) -> u32 {
+        saturate::<u32>(self.rtts.len())
+    }
+
+    /// What at least so many percent of the round trips do not exceed.
+    fn percentile(&self, percent: u64) -> u64 {
+        let rank = (u64_of(self.rtts.len()) * percent).div_ceil(100);
+        let rtt = self.rtts.get(usize_of(rank).saturating_sub(1));
+        rtt.copied().unwrap_or(0)
+    }
+
+    fn rtt(&self) -> Rtt {
+        let sum: u128 = self.rtts.iter().map(|&rtt| u128::from(rtt)).sum();
+        let samples = u64_of(self.rtts.len());
+        Rtt {
+            samples,
+            min_ns: self.rtts.first().copied().unwrap_or(0),
+            mean_ns: saturate::<u64>(sum / u128::from(samples.max(1))),
+            p50_ns: self.percentile(50),
+            p90_ns: self.percentile(90),
+            p99_ns: self.percentile(99),
+            max_ns: self.rtts.last().copied().unwrap_or(0),
         }
     }
 }
@@ -88,7 +162,7 @@ async fn one(
     }
     let request = PingRequest {
         targets: vec![dlid],
-        count: options.count.unwrap_or(COUNTS.0),
+        count: 1,
         interval_us: options.interval,
         size: options.size,
         sl,
@@ -97,23 +171,20 @@ async fn one(
     };
     let node = &state.nodes[from.node];
     let mut client = DeviceClient::connect(dir, node, verify::reply_timeout(&request)).await?;
-    let result = match client.host(&Request::Ping(request)).await? {
-        Reply::Ping(results) => results.into_iter().next(),
-        other => return Err(ask::unexpected(&other)),
-    };
-    let result = result.context("the host reports no result")?;
+    let count = options.count.unwrap_or(COUNTS.0);
+    let echoes = Echoes::run(&mut client, request, count).await?;
     if options.json {
         output::json(&json!({
             "source": source, "source_lid": from.identity.lid.get(),
             "destination": destination, "dlid": dlid.get(), "sl": sl.get(),
             "path": way.as_ref().ok(),
-            "sent": result.sent, "received": result.received,
-            "responder": result.responder, "rtt": Rtt::from(&result.rtt),
+            "sent": echoes.sent, "received": echoes.received(), "interrupted": echoes.interrupted,
+            "responder": echoes.responder, "rtt": echoes.rtt(),
         }))?;
     } else {
-        summarize(&result)?;
+        summarize(&echoes)?;
     }
-    check(&result, &to, destination)
+    check(&echoes, &to, destination)
 }
 
 fn announce(from: &HostLids, to: &HostLids, dlid: Lid, way: &Result<Vec<path::Hop>>) -> Result<()> {
@@ -127,13 +198,19 @@ fn announce(from: &HostLids, to: &HostLids, dlid: Lid, way: &Result<Vec<path::Ho
     }
 }
 
-fn summarize(result: &PingResult) -> Result<()> {
+fn summarize(echoes: &Echoes) -> Result<()> {
+    let ended = if echoes.interrupted {
+        "; interrupted"
+    } else {
+        ""
+    };
     output::line(format!(
-        "{} sent, {} answered",
-        result.sent, result.received
+        "{} sent, {} answered{ended}",
+        echoes.sent,
+        echoes.received()
     ))?;
-    if result.rtt.samples > 0 {
-        let rtt = &result.rtt;
+    let rtt = echoes.rtt();
+    if rtt.samples > 0 {
         output::line(format!(
             "round trip: min {}, mean {}, median {}, 99 % {}, max {}",
             duration(rtt.min_ns),
@@ -146,18 +223,21 @@ fn summarize(result: &PingResult) -> Result<()> {
     Ok(())
 }
 
-fn check(result: &PingResult, to: &HostLids, destination: &str) -> Result<()> {
-    if result.received == 0 {
+fn check(echoes: &Echoes, to: &HostLids, destination: &str) -> Result<()> {
+    if echoes.sent == 0 {
+        bail!("interrupted before the first answer");
+    }
+    if echoes.received() == 0 {
         bail!("{destination} does not answer");
     }
-    if result.responder_lid != to.identity.lid {
-        bail!("{} has answered, not {destination}", result.responder);
+    if echoes.responder_lid != to.identity.lid {
+        bail!("{} has answered, not {destination}", echoes.responder);
     }
-    if result.received < result.sent {
+    if echoes.received() < echoes.sent {
         bail!(
             "{} of {} requests were not answered",
-            result.sent - result.received,
-            result.sent
+            echoes.sent - echoes.received(),
+            echoes.sent
         );
     }
     Ok(())
@@ -179,7 +259,10 @@ async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()>
         timeout_ms: options.timeout,
         dlid_offset: options.dlid_offset,
     };
-    let results = verify::ping_pairs(dir, state, &hosts, &pairs, echo, |_| {}).await;
+    let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
+    let (among, leave) = ((&hosts[..], &pairs[..]), leave.next());
+    let results = verify::ping_pairs_until(dir, state, among, echo, |_| {}, leave).await;
+    let interrupted = results.len() < pairs.len();
     let mut rtts: Vec<u64> = results
         .iter()
         .filter(|result| result.ping.rtt.samples > 0)
@@ -195,6 +278,7 @@ async fn all(dir: &FabricDir, state: &FabricState, options: &Ping) -> Result<()>
             .collect(),
         rtts,
         left_out: &left_out,
+        interrupted,
     };
     if options.json {
         sweep.json()?;
@@ -212,6 +296,8 @@ struct Sweep<'a> {
     /// Mean round-trip times of the pairs that answer, in ascending order.
     rtts: Vec<u64>,
     left_out: &'a [LeftOut],
+    /// Whether an interrupt came before all pairs had been asked.
+    interrupted: bool,
 }
 
 impl Sweep<'_> {
@@ -230,7 +316,7 @@ impl Sweep<'_> {
         let rtts = &self.rtts;
         output::json(&json!({
             "pairs": self.pairs, "answered": self.pairs - failed.len(), "failed": failed,
-            "unreachable": self.left_out,
+            "unreachable": self.left_out, "interrupted": self.interrupted,
             "rtt": {"min_ns": rtts.first(), "p50_ns": median(rtts), "max_ns": rtts.last()},
         }))
     }
@@ -248,6 +334,9 @@ impl Sweep<'_> {
         }
         if self.failed.len() > LISTED_MAX {
             output::line(format!("and {} more", self.failed.len() - LISTED_MAX))?;
+        }
+        if self.interrupted {
+            output::line("interrupted: other pairs were not asked")?;
         }
         output::line(all_in_one_line(self.pairs, self.failed.len(), &self.rtts))
     }
