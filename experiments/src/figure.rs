@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A plot or a table under a heading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Figure {
+pub enum Figure {
     /// Curves over two axes.
     Plot {
         /// What it shows.
@@ -31,11 +31,12 @@ pub(crate) enum Figure {
 }
 
 /// Columns of a table, each with its name and the text of its cell in a row.
-pub(crate) type Columns<'a, R> = [(&'a str, &'a dyn Fn(&R) -> String)];
+pub type Columns<'a, R> = [(&'a str, &'a dyn Fn(&R) -> String)];
 
 impl Figure {
     /// Curves over two axes.
-    pub(crate) fn plot(
+    #[must_use]
+    pub fn plot(
         heading: impl Into<String>,
         curves: impl IntoIterator<Item = Curve>,
         x: Axis,
@@ -50,7 +51,8 @@ impl Figure {
     }
 
     /// Rows under names of columns.
-    pub(crate) fn table(
+    #[must_use]
+    pub fn table(
         heading: impl Into<String>,
         columns: impl IntoIterator<Item: Into<String>>,
         rows: impl IntoIterator<Item = Vec<String>>,
@@ -63,7 +65,8 @@ impl Figure {
     }
 
     /// A row for each of some values, whose cells the columns say.
-    pub(crate) fn rows<R>(
+    #[must_use]
+    pub fn rows<R>(
         heading: impl Into<String>,
         columns: &Columns<'_, R>,
         rows: impl IntoIterator<Item = R>,
@@ -76,7 +79,7 @@ impl Figure {
 
 /// A curve: its name, and its points from left to right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Curve {
+pub struct Curve {
     /// What it is of. That of a paper's curve begins with that of the measured one it compares
     /// with.
     pub(crate) name: String,
@@ -88,10 +91,8 @@ pub(crate) struct Curve {
 
 impl Curve {
     /// What was measured.
-    pub(crate) fn measured(
-        name: impl Display,
-        points: impl IntoIterator<Item = (f64, f64)>,
-    ) -> Self {
+    #[must_use]
+    pub fn measured(name: impl Display, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         Self {
             name: name.to_string(),
             paper: None,
@@ -132,7 +133,7 @@ impl Curve {
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Axis {
+pub struct Axis {
     /// What it measures, with the unit.
     pub(crate) name: String,
     /// How values are laid out on it.
@@ -151,7 +152,8 @@ pub(crate) enum Scale {
 
 impl Axis {
     /// An axis from 0, or from below the least value if that is negative.
-    pub(crate) fn linear(name: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn linear(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             scale: Scale::Linear,
@@ -159,7 +161,8 @@ impl Axis {
     }
 
     /// A logarithmic axis.
-    pub(crate) fn logarithmic(name: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn logarithmic(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             scale: Scale::Logarithmic,

@@ -43,7 +43,28 @@ pub(super) fn report(report: &Report<'_>) -> String {
     }
     body.push_str("</table>\n");
     body.push_str(&statements(report.statements));
-    for figure in report.figures {
+    body.push_str(&figures(report.figures));
+    page(&head.title, &body)
+}
+
+/// A page of conditions, plots and tables, for results of other programs than plans.
+#[must_use]
+pub fn page_of_figures(title: &str, conditions: &[(&str, String)], all: &[Figure]) -> String {
+    let mut body = "<table>\n".to_owned();
+    for (name, value) in conditions {
+        let (name, value) = (escape(name), escape(value));
+        // Writing into a string cannot fail.
+        let _ = writeln!(body, "<tr><th>{name}</th><td>{value}</td></tr>");
+    }
+    body.push_str("</table>\n");
+    body.push_str(&figures(all));
+    page(title, &body)
+}
+
+/// Plots with their data, and tables.
+fn figures(all: &[Figure]) -> String {
+    let mut body = String::new();
+    for figure in all {
         match figure {
             Figure::Plot {
                 heading,
@@ -70,7 +91,7 @@ pub(super) fn report(report: &Report<'_>) -> String {
             }
         }
     }
-    page(&head.title, &body)
+    body
 }
 
 /// What was expected, what was measured, and whether it holds; below one that does not, why.

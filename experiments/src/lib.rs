@@ -48,10 +48,13 @@ mod work;
 
 pub use batch::{batch, run};
 pub use error::ExperimentError;
+pub use figure::{Axis, Columns, Curve, Figure};
+pub use html::page_of_figures;
 pub use lids::LidsPlan;
 pub use load::{Band, LoadPlan};
 pub use multicast::MulticastPlan;
 pub use network::PlannedFault;
+pub use output::csv;
 pub use overview::{Overview, page_over, report};
 pub use plan::Plan;
 pub use plan_error::PlanError;

@@ -14,7 +14,7 @@ use crate::statement::Statement;
 ///
 /// # Errors
 /// A point that is not flat.
-pub(super) fn csv<P: Serialize>(points: &[P]) -> io::Result<Vec<u8>> {
+pub fn csv<P: Serialize>(points: &[P]) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for point in points {
         writer.serialize(point)?;

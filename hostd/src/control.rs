@@ -162,6 +162,16 @@ pub enum Request {
         /// The flows, [`FLOWS_MAX`] at most, each with a number of packets and no duration.
         steps: Vec<Step>,
     },
+    /// As [`Request::SinkDurations`], of the jitter: by how much a packet's latency differs from that of the one before it in
+    /// its flow, which is by how much they came closer together, or further apart, than they were sent.
+    SinkJitter {
+        /// LIDs that the packets came from.
+        sources: Vec<Lid>,
+        /// The lowest number of a flow.
+        first_flow: u32,
+        /// The highest one.
+        last_flow: u32,
+    },
 }
 
 /// The most entries of one [`Reply::PerfAll`] or [`Reply::Sink`].

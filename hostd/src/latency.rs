@@ -116,6 +116,23 @@ impl Histogram {
         }
     }
 
+    /// The middle of each bucket that holds durations, in nanoseconds and ascending, and how many it holds.
+    pub fn points(&self) -> impl Iterator<Item = (u64, u64)> {
+        let last = number(GROUPS - 1, SUB - 1);
+        let buckets = self.buckets.range(..=last);
+        buckets.map(|(&bucket, &count)| {
+            let bucket = usize::from(bucket);
+            (middle(bucket / SUB, bucket % SUB), count)
+        })
+    }
+
+    /// How many durations are at most this long, as far as buckets tell.
+    #[must_use]
+    pub fn within(&self, ns: u64) -> u64 {
+        let short = self.points().take_while(|&(middle, _)| middle <= ns);
+        short.map(|(_, count)| count).sum()
+    }
+
     /// The summary of all durations.
     #[must_use]
     pub fn summary(&self) -> Latency {

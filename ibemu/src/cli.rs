@@ -386,6 +386,9 @@ pub struct Traffic {
     /// Seed of permutations, payloads and the flows' first phases [default: 1]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+    /// Write traffic.html, with plots, flows.csv and latency.csv into this folder, which is made if need be
+    #[arg(long, value_name = "FOLDER")]
+    pub report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

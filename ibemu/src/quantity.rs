@@ -188,6 +188,15 @@ pub fn per_second(amount: u64, duration_ns: u64) -> u64 {
     saturate::<u64>(rate)
 }
 
+/// Bits a second of a link that is that much slower, at least one.
+#[must_use]
+pub fn scaled_down(bits: u64, time_scale: f64) -> u64 {
+    // A second of the full link is so long.
+    let second = std::time::Duration::from_secs_f64(time_scale.clamp(1e-6, 1e9));
+    let scaled = u128::from(bits) * 1_000_000_000 / second.as_nanos().max(1);
+    wire::convert::saturate::<u64>(scaled).max(1)
+}
+
 /// Bytes a second as text.
 #[must_use]
 pub fn byte_rate(bytes: u64) -> String {

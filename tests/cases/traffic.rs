@@ -300,6 +300,80 @@ fn a_counted_flow_to_a_host_that_dies_ends_and_accounts_for_all_of_its_packets()
 }
 
 #[test]
+fn connections_of_constant_rate_keep_their_times_and_the_report_has_plots() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    // At a time scale of 1000, 64 Mbit/s of a full link are 64 kbit/s: a packet of 98 bytes every 12.25 ms.
+    let text = "[[flows]]\nname = 'voice'\npattern = 'shift-1'\nclass = 'dbts'\nrate = '64M'\nsize = 98\n\
+                count = 50\ndeadline = 0.5\n\
+                [[flows]]\nname = 'video'\npattern = 'shift-2'\nclass = 'db'\nrate = '300M'\nsize = 1026\ncount = 50\n";
+    fs::write(&plan, text).expect("a plan");
+    let plan = plan.to_str().expect("a path");
+    let (live_folder, folder) = (folder.path().join("live"), folder.path().join("virtual"));
+    let [live_folder, folder] = [&live_folder, &folder].map(|path| path.to_str().expect("a path"));
+    let scale = ["--time-scale", "1000"];
+    let fabric = Fabric::up(Transport::Udp, "star-4", &["--no-ip", scale[0], scale[1]]);
+    let live = fabric.call(&["traffic", plan, "--json", "--report", live_folder]);
+    let live = live.success().json();
+    fabric.down();
+    let arguments = [
+        "sim", "traffic", "star-4", plan, "--json", "--report", folder,
+    ];
+    let simulated = ibemu_command(&arguments).args(scale).output();
+    let simulated = simulated.expect("virtual time");
+    assert!(simulated.status.success(), "{simulated:?}");
+    let simulated: Value = serde_json::from_slice(&simulated.stdout).expect("a report");
+    for report in [&live, &simulated] {
+        is_whole(report);
+        let [voice, video] = [0, 1].map(|at| &report["constant_rate"][at]);
+        assert_eq!(
+            (&voice["group"], &voice["class"]),
+            (&"voice".into(), &"dbts".into())
+        );
+        // The third band of DBTS and the fourth of DB, behind best effort on 0.
+        assert_eq!((&voice["sl"], &video["sl"]), (&7.into(), &4.into()));
+        assert_eq!(voice["rate_bits_per_second"], 64_000);
+        assert_eq!(
+            (&voice["interval_ns"], &voice["packets"]),
+            (&12_250_000.into(), &200.into())
+        );
+        assert_eq!(video["interval_ns"], 27_360_000, "{report:#}");
+        let all = array(&voice["delays"]).last().expect("delays");
+        assert_eq!(all["intervals"], 1.0);
+    }
+    // Two packets at most meet at a port, which takes 0.28 ms: in virtual time nothing is late.
+    for group in array(&simulated["constant_rate"]) {
+        assert_eq!(group["late"], 0, "{group:#}");
+        for kind in ["delays", "jitter"] {
+            let shares = array(&group[kind]).iter();
+            let within: Vec<f64> = shares.map(|one| one["percent"].as_f64().unwrap()).collect();
+            assert!(
+                within.is_sorted() && within.last() == Some(&100.0),
+                "{group:#}"
+            );
+        }
+    }
+    for folder in [live_folder, folder] {
+        let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).expect(name);
+        let flows = read("flows.csv");
+        assert_eq!(flows.lines().count(), 1 + 8, "{flows}");
+        assert!(flows.contains("h0,h1,voice,"), "{flows}");
+        let latencies = read("latency.csv");
+        let packets = latencies.lines().skip(1).map(|line| {
+            let packets = line.rsplit(',').next().expect("a count");
+            packets.parse::<u64>().expect("a number")
+        });
+        assert_eq!(packets.sum::<u64>(), 400, "{latencies}");
+        let page = read("traffic.html");
+        assert!(page.matches("<svg").count() >= 4, "{page}");
+        assert!(
+            page.contains("400 offered = 400 delivered + 0 lost + 0 not sent + 0 abandoned"),
+            "{page}"
+        );
+    }
+}
+
+#[test]
 fn a_plan_offers_and_delivers_the_same_live_and_in_virtual_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.toml");

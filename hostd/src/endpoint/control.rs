@@ -51,6 +51,15 @@ impl Endpoint {
                 let durations = self.sink.durations(&sources, first_flow..=last_flow);
                 Reply::Durations(Box::new(durations))
             }
+            Request::SinkJitter {
+                sources,
+                first_flow,
+                last_flow,
+            } => {
+                let sources = sources.into_iter().collect();
+                let jitter = self.sink.jitter(&sources, first_flow..=last_flow);
+                Reply::Durations(Box::new(jitter))
+            }
             Request::PerfReport { flow } => match self.source.report(now, flow) {
                 Some(report) => Reply::Perf(Box::new(report)),
                 None => no_flow(flow),

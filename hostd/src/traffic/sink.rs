@@ -63,6 +63,10 @@ struct SourceCounts {
     /// sooner, so that a busy flow touches the timers once a delay and not once a window.
     ack_at: Option<Time>,
     latency: Durations,
+    /// By how much latencies of packets differ from those before them.
+    jitter: Durations,
+    /// The latency of the latest packet.
+    last_latency_ns: Option<u64>,
 }
 
 fn bit_of(number: u64) -> (usize, u64) {
@@ -86,6 +90,8 @@ impl SourceCounts {
             unanswered: None,
             ack_at: None,
             latency: Durations::new(),
+            jitter: Durations::new(),
+            last_latency_ns: None,
         }
     }
 
@@ -119,7 +125,11 @@ impl SourceCounts {
         self.counts.last_at_ns = at.0;
         self.bytes += u64::try_from(bytes).unwrap_or(0);
         self.last_at = at;
-        self.latency.record(at.since_ns(Time(head.sent_at_ns)));
+        let latency_ns = at.since_ns(Time(head.sent_at_ns));
+        self.latency.record(latency_ns);
+        if let Some(last) = self.last_latency_ns.replace(latency_ns) {
+            self.jitter.record(latency_ns.abs_diff(last));
+        }
     }
 
     fn reply(&mut self, flow: u32, kind: TrafficKind, sent_at_ns: u64) -> SinkReply {
@@ -260,10 +270,24 @@ impl Sink {
         sources: &BTreeSet<Lid>,
         flows: RangeInclusive<u32>,
     ) -> Histogram {
+        self.together(sources, flows, |counted| &counted.latency)
+    }
+
+    /// Their jitter, together.
+    pub(crate) fn jitter(&self, sources: &BTreeSet<Lid>, flows: RangeInclusive<u32>) -> Histogram {
+        self.together(sources, flows, |counted| &counted.jitter)
+    }
+
+    fn together(
+        &self,
+        sources: &BTreeSet<Lid>,
+        flows: RangeInclusive<u32>,
+        of: impl Fn(&SourceCounts) -> &Durations,
+    ) -> Histogram {
         let mut together = Histogram::default();
         for (&(source, flow), counted) in &self.flows {
             if sources.contains(&source) && flows.contains(&flow) {
-                together.add(&counted.latency.histogram());
+                together.add(&of(counted).histogram());
             }
         }
         together

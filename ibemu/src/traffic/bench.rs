@@ -15,7 +15,7 @@ use wire::Lid;
 use wire::convert::usize_of;
 
 use super::flows::{Flow, FlowSpec};
-use super::requests::{SourceRequest, by_source, latency_requests, next_page};
+use super::requests::{SourceRequest, by_source, next_page};
 use super::run::RunProgress;
 use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
 use crate::dir::FabricDir;
@@ -162,13 +162,13 @@ impl Bench<'_> {
             .await
     }
 
-    /// The one-way latencies of each of so many groups of flows, as far as sinks answer.
-    pub(super) async fn latencies(
+    /// What sinks have measured of each of so many groups of flows, as far as they answer: for each request, the group
+    /// and the sink.
+    pub(super) async fn durations(
         &self,
-        requests: &[SourceRequest],
+        asked: Vec<(u32, usize, Request)>,
         groups: u32,
     ) -> Vec<Histogram> {
-        let asked = latency_requests(requests, self.hosts);
         let asked: Vec<(u32, Option<Histogram>)> = stream::iter(asked)
             .map(|(group, sink, request)| async move {
                 match self.ask(sink, &request).await {

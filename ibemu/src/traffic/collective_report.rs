@@ -217,6 +217,11 @@ impl CollectiveJson {
         })
     }
 
+    /// Its name, and how long each iteration took, nanoseconds.
+    pub(super) fn iterations(&self) -> (&'static str, &[u64]) {
+        (self.operation, &self.iteration_ns)
+    }
+
     /// One line an operation, with the columns of NCCL's tests.
     pub(super) fn table(all: &[Self]) -> Table {
         let mut table = Table::new(&[

@@ -16,6 +16,7 @@
 mod bench;
 mod collective;
 mod collective_report;
+mod constant;
 mod error_text;
 mod flows;
 mod pattern;
@@ -29,6 +30,6 @@ pub(crate) use flows::{DURATION_MS, FlowSpec, Share, seed_of};
 pub(crate) use pattern::Pattern;
 use pattern::PatternError;
 pub(crate) use plan::{ByteText, GroupPlan, RateText, TrafficPlan, What, milliseconds};
-pub(crate) use report::print;
+pub(crate) use report::{About, print, write};
 pub(crate) use run::{Participants, run, verdict};
 pub(crate) use virtual_time::VirtualFabric;

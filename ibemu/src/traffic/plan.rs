@@ -17,6 +17,7 @@ use wire::convert::{saturate, u64_of};
 
 use super::collective::Collective;
 use super::collective_report::CollectiveRun;
+use super::constant::{self, ConstantClass, ConstantRun};
 use super::error_text::error_text;
 use super::flows::{DURATION_MS, FlowSpec, Share, seed_of};
 use super::{Pattern, PatternError};
@@ -48,6 +49,13 @@ pub(crate) struct TrafficPlan {
     pub(crate) warmup: f64,
     /// Groups of flows.
     pub(crate) flows: Vec<GroupPlan>,
+    /// By what rates of connections, which are those of links at full speed, are divided.
+    #[serde(skip, default = "full_speed")]
+    pub(crate) time_scale: f64,
+}
+
+fn full_speed() -> f64 {
+    1.0
 }
 
 fn default_seed() -> u64 {
@@ -66,6 +74,11 @@ pub(crate) struct GroupPlan {
     pub(crate) bytes: Option<ByteText>,
     /// How often a collective operation is done [default: 1].
     pub(crate) iterations: Option<u32>,
+    /// For flows of constant bit rate: the class of their connections. `rate` is then that of each flow, on a link at full
+    /// speed.
+    pub(crate) class: Option<ConstantClass>,
+    /// By when their packets are due, in inter-arrival times [default: 1].
+    pub(crate) deadline: Option<f64>,
     /// The hosts that take part, by names with `*` and `?` [default: all].
     #[serde(default)]
     pub(crate) hosts: Vec<String>,
@@ -235,6 +248,8 @@ pub(crate) struct Resolved {
     pub(crate) flows: Vec<FlowSpec>,
     /// The collective operations.
     pub(crate) collectives: Vec<CollectiveRun>,
+    /// The groups of constant bit rate.
+    pub(crate) constants: Vec<ConstantRun>,
 }
 
 impl TrafficPlan {
@@ -279,6 +294,7 @@ impl TrafficPlan {
         let mut flows = Vec::new();
         let mut groups = Vec::new();
         let mut collectives = Vec::new();
+        let mut constants = Vec::new();
         for (group, number) in self.flows.iter().zip(0..) {
             let name = group.name(number);
             let wrong = |what| PlanError::Value {
@@ -297,8 +313,12 @@ impl TrafficPlan {
                 groups.push(name);
                 continue;
             }
-            let measured = group.flows(hosts, number, self.seed);
+            let measured = group.flows(hosts, number, self.seed, self.time_scale);
             let measured = measured.map_err(wrong)?;
+            if let (Some(class), Some(flow)) = (group.class, measured.first()) {
+                let deadline = group.deadline.unwrap_or(constant::DEADLINE);
+                constants.push(ConstantRun::new(class, deadline, flow));
+            }
             groups.push(name);
             for flow in measured {
                 if warmup_ms > 0 && flow.start_ms == 0 {
@@ -320,6 +340,7 @@ impl TrafficPlan {
             groups,
             flows,
             collectives,
+            constants,
         })
     }
 }
@@ -361,13 +382,28 @@ impl GroupPlan {
     }
 
     /// Its flows, in ascending order of source and destination.
-    fn flows(&self, hosts: &[&str], group: u32, seed: u64) -> Result<Vec<FlowSpec>, String> {
+    fn flows(
+        &self,
+        hosts: &[&str],
+        group: u32,
+        seed: u64,
+        time_scale: f64,
+    ) -> Result<Vec<FlowSpec>, String> {
         self.check()?;
         let sl = self.sl.map(Sl::new).transpose();
         let sl = sl.map_err(|error| error.to_string())?;
+        let connection = match (self.class, self.rate) {
+            (None, _) => None,
+            (Some(_), None) => return Err("class needs a rate: that of each flow".to_owned()),
+            (Some(class), Some(RateText(rate))) => {
+                Some((class.sl(rate), quantity::scaled_down(rate, time_scale)))
+            }
+        };
+        let sl = sl.or(connection.map(|(sl, _)| sl));
         let pairs = self.pairs(hosts, seed)?;
         let flow = |(pair, share): (Pair, Share)| {
-            let rate = self.rate.map_or(0, |RateText(rate)| share.rate(rate));
+            let shared = self.rate.map_or(0, |RateText(rate)| share.rate(rate));
+            let rate = connection.map_or(shared, |(_, rate)| rate);
             FlowSpec {
                 pair,
                 group,
@@ -420,6 +456,22 @@ impl GroupPlan {
             } if bytes.is_some() || iterations.is_some() => {
                 Err("bytes and iterations belong to a collective".to_owned())
             }
+            Self {
+                class: None,
+                deadline: Some(_),
+                ..
+            } => Err("deadline belongs to a class".to_owned()),
+            Self {
+                deadline: Some(deadline),
+                ..
+            } if !(*deadline > 0.0 && *deadline <= 1000.0) => Err(format!(
+                "deadline {deadline}: above 0, at most 1000 inter-arrival times"
+            )),
+            Self {
+                pattern: Some(What::Collective(_)),
+                class: Some(_),
+                ..
+            } => Err("class: a collective has none".to_owned()),
             Self { count: Some(0), .. } => Err("count 0: 1 or more".to_owned()),
             Self {
                 count: Some(_),
@@ -659,6 +711,7 @@ mod tests {
         let uniform = |warmup| TrafficPlan {
             seed: 1,
             warmup,
+            time_scale: 1.0,
             flows: vec![GroupPlan {
                 pattern: Some(What::Pattern(Pattern::Uniform)),
                 ..GroupPlan::default()

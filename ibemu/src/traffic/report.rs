@@ -1,5 +1,7 @@
 //! The report of a run.
 
+mod files;
+
 use anyhow::Result;
 use hostd::control::{FlowReport, FlowState, Histogram, Latency};
 use serde::Serialize;
@@ -8,6 +10,7 @@ use wire::TrafficKind;
 use wire::convert::{nanoseconds, real, u64_of, usize_of};
 
 use super::collective_report::{CollectiveJson, CollectiveRun};
+use super::constant::{ConstantJson, ConstantRun};
 use super::flows::Flow;
 use super::run::RunOutcome;
 use crate::accounting::{Account, AtPort};
@@ -15,11 +18,39 @@ use crate::drops::Drops;
 use crate::lids::{HostLids, LeftOut};
 use crate::output::{self, Align, Table};
 use crate::quantity::{bit_rate, duration, per_second};
+pub(crate) use files::write;
 
 /// Flows that are listed; with more, only the totals are printed.
 const LISTED_MAX: usize = 32;
 /// Places of drops, of waiting packets and of missing ones that are listed; the rest is counted.
 const PLACES_MAX: usize = 20;
+
+/// What a plan says of its flows, as far as reports need it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct About<'a> {
+    /// Names of the groups of flows, where there are any.
+    pub(crate) groups: &'a [String],
+    /// Groups that are collective operations.
+    pub(crate) collectives: &'a [CollectiveRun],
+    /// Groups of constant bit rate.
+    pub(crate) constants: &'a [ConstantRun],
+}
+
+impl<'a> About<'a> {
+    fn collectives_of(&self, ran: &RunOutcome) -> Vec<CollectiveJson> {
+        let outcomes = self.collectives.iter().map(|run| run.outcome(&ran.flows));
+        outcomes.collect()
+    }
+
+    fn constants_of(&self, ran: &RunOutcome) -> Vec<ConstantJson<'a>> {
+        let outcome = |run: &ConstantRun| {
+            let group = usize_of(run.group);
+            let (latency, jitter) = (ran.latencies.get(group)?, ran.jitter.get(group)?);
+            Some(run.outcome(self.groups.get(group)?, latency, jitter))
+        };
+        self.constants.iter().filter_map(outcome).collect()
+    }
+}
 
 #[derive(Debug, Serialize)]
 struct Report<'a> {
@@ -27,6 +58,8 @@ struct Report<'a> {
     interrupted: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     collectives: Vec<CollectiveJson>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    constant_rate: Vec<ConstantJson<'a>>,
     total: Total<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<Group<'a>>,
@@ -159,19 +192,15 @@ impl From<Latency> for LatencyJson {
     }
 }
 
-/// Prints the table, or JSON. `groups` are the names of the groups of flows, where there are any.
+/// Prints the table, or JSON.
 ///
 /// # Errors
 /// If standard output cannot be written to.
-pub(crate) fn print(
-    ran: &RunOutcome,
-    groups: &[String],
-    collectives: &[CollectiveRun],
-    json: bool,
-) -> Result<()> {
+pub(crate) fn print(ran: &RunOutcome, about: &About<'_>, json: bool) -> Result<()> {
     let RunOutcome { hosts, flows, .. } = ran;
-    let collectives = collectives.iter().map(|run| run.outcome(flows));
-    let collectives: Vec<CollectiveJson> = collectives.collect();
+    let groups = about.groups;
+    let collectives = about.collectives_of(ran);
+    let constants = about.constants_of(ran);
     let all = sums(ran, |_| true);
     let of_groups = groups.iter().zip(0..).map(|(name, number)| Group {
         name,
@@ -185,6 +214,7 @@ pub(crate) fn print(
             size: common_size(flows),
             interrupted: ran.interrupted,
             collectives,
+            constant_rate: constants,
             total: Total {
                 sums: all,
                 dropped: &ran.account.all_drops,
@@ -204,6 +234,9 @@ pub(crate) fn print(
     }
     if !collectives.is_empty() {
         output::line(CollectiveJson::table(&collectives))?;
+    }
+    if !constants.is_empty() {
+        output::line(ConstantJson::table(&constants))?;
     }
     let counts = all.counts;
     output::line(format!(

@@ -180,3 +180,29 @@ pub(super) fn latency_requests(
     };
     sinks.into_iter().map(ask).collect()
 }
+
+/// As [`latency_requests`], of the jitter of some groups.
+pub(super) fn jitter_requests(
+    requests: &[SourceRequest],
+    hosts: &[HostLids],
+    groups: &BTreeSet<u32>,
+) -> Vec<(u32, usize, Request)> {
+    let all = latency_requests(requests, hosts).into_iter();
+    let wanted = all.filter(|(group, ..)| groups.contains(group));
+    let of_jitter = wanted.map(|(group, sink, request)| match request {
+        Request::SinkDurations {
+            sources,
+            first_flow,
+            last_flow,
+        } => {
+            let request = Request::SinkJitter {
+                sources,
+                first_flow,
+                last_flow,
+            };
+            (group, sink, request)
+        }
+        other => (group, sink, other),
+    });
+    of_jitter.collect()
+}

@@ -1,6 +1,7 @@
 //! A run: from flows that are wanted to what has become of them.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use super::bench::Bench;
 use super::collective_report::CollectiveRun;
 use super::flows::{Flow, FlowSpec};
-use super::requests::SourceRequest;
+use super::requests::{SourceRequest, jitter_requests, latency_requests};
 use crate::accounting::{Account, Ledger};
 use crate::dir::FabricDir;
 use crate::lids::{HostLids, LeftOut};
@@ -26,6 +27,8 @@ pub(crate) struct Participants {
     pub(crate) left_out: Vec<LeftOut>,
     /// What is to be sent, pairs being positions among `hosts`.
     pub(crate) flows: Vec<FlowSpec>,
+    /// Groups of which jitter is wanted.
+    pub(crate) jitter_of: BTreeSet<u32>,
     /// How many groups of flows there are, at least one more than the highest group's number.
     pub(crate) groups: u32,
     /// Whether its phases are shown by lines; else only on a terminal while they last.
@@ -40,6 +43,8 @@ pub(crate) struct RunOutcome {
     pub(crate) flows: Vec<Flow>,
     /// One-way latencies, for each group of flows, as far as sinks answer.
     pub(crate) latencies: Vec<Histogram>,
+    /// Their jitter, of the groups of which it was wanted.
+    pub(crate) jitter: Vec<Histogram>,
     /// Where all packets are.
     pub(crate) account: Account,
     /// The hosts that did not take part, or not to the end.
@@ -69,6 +74,7 @@ pub(crate) async fn run(
         hosts,
         mut left_out,
         groups,
+        jitter_of,
         requests,
         ledger,
         mut progress,
@@ -97,7 +103,10 @@ pub(crate) async fn run(
     progress.begin("counts");
     let account = ledger.settle(dir, state).await;
     let flows = bench.with_counts_of_sinks(ended.flows).await;
-    let latencies = bench.latencies(&requests, groups).await;
+    let asked = latency_requests(&requests, &hosts);
+    let latencies = bench.durations(asked, groups).await;
+    let asked = jitter_requests(&requests, &hosts, &jitter_of);
+    let jitter = bench.durations(asked, groups).await;
     // A host that has gone has nothing left to forget.
     let _ = bench.clear().await;
     progress.clear();
@@ -106,6 +115,7 @@ pub(crate) async fn run(
         hosts,
         flows,
         latencies,
+        jitter,
         account,
         left_out,
         elapsed,
@@ -118,6 +128,7 @@ struct Prepared {
     hosts: Vec<HostLids>,
     left_out: Vec<LeftOut>,
     groups: u32,
+    jitter_of: BTreeSet<u32>,
     requests: Vec<SourceRequest>,
     ledger: Ledger,
     progress: RunProgress,
@@ -133,6 +144,7 @@ async fn prepare(
         left_out,
         flows,
         groups,
+        jitter_of,
         has_lines,
     } = participants.await?;
     let mut progress = RunProgress::new(has_lines);
@@ -153,6 +165,7 @@ async fn prepare(
         hosts,
         left_out,
         groups,
+        jitter_of,
         requests,
         ledger,
         progress,

@@ -15,7 +15,7 @@ use wire::convert::usize_of;
 
 use super::bench::Stuck;
 use super::flows::FlowSpec;
-use super::requests::{SourceRequest, by_source, latency_requests, next_page};
+use super::requests::{SourceRequest, by_source, jitter_requests, latency_requests, next_page};
 use super::run::RunOutcome;
 use crate::accounting::{Account, Layout};
 use crate::ask::unexpected;
@@ -89,7 +89,12 @@ impl VirtualFabric {
     ///
     /// # Errors
     /// If a flow cannot be started.
-    pub(crate) async fn run(mut self, flows: Vec<FlowSpec>, groups: u32) -> Result<VirtualRun> {
+    pub(crate) async fn run(
+        mut self,
+        flows: Vec<FlowSpec>,
+        groups: u32,
+        jitter_of: &BTreeSet<u32>,
+    ) -> Result<VirtualRun> {
         let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
         let requests = self.requests(flows)?;
         let layout = layout(self.twin.graph());
@@ -116,13 +121,17 @@ impl VirtualFabric {
         for request in &requests {
             measured.extend(request.measured(self.reports(request.source)?)?);
         }
-        let latencies = self.latencies(&requests, groups)?;
+        let asked = latency_requests(&requests, &self.hosts);
+        let latencies = self.durations(asked, groups)?;
+        let asked = jitter_requests(&requests, &self.hosts, jitter_of);
+        let jitter = self.durations(asked, groups)?;
         let findings = self.findings();
         Ok(VirtualRun {
             outcome: RunOutcome {
                 hosts: self.hosts,
                 flows: measured,
                 latencies,
+                jitter,
                 account,
                 left_out: self.left_out,
                 elapsed,
@@ -244,9 +253,13 @@ impl VirtualFabric {
         Ok(all)
     }
 
-    fn latencies(&mut self, requests: &[SourceRequest], groups: u32) -> Result<Vec<Histogram>> {
+    fn durations(
+        &mut self,
+        asked: Vec<(u32, usize, Request)>,
+        groups: u32,
+    ) -> Result<Vec<Histogram>> {
         let mut together = vec![Histogram::default(); usize_of(groups)];
-        for (group, sink, request) in latency_requests(requests, &self.hosts) {
+        for (group, sink, request) in asked {
             match self.ask(sink, request)? {
                 Reply::Durations(durations) => together[usize_of(group)].add(&durations),
                 other => return Err(unexpected(&other)),

@@ -1,5 +1,7 @@
 //! `ibemu perf`: traffic between two hosts, or between all.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 use hostd::control::FLOWS_MAX;
 use wire::Sl;
@@ -11,7 +13,7 @@ use crate::lids::{self, LeftOut};
 use crate::names::FabricName;
 use crate::quantity::Rate;
 use crate::state::FabricState;
-use crate::traffic::{self, DURATION_MS, FlowSpec, Participants, Share, seed_of};
+use crate::traffic::{self, About, DURATION_MS, FlowSpec, Participants, Share, seed_of};
 use crate::usage::UsageError;
 use crate::verify::{self, Pair};
 
@@ -28,7 +30,7 @@ pub async fn run(fabric: &FabricName, options: &Perf) -> Result<()> {
     let state = FabricState::require(&dir)?;
     check(options)?;
     let ran = traffic::run(&dir, &state, participants(&dir, &state, options)).await?;
-    traffic::print(&ran, &[], &[], options.json)?;
+    traffic::print(&ran, &About::default(), options.json)?;
     traffic::verdict(&ran, &[])
 }
 
@@ -84,6 +86,7 @@ async fn participants(
         left_out,
         flows,
         groups: 1,
+        jitter_of: BTreeSet::new(),
         has_lines: options.all,
     })
 }

@@ -10,7 +10,7 @@ use crate::lids;
 use crate::names::FabricName;
 use crate::quantity::Rate;
 use crate::state::FabricState;
-use crate::traffic::{self, ByteText, GroupPlan, Participants, RateText, TrafficPlan, What};
+use crate::traffic::{self, About, ByteText, GroupPlan, Participants, RateText, TrafficPlan, What};
 use crate::usage::UsageError;
 
 /// Sends traffic and reports on it, as [`super::perf`].
@@ -18,9 +18,12 @@ use crate::usage::UsageError;
 /// # Errors
 /// If the plan is wrong, flows cannot be started, or were abandoned.
 pub async fn run(fabric: &FabricName, options: &Traffic) -> Result<()> {
-    let plan = plan(options)?;
+    let mut plan = plan(options)?;
     let dir = FabricDir::of(fabric);
     let state = FabricState::require(&dir)?;
+    if !state.options.links.unpaced {
+        plan.time_scale = state.options.links.time_scale;
+    }
     let (hosts, left_out) = lids::reachable(&dir, &state, state.hosts()).await;
     let names: Vec<&str> = hosts
         .iter()
@@ -30,14 +33,23 @@ pub async fn run(fabric: &FabricName, options: &Traffic) -> Result<()> {
     let participants = async {
         Ok(Participants {
             groups: u32::try_from(resolved.groups.len())?,
+            jitter_of: resolved.constants.iter().map(|run| run.group).collect(),
             flows: resolved.flows,
             hosts,
             left_out,
             has_lines: true,
         })
     };
+    let about = About {
+        groups: &resolved.groups,
+        collectives: &resolved.collectives,
+        constants: &resolved.constants,
+    };
     let ran = traffic::run(&dir, &state, participants).await?;
-    traffic::print(&ran, &resolved.groups, &resolved.collectives, options.json)?;
+    traffic::print(&ran, &about, options.json)?;
+    if let Some(folder) = &options.report {
+        traffic::write(folder, &options.what, &ran, &about)?;
+    }
     traffic::verdict(&ran, &resolved.collectives)
 }
 
@@ -52,6 +64,7 @@ pub(super) fn plan(options: &Traffic) -> Result<TrafficPlan> {
         TrafficPlan {
             seed: 1,
             warmup: 0.0,
+            time_scale: 1.0,
             flows: vec![GroupPlan {
                 pattern: Some(pattern),
                 ..GroupPlan::default()

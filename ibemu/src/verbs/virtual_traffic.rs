@@ -1,5 +1,7 @@
 //! `ibemu sim traffic`: the traffic of `ibemu traffic` in virtual time.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use controller::SmConfig;
@@ -15,7 +17,7 @@ use super::up::{separate, unroutable};
 use crate::cli::{LeaveOut, Traffic};
 use crate::levels::{LevelGuids, Levels};
 use crate::quantity;
-use crate::traffic::{self, VirtualFabric};
+use crate::traffic::{self, About, VirtualFabric};
 use crate::usage::{self, UsageError};
 
 /// The fabric, and what is sent through it.
@@ -78,7 +80,8 @@ pub struct VirtualTraffic {
 /// # Errors
 /// If the plan or the fabric is wrong, flows were abandoned, or a checker of the simulator has found something.
 pub(super) fn run(options: &VirtualTraffic) -> Result<()> {
-    let plan = super::traffic::plan(&options.traffic)?;
+    let mut plan = super::traffic::plan(&options.traffic)?;
+    plan.time_scale = options.time_scale;
     let config = config(options)?;
     let topology = usage::part_of_topology(&options.topology, &options.leave_out)?;
     let levels = options.levels.guids(&topology.graph)?;
@@ -97,25 +100,29 @@ pub(super) fn run(options: &VirtualTraffic) -> Result<()> {
     let names: Vec<&str> = names.collect();
     let resolved = plan.resolve(&names).context("traffic")?;
     let groups = u32::try_from(resolved.groups.len())?;
+    let about = About {
+        groups: &resolved.groups,
+        collectives: &resolved.collectives,
+        constants: &resolved.constants,
+    };
+    let jitter_of: BTreeSet<u32> = resolved.constants.iter().map(|run| run.group).collect();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start")?;
-    let ran = runtime.block_on(fabric.run(resolved.flows, groups))?;
-    let collectives = &resolved.collectives;
-    traffic::print(
-        &ran.outcome,
-        &resolved.groups,
-        collectives,
-        options.traffic.json,
-    )?;
+    let ran = runtime.block_on(fabric.run(resolved.flows, groups, &jitter_of))?;
+    traffic::print(&ran.outcome, &about, options.traffic.json)?;
+    if let Some(folder) = &options.traffic.report {
+        let title = format!("{} in virtual time", options.traffic.what);
+        traffic::write(folder, &title, &ran.outcome, &about)?;
+    }
     if let Some(first) = ran.findings.first() {
         bail!(
             "{} findings of the simulator's checkers, the first: {first}",
             ran.findings.len()
         );
     }
-    traffic::verdict(&ran.outcome, collectives)
+    traffic::verdict(&ran.outcome, about.collectives)
 }
 
 /// Refuses what the subnet manager would not bring up.
