@@ -22,7 +22,7 @@ use mad::rmpp;
 use wire::attr::{Notice, SmInfo, trap};
 use wire::pma::{ClassPortInfo, capability};
 use wire::sa::{DATA_LEN, InformInfo, MultiPathRecord, PathRecord, SaHeader, SaRecord};
-use wire::{AttributeId, Format as _, Gid, Lid, Mad, MadHeader, MadStatus, Method, SaKey};
+use wire::{AttributeId, Format as _, Mad, MadHeader, MadStatus, Method, SaKey};
 
 use crate::aliases::Aliases;
 use crate::fabric::Fabric;
@@ -30,6 +30,7 @@ use crate::groups::Groups;
 use crate::outbox::Outbox;
 use crate::port_settings::LIFE_TIME;
 use crate::smp;
+use crate::subnet::Device;
 use crate::writer::Mirrors;
 use members::MemberRequest;
 use services::{Asker, Services};
@@ -344,17 +345,21 @@ impl Administration {
         ];
         for (mgid, number) in traps {
             if let Some(mgid) = mgid {
-                self.report(now, &group_notice(context.fabric.sm_lid(), number, mgid));
+                let sm_lid = context.fabric.sm_lid();
+                self.subscriptions.report_gid(now, sm_lid, number, mgid);
             }
         }
     }
 
-    /// Ends the subscriptions of ports that have left the subnet.
-    pub(crate) fn subnet_changed(&mut self, fabric: &Fabric) {
+    /// Ends the subscriptions of ports that have left the subnet, and tells the others who has come and gone.
+    pub(crate) fn subnet_changed(&mut self, now: Time, fabric: &Fabric) {
         self.subscriptions
             .retain(|port, lid| fabric.has_port(port, lid));
         self.services
             .retain(|port| fabric.subnet.find_end_port(port).is_some());
+        let devices = fabric.subnet.devices.iter();
+        let ports = devices.map(Device::end_port_guid).collect();
+        self.subscriptions.set_ports(now, fabric.sm_lid(), ports);
     }
 
     fn subscribe(&mut self, from: &MadMessage, request: &Mad, fabric: &Fabric) -> Mad {
@@ -382,22 +387,6 @@ fn alias_request(from: &MadMessage, request: &Mad, asker: Asker, context: &mut C
     let answer = smp::answer(from, &answer);
     if !context.aliases.defer_answer(&answer) {
         context.outbox.send(answer);
-    }
-}
-
-/// Trap 66 or 67: a group was created or deleted (IBA 14.2.5.1).
-fn group_notice(sm_lid: Lid, number: u16, mgid: Gid) -> Notice {
-    let mut details = [0; 54];
-    details[6..22].copy_from_slice(&mgid.0);
-    Notice {
-        is_generic: true,
-        notice_type: Notice::TYPE_SUBNET_MANAGEMENT,
-        producer_type: Notice::PRODUCER_CLASS_MANAGER,
-        trap_number: number,
-        issuer_lid: sm_lid,
-        toggle: false,
-        count: 0,
-        details,
     }
 }
 

@@ -44,6 +44,8 @@ pub enum Verb {
     Web(crate::web::Web),
     /// Print what is known of the fabric as metrics: counters of every port, lanes, processes
     Metrics(Metrics),
+    /// Print what happens in the fabric as it happens: traps, sweeps, restarts, drops
+    Events(crate::verbs::Events),
     /// Send echo packets between hosts and time them
     Ping(Ping),
     /// Show the path of a packet hop by hop, read from the live switches' tables

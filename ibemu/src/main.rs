@@ -72,6 +72,7 @@ fn execute(cli: &Cli) -> Result<()> {
         Verb::Web(options) => wait(web::run(fabric, options)),
         Verb::Ping(options) => wait(verbs::ping(fabric, options)),
         Verb::Metrics(options) => wait(verbs::metrics(fabric, options)),
+        Verb::Events(options) => wait(verbs::events(fabric, options)),
         Verb::Path(options) => wait(verbs::path(fabric, options)),
         Verb::Perf(options) => wait(verbs::perf(fabric, options)),
         Verb::Traffic(options) => wait(verbs::traffic(fabric, options)),

@@ -2,13 +2,13 @@
 
 use anyhow::{Context, Result};
 use monitor::model::ProcessFacts;
-use monitor::{DeviceSocket, Options, Sampler, Source};
+use monitor::{DeviceSocket, Options, Sampler, Source, Usage};
 
 use crate::ask;
 use crate::dir::FabricDir;
 use crate::state::{FabricState, Kind};
-use crate::supervisor;
 use crate::supervisor::protocol::Process;
+use crate::supervisor::{self, Client};
 
 /// Starts a sampler of the fabric in `dir`, through the host beside which its subnet manager runs, or else the first.
 ///
@@ -17,23 +17,33 @@ use crate::supervisor::protocol::Process;
 pub async fn start(dir: &FabricDir, state: &FabricState, options: Options) -> Result<Sampler> {
     let host = ask::master_host(dir, state).await;
     let host = host.context("the fabric has no host with a cable that could be sampled through")?;
-    let host = &state.nodes[host];
+    let devices = state.devices().iter().map(|device| DeviceSocket {
+        guid: device.guid(),
+        is_switch: device.kind == Kind::Switch,
+        socket: dir.control(&device.handle),
+    });
     let source = Source {
+        devices: devices.collect(),
+        ..source(dir, state, host)?
+    };
+    Sampler::start(source, options).context("cannot start sampling")
+}
+
+/// The host at this position of the fabric's nodes to ask through; no control sockets of devices are told.
+///
+/// # Errors
+/// If the fabric's keys cannot be read.
+pub fn source(dir: &FabricDir, state: &FabricState, host: usize) -> Result<Source> {
+    let host = &state.nodes[host];
+    Ok(Source {
         mad_socket: dir.mad(&host.handle),
         port: host.port(),
         sa_key: dir.sa_key()?,
-        devices: (state.devices().iter())
-            .map(|device| DeviceSocket {
-                guid: device.guid(),
-                is_switch: device.kind == Kind::Switch,
-                socket: dir.control(&device.handle),
-            })
-            .collect(),
+        devices: Vec::new(),
         controllers: (state.controllers())
             .map(|(_, handle)| (handle.to_owned(), dir.control(handle)))
             .collect(),
-    };
-    Sampler::start(source, options).context("cannot start sampling")
+    })
 }
 
 /// What the supervisor says of the fabric's processes now.
@@ -41,7 +51,23 @@ pub async fn start(dir: &FabricDir, state: &FabricState, options: Options) -> Re
 /// # Errors
 /// If it can be neither reached nor started.
 pub async fn processes(dir: &FabricDir, state: &FabricState) -> Result<Vec<ProcessFacts>> {
-    let mut client = supervisor::ensure(dir).await?;
+    facts(supervisor::ensure(dir).await?, state, monitor::usage_of).await
+}
+
+/// Which processes run now, without what they use. No supervisor is started for that.
+///
+/// # Errors
+/// If the supervisor cannot be reached.
+pub async fn running(dir: &FabricDir, state: &FabricState) -> Result<Vec<ProcessFacts>> {
+    let client = Client::connect(dir).await?;
+    facts(client, state, |_| Usage::default()).await
+}
+
+async fn facts(
+    mut client: Client,
+    state: &FabricState,
+    usage_of: impl Fn(u32) -> Usage,
+) -> Result<Vec<ProcessFacts>> {
     let processes = client.processes().await?;
     let supervisor = Process {
         pid: Some(client.pid().await?),
@@ -55,7 +81,7 @@ pub async fn processes(dir: &FabricDir, state: &FabricState) -> Result<Vec<Proce
     let named = devices.chain(controllers).zip(&processes);
     let all = named.chain(std::iter::once((("supervisor", "supervisor"), &supervisor)));
     let facts = all.map(|((name, role), process)| {
-        let usage = process.pid.map(monitor::usage_of).unwrap_or_default();
+        let usage = process.pid.map(&usage_of).unwrap_or_default();
         ProcessFacts {
             name: name.to_owned(),
             role: role.to_owned(),

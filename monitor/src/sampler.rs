@@ -2,7 +2,6 @@
 //! subnet administration for devices, ports and cables whenever they may have changed.
 
 mod book;
-mod client;
 mod control;
 mod discovery;
 mod round;
@@ -15,9 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use thiserror::Error;
 use tokio::sync::{Notify, watch};
-use wire::{Guid, Lid, PortNum, SaKey};
+use wire::{Guid, PortNum, SaKey};
 
 use crate::history::{History, Point};
 use crate::model::{ProcessFacts, Snapshot};
@@ -69,54 +67,20 @@ impl Default for Options {
     }
 }
 
-/// Why a sample failed. Sampling goes on: the next one may succeed.
-#[derive(Debug, Error)]
-enum SampleError {
-    #[error("the host's MAD socket {} cannot be used; does the host run? (ibemu status): {why}", .socket.display())]
-    Host { socket: PathBuf, why: String },
-    #[error("the host has closed its MAD socket: it was restarted, or serves too many programs")]
-    HostLeft,
-    #[error("the host does not answer")]
-    HostSilent,
-    #[error("no subnet manager has set up the host's port: start one (ibemu status)")]
-    NoManager,
-    #[error("subnet administration at LID {lid} does not answer")]
-    AdministratorSilent { lid: Lid },
-    #[error("subnet administration refuses its tables (status {status:#06x})")]
-    Refused { status: u16 },
-    #[error("subnet administration sends a table that does not end")]
-    TooLong,
-    #[error("an answer makes no sense: {0}")]
-    Nonsense(#[from] wire::ParseError),
-    #[error("the connection to the host failed: {0}")]
-    Io(std::io::Error),
-    #[error(transparent)]
-    Codec(#[from] wire::control::ControlError),
-}
-
-impl From<std::io::Error> for SampleError {
-    fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Self::HostLeft,
-            _ => Self::Io(error),
-        }
-    }
-}
-
 /// What the thread and its owner share.
 #[derive(Debug)]
-struct Shared {
-    latest: watch::Sender<Arc<Snapshot>>,
+pub(crate) struct Shared {
+    pub(crate) latest: watch::Sender<Arc<Snapshot>>,
     history: Mutex<History>,
     processes: Mutex<Arc<[ProcessFacts]>>,
-    discover: Notify,
+    pub(crate) discover: Notify,
     stop: Notify,
 }
 
 /// A sampler at work; its thread ends when it is dropped.
 #[derive(Debug)]
 pub struct Sampler {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 

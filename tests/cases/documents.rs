@@ -168,6 +168,18 @@ fn reasons_of_drops_are_those_of_the_formats() {
 }
 
 #[test]
+fn kinds_of_events_are_those_of_the_formats() {
+    let text = document("docs/formats.md");
+    let table = section(&text, "| kind of event |", "\n\n");
+    let stated = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+        .map(|(name, _)| name);
+    let known: Vec<&str> = monitor::events::Kind::names().collect();
+    assert_eq!(stated.collect::<Vec<_>>(), known);
+}
+
+#[test]
 fn sizes_are_those_of_the_formats() {
     let text = document("docs/formats.md");
     let thousands = |n: usize| format!("{},{:03}", n / 1000, n % 1000);

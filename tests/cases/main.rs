@@ -15,6 +15,7 @@ mod devices;
 mod diagnostics;
 mod documents;
 mod engines;
+mod events;
 mod experiments;
 mod faults;
 mod guides;

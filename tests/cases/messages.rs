@@ -108,6 +108,7 @@ fn a_fabric_that_does_not_exist_is_an_error_of_one_line() {
         &["down"],
         &["ping", "h0", "h1"],
         &["exec", "h0", "true"],
+        &["events"],
     ] {
         let mut arguments = vec![verb[0], "--fabric", "nosuchfabric"];
         arguments.extend(&verb[1..]);

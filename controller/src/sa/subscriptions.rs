@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use link::Time;
 use mad::local::MadMessage;
 use mad::transaction::{Due, Timing, Transactions};
-use wire::attr::Notice;
+use wire::attr::{Notice, TrapGid, trap};
 use wire::sa::{DATA_LEN, InformInfo, InformInfoRecord};
 use wire::{AttributeId, Format as _, Gid, Guid, Lid, Mad, MadStatus, Method, Qpn};
 
@@ -30,6 +30,8 @@ const REPORT_TIDS: u64 = 0x5250_0000_0000_0000;
 pub(crate) struct Subscriptions {
     /// Each with the GUID of the subscriber's port.
     entries: BTreeMap<(Lid, Qpn, InformInfo), Guid>,
+    /// The ports that the last sweep has left in service.
+    in_service: BTreeSet<Guid>,
     reports: Transactions<MadMessage>,
     last_tid: u64,
     out: Vec<MadMessage>,
@@ -39,6 +41,7 @@ impl Default for Subscriptions {
     fn default() -> Self {
         Self {
             entries: BTreeMap::new(),
+            in_service: BTreeSet::new(),
             reports: Transactions::new(REPORTS_MAX),
             last_tid: REPORT_TIDS,
             out: Vec::new(),
@@ -106,6 +109,37 @@ impl Subscriptions {
             }
         }
         Ok(records)
+    }
+
+    /// A sweep has left these ports in service: reports who has come and gone since the one before.
+    pub(super) fn set_ports(&mut self, now: Time, sm_lid: Lid, ports: BTreeSet<Guid>) {
+        let before = core::mem::replace(&mut self.in_service, ports);
+        let gone = before.difference(&self.in_service).copied();
+        let come = self.in_service.difference(&before).copied();
+        let gone = gone.map(|port| (trap::GID_OUT_OF_SERVICE, port));
+        let come = come.map(|port| (trap::GID_IN_SERVICE, port));
+        let changes: Vec<(u16, Guid)> = gone.chain(come).collect();
+        for (number, port) in changes {
+            let gid = Gid::new(Gid::DEFAULT_PREFIX, port);
+            self.report_gid(now, sm_lid, number, gid);
+        }
+    }
+
+    /// Reports that something has become of a GID: traps 64 to 67 (IBA 14.2.5.1).
+    pub(super) fn report_gid(&mut self, now: Time, sm_lid: Lid, number: u16, gid: Gid) {
+        let mut details = [0; 54];
+        TrapGid { gid }.emit(&mut details);
+        let notice = Notice {
+            is_generic: true,
+            notice_type: Notice::TYPE_SUBNET_MANAGEMENT,
+            producer_type: Notice::PRODUCER_CLASS_MANAGER,
+            trap_number: number,
+            issuer_lid: sm_lid,
+            toggle: false,
+            count: 0,
+            details,
+        };
+        self.report(now, &notice);
     }
 
     /// Reports a notice to all that have subscribed to it.

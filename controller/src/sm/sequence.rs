@@ -467,7 +467,7 @@ impl Sm {
         let names = names.collect();
         self.report.set_unreachable(unreachable);
         self.update_report();
-        self.administration.subnet_changed(&self.fabric);
+        self.administration.subnet_changed(now, &self.fabric);
         let subnet = &self.fabric.subnet;
         self.aliases
             .retain(|port| subnet.find_end_port(port).is_some());

@@ -3,12 +3,12 @@
 use mad::local::MadMessage;
 use routing::multicast::Scheme;
 use topologies::NodeId;
-use wire::attr::{Notice, trap};
+use wire::attr::{Notice, TrapGid, trap};
 use wire::mad::{Mad, MadStatus, Method};
 use wire::sa::InformInfo;
 use wire::{Format as _, Gid, Lid, Qpn, Sl};
 
-use crate::administration::{ask, query};
+use crate::administration::{ask, gid, query};
 use crate::bed::Bed;
 use crate::multicast::{CREATES, GROUP, NEEDED, join, member, members, up};
 
@@ -93,4 +93,37 @@ fn a_subscriber_that_has_left_the_subnet_is_forgotten() {
     bed.run_for(5_000_000_000);
     let reports = bed.received.iter().filter(|(host, _)| *host == listener);
     assert_eq!(reports.count(), 0);
+}
+
+#[test]
+fn subscribers_are_told_of_ports_that_leave_the_subnet_and_come_back() {
+    let (mut bed, manager) = up("star-4", Scheme::SpanningTree);
+    let hosts = members(&bed);
+    let (listener, other) = (hosts[0], hosts[1]);
+    let gid = gid(&bed, other);
+    for number in [trap::GID_OUT_OF_SERVICE, trap::GID_IN_SERVICE] {
+        subscribe(&mut bed, manager, listener, number);
+    }
+    bed.received.clear();
+    let told = |bed: &mut Bed| -> Vec<(u16, Gid)> {
+        let received = std::mem::take(&mut bed.received).into_iter();
+        let reports = received.filter(|&(host, _)| host == listener);
+        let notices = reports.map(|(_, message)| {
+            let mad = Mad::from_bytes(*message.mad);
+            let (notice, _) = Notice::parse(mad.sa_data()).unwrap();
+            let (details, _) = TrapGid::parse(&notice.details).unwrap();
+            (notice.trap_number, details.gid)
+        });
+        let mut notices: Vec<_> = notices.collect();
+        notices.dedup();
+        notices
+    };
+    bed.kill(other);
+    bed.run_until_up(manager);
+    bed.run_for(100_000_000);
+    assert_eq!(told(&mut bed), [(trap::GID_OUT_OF_SERVICE, gid)]);
+    bed.revive(other);
+    bed.run_until_up(manager);
+    bed.run_for(100_000_000);
+    assert_eq!(told(&mut bed), [(trap::GID_IN_SERVICE, gid)]);
 }

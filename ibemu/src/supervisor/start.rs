@@ -26,7 +26,7 @@ pub struct Client {
 }
 
 impl Client {
-    async fn connect(dir: &FabricDir) -> Result<Self> {
+    pub(crate) async fn connect(dir: &FabricDir) -> Result<Self> {
         let client =
             AsyncControlClient::connect(&dir.control("supervisor"), REQUEST_TIMEOUT).await?;
         Ok(Self { client })

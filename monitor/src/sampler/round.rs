@@ -10,7 +10,7 @@ use wire::pma::{PortCounters, PortCountersExtended, PortRcvErrorDetails};
 use wire::{AttributeId, Format, Lid, Mad, Method, PortNum};
 
 use super::book::{NodeBook, PortBook};
-use super::client::lower;
+use crate::client::lower;
 use crate::model::{Fabric, PortState};
 
 /// Requests that may be unanswered at a time.

@@ -2,17 +2,18 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use netio::clock;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::client::Client;
 use super::control::Told;
 use super::discovery::{self, Tables};
 use super::round::{Books, Query, Round, Templates};
-use super::{Options, SampleError, Shared, Source, lock};
+use super::{Options, Shared, Source, lock};
+use crate::client::{Client, ClientError};
 use crate::model::{Collection, Fabric, Snapshot};
+use crate::wall::now_ms;
 
 /// Time between two attempts to reach the host.
 const RECONNECT: Duration = Duration::from_millis(500);
@@ -49,7 +50,7 @@ async fn serve(
     source: &Source,
     options: Options,
     known: &mut Known,
-) -> Result<Infallible, SampleError> {
+) -> Result<Infallible, ClientError> {
     let mut client = Client::connect(source).await?;
     let mut templates = Templates::new();
     let mut queries: Vec<Query> = Vec::new();
@@ -98,11 +99,11 @@ async fn discover(
     client: &mut Client,
     source: &Source,
     known: &mut Known,
-) -> Result<(), SampleError> {
+) -> Result<(), ClientError> {
     let own = client.own_port().await?;
     let sm = own.master_sm_lid;
     if !sm.is_unicast() {
-        return Err(SampleError::NoManager);
+        return Err(ClientError::NoManager);
     }
     let key = source.sa_key.get();
     let tables = Tables {
@@ -120,7 +121,7 @@ async fn discover(
 }
 
 /// Sends the requests of a sample and takes the answers; how many were sent.
-async fn run(client: &mut Client, mut round: Round<'_>) -> Result<u64, SampleError> {
+async fn run(client: &mut Client, mut round: Round<'_>) -> Result<u64, ClientError> {
     let mut is_blocked = false;
     while !round.is_over() {
         while !is_blocked {
@@ -174,11 +175,4 @@ fn publish(shared: &Shared, known: &mut Known, collection: Collection) -> Arc<Sn
     });
     shared.latest.send_replace(Arc::clone(&snapshot));
     snapshot
-}
-
-/// Now, milliseconds since 1970.
-fn now_ms() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let at_ms = since_1970.map_or(0, |since| since.as_millis());
-    u64::try_from(at_ms).unwrap_or(u64::MAX)
 }

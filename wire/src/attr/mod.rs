@@ -24,7 +24,7 @@ pub use forwarding::{LinearForwardingTable, MulticastForwardingTable};
 pub use guid_info::GuidInfo;
 pub use node_description::NodeDescription;
 pub use node_info::{NodeInfo, NodeType};
-pub use notice::{Notice, Trap144, TrapGid, TrapLid, trap};
+pub use notice::{Notice, Trap144, Trap145, TrapGid, TrapLid, TrapPort, trap};
 pub use pkey_table::PKeyTable;
 pub use port_info::{PortInfo, PortPhysState, PortState, VlCount, capability};
 pub use port_info_extended::{FecModes, PortInfoExtended};

@@ -12,9 +12,11 @@
 //! A vendor's notice (G = 0) has VendorID and DeviceID for ProducerType and TrapNumber.
 
 use crate::attr::{Attribute, Trap256, Trap257, Trap259};
-use crate::format::{array, put, put_u16, put_u24, put_u32, u16_at, u24_at, u32_at};
+use crate::format::{
+    array, put, put_u16, put_u24, put_u32, put_u64, u16_at, u24_at, u32_at, u64_at,
+};
 use crate::mad::AttributeId;
-use crate::{Format, Gid, Lid, ParseError};
+use crate::{Format, Gid, Guid, Lid, ParseError, PortNum};
 
 /// Numbers of generic traps (IBA 14.2.5.1).
 pub mod trap {
@@ -215,7 +217,7 @@ impl Attribute for Notice {
     const ID: AttributeId = AttributeId::NOTICE;
 }
 
-/// Details of traps 128 to 131: the LID of the node (128) or port.
+/// Details of trap 128: the LID of the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TrapLid {
     /// The LID.
@@ -234,6 +236,58 @@ impl Format for TrapLid {
 
     fn write(&self, raw: &mut [u8]) {
         put_u16(raw, 0, self.lid.get());
+    }
+}
+
+/// Details of traps 129 to 131: the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TrapPort {
+    /// The LID of the port; of a switch's port that of the switch.
+    pub lid: Lid,
+    /// Its number.
+    pub port: PortNum,
+}
+
+impl Format for TrapPort {
+    const NAME: &'static str = "details of traps 129 to 131";
+    const LEN: usize = 5;
+
+    fn read(raw: &[u8]) -> Result<Self, ParseError> {
+        Ok(Self {
+            lid: Lid::new(u16_at(raw, 2)),
+            port: PortNum::new(raw[4]),
+        })
+    }
+
+    fn write(&self, raw: &mut [u8]) {
+        put_u16(raw, 2, self.lid.get());
+        raw[4] = self.port.get();
+    }
+}
+
+/// Details of trap 145: the system image GUID that a node has now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Trap145 {
+    /// The port that tells it.
+    pub lid: Lid,
+    /// The GUID.
+    pub system_image_guid: Guid,
+}
+
+impl Format for Trap145 {
+    const NAME: &'static str = "details of trap 145";
+    const LEN: usize = 14;
+
+    fn read(raw: &[u8]) -> Result<Self, ParseError> {
+        Ok(Self {
+            lid: Lid::new(u16_at(raw, 2)),
+            system_image_guid: Guid(u64_at(raw, 6)),
+        })
+    }
+
+    fn write(&self, raw: &mut [u8]) {
+        put_u16(raw, 2, self.lid.get());
+        put_u64(raw, 6, self.system_image_guid.0);
     }
 }
 

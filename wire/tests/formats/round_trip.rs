@@ -123,7 +123,9 @@ round_trips! {
     notice: wire::attr::Notice, nothing;
     trap_lid: wire::attr::TrapLid, nothing;
     trap_gid: wire::attr::TrapGid, nothing;
+    trap_port: wire::attr::TrapPort, nothing;
     trap_144: wire::attr::Trap144, nothing;
+    trap_145: wire::attr::Trap145, nothing;
     trap_256: wire::attr::Trap256, nothing;
     trap_257: wire::attr::Trap257, nothing;
     trap_259: wire::attr::Trap259, nothing;

@@ -1,30 +1,68 @@
 //! The host's MAD socket: datagrams out and in, and tables of subnet administration.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use mad::local::{FromAgent, MadMessage, ToAgent};
+use mad::local::{FromAgent, MadMessage, Registration, ToAgent};
 use mad::rmpp::{Progress, Receiver};
 use netio::clock;
 use netio::seqpacket::Connection;
+use thiserror::Error;
 use wire::attr::PortInfo;
 use wire::convert::nanoseconds;
 use wire::sa::{SaHeader, SaRecord};
 use wire::{AttributeId, Lid, Mad, Method, Qpn, Sl};
 
-use super::{SampleError, Source};
+use crate::sampler::Source;
 
 /// How long one attempt waits for its answer.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Attempts of a request.
 const ATTEMPTS: u32 = 4;
+/// How long a host may take to answer a registration.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a transfer may take without a segment.
 const TRANSFER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most bytes of one table: the records of every LID of a subnet.
 const TABLE_BYTES_MAX: usize = 64 << 20;
 
+/// Why a host, or the subnet through it, could not be asked. Another attempt may succeed.
+#[derive(Debug, Error)]
+pub(crate) enum ClientError {
+    #[error("the host's MAD socket {} cannot be used; does the host run? (ibemu status): {why}", .socket.display())]
+    Host { socket: PathBuf, why: String },
+    #[error("the host has closed its MAD socket: it was restarted, or serves too many programs")]
+    HostLeft,
+    #[error("the host does not answer")]
+    HostSilent,
+    #[error("no subnet manager has set up the host's port: start one (ibemu status)")]
+    NoManager,
+    #[error("subnet administration at LID {lid} does not answer")]
+    AdministratorSilent { lid: Lid },
+    #[error("subnet administration refuses its tables (status {status:#06x})")]
+    Refused { status: u16 },
+    #[error("subnet administration sends a table that does not end")]
+    TooLong,
+    #[error("an answer makes no sense: {0}")]
+    Nonsense(#[from] wire::ParseError),
+    #[error("the connection to the host failed: {0}")]
+    Io(std::io::Error),
+    #[error(transparent)]
+    Codec(#[from] wire::control::ControlError),
+}
+
+impl From<std::io::Error> for ClientError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::HostLeft,
+            _ => Self::Io(error),
+        }
+    }
+}
+
 /// A connection to the MAD socket. Messages out are encoded without memory of their own.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(crate) struct Client {
     connection: Connection,
     message: ToAgent,
     bytes: Vec<u8>,
@@ -32,8 +70,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) async fn connect(source: &Source) -> Result<Self, SampleError> {
-        let unreachable = |why: String| SampleError::Host {
+    pub(crate) async fn connect(source: &Source) -> Result<Self, ClientError> {
+        let unreachable = |why: String| ClientError::Host {
             socket: source.mad_socket.clone(),
             why,
         };
@@ -51,13 +89,13 @@ impl Client {
     }
 
     /// A transaction id that has not been used for long.
-    pub(super) fn next_tid(&mut self) -> u32 {
+    pub(crate) fn next_tid(&mut self) -> u32 {
         self.last_tid = self.last_tid.wrapping_add(1);
         self.last_tid
     }
 
     /// Encodes a datagram to the general services at `lid`; [`Self::try_send`] sends it.
-    pub(super) fn prepare(&mut self, lid: Lid, mad: &Mad) -> Result<(), SampleError> {
+    pub(crate) fn prepare(&mut self, lid: Lid, mad: &Mad) -> Result<(), ClientError> {
         match &mut self.message {
             ToAgent::Send(message) => {
                 message.lid = lid;
@@ -79,7 +117,7 @@ impl Client {
     }
 
     /// Sends what was prepared; `false` if the host takes nothing now.
-    pub(super) fn try_send(&self) -> Result<bool, SampleError> {
+    pub(crate) fn try_send(&self) -> Result<bool, ClientError> {
         match self.connection.try_send(&self.bytes) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
@@ -88,12 +126,12 @@ impl Client {
     }
 
     /// Sends what was prepared.
-    pub(super) async fn send(&self) -> Result<(), SampleError> {
+    pub(crate) async fn send(&self) -> Result<(), ClientError> {
         Ok(self.connection.send(&self.bytes).await?)
     }
 
     /// The next answer, with the LID that it comes from.
-    pub(super) async fn receive(&self) -> Result<(Lid, Mad), SampleError> {
+    pub(crate) async fn receive(&self) -> Result<(Lid, Mad), ClientError> {
         loop {
             let message = self.connection.receive().await?;
             if let Some(answer) = answer(message)? {
@@ -103,7 +141,7 @@ impl Client {
     }
 
     /// The next answer if one waits.
-    pub(super) fn try_receive(&self) -> Result<Option<(Lid, Mad)>, SampleError> {
+    pub(crate) fn try_receive(&self) -> Result<Option<(Lid, Mad)>, ClientError> {
         loop {
             match self.connection.try_receive() {
                 Ok(message) => {
@@ -117,27 +155,64 @@ impl Client {
         }
     }
 
+    /// The next message, whatever it is.
+    pub(crate) async fn message(&self) -> Result<FromAgent, ClientError> {
+        let message = self.connection.receive().await?;
+        Ok(wire::control::decode(
+            &message.ok_or(ClientError::HostLeft)?,
+        )?)
+    }
+
+    /// Sends a message of another kind than [`Self::prepare`] makes.
+    pub(crate) async fn tell(&self, message: &ToAgent) -> Result<(), ClientError> {
+        let bytes = wire::control::encode(message)?;
+        Ok(self.connection.send(&bytes).await?)
+    }
+
+    /// Sends the answer to an unsolicited datagram to where that came from.
+    pub(crate) async fn answer(&self, to: &MadMessage, mad: &Mad) -> Result<(), ClientError> {
+        self.tell(&ToAgent::Send(MadMessage {
+            mad: Box::new(*mad.as_bytes()),
+            ..to.clone()
+        }))
+        .await
+    }
+
+    /// Asks for unsolicited datagrams. Whether the host gives them to this client: another one may have them.
+    pub(crate) async fn register(&self, wanted: Registration) -> Result<bool, ClientError> {
+        self.tell(&ToAgent::RegisterMethods(wanted)).await?;
+        let answer = async {
+            loop {
+                if let FromAgent::Registered { registered, .. } = self.message().await? {
+                    return Ok(registered);
+                }
+            }
+        };
+        let answer = tokio::time::timeout(REGISTRATION_TIMEOUT, answer).await;
+        answer.unwrap_or(Err(ClientError::HostSilent))
+    }
+
     /// The port's own PortInfo.
-    pub(super) async fn own_port(&mut self) -> Result<PortInfo, SampleError> {
+    pub(crate) async fn own_port(&mut self) -> Result<PortInfo, ClientError> {
         let tid = self.next_tid();
         let request = Mad::lid_smp(Method::GET, AttributeId::PORT_INFO, 0, tid.into());
         let request = wire::control::encode(&ToAgent::ReadOwn(Box::new(*request.as_bytes())))?;
         for _ in 0..ATTEMPTS {
             self.connection.send(&request).await?;
-            let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, self.answer(tid));
+            let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, self.answer_to(tid));
             if let Ok(answer) = answer.await {
                 return Ok(answer?.1.smp_attribute()?);
             }
         }
-        Err(SampleError::HostSilent)
+        Err(ClientError::HostSilent)
     }
 
     /// All records of a kind, from the subnet administrator at `sm`.
-    pub(super) async fn table<R: SaRecord>(
+    pub(crate) async fn table<R: SaRecord>(
         &mut self,
         sm: Lid,
         sm_key: u64,
-    ) -> Result<Vec<R>, SampleError> {
+    ) -> Result<Vec<R>, ClientError> {
         let mut query = Mad::sa(Method::GET_TABLE, R::ID, 0, 0);
         query.set_sa_header(&SaHeader {
             sm_key,
@@ -154,7 +229,7 @@ impl Client {
                 .map(|raw| Ok(R::parse(raw)?.0))
                 .collect::<Result<_, wire::ParseError>>()?);
         }
-        Err(SampleError::AdministratorSilent { lid: sm })
+        Err(ClientError::AdministratorSilent { lid: sm })
     }
 
     /// One transfer of a table (RMPP); `None` if it has stopped.
@@ -163,24 +238,24 @@ impl Client {
         sm: Lid,
         query: &Mad,
         tid: u32,
-    ) -> Result<Option<Vec<u8>>, SampleError> {
+    ) -> Result<Option<Vec<u8>>, ClientError> {
         let mut receiver = Receiver::new(clock::now(), nanoseconds(TRANSFER_TIMEOUT));
         self.prepare(sm, query)?;
         self.send().await?;
         let mut received = 0;
         loop {
-            let answer = tokio::time::timeout(TRANSFER_TIMEOUT, self.answer(tid)).await;
+            let answer = tokio::time::timeout(TRANSFER_TIMEOUT, self.answer_to(tid)).await;
             let Ok(answer) = answer else {
                 return Ok(None);
             };
             let (_, answer) = answer?;
             let status = answer.status();
             if status.0 != 0 {
-                return Err(SampleError::Refused { status: status.0 });
+                return Err(ClientError::Refused { status: status.0 });
             }
             received += Mad::LEN;
             if received > TABLE_BYTES_MAX {
-                return Err(SampleError::TooLong);
+                return Err(ClientError::TooLong);
             }
             let (progress, back) = receiver.receive(clock::now(), &answer);
             if let Some(back) = &back {
@@ -196,7 +271,7 @@ impl Client {
     }
 
     /// The next answer with this transaction id; others are late ones.
-    async fn answer(&self, tid: u32) -> Result<(Lid, Mad), SampleError> {
+    async fn answer_to(&self, tid: u32) -> Result<(Lid, Mad), ClientError> {
         loop {
             let (lid, mad) = self.receive().await?;
             if lower(mad.tid()) == tid {
@@ -207,14 +282,14 @@ impl Client {
 }
 
 /// The half of a transaction id that is the client's own.
-pub(super) fn lower(tid: u64) -> u32 {
+pub(crate) fn lower(tid: u64) -> u32 {
     let [_, _, _, _, a, b, c, d] = tid.to_be_bytes();
     u32::from_be_bytes([a, b, c, d])
 }
 
 /// The answer that a message of the host carries; `None` if it carries none.
-fn answer(message: Option<Vec<u8>>) -> Result<Option<(Lid, Mad)>, SampleError> {
-    let message = message.ok_or(SampleError::HostLeft)?;
+fn answer(message: Option<Vec<u8>>) -> Result<Option<(Lid, Mad)>, ClientError> {
+    let message = message.ok_or(ClientError::HostLeft)?;
     let FromAgent::Received(received) = wire::control::decode(&message)? else {
         return Ok(None);
     };
