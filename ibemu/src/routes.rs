@@ -5,14 +5,23 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::PortNum;
 
-use crate::state::{FabricState, Kind};
+use crate::state::{End, FabricState, Kind};
 
 /// By position of a device, the exit ports of a shortest route from the host port at position `from`. Nothing
 /// passes through a host. Devices that no cable leads to are left out.
 pub(crate) fn shortest(state: &FabricState, from: usize) -> BTreeMap<usize, Vec<PortNum>> {
+    shortest_over(state, from, |_| true)
+}
+
+/// The same over the cables whose ends are like that.
+pub(crate) fn shortest_over(
+    state: &FabricState,
+    from: usize,
+    is_there: impl Fn(End) -> bool,
+) -> BTreeMap<usize, Vec<PortNum>> {
     let start = state.host_end(from);
     let mut cables: BTreeMap<usize, Vec<(u8, usize)>> = BTreeMap::new();
-    for (end, peer) in state.peers() {
+    for (end, peer) in state.peers().into_iter().filter(|&(end, _)| is_there(end)) {
         if end.node != start.node || end == start {
             let exits = cables.entry(end.node).or_default();
             exits.push((end.port, peer.node));
@@ -43,7 +52,6 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Verb};
     use crate::process::ProcessRecord;
-    use crate::state::End;
 
     /// Adapters with two cabled ports, two adapters of one host, and a cable from a switch to itself.
     fn state() -> FabricState {

@@ -210,7 +210,8 @@ function lanes({ port, lanes }) {
   if (port === 0) return "";
   if (rows.length === 0) return make("p", { className: "quiet" }, "The device has not told of its lanes.");
   const heads = ["Lane", { number: "Input full" }, { number: "Queued" }, { number: "Credits" }, { number: "Share" }, { number: "Waited" }];
-  return table(`Lanes of port ${port}; queue and credits in blocks of 64 bytes`, heads, rows);
+  const caption = `Lanes of port ${port}; queue and credits in blocks of 64 bytes`;
+  return make("div", {}, table(caption, heads, rows), make("p", { className: "quiet" }, "Queue and credits in blocks of 64 bytes."));
 }
 
 /** @param {[number, number][]} pairs */

@@ -8,6 +8,7 @@ import "./search.js";
 import "./drawer.js";
 import "./paths.js";
 import "./groups.js";
+import "./loops.js";
 import "./top.js";
 import "./events.js";
 import "./traffic.js";

@@ -13,9 +13,9 @@ const NEAR = 6;
 /** How large a device is drawn at least, pixels. */
 const DEVICE_MIN = 3;
 /** And at most. */
-const DEVICE_MAX = 22;
+const DEVICE_MAX = 18;
 /** From this size on names are written, pixels a unit. */
-const NAMES_FROM = 14;
+const NAMES_FROM = 12;
 
 class FabricMap extends HTMLElement {
   #canvas = make("canvas", { tabIndex: 0, role: "img" });
@@ -234,15 +234,25 @@ class FabricMap extends HTMLElement {
 
   /** @param {CanvasRenderingContext2D} context @param {ReturnType<typeof colours>} colour @param {number} size */
   #paintNames(context, colour, size) {
-    context.font = "11px system-ui, sans-serif";
+    context.font = "10px system-ui, sans-serif";
     context.textAlign = "center";
     context.textBaseline = "top";
-    context.fillStyle = colour.quiet;
-    for (const device of store.map.devices) {
-      const { x, y } = this.#view.toScreen(device);
+    /** What is written in each row, as pairs of a left and a right end. @type {Map<number, [number, number][]>} */
+    const rows = new Map();
+    for (const { name, x, y } of store.map.devices.map((device) => ({ name: device.name, ...this.#view.toScreen(device) }))) {
       if (x < -50 || y < -20 || x > this.clientWidth + 50 || y > this.clientHeight + 20) continue;
-      if (device.kind === "host" && this.#view.scale < NAMES_FROM * 1.6) continue;
-      context.fillText(device.name, x, y + size / 2 + 1);
+      const half = context.measureText(name).width / 2 + 1;
+      const row = Math.round(y / 12);
+      const written = [row - 1, row, row + 1].flatMap((near) => rows.get(near) ?? []);
+      // Where there is no room, the name is that of the tip.
+      if (written.some(([left, right]) => x + half > left && x - half < right)) continue;
+      rows.set(row, [...(rows.get(row) ?? []), [x - half, x + half]]);
+      const top = y + size * 0.8 + 2;
+      // Cables do not cross it.
+      context.fillStyle = colour.paper;
+      context.fillRect(x - half, top - 1, 2 * half, 11);
+      context.fillStyle = colour.ink;
+      context.fillText(name, x, top);
     }
   }
 
@@ -252,7 +262,8 @@ class FabricMap extends HTMLElement {
     const states = store.sample?.state ?? [];
     const down = states.filter((state) => state === 1).length;
     const init = states.filter((state) => state === 2 || state === 3).length;
-    const label = `Map of the fabric: ${devices.length} devices, ${cables.length} cables, ${down} down, ${init} not yet active`;
+    const marked = store.highlight ? `, ${store.highlight.cables.size} cables marked` : "";
+    const label = `Map of the fabric: ${devices.length} devices, ${cables.length} cables, ${down} down, ${init} not yet active${marked}`;
     if (this.#canvas.getAttribute("aria-label") !== label) this.#canvas.setAttribute("aria-label", label);
   }
 

@@ -39,6 +39,7 @@ class PathPanel extends HTMLElement {
 
   /** @param {string} what @param {Record<string, string | null>} more */
   async #ask(what, more) {
+    this.#shown.replaceChildren(make("p", { className: "quiet" }, "The switches are asked …"));
     try {
       const answer = await get(what, { from: this.#from.value.trim(), to: this.#to.value.trim(), ...more });
       this.#show(Array.isArray(answer) ? answer : [answer]);

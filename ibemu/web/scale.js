@@ -19,7 +19,7 @@ const STATES = {
 export const LAYERS = {
   load: { name: "Load", unit: "of the link's rate", ticks: ["0", "1 %", "10 %", "30 %", "60 %", "90 %"], of: (v) => step(v, [1, 10, 100, 300, 600, 900]) },
   wait: { name: "Wait (PortXmitWait)", unit: "of the time", ticks: ["0", "0.1 %", "1 %", "10 %", "30 %", "60 %"], of: (v) => step(v, [1, 1, 10, 100, 300, 600]) },
-  fill: { name: "Lanes (fullest)", unit: "of an input buffer, every few seconds", ticks: ["0", "0.1 %", "5 %", "20 %", "50 %", "80 %"], of: (v) => step(v, [1, 1, 50, 200, 500, 800]) },
+  fill: { name: "Lanes (fullest)", unit: "of an input buffer", ticks: ["0", "0.1 %", "5 %", "20 %", "50 %", "80 %"], of: (v) => step(v, [1, 1, 50, 200, 500, 800]) },
   errors: { name: "Errors", unit: "a second", ticks: ["0", "> 0", "1", "10", "100", "1000"], of: (v) => step(v, [1e-6, 1e-6, 1, 10, 100, 1000]) },
 };
 

@@ -5,10 +5,14 @@ import { store } from "./store.js";
 import { make } from "./dom.js";
 import { clock } from "./format.js";
 
+const STEP_MS = 1000;
+
 class TimeLine extends HTMLElement {
-  #range = make("input", { type: "range", id: "time", min: "0", max: "1", step: "1000", value: "1" });
+  /** Seconds before the last sample. */
+  #range = make("input", { type: "range", id: "time", min: "-1", max: "0", step: "1", value: "0" });
   #text = make("output", { for: "time" }, "now");
   #now = make("button", { type: "button" }, "Now");
+  #last_ms = 0;
 
   connectedCallback() {
     this.replaceChildren(make("label", { for: "time" }, "Time"), this.#range, this.#text, this.#now);
@@ -18,30 +22,36 @@ class TimeLine extends HTMLElement {
     this.#now.addEventListener("click", () => {
       store.show(null);
       this.#range.value = this.#range.max;
-      this.#text.textContent = "now";
+      this.#tell("now");
     });
     store.addEventListener("ready", async () => {
       this.#now.hidden = store.map.replay;
       await this.#span();
-      this.#range.value = store.map.replay ? this.#range.min : this.#range.max;
+      if (store.map.replay) this.#range.value = this.#range.min;
     });
     store.addEventListener("sample", () => {
-      if (store.at !== null && store.sample) this.#text.textContent = clock(store.sample.at_ms);
+      if (store.at !== null && store.sample) this.#tell(clock(store.sample.at_ms));
     });
   }
 
+  /** @param {string} text */
+  #tell(text) {
+    this.#text.textContent = text;
+    this.#range.setAttribute("aria-valuetext", text);
+  }
+
+  /** Takes in how far the samples reach by now; what is shown stays. */
   async #span() {
     const { first_ms, last_ms } = await get("span");
     if (first_ms === null) return;
-    const isNow = store.at === null;
-    this.#range.min = String(first_ms);
-    this.#range.max = String(last_ms);
-    if (isNow) this.#range.value = String(last_ms);
+    this.#last_ms = last_ms;
+    this.#range.min = String(-Math.max(1, Math.ceil((last_ms - first_ms) / STEP_MS)));
+    this.#range.value = store.at === null ? "0" : String(Math.round((store.at - last_ms) / STEP_MS));
   }
 
   async #scrub() {
-    const at = Number(this.#range.value);
-    this.#text.textContent = clock(at);
+    const at = this.#last_ms + Number(this.#range.value) * STEP_MS;
+    this.#tell(clock(at));
     await store.show(at);
   }
 }

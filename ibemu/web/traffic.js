@@ -23,17 +23,17 @@ class TrafficPanel extends HTMLElement {
     const pattern = make("select", { id: "pattern" }, ...patterns.map((name) => make("option", {}, name)));
     const rate = make("input", { id: "rate", value: "20M", size: 6 });
     const seconds = make("input", { id: "seconds", type: "number", min: "1", max: "3600", value: "60" });
+    const stop = make("button", { type: "button", onclick: () => this.#act("traffic/stop", {}) }, "Stop");
     const form = make("form", {},
       make("p", {}, make("label", { for: "pattern" }, "Pattern", pattern)),
       make("p", {}, make("label", { for: "rate" }, "Bits a second of each host", rate)),
       make("p", {}, make("label", { for: "seconds" }, "Seconds", seconds)),
-      make("button", { type: "submit" }, "Start"));
+      make("p", {}, make("button", { type: "submit" }, "Start"), " ", stop));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#act("traffic/start", { pattern: pattern.value, rate: rate.value || null, seconds: Number(seconds.value) });
     });
-    const stop = make("button", { type: "button", onclick: () => this.#act("traffic/stop", {}) }, "Stop");
-    this.append(form, make("p", {}, stop), this.#said);
+    this.append(form, this.#said);
     if (running) this.#said.textContent = `traffic ${running} is running`;
   }
 

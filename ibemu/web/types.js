@@ -19,6 +19,9 @@
  *   rates: Record<string, number>, lanes: Lane[]}} PortDetails
  * @typedef {{input_share: number, input_blocks: number, output_blocks: number, credits: number, xmit_bytes: number,
  *   share: number, wait_s: number}} Lane
+ * @typedef {{node: string, port: number, vl: number}} Channel
+ * @typedef {{among: string, channels: Channel[]}} CreditLoop
+ * @typedef {{switches: number, loops: CreditLoop[]}} Loops
  * @typedef {{name: string, kind: string, guid: string, system_image_guid: string, vendor_id: number, device_id: number,
  *   lid: number, is_present: boolean, ports: PortDetails[],
  *   process: null | {pid: number | null, restarts: number, cpu_s: number, resident_bytes: number}}} DeviceDetails

@@ -2,6 +2,8 @@
 
 mod browser;
 mod clients;
+mod loops;
+mod pictures;
 mod requests;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

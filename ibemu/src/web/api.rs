@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
 use super::site::{Live, Site};
-use super::{control, device, map, tables};
+use super::{control, device, loops, map, tables};
 use crate::names::PortName;
 use crate::verbs;
 
@@ -28,6 +28,7 @@ pub(super) fn router() -> Router<Arc<Site>> {
         .route("/api/tables", get(tables_of))
         .route("/api/path", get(path))
         .route("/api/paths", get(paths))
+        .route("/api/loops", get(loops_of))
         .route("/api/groups", get(groups))
         .route("/api/trees", get(trees))
         .route("/api/status", get(status))
@@ -218,6 +219,14 @@ async fn paths(State(site): State<Arc<Site>>, Query(asked): Query<Pair>) -> Answ
         paths.push(path_of(live, &asked, Some(offset)).await?);
     }
     Ok(Json(paths))
+}
+
+/// Credit loops of the switches' tables.
+async fn loops_of(State(site): State<Arc<Site>>) -> Answer<loops::Loops> {
+    let live = site.live()?;
+    let sample = site.sample_at(u64::MAX);
+    let sample = sample.context("nothing was sampled yet; ask again in a second")?;
+    Ok(Json(loops::find(live, &sample.state).await?))
 }
 
 async fn groups(State(site): State<Arc<Site>>) -> Answer<Vec<verbs::mcast::GroupListing>> {

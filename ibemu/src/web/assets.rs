@@ -34,6 +34,7 @@ pub(super) const ASSETS: &[Asset] = assets! {
     "/spark.js" "text/javascript; charset=utf-8" "spark.js",
     "/paths.js" "text/javascript; charset=utf-8" "paths.js",
     "/groups.js" "text/javascript; charset=utf-8" "groups.js",
+    "/loops.js" "text/javascript; charset=utf-8" "loops.js",
     "/top.js" "text/javascript; charset=utf-8" "top.js",
     "/events.js" "text/javascript; charset=utf-8" "events.js",
     "/traffic.js" "text/javascript; charset=utf-8" "traffic.js",

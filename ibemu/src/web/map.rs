@@ -78,7 +78,7 @@ impl Map {
     /// # Errors
     /// If the state of the fabric is no graph.
     pub(super) fn of(state: &FabricState) -> Result<Self> {
-        let graph = graph(state)?;
+        let graph = graph(state, |_| true)?;
         let layout = layout::of(&graph);
         let devices = state.devices().iter().zip(&layout.places);
         let cables = state.links.iter().zip(&layout.bends);
@@ -116,8 +116,11 @@ impl Map {
     }
 }
 
-/// The graph of a fabric's devices, in their order.
-fn graph(state: &FabricState) -> Result<Graph> {
+/// The graph of a fabric's devices, in their order, with those of its cables.
+///
+/// # Errors
+/// If the state of the fabric is no graph.
+pub(super) fn graph(state: &FabricState, has_cable: impl Fn(usize) -> bool) -> Result<Graph> {
     let mut graph = Graph::new();
     for device in state.devices() {
         let kind = match device.kind {
@@ -134,7 +137,8 @@ fn graph(state: &FabricState) -> Result<Graph> {
         node: topologies::NodeId::from_index(end.node),
         port: PortNum::new(end.port),
     };
-    for &[a, b] in &state.links {
+    let cables = state.links.iter().enumerate();
+    for (_, &[a, b]) in cables.filter(|&(cable, _)| has_cable(cable)) {
         graph.connect_at(end(a), end(b), None::<LinkRate>)?;
     }
     Ok(graph)

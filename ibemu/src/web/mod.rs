@@ -17,6 +17,7 @@ mod events;
 mod follow;
 mod guard;
 mod live;
+mod loops;
 mod map;
 mod options;
 mod sample;

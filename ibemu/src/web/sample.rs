@@ -142,7 +142,9 @@ impl Places {
         sample.state.push(states[0].min(states[1]));
         let loads = [0, 1].map(|end| thousandths(bytes[end], capacity[end]));
         sample.load.push(loads);
-        sample.wait.push(waits.map(|wait| thousandths(wait, TICKS)));
+        // Readings are not quite as far apart as the time between them says.
+        let waits = waits.map(|wait| thousandths(wait, TICKS).min(1000));
+        sample.wait.push(waits);
         #[expect(clippy::cast_possible_truncation, reason = "shown with few digits")]
         sample.errors.push((errors[0] + errors[1]) as f32);
     }

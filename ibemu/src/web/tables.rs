@@ -93,10 +93,13 @@ pub(super) async fn read(
     if node.kind == Kind::Switch {
         let asked = || format!("{} was asked for its tables", node.name);
         let info: SwitchInfo = reader.client.smp(0, &route).await.with_context(asked)?;
-        tables.forwarding = reader
-            .forwarding(info.linear_fdb_top, names)
-            .await
-            .with_context(asked)?;
+        let rows = reader.forwarding(info.linear_fdb_top).await;
+        let row = |(lid, port): (u16, PortNum)| Row {
+            lid,
+            port: port.get(),
+            name: names.get(&lid).cloned(),
+        };
+        tables.forwarding = rows.with_context(asked)?.into_iter().map(row).collect();
         tables.multicast =
             crate::verbs::mcast::tables::of_switch(reader.client, &route, node.ports, &info)
                 .await
@@ -125,24 +128,26 @@ pub(super) async fn read(
     Ok(tables)
 }
 
-struct Reader<'a> {
-    client: &'a mut MadClient,
-    route: &'a [PortNum],
+/// Reads one device.
+pub(super) struct Reader<'a> {
+    pub(super) client: &'a mut MadClient,
+    /// The ports to it, from the host's own on.
+    pub(super) route: &'a [PortNum],
 }
 
 impl Reader<'_> {
-    async fn forwarding(&mut self, top: u16, names: &BTreeMap<u16, String>) -> Result<Vec<Row>> {
+    /// By LID up to `top` the port, where there is one.
+    ///
+    /// # Errors
+    /// If the device does not answer.
+    pub(super) async fn forwarding(&mut self, top: u16) -> Result<Vec<(u16, PortNum)>> {
         let mut rows = Vec::new();
         for block in 0..=top.min(LAST_UNICAST) / BLOCK {
             let table: LinearForwardingTable =
                 self.client.smp(u32::from(block), self.route).await?;
             for (lid, port) in (block * BLOCK..).zip(table.0) {
                 if port != PortNum::NONE && lid != 0 && lid <= top {
-                    rows.push(Row {
-                        lid,
-                        port: port.get(),
-                        name: names.get(&lid).cloned(),
-                    });
+                    rows.push((lid, port));
                 }
             }
         }

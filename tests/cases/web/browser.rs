@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,20 +13,20 @@ use serde_json::{Value, json};
 use super::{Server, quiet};
 
 /// How long the page may take on a loaded machine where it is asked only whether it comes.
-const SHOWN: Duration = Duration::from_secs(60);
+pub(super) const SHOWN: Duration = Duration::from_secs(60);
 /// How soon a cable that was pulled is seen.
 const SEEN: Duration = Duration::from_secs(2);
 /// Where `tests/run.sh` puts the accessibility checker.
 const AXE: &str = "/usr/local/lib/ibemu-tests/axe-core/axe.min.js";
 
 /// Debian's chromedriver.
-struct Driver {
+pub(super) struct Driver {
     child: Child,
     url: String,
 }
 
 impl Driver {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let mut child = Command::new("chromedriver")
             .arg("--port=0")
             .stdout(Stdio::piped())
@@ -47,10 +46,17 @@ impl Driver {
         }
     }
 
-    async fn browser(&self) -> Client {
-        let options = json!({
-            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,900"],
-        });
+    /// A browser with these arguments beside its usual ones.
+    pub(super) async fn browser(&self, more: &[&str]) -> Client {
+        let usual = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--window-size=1400,900",
+        ];
+        let args = [&usual[..], more].concat();
+        let options = json!({ "args": args });
         let wanted = [("goog:chromeOptions".to_owned(), options)];
         let mut builder = ClientBuilder::new(HttpConnector::new());
         builder.capabilities(wanted.into_iter().collect());
@@ -66,7 +72,7 @@ impl Drop for Driver {
 }
 
 /// What a script returns, once it is neither false nor null.
-async fn until(page: &Client, limit: Duration, what: &str, script: &str) -> Value {
+pub(super) async fn until(page: &Client, limit: Duration, what: &str, script: &str) -> Value {
     let begun = std::time::Instant::now();
     loop {
         let value = page.execute(script, Vec::new()).await.expect(what);
@@ -78,7 +84,7 @@ async fn until(page: &Client, limit: Duration, what: &str, script: &str) -> Valu
     }
 }
 
-async fn click(page: &Client, css: &str) {
+pub(super) async fn click(page: &Client, css: &str) {
     let element = page
         .wait()
         .at_most(SHOWN)
@@ -87,7 +93,7 @@ async fn click(page: &Client, css: &str) {
     element.expect(css).click().await.expect(css);
 }
 
-async fn write(page: &Client, css: &str, text: &str) {
+pub(super) async fn write(page: &Client, css: &str, text: &str) {
     let element = page.find(Locator::Css(css)).await.expect(css);
     element.clear().await.expect(css);
     element.send_keys(text).await.expect(css);
@@ -103,7 +109,7 @@ fn the_page_shows_the_fabric_as_the_command_and_stock_tools_do() {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
-        let page = driver.browser().await;
+        let page = driver.browser(&[]).await;
         page.goto(&server.url).await.expect("the page");
         shows_all(&page).await;
         shows_a_path(&page, &fabric).await;
@@ -111,7 +117,6 @@ fn the_page_shows_the_fabric_as_the_command_and_stock_tools_do() {
         shows_a_pulled_cable(&page, &fabric).await;
         is_usable_by_keyboard(&page).await;
         is_accessible(&page).await;
-        keep_pictures(&page).await;
         page.close().await.expect("the browser closes");
     });
     drop(server);
@@ -216,7 +221,7 @@ async fn shows_counters(page: &Client, fabric: &Fabric) {
 }
 
 /// Takes what the search finds first.
-async fn search(page: &Client, what: &str) {
+pub(super) async fn search(page: &Client, what: &str) {
     write(page, "#search", what).await;
     let search = page
         .find(Locator::Css("#search"))
@@ -290,7 +295,9 @@ async fn is_accessible(page: &Client) {
     page.execute(&format!("{axe}\nwindow.axe = axe;"), Vec::new())
         .await
         .expect("axe-core");
-    for tab in ["details", "paths", "groups", "top", "events", "traffic"] {
+    for tab in [
+        "details", "paths", "groups", "loops", "top", "events", "traffic",
+    ] {
         click(page, &format!("#tab-{tab}")).await;
         let script = "const done = arguments[arguments.length - 1]; \
                       axe.run().then((found) => done(found.violations.map(({ id, nodes }) => [id, nodes.map((node) => node.html)])), (error) => done(String(error)))";
@@ -300,22 +307,4 @@ async fn is_accessible(page: &Client) {
             .expect("a judgement");
         assert_eq!(found, json!([]), "tab {tab}");
     }
-}
-
-/// Pictures for the documents, if `IBEMU_PICTURES` names a folder.
-async fn keep_pictures(page: &Client) {
-    let Some(folder) = std::env::var_os("IBEMU_PICTURES") else {
-        return;
-    };
-    click(page, "#tab-paths").await;
-    click(page, "#paths form button[type=submit]").await;
-    until(
-        page,
-        SHOWN,
-        "a path",
-        "return document.querySelector('#paths [data-hops]') !== null",
-    )
-    .await;
-    let picture = page.screenshot().await.expect("a picture");
-    std::fs::write(Path::new(&folder).join("web.png"), picture).expect("the picture is written");
 }
