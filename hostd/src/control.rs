@@ -42,6 +42,8 @@ pub const MULTICAST_COUNT_MAX: u32 = 1 << 16;
 /// The shortest packet of pings and traffic, bytes from LRH to VCRC: the headers, the payload's
 /// own fields and the CRCs.
 pub const PACKET_BYTES_MIN: u16 = 98;
+/// The shortest packet of a flow to a multicast group: it has a GRH, too.
+pub const GROUP_PACKET_BYTES_MIN: u16 = 106;
 
 /// A request on a host's control socket.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -161,6 +163,18 @@ pub enum Request {
         delay_ms: u32,
         /// The flows, [`FLOWS_MAX`] at most, each with a number of packets and no duration.
         steps: Vec<Step>,
+    },
+    /// As [`Request::PerfStartAfter`], of flows to a multicast group that the host is in: every member counts their packets
+    /// as its sink does, by source and flow, and none acknowledges them. So a flow has no window, and ends when its last
+    /// packet is with the port; what has become of its packets, sinks tell. LID, queue pair and service level are those of
+    /// the group; a packet has [`GROUP_PACKET_BYTES_MIN`] bytes at least.
+    PerfStartGroup {
+        /// Milliseconds until they begin.
+        delay_ms: u32,
+        /// The group.
+        mgid: Gid,
+        /// The flows.
+        flows: Vec<PerfRequest>,
     },
     /// As [`Request::SinkDurations`], of the jitter: by how much a packet's latency differs from that of the one before it in
     /// its flow, which is by how much they came closer together, or further apart, than they were sent.

@@ -405,6 +405,12 @@ impl Multicast {
         })
     }
 
+    /// The administrator's record of a group that the host is in.
+    pub(crate) fn record(&self, mgid: Gid) -> Option<McMemberRecord> {
+        let group = self.groups.get(&mgid)?;
+        (group.state == State::Member).then_some(group.record)
+    }
+
     /// Whether the host receives packets to a group.
     pub(crate) fn receives(&self, mgid: Gid) -> bool {
         self.groups.get(&mgid).is_some_and(|group| !group.send_only)

@@ -15,11 +15,15 @@
 //! lost without a timer. A source queries twice a second, when its window has been closed for
 //! the stall timeout, and at the end until it is answered. That makes the figures exact under any
 //! loss: what was sent is delivered, lost or still under way.
+//!
+//! A flow may go to a multicast group instead. Then each member is a sink that counts and says nothing; what has become of
+//! the packets is asked of the sinks.
 
 mod flow;
 mod sink;
 mod source;
 mod steps;
 
+pub(crate) use flow::ToGroup;
 pub(crate) use sink::{Peer, Sink, SinkReply};
 pub(crate) use source::{Query, Source, rounded};

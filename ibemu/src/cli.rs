@@ -340,7 +340,7 @@ A plan is a TOML file of [[flows]], each with a pattern (or from and to, lists o
 that are given replace those of all its flows. docs/formats.md has the keys, and the JSON. An interrupt ends the flows as it ends those of \
 ibemu perf, and what was delivered until then is reported.")]
 pub struct Traffic {
-    /// uniform, all-to-all, centric-PERCENT, permutation, shift-BY or complement; a collective: ring-allreduce,
+    /// uniform, all-to-all, centric-PERCENT, permutation, shift-BY, complement or multicast; a collective: ring-allreduce,
     /// tree-allreduce or alltoall; or a file, whose name has a dot or a slash
     #[arg(value_name = "PATTERN|PLAN")]
     pub what: String,

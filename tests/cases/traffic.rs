@@ -242,7 +242,7 @@ fn is_accounted_for(report: &Value) {
     }
 }
 
-/// Ends a host without warning once what another sends has arrived, and returns the report and what was wrong.
+/// Ends a host without warning while another sends, and returns the report and what was wrong.
 fn killed_under(
     fabric: &Fabric,
     (host, sender): (&str, &str),
@@ -252,9 +252,9 @@ fn killed_under(
     running.stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = running.spawn().expect("traffic starts");
     let limit = Duration::from_secs(20);
-    within(limit, "packets arrive", || {
+    within(limit, "packets are sent", || {
         match fabric.ask_host(sender, &Request::PerfProgress) {
-            Reply::PerfProgress(progress) if progress.delivered > 0 => Ok(()),
+            Reply::PerfProgress(progress) if progress.sent > 100 => Ok(()),
             other => Err(format!("{other:?}")),
         }
     });
@@ -296,6 +296,74 @@ fn a_counted_flow_to_a_host_that_dies_ends_and_accounts_for_all_of_its_packets()
     assert_eq!(flow["offered"], 100_000_000);
     assert_eq!(flow["unsent"], 0, "{flow:#}");
     assert!(number(&flow["lost"]) > 0, "{flow:#}");
+    fabric.down();
+}
+
+#[test]
+fn multicast_from_several_hosts_comes_once_to_each_live_and_in_virtual_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = folder.path().join("plan.toml");
+    let text = "[[flows]]\nname = 'news'\npattern = 'multicast'\nsenders = ['h0.*']\nrate = '464k'\ncount = 40\n\
+                [[flows]]\nname = 'few'\npattern = 'multicast'\nhosts = ['h*.0']\ncount = 30\nsize = 1026\n\
+                [[flows]]\nname = 'background'\npattern = 'shift-1'\ncount = 50\n";
+    fs::write(&plan, text).expect("a plan");
+    let plan = plan.to_str().expect("a path");
+    let topology = "fat-tree-4-2";
+    let fabric = Fabric::up(Transport::Udp, topology, &["--no-ip"]);
+    let live = fabric.call(&["traffic", plan, "--json"]).success().json();
+    let groups = fabric.call(&["mcast", "groups", "--json"]).success().json();
+    for group in array(&groups) {
+        assert_eq!(group["members"], serde_json::json!([]), "all have left");
+    }
+    fabric.assert_no_errors_logged();
+    fabric.down();
+    let simulated = ibemu_command(&["sim", "traffic", topology, plan, "--json"]).output();
+    let simulated = simulated.expect("virtual time");
+    assert!(simulated.status.success(), "{simulated:?}");
+    let simulated: Value = serde_json::from_slice(&simulated.stdout).expect("a report");
+    for report in [&live, &simulated] {
+        is_whole(report);
+        is_accounted_for(report);
+        assert_eq!(report["total"]["duplicates"], 0, "{report:#}");
+        // Two senders to seven others each; four to three.
+        for (group, (flows, packets, bytes)) in [(14, 40, 290), (12, 30, 1026)].iter().enumerate() {
+            let sums = &report["groups"][group];
+            assert_eq!(sums["flows"], *flows);
+            for key in ["offered", "delivered"] {
+                assert_eq!(sums[key], flows * packets, "{sums:#}");
+            }
+            assert_eq!(sums["latency"]["samples"], flows * packets);
+            assert_eq!(sums["bytes_delivered"], flows * packets * bytes);
+        }
+        let few = array(&report["flows"]).iter();
+        let few = few.filter(|flow| flow["group"] == "few");
+        for flow in few {
+            assert_ne!(flow["source"], flow["destination"]);
+            assert_eq!(flow["latency"]["samples"], 30, "{flow:#}");
+            let dlid = number(&flow["dlid"]);
+            assert!(dlid >= 0xc000, "a multicast LID: {flow:#}");
+        }
+    }
+    assert_eq!(flows(&live), flows(&simulated));
+}
+
+#[test]
+fn multicast_to_a_host_that_dies_is_lost_there_alone() {
+    let fabric = Fabric::up(Transport::Udp, "star-4", &["--no-ip"]);
+    let multicast = ["traffic", "multicast", "--rate", "464k", "--count", "600"];
+    let multicast = [&multicast[..], &["--json"]].concat();
+    let (report, stderr) = killed_under(&fabric, ("h3", "h0"), &multicast);
+    assert!(stderr.contains("h3"), "{stderr}");
+    for flow in array(&report["flows"]) {
+        assert_eq!(
+            (&flow["offered"], &flow["sent"]),
+            (&600.into(), &600.into())
+        );
+        let lost = if flow["destination"] == "h3" { 600 } else { 0 };
+        assert_eq!(flow["lost"], lost, "{flow:#}");
+        assert_eq!(flow["duplicates"], 0, "{flow:#}");
+    }
+    assert_eq!(report["total"]["flows"], 9, "those of h3 went down with it");
     fabric.down();
 }
 

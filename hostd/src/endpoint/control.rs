@@ -51,6 +51,11 @@ impl Endpoint {
                 let durations = self.sink.durations(&sources, first_flow..=last_flow);
                 Reply::Durations(Box::new(durations))
             }
+            Request::PerfStartGroup {
+                delay_ms,
+                mgid,
+                flows,
+            } => refuse(self.start_group_flows(now, delay_ms, mgid, flows)),
             Request::SinkJitter {
                 sources,
                 first_flow,

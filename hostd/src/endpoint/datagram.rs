@@ -129,9 +129,10 @@ impl Endpoint {
     /// A datagram for a multicast group.
     pub(super) fn group_datagram(
         &mut self,
-        now: Time,
+        (now, at): (Time, Time),
         packet: &DataPacket<'_>,
         datagram: &UdPacket<'_>,
+        bytes: usize,
     ) -> Result<(), DropReason> {
         let global = datagram.global.filter(|global| global.dgid.is_multicast());
         let global = global.ok_or(DropReason::NotForUs)?;
@@ -143,6 +144,9 @@ impl Endpoint {
         let counted = self
             .multicast
             .receive(mgid, datagram.qkey, source, datagram.payload);
+        if counted {
+            self.hear(at, datagram, bytes)?;
+        }
         let counted = self.ip_group_datagram(now, datagram, mgid) || counted;
         let by_verbs = self.verbs_group_packet(now, packet, mgid);
         let (admitted, full) = self.queue_pairs.admit_group(mgid, datagram.qkey);

@@ -1,17 +1,19 @@
 //! The host's own multicast groups: between the administrator, the port and the control side.
 
-use link::{PortState, Time};
+use link::{DropReason, PortState, Time};
 use wire::attr::PortInfo;
 use wire::mad::{Mad, MadStatus, Method};
-use wire::{AttributeId, Format as _, GlobalRoute, Lid, Qpn, Sl, UdPacket, Vl};
+use wire::sa::McMemberRecord;
+use wire::{AttributeId, Format as _, GlobalRoute, Lid, Qpn, Sl, TrafficKind, UdPacket, Vl};
 
 use super::Endpoint;
 use crate::connections::OF_CONNECTIONS;
-use crate::control::{MulticastSend, Reply, SOURCE_QPN};
+use crate::control::{FLOWS_MAX, MulticastSend, PerfRequest, Reply, SOURCE_QPN};
 use crate::host::Event;
 use crate::membership;
 use crate::multicast::{GroupPacket, MulticastHead};
-use crate::traffic::rounded;
+use crate::service::FlowHead;
+use crate::traffic::{Peer, ToGroup, rounded};
 
 /// Bytes of a packet to a group besides its payload, LRH to VCRC.
 const GROUP_OVERHEAD: usize = 74;
@@ -46,6 +48,71 @@ impl Endpoint {
     ) -> Result<(), String> {
         rounded(request.size, self.adapter.settings.mtu)?;
         self.multicast.send(token, request)
+    }
+
+    /// Starts flows to a group that the host is in.
+    pub(super) fn start_group_flows(
+        &mut self,
+        now: Time,
+        delay_ms: u32,
+        mgid: wire::Gid,
+        requests: Vec<PerfRequest>,
+    ) -> Result<(), String> {
+        if requests.len() > FLOWS_MAX {
+            return Err(format!("a host holds {FLOWS_MAX} flows at most"));
+        }
+        let record = self.multicast.record(mgid);
+        let record = record.ok_or_else(|| format!("this host is not in {mgid}: join first"))?;
+        let group = ToGroup {
+            global: self.route_to(&record),
+            qkey: record.qkey,
+        };
+        let pkey = self.key_of(record.pkey);
+        let starts = now + u64::from(delay_ms) * 1_000_000;
+        for request in requests {
+            let request = PerfRequest {
+                dlid: record.mlid,
+                qpn: Qpn::MULTICAST,
+                sl: record.sl,
+                ..request
+            };
+            self.source
+                .start_to_group(now, starts, (request, group), &self.adapter, pkey)?;
+        }
+        Ok(())
+    }
+
+    fn route_to(&self, record: &McMemberRecord) -> GlobalRoute {
+        GlobalRoute {
+            tclass: record.tclass,
+            flow_label: record.flow_label,
+            hop_limit: record.hop_limit,
+            sgid: self.own_gid(),
+            dgid: record.mgid,
+        }
+    }
+
+    /// Takes in a packet of a flow to a group that the host is in.
+    pub(super) fn hear(
+        &mut self,
+        at: Time,
+        datagram: &UdPacket<'_>,
+        bytes: usize,
+    ) -> Result<(), DropReason> {
+        let Ok((head, _)) = FlowHead::parse(datagram.payload) else {
+            return Ok(());
+        };
+        if datagram.src_qp != SOURCE_QPN || head.kind != TrafficKind::Data {
+            return Ok(());
+        }
+        let from = Peer {
+            lid: datagram.slid,
+            qpn: datagram.src_qp,
+            sl: datagram.sl,
+            to: datagram.dlid,
+        };
+        let heard = self.sink.hear(at, from, &head, bytes);
+        heard.map_err(|_| DropReason::ReceiverFull)
     }
 
     /// Sends the requests to the administrator that are due, and reports the results of those
@@ -127,13 +194,7 @@ impl Endpoint {
             sl: record.sl,
             dlid: record.mlid,
             slid: self.lid(),
-            global: Some(GlobalRoute {
-                tclass: record.tclass,
-                flow_label: record.flow_label,
-                hop_limit: record.hop_limit,
-                sgid: self.own_gid(),
-                dgid: record.mgid,
-            }),
+            global: Some(self.route_to(record)),
             solicited: false,
             pkey: self.key_of(record.pkey),
             dest_qp: Qpn::MULTICAST,

@@ -80,7 +80,7 @@ impl Endpoint {
             return Err(DropReason::RcvPartition);
         }
         if datagram.dlid.is_multicast() {
-            return self.group_datagram(now, &packet, &datagram);
+            return self.group_datagram((now, at), &packet, &datagram, bytes.len());
         }
         if !self.accepts_global(datagram.global) {
             return Err(DropReason::NotForUs);

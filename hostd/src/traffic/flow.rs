@@ -2,7 +2,7 @@
 
 use link::Time;
 use wire::convert::saturate;
-use wire::{Format, Lid, Psn, Qpn, TrafficKind, UdPacket, Vl};
+use wire::{Format, GlobalRoute, Lid, Psn, Qpn, TrafficKind, UdPacket, Vl};
 
 use crate::control::{
     FlowReport, FlowState, Latency, PerfRequest, SERVICE_QKEY, SINK_QPN, SOURCE_QPN,
@@ -26,6 +26,8 @@ const SILENCE_NS: u64 = 15_750_000_000;
 const PAYLOAD_AT: usize = 28;
 /// Where PSN stands: the last three bytes of the BTH.
 const PSN_AT: usize = 17;
+/// By how much a GRH shifts both.
+const GRH: usize = 40;
 /// Where DLID stands in the LRH.
 const DLID_AT: usize = 2;
 /// Where SLID stands in the LRH.
@@ -34,6 +36,13 @@ const SLID_AT: usize = 6;
 const TRAILER: usize = 6;
 const PS_PER_S: u128 = 1_000_000_000_000;
 
+/// What the packets of a flow to a multicast group have that others have not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToGroup {
+    pub(crate) global: GlobalRoute,
+    pub(crate) qkey: u32,
+}
+
 /// One flow at its source.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -41,6 +50,8 @@ pub(super) struct Flow {
     pub(super) state: FlowState,
     /// A whole packet; number, time and CRCs are written for each.
     template: Box<[u8]>,
+    /// Bytes of the GRH, which packets to a group have. Nobody acknowledges those.
+    grh: usize,
     /// What its packets count as; `None` if they go to a queue pair that is no sink.
     pub(super) kind: Option<TrafficKind>,
     pub(super) run: u32,
@@ -89,8 +100,15 @@ fn noise(seed: u64, out: &mut [u8]) {
 }
 
 /// A whole packet of a flow, but for what is written for each: VL, SLID, number, time, CRCs.
-fn template(request: &PerfRequest, run: u32, ack_every: u16, size: u16, pkey: u16) -> Box<[u8]> {
-    let mut payload = vec![0; usize::from(size) - PAYLOAD_AT - TRAILER];
+fn template(
+    request: &PerfRequest,
+    group: Option<ToGroup>,
+    run: u32,
+    ack_every: u16,
+    size: u16,
+    pkey: u16,
+) -> Box<[u8]> {
+    let mut payload = vec![0; usize::from(size) - grh_of(group) - PAYLOAD_AT - TRAILER];
     noise(request.seed, &mut payload);
     let head = FlowHead {
         kind: TrafficKind::Data,
@@ -107,12 +125,12 @@ fn template(request: &PerfRequest, run: u32, ack_every: u16, size: u16, pkey: u1
         sl: request.sl,
         dlid: request.dlid,
         slid: Lid::ZERO,
-        global: None,
+        global: group.map(|group| group.global),
         solicited: false,
         pkey,
         dest_qp: request.qpn,
         psn: Psn::default(),
-        qkey: SERVICE_QKEY,
+        qkey: group.map_or(SERVICE_QKEY, |group| group.qkey),
         src_qp: SOURCE_QPN,
         immediate: None,
         payload: &payload,
@@ -123,12 +141,16 @@ fn template(request: &PerfRequest, run: u32, ack_every: u16, size: u16, pkey: u1
     template.into_boxed_slice()
 }
 
+fn grh_of(group: Option<ToGroup>) -> usize {
+    group.map_or(0, |_| GRH)
+}
+
 impl Flow {
     /// A flow that starts at `starts`. `size` is the packet's length from LRH to VCRC, already rounded;
     /// `tick_ns` the time between two bursts of its source.
     pub(super) fn new(
         starts: Time,
-        request: PerfRequest,
+        (request, group): (PerfRequest, Option<ToGroup>),
         run: u32,
         size: u16,
         pkey: u16,
@@ -149,7 +171,8 @@ impl Flow {
         Self {
             state: FlowState::Running,
             kind: (request.qpn == SINK_QPN).then_some(TrafficKind::Data),
-            template: template(&request, run, ack_every, size, pkey),
+            template: template(&request, group, run, ack_every, size, pkey),
+            grh: grh_of(group),
             run,
             ack_every,
             next: 0,
@@ -230,9 +253,10 @@ impl Flow {
         let packet = &mut self.template;
         packet[0] = vl.get() << 4;
         packet[SLID_AT..SLID_AT + 2].copy_from_slice(&slid.get().to_be_bytes());
-        packet[PSN_AT..PSN_AT + 3].copy_from_slice(&number[5..]);
-        packet[PAYLOAD_AT + FlowHead::SEQUENCE_AT..][..8].copy_from_slice(&number);
-        packet[PAYLOAD_AT + FlowHead::SENT_AT..][..8].copy_from_slice(&now.0.to_be_bytes());
+        packet[self.grh + PSN_AT..][..3].copy_from_slice(&number[5..]);
+        let payload = &mut packet[self.grh + PAYLOAD_AT..];
+        payload[FlowHead::SEQUENCE_AT..][..8].copy_from_slice(&number);
+        payload[FlowHead::SENT_AT..][..8].copy_from_slice(&now.0.to_be_bytes());
         let (covered, trailer) = packet.split_at_mut(packet.len() - TRAILER);
         trailer[..4].copy_from_slice(&wire::crc::icrc(covered).to_be_bytes());
         let vcrc = wire::crc::vcrc(&packet[..packet.len() - 2]).to_be_bytes();
@@ -252,7 +276,7 @@ impl Flow {
     /// Ends sending; packets in flight are still awaited.
     pub(super) fn drain(&mut self, now: Time) {
         if self.state == FlowState::Running {
-            self.state = if self.next == 0 {
+            self.state = if self.next == 0 || self.is_to_group() {
                 FlowState::Finished
             } else {
                 FlowState::Draining
@@ -261,6 +285,11 @@ impl Flow {
             self.queried_at = Time::ZERO;
             self.ends = self.ends.min(now);
         }
+    }
+
+    /// Whether its packets go to a multicast group.
+    fn is_to_group(&self) -> bool {
+        self.grh > 0
     }
 
     /// Abandons the flow.
@@ -282,7 +311,7 @@ impl Flow {
             FlowState::Draining if self.queried_at == Time::ZERO => Time::ZERO,
             FlowState::Draining => self.queried_at + self.query_timeout_ns(),
             FlowState::Running => {
-                let ask_at = if self.next == self.known {
+                let ask_at = if self.next == self.known || self.is_to_group() {
                     Time::NEVER
                 } else if self.is_window_closed() {
                     self.last_reply_at.max(self.queried_at) + self.query_timeout_ns()
@@ -319,7 +348,7 @@ impl Flow {
             FlowState::Draining => {
                 self.queried_at == Time::ZERO || self.queried_at + self.query_timeout_ns() <= now
             }
-            FlowState::Running if self.next == self.known => false,
+            FlowState::Running if self.next == self.known || self.is_to_group() => false,
             FlowState::Running if self.is_window_closed() => {
                 let asked_at = self.last_reply_at.max(self.queried_at);
                 let ask = asked_at + self.query_timeout_ns() <= now;

@@ -175,20 +175,7 @@ impl Sink {
         hold: bool,
     ) -> Result<Option<SinkReply>, Full> {
         let key = (from.lid, head.flow);
-        if !self.flows.contains_key(&key) {
-            self.make_room(at)?;
-        }
-        let counted = self
-            .flows
-            .entry(key)
-            .or_insert_with(|| SourceCounts::new(from, head.run, at));
-        if counted.run != head.run {
-            let ack_at = counted.ack_at;
-            *counted = SourceCounts {
-                ack_at,
-                ..SourceCounts::new(from, head.run, at)
-            };
-        }
+        let counted = self.counted(at, from, head)?;
         let wait_ns = if head.kind == TrafficKind::Query {
             counted.advance(counted.next.max(head.sequence));
             if !hold {
@@ -219,6 +206,46 @@ impl Sink {
             self.acks.insert((ack_at, key));
         }
         Ok(None)
+    }
+
+    /// Counts a data packet to a multicast group that arrived at `at`: nobody is told.
+    ///
+    /// # Errors
+    /// The table of flows is full: the packet is not counted.
+    pub(crate) fn hear(
+        &mut self,
+        at: Time,
+        from: Peer,
+        head: &FlowHead,
+        bytes: usize,
+    ) -> Result<(), Full> {
+        self.counted(at, from, head)?.take(at, head, bytes);
+        Ok(())
+    }
+
+    /// The counts of the flow that a packet belongs to, those of its latest run.
+    fn counted(
+        &mut self,
+        at: Time,
+        from: Peer,
+        head: &FlowHead,
+    ) -> Result<&mut SourceCounts, Full> {
+        let key = (from.lid, head.flow);
+        if !self.flows.contains_key(&key) {
+            self.make_room(at)?;
+        }
+        let counted = self
+            .flows
+            .entry(key)
+            .or_insert_with(|| SourceCounts::new(from, head.run, at));
+        if counted.run != head.run {
+            let ack_at = counted.ack_at;
+            *counted = SourceCounts {
+                ack_at,
+                ..SourceCounts::new(from, head.run, at)
+            };
+        }
+        Ok(counted)
     }
 
     /// Packets received of a flow, without duplicates.
@@ -425,6 +452,37 @@ mod tests {
         assert_eq!((reply.head.sequence, reply.head.sent_at_ns), (100, 99_000));
         assert!(sink.poll(later).is_none());
         assert_eq!(sink.deadline(), None);
+    }
+
+    #[test]
+    fn packets_to_a_group_are_counted_by_source_and_nobody_is_told() {
+        let mut sink = Sink::default();
+        let other = Peer {
+            lid: Lid::new(9),
+            ..FROM
+        };
+        for (from, numbers) in [(FROM, &[0, 1, 1, 3, 2][..]), (other, &[0, 0])] {
+            for &number in numbers {
+                let at = Time(1000 * number + 500);
+                assert_eq!(sink.hear(at, from, &data(number), 290), Ok(()));
+            }
+        }
+        assert_eq!(sink.deadline(), None);
+        let counts: Vec<_> = sink
+            .reports(0)
+            .iter()
+            .map(|one| {
+                (
+                    one.source,
+                    one.received,
+                    one.lost,
+                    one.duplicates,
+                    one.reordered,
+                )
+            })
+            .collect();
+        assert_eq!(counts, [(FROM.lid, 4, 0, 1, 1), (other.lid, 1, 0, 1, 0)]);
+        assert_eq!(sink.reports(0)[0].latency.max_ns, 500);
     }
 
     #[test]

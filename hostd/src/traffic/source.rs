@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use link::{Admission, DropReason, Packet, Time};
 use wire::{Lid, Mtu, Qpn, Sl, Vl};
 
-use super::flow::Flow;
+use super::flow::{Flow, ToGroup};
 use super::sink::Sink;
 use super::steps::Steps;
 use crate::adapter::Adapter;
 use crate::control::{
-    AWAITED_MAX, Awaited, FLOWS_MAX, FlowReport, FlowState, FlowsProgress, Latency,
-    PACKET_BYTES_MIN, PERF_REPORTS_MAX, PerfRequest, Step, WINDOW_MAX,
+    AWAITED_MAX, Awaited, FLOWS_MAX, FlowReport, FlowState, FlowsProgress, GROUP_PACKET_BYTES_MIN,
+    Latency, PACKET_BYTES_MIN, PERF_REPORTS_MAX, PerfRequest, Step, WINDOW_MAX,
 };
 use crate::service::{FlowHead, SinkCounts};
 
@@ -82,18 +82,50 @@ impl Source {
         adapter: &Adapter,
         pkey: u16,
     ) -> Result<(), String> {
-        let size = rounded(request.size, adapter.settings.mtu)?;
         if !request.dlid.is_unicast() {
             return Err(format!("LID {} is no destination", request.dlid));
         }
+        if request.window == 0 && request.rate == 0 {
+            return Err("a flow needs a window or a rate".to_owned());
+        }
+        self.insert(now, starts, (request, None), adapter, pkey)
+    }
+
+    /// Starts a flow to a multicast group, from `starts` on.
+    pub(crate) fn start_to_group(
+        &mut self,
+        now: Time,
+        starts: Time,
+        (request, group): (PerfRequest, ToGroup),
+        adapter: &Adapter,
+        pkey: u16,
+    ) -> Result<(), String> {
+        if request.window != 0 {
+            return Err("nobody acknowledges packets to a group: no window".to_owned());
+        }
+        if request.size < GROUP_PACKET_BYTES_MIN {
+            return Err(format!(
+                "a packet of {} bytes to a group: {GROUP_PACKET_BYTES_MIN} at least",
+                request.size
+            ));
+        }
+        self.insert(now, starts, (request, Some(group)), adapter, pkey)
+    }
+
+    fn insert(
+        &mut self,
+        now: Time,
+        starts: Time,
+        (request, group): (PerfRequest, Option<ToGroup>),
+        adapter: &Adapter,
+        pkey: u16,
+    ) -> Result<(), String> {
+        let size = rounded(request.size, adapter.settings.mtu)?;
         if adapter.owns(request.dlid) {
             return Err("the destination is this host itself".to_owned());
         }
         if request.window > WINDOW_MAX {
             return Err(format!("a window has at most {WINDOW_MAX} packets"));
-        }
-        if request.window == 0 && request.rate == 0 {
-            return Err("a flow needs a window or a rate".to_owned());
         }
         let old = self.flows.get(&request.flow);
         if old.is_some_and(|old| matches!(old.state, FlowState::Running | FlowState::Draining)) {
@@ -111,7 +143,14 @@ impl Source {
             .max(u32::from_be_bytes([a, b, c, d]))
             .wrapping_add(1);
         let id = request.flow;
-        let flow = Flow::new(starts, request, self.last_run, size, pkey, self.tick_ns);
+        let flow = Flow::new(
+            starts,
+            (request, group),
+            self.last_run,
+            size,
+            pkey,
+            self.tick_ns,
+        );
         self.flows.insert(id, flow);
         self.waiting.remove(&id);
         self.steps.forget(id);

@@ -8,14 +8,14 @@ use anyhow::{Result, bail};
 use daemon::signals::ShutdownSignals;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hostd::control::{
-    FlowReport, FlowState, FlowsProgress, Histogram, Reply, Request, SINK_FLOWS_MAX, SinkFlow,
+    FlowReport, FlowsProgress, Histogram, Reply, Request, SINK_FLOWS_MAX, SinkFlow,
 };
 use tokio::time::Instant;
 use wire::Lid;
 use wire::convert::usize_of;
 
 use super::flows::{Flow, FlowSpec};
-use super::requests::{SourceRequest, by_source, next_page};
+use super::requests::{SourceRequest, by_source, memberships, next_page};
 use super::run::RunProgress;
 use crate::ask::{DeviceClient, REQUEST_TIMEOUT, unexpected};
 use crate::dir::FabricDir;
@@ -34,6 +34,10 @@ const POLL_PAUSES: u32 = 2;
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(500);
 /// How long packets under way are waited for after an interrupt.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a host may take to join or leave a group.
+const GROUP_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long copies of packets to a group are waited for while none comes.
+const COPIES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The hosts of a run.
 pub(super) struct Bench<'a> {
@@ -268,7 +272,7 @@ impl Bench<'_> {
             let Some(known) = by_source.remove(&request.source) else {
                 continue;
             };
-            match request.measured(known) {
+            match request.measured(&known) {
                 Ok(flows) => all.extend(flows),
                 Err(error) => drop(gone.insert(request.source, format!("{error:#}"))),
             }
@@ -276,11 +280,61 @@ impl Bench<'_> {
         all
     }
 
-    /// The flows, and for those that have not ended, or were abandoned, what their sinks have counted since the last
-    /// report that reached the source, where the sinks answer.
-    pub(super) async fn with_counts_of_sinks(&self, mut flows: Vec<Flow>) -> Vec<Flow> {
-        let unfinished = |flow: &&mut Flow| flow.report.state != FlowState::Finished;
-        let asked = flows.iter_mut().filter(unfinished);
+    /// Lets hosts join the groups that flows go to.
+    pub(super) async fn join(&self, requests: &[SourceRequest]) -> Result<()> {
+        stream::iter(memberships(requests))
+            .map(|(host, mgid)| async move {
+                let send_only = false;
+                self.change_group(host, &Request::Join { mgid, send_only })
+                    .await
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    /// Lets them leave, as far as they answer.
+    pub(super) async fn leave(&self, requests: &[SourceRequest]) {
+        stream::iter(memberships(requests))
+            .map(|(host, mgid)| async move {
+                // A host that has gone is in no group any more.
+                let _ = self.change_group(host, &Request::Leave { mgid }).await;
+            })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await
+    }
+
+    async fn change_group(&self, host: usize, request: &Request) -> Result<()> {
+        let node = &self.state.nodes[self.hosts[host].node];
+        let mut client = DeviceClient::connect(self.dir, node, GROUP_TIMEOUT).await?;
+        match client.host(request).await? {
+            Reply::Membership(_) => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The flows with what sinks know of them, when no further copy of a packet to a group has come for a while.
+    pub(super) async fn with_counts_of_sinks(&self, flows: Vec<Flow>) -> Vec<Flow> {
+        let mut flows = self.counted(flows).await;
+        let delivered =
+            |flows: &[Flow]| -> u64 { flows.iter().map(|flow| flow.report.delivered).sum() };
+        let mut changed = Instant::now();
+        while flows.iter().any(Flow::lacks_copies) && changed.elapsed() < COPIES_TIMEOUT {
+            tokio::time::sleep(POLL_INTERVAL_MAX).await;
+            let before = delivered(&flows);
+            flows = self.counted(flows).await;
+            if delivered(&flows) != before {
+                changed = Instant::now();
+            }
+        }
+        flows
+    }
+
+    /// The flows, and for those that have not ended, were abandoned, or go to a group, what their sinks have counted since
+    /// the last report that reached the source, where the sinks answer.
+    async fn counted(&self, mut flows: Vec<Flow>) -> Vec<Flow> {
+        let asked = flows.iter().filter(|flow| flow.is_told_by_sink());
         let asked = asked.map(|flow| flow.spec.pair.1);
         let asked: BTreeSet<usize> = asked.collect();
         let sinks: BTreeMap<usize, BTreeMap<(Lid, u32), SinkFlow>> = stream::iter(asked)
@@ -288,19 +342,12 @@ impl Bench<'_> {
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        for Flow { spec, report: flow } in flows.iter_mut().filter(unfinished) {
-            let pair = spec.pair;
-            let source = self.hosts[pair.0].identity.lid;
-            let counted = sinks.get(&pair.1);
-            let Some(sink) = counted.and_then(|sinks| sinks.get(&(source, flow.flow))) else {
-                continue;
-            };
-            flow.delivered = sink.received.min(flow.sent);
-            flow.lost = flow.sent - flow.delivered;
-            flow.in_flight = 0;
-            flow.duplicates = sink.duplicates;
-            flow.reordered = sink.reordered;
-            flow.bytes_delivered = sink.bytes;
+        for flow in flows.iter_mut().filter(|flow| flow.is_told_by_sink()) {
+            let (from, to) = flow.spec.pair;
+            let key = (self.hosts[from].identity.lid, flow.report.flow);
+            if let Some(counted) = sinks.get(&to).and_then(|sinks| sinks.get(&key)) {
+                flow.take_counts(counted);
+            }
         }
         flows
     }

@@ -135,6 +135,7 @@ impl CollectiveRun {
                     iteration: transfer.iteration,
                     after: transfer.after.iter().map(|&at| from + at).collect(),
                 }),
+                mgid: None,
                 is_warm_up: false,
             }
         };

@@ -1,8 +1,8 @@
 //! What a run is to send.
 
-use hostd::control::FlowReport;
-use wire::Sl;
+use hostd::control::{FlowReport, FlowState, SinkFlow};
 use wire::convert::u64_of;
+use wire::{Gid, Sl};
 
 use crate::verify::Pair;
 
@@ -38,6 +38,9 @@ pub(crate) struct FlowSpec {
     pub(crate) seed: u64,
     /// What it is of a collective operation, if it is of one.
     pub(crate) step: Option<StepSpec>,
+    /// Whether its packets go to a multicast group. Then this is what one of the members gets of them: the flows of a source to
+    /// the same group are one.
+    pub(crate) mgid: Option<Gid>,
     /// Whether it only fills the fabric before others are measured: it is not reported.
     pub(crate) is_warm_up: bool,
 }
@@ -56,6 +59,33 @@ pub(crate) struct StepSpec {
 pub(crate) struct Flow {
     pub(crate) spec: FlowSpec,
     pub(crate) report: FlowReport,
+}
+
+impl Flow {
+    /// Whether its sink knows more of it than its source.
+    pub(super) fn is_told_by_sink(&self) -> bool {
+        self.report.state != FlowState::Finished || self.spec.mgid.is_some()
+    }
+
+    /// Takes over what the sink has counted.
+    pub(super) fn take_counts(&mut self, sink: &SinkFlow) {
+        let flow = &mut self.report;
+        flow.delivered = sink.received.min(flow.sent);
+        flow.lost = flow.sent - flow.delivered;
+        flow.in_flight = 0;
+        flow.duplicates = sink.duplicates;
+        flow.reordered = sink.reordered;
+        flow.bytes_delivered = sink.bytes;
+        if self.spec.mgid.is_some() {
+            flow.elapsed_ns = sink.elapsed_ns;
+            flow.latency = sink.latency;
+        }
+    }
+
+    /// Whether copies of a packet to a group may still be on their way.
+    pub(super) fn lacks_copies(&self) -> bool {
+        self.spec.mgid.is_some() && self.report.delivered < self.report.sent
+    }
 }
 
 /// How a host's load and window are shared among its flows.

@@ -30,6 +30,8 @@ pub(crate) enum Pattern {
     Shift(u32),
     /// Host `i` of `n` to host `n - 1 - i`; the middle one of an odd number is silent.
     Complement,
+    /// Every host to a multicast group of all: each packet once to every other, copied by the switches.
+    Multicast,
 }
 
 /// A pattern that cannot be.
@@ -37,7 +39,7 @@ pub(crate) enum Pattern {
 pub(crate) enum PatternError {
     /// No such name.
     #[error(
-        "there is no pattern {0:?}: uniform, all-to-all, centric-PERCENT, permutation, shift-BY, complement, \
+        "there is no pattern {0:?}: uniform, all-to-all, centric-PERCENT, permutation, shift-BY, complement, multicast, \
          ring-allreduce, tree-allreduce, alltoall"
     )]
     Unknown(String),
@@ -64,6 +66,7 @@ impl FromStr for Pattern {
             "all-to-all" => Some(Self::AllToAll),
             "permutation" => Some(Self::Permutation),
             "complement" => Some(Self::Complement),
+            "multicast" => Some(Self::Multicast),
             _ => None,
         };
         if let Some(plain) = plain {
@@ -99,6 +102,7 @@ impl fmt::Display for Pattern {
             Self::Permutation => f.write_str("permutation"),
             Self::Shift(by) => write!(f, "shift-{by}"),
             Self::Complement => f.write_str("complement"),
+            Self::Multicast => f.write_str("multicast"),
         }
     }
 }
@@ -138,6 +142,8 @@ impl Pattern {
         };
         Ok(match self {
             Self::Uniform | Self::AllToAll => to_all(&|_, _| even),
+            // One packet is for all, so each gets the whole.
+            Self::Multicast => to_all(&|_, _| WHOLE),
             Self::Centric(percent) => {
                 let percent = u32::from(percent);
                 // Hosts beside the source and the target.

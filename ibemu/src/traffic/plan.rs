@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read as _};
 use std::mem;
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use hostd::control::{FLOWS_MAX, PACKET_BYTES_MIN, WINDOW_MAX};
+use hostd::control::{FLOWS_MAX, GROUP_PACKET_BYTES_MIN, PACKET_BYTES_MIN, WINDOW_MAX};
 use serde::Deserialize;
 use thiserror::Error;
 use topologies::matches;
-use wire::Sl;
 use wire::convert::{saturate, u64_of};
+use wire::{Gid, Sl};
 
 use super::collective::Collective;
 use super::collective_report::CollectiveRun;
@@ -88,6 +89,9 @@ pub(crate) struct GroupPlan {
     /// The hosts that receive, where there is no pattern.
     #[serde(default)]
     pub(crate) to: Vec<String>,
+    /// The hosts of `multicast` that send [default: all that take part].
+    #[serde(default)]
+    pub(crate) senders: Vec<String>,
     /// The one host of `centric-PERCENT` [default: the first of the group].
     pub(crate) target: Option<String>,
     /// Packet length from LRH to VCRC, bytes [default: 290].
@@ -404,12 +408,15 @@ impl GroupPlan {
         let flow = |(pair, share): (Pair, Share)| {
             let shared = self.rate.map_or(0, |RateText(rate)| share.rate(rate));
             let rate = connection.map_or(shared, |(_, rate)| rate);
+            let mgid = self.is_multicast().then(|| mgid_of(group));
             FlowSpec {
                 pair,
                 group,
+                mgid,
                 size: self.size.unwrap_or(SIZE),
                 window: match (self.window, rate) {
                     (Some(window), _) => window,
+                    (None, _) if mgid.is_some() => 0,
                     (None, 0) => share.window(),
                     (None, _) => 0,
                 },
@@ -423,7 +430,11 @@ impl GroupPlan {
                     (None, None) => DURATION_MS,
                     (None, Some(seconds)) => milliseconds(seconds).max(1),
                 },
-                seed: seed_of(seed.wrapping_add(u64::from(group)), pair),
+                seed: match mgid {
+                    // One flow for all of its receivers.
+                    Some(_) => seed_of(seed.wrapping_add(u64::from(group)), (pair.0, pair.0)),
+                    None => seed_of(seed.wrapping_add(u64::from(group)), pair),
+                },
                 step: None,
                 is_warm_up: false,
             }
@@ -431,7 +442,40 @@ impl GroupPlan {
         Ok(pairs.into_iter().map(flow).collect())
     }
 
+    fn is_multicast(&self) -> bool {
+        self.pattern == Some(What::Pattern(Pattern::Multicast))
+    }
+
+    /// What holds of multicast alone.
+    fn check_multicast(&self) -> Result<(), String> {
+        if !self.is_multicast() {
+            return match self.senders.as_slice() {
+                [] => Ok(()),
+                _ => Err("senders belong to multicast".to_owned()),
+            };
+        }
+        for (key, is_given) in [
+            ("window", self.window.is_some()),
+            ("sl", self.sl.is_some()),
+            ("dlid_offset", self.dlid_offset.is_some()),
+            ("class", self.class.is_some()),
+        ] {
+            if is_given {
+                return Err(format!(
+                    "{key}: multicast has none; nobody acknowledges its packets, and their LID and service level are the group's"
+                ));
+            }
+        }
+        match self.size {
+            Some(size) if size < GROUP_PACKET_BYTES_MIN => Err(format!(
+                "size {size}: a packet to a group has {GROUP_PACKET_BYTES_MIN} bytes at least"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), String> {
+        self.check_multicast()?;
         let sizes = PACKET_BYTES_MIN..=PACKET_BYTES_MAX;
         match self {
             Self {
@@ -534,6 +578,13 @@ impl GroupPlan {
         seed: u64,
     ) -> Result<Vec<(Pair, Share)>, String> {
         let among = self.among(hosts)?;
+        let senders = match self.senders.as_slice() {
+            [] => among.clone(),
+            globs => named("senders", globs, hosts)?,
+        };
+        if let Some(&other) = senders.iter().find(|host| !among.contains(host)) {
+            return Err(format!("senders: {} is not among the hosts", hosts[other]));
+        }
         let target = match &self.target {
             None => 0,
             Some(_) if !matches!(pattern, Pattern::Centric(_)) => {
@@ -547,9 +598,18 @@ impl GroupPlan {
         };
         let pairs = pattern.pairs(among.len(), target, seed);
         let pairs = pairs.map_err(|error: PatternError| error.to_string())?;
-        let placed = |((from, to), share)| ((among[from], among[to]), share);
-        Ok(pairs.into_iter().map(placed).collect())
+        let placed = |((from, to), share): (Pair, Share)| ((among[from], among[to]), share);
+        let pairs = pairs.into_iter().map(placed);
+        Ok(pairs
+            .filter(|((from, _), _)| senders.contains(from))
+            .collect())
     }
+}
+
+/// The multicast group of a group of flows: of the fabric's own scope, in a range of our own.
+fn mgid_of(group: u32) -> Gid {
+    let group = u16::try_from(group).unwrap_or(u16::MAX);
+    Gid(Ipv6Addr::new(0xff12, 0x1bed, 0, 0, 0, 0, 2, group).octets())
 }
 
 /// Every one of `from` to every one of `to` but itself, with even shares.
@@ -614,6 +674,44 @@ mod tests {
         );
         let closed = plan("[[flows]]\npattern = 'uniform'").expect("a plan");
         assert_eq!(closed.flows[0].window, 85);
+    }
+
+    #[test]
+    fn senders_of_multicast_have_one_flow_for_all_receivers() {
+        let text = "[[flows]]\npattern = 'multicast'\nsenders = ['h0', 'h2']\nrate = '30M'";
+        let flows = plan(text).expect("a plan").flows;
+        let pairs: Vec<_> = flows.iter().map(|flow| flow.pair).collect();
+        assert_eq!(pairs, [(0, 1), (0, 2), (0, 3), (2, 0), (2, 1), (2, 3)]);
+        assert!(
+            flows
+                .iter()
+                .all(|flow| flow.rate == 30_000_000 && flow.window == 0)
+        );
+        assert!(flows.iter().all(|flow| flow.mgid == Some(mgid_of(0))));
+        let seeds = [&flows[..3], &flows[3..]].map(|of| of.iter().map(|flow| flow.seed).max());
+        assert_ne!(seeds[0], seeds[1]);
+        assert_eq!(Some(flows[0].seed), seeds[0]);
+        for (keys, wrong) in [
+            ("window = 4", "window: multicast has none"),
+            ("sl = 1", "sl: multicast has none"),
+            (
+                "size = 98",
+                "size 98: a packet to a group has 106 bytes at least",
+            ),
+            (
+                "hosts = ['h0', 'h1']\nsenders = ['h3']",
+                "senders: h3 is not among the hosts",
+            ),
+        ] {
+            let wrong_plan = plan(&format!("[[flows]]\npattern = 'multicast'\n{keys}"));
+            let error = wrong_plan.err().expect("wrong");
+            assert!(error.contains(wrong), "{error}");
+        }
+        let error = plan("[[flows]]\npattern = 'uniform'\nsenders = ['h0']").err();
+        assert_eq!(
+            error.as_deref(),
+            Some("uniform: senders belong to multicast")
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use hostd::control::{Awaited, FlowReport, PERF_REPORTS_MAX, PerfRequest, Request, SINK_QPN, Step};
+use wire::Gid;
 
 use super::flows::{Flow, FlowSpec};
 use crate::lids::HostLids;
@@ -78,12 +79,17 @@ impl SourceRequest {
     pub(super) fn starts(&self) -> impl Iterator<Item = Request> {
         let mut by_start: BTreeMap<u32, Vec<PerfRequest>> = BTreeMap::new();
         let mut steps: BTreeMap<u32, Vec<Step>> = BTreeMap::new();
+        let mut to_groups: BTreeMap<(u32, Gid), BTreeMap<u32, PerfRequest>> = BTreeMap::new();
         for order in &self.flows {
             let flow = order.request.clone();
             let start_ms = order.spec.start_ms;
-            match order.spec.step {
-                None => by_start.entry(start_ms).or_default().push(flow),
-                Some(_) => steps.entry(start_ms).or_default().push(Step {
+            match (&order.spec.step, order.spec.mgid) {
+                (_, Some(mgid)) => {
+                    let of_group = to_groups.entry((start_ms, mgid)).or_default();
+                    of_group.insert(flow.flow, flow);
+                }
+                (None, None) => by_start.entry(start_ms).or_default().push(flow),
+                (Some(_), None) => steps.entry(start_ms).or_default().push(Step {
                     flow,
                     after: order.after.clone(),
                 }),
@@ -92,17 +98,40 @@ impl SourceRequest {
         let start = |(delay_ms, flows)| Request::PerfStartAfter { delay_ms, flows };
         let start_steps = |(delay_ms, steps)| Request::PerfStartSteps { delay_ms, steps };
         let steps = steps.into_iter().map(start_steps);
-        by_start.into_iter().map(start).chain(steps)
+        let start_to_group =
+            |((delay_ms, mgid), flows): ((u32, Gid), BTreeMap<u32, PerfRequest>)| {
+                let flows = flows.into_values().collect();
+                Request::PerfStartGroup {
+                    delay_ms,
+                    mgid,
+                    flows,
+                }
+            };
+        let to_groups = to_groups.into_iter().map(start_to_group);
+        by_start
+            .into_iter()
+            .map(start)
+            .chain(steps)
+            .chain(to_groups)
+    }
+
+    /// The groups that hosts have to join for its flows, by the hosts' positions.
+    pub(super) fn memberships(&self) -> impl Iterator<Item = (usize, Gid)> {
+        let all = self.flows.iter().filter_map(|order| {
+            let (from, to) = order.spec.pair;
+            Some((from, to, order.spec.mgid?))
+        });
+        all.flat_map(|(from, to, mgid)| [(from, mgid), (to, mgid)])
     }
 
     /// The flows that are measured, by what the host has reported.
     ///
     /// # Errors
     /// If a flow is not among the reports.
-    pub(super) fn measured(&self, mut reports: BTreeMap<u32, FlowReport>) -> Result<Vec<Flow>> {
+    pub(super) fn measured(&self, reports: &BTreeMap<u32, FlowReport>) -> Result<Vec<Flow>> {
         let measured = self.flows.iter().filter(|order| !order.spec.is_warm_up);
         let flows = measured.map(|order| {
-            let report = reports.remove(&order.request.flow);
+            let report = reports.get(&order.request.flow).cloned();
             let report = report.context("it has forgotten a flow: was it restarted?")?;
             let spec = order.spec.clone();
             Ok(Flow { spec, report })
@@ -136,14 +165,29 @@ pub(super) fn next_page(page: &[FlowReport]) -> Option<u32> {
     page.last().filter(|_| is_full)?.flow.checked_add(1)
 }
 
+/// The groups that hosts have to join, by the hosts' positions.
+pub(super) fn memberships(requests: &[SourceRequest]) -> BTreeSet<(usize, Gid)> {
+    requests
+        .iter()
+        .flat_map(SourceRequest::memberships)
+        .collect()
+}
+
 /// By source, numbered.
 pub(super) fn by_source(specs: Vec<FlowSpec>) -> BTreeMap<usize, Vec<Numbered>> {
     let mut of_source: BTreeMap<usize, u32> = BTreeMap::new();
+    let mut to_groups: BTreeMap<(usize, Gid), u32> = BTreeMap::new();
     let number = |spec: &FlowSpec| {
         let warm_up = if spec.is_warm_up { WARM_UP } else { 0 };
         let position = of_source.entry(spec.pair.0).or_default();
-        *position += 1;
-        let flow = warm_up | spec.group << GROUP_SHIFT | (*position - 1);
+        let mut next = || {
+            *position += 1;
+            warm_up | spec.group << GROUP_SHIFT | (*position - 1)
+        };
+        let flow = match spec.mgid {
+            None => next(),
+            Some(mgid) => *to_groups.entry((spec.pair.0, mgid)).or_insert_with(next),
+        };
         (spec.pair.0, flow, spec.count)
     };
     let all: Vec<(usize, u32, u64)> = specs.iter().map(number).collect();

@@ -86,9 +86,14 @@ pub(crate) async fn run(
     };
     progress.begin("start");
     let started = Instant::now();
-    if let Err(error) = bench.start(&requests).await {
+    let begun = match bench.join(&requests).await {
+        Ok(()) => bench.start(&requests).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = begun {
         // What was started is not left behind; the first error says what is wrong.
         let _ = bench.clear().await;
+        bench.leave(&requests).await;
         return Err(error);
     }
     let count: usize = requests.iter().map(SourceRequest::flows).sum();
@@ -109,6 +114,7 @@ pub(crate) async fn run(
     let jitter = bench.durations(asked, groups).await;
     // A host that has gone has nothing left to forget.
     let _ = bench.clear().await;
+    bench.leave(&requests).await;
     progress.clear();
     left_out.extend(ended.gone);
     Ok(RunOutcome {

@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use daemon::signals::ShutdownSignals;
-use hostd::control::{FlowReport, FlowsProgress, Histogram, Reply, Request};
+use hostd::control::{FlowReport, FlowsProgress, Histogram, Reply, Request, SinkFlow};
 use link::Time;
 use sim::{Twin, TwinConfig};
 use topologies::Graph;
-use wire::Lid;
 use wire::control::PortStatus;
 use wire::convert::usize_of;
+use wire::{Gid, Lid};
 
 use super::bench::Stuck;
-use super::flows::FlowSpec;
-use super::requests::{SourceRequest, by_source, jitter_requests, latency_requests, next_page};
+use super::flows::{Flow, FlowSpec};
+use super::requests::{
+    SourceRequest, by_source, jitter_requests, latency_requests, memberships, next_page,
+};
 use super::run::RunOutcome;
 use crate::accounting::{Account, Layout};
 use crate::ask::unexpected;
@@ -28,6 +30,8 @@ use crate::state::End;
 const UP_NS: u64 = 600_000_000_000;
 /// How long a host may take to answer what it is asked of its own, nanoseconds.
 const ANSWER_NS: u64 = 1_000_000;
+/// How long a host may take to join a group, nanoseconds.
+const JOIN_NS: u64 = 60_000_000_000;
 /// Time that passes between two looks at running flows, nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
 /// How long packets under way are waited for after an interrupt, and at the end, nanoseconds.
@@ -97,6 +101,9 @@ impl VirtualFabric {
     ) -> Result<VirtualRun> {
         let mut leave = ShutdownSignals::new().context("cannot listen to signals")?;
         let requests = self.requests(flows)?;
+        for (host, mgid) in memberships(&requests) {
+            self.join(host, mgid)?;
+        }
         let layout = layout(self.twin.graph());
         let before = self.ports();
         let begun = self.twin.now();
@@ -119,8 +126,9 @@ impl VirtualFabric {
         let account = self.settle(&layout, before);
         let mut measured = Vec::new();
         for request in &requests {
-            measured.extend(request.measured(self.reports(request.source)?)?);
+            measured.extend(request.measured(&self.reports(request.source)?)?);
         }
+        self.count_copies(&mut measured)?;
         let asked = latency_requests(&requests, &self.hosts);
         let latencies = self.durations(asked, groups)?;
         let asked = jitter_requests(&requests, &self.hosts, jitter_of);
@@ -266,6 +274,61 @@ impl VirtualFabric {
             }
         }
         Ok(together)
+    }
+
+    fn join(&mut self, host: usize, mgid: Gid) -> Result<()> {
+        let request = Request::Join {
+            mgid,
+            send_only: false,
+        };
+        let token = self
+            .twin
+            .request(&self.hosts[host].identity.name, request)?;
+        match self.twin.reply(token, JOIN_NS)? {
+            Reply::Membership(_) => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Puts what sinks have counted into flows to groups, when no further copy has come for a while.
+    fn count_copies(&mut self, flows: &mut [Flow]) -> Result<()> {
+        let mut changed = self.twin.now();
+        loop {
+            let mut is_same = true;
+            for flow in flows.iter_mut().filter(|flow| flow.lacks_copies()) {
+                let (from, to) = flow.spec.pair;
+                let key = (self.hosts[from].identity.lid, flow.report.flow);
+                let before = flow.report.delivered;
+                if let Some(counted) = self.sink(to)?.get(&key) {
+                    flow.take_counts(counted);
+                }
+                is_same &= flow.report.delivered == before;
+            }
+            if !is_same {
+                changed = self.twin.now();
+            }
+            let is_over = self.twin.now() >= changed + DRAIN_NS;
+            if is_over || !flows.iter().any(Flow::lacks_copies) {
+                return Ok(());
+            }
+            self.twin.run_for(LOOK_NS);
+        }
+    }
+
+    /// All flows that a host's sink has counted, by source and number.
+    fn sink(&mut self, host: usize) -> Result<BTreeMap<(Lid, u32), SinkFlow>> {
+        let mut all = BTreeMap::new();
+        loop {
+            let skip = u32::try_from(all.len())?;
+            match self.ask(host, Request::SinkReport { skip })? {
+                Reply::Sink(some) if some.is_empty() => return Ok(all),
+                Reply::Sink(some) => {
+                    let by_flow = some.into_iter();
+                    all.extend(by_flow.map(|flow| ((flow.source, flow.flow), flow)));
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
     }
 
     /// What the checkers have found.

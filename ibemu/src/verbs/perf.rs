@@ -110,6 +110,7 @@ fn flow(pair: Pair, share: Share, options: &Perf) -> Result<FlowSpec> {
         },
         seed: seed_of(options.seed, pair),
         step: None,
+        mgid: None,
         is_warm_up: false,
     })
 }
