@@ -1,16 +1,16 @@
 //! Metrics, judged by Debian's Prometheus: what promtool says of the text, and what is told of a live fabric to queries.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::{Fabric, Outcome, Transport, named, within};
-use monitor::{DeviceSocket, Format, Options, Sampler, Source, render};
 use serde_json::Value;
-use wire::{Guid, PortNum, SaKey};
+
+use super::web::Server;
 
 /// How long a state may take to come about.
 const LIMIT: Duration = Duration::from_secs(40);
@@ -27,80 +27,11 @@ fn prometheus_program(name: &str) -> PathBuf {
     program
 }
 
-fn guid(text: &Value) -> Guid {
-    let digits = text.as_str().and_then(|text| text.strip_prefix("0x"));
-    Guid(digits.and_then(wire::convert::hexadecimal).expect("a GUID"))
-}
-
-/// A sampler through a host, with all devices' sockets.
-fn sampler(fabric: &Fabric, host: &str) -> Arc<Sampler> {
-    let status = fabric.status();
-    let devices = status["devices"].as_array().expect("devices");
-    let devices = devices.iter().filter(|device| device["guid"].is_string());
-    let devices = devices.map(|device| DeviceSocket {
-        guid: guid(&device["guid"]),
-        is_switch: device["kind"] == "switch",
-        socket: fabric
-            .dir()
-            .join(format!("{}.ctl", device["name"].as_str().expect("a name"))),
-    });
-    let source = Source {
-        mad_socket: fabric.dir().join(format!("{host}.mad")),
-        port: PortNum::new(1),
-        sa_key: SaKey::default(),
-        devices: devices.collect(),
-        controllers: vec![("controller".to_owned(), fabric.dir().join("controller.ctl"))],
-    };
-    let options = Options {
-        devices_max: 64,
-        ..Options::default()
-    };
-    let sampler = Sampler::start(source, options).expect("a sampler starts");
-    let pid = u32::try_from(fabric.pid(host)).expect("a process id");
-    let usage = monitor::usage_of(pid);
-    sampler.set_processes(vec![monitor::model::ProcessFacts {
-        name: host.to_owned(),
-        role: "host".to_owned(),
-        pid: Some(pid),
-        restarts: 0,
-        cpu_s: usage.cpu_s,
-        resident_bytes: usage.resident_bytes,
-    }]);
-    Arc::new(sampler)
-}
-
-/// Answers every HTTP request with the metrics of the moment, until the test ends.
-fn serve(sampler: &Arc<Sampler>) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let sampler = Arc::clone(sampler);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            // Whoever has gone meanwhile asks again.
-            let _ = answer(stream, &sampler);
-        }
-    });
-    address
-}
-
-fn answer(mut stream: TcpStream, sampler: &Sampler) -> std::io::Result<()> {
-    let mut accept = String::new();
-    for line in BufReader::new(stream.try_clone()?).lines() {
-        let line = line?.to_ascii_lowercase();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(value) = line.strip_prefix("accept:") {
-            value.clone_into(&mut accept);
-        }
-    }
-    let format = Format::accepted(&accept);
-    let body = render(&sampler.current(), format);
-    let (kind, length) = (format.content_type(), body.len());
-    write!(
-        stream,
-        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
+/// The token of the page in a file, as a service would keep it.
+fn token_file() -> tempfile::NamedTempFile {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    write!(file, "0123456789abcdefABCDEF").expect("it is written");
+    file
 }
 
 /// A Prometheus that scrapes one address.
@@ -118,11 +49,13 @@ impl Drop for Prometheus {
 }
 
 impl Prometheus {
-    fn scrape(target: SocketAddr) -> Self {
+    fn scrape(target: SocketAddr, token_file: &Path) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let config = format!(
             "global: {{scrape_interval: 1s, scrape_timeout: 1s}}\n\
-             scrape_configs: [{{job_name: ibemu, static_configs: [{{targets: ['{target}']}}]}}]\n"
+             scrape_configs: [{{job_name: ibemu, static_configs: [{{targets: ['{target}']}}], \
+             authorization: {{credentials_file: '{}'}}}}]\n",
+            token_file.display()
         );
         let file = folder.path().join("prometheus.yml");
         std::fs::write(&file, config).expect("a file");
@@ -244,27 +177,35 @@ fn prometheus_takes_what_a_fabric_counts_and_answers_what_perf_has_sent() {
     let devices = status["devices"].as_array().expect("devices");
     let hosts = devices.iter().filter(|device| device["kind"] == "host");
     let hosts: Vec<&str> = hosts.filter_map(|host| host["name"].as_str()).collect();
-    let sampler = sampler(&fabric, hosts[0]);
-    let is_whole = || {
-        let now = sampler.current();
-        let told = now.devices.iter().filter(|device| device.at_ms > 0).count();
-        match now.collection.timeouts + now.collection.errors == 0 && told == 36 {
-            true => Ok(now),
-            false => Err(format!("{told} devices; {:?}", now.collection)),
+    let token = token_file();
+    let path = token.path().to_str().expect("a path");
+    let server = Server::of(&fabric, &["--token-file", path]);
+    // Lanes are told by the devices in turn.
+    let whole = within(LIMIT, "all is known", || {
+        let metrics = server.ask(
+            "GET",
+            "/metrics",
+            &[&server.bearer(), "Accept: text/plain"],
+            "",
+        );
+        let lanes = metrics
+            .body
+            .lines()
+            .filter(|line| line.starts_with("ibemu_lane_credit_bytes{"));
+        let told: BTreeSet<&str> = lanes.filter_map(|line| line.split('"').nth(1)).collect();
+        match told.len() {
+            36 => Ok(metrics),
+            told => Err(format!("{told} devices; {}", metrics.head)),
         }
-    };
-    let whole = within(LIMIT, "all is known", is_whole);
-    promtool_accepts(&render(&whole, Format::Text));
+    });
+    promtool_accepts(&whole.body);
     promtool_accepts(&fabric.call(&["metrics", "--text"]).success().stdout);
 
-    let prometheus = Prometheus::scrape(serve(&sampler));
+    let prometheus = Prometheus::scrape(server.address, token.path());
     let _ = prometheus.next_scrape();
     let (source, sink) = (hosts[3], hosts[14]);
-    let node = whole.fabric.node_named(source).expect("the source");
-    let of = format!(
-        "{{guid=\"{:#018x}\",port=\"1\"}}",
-        whole.fabric.nodes[node].guid
-    );
+    let guid = fabric.device(source)["guid"].clone();
+    let of = format!("{{guid={guid},port=\"1\"}}");
     let sent = format!("infiniband_hca_port_transmit_data_bytes_total{of}");
     let before = prometheus.value(&sent);
     let perf = fabric.call(&[
@@ -309,5 +250,6 @@ fn prometheus_takes_what_a_fabric_counts_and_answers_what_perf_has_sent() {
     });
     assert!(prometheus.value(&format!("resets({sent}[5m])")) == 0.0);
     assert!(prometheus.value(&sent) >= after);
+    drop(server);
     fabric.down();
 }

@@ -18,19 +18,19 @@ use serde_json::Value;
 const ANSWER: Duration = Duration::from_secs(60);
 
 /// A server that runs.
-struct Server {
+pub(crate) struct Server {
     child: Child,
     url: String,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     token: String,
 }
 
 /// An answer.
 #[derive(Debug)]
-struct Answer {
+pub(crate) struct Answer {
     status: u16,
-    head: String,
-    body: String,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
@@ -43,7 +43,7 @@ impl Answer {
 
 impl Server {
     #[track_caller]
-    fn of(fabric: &Fabric, options: &[&str]) -> Self {
+    pub(crate) fn of(fabric: &Fabric, options: &[&str]) -> Self {
         let mut command = fabric.command(&["web", "--listen", "127.0.0.1:0"]);
         command.args(options);
         Self::start(command)
@@ -96,7 +96,7 @@ impl Server {
 
     /// A request with these lines in its head, and `Host` as it should be.
     #[track_caller]
-    fn ask(&self, method: &str, path: &str, head: &[&str], body: &str) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, head: &[&str], body: &str) -> Answer {
         let lines: String = head.iter().map(|line| format!("{line}\r\n")).collect();
         let (host, length) = (self.address, body.len());
         self.send(&format!(
@@ -104,7 +104,7 @@ impl Server {
         ))
     }
 
-    fn bearer(&self) -> String {
+    pub(crate) fn bearer(&self) -> String {
         format!("Authorization: Bearer {}", self.token)
     }
 
