@@ -1,15 +1,17 @@
-//! The loop itself.
+//! The loop itself: it waits, has the device take in and send, and ends. What comes in is [`intake`]'s, what goes out
+//! [`sending`]'s, cables in shared memory are [`shared`]'s.
 
+mod intake;
+mod sending;
 mod shared;
 
 use std::io;
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError};
-use link::{Device, FrameBuf, Input, Time};
+use crossbeam_channel::{Receiver, Sender};
+use link::{Device, Input, Time};
 use tokio::sync::Notify;
 use wire::PortNum;
-use wire::capture::Direction;
 
 use super::handle::Request;
 use super::port::{Blocked, Port};
@@ -20,30 +22,10 @@ use crate::clock;
 use crate::event::Doorbells;
 use crate::memory::Review;
 use crate::poll::{Epoll, EventFd};
-use crate::transport::{
-    Carriers, FRAME_BYTES_MAX, Link, LinkCounter, RECEIVE_MAX, ReceiveBatch, SendBatch,
-};
+use crate::transport::{Carriers, Link, ReceiveBatch, SendBatch};
 
 /// The shortest sleep of a thread that had nothing to do in the last round, nanoseconds.
 pub(super) const PAUSE_NS: u64 = 50_000;
-
-/// Receiving calls a port and round at most.
-const RECEIVES_MAX: usize = 4;
-
-/// Sending calls a port and pass at most.
-const SENDS_MAX: usize = 16;
-
-/// From so many bytes on frames are sent, though there may be more: while the receiver works on them, the next are made.
-const SEND_BYTES: usize = 48 * 1024;
-
-/// Passes over all ready ports a round at most.
-const PASSES_MAX: usize = 8;
-
-/// Requests a round at most.
-const REQUESTS_A_ROUND: usize = 256;
-
-/// How long a thread that is stopping goes on sending at most, nanoseconds.
-const FLUSH_NS: u64 = 100_000_000;
 
 /// How long an event waits for the control thread before it is offered again, nanoseconds.
 const OFFER_NS: u64 = 1_000_000;
@@ -283,246 +265,6 @@ impl<D: Device> Shell<D> {
             no_later(now + tap::OFFER_NS);
         }
         until.map(|until| until.since_ns(now).max(least_ns))
-    }
-
-    /// Takes in what has made epoll return: interfaces first, so that frames find their carrier;
-    /// requests last, because they may end it.
-    fn take_input(&mut self) {
-        let (mut requests, mut carriers) = (false, false);
-        for index in 0..self.io.epoll.len() {
-            match self.io.epoll.ready(index).token {
-                TOKEN_REQUESTS => requests = true,
-                TOKEN_CARRIERS => carriers = true,
-                TOKEN_DOORBELLS => self.take_doorbells(),
-                _ => {}
-            }
-        }
-        if carriers {
-            self.take_interface_changes();
-        }
-        if std::mem::take(&mut self.unread) {
-            for place in 0..self.io.ports.len() {
-                if std::mem::take(&mut self.io.ports[place].is_unread) {
-                    self.receive(place);
-                }
-            }
-        }
-        self.take_all_frames();
-        for index in 0..self.io.epoll.len() {
-            let ready = self.io.epoll.ready(index);
-            let Ok(place) = usize::try_from(ready.token) else {
-                continue;
-            };
-            if place < self.io.ports.len() && !self.io.ports[place].link.is_shared() {
-                if ready.writable {
-                    self.io.ports[place].on_writable();
-                }
-                self.receive(place);
-            }
-        }
-        if requests {
-            self.take_requests();
-        }
-    }
-
-    fn take_doorbells(&mut self) {
-        self.idle = false;
-        if let Some(Err(error)) = self.io.doorbells.as_ref().map(Doorbells::clear) {
-            tracing::error!("cannot take doorbells: {error}");
-        }
-        self.device.handle(clock::now(), Input::Tick);
-    }
-
-    fn take_interface_changes(&mut self) {
-        self.idle = false;
-        let Some(carriers) = &mut self.io.carriers else {
-            return;
-        };
-        let (ports, epoll, device) = (&mut self.io.ports, &self.io.epoll, &mut self.device);
-        carriers.receive(|change| {
-            for port in ports.iter_mut() {
-                let change = port.interface_changed(change, epoll);
-                change.report(device, port.link.port());
-            }
-        });
-    }
-
-    /// Receives on one port and hands in what has come.
-    fn receive(&mut self, place: usize) {
-        let port = &mut self.io.ports[place];
-        for _ in 0..RECEIVES_MAX {
-            let count = port.link.receive(&mut self.io.receive);
-            if count == 0 {
-                return;
-            }
-            self.idle = false;
-            let now = clock::now();
-            for index in 0..count {
-                let Some(bytes) = port.link.records(&self.io.receive.frame(index)) else {
-                    continue;
-                };
-                if port.is_up() {
-                    let number = port.link.port();
-                    self.io.taps.offer(number, Direction::Received, now, bytes);
-                    let input = Input::Frame {
-                        port: port.link.port(),
-                        head: now,
-                        tail: now,
-                        bytes,
-                    };
-                    self.device.handle(now, input);
-                } else {
-                    port.link.counters().add(LinkCounter::NoCarrier);
-                }
-            }
-            if count < RECEIVE_MAX {
-                return;
-            }
-        }
-        // epoll tells of what comes from now on.
-        port.is_unread = true;
-        self.unread = true;
-        self.more = true;
-    }
-
-    fn take_requests(&mut self) {
-        self.idle = false;
-        // Before the channel is looked at, so that no request sent in between is missed.
-        if let Err(error) = self.io.channels.request_wake.take() {
-            tracing::error!("cannot take requests: {error}");
-        }
-        for _ in 0..REQUESTS_A_ROUND {
-            match self.io.channels.requests.try_recv() {
-                Ok(request) => self.execute(request),
-                Err(_) => return self.io.channels.room.notify_waiters(),
-            }
-        }
-        self.io.channels.room.notify_waiters();
-        self.io.channels.request_wake.signal();
-    }
-
-    fn execute(&mut self, request: Request<D::Command>) {
-        match request {
-            Request::Command(command) => {
-                self.device.handle(clock::now(), Input::Command(command));
-            }
-            Request::Connect(number, peer) => {
-                let Some(port) = self.port(number) else {
-                    return;
-                };
-                match port.connect(peer) {
-                    Ok(change) => change.report(&mut self.device, number),
-                    Err(error) => tracing::error!("{error}"),
-                }
-            }
-            Request::Attach(number, end) => {
-                let Some(place) = self.io.places[number.index()].map(usize::from) else {
-                    return;
-                };
-                match self.io.ports[place].attach(*end, &self.io.epoll) {
-                    Ok(change) => change.report(&mut self.device, number),
-                    Err(error) => tracing::error!("{error}"),
-                }
-            }
-            Request::Tap(tap) => self.io.taps.add(*tap),
-            Request::Untap(number) => self.io.taps.remove(number),
-            Request::Stop => self.stopping = Some(clock::now() + FLUSH_NS),
-        }
-    }
-
-    fn port(&mut self, number: PortNum) -> Option<&mut Port> {
-        let place = self.io.places[number.index()]?;
-        self.io.ports.get_mut(usize::from(place))
-    }
-
-    /// Sends kept frames whose time has come.
-    fn send_again(&mut self, now: Time) {
-        for port in &mut self.io.ports {
-            if let Blocked::Until(at) = port.blocked
-                && at <= now
-            {
-                self.idle = false;
-                port.send_again(&mut self.io.send, now, &self.io.epoll);
-            }
-        }
-        self.send_where_room(now);
-    }
-
-    /// Pulls and sends on all ready ports, until none is ready or a bound is hit. What leaves one
-    /// port may make room that makes another ready, hence several passes.
-    fn transmit(&mut self, now: Time) {
-        for _ in 0..PASSES_MAX {
-            let mut any = false;
-            for number in self.device.ready(now).iter() {
-                if let Some(place) = self.io.places[number.index()] {
-                    any |= self.transmit_port(usize::from(place), now);
-                }
-            }
-            if !any {
-                return;
-            }
-            self.idle = false;
-        }
-        self.more = true;
-    }
-
-    /// Pulls and sends on one port; whether anything was pulled.
-    fn transmit_port(&mut self, place: usize, now: Time) -> bool {
-        let io = &mut self.io;
-        let port = &mut io.ports[place];
-        let number = port.link.port();
-        let header_bytes = port.link.header_bytes();
-        let mut any = false;
-        for _ in 0..SENDS_MAX {
-            if port.blocked != Blocked::No {
-                return any;
-            }
-            io.send.clear();
-            let mut exhausted = false;
-            while io.send.bytes() < SEND_BYTES
-                && let Some(room) = io.send.room(FRAME_BYTES_MAX)
-            {
-                let (header, room) = room.split_at_mut(header_bytes);
-                let mut frame = FrameBuf::new(room, io.frame_packets);
-                if self.device.transmit(now, number, &mut frame) == 0 {
-                    exhausted = true;
-                    break;
-                }
-                let frame_bytes = frame.as_bytes();
-                io.taps.offer(number, Direction::Sent, now, frame_bytes);
-                let length = header_bytes + frame_bytes.len();
-                port.link.write_header(header);
-                io.send.commit(length);
-            }
-            if io.send.len() == 0 {
-                return any;
-            }
-            any = true;
-            port.send(&mut io.send, now, &io.epoll);
-            if exhausted {
-                return any;
-            }
-        }
-        any
-    }
-
-    /// Hands events to the control thread as long as it takes them.
-    fn deliver_events(&mut self) {
-        let mut any = false;
-        while let Some(event) = self.undelivered.take().or_else(|| self.device.poll_event()) {
-            match self.io.channels.events.try_send(event) {
-                Ok(()) => any = true,
-                Err(TrySendError::Full(event)) => {
-                    self.undelivered = Some(event);
-                    break;
-                }
-                // The control thread has dropped its receiver.
-                Err(TrySendError::Disconnected(_)) => {}
-            }
-        }
-        if any {
-            self.io.channels.wake();
-        }
     }
 
     fn nothing_to_send(&self, now: Time) -> bool {
